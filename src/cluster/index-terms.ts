@@ -1,0 +1,33 @@
+import { parseProvider, splitPath } from '../service/index.ts';
+import type { Service } from '../service/index.ts';
+import type { IndexTerm } from './service-store.ts';
+
+/**
+ * The terms under which services are looked up. Every adapter indexes a service under `termsOf` it, so that "who sees
+ * it", "whose input is this bucket" and "has this label" are look-ups, never scans (R18).
+ */
+
+/** Services this user sees beyond the public ones. */
+export const visibleTo = (uid: string) => `viewer:${uid}` as IndexTerm;
+
+export const visibleToAll = 'public' as IndexTerm;
+
+/** Services that read from this bucket of the cluster's store. */
+export const readsBucket = (bucket: string) => `input:${bucket}` as IndexTerm;
+
+export const labelled = (key: string, value: string) => `label:${key}=${value}` as IndexTerm;
+
+export function termsOf(service: Service): IndexTerm[] {
+  const { definition, owner } = service;
+  const viewers = definition.visibility === 'restricted' ? [owner, ...definition.allowed_users] : [owner];
+  const buckets = definition.input
+    .filter((input) => parseProvider(input.storage_provider).type === 'minio')
+    .map((input) => splitPath(input.path).bucket);
+  const terms = [
+    ...viewers.map(visibleTo),
+    ...(definition.visibility === 'public' ? [visibleToAll] : []),
+    ...buckets.map(readsBucket),
+    ...Object.entries(definition.labels).map(([key, value]) => labelled(key, value)),
+  ];
+  return [...new Set(terms)];
+}

@@ -1,0 +1,70 @@
+import type { Service } from '../service/index.ts';
+import type { Cursor, Page, Version } from './version.ts';
+
+/**
+ * The services of one cluster. Written for a database and for the Kubernetes API alike: versions are opaque, every
+ * write is a compare-and-swap, watching is level-triggered, and whatever is looked up is indexed.
+ */
+export interface ServiceStore {
+  /**
+   * Takes a name in the whole cluster before anything else is made. A name is taken by a service, or by a reservation
+   * younger than {@link RESERVATION_LIFETIME} that no service has followed. An older one is taken over: whoever made
+   * it has died, and its `create` would fail.
+   */
+  reserve(name: string, uid: string): Promise<Reservation | 'taken'>;
+
+  /** Gives an unused reservation back. One that is no longer held is left alone. */
+  release(reservation: Reservation): Promise<void>;
+
+  /** Throws `conflict` when the reservation has been lost meanwhile. */
+  create(reservation: Reservation, service: Service): Promise<ServiceRecord>;
+
+  /** Throws `conflict` when the record is not in that version, `absent` when it is gone. The uid never changes. */
+  replace(service: Service, expected: Version): Promise<ServiceRecord>;
+
+  /** Removes the record and frees its name. Throws like {@link replace}. */
+  remove(name: string, expected: Version): Promise<void>;
+
+  /** The current record: a miss in a cache asks the server before it counts as a miss. */
+  get(name: string): Promise<ServiceRecord | undefined>;
+
+  /** Records that carry any of the terms (all records without `anyOf`), each once, ordered by namespace, then name. */
+  list(query: ServiceQuery): Promise<Page<ServiceRecord>>;
+
+  /** Level-triggered: may repeat and may coalesce; the consumer reads again. Ends when the signal aborts. */
+  watch(signal: AbortSignal): AsyncIterable<ServiceChange>;
+}
+
+/**
+ * How long a reservation without a service counts. Shorter: a slow create (buckets on a slow store) loses its name to
+ * another. Longer: a name stays blocked after a crash. A create takes well under a second here and has a budget of
+ * 14 s in a federation.
+ */
+export const RESERVATION_LIFETIME = 30_000;
+
+export interface Reservation {
+  readonly name: string;
+  /** Of the service that is being made. */
+  readonly uid: string;
+}
+
+/** Frozen and shared: the same record is the same object for as long as it is cached. */
+export interface ServiceRecord {
+  readonly service: Service;
+  readonly version: Version;
+}
+
+export interface ServiceQuery {
+  anyOf?: readonly IndexTerm[];
+  cursor?: Cursor;
+  limit?: number;
+}
+
+export type ServiceChange =
+  | { kind: 'changed'; name: string; version: Version }
+  | { kind: 'gone'; name: string }
+  /** Something may have been missed: list again. */
+  | { kind: 'resync' };
+
+/** One entry of the index, see `index-terms.ts`. */
+export type IndexTerm = string & { readonly __term: never };

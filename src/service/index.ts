@@ -1,0 +1,2 @@
+export type { Cluster, Deployment, Federation, Replica, ServiceDocument, StorageIO, StorageProviders } from './schema.ts';
+export { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
