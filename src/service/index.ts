@@ -1,2 +1,13 @@
-export type { Cluster, Deployment, Federation, Replica, ServiceDocument, StorageIO, StorageProviders } from './schema.ts';
+export type { Problem } from './codec.ts';
+export { invalidDefinition, ServiceError, type ServiceErrorCode } from './errors.ts';
+export { isImageAllowed } from './images.ts';
+export { isServiceReference } from './names.ts';
+export { bucketProblem, isClusterStore, parseProvider, splitPath } from './paths.ts';
+export { type ClusterStore, ownedBy, present, type Viewing } from './present.ts';
+export { type KnownStores, providerProblems } from './providers.ts';
+export { bytes, millicores } from './quantity.ts';
+export { type ReadDefinition, readDefinition } from './read.ts';
+export { type Deployment, DeploymentSchema, type Federation, type Replica, ServiceSchema } from './schema.ts';
+export { type DefinitionSecrets, settleSecrets, type StoredSecrets } from './secrets.ts';
 export { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
+export { unsupportedIn } from './unsupported.ts';

@@ -8,22 +8,31 @@ import { type Static, type TObject, type TProperties, type TSchema, Type } from 
  * need be; an optional one only when it has something in it.
  */
 
-/** What a key accepts beyond its own type, because clients send it (contract §9.1). Always written in its own type. */
-interface Leniency {
-  /** A number for a string: `cpu: 1`. */
-  acceptNumber?: true;
-  /** One value for a list, with 0 for "none": `api_port: 80`, `nodePort: 0` before v4.1. */
-  acceptSingle?: true;
+/**
+ * What a key accepts beyond its own type, because clients send it (contract §9.1); `codec.ts` converts it.
+ * `number`: a number for a string, `cpu: 1`. `single`: one value for a list, 0 for none, `nodePort: 0` before v4.1.
+ * `mode`: a delegation as `{mode, weights}`.
+ */
+export type Leniency = 'number' | 'single' | 'mode';
+
+interface Options {
+  /** Stands for an absent or empty value. */
+  default?: string | boolean;
+  enum?: string[];
+  accepts?: Leniency;
+  /** Written even when zero, once given. */
+  keepZero?: boolean;
 }
 
-const text = (description: string, more: Leniency & { default?: string; enum?: string[] } = {}) =>
-  Type.String({ description, ...more });
-const flag = (description: string) => Type.Boolean({ description });
-const count = (description: string) => Type.Integer({ description });
+const text = (description: string, options: Options = {}) => Type.String({ description, ...options });
+const flag = (description: string, options: Options = {}) => Type.Boolean({ description, ...options });
+const count = (description: string, options: Options = {}) => Type.Integer({ description, ...options });
+const ratio = (description: string, options: Options = {}) => Type.Number({ description, ...options });
 const texts = (description: string) => Type.Array(Type.String(), { description });
+const counts = (description: string, options: Options = {}) => Type.Array(Type.Integer(), { description, ...options });
 const textMap = (description: string) => Type.Record(Type.String(), Type.String(), { description });
-const block = <P extends TProperties>(properties: P, description: string): TObject<P> =>
-  Type.Object(properties, { description });
+const block = <P extends TProperties>(properties: P, description: string, options: Options = {}): TObject<P> =>
+  Type.Object(properties, { description, ...options });
 const maybe = <T extends TSchema>(schema: T) => Type.Optional(schema);
 
 export const StorageIOSchema = block(
@@ -39,11 +48,14 @@ export const StorageIOSchema = block(
 
 const ReplicaSchema = block(
   {
-    type: text('`oscar`: a service on another cluster; `endpoint`: any URL that takes the event', { enum: ['oscar', 'endpoint'] }),
+    type: text('`oscar`: a service on another cluster; `endpoint`: any URL that takes the event', {
+      default: 'oscar',
+      enum: ['oscar', 'endpoint'],
+    }),
     cluster_id: text('the cluster, by its id in `clusters` or in the registry of the operator'),
     service_name: text('the name of the service there'),
     url: text('for `endpoint`: where the event is posted'),
-    ssl_verify: flag('for `endpoint`: verify the certificate'),
+    ssl_verify: flag('for `endpoint`: verify the certificate; true if left out', { default: true }),
     priority: count('lower comes first; 101 and above is never used'),
     headers: textMap('headers sent along with a delegated job; the values are never shown again'),
   },
@@ -54,6 +66,7 @@ const FederationSchema = block(
   {
     group_id: text('names the federation; the service name if left out'),
     topology: text('`star` (or `tree`): this cluster delegates; `mesh`: each to each; `none`: deployed, never delegating', {
+      default: 'none',
       enum: ['none', 'star', 'tree', 'mesh'],
     }),
     delegation: maybe(
@@ -70,12 +83,17 @@ const FederationSchema = block(
     delegate_when: maybe(text('`saturated` (no room here) or `always`', { enum: ['saturated', 'always'] })),
     self: maybe(
       block(
-        { priority: maybe(count('this cluster among the members')), weight: maybe(Type.Number()) },
+        {
+          priority: maybe(count('its priority among the members', { keepZero: true })),
+          weight: maybe(ratio('its weight among the members', { keepZero: true })),
+        },
         'this cluster as a candidate, with `delegate_when: always`',
       ),
     ),
+    token_sharing: maybe(text('refused: a refresh token has one holder, the coordinator')),
   },
   'One definition on several clusters',
+  { accepts: 'mode' },
 );
 
 const ClusterSchema = block(
@@ -83,7 +101,7 @@ const ClusterSchema = block(
     endpoint: text('URL of the manager of that cluster'),
     auth_user: text('account there, for callers with Basic credentials'),
     auth_password: text('its password; never shown again'),
-    ssl_verify: flag('verify its certificate; true if left out'),
+    ssl_verify: flag('verify its certificate; true if left out', { default: true }),
   },
   'A cluster that members may be on',
 );
@@ -91,7 +109,7 @@ const ClusterSchema = block(
 const MinioSchema = block(
   {
     endpoint: text('URL of the store'),
-    verify: flag('verify its certificate'),
+    verify: flag('verify its certificate; true if left out', { default: true }),
     access_key: text('never shown again'),
     secret_key: text('never shown again'),
     region: text('region'),
@@ -151,10 +169,10 @@ const ExposeSchema = block(
   {
     min_scale: count('fewest instances'),
     max_scale: count('most instances'),
-    api_port: maybe(Type.Array(Type.Integer(), { description: 'ports of the container', acceptSingle: true })),
+    api_port: maybe(counts('ports of the container', { accepts: 'single' })),
     cpu_threshold: count('CPU percentage above which an instance is added'),
     rewrite_target: flag('keep the public path'),
-    nodePort: maybe(Type.Array(Type.Integer(), { description: 'ports of the node', acceptSingle: true })),
+    nodePort: maybe(counts('ports of the node', { accepts: 'single' })),
     default_command: flag('run the command of the image, not the script'),
     set_auth: flag('ask for credentials'),
     auth_type: maybe(text('`basic` or `forward`')),
@@ -173,12 +191,12 @@ const KserveSchema = block(
     api_version: maybe(text('`v1` or `v2`')),
     min_scale: maybe(count('fewest instances')),
     max_scale: maybe(count('most instances')),
-    cpu: maybe(text('quantity', { acceptNumber: true })),
-    memory: maybe(text('quantity', { acceptNumber: true })),
+    cpu: maybe(text('quantity', { accepts: 'number' })),
+    memory: maybe(text('quantity', { accepts: 'number' })),
     args: maybe(texts('arguments')),
     env: maybe(textMap('environment')),
     enable_gpu: maybe(flag('one GPU')),
-    set_auth: maybe(flag('ask for credentials')),
+    set_auth: maybe(flag('ask for credentials', { keepZero: true })),
   },
   'A model server. Not supported yet',
 );
@@ -209,11 +227,11 @@ export const ServiceSchema = block(
   {
     name: text('name, unique in the cluster: 1 to 39 lower-case letters, digits and hyphens'),
     cluster_id: text('id of this cluster inside `clusters`'),
-    memory: text('memory limit, a Kubernetes quantity', { acceptNumber: true, default: '256Mi' }),
-    cpu: text('CPU limit, a Kubernetes quantity', { acceptNumber: true, default: '0.2' }),
-    total_memory: text('YuniKorn queue maximum. Not supported yet', { acceptNumber: true }),
-    total_cpu: text('YuniKorn queue maximum. Not supported yet', { acceptNumber: true }),
-    ephemeral_storage_request: text('local disk request, a Kubernetes quantity', { acceptNumber: true }),
+    memory: text('memory limit, a Kubernetes quantity', { accepts: 'number', default: '256Mi' }),
+    cpu: text('CPU limit, a Kubernetes quantity', { accepts: 'number', default: '0.2' }),
+    total_memory: text('YuniKorn queue maximum. Not supported yet', { accepts: 'number' }),
+    total_cpu: text('YuniKorn queue maximum. Not supported yet', { accepts: 'number' }),
+    ephemeral_storage_request: text('local disk request, a Kubernetes quantity', { accepts: 'number' }),
     enable_gpu: flag('one GPU'),
     enable_sgx: flag('an SGX enclave'),
     image_prefetch: flag('pull the image on every node beforehand'),

@@ -1,0 +1,59 @@
+import { CLUSTER_ADMIN, type Service } from './service.ts';
+
+/** Labels that only the manager writes (contract §2.11). What a client sends under these keys is ignored. */
+const RESERVED_LABELS = new Set([
+  'oscar_service',
+  'applicationId',
+  'queue',
+  'owner_name',
+  'vo',
+  'uid',
+  'oscar_rescheduler',
+  'kueue.x-k8s.io/queue-name',
+  'networking.knative.dev/visibility',
+]);
+
+/** `oscar.grycap/…` switches behaviour (worker role, origin, job owner): never a client's to set (F43). */
+const RESERVED_PREFIX = 'oscar.grycap/';
+
+const isReserved = (key: string) => key.startsWith(RESERVED_PREFIX) || RESERVED_LABELS.has(key);
+
+export function withoutReservedLabels(labels: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(labels).filter(([key]) => !isReserved(key)));
+}
+
+export function withoutReservedAnnotations(annotations: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(annotations).filter(([key]) => !key.startsWith(RESERVED_PREFIX)));
+}
+
+/** The service's own labels with the manager's (contract §2.11). */
+export function labelsOf(service: Service): Record<string, string> {
+  const { name, labels, vo, isolation_level } = service.definition;
+  return {
+    ...labels,
+    'oscar.grycap/user-service': 'true',
+    oscar_service: name,
+    applicationId: name,
+    queue: `root.oscar-queue.${name}`,
+    owner_name: service.ownerName,
+    ...(vo === '' ? {} : { vo: voLabel(vo) }),
+    ...(isolation_level === 'USER' && service.owner !== CLUSTER_ADMIN ? { uid: shortUid(service.owner) } : {}),
+  };
+}
+
+/** `/vo.example.eu/group` → `vo.example.eu--group`, as existing queries expect it. */
+function voLabel(vo: string): string {
+  return vo
+    .replace('/', '')
+    .replaceAll('/', '--')
+    .replaceAll(' ', '__')
+    .replaceAll(':', '___')
+    .replace(/[^A-Za-z0-9._-]/g, '-')
+    .slice(0, 63)
+    .replace(/^[._-]+|[._-]+$/g, '');
+}
+
+/** What names derived from a user carry of the uid. A shorter uid is taken whole (R22). */
+export function shortUid(uid: string): string {
+  return uid.slice(0, 10);
+}

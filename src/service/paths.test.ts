@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { bucketProblem, folderProblem, normalisePath, parseProvider, splitPath } from './paths.ts';
+
+const references: [string, string, string][] = [
+  ['minio', 'minio', 'default'],
+  ['MinIO', 'minio', 'default'],
+  ['minio.default', 'minio', 'default'],
+  ['minio.', 'minio', 'default'],
+  ['s3.My-Id', 's3', 'My-Id'],
+  ['webdav.a.b', 'webdav', 'a.b'],
+  ['', '', 'default'],
+];
+for (const [text, type, id] of references) {
+  test(`provider ${JSON.stringify(text)} is type ${type}, id ${id}`, () => {
+    assert.deepEqual(parseProvider(text), { type, id });
+  });
+}
+
+const paths: [string, string, string][] = [
+  ['minio', ' /in/ ', 'svc/in'],
+  ['minio', 'in', 'svc/in'],
+  ['minio', 'bucket/', 'svc/bucket'],
+  ['minio', '//bucket/in/deep//', 'bucket/in/deep'],
+  ['s3.x', 'in', 'svc/in'],
+  ['webdav.x', '/results', 'results'],
+  ['minio', ' / ', ''],
+  ['minio', '', ''],
+];
+for (const [provider, path, expected] of paths) {
+  test(`${provider} path ${JSON.stringify(path)} becomes ${JSON.stringify(expected)}`, () => {
+    assert.equal(normalisePath(path, parseProvider(provider), 'svc'), expected);
+  });
+}
+
+test('normalising twice is normalising once', () => {
+  fc.assert(
+    fc.property(fc.string(), fc.constantFrom('minio', 's3.a', 'webdav.b'), (path, reference) => {
+      const provider = parseProvider(reference);
+      const once = normalisePath(path, provider, 'svc');
+      assert.equal(normalisePath(once, provider, 'svc'), once);
+    }),
+  );
+});
+
+test('the first segment is the bucket, the rest the folder', () => {
+  assert.deepEqual(splitPath('a/b/c'), { bucket: 'a', folder: 'b/c' });
+  assert.deepEqual(splitPath('a'), { bucket: 'a', folder: '' });
+});
+
+for (const bucket of ['ab', 'A-bucket', 'a_b', '-ab', 'ab-', 'a..b', 'a'.repeat(64), 'ünï', '', '../x']) {
+  test(`${JSON.stringify(bucket)} is no bucket name`, () => assert.match(bucketProblem(bucket) ?? '', /bucket/));
+}
+for (const bucket of ['oscar-staging', 'oscar-staging-2', 'oscar-events']) {
+  test(`the bucket ${bucket} is kept for the manager`, () => {
+    assert.match(bucketProblem(bucket) ?? '', /kept for the manager/);
+  });
+}
+for (const bucket of ['abc', 'my.bucket-1', 'a'.repeat(63), 'oscar']) {
+  test(`${bucket.slice(0, 20)} is a bucket name`, () => assert.equal(bucketProblem(bucket), undefined));
+}
+
+test('a folder has no empty or relative parts', () => {
+  for (const folder of ['a//b', '../x', 'a/..', '.', 'a/./b', 'x'.repeat(513)]) assert.ok(folderProblem(folder), folder);
+  for (const folder of ['in', 'in/deep', '..a/b..', 'ünï cödé']) assert.equal(folderProblem(folder), undefined);
+});

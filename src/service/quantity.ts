@@ -1,0 +1,50 @@
+/**
+ * Kubernetes quantities: `500m`, `0.5`, `1e3`, `1.5Gi`. Exact: a quantity is a fraction of big integers until it is
+ * asked for in millicores or bytes, which round up as Kubernetes does, so that nobody gets more than was counted.
+ */
+interface Quantity {
+  readonly numerator: bigint;
+  readonly denominator: bigint;
+}
+
+const FORM = /^([+-]?)(\d+\.?\d*|\.\d+)(|[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})$/;
+
+const DECIMAL: Record<string, number> = { n: -9, u: -6, m: -3, '': 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
+const BINARY: Record<string, bigint> = { Ki: 10n, Mi: 20n, Gi: 30n, Ti: 40n, Pi: 50n, Ei: 60n };
+
+/** Longer numbers than this mean nothing and would only cost time. */
+const LONGEST = 64;
+
+function parse(text: string): Quantity | undefined {
+  const match = text.length <= LONGEST ? FORM.exec(text) : null;
+  if (!match) return undefined;
+  const [, sign, number = '', suffix = ''] = match;
+  const [whole = '', fraction = ''] = number.split('.');
+  const digits = BigInt(`${sign}${whole}${fraction}` || '0');
+  const power = BINARY[suffix];
+  if (power !== undefined) return { numerator: digits << power, denominator: 10n ** BigInt(fraction.length) };
+  const exponent = (DECIMAL[suffix] ?? Number(suffix.slice(1))) - fraction.length;
+  return exponent >= 0
+    ? { numerator: digits * 10n ** BigInt(exponent), denominator: 1n }
+    : { numerator: digits, denominator: 10n ** BigInt(-exponent) };
+}
+
+function scaled(text: string, scale: bigint): number | undefined {
+  const quantity = parse(text);
+  if (!quantity) return undefined;
+  const numerator = quantity.numerator * scale;
+  const floor = numerator / quantity.denominator;
+  const rounded = numerator > 0n && numerator % quantity.denominator !== 0n ? floor + 1n : floor;
+  const value = Number(rounded);
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** `0.5` → 500. Undefined when it is not a quantity, or one too large to count with. */
+export function millicores(text: string): number | undefined {
+  return scaled(text, 1000n);
+}
+
+/** `1.5Gi` → 1610612736. Undefined when it is not a quantity, or one too large to count with. */
+export function bytes(text: string): number | undefined {
+  return scaled(text, 1n);
+}

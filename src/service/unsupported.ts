@@ -1,0 +1,23 @@
+import type { Definition } from './service.ts';
+
+/**
+ * Blocks that are read and typed, but whose behaviour this manager does not have yet. A service that uses one is
+ * refused: accepting it and doing nothing would be worse. Their inactive forms, which clients always send, are fine.
+ */
+export function unsupportedIn(definition: Definition): string[] {
+  const { volume, mount, expose, kserve, interlink_node_name, total_cpu, total_memory, federation } = definition;
+  const storages = [...definition.input, ...definition.output].map(({ storage_provider }) => storage_provider);
+  const used: [string, boolean][] = [
+    ['volume', volume !== undefined],
+    ['mount', mount.storage_provider !== '' || mount.path !== ''],
+    ['expose', (expose.api_port?.[0] ?? 0) !== 0],
+    ['kserve', kserve !== undefined],
+    ['interlink_node_name', interlink_node_name !== ''],
+    ['total_cpu', total_cpu !== ''],
+    ['total_memory', total_memory !== ''],
+    ['federation.members', (federation?.members ?? []).length > 0],
+    ['the storage provider type onedata', storages.some((provider) => /^onedata(\.|$)/i.test(provider))],
+    ['the storage provider type rucio', storages.some((provider) => /^rucio(\.|$)/i.test(provider))],
+  ];
+  return used.filter(([, active]) => active).map(([block]) => block);
+}
