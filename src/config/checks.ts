@@ -1,0 +1,68 @@
+import { isLoopback } from './kinds/network.ts';
+import type { Config } from './settings.ts';
+
+/** A rule about several settings. It has nothing to say while one of those is wrong by itself, and so not there. */
+type Check = (values: object) => string | undefined;
+
+/** A check can read only what it says it is about. */
+function check<const K extends keyof Config>(
+  about: readonly K[],
+  problem: (config: Pick<Config, K>) => string | undefined,
+): Check {
+  const hasAll = (values: object): values is Pick<Config, K> => about.every((key) => key in values);
+  return (values) => (hasAll(values) ? problem(values) : undefined);
+}
+
+/** Does this manager run the object store itself? It does unless it was given the address of another. */
+export function hasOwnStore({ backend, minioEndpoint, storePort }: Pick<Config, StoreKey>): boolean {
+  return backend === 'local' && minioEndpoint === `http://127.0.0.1:${storePort}`;
+}
+
+const STORE = ['backend', 'minioEndpoint', 'storePort'] as const;
+type StoreKey = (typeof STORE)[number];
+
+function neededForTheStore(variable: string, config: Pick<Config, StoreKey>): string | undefined {
+  if (hasOwnStore(config)) return undefined;
+  return `${variable} is missing; it is required for the store at ${config.minioEndpoint}`;
+}
+
+export const CHECKS: readonly Check[] = [
+  check(['backend', 'password'], ({ backend, password }) =>
+    backend === 'kubernetes' && !password
+      ? 'OSCAR_PASSWORD is missing; it is required with OSCAR_BACKEND=kubernetes'
+      : undefined,
+  ),
+  check([...STORE, 'minioAccessKey'], (config) =>
+    config.minioAccessKey ? undefined : neededForTheStore('MINIO_ACCESS_KEY', config),
+  ),
+  check([...STORE, 'minioSecretKey'], (config) =>
+    config.minioSecretKey ? undefined : neededForTheStore('MINIO_SECRET_KEY', config),
+  ),
+  check([...STORE, 'minioAccessKey', 'minioSecretKey'], (config) =>
+    hasOwnStore(config) && !config.minioAccessKey !== !config.minioSecretKey
+      ? 'MINIO_ACCESS_KEY and MINIO_SECRET_KEY belong together; set both, or neither to have them made'
+      : undefined,
+  ),
+  check([...STORE, 'listen'], (config) =>
+    hasOwnStore(config) && config.listen.port === config.storePort
+      ? `OSCAR_STORE_PORT is ${config.storePort}, on which the manager itself listens; choose another for one of them`
+      : undefined,
+  ),
+  check(['backend', 'serverlessBackend'], ({ backend, serverlessBackend }) =>
+    backend === 'local' && serverlessBackend
+      ? `SERVERLESS_BACKEND is "${serverlessBackend}", which needs OSCAR_BACKEND=kubernetes`
+      : undefined,
+  ),
+  check(['oidcEnable', 'oidcIssuers'], ({ oidcEnable, oidcIssuers }) =>
+    oidcEnable && oidcIssuers.length === 0
+      ? 'OIDC_ISSUERS is missing; with OIDC_ENABLE=true at least one issuer is required'
+      : undefined,
+  ),
+  check(['backend', 'listen', 'localAllowRemote'], ({ backend, listen, localAllowRemote }) =>
+    backend === 'local' && !isLoopback(listen.host) && !localAllowRemote
+      ? `OSCAR_LISTEN is "${listen.host}", which other machines can reach, and with OSCAR_BACKEND=local jobs run as ` +
+        'processes of this machine: whoever may create a service could run any program here. Listen on 127.0.0.1, ' +
+        'or set OSCAR_LOCAL_ALLOW_REMOTE=true if that is what you want'
+      : undefined,
+  ),
+];

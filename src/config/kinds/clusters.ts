@@ -1,0 +1,56 @@
+import { X509Certificate } from 'node:crypto';
+import { clusterIdProblem } from '../../service/names.ts';
+import { readText } from '../yaml.ts';
+import { type Kind, problem, refused } from './kind.ts';
+import { mapOrFile } from './map-or-file.ts';
+import { mapOf, record, type Values } from './record.ts';
+import { flag, oneOf, url } from './single.ts';
+
+const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** Certificates are read here, so that a wrong file stops the start and not the first request to that cluster. */
+const certificates: Kind<string> = {
+  accepts: 'PEM certificates, or the name of a file with them',
+  parse(raw, context) {
+    if (typeof raw !== 'string') return refused(raw, this.accepts);
+    const inPlace = raw.includes('-----BEGIN');
+    const pem = inPlace ? { value: raw } : readText(raw.trim(), context);
+    if ('problems' in pem) return pem;
+    const blocks = pem.value.match(CERTIFICATES) ?? [];
+    if (blocks.length > 0 && blocks.every(isCertificate)) return { value: blocks.join('\n') };
+    return problem(inPlace ? 'is not a PEM certificate' : `is ${JSON.stringify(raw)}, a file without PEM certificates`);
+  },
+};
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+export const CLUSTER_FIELDS = {
+  endpoint: { name: 'endpoint', kind: url, required: true, meaning: 'Address of the manager of that cluster.' },
+  store: { name: 'store', kind: url, meaning: 'Address of its object store, if jobs are to read from it.' },
+  sslVerify: { name: 'ssl_verify', kind: flag, default: 'true', meaning: 'Verify its certificate.' },
+  ca: { name: 'ca', kind: certificates, meaning: 'The private certification authority it is verified against.' },
+  kind: {
+    name: 'kind',
+    kind: oneOf('oscar', 'upstream'),
+    default: 'oscar',
+    meaning: '`upstream` for a manager written in Go, which knows less of federation.',
+  },
+} as const;
+
+/** A cluster that the operator vouches for (design §6). */
+export type RegisteredCluster = Values<typeof CLUSTER_FIELDS>;
+
+const cluster = record(CLUSTER_FIELDS);
+
+export const clusters = mapOrFile(
+  mapOf<RegisteredCluster>('a map from cluster ids to their addresses', (id) => {
+    const wrong = clusterIdProblem(id);
+    return wrong ? `is not a cluster id: it ${wrong}` : cluster;
+  }),
+);

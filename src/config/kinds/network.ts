@@ -1,0 +1,61 @@
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
+import { type Kind, listOf, refused } from './kind.ts';
+import { port } from './single.ts';
+
+/** Where a server listens; the host of an IPv6 address stands without brackets, as `listen` wants it. */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+const FORM = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[A-Za-z0-9.-]+))(?::(?<port>\d+))?$/;
+const ACCEPTS = '`host` or `host:port`, an IPv6 address in brackets; port 0 is any free one';
+
+/** An address to listen on; without a port it is that of another setting. */
+export function listenAddress(portVariable: string): Kind<ListenAddress> {
+  return {
+    accepts: ACCEPTS,
+    parse(raw, context) {
+      const given = typeof raw === 'string' ? FORM.exec(raw.trim())?.groups : undefined;
+      const host = given?.['name'] ?? given?.['v6'] ?? '';
+      if (!given || (given['v6'] ? !isIPv6(host) : !isHost(host))) return refused(raw, ACCEPTS);
+      if (given['port'] === undefined) {
+        const usual = context.valueOf(portVariable);
+        return typeof usual === 'number' ? { value: { host, port: usual } } : { problems: [] };
+      }
+      if (Number(given['port']) === 0) return { value: { host, port: 0 } };
+      const parsed = port.parse(given['port'], context);
+      return 'value' in parsed ? { value: { host, port: parsed.value } } : refused(raw, ACCEPTS);
+    },
+  };
+}
+
+/** `10.0.0.256` is not a host that nobody has heard of, it is a mistyped address. */
+const isHost = (text: string) => isIPv4(text) || (!/^[\d.]+$/.test(text) && /^[A-Za-z0-9]/.test(text));
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Can only this machine reach it? Of names only `localhost` is certain. */
+export function isLoopback(host: string): boolean {
+  const family = isIP(host);
+  if (family === 0) return host.toLowerCase() === 'localhost';
+  return loopback.check(host, family === 4 ? 'ipv4' : 'ipv6');
+}
+
+export interface Network {
+  readonly address: string;
+  readonly prefix: number;
+  readonly family: 'ipv4' | 'ipv6';
+}
+
+export const networks = listOf('networks such as `10.0.0.0/8` or `fd00::/8`, separated by commas', readNetwork);
+
+function readNetwork(text: string): Network | undefined {
+  const [, address = '', digits] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? [];
+  const family = isIP(address);
+  const prefix = Number(digits);
+  if (family === 0 || prefix > (family === 4 ? 32 : 128)) return undefined;
+  return { address, prefix, family: family === 4 ? 'ipv4' : 'ipv6' };
+}

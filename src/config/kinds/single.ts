@@ -1,0 +1,120 @@
+import { Secret } from '../../base/secret.ts';
+import { clusterIdProblem } from '../../service/names.ts';
+import { bytes, millicores } from '../../service/quantity.ts';
+import { type Kind, listOf, problem, refused, scalar } from './kind.ts';
+
+/** The kinds of single values. Each gives undefined for a text it does not accept. */
+
+export const text = scalar('text', (given) => given || undefined);
+
+/** Kept as written, blanks at the ends included, and never shown. */
+export const secret: Kind<Secret> = {
+  accepts: 'text',
+  parse: (raw) => (typeof raw === 'string' ? { value: new Secret(raw) } : refused(raw, 'text')),
+};
+
+const TRUE = /^(1|t|T|true|True|TRUE)$/;
+const FALSE = /^(0|f|F|false|False|FALSE)$/;
+
+/** The forms that Go's ParseBool takes (contract §7). */
+export const flag = scalar('`true` or `false`', (given) =>
+  TRUE.test(given) ? true : FALSE.test(given) ? false : undefined,
+);
+
+/** A switch of the Go manager for something this one cannot do. */
+export const unsupported: Kind<boolean> = {
+  accepts: '`false`',
+  parse(raw, context) {
+    const parsed = flag.parse(raw, context);
+    const on = 'value' in parsed && parsed.value;
+    return on ? problem('is true, but that is not supported by this manager yet; accepted is `false`') : parsed;
+  },
+};
+
+function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
+  return (given: string): number | undefined => {
+    // `15.0` is what Helm makes of a number (contract §7).
+    const value = /^\d+(\.0+)?$/.test(given) ? Number(given) : Number.NaN;
+    return value >= least && value <= most ? value : undefined;
+  };
+}
+
+export const count = scalar('a whole number above 0', wholeNumber(1));
+export const seconds = scalar('seconds, a whole number above 0', wholeNumber(1));
+export const secondsOrNone = scalar('seconds, a whole number', wholeNumber(0));
+export const port = scalar('a port, 1 to 65535', wholeNumber(1, 65_535));
+
+const above0 = (value: number | undefined) => (value !== undefined && value > 0 ? value : undefined);
+
+export const cpu = scalar('a quantity above 0, such as `2` or `500m`', (given) => above0(millicores(given)));
+export const memory = scalar('a quantity above 0, such as `512Mi` or `4Gi`', (given) => above0(bytes(given)));
+export const size = scalar('bytes, such as `1048576` or `8Mi`', (given) => above0(bytes(given)));
+
+export function oneOf<const T extends string>(...choices: readonly T[]): Kind<T> {
+  const words = choices.map((choice) => `\`${choice}\``);
+  const accepts = words.length > 1 ? `${words.slice(0, -1).join(', ')} or ${words.at(-1)}` : words.join();
+  return scalar(accepts, (given) => choices.find((choice) => choice === given));
+}
+
+export const knative = scalar('`knative`, or empty; OpenFaaS is not supported', (given) =>
+  given === 'knative' ? given : undefined,
+);
+
+/** No credentials: they would be shown wherever the address is. No query: paths are appended to it. */
+function webAddress(given: string): URL | undefined {
+  const url = URL.parse(given);
+  const plain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !/[?#]/.test(given);
+  return plain ? url : undefined;
+}
+
+const withoutSlash = (url: URL) => url.href.replace(/\/+$/, '');
+const URL_FORM = 'an http or https URL without credentials and query';
+
+export const url = scalar(URL_FORM, (given) => {
+  const address = webAddress(given);
+  return address && withoutSlash(address);
+});
+
+/** Kept to the letter: tokens name their issuer, and a slash more or less is another issuer. */
+export const issuers = listOf('http or https URLs, exactly as in the `iss` of tokens, separated by commas', (given) =>
+  webAddress(given) ? given : undefined,
+);
+
+export const origins = listOf(
+  'origins such as `https://dashboard.example.org`, separated by commas, or `*`',
+  (given) => {
+    if (given === '*') return given;
+    const address = webAddress(given);
+    return address?.pathname === '/' ? address.origin : undefined;
+  },
+);
+
+export const texts = listOf('a list, separated by commas', (given) => given);
+
+export const clusterId = scalar(
+  '1 to 63 letters, digits, dots, hyphens and underscores, a letter or digit at both ends',
+  (given) => (clusterIdProblem(given) === undefined ? given : undefined),
+);
+
+const LABEL = '[a-z0-9]([a-z0-9-]*[a-z0-9])?';
+const DNS_LABEL = new RegExp(`^(?=.{1,63}$)${LABEL}$`);
+const DNS_NAME = new RegExp(`^(?=.{1,253}$)${LABEL}(\\.${LABEL})*$`);
+
+/** Of a namespace or a service. */
+export const label = scalar('1 to 63 lower-case letters, digits and hyphens', (given) =>
+  DNS_LABEL.test(given) ? given : undefined,
+);
+
+/** Of most other objects of Kubernetes. */
+export const objectName = scalar('1 to 253 lower-case letters, digits, hyphens and dots', (given) =>
+  DNS_NAME.test(given) ? given : undefined,
+);
+
+/** RFC 7617 §2: a colon ends the name in Basic credentials. */
+export const accountName = scalar('text without a colon', (given) =>
+  given.includes(':') ? undefined : given || undefined,
+);
+
+export const host = scalar('a host, with port and path if need be, without scheme', (given) =>
+  /^[^\s/:?#@]+(:\d+)?(\/[^\s?#]*)?$/.test(given) ? given : undefined,
+);

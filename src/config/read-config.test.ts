@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ConfigError } from './config-error.ts';
+import { IGNORED_NAMES } from './ignored.ts';
+import { readConfig } from './read-config.ts';
+import { GROUPS, SETTINGS } from './settings.ts';
+
+const noFiles = (name: string) => assert.fail(`no such file: ${name}`);
+
+/** Reads with the text as the file that `OSCAR_CONFIG` names. */
+function readFile(text: string, environment: Record<string, string> = {}) {
+  return readConfig({ OSCAR_CONFIG: 'oscar.yaml', ...environment }, (name) =>
+    name === 'oscar.yaml' ? text : noFiles(name),
+  );
+}
+
+function problemsOf(read: () => unknown): readonly string[] {
+  try {
+    read();
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+const KUBERNETES = {
+  OSCAR_BACKEND: 'kubernetes',
+  OSCAR_PASSWORD: 'x',
+  MINIO_ACCESS_KEY: 'x',
+  MINIO_SECRET_KEY: 'x',
+};
+
+test('nothing needs to be set on a laptop', () => {
+  const config = readConfig({}, noFiles);
+  assert.equal(config.backend, 'local');
+  assert.equal(config.clusterId, 'oscar-cluster');
+  assert.deepEqual(config.listen, { host: '127.0.0.1', port: 8080 });
+  assert.equal(config.minioEndpoint, 'http://127.0.0.1:9000');
+  assert.equal(config.username, 'oscar');
+  assert.equal(config.password, undefined);
+  assert.deepEqual(config.oidcGroups, []);
+  assert.equal(config.maxEventBytes, 8 * 1024 * 1024);
+  assert.equal(config.reschedulerEnable, true);
+});
+
+test('defaults follow the backend', () => {
+  const config = readConfig(KUBERNETES, noFiles);
+  assert.deepEqual(config.listen, { host: '0.0.0.0', port: 8080 });
+  assert.equal(config.minioEndpoint, 'https://minio-service.minio:9000');
+});
+
+test('defaults follow the settings they are made of, however those are written', () => {
+  const config = readConfig({ OSCAR_STORE_PORT: '9100.0', OSCAR_SERVICE_PORT: '8180.0' }, noFiles);
+  assert.equal(config.minioEndpoint, 'http://127.0.0.1:9100');
+  assert.deepEqual(config.listen, { host: '127.0.0.1', port: 8180 });
+});
+
+test('an empty variable counts as unset', () => {
+  const config = readConfig(
+    { OSCAR_SERVICE_PORT: '', OSCAR_PASSWORD: '', OIDC_GROUPS: ' ', OSCAR_CONFIG: '' },
+    noFiles,
+  );
+  assert.equal(config.servicePort, 8080);
+  assert.equal(config.password, undefined);
+});
+
+test('a file gives what the environment does not', () => {
+  const text = `
+    OSCAR_SERVICE_PORT: 8090
+    OSCAR_PASSWORD: 0123
+    OIDC_ENABLE: true
+    OIDC_ISSUERS: [https://a.example.org, https://b.example.org]
+    OSCAR_CLUSTERS:
+      b: { endpoint: https://b.example.org }
+    RESCHEDULER_INTERVAL: 30
+  `;
+  const config = readFile(text, { OSCAR_SERVICE_PORT: '8091', RESCHEDULER_INTERVAL: '' });
+  assert.equal(config.servicePort, 8091);
+  assert.equal(config.password?.reveal(), '0123');
+  assert.equal(config.oidcEnable, true);
+  assert.deepEqual(config.oidcIssuers, ['https://a.example.org', 'https://b.example.org']);
+  assert.equal(config.clusters.get('b')?.endpoint, 'https://b.example.org');
+  assert.equal(config.reschedulerIntervalSeconds, 30);
+});
+
+test('every problem is in one message, a line each', () => {
+  const environment = {
+    OSCAR_BACKEND: 'docker',
+    OSCAR_STORE_PORT: '70000',
+    OIDC_ENABLE: '1',
+    OSCAR_CONFIG: 'oscar.yaml',
+  };
+  const file = 'OSCAR_LISTN: 127.0.0.1\nRESCHEDULER_INTERVAL: soon\n';
+  assert.throws(() => readConfig(environment, () => file), {
+    name: 'ConfigError',
+    code: 'invalid-config',
+    message: [
+      'the configuration has 5 problems:',
+      '  oscar.yaml, line 1, column 1: OSCAR_LISTN is not a setting, did you mean OSCAR_LISTEN?',
+      '  OSCAR_BACKEND is "docker"; accepted is `local` or `kubernetes`',
+      '  OSCAR_STORE_PORT is "70000"; accepted is a port, 1 to 65535',
+      '  oscar.yaml, line 2, column 1: RESCHEDULER_INTERVAL is "soon"; accepted is seconds, a whole number above 0',
+      '  OIDC_ISSUERS is missing; with OIDC_ENABLE=true at least one issuer is required',
+    ].join('\n'),
+  });
+});
+
+test('what belongs to the Go manager alone stops nothing', () => {
+  const text = IGNORED_NAMES.map((name) => `${name}: whatever\n`).join('');
+  assert.deepEqual(readFile(text), readConfig({}, noFiles));
+});
+
+test('a file that cannot be read is the problem, not what it might have held', () => {
+  assert.deepEqual(
+    problemsOf(() => readConfig({ OSCAR_BACKEND: 'kubernetes', OSCAR_CONFIG: 'none.yaml' }, noFiles)),
+    ['OSCAR_CONFIG is "none.yaml", a file that cannot be read: no such file: none.yaml'],
+  );
+  assert.deepEqual(
+    problemsOf(() => readFile('A: 1\n\tB: 2\n', { TTL_JOB: 'x' })),
+    [
+      'OSCAR_CONFIG is "oscar.yaml", which is not YAML, line 2, column 1: Tabs are not allowed as indentation',
+      'TTL_JOB is "x"; accepted is seconds, a whole number',
+    ],
+  );
+  assert.deepEqual(
+    problemsOf(() => readFile('- A')),
+    ['OSCAR_CONFIG is "oscar.yaml", which is not a map'],
+  );
+});
+
+test('no problem shows a secret', () => {
+  const files = ['OSCAR_PASSWORD: [hunter2]', '{OSCAR_PASSWORD:hunter2}', 'MINIO_SECRET_KEY: {a: hunter2}', 'hunter2'];
+  for (const text of files) {
+    const problems = problemsOf(() => readFile(text));
+    assert.notDeepEqual(problems, []);
+    assert.doesNotMatch(problems.join('\n'), /hunter2/);
+  }
+});
+
+const checks: { name: string; set: Record<string, string>; says: RegExp | undefined }[] = [
+  {
+    name: 'Kubernetes needs a password',
+    set: { ...KUBERNETES, OSCAR_PASSWORD: '' },
+    says: /^OSCAR_PASSWORD is missing; it is required with OSCAR_BACKEND=kubernetes$/,
+  },
+  {
+    name: 'Kubernetes needs the keys of its store',
+    set: { ...KUBERNETES, MINIO_SECRET_KEY: '' },
+    says: /^MINIO_SECRET_KEY is missing; it is required for the store at https:\/\/minio-service\.minio:9000$/,
+  },
+  {
+    name: 'a store that is not our own needs keys on a laptop too',
+    set: { MINIO_ENDPOINT: 'https://minio.example.org', MINIO_SECRET_KEY: 'x' },
+    says: /^MINIO_ACCESS_KEY is missing; it is required for the store at https:\/\/minio\.example\.org$/,
+  },
+  {
+    name: 'one key without the other is no use',
+    set: { MINIO_SECRET_KEY: 'x' },
+    says: /^MINIO_ACCESS_KEY and MINIO_SECRET_KEY belong together/,
+  },
+  { name: 'both keys may be chosen', set: { MINIO_ACCESS_KEY: 'x', MINIO_SECRET_KEY: 'x' }, says: undefined },
+  {
+    name: 'OIDC needs an issuer',
+    set: { OIDC_ENABLE: 'true', OIDC_ISSUERS: ',' },
+    says: /^OIDC_ISSUERS is missing; with OIDC_ENABLE=true/,
+  },
+  {
+    name: 'issuers may be there before OIDC is switched on',
+    set: { OIDC_ISSUERS: 'https://a.example.org' },
+    says: undefined,
+  },
+  {
+    name: 'manager and store cannot share a port',
+    set: { OSCAR_SERVICE_PORT: '9000' },
+    says: /^OSCAR_STORE_PORT is 9000, on which the manager itself listens/,
+  },
+  {
+    name: 'the port of a store that is not started is free',
+    set: { ...KUBERNETES, OSCAR_SERVICE_PORT: '9000' },
+    says: undefined,
+  },
+  {
+    name: 'a machine that runs jobs as processes is not opened to others by accident',
+    set: { OSCAR_LISTEN: '0.0.0.0' },
+    says: /^OSCAR_LISTEN is "0\.0\.0\.0", which other machines .* run as processes .* OSCAR_LOCAL_ALLOW_REMOTE=true/,
+  },
+  {
+    name: 'a machine that runs jobs as processes is opened on purpose',
+    set: { OSCAR_LISTEN: '[::]:8081', OSCAR_LOCAL_ALLOW_REMOTE: 'true' },
+    says: undefined,
+  },
+  { name: 'localhost is this machine alone', set: { OSCAR_LISTEN: 'localhost:8081' }, says: undefined },
+  { name: 'Knative answers on Kubernetes', set: { ...KUBERNETES, SERVERLESS_BACKEND: 'knative' }, says: undefined },
+  {
+    name: 'there is no Knative on a laptop',
+    set: { SERVERLESS_BACKEND: 'knative' },
+    says: /^SERVERLESS_BACKEND is "knative", which needs OSCAR_BACKEND=kubernetes$/,
+  },
+  {
+    name: 'OpenFaaS is refused',
+    set: { ...KUBERNETES, SERVERLESS_BACKEND: 'openfaas' },
+    says: /^SERVERLESS_BACKEND is "openfaas"; accepted is `knative`, or empty; OpenFaaS is not supported$/,
+  },
+  {
+    name: 'Kueue is refused',
+    set: { KUEUE_ENABLE: 'True' },
+    says: /^KUEUE_ENABLE is true, but that is not supported by this manager yet/,
+  },
+];
+for (const { name, set, says } of checks) {
+  test(name, () => {
+    const problems = problemsOf(() => readConfig(set, noFiles));
+    assert.equal(problems.length, says ? 1 : 0, problems.join('\n'));
+    if (says) assert.match(problems[0] ?? '', says);
+  });
+}
+
+test('no variable is described twice, and each says what it is for', () => {
+  const grouped = GROUPS.flatMap(({ settings }) => Object.values(settings));
+  const names = [...grouped.map(({ name }) => name), ...IGNORED_NAMES];
+  assert.equal(new Set(names).size, names.length);
+  assert.equal(grouped.length, Object.keys(SETTINGS).length);
+  for (const setting of grouped) {
+    assert.match(setting.meaning, /^[A-Z`].*[.)]$/, setting.name);
+    assert.ok(setting.default !== undefined || setting.unset !== undefined, setting.name);
+  }
+});

@@ -1,0 +1,399 @@
+import { clusters } from './kinds/clusters.ts';
+import { listenAddress, networks } from './kinds/network.ts';
+import { providers } from './kinds/providers.ts';
+import type { Field, Values } from './kinds/record.ts';
+import * as kind from './kinds/single.ts';
+
+/**
+ * Every setting once. `docs/configuration.md` is made from these tables (`node tools/generate-docs.ts`), and the type
+ * `Config` from their kinds: a setting with a default always has a value.
+ */
+export interface Setting extends Omit<Field, 'default' | 'required'> {
+  /** As one would write it; `<NAME>` stands for the number that another setting has. */
+  readonly default?: string | Readonly<Record<Backend, string>>;
+  /** What holds when it is not set and there is no default. */
+  readonly unset?: string;
+}
+
+type Settings = Readonly<Record<string, Setting>>;
+
+const BACKENDS = ['local', 'kubernetes'] as const;
+export type Backend = (typeof BACKENDS)[number];
+
+const cluster = {
+  backend: {
+    name: 'OSCAR_BACKEND',
+    kind: kind.oneOf(...BACKENDS),
+    default: 'local',
+    meaning: 'Where services and jobs live: on this machine, or in the Kubernetes cluster the manager runs in.',
+  },
+  clusterId: {
+    name: 'OSCAR_CLUSTER_ID',
+    kind: kind.clusterId,
+    default: 'oscar-cluster',
+    meaning: 'The id of this cluster in federations.',
+  },
+  endpoint: {
+    name: 'OSCAR_ENDPOINT',
+    kind: kind.url,
+    unset: 'none; needed where other clusters are to reach this one',
+    meaning: 'The address under which users and other clusters reach this manager.',
+  },
+  name: {
+    name: 'OSCAR_NAME',
+    kind: kind.label,
+    default: 'oscar',
+    meaning: 'The name of this manager: owner of the buckets of the administrator, and its service on Kubernetes.',
+  },
+} as const satisfies Settings;
+
+const server = {
+  listen: {
+    name: 'OSCAR_LISTEN',
+    kind: listenAddress('OSCAR_SERVICE_PORT'),
+    default: { local: '127.0.0.1', kubernetes: '0.0.0.0' },
+    meaning: 'Where the manager listens. Without a port it is `OSCAR_SERVICE_PORT`.',
+  },
+  servicePort: {
+    name: 'OSCAR_SERVICE_PORT',
+    kind: kind.port,
+    default: '8080',
+    meaning: 'The port of the manager.',
+  },
+  readTimeoutSeconds: {
+    name: 'READ_TIMEOUT',
+    kind: kind.seconds,
+    default: '300',
+    meaning: 'How long a request may take to arrive.',
+  },
+  writeTimeoutSeconds: {
+    name: 'WRITE_TIMEOUT',
+    kind: kind.seconds,
+    default: '300',
+    meaning: 'How long an answer may take, a synchronous invocation included.',
+  },
+  corsOrigins: {
+    name: 'OSCAR_CORS_ORIGINS',
+    kind: kind.origins,
+    default: '',
+    meaning: 'Web pages of other origins that may call this manager. None if empty, all with `*`.',
+  },
+  logLevel: {
+    name: 'OSCAR_LOG_LEVEL',
+    kind: kind.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
+    default: 'info',
+    meaning: 'The least important messages that are logged.',
+  },
+  logFormat: {
+    name: 'OSCAR_LOG_FORMAT',
+    kind: kind.oneOf('auto', 'json', 'pretty'),
+    default: 'auto',
+    meaning: 'One JSON object per line, or text for people; `auto` is text on a terminal and JSON elsewhere.',
+  },
+} as const satisfies Settings;
+
+const users = {
+  username: {
+    name: 'OSCAR_USERNAME',
+    kind: kind.accountName,
+    default: 'oscar',
+    meaning: 'The name of the administrator.',
+  },
+  password: {
+    name: 'OSCAR_PASSWORD',
+    kind: kind.secret,
+    unset: 'local: made at the first start; kubernetes: required',
+    meaning: 'The password of the administrator.',
+  },
+  oidcEnable: {
+    name: 'OIDC_ENABLE',
+    kind: kind.flag,
+    default: 'false',
+    meaning: 'Let users of the issuers in with their access tokens.',
+  },
+  oidcIssuers: {
+    name: 'OIDC_ISSUERS',
+    kind: kind.issuers,
+    default: '',
+    meaning: 'The issuers whose tokens are accepted. Required with `OIDC_ENABLE`.',
+  },
+  oidcGroups: {
+    name: 'OIDC_GROUPS',
+    kind: kind.texts,
+    default: '',
+    meaning: 'Users must be in one of these groups. Every user of the issuers is let in if empty.',
+  },
+  oidcGroupsClaim: {
+    name: 'OIDC_GROUPS_CLAIM',
+    kind: kind.text,
+    unset: 'the usual one of each issuer, `group_membership` for those not known',
+    meaning: 'The claim that holds the groups of a user.',
+  },
+  oidcAudience: {
+    name: 'OIDC_AUDIENCE',
+    kind: kind.text,
+    unset: 'the audience is not checked',
+    meaning: 'The audience that tokens must be made for.',
+  },
+  oidcClientId: {
+    name: 'OIDC_CLIENT_ID',
+    kind: kind.text,
+    unset: 'none',
+    meaning: 'The client under which this manager redeems the refresh tokens of federated services.',
+  },
+  oidcClientSecret: {
+    name: 'OIDC_CLIENT_SECRET',
+    kind: kind.secret,
+    unset: 'none: a public client',
+    meaning: 'The secret of that client.',
+  },
+  usersAdmin: {
+    name: 'USERS_ADMIN',
+    kind: kind.texts,
+    default: '',
+    meaning: 'Uids of users who see the whole status and the execution log of the cluster.',
+  },
+} as const satisfies Settings;
+
+const store = {
+  minioEndpoint: {
+    name: 'MINIO_ENDPOINT',
+    kind: kind.url,
+    default: { local: 'http://127.0.0.1:<OSCAR_STORE_PORT>', kubernetes: 'https://minio-service.minio:9000' },
+    meaning: 'The object store of this cluster. The local backend starts its own unless another one is named here.',
+  },
+  minioPublicEndpoint: {
+    name: 'MINIO_PUBLIC_ENDPOINT',
+    kind: kind.url,
+    unset: '`MINIO_ENDPOINT`',
+    meaning: 'The address of the store that users and other clusters are told.',
+  },
+  minioAccessKey: {
+    name: 'MINIO_ACCESS_KEY',
+    kind: kind.secret,
+    unset: 'own store: made at the first start; otherwise required',
+    meaning: 'The access key of the store.',
+  },
+  minioSecretKey: {
+    name: 'MINIO_SECRET_KEY',
+    kind: kind.secret,
+    unset: 'own store: made at the first start; otherwise required',
+    meaning: 'The secret key of the store.',
+  },
+  minioRegion: { name: 'MINIO_REGION', kind: kind.text, default: 'us-east-1', meaning: 'The region of the store.' },
+  minioTlsVerify: {
+    name: 'MINIO_TLS_VERIFY',
+    kind: kind.flag,
+    default: 'true',
+    meaning: 'Verify the certificate of the store.',
+  },
+  storePort: {
+    name: 'OSCAR_STORE_PORT',
+    kind: kind.port,
+    default: '9000',
+    meaning: 'The port of the store that the local backend starts.',
+  },
+  storageProviders: {
+    name: 'OSCAR_STORAGE_PROVIDERS',
+    kind: providers,
+    default: '{}',
+    meaning: 'Stores that definitions may name without carrying their keys. See [below](#storage-providers).',
+  },
+} as const satisfies Settings;
+
+const federation = {
+  clusters: {
+    name: 'OSCAR_CLUSTERS',
+    kind: clusters,
+    default: '{}',
+    meaning:
+      'The clusters this one knows. They count before what a definition says about the same id. ' +
+      'See [below](#clusters).',
+  },
+  peerNetworks: {
+    name: 'OSCAR_PEER_NETWORKS',
+    kind: networks,
+    default: '',
+    meaning:
+      'Private networks that definitions may point to. Otherwise they may name registered clusters and, over https, ' +
+      'public addresses.',
+  },
+} as const satisfies Settings;
+
+const jobs = {
+  maxEventBytes: {
+    name: 'OSCAR_MAX_EVENT_BYTES',
+    kind: kind.size,
+    default: '8Mi',
+    meaning: 'The largest event or input that an invocation may bring.',
+  },
+  jobTtlSeconds: {
+    name: 'TTL_JOB',
+    kind: kind.secondsOrNone,
+    default: '2592000',
+    meaning: 'How long a job is remembered after its end.',
+  },
+  jobListingLimit: {
+    name: 'JOB_LISTING_LIMIT',
+    kind: kind.count,
+    default: '70',
+    meaning: 'How many jobs, or objects of a bucket, one page of a listing holds.',
+  },
+  resourceManagerEnable: {
+    name: 'RESOURCE_MANAGER_ENABLE',
+    kind: kind.flag,
+    default: 'true',
+    meaning: 'Watch what is free in this cluster, so that jobs of federated services go elsewhere when it is full.',
+  },
+  resourceManagerIntervalSeconds: {
+    name: 'RESOURCE_MANAGER_INTERVAL',
+    kind: kind.seconds,
+    default: '15',
+    meaning: 'How often that is looked at.',
+  },
+  reschedulerEnable: {
+    name: 'RESCHEDULER_ENABLE',
+    kind: kind.flag,
+    default: 'true',
+    meaning: 'Offer jobs of federated services that wait too long to other members.',
+  },
+  reschedulerIntervalSeconds: {
+    name: 'RESCHEDULER_INTERVAL',
+    kind: kind.seconds,
+    default: '10',
+    meaning: 'How often waiting jobs are looked at.',
+  },
+  reschedulerThresholdSeconds: {
+    name: 'RESCHEDULER_THRESHOLD',
+    kind: kind.seconds,
+    default: '10',
+    meaning: 'How long a job may wait, unless its service says otherwise.',
+  },
+} as const satisfies Settings;
+
+const local = {
+  dataDir: {
+    name: 'OSCAR_DATA_DIR',
+    kind: kind.text,
+    default: './.oscar',
+    meaning: 'The directory that holds everything: services, jobs, objects and the secrets made at the first start.',
+  },
+  localCpuMillicores: {
+    name: 'OSCAR_LOCAL_CPU',
+    kind: kind.cpu,
+    unset: 'all of this machine',
+    meaning: 'How much CPU jobs get together. Those that do not fit wait, or go elsewhere.',
+  },
+  localMemoryBytes: {
+    name: 'OSCAR_LOCAL_MEMORY',
+    kind: kind.memory,
+    unset: 'all of this machine',
+    meaning: 'How much memory jobs get together.',
+  },
+  localAllowRemote: {
+    name: 'OSCAR_LOCAL_ALLOW_REMOTE',
+    kind: kind.flag,
+    default: 'false',
+    meaning:
+      'Allow `OSCAR_LISTEN` to be an address that other machines reach. **Whoever may create a service then runs ' +
+      'programs on this machine**, as processes of the manager.',
+  },
+} as const satisfies Settings;
+
+const kubernetes = {
+  namespace: {
+    name: 'OSCAR_NAMESPACE',
+    kind: kind.label,
+    default: 'oscar',
+    meaning: 'The namespace of the manager.',
+  },
+  servicesNamespace: {
+    name: 'OSCAR_SERVICES_NAMESPACE',
+    kind: kind.label,
+    default: 'oscar-svc',
+    meaning: 'The namespace of the services of the administrator; those of users begin with it.',
+  },
+  controllerServiceAccount: {
+    name: 'OSCAR_CONTROLLER_SERVICE_ACCOUNT',
+    kind: kind.objectName,
+    default: 'oscar-sa',
+    meaning: 'The service account of the manager.',
+  },
+  additionalConfigPath: {
+    name: 'ADDITIONAL_CONFIG_PATH',
+    kind: kind.objectName,
+    default: 'config.yaml',
+    meaning: 'The ConfigMap that holds the allowed image repositories. (A name, although it says path.)',
+  },
+  serverlessBackend: {
+    name: 'SERVERLESS_BACKEND',
+    kind: kind.knative,
+    unset: 'none: a pod is started for each invocation',
+    meaning: 'What answers synchronous invocations.',
+  },
+} as const satisfies Settings;
+
+const unsupported = {
+  kueueEnable: {
+    name: 'KUEUE_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Queues and quotas per user with Kueue.',
+  },
+  yunikornEnable: {
+    name: 'YUNIKORN_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Queues per service with YuniKorn.',
+  },
+  volumeEnable: {
+    name: 'VOLUME_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Volumes that outlive jobs.',
+  },
+  kserveEnable: {
+    name: 'KSERVE_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Model servers with KServe.',
+  },
+  minioQuotaEnabled: {
+    name: 'MINIO_QUOTA_ENABLED',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Quotas for buckets.',
+  },
+} as const satisfies Settings;
+
+interface Group {
+  readonly title: string;
+  readonly settings: Settings;
+}
+
+export const GROUPS: readonly Group[] = [
+  { title: 'This cluster', settings: cluster },
+  { title: 'Server and logs', settings: server },
+  { title: 'Administrator and users', settings: users },
+  { title: 'Object store', settings: store },
+  { title: 'Federation', settings: federation },
+  { title: 'Jobs', settings: jobs },
+  { title: 'With `OSCAR_BACKEND=local`', settings: local },
+  { title: 'With `OSCAR_BACKEND=kubernetes`', settings: kubernetes },
+  { title: 'Not supported yet', settings: unsupported },
+];
+
+export const SETTINGS = {
+  ...cluster,
+  ...server,
+  ...users,
+  ...store,
+  ...federation,
+  ...jobs,
+  ...local,
+  ...kubernetes,
+  ...unsupported,
+} as const satisfies Settings;
+
+/** The settings as they were read. */
+export interface Config extends Values<typeof SETTINGS> {}
