@@ -75,3 +75,16 @@ const headers = (value: string) => ({
 test('a blank header of a member keeps the stored value', () => {
   assert.deepEqual(Object.values(settle(headers(''), stored(headers('h'))).credentials), ['h']);
 });
+
+test('the refresh token of a federated service is kept apart from what its script gets (F36)', () => {
+  const federated = (refresh_token: string) => ({ ...environment({ refresh_token, A: '1' }), federation: {} });
+  const before = stored(federated('rt'));
+  assert.deepEqual(Object.keys(before.secrets.environment), ['A']);
+  assert.deepEqual(before.definition.environment.secrets, { A: '', refresh_token: '' });
+  assert.deepEqual(settle(federated(''), before).credentials, { 'federation/refresh_token': 'rt' });
+  assert.deepEqual(settle(federated('new'), before).credentials, { 'federation/refresh_token': 'new' });
+});
+
+test('without a federation, refresh_token is a secret like any other', () => {
+  assert.deepEqual(settle(environment({ refresh_token: 'rt' })).environment, { refresh_token: 'rt' });
+});

@@ -52,10 +52,21 @@ export function blankSecrets<D extends Pick<ServiceDocument, 'environment' | 'st
   return {
     blank,
     secrets: {
-      environment: mapValues(environment.secrets, (value) => new Secret(value)),
+      environment: Object.fromEntries(
+        Object.entries(environment.secrets)
+          .filter(([name]) => !isVaulted(document, name))
+          .map(([name, value]) => [name, new Secret(value)]),
+      ),
       credentials: Object.fromEntries(given.map(({ key, value }) => [key, new Secret(value)])),
     },
   };
+}
+
+/** The refresh token of a federated service is written among its secrets, but no pod ever gets it (F36). */
+const REFRESH_TOKEN = 'refresh_token';
+
+function isVaulted(document: Pick<ServiceDocument, 'federation'>, name: string): boolean {
+  return name === REFRESH_TOKEN && document.federation !== undefined;
 }
 
 /** What is stored so far: nothing for a new service. */
@@ -94,8 +105,13 @@ export function settleSecrets(
   return { secrets: { environment, credentials: Object.fromEntries(credentials) }, problems };
 }
 
-function slotsOf(document: Pick<ServiceDocument, 'storage_providers' | 'clusters' | 'federation'>): Slot[] {
+function slotsOf(document: Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>): Slot[] {
   const slots: Slot[] = [];
+  if (isVaulted(document, REFRESH_TOKEN) && Object.hasOwn(document.environment.secrets, REFRESH_TOKEN)) {
+    const path = `environment.secrets.${REFRESH_TOKEN}`;
+    const value = document.environment.secrets[REFRESH_TOKEN] ?? '';
+    slots.push({ key: `federation/${REFRESH_TOKEN}`, path, value, target: '', hidden: false });
+  }
   for (const [type, fields] of Object.entries(PROVIDER_KEYS)) {
     const providers = document.storage_providers?.[type as keyof StorageProviders] ?? {};
     for (const [id, provider] of Object.entries(providers as Record<string, Record<string, unknown>>)) {

@@ -1,0 +1,24 @@
+import type { Secret } from '../base/secret.ts';
+import type { Journal, SecretStore, ServiceStore, SettingsStore } from '../cluster/index.ts';
+import type { KnownStores } from '../service/index.ts';
+
+/**
+ * The services of this cluster and what is done with them: one verb per file. The verbs hold the rules (who may, in
+ * which order, what is undone) and talk to the stores through their ports.
+ */
+export interface Catalog {
+  readonly services: ServiceStore;
+  readonly secrets: SecretStore;
+  readonly settings: SettingsStore;
+  readonly journal: Journal;
+  readonly stores: KnownStores;
+  /** Namespace of the administrator's services; users' ones are derived from it. */
+  readonly servicesNamespace: string;
+  /** Shown as the owner's name of the administrator's services. */
+  readonly managerName: string;
+  /** `OIDC_GROUPS`. */
+  readonly allowedGroups: readonly string[];
+  readonly now: () => number;
+  readonly newUid: () => string;
+  readonly newToken: () => Secret;
+}

@@ -1,0 +1,22 @@
+import type { Catalog } from './catalog.ts';
+import { endIntent, intentsOf } from './intent.ts';
+import { forgetSecrets } from './service-secrets.ts';
+
+/**
+ * Finishes what a manager that died had begun before the given time: a service that was never made, or is gone, leaves
+ * no secrets. Gives the number of intents settled. Another manager's intents may only be taken over once they are
+ * older than a reservation lives, since it may be in the middle of one.
+ */
+export async function recoverServices(begunBefore: number, catalog: Catalog): Promise<number> {
+  let settled = 0;
+  for await (const { intent, owner, begun } of intentsOf(catalog.journal)) {
+    if (begun >= begunBefore) continue;
+    const version = await catalog.journal.claim(intent.key, intent.version);
+    if (version === 'busy') continue;
+    const current = await catalog.services.get(owner.name);
+    if (current?.service.uid !== owner.uid) await forgetSecrets(owner, catalog);
+    await endIntent({ ...intent, version }, catalog.journal);
+    settled++;
+  }
+  return settled;
+}

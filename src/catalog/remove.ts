@@ -1,0 +1,38 @@
+import type { Admin, User } from '../identity/index.ts';
+import type { Catalog } from './catalog.ts';
+import { CatalogError, notFound } from './errors.ts';
+import { findService } from './find.ts';
+import { beginIntent, endIntent, isRace } from './intent.ts';
+import { forgetSecrets, ownerOfSecrets } from './service-secrets.ts';
+
+const ATTEMPTS = 8;
+
+/**
+ * Removes a service and its secrets. The administrator may say in which namespace it must be; a service elsewhere is
+ * then not found (contract §1.8).
+ */
+export async function removeService(
+  principal: Admin | User,
+  name: string,
+  namespace: string | undefined,
+  catalog: Catalog,
+): Promise<void> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const { service, version } = await findService(principal, 'delete', name, catalog);
+    if (principal.kind === 'admin' && namespace && namespace !== service.namespace) throw notFound(name);
+
+    const owner = ownerOfSecrets(service);
+    const intent = await beginIntent('remove', owner, catalog.journal, catalog.now());
+    try {
+      await catalog.services.remove(name, version);
+    } catch (error) {
+      // The intent stays: a second DELETE at the same moment has the same one, and may need it.
+      if (!isRace(error)) throw error;
+      continue;
+    }
+    await forgetSecrets(owner, catalog);
+    await endIntent(intent, catalog.journal);
+    return;
+  }
+  throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+}

@@ -1,0 +1,60 @@
+import type { ServiceRecord, Version } from '../cluster/index.ts';
+import { type Admin, chooseVo, type User } from '../identity/index.ts';
+import { type Definition, ownedBy, readDefinition, type Service } from '../service/index.ts';
+import { admit } from './admit.ts';
+import type { Catalog } from './catalog.ts';
+import { CatalogError } from './errors.ts';
+import { findService } from './find.ts';
+import { isRace } from './intent.ts';
+import { loadSecrets, ownerOfSecrets, replaceSecrets } from './service-secrets.ts';
+
+/** Enough for any burst of writers to one service; more would be a fault, not contention. */
+const ATTEMPTS = 8;
+
+/**
+ * Replaces the definition of a service. Owner, namespace and token stay, also when the administrator writes (R16), and
+ * so do the vo (R30) and secrets that are left blank (R3). The definition is swapped first, under the version that was
+ * read: who loses that race, or brought an old version, has changed nothing.
+ */
+export async function updateService(
+  principal: Admin | User,
+  body: unknown,
+  ifMatch: Version | undefined,
+  catalog: Catalog,
+): Promise<ServiceRecord> {
+  const { definition, secrets: given } = readDefinition(body);
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const current = await findService(principal, 'update', definition.name, catalog);
+    if (ifMatch !== undefined && ifMatch !== current.version) {
+      throw new CatalogError('old-version', `"${definition.name}" has changed since you read it: read it again`);
+    }
+    const service = changed(principal, current.service, definition, catalog);
+    const owner = ownerOfSecrets(service);
+    const stored = await loadSecrets(owner, catalog);
+    const settle = (secrets: typeof stored) =>
+      admit(service.definition, given, { definition: current.service.definition, secrets }, catalog);
+    const secrets = await settle(stored);
+    try {
+      const replaced = await catalog.services.replace(service, current.version);
+      await replaceSecrets(owner, { stored, secrets, settle }, replaced, catalog);
+      return replaced;
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+  throw new CatalogError('contended', `"${definition.name}" is being changed by many at once: try again`);
+}
+
+function changed(principal: Admin | User, before: Service, definition: Definition, catalog: Catalog): Service {
+  const previous = before.definition.vo;
+  const { vo } =
+    principal.kind === 'admin'
+      ? { vo: definition.vo || previous }
+      : chooseVo({
+          asked: definition.vo,
+          userGroups: principal.groups,
+          allowedGroups: catalog.allowedGroups,
+          previous,
+        });
+  return { ...before, definition: ownedBy({ ...definition, vo }, before.owner) };
+}

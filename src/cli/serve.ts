@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs';
+import { readConfig } from '../config.ts';
+import { createLog } from './log.ts';
+import { startManager } from './manager.ts';
+import { VERSION } from './version.ts';
+
+/** `oscar serve`: one manager from its environment, until it is told to stop. */
+export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
+  const config = readConfig(env, (name) => readFileSync(name, 'utf8'));
+  const log = createLog(config);
+  const manager = await startManager(config, log);
+
+  log.info({ version: VERSION, cluster: config.clusterId, address: manager.address }, 'manager is up');
+  if (manager.newPassword !== undefined) {
+    process.stderr.write(
+      `\nThis is the first start. The administrator of this cluster is\n\n` +
+        `    user      ${config.username}\n    password  ${manager.newPassword}\n\n` +
+        `It is shown this once and kept, encrypted, in ${config.dataDir}. Set OSCAR_PASSWORD to choose another.\n\n`,
+    );
+  }
+
+  const signal = await new Promise<NodeJS.Signals>((resolve) => {
+    for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, resolve);
+  });
+  // A second signal ends it at once: nothing acknowledged is lost by that.
+  process.once('SIGINT', () => process.exit(130));
+  log.info({ signal }, 'stopping');
+  await manager.stop();
+  log.info('stopped');
+}

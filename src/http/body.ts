@@ -1,0 +1,13 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { parseJson } from '../base/json.ts';
+
+/** Takes every body as bytes, whatever its Content-Type says, or if it says nothing (contract §1.0). */
+export function takeAnyBody(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+}
+
+/** The body as JSON; an absent body is an empty one. */
+export function jsonOf(request: FastifyRequest): unknown {
+  return parseJson(request.body instanceof Uint8Array ? request.body : new Uint8Array());
+}

@@ -1,0 +1,101 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { OscarError } from '../base/oscar-error.ts';
+import type { CatalogErrorCode } from '../catalog/index.ts';
+import type { StoreErrorCode } from '../cluster/index.ts';
+import type { IdentityErrorCode } from '../identity/index.ts';
+import type { ServiceErrorCode } from '../service/index.ts';
+import { TEXT_TYPE } from './go-json.ts';
+
+type Code = CatalogErrorCode | IdentityErrorCode | ServiceErrorCode | StoreErrorCode | HttpErrorCode;
+
+/** What only the HTTP surface can find wrong. */
+export type HttpErrorCode = 'not-json' | 'bad-request' | 'closing' | 'overloaded';
+
+export class HttpError extends OscarError<HttpErrorCode> {}
+
+interface Answer {
+  readonly status: number;
+  /** Some answers have no body, because clients and suites expect none (contract §1.0). */
+  readonly body?: 'none';
+  readonly challenge?: 'basic' | 'bearer';
+  readonly retryAfter?: number;
+}
+
+/** The one place that knows which status an error has. */
+const ANSWERS: Record<Code, Answer> = {
+  'not-json': { status: 400 },
+  'bad-request': { status: 400 },
+  'invalid-definition': { status: 400 },
+  'not-supported': { status: 400 },
+  'invalid-fdl': { status: 400 },
+  'image-refused': { status: 400 },
+  'invalid-setting': { status: 400 },
+  'vo-refused': { status: 400 },
+  'ambiguous-credentials': { status: 400 },
+  'no-credentials': { status: 401, body: 'none', challenge: 'basic' },
+  'bad-credentials': { status: 401, body: 'none', challenge: 'basic' },
+  'bad-token': { status: 401, body: 'none', challenge: 'bearer' },
+  'not-in-group': { status: 401, body: 'none', challenge: 'bearer' },
+  'bearer-required': { status: 401, body: 'none', challenge: 'bearer' },
+  'not-allowed': { status: 403 },
+  'not-found': { status: 404, body: 'none' },
+  absent: { status: 404, body: 'none' },
+  'name-taken': { status: 409 },
+  exists: { status: 409 },
+  conflict: { status: 409 },
+  expired: { status: 410 },
+  'old-version': { status: 412 },
+  'too-large': { status: 413 },
+  damaged: { status: 500 },
+  contended: { status: 503, retryAfter: 1 },
+  unavailable: { status: 503, retryAfter: 5 },
+  'issuer-unavailable': { status: 503, retryAfter: 5 },
+  closing: { status: 503, retryAfter: 5 },
+  overloaded: { status: 503, retryAfter: 2 },
+};
+
+const isKnown = (error: unknown): error is OscarError<Code> =>
+  error instanceof OscarError && Object.hasOwn(ANSWERS, error.code);
+
+export function answerError(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
+  if (isKnown(error)) {
+    const answer = ANSWERS[error.code];
+    if (answer.status >= 500) request.log.warn({ err: error }, 'request refused');
+    answerKnown(answer, error, reply);
+    return;
+  }
+  const status = statusOf(error);
+  if (status < 500) {
+    answerText(reply, status, error.message);
+    return;
+  }
+  request.log.error({ err: error }, 'request failed');
+  answerText(reply, 500, `the manager failed unexpectedly: ask its operator, naming request ${request.id}`);
+}
+
+function answerKnown({ status, body, challenge, retryAfter }: Answer, error: OscarError, reply: FastifyReply): void {
+  if (challenge) reply.header('www-authenticate', challengeOf(challenge, error));
+  if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));
+  if (body === 'none') reply.code(status).send();
+  else answerText(reply, status, error.message);
+}
+
+export function answerText(reply: FastifyReply, status: number, text: string): void {
+  reply.code(status).type(TEXT_TYPE).send(text);
+}
+
+/**
+ * A rejected bearer is not answered with a Basic challenge, which makes browsers ask for a password; the reason goes
+ * where RFC 6750 §3 puts it, since the body must be empty.
+ */
+function challengeOf(kind: 'basic' | 'bearer', error: OscarError): string {
+  if (kind === 'basic') return 'Basic realm="Authorization Required"';
+  if (error.code === 'bearer-required') return 'Bearer';
+  const reason = error.message.replace(/[^\x20-\x7e]|["\\]/g, "'");
+  return `Bearer error="invalid_token", error_description="${reason}"`;
+}
+
+/** Refusals of the HTTP server itself, as a body over its limit, bring their status along. */
+function statusOf(error: FastifyError | Error): number {
+  return 'statusCode' in error && typeof error.statusCode === 'number' ? error.statusCode : 500;
+}

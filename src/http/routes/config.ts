@@ -1,0 +1,97 @@
+import type { FastifyInstance } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { setAllowedImages } from '../../catalog/index.ts';
+import type { SettingsStore } from '../../cluster/index.ts';
+import type { Admin, Authenticator, User } from '../../identity/index.ts';
+import type { ClusterStore } from '../../service/index.ts';
+import type { StoreKeys } from '../../storage/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { jsonOf } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { JSON_TYPE } from '../go-json.ts';
+
+const ClusterConfigSchema = Type.Object({
+  name: Type.String(),
+  namespace: Type.String(),
+  services_namespace: Type.String(),
+  controller_service_account: Type.String(),
+  gpu_available: Type.Boolean(),
+  interLink_available: Type.Boolean(),
+  serverless_backend: Type.Optional(Type.String()),
+  yunikorn_enable: Type.Boolean(),
+  kueue_enable: Type.Boolean(),
+  volume_enable: Type.Boolean(),
+  oidc_groups: Type.Array(Type.String(), { description: '`[""]` when every user is let in' }),
+  minio_quota_enabled: Type.Boolean(),
+});
+
+export type ClusterConfig = Static<typeof ClusterConfigSchema>;
+
+const ConfigSchema = Type.Object({
+  config: ClusterConfigSchema,
+  minio_provider: Type.Object({
+    endpoint: Type.String(),
+    verify: Type.Boolean(),
+    access_key: Type.String(),
+    secret_key: Type.String(),
+    region: Type.String(),
+  }),
+  allowed_image_repositories: Type.Array(Type.String()),
+});
+
+export interface ConfigDeps {
+  readonly authenticator: Authenticator;
+  readonly clusterConfig: ClusterConfig;
+  readonly store: ClusterStore;
+  /** The caller's own keys; the administrator's are those of the store. */
+  readonly keysOf: (principal: Admin | User) => Promise<StoreKeys>;
+  readonly settings: SettingsStore;
+}
+
+export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
+  const tags = ['manager'];
+  const read = { summary: 'The cluster, and the keys of the caller for its store', tags, response: { 200: ConfigSchema } };
+  app.get('/system/config', { schema: read }, async (request) => {
+    const principal = await systemPrincipal(request, deps.authenticator);
+    const [keys, { settings }] = await Promise.all([deps.keysOf(principal), deps.settings.read()]);
+    const { endpoint, verify, region } = deps.store;
+    return {
+      config: deps.clusterConfig,
+      minio_provider: {
+        endpoint,
+        verify,
+        access_key: keys.accessKey.reveal(),
+        secret_key: keys.secretKey.reveal(),
+        region,
+      },
+      allowed_image_repositories: settings.allowedImageRepositories,
+    };
+  });
+
+  const write = {
+    summary: 'Change the repositories that images may come from',
+    tags,
+    body: Type.Object({ allowed_image_repositories: Type.Array(Type.String()) }),
+    response: { 200: Type.Array(Type.String()), 401: Type.String() },
+  };
+  app.put('/system/config', { schema: write }, async (request, reply) => {
+    const principal = await systemPrincipal(request, deps.authenticator);
+    // What the Go manager answers to a bearer here, body included (contract §1.3).
+    if (principal.kind !== 'admin') return reply.code(401).type(JSON_TYPE).send('""');
+    const repositories = readRepositories(jsonOf(request));
+    await setAllowedImages(repositories ?? [], deps.settings);
+    return reply.type(JSON_TYPE).send(JSON.stringify(repositories));
+  });
+}
+
+function readRepositories(body: unknown): string[] | null {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new HttpError('bad-request', 'the body must be a JSON object with allowed_image_repositories');
+  }
+  const given = Object.entries(body).find(([key]) => key.toLowerCase() === 'allowed_image_repositories')?.[1] ?? null;
+  if (given === null) return null;
+  if (!Array.isArray(given) || !given.every((entry) => typeof entry === 'string')) {
+    throw new HttpError('bad-request', 'allowed_image_repositories: must be a list of strings');
+  }
+  return given;
+}

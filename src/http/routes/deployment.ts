@@ -1,0 +1,49 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import { type Catalog, findService } from '../../catalog/index.ts';
+import type { Authenticator } from '../../identity/index.ts';
+import { DeploymentSchema } from '../../service/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { deploymentOf } from '../deployment.ts';
+import { Name, nameOf } from '../params.ts';
+
+const tags = ['services'];
+
+const StatusSchema = Type.Object({
+  service_name: Type.String(),
+  namespace: Type.Optional(Type.String()),
+  ...DeploymentSchema.properties,
+});
+
+const LogsSchema = Type.Object({
+  service_name: Type.String(),
+  available: Type.Boolean(),
+  message: Type.Optional(Type.String()),
+  entries: Type.Array(Type.Object({ timestamp: Type.Optional(Type.String()), message: Type.String() })),
+});
+
+export interface DeploymentDeps {
+  readonly authenticator: Authenticator;
+  readonly catalog: Catalog;
+}
+
+export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog }: DeploymentDeps): void {
+  const status = { summary: 'What stands behind a service', tags, params: Name, response: { 200: StatusSchema } };
+  app.get('/system/services/:name/deployment', { schema: status }, async (request) => {
+    const principal = await systemPrincipal(request, authenticator);
+    const { service } = await findService(principal, 'read', nameOf(request), catalog);
+    return { service_name: service.definition.name, namespace: service.namespace, ...deploymentOf(service) };
+  });
+
+  const logs = { summary: 'What it wrote', tags, params: Name, response: { 200: LogsSchema } };
+  app.get('/system/services/:name/deployment/logs', { schema: logs }, async (request) => {
+    const principal = await systemPrincipal(request, authenticator);
+    const { service } = await findService(principal, 'read', nameOf(request), catalog);
+    return {
+      service_name: service.definition.name,
+      available: false,
+      message: 'nothing of this service stays up, so it has no logs of its own: see those of its jobs',
+      entries: [],
+    };
+  });
+}

@@ -1,0 +1,93 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { type Catalog, createService, findService, listServices, removeService, updateService } from '../../catalog/index.ts';
+import type { Version } from '../../cluster/index.ts';
+import { type Admin, type Authenticator, may, type User } from '../../identity/index.ts';
+import { ServiceSchema } from '../../service/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { jsonOf } from '../body.ts';
+import { deploymentOf } from '../deployment.ts';
+import { JSON_TYPE } from '../go-json.ts';
+import { Name, nameOf } from '../params.ts';
+import type { ServiceView } from '../service-view.ts';
+
+export interface ServicesDeps {
+  readonly authenticator: Authenticator;
+  readonly catalog: Catalog;
+  readonly view: ServiceView;
+}
+
+const tags = ['services'];
+const Include = Type.Object({ include: Type.Optional(Type.String({ description: '`deployment` adds its state' })) });
+
+export function servicesRoutes(app: FastifyInstance, { authenticator, catalog, view }: ServicesDeps): void {
+  const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+
+  const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
+  app.post('/system/services', { schema: create }, async (request, reply) => {
+    const principal = await who(request);
+    const record = await createService(principal, jsonOf(request), catalog);
+    return reply.code(201).header('etag', etagOf(record.version)).send();
+  });
+
+  const update = { summary: 'Replace the definition of a service', tags, body: ServiceSchema, response: { 204: Type.Null() } };
+  app.put('/system/services', { schema: update }, async (request, reply) => {
+    const principal = await who(request);
+    const record = await updateService(principal, jsonOf(request), ifMatchOf(request), catalog);
+    return reply.code(204).header('etag', etagOf(record.version)).send();
+  });
+
+  const list = { summary: 'Services that the caller sees', tags, querystring: Include, response: { 200: Type.Array(ServiceSchema) } };
+  app.get('/system/services', { schema: list }, async (request, reply) => {
+    const principal = await who(request);
+    const records = await listServices(principal, catalog);
+    const withDeployment = includesDeployment(request);
+    const shown = records.map((record) =>
+      view.one(record, seesToken(principal, record), withDeployment ? deploymentOf(record.service) : undefined),
+    );
+    return reply.type(JSON_TYPE).send(`[${shown.join(',')}]`);
+  });
+
+  const read = { summary: 'One service', tags, params: Name, querystring: Include, response: { 200: ServiceSchema } };
+  app.get('/system/services/:name', { schema: read }, async (request, reply) => {
+    const principal = await who(request);
+    const record = await findService(principal, 'read', nameOf(request), catalog);
+    const deployment = includesDeployment(request) ? deploymentOf(record.service) : undefined;
+    return reply
+      .header('etag', etagOf(record.version))
+      .type(JSON_TYPE)
+      .send(view.one(record, seesToken(principal, record), deployment));
+  });
+
+  const remove = {
+    summary: 'Delete a service',
+    tags,
+    params: Name,
+    querystring: Type.Object({ namespace: Type.Optional(Type.String({ description: 'where it must be; for the administrator' })) }),
+    response: { 204: Type.Null() },
+  };
+  app.delete('/system/services/:name', { schema: remove }, async (request, reply) => {
+    const principal = await who(request);
+    const { namespace } = request.query as { namespace?: string };
+    await removeService(principal, nameOf(request), namespace, catalog);
+    return reply.code(204).send();
+  });
+}
+
+function seesToken(principal: Admin | User, record: { service: Parameters<typeof may>[2] }): boolean {
+  return may(principal, 'see-token', record.service) === 'yes';
+}
+
+function includesDeployment(request: FastifyRequest): boolean {
+  const { include = '' } = request.query as { include?: string | string[] };
+  return [include].flat().some((list) => list.split(',').some((item) => item.trim().toLowerCase() === 'deployment'));
+}
+
+const etagOf = (version: Version) => `"${version}"`;
+
+/** `If-Match: *` asks only that there is one, which an update does anyway. */
+function ifMatchOf(request: FastifyRequest): Version | undefined {
+  const value = request.headers['if-match']?.trim();
+  if (value === undefined || value === '*') return undefined;
+  return value.replace(/^W\//, '').replace(/^"(.*)"$/, '$1') as Version;
+}

@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import type { Catalog } from '../catalog/index.ts';
+import type { Authenticator } from '../identity/index.ts';
+import type { ClusterStore } from '../service/index.ts';
+import { type ApiDocument, apiPage } from './api-page.ts';
+import { takeAnyBody } from './body.ts';
+import { allowOrigins } from './cors.ts';
+import { answerError, answerText } from './errors.ts';
+import { goJson, JSON_TYPE } from './go-json.ts';
+import { answerNotFound } from './not-found.ts';
+import { describeApi } from './openapi.ts';
+import { logRequests, requestId, traceOf } from './request-log.ts';
+import { type ConfigDeps, configRoutes } from './routes/config.ts';
+import { deploymentRoutes } from './routes/deployment.ts';
+import { federationRoutes } from './routes/federation.ts';
+import { healthRoutes } from './routes/health.ts';
+import { type Info, infoRoutes } from './routes/info.ts';
+import { serviceAuthRoutes } from './routes/service-auth.ts';
+import { servicesRoutes } from './routes/services.ts';
+import { uiRoutes } from './routes/ui.ts';
+import { createServiceView } from './service-view.ts';
+import { refuseWhileClosing, shedLoad } from './shedding.ts';
+
+export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysOf'> {
+  readonly catalog: Catalog;
+  readonly authenticator: Authenticator;
+  readonly store: ClusterStore;
+  readonly info: Info;
+  readonly corsOrigins: readonly string[];
+  /** How long a request may take to arrive. */
+  readonly readTimeoutMs: number;
+  readonly logger?: FastifyBaseLogger;
+}
+
+/**
+ * The largest body that is read. A definition with its script must fit into one object of the Kubernetes API, which
+ * takes a little over 1 MiB.
+ */
+const BODY_LIMIT = 2 * 1024 * 1024;
+
+/** How long the head of a request may take: it is small, and a connection that waits for it costs as much as another. */
+const HEADERS_TIMEOUT = 30_000;
+
+export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
+  const { catalog, authenticator, store, logger } = options;
+  const app: FastifyInstance = Fastify({
+    ...(logger ? { loggerInstance: logger } : { logger: false }),
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request' }),
+    childLoggerFactory: (parent, bindings, childOptions, raw) => parent.child({ ...bindings, ...traceOf(raw) }, childOptions),
+    genReqId: requestId,
+    bodyLimit: BODY_LIMIT,
+    requestTimeout: options.readTimeoutMs,
+    http: {
+      headersTimeout: Math.min(HEADERS_TIMEOUT, options.readTimeoutMs),
+      connectionsCheckingInterval: Math.min(1000, options.readTimeoutMs),
+    },
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 256 },
+    exposeHeadRoutes: false,
+    frameworkErrors: (error, _request, reply) => answerText(reply, error.statusCode ?? 400, 'the path of the request is malformed'),
+  });
+
+  takeAnyBody(app);
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => goJson);
+  app.setErrorHandler(answerError);
+  app.addHook('onSend', async (_request, reply) => {
+    if (reply.getHeader('content-type') === 'application/json') reply.type(JSON_TYPE);
+  });
+  logRequests(app);
+  answerNotFound(app);
+  refuseWhileClosing(app);
+  allowOrigins(app, options.corsOrigins);
+  await shedLoad(app);
+  await describeApi(app, options.info.version);
+
+  const deps = { authenticator, catalog };
+  healthRoutes(app);
+  infoRoutes(app, { authenticator, info: options.info });
+  configRoutes(app, { ...options, authenticator, store, settings: catalog.settings });
+  servicesRoutes(app, { ...deps, view: createServiceView(store) });
+  serviceAuthRoutes(app, deps);
+  deploymentRoutes(app, deps);
+  federationRoutes(app, deps);
+  uiRoutes(app, { pages: { '': readPage('index.html'), 'api.html': () => apiPage(app.swagger() as ApiDocument) } });
+  return app;
+}
+
+function readPage(name: string): () => string {
+  const text = readFileSync(new URL(`../../web/${name}`, import.meta.url), 'utf8');
+  return () => text;
+}

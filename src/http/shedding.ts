@@ -1,0 +1,33 @@
+import underPressure from '@fastify/under-pressure';
+import type { FastifyInstance } from 'fastify';
+import { answerError, HttpError } from './errors.ts';
+
+/**
+ * How late the event loop may run before requests are turned away. Lower: a burst that would be over in a moment is
+ * refused. Higher: everybody waits, and clients that give up and come again make it worse.
+ */
+const LATEST_MS = 1000;
+
+/** Turns requests away while the manager cannot keep up; `/health` is always answered, so that it is not restarted. */
+export async function shedLoad(app: FastifyInstance): Promise<void> {
+  await app.register(underPressure, {
+    maxEventLoopDelay: LATEST_MS,
+    pressureHandler: (request, reply) => {
+      if (request.raw.url === '/health') return;
+      answerError(new HttpError('overloaded', 'the manager has too much to do: try again in a moment'), request, reply);
+    },
+  });
+}
+
+/** Once closing, what was begun is finished and what is new is refused. */
+export function refuseWhileClosing(app: FastifyInstance): void {
+  let closing = false;
+  app.addHook('preClose', async () => {
+    closing = true;
+  });
+  app.addHook('onRequest', async (_request, reply) => {
+    if (!closing) return;
+    reply.header('connection', 'close');
+    throw new HttpError('closing', 'the manager is shutting down: try again in a moment');
+  });
+}

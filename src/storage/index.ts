@@ -1,0 +1,1 @@
+export { ensureUserKeys, type StoreKeys } from './user-keys.ts';

@@ -1,0 +1,75 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { startManager } from '../../src/cli/manager.ts';
+import { readConfig } from '../../src/config.ts';
+
+export interface TestManager extends AsyncDisposable {
+  /** Its address, without a slash at the end. */
+  readonly url: string;
+  readonly directory: string;
+  /** Calls it; `as` is the value of `Authorization`. */
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  /** What it logged so far, one object per line. */
+  readonly log: Record<string, unknown>[];
+  stop(): Promise<void>;
+}
+
+export interface CallOptions {
+  readonly as?: string;
+  /** An object is sent as JSON, anything else as it is. */
+  readonly body?: unknown;
+  readonly headers?: Record<string, string>;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The text, parsed. */
+  readonly json: () => unknown;
+}
+
+export const PASSWORD = 'correct horse';
+export const ADMIN = `Basic ${Buffer.from(`oscar:${PASSWORD}`).toString('base64')}`;
+
+export const temporaryDirectory = () => mkdtempSync(join(tmpdir(), 'oscar-test-'));
+
+/** A whole manager in this process, on a free port of loopback, with real sockets and a real data directory. */
+export async function startTestManager(settings: Record<string, string> = {}, directory = temporaryDirectory()): Promise<TestManager> {
+  const log: Record<string, unknown>[] = [];
+  const config = readConfig(
+    { OSCAR_DATA_DIR: directory, OSCAR_LISTEN: '127.0.0.1:0', OSCAR_PASSWORD: PASSWORD, ...settings },
+    () => '',
+  );
+  const logger = pino({ level: 'debug' }, { write: (line) => void log.push(JSON.parse(line)) });
+  const manager = await startManager(config, logger);
+  const url = manager.address;
+  return {
+    url,
+    directory,
+    log,
+    call: (method, path, options) => call(url, method, path, options),
+    stop: () => manager.stop(),
+    async [Symbol.asyncDispose]() {
+      await manager.stop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export async function call(url: string, method: string, path: string, { as, body, headers }: CallOptions = {}): Promise<Answer> {
+  const response = await fetch(`${url}${path}`, {
+    method,
+    redirect: 'manual',
+    headers: { ...(as !== undefined && { authorization: as }), ...headers },
+    ...(body !== undefined && { body: isRaw(body) ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text, json: () => JSON.parse(text) };
+}
+
+function isRaw(body: unknown): body is string | Uint8Array<ArrayBuffer> {
+  return typeof body === 'string' || body instanceof Uint8Array;
+}
