@@ -1,10 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { renderCompatibility } from '../test/compatibility/page.ts';
+import { fdlSchema } from '../src/service/json-schema.ts';
 import { renderConfiguration } from './configuration-page.ts';
+import { renderOpenApi } from './openapi-document.ts';
 
 /** Files that are made from the code. `--check` writes nothing and fails when one of them is not what it would be. */
 const GENERATED: readonly { file: string; render: () => string | Promise<string> }[] = [
   { file: 'docs/configuration.md', render: renderConfiguration },
+  { file: 'docs/fdl.schema.json', render: () => `${JSON.stringify(fdlSchema(), null, 2)}\n` },
+  { file: 'docs/openapi.json', render: renderOpenApi },
+  { file: 'docs/compatibility.md', render: renderCompatibility },
 ];
 
 const COMMAND = 'node tools/generate-docs.ts';

@@ -4,6 +4,10 @@ import { parseJson } from '../base/json.ts';
 /** Takes every body as bytes, whatever its Content-Type says, or if it says nothing (contract §1.0). */
 export function takeAnyBody(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
+  // Fastify refuses a Content-Type that is none; nobody here reads it.
+  app.addHook('onRequest', async ({ headers }) => {
+    if (headers['content-type'] !== undefined) headers['content-type'] = 'application/octet-stream';
+  });
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
 }
 

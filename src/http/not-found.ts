@@ -14,6 +14,11 @@ export function answerNotFound(app: FastifyInstance): void {
   const exists = (method: string, path: string) =>
     routes.some((route) => route.method === method && route.pattern.test(path));
 
+  // The router lets `:name` be empty; for everybody else `/system/services/` is another path.
+  app.addHook('onRequest', async (request, reply) => {
+    if ((request.params as { name?: string } | undefined)?.name === '') reply.callNotFound();
+  });
+
   app.setNotFoundHandler((request, reply) => {
     const [path = '', ...query] = request.raw.url?.split('?') ?? [];
     const other = path.endsWith('/') ? path.slice(0, -1) : `${path}/`;

@@ -59,7 +59,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 256 },
     exposeHeadRoutes: false,
-    frameworkErrors: (error, _request, reply) => answerText(reply, error.statusCode ?? 400, 'the path of the request is malformed'),
+    frameworkErrors: (error, _request, reply) => answerText(reply, error.statusCode ?? 400, 'the path of the request is malformed or too long'),
   });
 
   takeAnyBody(app);

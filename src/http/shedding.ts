@@ -9,9 +9,10 @@ import { answerError, HttpError } from './errors.ts';
 const LATEST_MS = 1000;
 
 /** Turns requests away while the manager cannot keep up; `/health` is always answered, so that it is not restarted. */
-export async function shedLoad(app: FastifyInstance): Promise<void> {
+export async function shedLoad(app: FastifyInstance, { latestMs = LATEST_MS, sampleMs = 1000 } = {}): Promise<void> {
   await app.register(underPressure, {
-    maxEventLoopDelay: LATEST_MS,
+    maxEventLoopDelay: latestMs,
+    sampleInterval: sampleMs,
     pressureHandler: (request, reply) => {
       if (request.raw.url === '/health') return;
       answerError(new HttpError('overloaded', 'the manager has too much to do: try again in a moment'), request, reply);
@@ -25,9 +26,11 @@ export function refuseWhileClosing(app: FastifyInstance): void {
   app.addHook('preClose', async () => {
     closing = true;
   });
-  app.addHook('onRequest', async (_request, reply) => {
-    if (!closing) return;
-    reply.header('connection', 'close');
-    throw new HttpError('closing', 'the manager is shutting down: try again in a moment');
+  // A connection that is kept alive would hold the end up.
+  app.addHook('onSend', async (_request, reply) => {
+    if (closing) reply.header('connection', 'close');
+  });
+  app.addHook('onRequest', async () => {
+    if (closing) throw new HttpError('closing', 'the manager is shutting down: try again in a moment');
   });
 }

@@ -3,7 +3,7 @@ import type { Leniency } from './schema.ts';
 
 /**
  * Reads and writes values as a schema says. Reading is as forgiving as Go's decoder, since clients rely on it: keys in
- * any letter case, unknown keys ignored, `null` and absent alike (contract §1.0). Types are strict, but for what the
+ * any letter case, the last of several spellings counts, unknown keys ignored, `null` and absent alike (contract §1.0). Types are strict, but for what the
  * schema names in `accepts`.
  */
 
@@ -79,8 +79,7 @@ function decodeBlock(shape: Shape, value: Record<string, unknown>, path: string,
   const spellings = spellingsOf(shape);
   for (const [key, item] of Object.entries(value)) {
     const name = spellings.get(key.toLowerCase());
-    // The exact spelling wins over others, so that two spellings of one key have one meaning.
-    if (name !== undefined && (key === name || !Object.hasOwn(value, name))) given.set(name, item);
+    if (name !== undefined) given.set(name, item);
   }
   const result: Record<string, unknown> = {};
   for (const [name, property] of Object.entries(shape.properties ?? {})) {

@@ -1,7 +1,7 @@
 export type { Problem } from './codec.ts';
 export { invalidDefinition, ServiceError, type ServiceErrorCode } from './errors.ts';
 export { isImageAllowed } from './images.ts';
-export { fdlSchema, requestSchema, responseSchema } from './json-schema.ts';
+export { requestSchema, responseSchema } from './json-schema.ts';
 export { isServiceReference } from './names.ts';
 export { bucketProblem, isClusterStore, parseProvider, splitPath } from './paths.ts';
 export { type ClusterStore, ownedBy, present, type Viewing } from './present.ts';

@@ -20,12 +20,12 @@ describe('what is accepted', () => {
     assert.equal('federation' in definition, false);
   });
 
-  test('keys in any letter case; the exact spelling wins', () => {
+  test('keys in any letter case; the last of two spellings counts', () => {
     const { definition, secrets } = readDefinition({
       NAME: 'demo',
-      Image: 'ubuntu',
+      image: 'ubuntu',
       Script: 'echo',
-      image: 'debian',
+      Image: 'debian',
       environment: { Variables: { A: '1' }, SECRETS: { B: '2' } },
     });
     assert.equal(definition.name, 'demo');
@@ -172,6 +172,7 @@ describe('what is refused, with the path of the problem', () => {
     ['cpu as a list', { cpu: [] }, 'cpu'],
     ['negative memory', { memory: '-1Gi' }, 'memory'],
     ['absurd memory', { memory: '999999Ei' }, 'memory'],
+    ['memory that was meant to be Mi', { memory: 256 }, 'memory'],
     ['memory in unknown units', { memory: '1GB' }, 'memory'],
     ['a request for disk that is no quantity', { ephemeral_storage_request: 'lots' }, 'ephemeral_storage_request'],
     ['a fraction of an instance', { synchronous: { min_scale: 1.5 } }, 'synchronous.min_scale'],

@@ -55,9 +55,9 @@ function canonicalise(document: ServiceDocument, problems: Problem[]): Definitio
   const providers = withoutClusterStore(storage_providers);
   return {
     ...rest,
-    log_level: oneOf('log_level', given.log_level.toUpperCase(), report),
-    visibility: oneOf('visibility', given.visibility, report),
-    isolation_level: oneOf('isolation_level', given.isolation_level.toUpperCase(), report),
+    log_level: oneOf('log_level', given.log_level, given.log_level.toUpperCase(), report),
+    visibility: oneOf('visibility', given.visibility, given.visibility, report),
+    isolation_level: oneOf('isolation_level', given.isolation_level, given.isolation_level.toUpperCase(), report),
     input: given.input.map((io, index) => readStorageIO(io, given.name, `input[${index}]`, report)),
     output: given.output.map((io, index) => readStorageIO(io, given.name, `output[${index}]`, report)),
     script: given.script.replace(/\r\n?/g, '\n'),
@@ -72,13 +72,21 @@ function canonicalise(document: ServiceDocument, problems: Problem[]): Definitio
 export type Report = (path: string, message: string | undefined) => void;
 
 /** A value outside the schema's list would open buckets to everybody (S11) or be ignored later: it is refused now. */
-function oneOf(key: 'log_level' | 'visibility' | 'isolation_level', value: string, report: Report): string {
+function oneOf(
+  key: 'log_level' | 'visibility' | 'isolation_level',
+  written: string,
+  value: string,
+  report: Report,
+): string {
   const { enum: allowed = [] } = ServiceSchema.properties[key] as { enum?: string[] };
   if (!allowed.includes(value)) {
-    report(key, `"${value}" is not one of ${allowed.filter((item) => item !== '').join(', ')}`);
+    report(key, `"${written}" is not one of ${allowed.filter((item) => item !== '').join(', ')}`);
   }
   return value;
 }
+
+/** No program fits into less: somebody left out the unit. */
+const LEAST_MEMORY = 1024 * 1024;
 
 function checkQuantities(given: Pick<Definition, 'cpu' | 'memory' | 'ephemeral_storage_request'>, report: Report): void {
   const quantities = [
@@ -90,7 +98,10 @@ function checkQuantities(given: Pick<Definition, 'cpu' | 'memory' | 'ephemeral_s
   ] as const;
   for (const [key, amount, example] of quantities) {
     if (amount === undefined) report(key, `"${given[key].slice(0, 80)}" is not a quantity ${example}`);
-    else if (amount <= 0) report(key, `must be above zero: a limit of zero would mean none`);
+    else if (amount <= 0) report(key, 'must be above zero: a limit of zero would mean none');
+    else if (key === 'memory' && amount < LEAST_MEMORY) {
+      report(key, `"${given.memory}" is ${amount} bytes, in which nothing runs: did you mean ${given.memory}Mi?`);
+    }
   }
 }
 

@@ -47,7 +47,7 @@ export const serviceBodies: fc.Arbitrary<Record<string, unknown>> = maybe(
     image: words,
     script: anyText.map((text) => `#!/bin/sh\r\n${text}`),
     cluster_id: words,
-    memory: fc.constantFrom('1Gi', '500M', 1024, ''),
+    memory: fc.constantFrom('1Gi', '500M', 268_435_456, ''),
     cpu: fc.constantFrom('1', '500m', 0.5, 2, ''),
     enable_gpu: fc.boolean(),
     alpine: fc.boolean(),

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import Fastify from 'fastify';
+import { answerError } from './errors.ts';
+import { refuseWhileClosing, shedLoad } from './shedding.ts';
+
+test('while the event loop is late, requests are turned away and told when to come back; /health is answered', async (t) => {
+  const app = Fastify();
+  t.after(() => app.close());
+  app.setErrorHandler(answerError);
+  await shedLoad(app, { latestMs: 20, sampleMs: 10 });
+  app.get('/health', async () => 'Ok');
+  app.get('/work', async () => 'done');
+  assert.equal((await app.inject('/work')).statusCode, 200);
+
+  let answer = await app.inject('/work');
+  for (let blocked = 0; blocked < 50 && answer.statusCode === 200; blocked++) {
+    busyFor(100);
+    await turn();
+    answer = await app.inject('/work');
+  }
+  assert.equal(answer.statusCode, 503);
+  assert.equal(answer.headers['retry-after'], '2');
+  assert.match(answer.body, /too much to do/);
+  assert.equal((await app.inject('/health')).statusCode, 200);
+});
+
+test('once closing, what is new is refused and its connection closed', async () => {
+  const app = Fastify({ return503OnClosing: false });
+  app.setErrorHandler(answerError);
+  refuseWhileClosing(app);
+  app.get('/work', async () => 'done');
+  await app.listen({ port: 0, host: '127.0.0.1' });
+
+  // Half a request keeps its connection open while the server closes; the other half is sent once it does.
+  const [address] = app.addresses();
+  const socket = connect({ host: '127.0.0.1', port: address?.port ?? 0 }).setEncoding('utf8');
+  const received = text(socket);
+  const connected = once(app.server, 'connection');
+  socket.write('GET /work HTTP/1.1\r\nhost: x\r\n');
+  await connected;
+  await turn();
+  const closed = app.close();
+  socket.write('\r\n');
+  await closed;
+  assert.match(await received, /^HTTP\/1\.1 503 .*connection: close.*shutting down/is);
+});
+
+function busyFor(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}

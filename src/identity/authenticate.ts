@@ -1,0 +1,104 @@
+import type { Secret } from '../base/secret.ts';
+import type { Service } from '../service/index.ts';
+import { type Credentials, readAuthorization } from './authorization-header.ts';
+import { type Account, isAccount } from './basic.ts';
+import { IdentityError } from './errors.ts';
+import type { Admin, Principal, ServiceToken, User } from './principal.ts';
+import { isServiceToken, opensService } from './service-token.ts';
+
+/** Knows the users of the configured issuers by their access tokens. */
+export interface TokenVerifier {
+  /** @throws {IdentityError} `bad-token`, `not-in-group` or `issuer-unavailable` */
+  verify(token: string): Promise<User>;
+}
+
+export interface AuthenticatorOptions {
+  readonly admin: Account;
+  /** Absent when OIDC is off: then Basic is the only way into `/system` (contract §5.1). */
+  readonly oidc?: TokenVerifier | undefined;
+}
+
+/** A route that also takes the token of one service. */
+export interface ServiceRoute {
+  /** The service in the path; `undefined` if there is none, which is answered like a wrong token (R8). */
+  readonly service: (Pick<Service, 'token'> & { readonly definition: { readonly name: string } }) | undefined;
+  /** Whether the administrator may come in; `/job` and `/run` take bearers only (contract §5.1). */
+  readonly allowBasic: boolean;
+  /** A service token from a query or a cookie, for callers that cannot set headers (contract §1.9). */
+  readonly extraToken?: string | undefined;
+}
+
+/** Says who it is by all values of the `Authorization` header, or throws an {@link IdentityError}. */
+export interface Authenticator {
+  /** For `/system`: the administrator or a user. */
+  system(authorization: readonly string[]): Promise<Admin | User>;
+  /** For routes of one service: also the holder of its token. */
+  service(authorization: readonly string[], route: ServiceRoute): Promise<Principal>;
+}
+
+const ADMIN: Admin = Object.freeze({ kind: 'admin' });
+
+export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Authenticator {
+  const noCredentials = () =>
+    new IdentityError(
+      'no-credentials',
+      oidc
+        ? 'say who you are: send Authorization with Basic credentials or a Bearer access token'
+        : 'say who you are: send Authorization with Basic credentials, this cluster accepts no access tokens',
+    );
+
+  function administrator(account: Account | undefined): Admin {
+    if (account && isAccount(account, admin)) return ADMIN;
+    throw new IdentityError('bad-credentials', 'the user name or the password is wrong: check both');
+  }
+
+  function user(token: Secret): Promise<User> {
+    if (!oidc) {
+      throw new IdentityError('bad-token', 'this cluster accepts no access tokens: use the token of the service');
+    }
+    return oidc.verify(token.reveal());
+  }
+
+  return {
+    async system(authorization) {
+      const credentials = readOne(authorization);
+      if (credentials.scheme === 'basic') return administrator(credentials.account);
+      if (credentials.scheme === 'none' || !oidc) throw noCredentials();
+      if (isServiceToken(credentials.token.reveal())) {
+        throw new IdentityError('bad-token', 'a service token only invokes its service: use your access token here');
+      }
+      return user(credentials.token);
+    },
+
+    async service(authorization, { service, allowBasic, extraToken }) {
+      const credentials = readOne(authorization);
+      if (credentials.scheme === 'basic' && allowBasic) return administrator(credentials.account);
+      if (credentials.scheme === 'bearer') {
+        const token = credentials.token.reveal();
+        if (isServiceToken(token)) return holderOf(token, service);
+        if (!oidc && allowBasic) throw noCredentials();
+        return user(credentials.token);
+      }
+      // An application behind the forward-auth may have a `token` of its own in its query: not meant for us.
+      if (credentials.scheme === 'none' && extraToken !== undefined && isServiceToken(extraToken)) {
+        return holderOf(extraToken, service);
+      }
+      if (allowBasic) throw noCredentials();
+      throw new IdentityError('bearer-required', 'send your access token or the token of the service as Bearer');
+    },
+  };
+}
+
+function readOne(authorization: readonly string[]): Exclude<Credentials, { scheme: 'ambiguous' }> {
+  const credentials = readAuthorization(authorization);
+  if (credentials.scheme !== 'ambiguous') return credentials;
+  throw new IdentityError('ambiguous-credentials', 'there is more than one Authorization header: send one');
+}
+
+function holderOf(token: string, service: ServiceRoute['service']): ServiceToken {
+  if (service && opensService(token, service)) return { kind: 'service-token', service: service.definition.name };
+  throw new IdentityError(
+    'bad-token',
+    'this is not the token of that service: read the service again to see its token',
+  );
+}

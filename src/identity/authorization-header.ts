@@ -1,0 +1,49 @@
+import { Secret } from '../base/secret.ts';
+import type { Account } from './basic.ts';
+
+/** What a request brought along to say who makes it; nothing of it is verified yet. */
+export type Credentials =
+  /** No header, a scheme we do not know, or `Bearer` with nothing behind it. */
+  | { readonly scheme: 'none' }
+  | { readonly scheme: 'ambiguous' }
+  /** Without an account when what follows `Basic` is unreadable. */
+  | { readonly scheme: 'basic'; readonly account: Account | undefined }
+  | { readonly scheme: 'bearer'; readonly token: Secret };
+
+/**
+ * Reads all values of `Authorization`. Schemes are matched letter by letter, `basic` is not `Basic` (contract §1.0.9):
+ * RFC 9110 would allow both, but clients see the answer to one that today's manager gives.
+ */
+export function readAuthorization(values: readonly string[]): Credentials {
+  const [value, ...others] = values;
+  if (value === undefined) return { scheme: 'none' };
+  if (others.length > 0) return { scheme: 'ambiguous' };
+  if (value.startsWith('Basic ')) return readBasic(value.slice('Basic '.length));
+  if (value.startsWith('Bearer ')) return readBearer(value.slice('Bearer '.length));
+  return { scheme: 'none' };
+}
+
+function readBearer(rest: string): Credentials {
+  const token = rest.trim();
+  return token === '' ? { scheme: 'none' } : { scheme: 'bearer', token: new Secret(token) };
+}
+
+/** RFC 7617: base64 of `<user>:<password>`; the user has no colon, the password may have some. */
+function readBasic(rest: string): Credentials {
+  const text = decode(rest);
+  const colon = text?.indexOf(':') ?? -1;
+  if (text === undefined || colon < 1 || colon === text.length - 1) return { scheme: 'basic', account: undefined };
+  const [username, password] = [text.slice(0, colon), text.slice(colon + 1)];
+  return { scheme: 'basic', account: { username, password: new Secret(password) } };
+}
+
+/** Node reads base64 leniently and replaces bad UTF-8; either would make one account of two different headers. */
+function decode(base64: string): string | undefined {
+  const bytes = Buffer.from(base64, 'base64');
+  if (bytes.toString('base64') !== base64) return undefined;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * How long an issuer may take to answer. Shorter: a busy issuer counts as down. Longer: its users wait that long before
+ * they are told so, since a request that needs the issuer holds its caller.
+ */
+export const ISSUER_DEADLINE = 5_000;
+
+/**
+ * Longest answer read from an issuer. Metadata and keys are a few kilobytes and userinfo grows with the groups of one
+ * person; 256 KiB is beyond all of them and still nothing to the manager's memory.
+ */
+export const ISSUER_ANSWER_LIMIT = 256 * 1024;
+
+export type Fetch = (
+  url: string,
+  init?: { headers?: Headers | Record<string, string>; signal?: AbortSignal },
+) => Promise<Response>;
+
+/**
+ * A GET with a deadline over the whole answer, a limit on its length, and no redirects. Issuers are addresses that the
+ * operator chose, plain `http` included; where a redirect leads, the operator did not choose.
+ */
+export const boundedFetch: Fetch = async (url, init = {}) => {
+  const signal = init.signal ?? AbortSignal.timeout(ISSUER_DEADLINE);
+  const response = await fetch(url, { ...init, method: 'GET', redirect: 'manual', signal });
+  return new Response(await read(response), { status: response.status, headers: response.headers });
+};
+
+async function read(response: Response): Promise<Uint8Array<ArrayBuffer> | null> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
+    if (length > ISSUER_ANSWER_LIMIT) throw new Error(`the answer is longer than ${ISSUER_ANSWER_LIMIT} bytes`);
+    chunks.push(chunk);
+  }
+  // A `Response` with status 204 or 304 may have no body at all, not even an empty one.
+  return length === 0 ? null : Buffer.concat(chunks);
+}

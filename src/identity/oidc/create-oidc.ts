@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto';
+import { decodeJwt } from 'jose';
+import type { TokenVerifier } from '../authenticate.ts';
+import { IdentityError } from '../errors.ts';
+import { type Claims, groupsOf } from '../groups.ts';
+import type { User } from '../principal.ts';
+import { type Issuer, issuerAt } from './issuer.ts';
+import type { OidcLogger } from './logger.ts';
+import { nameOf, uidOf } from './person.ts';
+import { type Verdict, VerifiedTokens } from './verified-tokens.ts';
+import { type VerifiedClaims, verifyToken } from './verify-token.ts';
+
+/** Tokens remembered. More than the users of a cluster at work at one time; at most a few megabytes. */
+const REMEMBERED_TOKENS = 10_000;
+
+/**
+ * Longest time without another look at a token that lives longer. Shorter: more questions to the issuer. Longer: who
+ * lost their groups there, or whose key was withdrawn, is let in for longer.
+ */
+const TRUSTED_FOR = 60 * 60_000;
+
+/**
+ * How long somebody who is in no admitted group is refused without asking again: a client that polls must not make us
+ * poll userinfo, and people who were just added want in soon. Nothing else bad is remembered: forging tokens costs
+ * nothing, so that remembering them would only push out good ones.
+ */
+const REFUSED_FOR = 10_000;
+
+export interface OidcOptions {
+  /** By the exact name that their tokens carry in `iss`. Each may vouch for any uid, so trust them alike. */
+  readonly issuers: readonly string[];
+  /** Groups that are admitted; empty admits every user of the issuers. */
+  readonly groups: readonly string[];
+  /** What tokens must be made for; without it tokens made for any client of the issuer are good (S14). */
+  readonly audience?: string | undefined;
+  /** Claim with the groups, as in {@link groupsOf}. */
+  readonly groupsClaim?: string | undefined;
+  /** Uids of operators. */
+  readonly usersAdmin: readonly string[];
+  readonly now?: (() => number) | undefined;
+  readonly logger?: OidcLogger | undefined;
+}
+
+/**
+ * Knows users by the access tokens of the configured issuers. A token that was verified is known again by its hash
+ * until it expires; requests that bring a new one at the same time share one verification.
+ */
+export function createOidc(options: OidcOptions): TokenVerifier {
+  const now = options.now ?? Date.now;
+  const issuers = new Map(options.issuers.map((url) => [url, issuerAt(url, { now, logger: options.logger })]));
+  const verified = new VerifiedTokens(REMEMBERED_TOKENS);
+  const underWay = new Map<string, Promise<Verdict>>();
+
+  async function judge(token: string, hash: string): Promise<Verdict> {
+    const url = issuerOf(token);
+    const connect = issuers.get(url);
+    if (!connect) {
+      throw new IdentityError('bad-token', 'the access token is of an issuer that is not accepted here: use another');
+    }
+    const issuer = await connect();
+    const claims = await verifyToken(token, issuer, { issuer: url, audience: options.audience, now });
+    const uid = uidOf(claims);
+    const { groups, about } = await learnGroups(token, uid, claims, issuer);
+
+    if (options.groups.length > 0 && !options.groups.some((group) => groups.includes(group))) {
+      const refusal = new IdentityError(
+        'not-in-group',
+        `you are in none of the groups that are admitted here (${options.groups.join(', ')}): join one of them`,
+      );
+      verified.keep(hash, { refusal }, Math.min(claims.exp * 1000, now() + REFUSED_FOR));
+      return { refusal };
+    }
+
+    const user: User = Object.freeze({
+      kind: 'user',
+      uid,
+      name: nameOf(claims) ?? nameOf(about) ?? uid,
+      groups: Object.freeze(groups),
+      operator: options.usersAdmin.includes(uid),
+    });
+    verified.keep(hash, { user }, Math.min(claims.exp * 1000, now() + TRUSTED_FOR));
+    return { user };
+  }
+
+  /** The issuer is asked only if groups matter and the token itself is silent about them (R13). */
+  async function learnGroups(token: string, uid: string, claims: VerifiedClaims, issuer: Issuer) {
+    const { authorizationEndpoint } = issuer;
+    const read = (from: Claims) => groupsOf({ claims: from, authorizationEndpoint, groupsClaim: options.groupsClaim });
+
+    const groups = read(claims);
+    if (groups || options.groups.length === 0) return { groups: groups ?? [], about: {} };
+    const about = (await issuer.userinfo(token, uid)) ?? {};
+    return { groups: read(about) ?? [], about };
+  }
+
+  return {
+    async verify(token) {
+      const hash = createHash('sha256').update(token).digest('base64');
+      let verdict = verified.find(hash, now());
+      if (!verdict) {
+        const judging = underWay.get(hash) ?? judge(token, hash).finally(() => underWay.delete(hash));
+        underWay.set(hash, judging);
+        verdict = await judging;
+      }
+      if ('refusal' in verdict) throw verdict.refusal;
+      return verdict.user;
+    },
+  };
+}
+
+/** Whom a token says it is of; believed only after its signature was verified with that issuer's keys. */
+function issuerOf(token: string): string {
+  try {
+    const { iss } = decodeJwt(token);
+    if (typeof iss === 'string') return iss;
+  } catch (cause) {
+    throw new IdentityError('bad-token', 'the bearer is not a JWT: send an access token of your issuer', { cause });
+  }
+  throw new IdentityError('bad-token', 'the access token does not say who issued it: send one of your issuer');
+}

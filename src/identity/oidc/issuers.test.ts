@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ALICE, type Issuer, startIssuer } from '../../../test/support/issuer.ts';
+import { IdentityError } from '../errors.ts';
+import { createOidc } from './create-oidc.ts';
+
+const unavailable = (error: unknown) => error instanceof IdentityError && error.code === 'issuer-unavailable';
+
+const tokenOf = async (issuer: Issuer) => (await issuer.tokensFor(ALICE)).accessToken;
+
+/** An OIDC that trusts these issuers, with a clock that moves when told and a list of what it logged. */
+function trust(...issuers: Issuer[]) {
+  const clock = { now: Date.now() };
+  const logged: string[] = [];
+  const log = (_fields: object, message: string) => void logged.push(message);
+  const oidc = createOidc({
+    issuers: issuers.map(({ url }) => url),
+    groups: ['/oscar'],
+    usersAdmin: [],
+    now: () => clock.now,
+    logger: { info: log, warn: log },
+  });
+  return { oidc, clock, logged };
+}
+
+test('an issuer that is down hurts only its own users, and is back by itself', async () => {
+  await using up = await startIssuer();
+  await using down = await startIssuer();
+  const [ofUp, ofDown] = [await tokenOf(up), await tokenOf(down)];
+  const { oidc, clock, logged } = trust(down, up);
+
+  await down.stop();
+  await assert.rejects(oidc.verify(ofDown), unavailable);
+  assert.equal((await oidc.verify(ofUp)).uid, ALICE.sub);
+
+  await down.start();
+  await assert.rejects(oidc.verify(ofDown), unavailable, 'not asked again at once');
+  assert.equal(down.requests.discovery, 0);
+  clock.now += 1_000;
+  assert.equal((await oidc.verify(ofDown)).uid, ALICE.sub);
+  assert.deepEqual(logged, ['issuer unavailable', 'issuer discovered', 'issuer discovered']);
+});
+
+test('many first requests are one discovery, also when it fails', async () => {
+  await using issuer = await startIssuer();
+  const tokens = await Promise.all(Array.from({ length: 10 }, () => tokenOf(issuer)));
+  const { oidc, clock } = trust(issuer);
+
+  const mend = issuer.answerInstead('discovery', (_request, response) => response.writeHead(503).end());
+  const failed = await Promise.allSettled(tokens.map((token) => oidc.verify(token)));
+  assert.ok(failed.every((result) => result.status === 'rejected' && unavailable(result.reason)));
+  assert.equal(issuer.requests.discovery, 1);
+
+  mend();
+  clock.now += 1_000;
+  await Promise.all(tokens.map((token) => oidc.verify(token)));
+  assert.equal(issuer.requests.discovery, 2);
+  assert.equal(issuer.requests.jwks, 1);
+});
+
+const metadata: { name: string; of: (url: string) => unknown }[] = [
+  { name: 'of another issuer', of: (url) => ({ issuer: 'https://example.org', jwks_uri: `${url}/jwks` }) },
+  { name: 'of an issuer called almost the same', of: (url) => ({ issuer: `${url}/`, jwks_uri: `${url}/jwks` }) },
+  { name: 'without keys', of: (issuer) => ({ issuer }) },
+  { name: 'whose keys are nowhere', of: (issuer) => ({ issuer, jwks_uri: 'nowhere' }) },
+  { name: 'that is a list', of: () => [] },
+  { name: 'that is nothing', of: () => null },
+];
+for (const { name, of } of metadata) {
+  test(`an issuer with metadata ${name} is unavailable`, async () => {
+    await using issuer = await startIssuer();
+    const token = await tokenOf(issuer);
+    issuer.answerInstead('discovery', (_request, response) => response.end(JSON.stringify(of(issuer.url))));
+    await assert.rejects(trust(issuer).oidc.verify(token), unavailable);
+  });
+}
+
+const keys = [
+  { name: 'cannot be fetched', status: 500, body: '' },
+  { name: 'are no JSON', status: 200, body: '<html>' },
+  { name: 'are no key set', status: 200, body: '{"keys":7}' },
+];
+for (const { name, status, body } of keys) {
+  test(`a token is not called bad because the keys ${name}`, async () => {
+    await using issuer = await startIssuer();
+    const token = await tokenOf(issuer);
+    const { oidc, clock } = trust(issuer);
+    const mend = issuer.answerInstead('jwks', (_request, response) => response.writeHead(status).end(body));
+    await assert.rejects(oidc.verify(token), unavailable);
+    mend();
+    clock.now += 1_000;
+    assert.equal((await oidc.verify(token)).uid, ALICE.sub);
+  });
+}
+
+test('keys that cannot be fetched are not asked for again at once', async () => {
+  await using issuer = await startIssuer();
+  const token = await tokenOf(issuer);
+  const { oidc } = trust(issuer);
+  issuer.answerInstead('jwks', (_request, response) => response.writeHead(500).end());
+  await assert.rejects(oidc.verify(token), unavailable);
+  await assert.rejects(oidc.verify(token), unavailable);
+  assert.equal(issuer.requests.jwks, 1);
+});
+
+test('keys that are known stay good while unknown ones cannot be looked up', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  await using issuer = await startIssuer();
+  const [first, second] = [await tokenOf(issuer), await tokenOf(issuer)];
+  const invented = await issuer.sign({ sub: 'x', exp: Date.now() / 1000 + 600 }, { alg: 'RS256', kid: 'invented' });
+  const { oidc } = trust(issuer);
+  await oidc.verify(first);
+  await issuer.stop();
+
+  t.mock.timers.tick(60_000);
+  await assert.rejects(oidc.verify(invented), unavailable);
+  assert.equal((await oidc.verify(second)).uid, ALICE.sub);
+});
+
+test('an issuer that fails says why in the cause, and the token is nowhere', async () => {
+  await using issuer = await startIssuer();
+  const token = await tokenOf(issuer);
+  await issuer.stop();
+  await assert.rejects(trust(issuer).oidc.verify(token), (error) => {
+    assert.ok(error instanceof IdentityError && error.cause instanceof Error);
+    assert.ok(error.message.includes(issuer.url));
+    assert.ok(!error.message.includes(token));
+    return true;
+  });
+});

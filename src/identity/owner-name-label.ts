@@ -1,0 +1,31 @@
+/** Longest value of a Kubernetes label. */
+const LABEL_LENGTH = 63;
+
+/** Letters that do not come apart into a plain letter and an accent. */
+// biome-ignore format: pairs
+const PLAIN: Readonly<Record<string, string>> = {
+  Æ: 'AE', æ: 'ae', Đ: 'D', đ: 'd', Ð: 'D', ð: 'd', Ł: 'L', ł: 'l', Ø: 'O', ø: 'o',
+  Œ: 'OE', œ: 'oe', ß: 'ss', ẞ: 'SS', Þ: 'Th', þ: 'th', ı: 'i',
+};
+
+/**
+ * The label `owner_name`: a person's name without accents and with `_` for spaces (contract §2.11), always a legal
+ * label value. A name in which no letter is Latin becomes `unnamed`; the owner's uid is what counts.
+ *
+ * @example
+ * ownerNameLabel('José Łoś'); // 'Jose_Los'
+ */
+export function ownerNameLabel(name: string): string {
+  const latin = name
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .replace(/[^\p{ASCII}]/gu, (letter) => PLAIN[letter] ?? letter)
+    .replace(/\s+/g, '_')
+    .replace(/[^A-Za-z0-9._-]/g, '');
+  const legal = trimToAlphanumeric(trimToAlphanumeric(latin).slice(0, LABEL_LENGTH));
+  return legal === '' ? 'unnamed' : legal;
+}
+
+function trimToAlphanumeric(text: string): string {
+  return text.replace(/^[._-]+|[._-]+$/g, '');
+}

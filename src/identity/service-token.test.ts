@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret } from '../base/secret.ts';
+import { isServiceToken, newServiceToken, opensService } from './service-token.ts';
+
+test('a new token is 64 lower-case hex digits and never the same', () => {
+  const tokens = Array.from({ length: 100 }, () => newServiceToken().reveal());
+  for (const token of tokens) assert.match(token, /^[0-9a-f]{64}$/);
+  assert.equal(new Set(tokens).size, tokens.length);
+});
+
+test('a token is recognised by its form', () => {
+  const token = newServiceToken().reveal();
+  assert.equal(isServiceToken(token), true);
+  for (const other of ['', token.slice(1), `${token}0`, token.replace(/^./, 'G'), 'A'.repeat(64), `${token}\n`]) {
+    assert.equal(isServiceToken(other), false, other);
+  }
+});
+
+test('a token opens its service and no other', () => {
+  const token = newServiceToken();
+  assert.equal(opensService(token.reveal(), { token }), true);
+  assert.equal(opensService(token.reveal(), { token: newServiceToken() }), false);
+});
+
+test('a service whose token got lost is opened by nothing', () => {
+  assert.equal(opensService('', { token: new Secret('') }), false);
+});

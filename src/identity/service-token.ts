@@ -1,0 +1,17 @@
+import { randomBytes } from 'node:crypto';
+import { Secret } from '../base/secret.ts';
+import type { Service } from '../service/index.ts';
+
+/** Whether a bearer has the form of a service token (contract §5.6). No JWT has: it needs two dots. */
+export function isServiceToken(bearer: string): boolean {
+  return /^[0-9a-f]{64}$/.test(bearer);
+}
+
+/** Whether this is the token of that service, in constant time (S13). */
+export function opensService(bearer: string, service: Pick<Service, 'token'>): boolean {
+  return isServiceToken(bearer) && service.token.equals(bearer);
+}
+
+export function newServiceToken(): Secret {
+  return new Secret(randomBytes(32).toString('hex'));
+}

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { IdentityError } from './errors.ts';
+import { chooseVo, type VoQuestion } from './vo.ts';
+
+const ALLOWED = ['/oscar', '/staff'];
+
+const accepted: (VoQuestion & { name: string; vo: string })[] = [
+  {
+    name: 'a listed vo of the user is kept',
+    asked: '/staff',
+    userGroups: ['/staff'],
+    allowedGroups: ALLOWED,
+    vo: '/staff',
+  },
+  {
+    name: 'an unlisted vo is accepted unchecked',
+    asked: 'vo.other.eu',
+    userGroups: [],
+    allowedGroups: ALLOWED,
+    vo: 'vo.other.eu',
+  },
+  {
+    name: 'without one the first listed group of the user is taken, in the order of the list',
+    userGroups: ['/staff', '/oscar'],
+    allowedGroups: ALLOWED,
+    vo: '/oscar',
+  },
+  { name: 'a blank one is the same as none', asked: '', userGroups: ['/staff'], allowedGroups: ALLOWED, vo: '/staff' },
+  { name: 'where everybody is admitted none is needed', userGroups: [], allowedGroups: [], vo: '' },
+  { name: 'where everybody is admitted any is accepted', asked: '/x', userGroups: [], allowedGroups: [], vo: '/x' },
+  {
+    name: 'an update that repeats the vo is not checked again',
+    asked: '/staff',
+    previous: '/staff',
+    userGroups: [],
+    allowedGroups: ALLOWED,
+    vo: '/staff',
+  },
+  {
+    name: 'an update without vo keeps it',
+    previous: '/staff',
+    userGroups: ['/oscar'],
+    allowedGroups: ALLOWED,
+    vo: '/staff',
+  },
+  { name: 'an update without vo keeps none', previous: '', userGroups: ['/oscar'], allowedGroups: ALLOWED, vo: '' },
+  {
+    name: 'an update to another group of the user is accepted',
+    asked: '/oscar',
+    previous: '/staff',
+    userGroups: ['/oscar'],
+    allowedGroups: ALLOWED,
+    vo: '/oscar',
+  },
+];
+
+for (const { name, vo, ...question } of accepted) {
+  test(name, () => assert.deepEqual(chooseVo(question), { vo }));
+}
+
+const refused: (VoQuestion & { name: string; message: RegExp })[] = [
+  {
+    name: 'a listed vo needs its membership',
+    asked: '/staff',
+    userGroups: ['/oscar'],
+    allowedGroups: ALLOWED,
+    message: /not a member of "\/staff"/,
+  },
+  {
+    name: 'without one the user must be in some listed group',
+    userGroups: ['/others'],
+    allowedGroups: ALLOWED,
+    message: /\/oscar, \/staff/,
+  },
+  {
+    name: 'an update to a listed vo is checked',
+    asked: '/staff',
+    previous: '/oscar',
+    userGroups: ['/oscar'],
+    allowedGroups: ALLOWED,
+    message: /not a member of "\/staff"/,
+  },
+];
+
+for (const { name, message, ...question } of refused) {
+  test(name, () => {
+    assert.throws(
+      () => chooseVo(question),
+      (error) => error instanceof IdentityError && error.code === 'vo-refused' && message.test(error.message),
+    );
+  });
+}

@@ -1,0 +1,95 @@
+import { challenged, empty, json, patched, refused } from './answers.ts';
+import type { Difference } from './difference.ts';
+import { STILL_OF_ALICE, WITHOUT_MOUNT } from './services.ts';
+
+/** Faults of the Go manager that ours does not copy. */
+export const DEFECTS: readonly Difference[] = [
+  {
+    id: 'rejected-bearer-goes-no-further',
+    kind: 'defect',
+    title: 'A bearer that is not accepted gets nothing',
+    reason:
+      'The Go manager writes an error and then carries on, so that the answer to the request follows the error. ' +
+      'Here the request ends with 401.',
+    cases: [
+      { matches: [23, 29, 31, 126, 261], ours: challenged(/is not a JWT/) },
+      { matches: [24], ours: challenged(/issuer that is not accepted/) },
+      { matches: [26], ours: challenged(/service token only invokes/) },
+    ],
+  },
+  {
+    id: 'token-for-an-unknown-service',
+    kind: 'defect',
+    title: 'A service token for a service that does not exist is a wrong token',
+    reason: 'The Go manager fails with 500. Here it is 401, as for any token that does not fit.',
+    cases: [{ matches: [142], ours: challenged(/not the token of that service/) }],
+  },
+  {
+    id: 'visibility-is-checked',
+    kind: 'defect',
+    title: 'A visibility that is not known is refused',
+    reason:
+      'The Go manager takes any word and treats what it does not know, such as `Private`, as public for the buckets ' +
+      'of the service. Here it must be `private`, `restricted` or `public`.',
+    cases: [
+      { matches: [106], ours: refused(400, /^visibility: "Private" is not one of private, restricted, public$/) },
+    ],
+  },
+  {
+    id: 'update-keeps-the-owner',
+    kind: 'defect',
+    title: 'An update keeps the owner, the virtual organisation and their labels',
+    reason:
+      'In the Go manager an update loses `vo` and the labels `owner_name` and `vo` unless it repeats them, and one by ' +
+      'the administrator loses the owner. Here they stay.',
+    cases: [
+      { matches: [150], ours: patched({ ...STILL_OF_ALICE, ...WITHOUT_MOUNT }) },
+      { matches: [162], ours: patched({ labels: { owner_name: 'oscar' }, owner: 'cluster_admin' }) },
+      { matches: [164], ours: patched({ labels: { owner_name: 'oscar' } }) },
+      { matches: [448, 451, 530, 533, 536, 538], ours: patched(STILL_OF_ALICE) },
+    ],
+  },
+  {
+    id: 'update-may-drop-a-bucket',
+    kind: 'defect',
+    title: 'An update may leave out a bucket',
+    reason: 'The Go manager stores the new definition and answers 500 all the same. Here it is 204.',
+    cases: [{ matches: [450, 535], ours: empty(204) }],
+  },
+  {
+    id: 'federation-of-a-hidden-service',
+    kind: 'defect',
+    title: 'The federation of a service is shown to those who see the service',
+    reason: 'The Go manager shows it to every user. Here a service that the caller may not see is 404.',
+    cases: [{ matches: [257], ours: empty(404) }],
+  },
+  {
+    id: 'failed-create-harms-nobody',
+    kind: 'defect',
+    title: 'A create that fails leaves other services alone',
+    reason:
+      'When a member of a federation has the name already, the Go manager gives up and deletes that service, which ' +
+      'was there before. Here nothing is deleted that the request did not make.',
+    cases: [{ matches: [309], ours: json(/^\{"name":"rec-w2",.*\}$/) }],
+  },
+  {
+    id: 'certificates-are-verified',
+    kind: 'defect',
+    title: 'Certificates of other clusters are verified unless the definition says otherwise',
+    reason: 'A cluster without `ssl_verify` has `false` in the Go manager. Here it has `true`.',
+    // Its members are not supported yet.
+    cases: [
+      {
+        matches: [303],
+        ours: patched({ federation: { members: null }, clusters: { 'oscar-primary': { ssl_verify: true } } }),
+      },
+    ],
+  },
+  {
+    id: 'namespace-is-the-managers',
+    kind: 'defect',
+    title: 'The namespace of a service is chosen by the manager',
+    reason: 'The Go manager puts a service into any namespace that the client names. Here the key is ignored.',
+    cases: [{ matches: [592], ours: patched({ namespace: 'oscar-svc-00000002' }) }],
+  },
+];

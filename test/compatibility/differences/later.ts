@@ -1,0 +1,148 @@
+import { empty, json, noRoute, patched, unsupported } from './answers.ts';
+import { type Difference, onRoute } from './difference.ts';
+import { NOTHING_STAYS_UP, WITHOUT_EXPOSE, WITHOUT_MOUNT, WITHOUT_VOLUME } from './services.ts';
+
+const NO_LOGS = '{"service_name":"rec-exp","available":false,"message":"<text>","entries":[]}';
+const noMembers = (topology: string) => json(`{"topology":"${topology}","members":null}`);
+
+/** What comes later. Whoever brings it takes the entry away: the test fails until then. */
+export const LATER: readonly Difference[] = [
+  {
+    id: 'jobs',
+    kind: 'later',
+    title: 'Invoking services',
+    reason: 'Jobs are not run yet: `/job/{name}` is 404.',
+    cases: [{ matches: onRoute(/^POST \/job\//), ours: noRoute }],
+  },
+  {
+    id: 'job-logs',
+    kind: 'later',
+    title: 'Jobs and their logs',
+    reason: 'Listing and deleting jobs and reading their logs comes with the jobs; until then it is 404.',
+    cases: [{ matches: onRoute(/^\w+ \/system\/logs\/./), ours: noRoute }],
+  },
+  {
+    id: 'execution-log',
+    kind: 'later',
+    title: 'The execution log of the cluster',
+    reason: 'It comes with the jobs; until then it is 404.',
+    cases: [{ matches: onRoute(/^GET \/system\/logs\/?$/), ours: noRoute }],
+  },
+  {
+    id: 'status',
+    kind: 'later',
+    title: 'The status of the cluster',
+    reason: 'What is free and what runs is not told yet: `/system/status` is 404.',
+    cases: [{ matches: onRoute(/^GET \/system\/status/), ours: noRoute }],
+  },
+  {
+    id: 'metrics',
+    kind: 'later',
+    title: 'Metrics',
+    reason: 'They are made from the records of jobs and come with those; until then they are 404.',
+    cases: [{ matches: onRoute(/^GET \/system\/metrics/), ours: noRoute }],
+  },
+  {
+    id: 'buckets',
+    kind: 'later',
+    title: 'Buckets',
+    reason: 'Making, listing, sharing and deleting buckets is not there yet: 404.',
+    cases: [{ matches: onRoute(/^\w+ \/system\/buckets(\/[^/]*)?$/), ours: noRoute }],
+  },
+  {
+    id: 'presigned-addresses',
+    kind: 'later',
+    title: 'Presigned addresses of objects',
+    reason: 'They come with the buckets; until then they are 404.',
+    cases: [{ matches: onRoute(/^POST \/system\/buckets\/[^/]+\/presign$/), ours: noRoute }],
+  },
+  {
+    id: 'federation',
+    kind: 'later',
+    title: 'Federations with members',
+    reason:
+      'A definition with `federation.members` is refused with 400, and members cannot be added, changed or removed ' +
+      'yet. A federation without members is kept and shown.',
+    cases: [
+      { matches: [99, 100, 302, 305, 307, 308, 606], ours: unsupported('federation.members') },
+      { matches: onRoute(/^(POST|PUT|DELETE) \/system\/federation\//), ours: noRoute },
+      { matches: [270, 272, 284], ours: noMembers('star') },
+      { matches: [291, 293, 295], ours: noMembers('mesh') },
+      { matches: [299], ours: noMembers('none') },
+      { matches: [608, 611], ours: noMembers('STAR') },
+      { matches: [273], ours: patched({ federation: { members: null }, clusters: null }) },
+      {
+        matches: [274],
+        ours: patched({
+          cluster_id: 'oscar-primary',
+          federation: null,
+          environment: { secrets: { refresh_token: null } },
+          annotations: {
+            'oscar.grycap/federation-worker': null,
+            'oscar.grycap/origin-cluster': null,
+            'oscar.grycap/origin-service': null,
+          },
+          clusters: null,
+        }),
+      },
+      { matches: [304, 306, 312], ours: empty(404) },
+    ],
+  },
+  {
+    id: 'mounts',
+    kind: 'later',
+    title: 'Mounted buckets',
+    reason: 'A definition with `mount` is refused with 400.',
+    cases: [
+      { matches: [102, 149, 151], ours: unsupported('mount') },
+      { matches: [119, 148], ours: patched(WITHOUT_MOUNT) },
+    ],
+  },
+  {
+    id: 'exposed-services',
+    kind: 'later',
+    title: 'Exposed services',
+    reason:
+      'A definition with `expose.api_port` is refused with 400, and the routes that stop, start and restart what ' +
+      'stays up are 404.',
+    cases: [
+      { matches: [101, 225, 250, 253, 506, 508], ours: unsupported('expose') },
+      { matches: [226], ours: patched({ ...WITHOUT_EXPOSE, deployment: NOTHING_STAYS_UP }) },
+      { matches: [227, 228, 241], ours: patched(NOTHING_STAYS_UP) },
+      { matches: onRoute(/^POST \/system\/services\/[^/]+\/(stop|start|restart)$/), ours: noRoute },
+      { matches: [509], ours: patched(WITHOUT_EXPOSE) },
+      { matches: [510, 511, 512, 513], ours: json(NO_LOGS) },
+    ],
+  },
+  {
+    id: 'volumes',
+    kind: 'later',
+    title: 'Volumes',
+    reason: 'A definition with `volume` is refused with 400, `/system/volumes` is 404, and `volume_enable` is `false`.',
+    cases: [
+      { matches: [36, 37, 45, 50], ours: patched({ config: { volume_enable: false } }) },
+      { matches: onRoute(/^\w+ \/system\/volumes/), ours: noRoute },
+      { matches: [343, 346, 353, 585], ours: unsupported('volume') },
+      { matches: [344, 347], ours: patched(WITHOUT_VOLUME) },
+      { matches: [351], ours: empty(204) },
+    ],
+  },
+  {
+    id: 'quotas',
+    kind: 'later',
+    title: 'Quotas',
+    reason: 'Nothing is counted yet: `/system/quotas` is 404, and `minio_quota_enabled` is `false`.',
+    cases: [
+      { matches: onRoute(/^\w+ \/system\/quotas/), ours: noRoute },
+      { matches: [558], ours: patched({ config: { volume_enable: false, minio_quota_enabled: false } }) },
+      { matches: [564], ours: empty(201) },
+    ],
+  },
+  {
+    id: 'queues',
+    kind: 'later',
+    title: 'Queues of YuniKorn',
+    reason: 'A definition with `total_cpu` or `total_memory` is refused with 400.',
+    cases: [{ matches: [59], ours: unsupported('total_cpu') }],
+  },
+];

@@ -1,0 +1,52 @@
+/** What is only known while a manager runs. */
+export interface Known {
+  /** Address of the manager. */
+  readonly endpoint: string;
+  /** Address of its store. */
+  readonly store: string;
+  /** The administrator's access key for the store. */
+  readonly accessKey: string;
+  readonly issuer: string;
+}
+
+const DATE = String.raw`\d{4}-\d{2}-\d{2}`;
+const CLOCK = String.raw`\d{2}:\d{2}:\d{2}`;
+
+/** What two runs of one manager would say differently, and what the recording has instead. */
+const MASKS: readonly (readonly [RegExp, string])[] = [
+  [/(?<="secret_key":")(?!hidden")[^"]+/g, '<secret_key>'],
+  [/(?<="next_page":")[^"]+/g, '<page-token>'],
+  [/(?<=X-Amz-Credential=)[^\\&"]+/g, '<credential>'],
+  [/(?<=X-Amz-Signature=)[0-9a-f]+/g, '<signature>'],
+  [/(?<=X-Amz-Date=)\d{8}T\d{6}Z/g, '<time>'],
+  [/\b[0-9a-f]{64}\b/g, '<token64>'],
+  [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g, '<uuid>'],
+  [new RegExp(`${DATE} ${CLOCK}(\\.\\d+)? \\+0000 UTC`, 'g'), '<time-utc>'],
+  [new RegExp(`${DATE}T${CLOCK}\\.\\d+(Z|[+-]\\d{2}:\\d{2})`, 'g'), '<time-nano>'],
+  [new RegExp(`${DATE}T${CLOCK}(Z|[+-]\\d{2}:\\d{2})`, 'g'), '<time>'],
+];
+
+/**
+ * Our text as the recording would have it. `asked` is the path of the request: times that it names are echoed, and
+ * stand in the recording as they are.
+ */
+export function mask(text: string, known: Known, asked = ''): string {
+  const addresses = text
+    .replaceAll(known.store, '<minio-endpoint>')
+    .replaceAll(known.endpoint, '<endpoint>')
+    .replaceAll(known.issuer, '<issuer>')
+    .replaceAll(`"access_key":"${known.accessKey}"`, '"access_key":"<access_key>"');
+  return MASKS.reduce(
+    (masked, [pattern, name]) => masked.replace(pattern, (found) => (asked.includes(found) ? found : name)),
+    addresses,
+  );
+}
+
+/** Sentences inside JSON are ours to write: where the recording has `<text>`, any text will do. */
+export function maskSentences(text: string, recorded: string): string {
+  const keys = new Set([...recorded.matchAll(/"(\w+)":"<text>"/g)].map(([, key]) => key));
+  return [...keys].reduce<string>(
+    (masked, key) => masked.replace(new RegExp(`"${key}":"(?:[^"\\\\]|\\\\.)+"`, 'g'), `"${key}":"<text>"`),
+    text,
+  );
+}

@@ -1,0 +1,83 @@
+import { ALICE, BOB, CAROL, type Issuer, type TestUser } from '../support/issuer.ts';
+import { ADMIN, PASSWORD } from '../support/manager.ts';
+import type { RecordedRequest } from './exchanges.ts';
+import type { Sent } from './send.ts';
+
+/** What stands for the placeholders of recorded requests, by placeholder. */
+export type Values = Readonly<Record<string, string>>;
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+
+/** In the recording carol was in the group of everybody, too. */
+const CAROL_OF_OSCAR: TestUser = { ...CAROL, claims: { ...CAROL.claims, group_membership: ['/oscar', '/carols'] } };
+
+export const USERS: readonly TestUser[] = [ALICE, BOB, CAROL_OF_OSCAR];
+
+/** Everybody who speaks in the recording, with tokens of a real issuer. */
+export async function castOf(issuer: Issuer): Promise<Values> {
+  const [alice, bob, carol] = await Promise.all([ALICE, BOB, CAROL_OF_OSCAR].map((user) => issuer.tokensFor(user)));
+  if (!alice || !bob || !carol) throw new Error('the issuer gave too few tokens');
+  const now = Math.floor(Date.now() / 1000);
+  const ofAlice = { sub: ALICE.sub, ...ALICE.claims };
+  return {
+    '<admin>': ADMIN.replace('Basic ', ''),
+    '<wrong password>': base64('oscar:wrong'),
+    '<unknown user>': base64(`nobody:${PASSWORD}`),
+    '<malformed>': base64('no colon'),
+    '<jwt of alice>': alice.accessToken,
+    '<jwt of bob>': bob.accessToken,
+    '<jwt of carol>': carol.accessToken,
+    '<jwt with a bad signature>': withAnotherSignature(alice.accessToken),
+    '<jwt of an unknown issuer>': await issuer.sign({ ...ofAlice, iss: 'https://unknown.example', exp: now + 3600 }),
+    '<expired jwt of alice>': await issuer.sign({ ...ofAlice, iat: now - 7200, exp: now - 3600 }),
+    '<jwt>': alice.refreshToken,
+    '<wrong token64>': 'f'.repeat(64),
+    // In a body, where it is what a client sends back or makes up; elsewhere it is the token of the service.
+    '<token64>': 'e'.repeat(64),
+    '<secret_key>': 'a-secret-key',
+    // Nobody listens there.
+    '<address>': '127.0.0.1:9',
+    // No route gives these out yet.
+    '<uuid>': '00000000-0000-4000-8000-000000000000',
+    '<page-token>': 'page-2',
+  };
+}
+
+function withAnotherSignature(jwt: string): string {
+  const [head, claims, signature = ''] = jwt.split('.');
+  return [head, claims, signature.split('').toReversed().join('')].join('.');
+}
+
+/** The request to send. `tokenOf` gives the current token of a service. */
+export async function fill(
+  { method, path, headers, body }: RecordedRequest,
+  values: Values,
+  tokenOf: (service: string) => Promise<string>,
+): Promise<Sent> {
+  const head = [path, ...Object.values(headers)];
+  const token = head.some((text) => /<token64/.test(text)) ? await tokenOf(serviceIn(path)) : '';
+  const headValues = { ...values, '<token64>': token, '<token64 of the service>': token };
+  const filled = Object.entries(headers).map(([name, text]): [string, string] => [
+    name,
+    fillText(withoutRemark(text), headValues),
+  ]);
+  return {
+    method,
+    path: fillText(path, headValues),
+    headers: Object.fromEntries(filled),
+    ...(body !== undefined && { body: fillText(body, values) }),
+  };
+}
+
+/** The recording says of one header that it has two spaces. */
+const withoutRemark = (text: string) => text.replace(' (two spaces)', '');
+
+const serviceIn = (path: string) => /^\/(?:job|system\/services)\/([\w-]+)/.exec(path)?.[1] ?? '';
+
+function fillText(text: string, values: Values): string {
+  return text.replace(/<[a-z][^<>]*>/g, (placeholder) => {
+    const value = values[placeholder];
+    if (value === undefined) throw new Error(`the recording has a placeholder that is not known: ${placeholder}`);
+    return value;
+  });
+}

@@ -1,0 +1,106 @@
+import { rmSync } from 'node:fs';
+import { Agent } from 'node:http';
+import { CAROL, type Issuer, startIssuer } from '../support/issuer.ts';
+import { ADMIN, startTestManager, type TestManager, temporaryDirectory } from '../support/manager.ts';
+import { substituteFor } from './carry-on.ts';
+import { type Exchange, type Phase, type RecordedRequest, type Run, runsOf } from './exchanges.ts';
+import { type Known, mask } from './masks.ts';
+import { castOf, fill, USERS, type Values } from './placeholders.ts';
+import { type Received, send } from './send.ts';
+
+/** An exchange and what our manager answers to it, masked as the recording is. */
+export interface Replayed {
+  readonly exchange: Exchange;
+  readonly ours: Received;
+  /** The answer to the substitute that was sent after it, see `carry-on.ts`. */
+  readonly carriedOn?: Received;
+}
+
+const ALWAYS = { MINIO_TLS_VERIFY: 'false', USERS_ADMIN: CAROL.sub };
+
+const users = (issuer: Issuer, groups: string) => ({
+  OIDC_ENABLE: 'true',
+  OIDC_ISSUERS: issuer.url,
+  OIDC_GROUPS: groups,
+});
+
+/** As the Go manager was configured, but for what ours does not take yet: VOLUME_ENABLE and MINIO_QUOTA_ENABLED. */
+const SETTINGS: Record<Phase, (issuer: Issuer) => Record<string, string>> = {
+  main: (issuer) => ({ ...ALWAYS, ...users(issuer, '/oscar') }),
+  'groups+quota': (issuer) => ({ ...ALWAYS, ...users(issuer, '/alices,/nobody'), JOB_LISTING_LIMIT: '2' }),
+  'no-oidc': () => ALWAYS,
+};
+
+/** Sends every exchange to our manager, in order. It is restarted where the settings change, and keeps its data. */
+export async function replay(exchanges: readonly Exchange[]): Promise<Replayed[]> {
+  await using issuer = await startIssuer({ users: USERS });
+  const cast = await castOf(issuer);
+  const directory = temporaryDirectory();
+  const agent = new Agent({ keepAlive: true });
+  try {
+    const replayed: Replayed[] = [];
+    for (const run of runsOf(exchanges)) {
+      const manager = await startTestManager(SETTINGS[run.phase](issuer), directory);
+      try {
+        replayed.push(...(await replayRun(run, { manager, issuer, cast, agent })));
+      } finally {
+        await manager.stop();
+      }
+    }
+    return replayed;
+  } finally {
+    agent.destroy();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+interface Stage {
+  readonly manager: TestManager;
+  readonly issuer: Issuer;
+  readonly cast: Values;
+  readonly agent: Agent;
+}
+
+async function replayRun(run: Run, { manager, issuer, cast, agent }: Stage): Promise<Replayed[]> {
+  const values = { ...cast, '<endpoint>': manager.url };
+  const known = await knownOf(manager, issuer);
+
+  async function answerTo(request: RecordedRequest): Promise<Received> {
+    const sent = await fill(request, values, (service) => tokenOf(service, manager));
+    const received = await send(manager.url, agent, sent);
+    const headers = Object.entries(received.headers).map(([name, value]): [string, string] => [
+      name,
+      mask(value, known),
+    ]);
+    return {
+      ...received,
+      headers: Object.fromEntries(headers),
+      text: mask(received.text, known, request.path),
+    };
+  }
+
+  const replayed: Replayed[] = [];
+  for (const exchange of run.exchanges) {
+    const ours = await answerTo(exchange.request);
+    const substitute = substituteFor(exchange.n, exchange.request);
+    replayed.push({ exchange, ours, ...(substitute && { carriedOn: await answerTo(substitute) }) });
+  }
+  return replayed;
+}
+
+async function knownOf(manager: TestManager, issuer: Issuer): Promise<Known> {
+  const { text } = await manager.call('GET', '/system/config', { as: ADMIN });
+  const { minio_provider }: { minio_provider: { endpoint: string; access_key: string } } = JSON.parse(text);
+  return {
+    endpoint: manager.url,
+    store: minio_provider.endpoint,
+    accessKey: minio_provider.access_key,
+    issuer: issuer.url,
+  };
+}
+
+async function tokenOf(service: string, manager: TestManager): Promise<string> {
+  const { text } = await manager.call('GET', `/system/services/${service}`, { as: ADMIN });
+  const { token }: { token: string } = JSON.parse(text);
+  return token;
+}

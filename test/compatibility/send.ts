@@ -1,0 +1,41 @@
+import { type Agent, request } from 'node:http';
+
+/** Exactly what goes over the wire: no header is added but those HTTP needs, and no path is tidied up. */
+export interface Sent {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+export interface Received {
+  readonly status: number;
+  /** Of those that were recorded, by their names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+const RECORDED_HEADERS = ['content-type', 'location', 'www-authenticate', 'set-cookie'];
+
+/** Sends one request. `fetch` would not do: it resolves `..` and adds a Content-Type of its own. */
+export function send(url: string, agent: Agent, { method, path, headers, body }: Sent): Promise<Received> {
+  const { hostname, port } = new URL(url);
+  const length = body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
+  const { promise, resolve, reject } = Promise.withResolvers<Received>();
+  const outgoing = request({ hostname, port, agent, method, path, headers: { ...headers, ...length } }, (incoming) => {
+    const chunks: Buffer[] = [];
+    incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+    incoming.on('error', reject);
+    incoming.on('end', () => {
+      const sent = RECORDED_HEADERS.filter((name) => incoming.headers[name] !== undefined);
+      resolve({
+        status: incoming.statusCode ?? 0,
+        headers: Object.fromEntries(sent.map((name) => [name, String(incoming.headers[name])])),
+        text: Buffer.concat(chunks).toString('utf8'),
+      });
+    });
+  });
+  outgoing.on('error', reject);
+  outgoing.end(body);
+  return promise;
+}

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
+import { ALICE, BOB, CAROL, startIssuer } from './support/issuer.ts';
+import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
+
+const issuer = await startIssuer();
+const other = await startIssuer();
+const { accessToken: alice } = await issuer.tokensFor(ALICE);
+let manager: TestManager;
+
+before(async () => {
+  manager = await startTestManager({ OIDC_ENABLE: 'true', OIDC_ISSUERS: issuer.url, OIDC_GROUPS: '/oscar' });
+});
+after(async () => {
+  await manager[Symbol.asyncDispose]();
+  await Promise.all([issuer.stop(), other.stop()]);
+});
+
+const BASIC = 'Basic realm="Authorization Required"';
+const info = (as?: string) => manager.call('GET', '/system/info', as === undefined ? {} : { as });
+const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
+
+describe('no or unknown credentials: 401, empty, with a Basic challenge', () => {
+  const cases: [string, string | undefined][] = [
+    ['none', undefined],
+    ['a wrong password', basic('oscar:wrong')],
+    ['an unknown user', basic('root:correct horse')],
+    ['no password', basic('oscar:')],
+    ['no colon', basic('oscar')],
+    ['something that is not base64', 'Basic ???'],
+    ['Bearer without a token', 'Bearer'],
+    ['bearer in lower case', `bearer ${alice}`],
+    ['basic in lower case', ADMIN.replace('Basic', 'basic')],
+    ['an unknown scheme', 'Token abc'],
+  ];
+  for (const [name, as] of cases) {
+    test(name, async () => {
+      const answer = await info(as);
+      assert.equal(answer.status, 401);
+      assert.equal(answer.text, '');
+      assert.equal(answer.headers.get('www-authenticate'), BASIC);
+    });
+  }
+});
+
+describe('a bearer that is rejected stops there: 401, empty, with a reason for programs (S1)', () => {
+  const claims = { iss: issuer.url, sub: ALICE.sub, aud: 'oscar', group_membership: ['/oscar'] };
+  const soon = () => Math.floor(Date.now() / 1000) + 600;
+  const cases: [string, () => Promise<string>][] = [
+    ['not a JWT', async () => 'x'],
+    ['a service token', async () => 'a'.repeat(64)],
+    ['another issuer', async () => (await other.tokensFor(ALICE)).accessToken],
+    ['expired', () => issuer.sign({ ...claims, exp: soon() - 6000 })],
+    ['unsigned', async () => new UnsecuredJWT(claims).setExpirationTime('1h').encode()],
+    ['signed with a symmetric key', () => new SignJWT({ ...claims, exp: soon() }).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(JSON.stringify(issuer.publicKey())))],
+    ['signed with another key', async () => new SignJWT({ ...claims, exp: soon() }).setProtectedHeader({ alg: 'RS256' }).sign((await generateKeyPair('RS256')).privateKey)],
+    ['of somebody in no allowed group', async () => (await issuer.tokensFor(CAROL)).accessToken],
+    ['of a user called like the administrator', () => issuer.sign({ ...claims, sub: 'cluster_admin', exp: soon() })],
+  ];
+  for (const [name, token] of cases) {
+    test(name, async () => {
+      const as = `Bearer ${await token()}`;
+      for (const [method, path] of [['GET', '/system/info'], ['GET', '/system/services'], ['GET', '/system/federation/none'], ['POST', '/system/services']] as const) {
+        const answer = await manager.call(method, path, { as, ...(method === 'POST' && { body: { name: 'x', image: 'y', script: 'z' } }) });
+        assert.equal(answer.status, 401, path);
+        assert.equal(answer.text, '');
+        assert.match(answer.headers.get('www-authenticate') ?? '', /^Bearer error="invalid_token", error_description="[^"]+"$/);
+      }
+      assert.ok(!JSON.stringify(manager.log).includes(as.slice(7, 80)) || as.length < 20, 'a token is never logged');
+    });
+  }
+});
+
+test('a good token is let in, and stays so', async () => {
+  for (let i = 0; i < 3; i++) assert.equal((await info(`Bearer ${alice}`)).status, 200);
+});
+
+test('who asks is decided per request, also when many ask at once (S2)', async () => {
+  const bob = `Bearer ${(await issuer.tokensFor(BOB)).accessToken}`;
+  const people: [string, string][] = [
+    [ADMIN, 'cluster_admin'],
+    [`Bearer ${alice}`, ALICE.sub],
+    [bob, BOB.sub],
+  ];
+  const made = await Promise.all(
+    Array.from({ length: 60 }, async (_, i) => {
+      const [as, owner] = people[i % 3] ?? ['', ''];
+      const name = `many-${i}`;
+      const { status } = await manager.call('POST', '/system/services', { as, body: { name, image: 'x', script: 'y' } });
+      const { json } = await manager.call('GET', `/system/services/${name}`, { as });
+      return { status, owner, shown: (json() as { owner: string }).owner };
+    }),
+  );
+  for (const { status, owner, shown } of made) {
+    assert.equal(status, 201);
+    assert.equal(shown, owner);
+  }
+});
+
+test('an issuer that is away is 503 for its users only, and is found again by itself', async () => {
+  const away = await startIssuer();
+  const { accessToken } = await away.tokensFor(ALICE);
+  await using both = await startTestManager({ OIDC_ENABLE: 'true', OIDC_ISSUERS: `${issuer.url},${away.url}` });
+  const ask = (token: string) => both.call('GET', '/system/info', { as: `Bearer ${token}` });
+  await away.stop();
+  const refused = await ask(accessToken);
+  assert.equal(refused.status, 503);
+  assert.ok(refused.headers.get('retry-after'));
+  assert.equal((await ask(alice)).status, 200);
+  await away.start();
+  const end = Date.now() + 20_000;
+  let answer = await ask(accessToken);
+  while (answer.status === 503 && Date.now() < end) answer = await ask(accessToken);
+  assert.equal(answer.status, 200);
+  await away.stop();
+});
+
+test('without OIDC a bearer is no credential at all', async () => {
+  await using plain = await startTestManager();
+  const answer = await plain.call('GET', '/system/info', { as: `Bearer ${alice}` });
+  assert.equal(answer.status, 401);
+  assert.equal(answer.headers.get('www-authenticate'), BASIC);
+});

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { ALICE, BOB, startIssuer } from './issuer.ts';
+
+test('an access token is a JWT with the claims of its user', async () => {
+  await using issuer = await startIssuer({ audience: 'cluster-a', accessTokenTtl: 120 });
+  const { accessToken } = await issuer.tokensFor(ALICE);
+  const { iss, sub, aud, name, iat = 0, exp } = decodeJwt(accessToken);
+  assert.deepEqual([iss, sub, aud, name, exp], [issuer.url, ALICE.sub, 'cluster-a', 'Alice', iat + 120]);
+});
+
+test('a refresh token is good once, and its second use ends the whole grant', async () => {
+  await using issuer = await startIssuer();
+  const first = await issuer.tokensFor(BOB);
+  const second = await issuer.refresh(first.refreshToken);
+  assert.equal(decodeJwt(second.accessToken).sub, BOB.sub);
+  assert.notEqual(second.refreshToken, first.refreshToken);
+
+  await assert.rejects(issuer.refresh(first.refreshToken), /invalid_grant/);
+  await assert.rejects(issuer.refresh(second.refreshToken), /invalid_grant/);
+});
+
+test('without rotation a refresh token stays', async () => {
+  await using issuer = await startIssuer({ rotateRefreshTokens: false });
+  const { refreshToken } = await issuer.tokensFor(BOB);
+  assert.equal((await issuer.refresh(refreshToken)).refreshToken, refreshToken);
+  assert.equal((await issuer.refresh(refreshToken)).refreshToken, refreshToken);
+});
+
+test('grants outlive a restart and a new key', async () => {
+  await using issuer = await startIssuer();
+  const { accessToken, refreshToken } = await issuer.tokensFor(ALICE);
+  await issuer.stop();
+  await assert.rejects(issuer.tokensFor(ALICE), /fetch failed/);
+  await issuer.start();
+  await issuer.rotateKeys();
+  const refreshed = await issuer.refresh(refreshToken);
+  assert.notEqual(decodeProtectedHeader(refreshed.accessToken).kid, decodeProtectedHeader(accessToken).kid);
+});
+
+test('userinfo has all claims of the holder of a token, and none for a stranger', async () => {
+  await using issuer = await startIssuer({ accessTokenClaims: [] });
+  await using other = await startIssuer();
+  const userinfo = (token: string) => fetch(`${issuer.url}/me`, { headers: { authorization: `Bearer ${token}` } });
+
+  const { accessToken } = await issuer.tokensFor(ALICE);
+  assert.equal(decodeJwt(accessToken)['name'], undefined);
+  assert.deepEqual(await (await userinfo(accessToken)).json(), { sub: ALICE.sub, ...ALICE.claims });
+  assert.equal((await userinfo((await other.tokensFor(ALICE)).accessToken)).status, 401);
+  assert.equal(issuer.requests.userinfo, 2);
+});

@@ -1,0 +1,169 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import { createLocalJWKSet, type JWK, type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
+import { ALGORITHM, type KeyPair, newKeyPair } from './issuer-keys.ts';
+import { createProvider } from './issuer-provider.ts';
+import { IssuerStorage } from './issuer-storage.ts';
+import { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
+
+export { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
+
+export type Endpoint = 'discovery' | 'jwks' | 'userinfo' | 'token';
+
+export interface IssuerOptions {
+  /** A free one if left out. */
+  readonly port?: number;
+  /** Below which it lives: `/realms/egi`. */
+  readonly path?: string;
+  /** Alice, Bob and Carol if left out. */
+  readonly users?: readonly TestUser[];
+  /** Public clients, by id; `oscar` if left out. The first is the one that logs in and refreshes. */
+  readonly clients?: readonly string[];
+  /** `aud` of access tokens. */
+  readonly audience?: string;
+  /** Seconds. */
+  readonly accessTokenTtl?: number;
+  /** Claims of the user that are in access tokens; all if left out. Userinfo has all of them in any case. */
+  readonly accessTokenClaims?: readonly string[];
+  /** Each refresh gives a new refresh token and spends the old one; true if left out. */
+  readonly rotateRefreshTokens?: boolean;
+}
+
+export interface Tokens {
+  readonly accessToken: string;
+  readonly refreshToken: string;
+  readonly idToken: string;
+}
+
+export interface Issuer extends AsyncDisposable {
+  /** Its name, as in `iss`. */
+  readonly url: string;
+  /** Requests that each endpoint has received so far. */
+  readonly requests: Readonly<Record<Endpoint, number>>;
+  /** Logs in without a browser. */
+  tokensFor(user: TestUser): Promise<Tokens>;
+  refresh(refreshToken: string): Promise<Tokens>;
+  /** A token of any claims, and any header, with this issuer's real signature: for what oidc-provider never signs. */
+  sign(claims: Record<string, unknown>, header?: JWTHeaderParameters): Promise<string>;
+  /** The public half of the key that signs now. */
+  publicKey(): JWK;
+  /** Signs with a new key from now on. The old one is no longer published, unless `keepOld`. */
+  rotateKeys(options?: { keepOld?: boolean }): Promise<void>;
+  /** Lets an endpoint answer something else, until the function that is returned is called. */
+  answerInstead(endpoint: Endpoint, listener: RequestListener): () => void;
+  /** Goes away. */
+  stop(): Promise<void>;
+  /** Comes back at the same address, with all it knew. */
+  start(): Promise<void>;
+}
+
+const ENDPOINTS: Readonly<Record<string, Endpoint>> = {
+  '/.well-known/openid-configuration': 'discovery',
+  '/jwks': 'jwks',
+  '/me': 'userinfo',
+  '/token': 'token',
+};
+
+/**
+ * A real OpenID provider on loopback, over plain HTTP.
+ *
+ * @example
+ * await using issuer = await startIssuer({ accessTokenClaims: ['name'] });
+ * const { accessToken } = await issuer.tokensFor(ALICE);
+ */
+export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> {
+  const { path = '', users = [ALICE, BOB, CAROL], clients = ['oscar'], audience = 'oscar' } = options;
+  const requests = { discovery: 0, jwks: 0, userinfo: 0, token: 0 };
+  const replaced = new Map<Endpoint, RequestListener>();
+  const storage = new IssuerStorage();
+
+  const server = createServer((request, response) => void handle(request, response));
+  async function listen(port: number): Promise<number> {
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    const address = server.address();
+    return typeof address === 'object' && address ? address.port : port;
+  }
+  const port = await listen(options.port ?? 0);
+  const url = `http://127.0.0.1:${port}${path}`;
+
+  let signing = await newKeyPair();
+  let published: KeyPair[] = [signing];
+  let answer = provide();
+
+  function provide() {
+    const { accessTokenTtl = 3600, accessTokenClaims, rotateRefreshTokens = true } = options;
+    const tokens = { audience, accessTokenTtl, accessTokenClaims, rotateRefreshTokens };
+    return createProvider({ url, users, clients, ...tokens, storage, keys: published }).callback();
+  }
+
+  async function handle(request: IncomingMessage & { originalUrl?: string }, response: ServerResponse): Promise<void> {
+    // A pooled connection would outlive `stop` in its client, and fail its first request after `start`.
+    response.setHeader('connection', 'close');
+    const local = request.url?.startsWith(path) ? request.url.slice(path.length) : '';
+    const endpoint = ENDPOINTS[local];
+    if (endpoint) requests[endpoint] += 1;
+
+    const other = endpoint && replaced.get(endpoint);
+    if (other) return other(request, response);
+    if (endpoint === 'userinfo') return answerUserinfo(request, response);
+    // This is how oidc-provider learns of the path it is mounted at.
+    if (path) [request.originalUrl, request.url] = [request.url ?? '', local];
+    return answer(request, response);
+  }
+
+  /** oidc-provider's own userinfo refuses tokens that have an audience; those of EGI and Keycloak take them. */
+  async function answerUserinfo(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const token = request.headers.authorization?.replace('Bearer ', '') ?? '';
+    const keys = createLocalJWKSet({ keys: published.map((pair) => pair.public) });
+    try {
+      const { payload } = await jwtVerify(token, keys, { issuer: url });
+      const user = users.find((candidate) => candidate.sub === payload.sub);
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ sub: payload.sub, ...user?.claims }));
+    } catch {
+      response.writeHead(401, { 'www-authenticate': 'Bearer error="invalid_token"' }).end();
+    }
+  }
+
+  async function askForTokens(parameters: Record<string, string>): Promise<Tokens> {
+    const body = new URLSearchParams({ client_id: clients[0] ?? '', ...parameters });
+    const answered: unknown = await (await fetch(`${url}/token`, { method: 'POST', body })).json();
+    if (!areTokens(answered)) throw new Error(`the issuer gave no tokens: ${JSON.stringify(answered)}`);
+    return { accessToken: answered.access_token, refreshToken: answered.refresh_token, idToken: answered.id_token };
+  }
+
+  async function stop(): Promise<void> {
+    if (!server.listening) return;
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+  }
+
+  return {
+    url,
+    requests,
+    tokensFor: ({ login }) => askForTokens({ grant_type: 'password', username: login, password: login }),
+    refresh: (refresh_token) => askForTokens({ grant_type: 'refresh_token', refresh_token }),
+    sign: (claims, header = { alg: ALGORITHM, kid: signing.kid }) =>
+      new SignJWT({ iss: url, aud: audience, ...claims }).setProtectedHeader(header).sign(signing.private),
+    publicKey: () => signing.public,
+    async rotateKeys({ keepOld = false } = {}) {
+      signing = await newKeyPair();
+      published = [signing, ...(keepOld ? published : [])];
+      answer = provide();
+    },
+    answerInstead(endpoint, listener) {
+      replaced.set(endpoint, listener);
+      return () => replaced.delete(endpoint);
+    },
+    stop,
+    start: async () => void (await listen(port)),
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+function areTokens(value: unknown): value is { access_token: string; refresh_token: string; id_token: string } {
+  const names = ['access_token', 'refresh_token', 'id_token'];
+  return typeof value === 'object' && value !== null && names.every((name) => name in value);
+}

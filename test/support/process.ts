@@ -1,0 +1,45 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { PASSWORD } from './manager.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface ManagerProcess {
+  readonly child: ChildProcess;
+  /** Everything it wrote so far. */
+  readonly output: () => string;
+  /** Its address, once it listens. */
+  readonly listening: Promise<string>;
+  /** Its exit code, or the signal that ended it. */
+  readonly ended: Promise<number | string>;
+}
+
+/** `oscar serve` as a process of its own, which can be killed, and does not outlive the test. */
+export function startProcess(t: Pick<TestContext, 'after'>, directory: string, settings: Record<string, string> = {}): ManagerProcess {
+  const env = {
+    PATH: process.env['PATH'],
+    OSCAR_DATA_DIR: directory,
+    OSCAR_LISTEN: '127.0.0.1:0',
+    OSCAR_PASSWORD: PASSWORD,
+    ...settings,
+  };
+  const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  t.after(() => child.kill('SIGKILL'));
+  let output = '';
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string);
+  const listening = new Promise<string>((resolve, reject) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+        const address = /"address":"([^"]+)"/.exec(output)?.[1];
+        if (address !== undefined) resolve(address);
+      });
+    }
+    void ended.then((code) => reject(new Error(`ended with ${code}: ${output}`)));
+  });
+  // Whoever waits for it sees the error; for others an early end is not one.
+  listening.catch(() => undefined);
+  return { child, output: () => output, listening, ended };
+}

@@ -1,0 +1,34 @@
+import { Secret } from '../src/base/secret.ts';
+import type { Catalog } from '../src/catalog/index.ts';
+import { createServer } from '../src/http/index.ts';
+import { createAuthenticator } from '../src/identity/index.ts';
+
+/** The OpenAPI document of the manager, as `/openapi.json` serves it: its routes are registered, none is called. */
+export async function renderOpenApi(): Promise<string> {
+  const app = await createServer({
+    catalog: {} as Catalog,
+    authenticator: createAuthenticator({ admin: { username: '', password: new Secret('') } }),
+    store: { endpoint: '', verify: true, region: '' },
+    keysOf: () => Promise.reject(new Error('nobody asks')),
+    info: { version: 'latest', git_commit: '', architecture: '', kubernetes_version: '' },
+    clusterConfig: {
+      name: '',
+      namespace: '',
+      services_namespace: '',
+      controller_service_account: '',
+      gpu_available: false,
+      interLink_available: false,
+      yunikorn_enable: false,
+      kueue_enable: false,
+      volume_enable: false,
+      oidc_groups: [],
+      minio_quota_enabled: false,
+    },
+    corsOrigins: [],
+    readTimeoutMs: 1000,
+  });
+  await app.ready();
+  const document = app.swagger();
+  await app.close();
+  return `${JSON.stringify(document, null, 2)}\n`;
+}
