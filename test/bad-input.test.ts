@@ -23,7 +23,12 @@ const bodies: [string, string | Uint8Array<ArrayBuffer> | undefined, number, Reg
   ['an empty object', '{}', 400, /name: is required\nimage: is required\nscript: is required/],
   ['10 MB of nesting', '['.repeat(10_000_000), 413, /too large/],
   ['1 MB of nesting', '['.repeat(1_000_000), 400, /nested/],
-  ['nesting below a known key', body({ labels: JSON.parse(`${'{"a":'.repeat(60)}1${'}'.repeat(60)}`) }), 400, /labels\.a: must be a string/],
+  [
+    'nesting below a known key',
+    body({ labels: JSON.parse(`${'{"a":'.repeat(60)}1${'}'.repeat(60)}`) }),
+    400,
+    /labels\.a: must be a string/,
+  ],
   ['a name with ../', body({ name: '../../etc' }), 400, /^name: /],
   ['a name in upper case', body({ name: 'Demo' }), 400, /^name: /],
   ['a name of 64 characters', body({ name: 'a'.repeat(64) }), 400, /^name: /],
@@ -32,16 +37,34 @@ const bodies: [string, string | Uint8Array<ArrayBuffer> | undefined, number, Reg
   ['no script', body({ script: '' }), 400, /^script: is required/],
   ['negative cpu', body({ cpu: '-1' }), 400, /^cpu: must be above zero/],
   ['absurd memory', body({ memory: '1e30' }), 400, /^memory: .*not a quantity/],
-  ['an unknown provider type', body({ output: [{ storage_provider: 'ftp', path: 'a/b' }] }), 400, /^output\[0\]\.storage_provider: /],
-  ['a provider that is not defined', body({ output: [{ storage_provider: 's3.x', path: 'abc/b' }] }), 400, /s3\.x is not defined/],
-  ['a mount', body({ mount: { storage_provider: 'minio', path: 'x' } }), 400, /^mount is not supported by this manager yet$/],
+  [
+    'an unknown provider type',
+    body({ output: [{ storage_provider: 'ftp', path: 'a/b' }] }),
+    400,
+    /^output\[0\]\.storage_provider: /,
+  ],
+  [
+    'a provider that is not defined',
+    body({ output: [{ storage_provider: 's3.x', path: 'abc/b' }] }),
+    400,
+    /s3\.x is not defined/,
+  ],
+  [
+    'a mount',
+    body({ mount: { storage_provider: 'minio', path: 'x' } }),
+    400,
+    /^mount is not supported by this manager yet$/,
+  ],
 ];
 
 describe('a body that is refused says why, and nothing is changed', () => {
   for (const method of ['POST', 'PUT']) {
     for (const [name, text, status, message] of bodies) {
       test(`${method}: ${name}`, async () => {
-        const answer = await manager.call(method, '/system/services', { as: ADMIN, ...(text !== undefined && { body: text }) });
+        const answer = await manager.call(method, '/system/services', {
+          as: ADMIN,
+          ...(text !== undefined && { body: text }),
+        });
         // An update of what is not there is 404 once its body is right as far as can be told without it.
         const expected = method === 'PUT' && /not (supported|defined)/.test(message.source) ? 404 : status;
         assert.equal(answer.status, expected, answer.text);

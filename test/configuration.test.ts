@@ -58,7 +58,10 @@ describe('what the cluster says about itself', () => {
 
   test('info has the form that clients read', async () => {
     const { text } = await manager.call('GET', '/system/info', { as: alice });
-    assert.match(text, /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":""\}$/);
+    assert.match(
+      text,
+      /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":""\}$/,
+    );
   });
 });
 
@@ -75,7 +78,10 @@ describe('allowed image repositories', () => {
     const answer = await put(ADMIN, { config: { name: 'z' }, allowed_image_repositories: ['ubuntu', 'ghcr.io/org'] });
     assert.equal(answer.text, '["ubuntu","ghcr.io/org"]');
     assert.deepEqual((await shown(bob)).allowed_image_repositories, ['ubuntu', 'ghcr.io/org']);
-    const refused = await manager.call('POST', '/system/services', { as: bob, body: { name: 'img', image: 'ubuntux', script: 'x' } });
+    const refused = await manager.call('POST', '/system/services', {
+      as: bob,
+      body: { name: 'img', image: 'ubuntux', script: 'x' },
+    });
     assert.equal(refused.status, 400);
     assert.match(refused.text, /"ubuntux" is in none of the repositories/);
     assert.equal((await manager.call('GET', '/system/services/img', { as: ADMIN })).status, 404);
@@ -114,6 +120,10 @@ describe('CORS for pages of other origins', () => {
     assert.equal(bad.headers.get('access-control-allow-origin'), null);
     const unauthorised = await open.call('GET', '/system/info', { headers: { origin: 'http://localhost:5173' } });
     assert.equal(unauthorised.status, 401);
-    assert.equal(unauthorised.headers.get('access-control-allow-origin'), 'http://localhost:5173', 'so that the page can read the 401');
+    assert.equal(
+      unauthorised.headers.get('access-control-allow-origin'),
+      'http://localhost:5173',
+      'so that the page can read the 401',
+    );
   });
 });

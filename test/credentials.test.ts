@@ -53,19 +53,42 @@ describe('a bearer that is rejected stops there: 401, empty, with a reason for p
     ['another issuer', async () => (await other.tokensFor(ALICE)).accessToken],
     ['expired', () => issuer.sign({ ...claims, exp: soon() - 6000 })],
     ['unsigned', async () => new UnsecuredJWT(claims).setExpirationTime('1h').encode()],
-    ['signed with a symmetric key', () => new SignJWT({ ...claims, exp: soon() }).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(JSON.stringify(issuer.publicKey())))],
-    ['signed with another key', async () => new SignJWT({ ...claims, exp: soon() }).setProtectedHeader({ alg: 'RS256' }).sign((await generateKeyPair('RS256')).privateKey)],
+    [
+      'signed with a symmetric key',
+      () =>
+        new SignJWT({ ...claims, exp: soon() })
+          .setProtectedHeader({ alg: 'HS256' })
+          .sign(new TextEncoder().encode(JSON.stringify(issuer.publicKey()))),
+    ],
+    [
+      'signed with another key',
+      async () =>
+        new SignJWT({ ...claims, exp: soon() })
+          .setProtectedHeader({ alg: 'RS256' })
+          .sign((await generateKeyPair('RS256')).privateKey),
+    ],
     ['of somebody in no allowed group', async () => (await issuer.tokensFor(CAROL)).accessToken],
     ['of a user called like the administrator', () => issuer.sign({ ...claims, sub: 'cluster_admin', exp: soon() })],
   ];
   for (const [name, token] of cases) {
     test(name, async () => {
       const as = `Bearer ${await token()}`;
-      for (const [method, path] of [['GET', '/system/info'], ['GET', '/system/services'], ['GET', '/system/federation/none'], ['POST', '/system/services']] as const) {
-        const answer = await manager.call(method, path, { as, ...(method === 'POST' && { body: { name: 'x', image: 'y', script: 'z' } }) });
+      for (const [method, path] of [
+        ['GET', '/system/info'],
+        ['GET', '/system/services'],
+        ['GET', '/system/federation/none'],
+        ['POST', '/system/services'],
+      ] as const) {
+        const answer = await manager.call(method, path, {
+          as,
+          ...(method === 'POST' && { body: { name: 'x', image: 'y', script: 'z' } }),
+        });
         assert.equal(answer.status, 401, path);
         assert.equal(answer.text, '');
-        assert.match(answer.headers.get('www-authenticate') ?? '', /^Bearer error="invalid_token", error_description="[^"]+"$/);
+        assert.match(
+          answer.headers.get('www-authenticate') ?? '',
+          /^Bearer error="invalid_token", error_description="[^"]+"$/,
+        );
       }
       assert.ok(!JSON.stringify(manager.log).includes(as.slice(7, 80)) || as.length < 20, 'a token is never logged');
     });
@@ -87,7 +110,10 @@ test('who asks is decided per request, also when many ask at once (S2)', async (
     Array.from({ length: 60 }, async (_, i) => {
       const [as, owner] = people[i % 3] ?? ['', ''];
       const name = `many-${i}`;
-      const { status } = await manager.call('POST', '/system/services', { as, body: { name, image: 'x', script: 'y' } });
+      const { status } = await manager.call('POST', '/system/services', {
+        as,
+        body: { name, image: 'x', script: 'y' },
+      });
       const { json } = await manager.call('GET', `/system/services/${name}`, { as });
       return { status, owner, shown: (json() as { owner: string }).owner };
     }),

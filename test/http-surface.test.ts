@@ -44,7 +44,10 @@ describe('routes that are not there', () => {
   });
 
   test('a malformed path is 400, not a crash', async () => {
-    assert.match(await raw('GET /%zz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'), /^HTTP\/1\.1 400 .*path of the request is malformed or too long/s);
+    assert.match(
+      await raw('GET /%zz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'),
+      /^HTTP\/1\.1 400 .*path of the request is malformed or too long/s,
+    );
     assert.match(await raw('nonsense\r\n\r\n'), /^HTTP\/1\.1 400 /);
   });
 });
@@ -58,7 +61,11 @@ describe('trailing slashes', () => {
   });
 
   test('other methods are redirected with 307 and no body', async () => {
-    for (const [method, path] of [['POST', '/system/services/'], ['PUT', '/system/config/'], ['DELETE', '/system/services/demo/']] as const) {
+    for (const [method, path] of [
+      ['POST', '/system/services/'],
+      ['PUT', '/system/config/'],
+      ['DELETE', '/system/services/demo/'],
+    ] as const) {
       const answer = await manager.call(method, path, { as: ADMIN });
       assert.equal(answer.status, 307);
       assert.equal(answer.headers.get('location'), path.slice(0, -1));
@@ -95,9 +102,12 @@ describe('pages', () => {
   });
 
   test('the API is described for machines and for people', async () => {
-    const document = (await manager.call('GET', '/openapi.json')).json() as { openapi: string; paths: Record<string, unknown> };
+    const document = (await manager.call('GET', '/openapi.json')).json() as {
+      openapi: string;
+      paths: Record<string, unknown>;
+    };
     assert.equal(document.openapi, '3.1.0');
-    assert.deepEqual(Object.keys(document.paths).sort(), [
+    assert.deepEqual(Object.keys(document.paths).toSorted(), [
       '/health',
       '/system/config',
       '/system/federation/{name}',
@@ -147,17 +157,31 @@ test('every answer names its request; a caller may choose the name', async () =>
 });
 
 test('a request id or a trace that is none is not believed', async () => {
-  const answer = await manager.call('GET', '/health', { headers: { 'x-request-id': 'a b"c', traceparent: '00-zz-01' } });
+  const answer = await manager.call('GET', '/health', {
+    headers: { 'x-request-id': 'a b"c', traceparent: '00-zz-01' },
+  });
   assert.match(answer.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/);
 });
 
 test('two Authorization headers are refused: a proxy may have checked the other one', async () => {
   const status = await new Promise<number | undefined>((resolve, reject) => {
     const { hostname, port } = new URL(manager.url);
-    const sent = rawRequest({ hostname, port, path: '/system/info', setHost: true, headers: [['Authorization', ADMIN], ['authorization', 'Basic eDp5']].flat() }, (answer) => {
-      answer.resume();
-      resolve(answer.statusCode);
-    });
+    const sent = rawRequest(
+      {
+        hostname,
+        port,
+        path: '/system/info',
+        setHost: true,
+        headers: [
+          ['Authorization', ADMIN],
+          ['authorization', 'Basic eDp5'],
+        ].flat(),
+      },
+      (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      },
+    );
     sent.on('error', reject).end();
   });
   assert.equal(status, 400);

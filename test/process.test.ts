@@ -15,7 +15,12 @@ const newDirectory = () => {
   directories.push(directory);
   return directory;
 };
-const service = (name: string, more: Record<string, unknown> = {}) => ({ name, image: 'ubuntu', script: 'echo', ...more });
+const service = (name: string, more: Record<string, unknown> = {}) => ({
+  name,
+  image: 'ubuntu',
+  script: 'echo',
+  ...more,
+});
 
 describe('starting', () => {
   test('the first start makes a password, says it once, and keeps it', { timeout: 30_000 }, async (t) => {
@@ -54,9 +59,14 @@ describe('starting', () => {
   });
 
   test('all problems of the configuration are told at once, in sentences', { timeout: 30_000 }, async (t) => {
-    const broken = startProcess(t, newDirectory(), { OSCAR_SERVICE_PORT: 'many', OIDC_ENABLE: 'perhaps', OSCAR_BACKEND: 'cloud' });
+    const broken = startProcess(t, newDirectory(), {
+      OSCAR_SERVICE_PORT: 'many',
+      OIDC_ENABLE: 'perhaps',
+      OSCAR_BACKEND: 'cloud',
+    });
     assert.equal(await broken.ended, 1);
-    for (const name of ['OSCAR_SERVICE_PORT', 'OIDC_ENABLE', 'OSCAR_BACKEND']) assert.ok(broken.output().includes(name));
+    for (const name of ['OSCAR_SERVICE_PORT', 'OIDC_ENABLE', 'OSCAR_BACKEND'])
+      assert.ok(broken.output().includes(name));
     assert.ok(!broken.output().includes('    at '), 'no stack');
   });
 
@@ -80,13 +90,23 @@ describe('stopping', () => {
     const body = JSON.stringify(service('begun'));
     const answer = new Promise<number | undefined>((resolve, reject) => {
       const begun = httpRequest(
-        { hostname, port, agent, method: 'POST', path: '/system/services', headers: { authorization: ADMIN, 'content-length': body.length } },
+        {
+          hostname,
+          port,
+          agent,
+          method: 'POST',
+          path: '/system/services',
+          headers: { authorization: ADMIN, 'content-length': body.length },
+        },
         (response) => resolve(response.resume().statusCode),
       );
       begun.on('error', reject);
       begun.write(body.slice(0, 10), () => {
         manager.child.kill('SIGTERM');
-        void assertEventually(() => manager.output().includes('"stopping"')).then(() => begun.end(body.slice(10)), reject);
+        void assertEventually(() => manager.output().includes('"stopping"')).then(
+          () => begun.end(body.slice(10)),
+          reject,
+        );
       });
     });
     assert.equal(await answer, 201);

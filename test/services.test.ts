@@ -21,7 +21,12 @@ after(async () => {
   await issuer.stop();
 });
 
-const least = (name: string, more: Record<string, unknown> = {}) => ({ name, image: 'ubuntu', script: 'echo', ...more });
+const least = (name: string, more: Record<string, unknown> = {}) => ({
+  name,
+  image: 'ubuntu',
+  script: 'echo',
+  ...more,
+});
 
 async function create(name: string, as: string, more: Record<string, unknown> = {}): Promise<void> {
   const answer = await manager.call('POST', '/system/services', { as, body: least(name, more) });
@@ -33,20 +38,26 @@ const read = (name: string, as: string) => manager.call('GET', `/system/services
 describe('the life of a service', () => {
   test('create 201, read 200, update 204, delete 204, then 404; empty bodies without a type', async () => {
     const created = await manager.call('POST', '/system/services', { as: bearer.alice, body: least('life') });
-    const before = await read('life', bearer.alice);
-    const updated = await manager.call('PUT', '/system/services', { as: bearer.alice, body: least('life', { cpu: '1' }) });
-    const after = (await read('life', bearer.alice)).json() as { cpu: string; token: string };
+    const first = await read('life', bearer.alice);
+    const updated = await manager.call('PUT', '/system/services', {
+      as: bearer.alice,
+      body: least('life', { cpu: '1' }),
+    });
+    const second = (await read('life', bearer.alice)).json() as { cpu: string; token: string };
     const deleted = await manager.call('DELETE', '/system/services/life', { as: bearer.alice });
     const gone = await read('life', bearer.alice);
 
-    assert.deepEqual([created, before, updated, deleted, gone].map(({ status }) => status), [201, 200, 204, 204, 404]);
+    assert.deepEqual(
+      [created, first, updated, deleted, gone].map(({ status }) => status),
+      [201, 200, 204, 204, 404],
+    );
     for (const answer of [created, updated, deleted, gone]) {
       assert.equal(answer.text, '');
       assert.equal(answer.headers.get('content-type'), null);
     }
-    assert.equal(before.headers.get('content-type'), 'application/json; charset=utf-8');
-    assert.equal(after.cpu, '1');
-    assert.equal(after.token, (before.json() as { token: string }).token);
+    assert.equal(first.headers.get('content-type'), 'application/json; charset=utf-8');
+    assert.equal(second.cpu, '1');
+    assert.equal(second.token, (first.json() as { token: string }).token);
   });
 
   test('a minimal service of the administrator, byte for byte as contract A.1', async () => {
@@ -78,7 +89,14 @@ describe('the life of a service', () => {
     assert.ok(text.includes('"script":"cat \\u003c\\u0026\\u003e \\u2028"'), text);
   });
 
-  for (const type of [undefined, 'application/json', 'text/json', 'application/octet-stream', 'text/plain; charset=x', 'nonsense']) {
+  for (const type of [
+    undefined,
+    'application/json',
+    'text/json',
+    'application/octet-stream',
+    'text/plain; charset=x',
+    'nonsense',
+  ]) {
     test(`a body is JSON whatever its content type says: ${type}`, async () => {
       const name = `type-${(type ?? 'none').replace(/[^a-z]/g, '').slice(0, 20)}`;
       const body = new TextEncoder().encode(JSON.stringify(least(name)));
@@ -92,9 +110,14 @@ describe('the life of a service', () => {
   }
 
   test('of two creates at once one is 201, one 409', async () => {
-    const tries = [bearer.alice, bearer.bob].map((as) => manager.call('POST', '/system/services', { as, body: least('race') }));
+    const tries = [bearer.alice, bearer.bob].map((as) =>
+      manager.call('POST', '/system/services', { as, body: least('race') }),
+    );
     const answers = await Promise.all(tries);
-    assert.deepEqual(answers.map(({ status }) => status).sort(), [201, 409]);
+    assert.deepEqual(
+      answers.map(({ status }) => status).toSorted((a, b) => a - b),
+      [201, 409],
+    );
     assert.match(answers.find(({ status }) => status === 409)?.text ?? '', /the name "race" is taken/);
   });
 
@@ -102,7 +125,11 @@ describe('the life of a service', () => {
     await create('versions', bearer.alice);
     const etag = (await read('versions', bearer.alice)).headers.get('etag') ?? '';
     const put = (version: string, cpu: string) =>
-      manager.call('PUT', '/system/services', { as: bearer.alice, body: least('versions', { cpu }), headers: { 'if-match': version } });
+      manager.call('PUT', '/system/services', {
+        as: bearer.alice,
+        body: least('versions', { cpu }),
+        headers: { 'if-match': version },
+      });
     assert.equal((await put(etag, '1')).status, 204);
     const late = await put(etag, '2');
     assert.equal(late.status, 412);
@@ -114,8 +141,13 @@ describe('the life of a service', () => {
   test('include=deployment, in any spelling, adds the deployment', async () => {
     await create('included', ADMIN);
     for (const include of ['deployment', 'DEPLOYMENT,x', 'a, Deployment']) {
-      const { text } = await manager.call('GET', `/system/services/included?include=${encodeURIComponent(include)}`, { as: ADMIN });
-      assert.match(text, /"volume_status":\{"enabled":false\},"deployment":\{"state":"unavailable","reason":"[^"]+","active_instances":0,"affected_instances":0,"resource_kind":"unavailable"\}\}$/);
+      const { text } = await manager.call('GET', `/system/services/included?include=${encodeURIComponent(include)}`, {
+        as: ADMIN,
+      });
+      assert.match(
+        text,
+        /"volume_status":\{"enabled":false\},"deployment":\{"state":"unavailable","reason":"[^"]+","active_instances":0,"affected_instances":0,"resource_kind":"unavailable"\}\}$/,
+      );
     }
     const list = await manager.call('GET', '/system/services?include=deployment', { as: ADMIN });
     for (const service of list.json() as { deployment?: unknown }[]) assert.ok(service.deployment);
@@ -124,8 +156,13 @@ describe('the life of a service', () => {
   test('deployment and its logs', async () => {
     await create('deployed', ADMIN);
     const status = await manager.call('GET', '/system/services/deployed/deployment', { as: ADMIN });
-    assert.match(status.text, /^\{"service_name":"deployed","namespace":"oscar-svc","state":"unavailable","reason":"[^"]+","active_instances":0,"affected_instances":0,"resource_kind":"unavailable"\}$/);
-    const logs = await manager.call('GET', '/system/services/deployed/deployment/logs?tailLines=x&timestamps=y', { as: ADMIN });
+    assert.match(
+      status.text,
+      /^\{"service_name":"deployed","namespace":"oscar-svc","state":"unavailable","reason":"[^"]+","active_instances":0,"affected_instances":0,"resource_kind":"unavailable"\}$/,
+    );
+    const logs = await manager.call('GET', '/system/services/deployed/deployment/logs?tailLines=x&timestamps=y', {
+      as: ADMIN,
+    });
     assert.match(logs.text, /^\{"service_name":"deployed","available":false,"message":"[^"]+","entries":\[\]\}$/);
     for (const path of ['deployment', 'deployment/logs']) {
       assert.equal((await manager.call('GET', `/system/services/deployed/${path}`, { as: bearer.bob })).status, 404);
@@ -183,7 +220,10 @@ describe('who sees and may do what', () => {
 describe('the federation of a service without members', () => {
   test('is shown byte for byte as contract A.4, under both spellings', async () => {
     await create('plain', bearer.alice);
-    await create('star', bearer.alice, { federation: { topology: 'STAR', members: [] }, environment: { secrets: { refresh_token: 'r' } } });
+    await create('star', bearer.alice, {
+      federation: { topology: 'STAR', members: [] },
+      environment: { secrets: { refresh_token: 'r' } },
+    });
     const get = async (path: string) => (await manager.call('GET', path, { as: bearer.alice })).text;
     assert.equal(await get('/system/federation/plain'), '{"topology":"none","members":null}');
     assert.equal(await get('/system/replicas/plain'), '{"topology":"none","replicas":null}');

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { renderCompatibility } from '../test/compatibility/page.ts';
 import { fdlSchema } from '../src/service/json-schema.ts';
+import { renderCompatibility } from '../test/compatibility/page.ts';
 import { renderConfiguration } from './configuration-page.ts';
 import { renderOpenApi } from './openapi-document.ts';
 

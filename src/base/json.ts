@@ -1,7 +1,7 @@
 import { OscarError } from './oscar-error.ts';
 
 /** The body of a request is not JSON that we read. */
-export class JsonError extends OscarError<'not-json'> {
+class JsonError extends OscarError<'not-json'> {
   constructor(message: string, options?: ErrorOptions) {
     super('not-json', message, options);
   }

@@ -5,8 +5,8 @@ import {
   isImageAllowed,
   providerProblems,
   ServiceError,
-  settleSecrets,
   type StoredSecrets,
+  settleSecrets,
   unsupportedIn,
 } from '../service/index.ts';
 import type { Catalog } from './catalog.ts';

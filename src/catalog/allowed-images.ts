@@ -5,7 +5,10 @@ import { CatalogError } from './errors.ts';
 export async function setAllowedImages(repositories: readonly string[], settings: SettingsStore): Promise<void> {
   const blank = repositories.findIndex((entry) => entry.trim() === '');
   if (blank >= 0) {
-    throw new CatalogError('invalid-setting', `allowed_image_repositories[${blank}]: is empty; an empty list allows every image`);
+    throw new CatalogError(
+      'invalid-setting',
+      `allowed_image_repositories[${blank}]: is empty; an empty list allows every image`,
+    );
   }
   await settings.write({ allowedImageRepositories: repositories.map((entry) => entry.trim()) });
 }

@@ -16,7 +16,12 @@ function person(uid: string, name: string): User {
 }
 
 /** The least a body needs, and what the test says on top. */
-export const body = (more: Record<string, unknown> = {}) => ({ name: 'demo', image: 'ubuntu', script: 'echo', ...more });
+export const body = (more: Record<string, unknown> = {}) => ({
+  name: 'demo',
+  image: 'ubuntu',
+  script: 'echo',
+  ...more,
+});
 
 export interface TestCatalog extends Catalog, AsyncDisposable {}
 
@@ -31,7 +36,7 @@ function openCatalog(isUnruly: boolean): TestCatalog {
   const cluster = openLocalCluster({ directory });
   return {
     ...cluster,
-    services: isUnruly ? unruly(cluster.services, seededRandom(1)) : cluster.services,
+    services: isUnruly ? unruly(cluster.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1))) : cluster.services,
     stores: { named: new Set(['minio.shared']), endpoint: 'http://store.example' },
     servicesNamespace: 'oscar-svc',
     managerName: 'oscar',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StoreError } from '../cluster/index.ts';
-import { admin, alice, body, bob, describeCatalog } from './catalog.fixture.ts';
+import { admin, alice, bob, body, describeCatalog } from './catalog.fixture.ts';
 import { createService } from './create.ts';
 import { intentsOf } from './intent.ts';
 import { removeService } from './remove.ts';
@@ -77,18 +77,46 @@ describeCatalog('creating a service', (open) => {
   });
 
   const refused: [string, Record<string, unknown>, { code: string; message?: RegExp }][] = [
-    ['a volume', { volume: { size: '1Gi', mount_path: '/data' } }, { code: 'not-supported', message: /^volume is not supported by this manager yet$/ }],
+    [
+      'a volume',
+      { volume: { size: '1Gi', mount_path: '/data' } },
+      { code: 'not-supported', message: /^volume is not supported by this manager yet$/ },
+    ],
     ['a mount', { mount: { storage_provider: 'minio.default', path: 'b' } }, { code: 'not-supported' }],
     ['an exposed port', { expose: { api_port: 80 } }, { code: 'not-supported' }],
     ['a model', { kserve: { type: 'inference' } }, { code: 'not-supported' }],
     ['an interLink node', { interlink_node_name: 'n' }, { code: 'not-supported' }],
-    ['YuniKorn totals', { total_cpu: '2', total_memory: '1Gi' }, { code: 'not-supported', message: /total_cpu.*\ntotal_memory/ }],
-    ['Onedata', { output: [{ storage_provider: 'onedata.x', path: 'a' }] }, { code: 'not-supported', message: /onedata/ }],
+    [
+      'YuniKorn totals',
+      { total_cpu: '2', total_memory: '1Gi' },
+      { code: 'not-supported', message: /total_cpu.*\ntotal_memory/ },
+    ],
+    [
+      'Onedata',
+      { output: [{ storage_provider: 'onedata.x', path: 'a' }] },
+      { code: 'not-supported', message: /onedata/ },
+    ],
     ['members', { federation: { members: [{ cluster_id: 'b', service_name: 'x' }] } }, { code: 'not-supported' }],
-    ['an undefined output provider', { output: [{ storage_provider: 'webdav.x', path: 'a' }] }, { code: 'invalid-definition', message: /^output\[0\]/ }],
-    ['an input that is no input', { input: [{ storage_provider: 's3.x', path: 'aaa/b' }] }, { code: 'invalid-definition' }],
-    ['an input of another store', { input: [{ storage_provider: 'minio.x', path: 'aaa/b' }] }, { code: 'invalid-definition', message: /use minio\.default/ }],
-    ['a hidden key with nothing behind it', { storage_providers: { s3: { x: { secret_key: 'hidden' } } } }, { code: 'invalid-definition' }],
+    [
+      'an undefined output provider',
+      { output: [{ storage_provider: 'webdav.x', path: 'a' }] },
+      { code: 'invalid-definition', message: /^output\[0\]/ },
+    ],
+    [
+      'an input that is no input',
+      { input: [{ storage_provider: 's3.x', path: 'aaa/b' }] },
+      { code: 'invalid-definition' },
+    ],
+    [
+      'an input of another store',
+      { input: [{ storage_provider: 'minio.x', path: 'aaa/b' }] },
+      { code: 'invalid-definition', message: /use minio\.default/ },
+    ],
+    [
+      'a hidden key with nothing behind it',
+      { storage_providers: { s3: { x: { secret_key: 'hidden' } } } },
+      { code: 'invalid-definition' },
+    ],
   ];
   for (const [name, more, expected] of refused) {
     test(`${name} is refused and nothing is changed`, async () => {
@@ -102,7 +130,10 @@ describeCatalog('creating a service', (open) => {
 
   test('inactive forms of such blocks are fine: the dashboard always sends them', async () => {
     await using catalog = open();
-    const inactive = { expose: { min_scale: 0, api_port: [0], nodePort: 0 }, mount: { storage_provider: '', path: '' } };
+    const inactive = {
+      expose: { min_scale: 0, api_port: [0], nodePort: 0 },
+      mount: { storage_provider: '', path: '' },
+    };
     await createService(alice, body(inactive), catalog);
   });
 

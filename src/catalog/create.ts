@@ -1,6 +1,13 @@
 import type { Reservation, ServiceRecord } from '../cluster/index.ts';
 import { type Admin, chooseVo, namespaceFor, ownerNameLabel, type User } from '../identity/index.ts';
-import { CLUSTER_ADMIN, type Definition, type DefinitionSecrets, ownedBy, readDefinition, type Service } from '../service/index.ts';
+import {
+  CLUSTER_ADMIN,
+  type Definition,
+  type DefinitionSecrets,
+  ownedBy,
+  readDefinition,
+  type Service,
+} from '../service/index.ts';
 import { admit } from './admit.ts';
 import type { Catalog } from './catalog.ts';
 import { CatalogError } from './errors.ts';

@@ -1,5 +1,5 @@
-import { type Action, may, type Principal } from '../identity/index.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
+import { type Action, may, type Principal } from '../identity/index.ts';
 import type { Catalog } from './catalog.ts';
 import { CatalogError, notFound } from './errors.ts';
 

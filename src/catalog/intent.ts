@@ -9,7 +9,12 @@ const PREFIX = 'service/';
 
 export type Intent = JournalEntry;
 
-export async function beginIntent(verb: 'create' | 'remove', owner: SecretsOwner, journal: Journal, now: number): Promise<Intent> {
+export async function beginIntent(
+  verb: 'create' | 'remove',
+  owner: SecretsOwner,
+  journal: Journal,
+  now: number,
+): Promise<Intent> {
   const key = `${PREFIX}${verb}/${owner.uid}`;
   for (;;) {
     try {
@@ -31,16 +36,14 @@ export async function endIntent(intent: Intent, journal: Journal): Promise<void>
   }
 }
 
-export async function* intentsOf(journal: Journal): AsyncGenerator<{ intent: Intent; owner: SecretsOwner; begun: number }> {
+export async function* intentsOf(
+  journal: Journal,
+): AsyncGenerator<{ intent: Intent; owner: SecretsOwner; begun: number }> {
   let page = await journal.list(PREFIX);
   for (;;) {
     for (const intent of page.items) {
-      const { uid, namespace, name, begun } = intent.state;
-      yield {
-        intent,
-        owner: { uid: String(uid), namespace: String(namespace), name: String(name) },
-        begun: Number(begun),
-      };
+      const { begun, ...owner } = intent.state as unknown as SecretsOwner & { begun: number };
+      yield { intent, owner, begun };
     }
     if (page.next === undefined) return;
     page = await journal.list(PREFIX, page.next);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../cluster/eventually.ts';
-import { admin, alice, body, bob, describeCatalog } from './catalog.fixture.ts';
+import { admin, alice, bob, body, describeCatalog } from './catalog.fixture.ts';
 import { createService } from './create.ts';
 import { listServices } from './list.ts';
 

@@ -3,7 +3,10 @@ import { type Admin, may, type User } from '../identity/index.ts';
 import type { Catalog } from './catalog.ts';
 
 /** Every service that this principal may read, by namespace and name. The index finds them; `may` has the last word. */
-export async function listServices(principal: Admin | User, catalog: Pick<Catalog, 'services'>): Promise<ServiceRecord[]> {
+export async function listServices(
+  principal: Admin | User,
+  catalog: Pick<Catalog, 'services'>,
+): Promise<ServiceRecord[]> {
   const query = principal.kind === 'admin' ? {} : { anyOf: [visibleTo(principal.uid), visibleToAll] };
   const found: ServiceRecord[] = [];
   let page = await catalog.services.list(query);

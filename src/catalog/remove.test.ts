@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { admin, alice, body, bob, describeCatalog } from './catalog.fixture.ts';
+import { admin, alice, bob, body, describeCatalog } from './catalog.fixture.ts';
 import { createService } from './create.ts';
 import { beginIntent, intentsOf } from './intent.ts';
 import { recoverServices } from './recover.ts';
@@ -49,7 +49,7 @@ describeCatalog('removing a service', (open) => {
     await using catalog = open();
     await createService(alice, secret, catalog);
     const outcomes = await Promise.allSettled([1, 2].map(() => removeService(alice, 'demo', undefined, catalog)));
-    assert.deepEqual(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+    assert.deepEqual(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
     const rejected = outcomes.find((outcome) => outcome.status === 'rejected');
     assert.equal(rejected?.reason.code, 'not-found');
     assert.deepEqual((await catalog.secrets.keys('service')).items, []);

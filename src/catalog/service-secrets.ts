@@ -35,7 +35,11 @@ export async function loadSecrets(owner: SecretsOwner, { secrets }: Pick<Catalog
  * Writes both bundles, or removes one that is empty: a Secret that an earlier service of this name left behind must
  * not attach to this one (R2).
  */
-export async function saveSecrets(owner: SecretsOwner, values: DefinitionSecrets, { secrets }: Pick<Catalog, 'secrets'>): Promise<void> {
+export async function saveSecrets(
+  owner: SecretsOwner,
+  values: DefinitionSecrets,
+  { secrets }: Pick<Catalog, 'secrets'>,
+): Promise<void> {
   const save = async (room: 'service' | 'credentials', key: string, bundle: Readonly<Record<string, Secret>>) => {
     if (Object.keys(bundle).length > 0) await secrets.put(room, key, bundle);
     else await secrets.remove(room, key);
@@ -82,7 +86,10 @@ export async function replaceSecrets(
  * service of that name, which keeps its secrets in the same place, cannot come in between; if there is one already,
  * that place is its own.
  */
-export async function forgetSecrets(owner: SecretsOwner, catalog: Pick<Catalog, 'secrets' | 'services'>): Promise<void> {
+export async function forgetSecrets(
+  owner: SecretsOwner,
+  catalog: Pick<Catalog, 'secrets' | 'services'>,
+): Promise<void> {
   await catalog.secrets.remove('credentials', owner.uid);
   const held = await catalog.services.reserve(owner.name, owner.uid);
   if (held === 'taken') return;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Version } from '../cluster/index.ts';
 import { present } from '../service/index.ts';
-import { admin, alice, body, bob, describeCatalog } from './catalog.fixture.ts';
+import { admin, alice, bob, body, describeCatalog } from './catalog.fixture.ts';
 import { createService } from './create.ts';
 import { updateService } from './update.ts';
 
@@ -50,7 +50,11 @@ describeCatalog('updating a service', (open) => {
 
   test('secrets are added, changed, kept and forgotten', async () => {
     await using catalog = open();
-    const { service } = await createService(alice, body({ environment: { secrets: { A: '1', B: '2', C: '3' } } }), catalog);
+    const { service } = await createService(
+      alice,
+      body({ environment: { secrets: { A: '1', B: '2', C: '3' } } }),
+      catalog,
+    );
     await updateService(alice, body({ environment: { secrets: { A: '', B: 'two', D: '4' } } }), undefined, catalog);
     const stored = await catalog.secrets.get('service', `${service.namespace}/demo`);
     const revealed = Object.entries(stored?.values ?? {}).map(([name, secret]) => [name, secret.reveal()]);
@@ -69,7 +73,12 @@ describeCatalog('updating a service', (open) => {
   test('an old version is refused and changes nothing', async () => {
     await using catalog = open();
     const first = await createService(alice, body({ environment: { secrets: { A: '1' } } }), catalog);
-    const second = await updateService(alice, body({ cpu: '1', environment: { secrets: { A: '' } } }), first.version, catalog);
+    const second = await updateService(
+      alice,
+      body({ cpu: '1', environment: { secrets: { A: '' } } }),
+      first.version,
+      catalog,
+    );
     const late = body({ cpu: '2', environment: { secrets: { A: 'changed' } } });
     await assert.rejects(updateService(alice, late, first.version, catalog), { code: 'old-version' });
     await assert.rejects(updateService(alice, late, 'other' as Version, catalog), { code: 'old-version' });
@@ -83,7 +92,9 @@ describeCatalog('updating a service', (open) => {
     await using catalog = open();
     const before = await createService(alice, body(), catalog);
     await assert.rejects(updateService(alice, body({ cpu: '-1' }), undefined, catalog), { code: 'invalid-definition' });
-    await assert.rejects(updateService(alice, body({ volume: { mount_path: '/x' } }), undefined, catalog), { code: 'not-supported' });
+    await assert.rejects(updateService(alice, body({ volume: { mount_path: '/x' } }), undefined, catalog), {
+      code: 'not-supported',
+    });
     await catalog.settings.write({ allowedImageRepositories: ['other'] });
     await assert.rejects(updateService(alice, body(), undefined, catalog), { code: 'image-refused' });
     assert.equal((await catalog.services.get('demo'))?.version, before.version);
@@ -93,7 +104,9 @@ describeCatalog('updating a service', (open) => {
     await using catalog = open();
     const { service } = await createService(alice, body({ environment: { secrets: { N: 'x' } } }), catalog);
     const one = (n: number) => body({ labels: { n: String(n) }, environment: { secrets: { N: String(n) } } });
-    const outcomes = await Promise.allSettled(Array.from({ length: 6 }, (_, n) => updateService(alice, one(n), undefined, catalog)));
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 6 }, (_, n) => updateService(alice, one(n), undefined, catalog)),
+    );
     assert.ok(outcomes.some(({ status }) => status === 'fulfilled'));
     const current = await catalog.services.get('demo');
     const stored = await catalog.secrets.get('service', `${service.namespace}/demo`);

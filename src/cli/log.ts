@@ -1,8 +1,11 @@
-import { pino, type DestinationStream, type Logger, stdTimeFunctions } from 'pino';
+import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import type { Config } from '../config.ts';
 
 /** The log of the manager, on standard output: JSON for machines, one readable line for people. */
-export function createLog({ logLevel, logFormat }: Pick<Config, 'logLevel' | 'logFormat'>, output = process.stdout): Logger {
+export function createLog(
+  { logLevel, logFormat }: Pick<Config, 'logLevel' | 'logFormat'>,
+  output = process.stdout,
+): Logger {
   const pretty = logFormat === 'pretty' || (logFormat === 'auto' && output.isTTY);
   const options = { level: logLevel, base: null, timestamp: stdTimeFunctions.isoTime };
   return pretty ? pino(options, readable(output)) : pino(options);
@@ -16,8 +19,12 @@ function readable(output: NodeJS.WritableStream): DestinationStream {
 }
 
 export function readableLine(line: string): string {
-  const { level, time, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown> & { err?: { stack?: string } };
-  const shown = Object.entries(fields).map(([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`);
+  const { level, time, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown> & {
+    err?: { stack?: string };
+  };
+  const shown = Object.entries(fields).map(
+    ([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  );
   const clock = String(time).slice(11, 19);
   const head = [clock, (LEVELS[Number(level)] ?? String(level)).padEnd(5), msg, ...shown].filter(Boolean).join(' ');
   return err?.stack ? `${head}\n${err.stack}` : head;

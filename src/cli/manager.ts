@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { type Catalog, recoverServices } from '../catalog/index.ts';
 import { type LocalCluster, openLocalCluster } from '../cluster/local/index.ts';
-import { ConfigError, type Config } from '../config.ts';
+import { type Config, ConfigError } from '../config.ts';
 import { createServer } from '../http/index.ts';
 import { createAuthenticator, createOidc, newServiceToken } from '../identity/index.ts';
 import { ensureUserKeys } from '../storage/index.ts';

@@ -1,5 +1,5 @@
-import { parseProvider, splitPath } from '../service/index.ts';
 import type { Service } from '../service/index.ts';
+import { isClusterStore, parseProvider, splitPath } from '../service/index.ts';
 import type { IndexTerm } from './service-store.ts';
 
 /**
@@ -15,13 +15,14 @@ export const visibleToAll = 'public' as IndexTerm;
 /** Services that read from this bucket of the cluster's store. */
 export const readsBucket = (bucket: string) => `input:${bucket}` as IndexTerm;
 
-export const labelled = (key: string, value: string) => `label:${key}=${value}` as IndexTerm;
+/** The key is quoted so that `a=b` with `c` and `a` with `b=c` are two terms. */
+export const labelled = (key: string, value: string) => `label:${JSON.stringify(key)}=${value}` as IndexTerm;
 
 export function termsOf(service: Service): IndexTerm[] {
   const { definition, owner } = service;
   const viewers = definition.visibility === 'restricted' ? [owner, ...definition.allowed_users] : [owner];
   const buckets = definition.input
-    .filter((input) => parseProvider(input.storage_provider).type === 'minio')
+    .filter((input) => isClusterStore(parseProvider(input.storage_provider)))
     .map((input) => splitPath(input.path).bucket);
   const terms = [
     ...viewers.map(visibleTo),

@@ -5,18 +5,22 @@ import type { Cursor, Page, Version } from './version.ts';
  * digests, addresses and a state, never definitions or secrets, because it outlives both and is read in the open.
  */
 export interface Journal {
-  /** Throws `exists` when the key is in use. */
+  /** Throws `exists` when the key is in use, `too-large` like {@link advance}. */
   begin(key: string, state: JournalState): Promise<JournalEntry>;
 
   read(key: string): Promise<JournalEntry | undefined>;
 
   /**
-   * Takes an entry to work on it: of all who saw `expected`, one gets a new version, everybody else is told `busy`.
+   * Takes an entry to work on it: of all who saw `expected`, one gets a new version, everybody else is told `busy`, even
+   * when the entry is finished by then.
    * What is done next carries that version, so that a claimer who was overtaken notices at its next step.
    */
   claim(key: string, expected: Version): Promise<Version | 'busy'>;
 
-  /** Writes the next state. Throws `conflict` when the entry has another version, `absent` when it is gone. */
+  /**
+   * Writes the next state. Throws `conflict` when the entry has another version, `absent` when it is gone, `too-large`
+   * when the state is over {@link JOURNAL_STATE_BYTES}.
+   */
   advance(key: string, expected: Version, state: JournalState): Promise<Version>;
 
   /** The work is done: removes the entry. Throws like {@link advance}. */

@@ -1,5 +1,5 @@
 import type { Secret } from '../base/secret.ts';
-import type { Page, Cursor, Version } from './version.ts';
+import type { Cursor, Page, Version } from './version.ts';
 
 /**
  * Where secrets are kept, in rooms that never share a name (S15): a service named like a user, or `minio`, reaches

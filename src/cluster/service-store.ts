@@ -16,10 +16,13 @@ export interface ServiceStore {
   /** Gives an unused reservation back. One that is no longer held is left alone. */
   release(reservation: Reservation): Promise<void>;
 
-  /** Throws `conflict` when the reservation has been lost meanwhile. */
+  /** Throws `conflict` when the reservation has been lost meanwhile, or is not for this service's name and uid. */
   create(reservation: Reservation, service: Service): Promise<ServiceRecord>;
 
-  /** Throws `conflict` when the record is not in that version, `absent` when it is gone. The uid never changes. */
+  /**
+   * Throws `conflict` when the record is not in that version, `absent` when it is gone. Uid and namespace never change:
+   * a service that differs in them is another service, and a `conflict` as well.
+   */
   replace(service: Service, expected: Version): Promise<ServiceRecord>;
 
   /** Removes the record and frees its name. Throws like {@link replace}. */
@@ -28,10 +31,16 @@ export interface ServiceStore {
   /** The current record: a miss in a cache asks the server before it counts as a miss. */
   get(name: string): Promise<ServiceRecord | undefined>;
 
-  /** Records that carry any of the terms (all records without `anyOf`), each once, ordered by namespace, then name. */
+  /**
+   * Records that carry any of the terms (all records without `anyOf`), each once, in the byte order of
+   * `<namespace>/<name>`, which is the order the Go manager lists in. May lag behind the writes; `get` does not.
+   */
   list(query: ServiceQuery): Promise<Page<ServiceRecord>>;
 
-  /** Level-triggered: may repeat and may coalesce; the consumer reads again. Ends when the signal aborts. */
+  /**
+   * Level-triggered: may repeat and may coalesce; the consumer reads again. Whatever changes after the call is seen, if
+   * need be as `resync`, so that a list taken after it misses nothing. Ends when the signal aborts.
+   */
   watch(signal: AbortSignal): AsyncIterable<ServiceChange>;
 }
 

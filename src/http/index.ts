@@ -1,1 +1,1 @@
-export { createServer, type ServerOptions } from './server.ts';
+export { createServer } from './server.ts';

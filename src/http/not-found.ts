@@ -39,6 +39,10 @@ function redirect(request: FastifyRequest, reply: FastifyReply, location: string
 }
 
 export function movedPage(location: string): string {
-  const escaped = location.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&#34;');
+  const escaped = location
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&#34;');
   return `<a href="${escaped}">Moved Permanently</a>.\n\n`;
 }

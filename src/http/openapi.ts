@@ -1,9 +1,41 @@
-import swagger from '@fastify/swagger';
+import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import type { TSchema } from 'typebox';
 import { requestSchema, responseSchema } from '../service/index.ts';
 
 const SERVICE_KEYS = ['name', 'image', 'script'];
+
+type Json = { [key: string]: unknown };
+
+/** Names the schema of a service, so that the document holds it once. */
+function named(schema: Json, name: string): Json {
+  const { properties } = schema as { properties?: Json };
+  return properties && 'image' in properties ? { ...schema, title: name } : schema;
+}
+
+/** Moves every schema with a title below `components` and leaves a reference in its place. */
+function hoist(node: unknown, schemas: Json): unknown {
+  if (Array.isArray(node)) return node.map((item) => hoist(item, schemas));
+  if (typeof node !== 'object' || node === null) return node;
+  const moved = Object.fromEntries(Object.entries(node).map(([key, value]) => [key, hoist(value, schemas)]));
+  const { title, type } = moved;
+  if (typeof title !== 'string' || type !== 'object') return moved;
+  schemas[title] = moved;
+  return { $ref: `#/components/schemas/${title}` };
+}
+
+function requestOf(schema: TSchema): Json {
+  const request = named(requestSchema(schema), 'ServiceDefinition');
+  return request['title'] === undefined ? request : { ...request, required: SERVICE_KEYS };
+}
+
+function responseOf(schema: TSchema): Json {
+  const response = responseSchema(schema);
+  const { items } = response as { items?: Json };
+  return items ? { ...response, items: named(items, 'Service') } : named(response, 'Service');
+}
+
+type OpenApi = ReturnType<NonNullable<FastifyDynamicSwaggerOptions['transformObject']>>;
 
 /** Collects the routes into an OpenAPI document. Register it before the routes. */
 export async function describeApi(app: FastifyInstance, version: string): Promise<void> {
@@ -30,19 +62,24 @@ export async function describeApi(app: FastifyInstance, version: string): Promis
     },
     transform: ({ schema, url }) => {
       if (!schema) return { schema: {}, url };
-      const body = schema.body as (TSchema & { properties?: Record<string, unknown> }) | undefined;
+      const body = schema.body as TSchema | undefined;
       const response = schema.response as Record<string, TSchema> | undefined;
-      const isService = body?.properties !== undefined && 'image' in body.properties;
       return {
         url,
         schema: {
           ...schema,
-          ...(body && { body: requestSchema(body, isService ? SERVICE_KEYS : []) }),
+          ...(body && { body: requestOf(body) }),
           ...(response && {
-            response: Object.fromEntries(Object.entries(response).map(([status, of]) => [status, responseSchema(of)])),
+            response: Object.fromEntries(Object.entries(response).map(([status, of]) => [status, responseOf(of)])),
           }),
         },
       };
+    },
+    transformObject: (document) => {
+      const { components, paths, ...rest } = 'openapiObject' in document ? document.openapiObject : {};
+      const schemas: Json = {};
+      const hoisted = hoist(paths, schemas) as typeof paths;
+      return { ...rest, components: { ...components, schemas }, paths: hoisted } as OpenApi;
     },
   });
   app.get('/openapi.json', { schema: { hide: true } }, () => app.swagger());

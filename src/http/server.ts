@@ -47,7 +47,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const app: FastifyInstance = Fastify({
     ...(logger ? { loggerInstance: logger } : { logger: false }),
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request' }),
-    childLoggerFactory: (parent, bindings, childOptions, raw) => parent.child({ ...bindings, ...traceOf(raw) }, childOptions),
+    childLoggerFactory: (parent, bindings, childOptions, raw) =>
+      parent.child({ ...bindings, ...traceOf(raw) }, childOptions),
     genReqId: requestId,
     bodyLimit: BODY_LIMIT,
     requestTimeout: options.readTimeoutMs,
@@ -59,7 +60,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 256 },
     exposeHeadRoutes: false,
-    frameworkErrors: (error, _request, reply) => answerText(reply, error.statusCode ?? 400, 'the path of the request is malformed or too long'),
+    frameworkErrors: (error, _request, reply) =>
+      answerText(reply, error.statusCode ?? 400, 'the path of the request is malformed or too long'),
   });
 
   takeAnyBody(app);

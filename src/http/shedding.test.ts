@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -37,8 +37,8 @@ test('once closing, what is new is refused and its connection closed', async () 
   await app.listen({ port: 0, host: '127.0.0.1' });
 
   // Half a request keeps its connection open while the server closes; the other half is sent once it does.
-  const [address] = app.addresses();
-  const socket = connect({ host: '127.0.0.1', port: address?.port ?? 0 }).setEncoding('utf8');
+  const { port } = app.server.address() as AddressInfo;
+  const socket = connect({ host: '127.0.0.1', port }).setEncoding('utf8');
   const received = text(socket);
   const connected = once(app.server, 'connection');
   socket.write('GET /work HTTP/1.1\r\nhost: x\r\n');

@@ -106,7 +106,7 @@ function encodeAt(shape: Shape, value: unknown): unknown {
   if (!shape.properties) {
     return Object.fromEntries(
       Object.keys(object)
-        .sort()
+        .toSorted()
         .map((key) => [key, encodeAt(valuesOf(shape), object[key])]),
     );
   }
@@ -166,7 +166,7 @@ function nameOf(value: unknown): string {
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'an object';
   if (typeof value === 'string') return 'a string';
-  return String(value);
+  return JSON.stringify(value);
 }
 
 const spellingCache = new WeakMap<Shape, Map<string, string>>();

@@ -80,15 +80,31 @@ describe('an error says where', () => {
     ['a key twice', 'functions:\n  oscar: []\nfunctions: {}\n', /^dir\/demo\.yaml:3:1: .*unique/],
     ['no functions', 'services: []\n', /^dir\/demo\.yaml:1:1: functions\.oscar must be a list/],
     ['nothing', '', /functions\.oscar must be a list/],
-    ['functions that are no list', 'functions:\n  oscar: {a: 1}\n', /^dir\/demo\.yaml:2:10: functions\.oscar must be a list/],
-    ['a service that is no map', 'functions:\n  oscar:\n    - hello\n', /^dir\/demo\.yaml:3:7: a service must be a map/],
-    ['no script', 'functions:\n  oscar:\n    - name: x\n      image: y\n', /^dir\/demo\.yaml:3:7: script must name a file/],
+    [
+      'functions that are no list',
+      'functions:\n  oscar: {a: 1}\n',
+      /^dir\/demo\.yaml:2:10: functions\.oscar must be a list/,
+    ],
+    [
+      'a service that is no map',
+      'functions:\n  oscar:\n    - hello\n',
+      /^dir\/demo\.yaml:3:7: a service must be a map/,
+    ],
+    [
+      'no script',
+      'functions:\n  oscar:\n    - name: x\n      image: y\n',
+      /^dir\/demo\.yaml:3:7: script must name a file/,
+    ],
     [
       'a script that is not there',
       'functions:\n  oscar:\n    - name: x\n      script: gone.sh\n',
       /^dir\/demo\.yaml:4:15: script "gone\.sh" cannot be read: no such file: dir\/gone\.sh/,
     ],
-    ['clusters that are no map', 'functions:\n  oscar: []\nclusters: 5\n', /^dir\/demo\.yaml:3:11: clusters must be a map/],
+    [
+      'clusters that are no map',
+      'functions:\n  oscar: []\nclusters: 5\n',
+      /^dir\/demo\.yaml:3:11: clusters must be a map/,
+    ],
   ];
   for (const [name, text, message] of cases) {
     test(name, () => assert.throws(() => read(text), { code: 'invalid-fdl', message }));

@@ -35,7 +35,9 @@ export function readFdl(source: FdlSource): FdlService[] {
   const [broken] = document.errors;
   if (broken) {
     const { line, col } = lines.linePos(broken.pos[0]);
-    throw new ServiceError('invalid-fdl', `${source.name}:${line}:${col}: ${broken.message.split('\n')[0]}`, { cause: broken });
+    throw new ServiceError('invalid-fdl', `${source.name}:${line}:${col}: ${broken.message.split('\n')[0]}`, {
+      cause: broken,
+    });
   }
   const functions = document.getIn(['functions', 'oscar'], true);
   if (!isSeq(functions)) return fail('functions.oscar must be a list of services', functions ?? document.contents);

@@ -64,5 +64,10 @@ function reportRepeated(members: readonly Replica[], path: string, report: Repor
 
 function isHttpUrl(text: string): boolean {
   const url = URL.parse(text);
-  return url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === '';
+  return (
+    url !== null &&
+    (url.protocol === 'http:' || url.protocol === 'https:') &&
+    url.username === '' &&
+    url.password === ''
+  );
 }

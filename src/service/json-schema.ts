@@ -35,7 +35,9 @@ function plain(schema: TSchema): JsonSchema {
 function convert(schema: JsonSchema, request: boolean): JsonSchema {
   const { accepts, keepZero, required, patternProperties, properties, items, ...rest } = schema;
   const each = (map: unknown) =>
-    Object.fromEntries(Object.entries(map as Record<string, JsonSchema>).map(([key, value]) => [key, convert(value, request)]));
+    Object.fromEntries(
+      Object.entries(map as Record<string, JsonSchema>).map(([key, value]) => [key, convert(value, request)]),
+    );
   const converted: JsonSchema = {
     ...rest,
     ...(required !== undefined && !request && { required }),
@@ -53,7 +55,9 @@ const SET_BY_MANAGER = ['token', 'owner', 'namespace', 'bucket_list', 'volume_st
 export function fdlSchema(): JsonSchema {
   const service = requestSchema(ServiceSchema, ['name', 'image', 'script']);
   const properties = Object.fromEntries(
-    Object.entries(service['properties'] as Record<string, JsonSchema>).filter(([key]) => !SET_BY_MANAGER.includes(key)),
+    Object.entries(service['properties'] as Record<string, JsonSchema>).filter(
+      ([key]) => !SET_BY_MANAGER.includes(key),
+    ),
   );
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -71,7 +75,12 @@ export function fdlSchema(): JsonSchema {
             items: {
               anyOf: [
                 { $ref: '#/$defs/service' },
-                { type: 'object', maxProperties: 1, minProperties: 1, additionalProperties: { $ref: '#/$defs/service' } },
+                {
+                  type: 'object',
+                  maxProperties: 1,
+                  minProperties: 1,
+                  additionalProperties: { $ref: '#/$defs/service' },
+                },
               ],
             },
           },
@@ -83,7 +92,10 @@ export function fdlSchema(): JsonSchema {
     $defs: {
       service: {
         ...service,
-        properties: { ...properties, script: { type: 'string', description: 'the file of the script, relative to this one' } },
+        properties: {
+          ...properties,
+          script: { type: 'string', description: 'the file of the script, relative to this one' },
+        },
       },
     },
   };

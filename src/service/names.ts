@@ -28,7 +28,9 @@ export function labelKeyProblem(key: string): NameProblem {
   const slash = key.indexOf('/');
   const name = key.slice(slash + 1);
   const legal = name !== '' && LABEL_VALUE.test(name) && (slash < 0 || KEY_PREFIX.test(key.slice(0, slash)));
-  return legal ? undefined : 'is not a legal key: up to 63 letters, digits, hyphens, underscores and dots, with an optional DNS prefix and slash';
+  return legal
+    ? undefined
+    : 'is not a legal key: up to 63 letters, digits, hyphens, underscores and dots, with an optional DNS prefix and slash';
 }
 
 export function labelValueProblem(value: string): NameProblem {

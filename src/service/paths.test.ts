@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { bucketProblem, folderProblem, normalisePath, parseProvider, splitPath } from './paths.ts';
 
 const references: [string, string, string][] = [
@@ -62,6 +62,7 @@ for (const bucket of ['abc', 'my.bucket-1', 'a'.repeat(63), 'oscar']) {
 }
 
 test('a folder has no empty or relative parts', () => {
-  for (const folder of ['a//b', '../x', 'a/..', '.', 'a/./b', 'x'.repeat(513)]) assert.ok(folderProblem(folder), folder);
+  for (const folder of ['a//b', '../x', 'a/..', '.', 'a/./b', 'x'.repeat(513)])
+    assert.ok(folderProblem(folder), folder);
   for (const folder of ['in', 'in/deep', '..a/b..', 'ünï cödé']) assert.equal(folderProblem(folder), undefined);
 });

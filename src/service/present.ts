@@ -57,7 +57,7 @@ function addsOwner({ isolation_level }: Definition, owner: string): boolean {
 }
 
 /** With isolation USER each allowed user has a bucket beside each input bucket (contract §4.3). */
-export function isolatedBucketsOf({ owner, definition }: Service): string[] {
+function isolatedBucketsOf({ owner, definition }: Service): string[] {
   if (definition.isolation_level !== 'USER') return [];
   const users = definition.allowed_users.filter((uid) => uid !== owner);
   const buckets = definition.input

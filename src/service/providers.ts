@@ -27,7 +27,8 @@ export function providerProblems(definition: Definition, known: KnownStores): Pr
       if (definition.storage_providers?.minio?.[id]?.endpoint !== known.endpoint) {
         problems.push({ path, message: `minio.${id} is not the store of this cluster: use minio.default` });
       }
-    } else if (!isDefined(provider, definition.storage_providers, known)) problems.push({ path, message: unknown(provider) });
+    } else if (!isDefined(provider, definition.storage_providers, known))
+      problems.push({ path, message: unknown(provider) });
   }
   for (const [index, io] of definition.output.entries()) {
     const provider = parseProvider(io.storage_provider);

@@ -35,7 +35,13 @@ describe('what is accepted', () => {
   });
 
   test('unknown keys and those of older versions are ignored', () => {
-    const old = { replicas: [], delegation: 'static', rescheduler_threshold: '5', image_rules: [], unknown: { a: [1] } };
+    const old = {
+      replicas: [],
+      delegation: 'static',
+      rescheduler_threshold: '5',
+      image_rules: [],
+      unknown: { a: [1] },
+    };
     assert.deepEqual(define(old), define());
   });
 
@@ -94,7 +100,9 @@ describe('what is accepted', () => {
   });
 
   test('names like __proto__ are ordinary keys', () => {
-    const body = JSON.parse('{"name":"demo","image":"ubuntu","script":"echo","__proto__":{"cpu":"9"},"labels":{"__proto__":"x"}}');
+    const body = JSON.parse(
+      '{"name":"demo","image":"ubuntu","script":"echo","__proto__":{"cpu":"9"},"labels":{"__proto__":"x"}}',
+    );
     assert.equal(readProblem(body), 'labels.__proto__');
     const variables = JSON.parse('{"__proto__":"x","constructor":"y"}');
     const { environment } = define({ environment: { variables } });
@@ -136,7 +144,15 @@ describe('what is accepted', () => {
     const members = [member, { type: 'Endpoint', url: 'https://x.example/hook' }];
     assert.deepEqual(define({ federation: { members } }).federation?.members, [
       { type: 'oscar', cluster_id: 'b', service_name: 'demo-b', url: '', ssl_verify: false, priority: 0, headers: {} },
-      { type: 'endpoint', cluster_id: '', service_name: '', url: 'https://x.example/hook', ssl_verify: true, priority: 0, headers: {} },
+      {
+        type: 'endpoint',
+        cluster_id: '',
+        service_name: '',
+        url: 'https://x.example/hook',
+        ssl_verify: true,
+        priority: 0,
+        headers: {},
+      },
     ]);
   });
 
@@ -180,7 +196,11 @@ describe('what is refused, with the path of the problem', () => {
     ['input as an object', { input: {} }, 'input'],
     ['an empty path', { input: [{ storage_provider: 'minio', path: ' / ' }] }, 'input[0].path'],
     ['a missing path', { output: [{ storage_provider: 'minio' }] }, 'output[0].path'],
-    ['an unknown provider type', { output: [{ storage_provider: 'gdrive', path: 'a/b' }] }, 'output[0].storage_provider'],
+    [
+      'an unknown provider type',
+      { output: [{ storage_provider: 'gdrive', path: 'a/b' }] },
+      'output[0].storage_provider',
+    ],
     ['a missing provider', { input: [{ path: 'a/b' }] }, 'input[0].storage_provider'],
     ['a bucket that is none', { input: [{ storage_provider: 'minio', path: 'My_Bucket/in' }] }, 'input[0].path'],
     ['a bucket of the manager', { output: [{ storage_provider: 'minio', path: 'oscar-staging/x' }] }, 'output[0].path'],
@@ -194,15 +214,27 @@ describe('what is refused, with the path of the problem', () => {
     ['an unknown delegate_when', { federation: { delegate_when: 'never' } }, 'federation.delegate_when'],
     ['a shared refresh token', { federation: { token_sharing: 'copy' } }, 'federation.token_sharing'],
     ['the same member twice', { federation: { members: [member, member] } }, 'federation.members[1]'],
-    ['a member without a cluster', { federation: { members: [{ service_name: 'x' }] } }, 'federation.members[0].cluster_id'],
+    [
+      'a member without a cluster',
+      { federation: { members: [{ service_name: 'x' }] } },
+      'federation.members[0].cluster_id',
+    ],
     [
       'a member whose service name is a path',
       { federation: { members: [{ ...member, service_name: '../x' }] } },
       'federation.members[0].service_name',
     ],
-    ['a member of an unknown type', { federation: { members: [{ ...member, type: 'ftp' }] } }, 'federation.members[0].type'],
+    [
+      'a member of an unknown type',
+      { federation: { members: [{ ...member, type: 'ftp' }] } },
+      'federation.members[0].type',
+    ],
     ['an endpoint without an URL', { federation: { members: [{ type: 'endpoint' }] } }, 'federation.members[0].url'],
-    ['a negative priority', { federation: { members: [{ ...member, priority: -1 }] } }, 'federation.members[0].priority'],
+    [
+      'a negative priority',
+      { federation: { members: [{ ...member, priority: -1 }] } },
+      'federation.members[0].priority',
+    ],
     ['a negative threshold', { federation: { rescheduler_threshold: -1 } }, 'federation.rescheduler_threshold'],
     ['an illegal label', { labels: { 'a b': 'c' } }, 'labels.a b'],
     ['an illegal label value', { labels: { a: 'b c' } }, 'labels.a'],
@@ -223,18 +255,24 @@ describe('what is refused, with the path of the problem', () => {
   }
 
   test('all problems at once', () => {
-    assert.throws(() => readDefinition({ name: 'A', cpu: 'x', visibility: 'y' }), (error: Error) => {
-      assert.deepEqual(
-        error.message.split('\n').map((line) => line.split(':')[0]),
-        ['name', 'image', 'script', 'cpu', 'visibility'],
-      );
-      return true;
-    });
+    assert.throws(
+      () => readDefinition({ name: 'A', cpu: 'x', visibility: 'y' }),
+      (error: Error) => {
+        assert.deepEqual(
+          error.message.split('\n').map((line) => line.split(':')[0]),
+          ['name', 'image', 'script', 'cpu', 'visibility'],
+        );
+        return true;
+      },
+    );
   });
 
   test('thousands of problems are cut short', () => {
     const input = Array.from({ length: 5000 }, () => ({ storage_provider: 'minio', path: '' }));
-    assert.throws(() => read({ input }), (error: Error) => error.message.split('\n').length === 21);
+    assert.throws(
+      () => read({ input }),
+      (error: Error) => error.message.split('\n').length === 21,
+    );
   });
 });
 

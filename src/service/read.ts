@@ -10,7 +10,15 @@ import {
   serviceNameProblem,
   variableNameProblem,
 } from './names.ts';
-import { DEFAULT_PROVIDER_ID, bucketProblem, folderProblem, hasBuckets, normalisePath, parseProvider, splitPath } from './paths.ts';
+import {
+  bucketProblem,
+  DEFAULT_PROVIDER_ID,
+  folderProblem,
+  hasBuckets,
+  normalisePath,
+  parseProvider,
+  splitPath,
+} from './paths.ts';
 import { bytes, millicores } from './quantity.ts';
 import { type ServiceDocument, ServiceSchema, type StorageIO, type StorageProviders } from './schema.ts';
 import { blankSecrets, type DefinitionSecrets } from './secrets.ts';
@@ -88,7 +96,10 @@ function oneOf(
 /** No program fits into less: somebody left out the unit. */
 const LEAST_MEMORY = 1024 * 1024;
 
-function checkQuantities(given: Pick<Definition, 'cpu' | 'memory' | 'ephemeral_storage_request'>, report: Report): void {
+function checkQuantities(
+  given: Pick<Definition, 'cpu' | 'memory' | 'ephemeral_storage_request'>,
+  report: Report,
+): void {
   const quantities = [
     ['cpu', millicores(given.cpu), 'like 0.5 or 500m'],
     ['memory', bytes(given.memory), 'like 256Mi or 1.5Gi'],

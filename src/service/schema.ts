@@ -35,9 +35,11 @@ const block = <P extends TProperties>(properties: P, description: string, option
   Type.Object(properties, { description, ...options });
 const maybe = <T extends TSchema>(schema: T) => Type.Optional(schema);
 
-export const StorageIOSchema = block(
+const StorageIOSchema = block(
   {
-    storage_provider: text('`<type>[.<id>]`; the types are minio, s3, onedata, webdav and rucio, the id is `default` if left out'),
+    storage_provider: text(
+      '`<type>[.<id>]`; the types are minio, s3, onedata, webdav and rucio, the id is `default` if left out',
+    ),
     path: text('`<bucket>/<folder>`; without a slash the bucket is named like the service'),
     suffix: maybe(texts('upload only files that end with one of these')),
     prefix: maybe(texts('upload only files that begin with one of these')),
@@ -65,10 +67,13 @@ const ReplicaSchema = block(
 const FederationSchema = block(
   {
     group_id: text('names the federation; the service name if left out'),
-    topology: text('`star` (or `tree`): this cluster delegates; `mesh`: each to each; `none`: deployed, never delegating', {
-      default: 'none',
-      enum: ['none', 'star', 'tree', 'mesh'],
-    }),
+    topology: text(
+      '`star` (or `tree`): this cluster delegates; `mesh`: each to each; `none`: deployed, never delegating',
+      {
+        default: 'none',
+        enum: ['none', 'star', 'tree', 'mesh'],
+      },
+    ),
     delegation: maybe(
       text('how the member for a job is chosen; `static` if left out', {
         enum: ['static', 'random', 'load-based', 'topsis'],
@@ -122,7 +127,10 @@ const StorageProvidersSchema = block(
     s3: maybe(
       Type.Record(
         Type.String(),
-        block({ access_key: text('never shown again'), secret_key: text('never shown again'), region: text('region') }, 'Amazon S3'),
+        block(
+          { access_key: text('never shown again'), secret_key: text('never shown again'), region: text('region') },
+          'Amazon S3',
+        ),
       ),
     ),
     minio: maybe(Type.Record(Type.String(), MinioSchema)),
@@ -139,7 +147,11 @@ const StorageProvidersSchema = block(
       Type.Record(
         Type.String(),
         block(
-          { hostname: text('host, without scheme; https'), login: text('account'), password: text('never shown again') },
+          {
+            hostname: text('host, without scheme; https'),
+            login: text('account'),
+            password: text('never shown again'),
+          },
           'WebDAV',
         ),
       ),
@@ -256,7 +268,9 @@ export const ServiceSchema = block(
     environment: block(
       {
         variables: textMap('environment variables'),
-        secrets: textMap('environment variables whose values are kept secret; an empty value in an update keeps the old one'),
+        secrets: textMap(
+          'environment variables whose values are kept secret; an empty value in an update keeps the old one',
+        ),
       },
       'environment of the script',
     ),

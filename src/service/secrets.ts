@@ -37,9 +37,9 @@ interface Slot {
   readonly hidden: boolean;
 }
 
-export function blankSecrets<D extends Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>>(
-  document: D,
-): { blank: D; secrets: DefinitionSecrets } {
+export function blankSecrets<
+  D extends Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>,
+>(document: D): { blank: D; secrets: DefinitionSecrets } {
   const { environment, storage_providers, clusters, federation } = document;
   const blank: D = {
     ...document,
@@ -99,13 +99,18 @@ export function settleSecrets(
     const secret = brought ?? (hidden && value === '' ? undefined : kept);
     if (secret) credentials.push([key, secret]);
     else if (hidden && value === HIDDEN) {
-      problems.push({ path, message: 'give the key itself: "hidden" keeps a stored one, and none is stored for this address' });
+      problems.push({
+        path,
+        message: 'give the key itself: "hidden" keeps a stored one, and none is stored for this address',
+      });
     }
   }
   return { secrets: { environment, credentials: Object.fromEntries(credentials) }, problems };
 }
 
-function slotsOf(document: Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>): Slot[] {
+function slotsOf(
+  document: Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>,
+): Slot[] {
   const slots: Slot[] = [];
   if (isVaulted(document, REFRESH_TOKEN) && Object.hasOwn(document.environment.secrets, REFRESH_TOKEN)) {
     const path = `environment.secrets.${REFRESH_TOKEN}`;
@@ -121,7 +126,13 @@ function slotsOf(document: Pick<ServiceDocument, 'environment' | 'storage_provid
         .join(' ');
       for (const field of fields) {
         const path = `storage_providers.${type}.${id}.${field}`;
-        slots.push({ key: `providers/${type}.${id}/${field}`, path, value: String(provider[field]), target, hidden: true });
+        slots.push({
+          key: `providers/${type}.${id}/${field}`,
+          path,
+          value: String(provider[field]),
+          target,
+          hidden: true,
+        });
       }
     }
   }
@@ -170,7 +181,10 @@ function blankMembers(federation: Federation): Federation {
   };
 }
 
-function mapEntries<T, U>(map: Readonly<Record<string, T>>, change: (entry: [string, T]) => [string, U]): Record<string, U> {
+function mapEntries<T, U>(
+  map: Readonly<Record<string, T>>,
+  change: (entry: [string, T]) => [string, U],
+): Record<string, U> {
   return Object.fromEntries(Object.entries(map).map(change));
 }
 

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 
 /** Bodies of every shape that a client may send and that is right, for property tests. */
 
@@ -11,7 +11,12 @@ const maybe = <T extends object>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }, 
 const provider = fc.constantFrom('minio', 'minio.default', 'MinIO.default', 's3.one', 'webdav.two');
 const path = fc.tuple(words, words).map(([bucket, folder]) => `${bucket}/${folder}`);
 const storageIO = maybe(
-  { storage_provider: provider, path, suffix: fc.array(words, { maxLength: 2 }), prefix: fc.array(words, { maxLength: 2 }) },
+  {
+    storage_provider: provider,
+    path,
+    suffix: fc.array(words, { maxLength: 2 }),
+    prefix: fc.array(words, { maxLength: 2 }),
+  },
   ['storage_provider', 'path'],
 );
 
@@ -64,7 +69,9 @@ export const serviceBodies: fc.Arbitrary<Record<string, unknown>> = maybe(
     labels: map(words),
     vo: fc.constantFrom('', '/oscar', 'a b'),
     storage_providers: maybe({
-      minio: map(maybe({ endpoint: words, verify: fc.boolean(), access_key: anyText, secret_key: anyText, region: words })),
+      minio: map(
+        maybe({ endpoint: words, verify: fc.boolean(), access_key: anyText, secret_key: anyText, region: words }),
+      ),
       s3: map(maybe({ access_key: anyText, secret_key: anyText, region: words })),
       webdav: map(maybe({ hostname: words, login: words, password: anyText })),
     }),

@@ -37,7 +37,10 @@ export const ADMIN = `Basic ${Buffer.from(`oscar:${PASSWORD}`).toString('base64'
 export const temporaryDirectory = () => mkdtempSync(join(tmpdir(), 'oscar-test-'));
 
 /** A whole manager in this process, on a free port of loopback, with real sockets and a real data directory. */
-export async function startTestManager(settings: Record<string, string> = {}, directory = temporaryDirectory()): Promise<TestManager> {
+export async function startTestManager(
+  settings: Record<string, string> = {},
+  directory = temporaryDirectory(),
+): Promise<TestManager> {
   const log: Record<string, unknown>[] = [];
   const config = readConfig(
     { OSCAR_DATA_DIR: directory, OSCAR_LISTEN: '127.0.0.1:0', OSCAR_PASSWORD: PASSWORD, ...settings },
@@ -59,7 +62,12 @@ export async function startTestManager(settings: Record<string, string> = {}, di
   };
 }
 
-export async function call(url: string, method: string, path: string, { as, body, headers }: CallOptions = {}): Promise<Answer> {
+export async function call(
+  url: string,
+  method: string,
+  path: string,
+  { as, body, headers }: CallOptions = {},
+): Promise<Answer> {
   const response = await fetch(`${url}${path}`, {
     method,
     redirect: 'manual',

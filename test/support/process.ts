@@ -17,7 +17,11 @@ export interface ManagerProcess {
 }
 
 /** `oscar serve` as a process of its own, which can be killed, and does not outlive the test. */
-export function startProcess(t: Pick<TestContext, 'after'>, directory: string, settings: Record<string, string> = {}): ManagerProcess {
+export function startProcess(
+  t: Pick<TestContext, 'after'>,
+  directory: string,
+  settings: Record<string, string> = {},
+): ManagerProcess {
   const env = {
     PATH: process.env['PATH'],
     OSCAR_DATA_DIR: directory,

@@ -50,7 +50,11 @@ export interface ConfigDeps {
 
 export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
   const tags = ['manager'];
-  const read = { summary: 'The cluster, and the keys of the caller for its store', tags, response: { 200: ConfigSchema } };
+  const read = {
+    summary: 'The cluster, and the keys of the caller for its store',
+    tags,
+    response: { 200: ConfigSchema },
+  };
   app.get('/system/config', { schema: read }, async (request) => {
     const principal = await systemPrincipal(request, deps.authenticator);
     const [keys, { settings }] = await Promise.all([deps.keysOf(principal), deps.settings.read()]);

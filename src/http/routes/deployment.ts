@@ -4,7 +4,7 @@ import { type Catalog, findService } from '../../catalog/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { DeploymentSchema } from '../../service/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { deploymentOf } from '../deployment.ts';
+import { NO_DEPLOYMENT } from '../deployment.ts';
 import { Name, nameOf } from '../params.ts';
 
 const tags = ['services'];
@@ -32,7 +32,7 @@ export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog 
   app.get('/system/services/:name/deployment', { schema: status }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
     const { service } = await findService(principal, 'read', nameOf(request), catalog);
-    return { service_name: service.definition.name, namespace: service.namespace, ...deploymentOf(service) };
+    return { service_name: service.definition.name, namespace: service.namespace, ...NO_DEPLOYMENT };
   });
 
   const logs = { summary: 'What it wrote', tags, params: Name, response: { 200: LogsSchema } };

@@ -2,7 +2,9 @@ import type { FastifyInstance } from 'fastify';
 import { answerText } from '../errors.ts';
 
 export function healthRoutes(app: FastifyInstance): void {
-  app.get('/health', { schema: { summary: 'Is the manager up?', tags: ['manager'], security: [] } }, (_request, reply) =>
-    answerText(reply, 200, 'Ok'),
+  app.get(
+    '/health',
+    { schema: { summary: 'Is the manager up?', tags: ['manager'], security: [] } },
+    (_request, reply) => answerText(reply, 200, 'Ok'),
   );
 }

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 
-export const InfoSchema = Type.Object(
+const InfoSchema = Type.Object(
   {
     version: Type.String(),
     git_commit: Type.String(),

@@ -34,7 +34,9 @@ function offeredToken(request: FastifyRequest, name: string): string | undefined
   const { token } = request.query as { token?: string | string[] };
   const forwarded = String(request.headers['x-forwarded-uri'] ?? '').split('?')[1] ?? '';
   const candidates = [token, new URLSearchParams(forwarded).get('token'), cookieOf(request, cookieName(name))];
-  return candidates.find((candidate): candidate is string => typeof candidate === 'string' && isServiceToken(candidate));
+  return candidates.find(
+    (candidate): candidate is string => typeof candidate === 'string' && isServiceToken(candidate),
+  );
 }
 
 const cookieName = (name: string) => `oscar_service_${name.replaceAll('-', '_')}_auth`;

@@ -1,12 +1,19 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { type Catalog, createService, findService, listServices, removeService, updateService } from '../../catalog/index.ts';
+import {
+  type Catalog,
+  createService,
+  findService,
+  listServices,
+  removeService,
+  updateService,
+} from '../../catalog/index.ts';
 import type { Version } from '../../cluster/index.ts';
 import { type Admin, type Authenticator, may, type User } from '../../identity/index.ts';
 import { ServiceSchema } from '../../service/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { jsonOf } from '../body.ts';
-import { deploymentOf } from '../deployment.ts';
+import { NO_DEPLOYMENT } from '../deployment.ts';
 import { JSON_TYPE } from '../go-json.ts';
 import { Name, nameOf } from '../params.ts';
 import type { ServiceView } from '../service-view.ts';
@@ -30,21 +37,29 @@ export function servicesRoutes(app: FastifyInstance, { authenticator, catalog, v
     return reply.code(201).header('etag', etagOf(record.version)).send();
   });
 
-  const update = { summary: 'Replace the definition of a service', tags, body: ServiceSchema, response: { 204: Type.Null() } };
+  const update = {
+    summary: 'Replace the definition of a service',
+    tags,
+    body: ServiceSchema,
+    response: { 204: Type.Null() },
+  };
   app.put('/system/services', { schema: update }, async (request, reply) => {
     const principal = await who(request);
     const record = await updateService(principal, jsonOf(request), ifMatchOf(request), catalog);
     return reply.code(204).header('etag', etagOf(record.version)).send();
   });
 
-  const list = { summary: 'Services that the caller sees', tags, querystring: Include, response: { 200: Type.Array(ServiceSchema) } };
+  const list = {
+    summary: 'Services that the caller sees',
+    tags,
+    querystring: Include,
+    response: { 200: Type.Array(ServiceSchema) },
+  };
   app.get('/system/services', { schema: list }, async (request, reply) => {
     const principal = await who(request);
     const records = await listServices(principal, catalog);
-    const withDeployment = includesDeployment(request);
-    const shown = records.map((record) =>
-      view.one(record, seesToken(principal, record), withDeployment ? deploymentOf(record.service) : undefined),
-    );
+    const deployment = includesDeployment(request) ? NO_DEPLOYMENT : undefined;
+    const shown = records.map((record) => view.one(record, seesToken(principal, record), deployment));
     return reply.type(JSON_TYPE).send(`[${shown.join(',')}]`);
   });
 
@@ -52,7 +67,7 @@ export function servicesRoutes(app: FastifyInstance, { authenticator, catalog, v
   app.get('/system/services/:name', { schema: read }, async (request, reply) => {
     const principal = await who(request);
     const record = await findService(principal, 'read', nameOf(request), catalog);
-    const deployment = includesDeployment(request) ? deploymentOf(record.service) : undefined;
+    const deployment = includesDeployment(request) ? NO_DEPLOYMENT : undefined;
     return reply
       .header('etag', etagOf(record.version))
       .type(JSON_TYPE)
@@ -63,7 +78,9 @@ export function servicesRoutes(app: FastifyInstance, { authenticator, catalog, v
     summary: 'Delete a service',
     tags,
     params: Name,
-    querystring: Type.Object({ namespace: Type.Optional(Type.String({ description: 'where it must be; for the administrator' })) }),
+    querystring: Type.Object({
+      namespace: Type.Optional(Type.String({ description: 'where it must be; for the administrator' })),
+    }),
     response: { 204: Type.Null() },
   };
   app.delete('/system/services/:name', { schema: remove }, async (request, reply) => {

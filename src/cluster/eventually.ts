@@ -1,0 +1,17 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** For a store behind a network that is slow today; a failing test takes this long, a passing one does not. */
+const DEADLINE = 10_000;
+
+/** Tries until the check passes. At the deadline it fails with what the check said last. */
+export async function eventually<T>(check: () => T | Promise<T>, deadline = DEADLINE): Promise<T> {
+  const end = performance.now() + deadline;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > end) throw error;
+    }
+    await pause(2);
+  }
+}

@@ -1,0 +1,6 @@
+/** Freezes a value that came out of JSON, so that it can be shared by everyone who reads it. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value;
+  for (const inner of Object.values(value)) deepFreeze(inner);
+  return Object.freeze(value);
+}
