@@ -1,0 +1,40 @@
+import type { Journal } from '../journal.ts';
+import type { SecretStore } from '../secret-store.ts';
+import type { ServiceStore } from '../service-store.ts';
+import type { SettingsStore } from '../settings-store.ts';
+import { holdDataDirectory } from './data-directory.ts';
+import { Database } from './database.ts';
+import { LocalJournal } from './journal.ts';
+import { openSeal } from './open-seal.ts';
+import { LocalSecretStore } from './secret-store.ts';
+import { LocalServiceStore } from './service-store.ts';
+import { LocalSettingsStore } from './settings-store.ts';
+
+export interface LocalCluster {
+  readonly services: ServiceStore;
+  readonly secrets: SecretStore;
+  readonly journal: Journal;
+  readonly settings: SettingsStore;
+  /** Finishes what was begun and gives the directory back. */
+  readonly close: () => Promise<void>;
+}
+
+export interface LocalClusterOptions {
+  directory: string;
+  now?: () => number;
+}
+
+/** The stores of a cluster that is this machine: one database in one directory, which it has to itself. */
+export function openLocalCluster({ directory, now = Date.now }: LocalClusterOptions): LocalCluster {
+  using opened = new DisposableStack();
+  const held = opened.adopt(holdDataDirectory(directory), (data) => data.release());
+  const database = opened.adopt(new Database(held.file('manager.db')), (file) => file.close());
+  const seal = openSeal(held, database);
+  const services = opened.adopt(new LocalServiceStore(database, seal, { now }), (store) => store.close());
+  const secrets = new LocalSecretStore(database, seal);
+  const journal = new LocalJournal(database);
+  const settings = new LocalSettingsStore(database);
+
+  const closing = opened.move();
+  return { services, secrets, journal, settings, close: async () => closing.dispose() };
+}
