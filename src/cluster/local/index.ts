@@ -30,6 +30,8 @@ export function openLocalCluster({ directory, now = Date.now }: LocalClusterOpti
   const held = opened.adopt(holdDataDirectory(directory), (data) => data.release());
   const database = opened.adopt(new Database(held.file('manager.db')), (file) => file.close());
   const seal = openSeal(held, database);
+  // The directory is ours alone, so whoever reserved a name and did not use it is gone.
+  database.query('DELETE FROM reservations').run();
   const services = opened.adopt(new LocalServiceStore(database, seal, { now }), (store) => store.close());
   const secrets = new LocalSecretStore(database, seal);
   const journal = new LocalJournal(database);
