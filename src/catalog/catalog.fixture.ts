@@ -36,7 +36,9 @@ function openCatalog(isUnruly: boolean): TestCatalog {
   const cluster = openLocalCluster({ directory });
   return {
     ...cluster,
-    services: isUnruly ? unruly(cluster.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1))) : cluster.services,
+    services: isUnruly
+      ? unruly(cluster.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1)))
+      : cluster.services,
     stores: { named: new Set(['minio.shared']), endpoint: 'http://store.example' },
     servicesNamespace: 'oscar-svc',
     managerName: 'oscar',
