@@ -96,15 +96,17 @@ describe('stopping', () => {
           agent,
           method: 'POST',
           path: '/system/services',
-          headers: { authorization: ADMIN, 'content-length': body.length },
+          headers: { authorization: ADMIN, 'content-length': body.length, expect: '100-continue' },
         },
         (response) => resolve(response.resume().statusCode),
       );
       begun.on('error', reject);
-      begun.write(body.slice(0, 10), () => {
+      begun.flushHeaders();
+      // It answers this once it has the request in hand.
+      begun.on('continue', () => {
         manager.child.kill('SIGTERM');
         void assertEventually(() => manager.output().includes('"stopping"')).then(
-          () => begun.end(body.slice(10)),
+          () => begun.end(body),
           reject,
         );
       });

@@ -1,0 +1,115 @@
+import { execFile } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+/** A program that the tests run for real, built from a Go module in `programs/` that pins it. */
+interface Program {
+  readonly name: 'kube' | 'etcd';
+  readonly version: string;
+  /** Of the module: what is built here changes with it, whatever the version says. */
+  readonly directory: string;
+  readonly linkerFlags: string;
+}
+
+const ETCD = program('etcd', 'go.etcd.io/etcd/server/v3', () => '-s -w');
+const KUBE = program('kube', 'k8s.io/kubernetes', kubernetesFlags);
+
+export interface Binaries {
+  readonly etcd: string;
+  /** All of Kubernetes: its first argument says which part. */
+  readonly kube: string;
+}
+
+/**
+ * The programs, built now unless the cache has them. The first time takes about 15 minutes of CPU, most of it
+ * Kubernetes; afterwards neither Go nor a network is needed.
+ */
+export async function programs(tell: (line: string) => void = () => {}): Promise<Binaries> {
+  return { etcd: await built(ETCD, tell), kube: await built(KUBE, tell) };
+}
+
+async function built(wanted: Program, tell: (line: string) => void): Promise<string> {
+  const binary = join(cache(wanted), wanted.name);
+  if (existsSync(binary)) return binary;
+  const go = await goVersion(wanted);
+  tell(`building ${wanted.name} ${wanted.version} with ${go} into ${binary}: this happens once and takes minutes`);
+  const begin = performance.now();
+  mkdirSync(cache(wanted), { recursive: true });
+  // Under another name until it is whole: whoever finds the name finds the program, also when two build at once.
+  const unfinished = `${binary}.${randomUUID()}`;
+  try {
+    await compile(wanted, unfinished);
+    renameSync(unfinished, binary);
+  } finally {
+    rmSync(unfinished, { force: true });
+  }
+  tell(`built ${wanted.name} ${wanted.version} in ${Math.round((performance.now() - begin) / 1_000)} s`);
+  return binary;
+}
+
+async function compile({ name, version, directory, linkerFlags }: Program, output: string): Promise<void> {
+  const options = { cwd: directory, env: { ...process.env, CGO_ENABLED: '0' }, maxBuffer: 2 ** 26 };
+  const flags = ['-mod=readonly', '-trimpath', '-buildvcs=false', '-ldflags', linkerFlags];
+  try {
+    await promisify(execFile)('go', ['build', ...flags, '-o', output, '.'], options);
+  } catch (error) {
+    const said = error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error);
+    throw new Error(
+      `${name} ${version} could not be built. Go fetches its parts through the module proxy that \`go env GOPROXY\` ` +
+        `names; what Go said:\n${said}`,
+      { cause: error },
+    );
+  }
+}
+
+async function goVersion({ name, version }: Program): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)('go', ['env', 'GOVERSION']);
+    return stdout.trim();
+  } catch (error) {
+    const help = 'install Go (https://go.dev), or bring a cache that has them and name it in OSCAR_TEST_CACHE';
+    throw new Error(`the Kubernetes tests need ${name} ${version}, and there is no \`go\` to build it: ${help}`, {
+      cause: error,
+    });
+  }
+}
+
+/** By version, and by what it is made of: whoever changes a flag or a pin gets a new build, and both can stay. */
+function cache({ name, version, directory, linkerFlags }: Program): string {
+  const root =
+    process.env['OSCAR_TEST_CACHE'] ??
+    join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'oscar-manager');
+  const digest = createHash('sha256').update(linkerFlags);
+  for (const file of ['main.go', 'go.mod', 'go.sum']) digest.update(readFileSync(join(directory, file)));
+  return join(root, `${name}-${version}-${digest.digest('hex').slice(0, 8)}`);
+}
+
+function program(name: Program['name'], module: string, linkerFlags: (version: string) => string): Program {
+  const directory = fileURLToPath(new URL(`programs/${name}`, import.meta.url));
+  const pins = readFileSync(join(directory, 'go.mod'), 'utf8');
+  const version = new RegExp(`^(?:require)?\\s+${module} (v\\S+)`, 'm').exec(pins)?.[1];
+  if (!version) throw new Error(`${directory}/go.mod names no version of ${module}`);
+  return { name, version, directory, linkerFlags: linkerFlags(version) };
+}
+
+/** Without its version stamped in, Kubernetes calls itself v0.0.0-master and refuses to start. */
+function kubernetesFlags(version: string): string {
+  const [major = '', minor = ''] = version.slice(1).split('.');
+  const stamps = {
+    gitVersion: version,
+    gitMajor: major,
+    gitMinor: minor,
+    gitTreeState: 'clean',
+    gitCommit: '0'.repeat(40),
+    buildDate: '1970-01-01T00:00:00Z',
+  };
+  const packages = ['k8s.io/component-base/version', 'k8s.io/client-go/pkg/version'];
+  const values = packages.flatMap((path) =>
+    Object.entries(stamps).map(([name, value]) => `-X ${path}.${name}=${value}`),
+  );
+  return ['-s', '-w', ...values].join(' ');
+}
