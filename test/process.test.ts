@@ -105,10 +105,7 @@ describe('stopping', () => {
       // It answers this once it has the request in hand.
       begun.on('continue', () => {
         manager.child.kill('SIGTERM');
-        void assertEventually(() => manager.output().includes('"stopping"')).then(
-          () => begun.end(body),
-          reject,
-        );
+        void assertEventually(() => manager.output().includes('"stopping"')).then(() => begun.end(body), reject);
       });
     });
     assert.equal(await answer, 201);

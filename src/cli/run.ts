@@ -1,11 +1,20 @@
 import { OscarError } from '../base/oscar-error.ts';
 import { serve } from './serve.ts';
+import { VERSION } from './version.ts';
 
-const USAGE = `usage: oscar serve    start one manager from its environment (see docs/configuration.md)\n`;
+const USAGE = `usage: oscar <command>
+
+  serve      start one manager from its environment (see docs/configuration.md)
+  version    say which version this is
+`;
 
 /** Runs the command line and gives the exit code. */
 export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const [command] = args;
+  if (command === 'version') {
+    process.stdout.write(`oscar ${VERSION}\n`);
+    return 0;
+  }
   if (command !== 'serve') {
     process.stderr.write(USAGE);
     return 2;

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { readConfig } from '../config.ts';
 import { createLog } from './log.ts';
 import { startManager } from './manager.ts';
@@ -10,6 +11,8 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
   const log = createLog(config);
   const manager = await startManager(config, log);
 
+  // Written at exit otherwise, which a manager that is killed never reaches.
+  flushCompileCache();
   log.info({ version: VERSION, cluster: config.clusterId, address: manager.address }, 'manager is up');
   if (manager.newPassword !== undefined) {
     process.stderr.write(

@@ -7,6 +7,12 @@ import type { Cursor, Page, Version } from './version.ts';
  */
 export interface ServiceStore {
   /**
+   * The namespace for the services of this owner: the wanted one, unless it is somebody else's already (S18). Made if
+   * need be, so that the secrets of a service can be put there before the service is.
+   */
+  home(owner: string, wanted: string): Promise<string>;
+
+  /**
    * Takes a name in the whole cluster before anything else is made. A name is taken by a service, or by a reservation
    * younger than {@link RESERVATION_LIFETIME} that no service has followed. An older one is taken over: whoever made
    * it has died, and its `create` would fail.

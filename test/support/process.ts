@@ -4,7 +4,7 @@ import type { TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { PASSWORD } from './manager.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../bin/oscar.js', import.meta.url));
 
 export interface ManagerProcess {
   readonly child: ChildProcess;

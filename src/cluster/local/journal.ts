@@ -1,7 +1,7 @@
+import { cursorAfter, startOf } from '../cursor.ts';
 import { StoreError } from '../errors.ts';
 import { JOURNAL_STATE_BYTES, type Journal, type JournalEntry, type JournalState } from '../journal.ts';
 import type { Cursor, Page, Version } from '../version.ts';
-import { cursorAfter, startOf } from './cursor.ts';
 import type { Database, Query } from './database.ts';
 import { newVersion } from './new-version.ts';
 

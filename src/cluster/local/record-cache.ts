@@ -10,7 +10,7 @@ export interface CacheLimits {
  * More: memory, of which an idle manager should use little. Fewer: a read costs some 30 µs instead of 0.2. A
  * usual definition has 2,000 characters.
  */
-export const CACHE_LIMITS: CacheLimits = { records: 4_000, characters: 16_000_000 };
+export const CACHE_LIMITS: CacheLimits = { records: 12_000, characters: 32_000_000 };
 
 interface Entry {
   readonly record: ServiceRecord;

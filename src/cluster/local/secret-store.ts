@@ -1,8 +1,8 @@
 import { Secret } from '../../base/secret.ts';
+import { cursorAfter, startOf } from '../cursor.ts';
 import { StoreError } from '../errors.ts';
 import type { Room, SecretRecord, SecretStore, SecretValues } from '../secret-store.ts';
 import type { Cursor, Page, Version } from '../version.ts';
-import { cursorAfter, startOf } from './cursor.ts';
 import type { Database, Query } from './database.ts';
 import { newVersion } from './new-version.ts';
 import type { Place, Seal } from './seal.ts';

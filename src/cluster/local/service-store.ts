@@ -1,4 +1,5 @@
 import type { Service } from '../../service/index.ts';
+import { cursorAfter, startOf } from '../cursor.ts';
 import { StoreError } from '../errors.ts';
 import {
   RESERVATION_LIFETIME,
@@ -9,14 +10,13 @@ import {
   type ServiceStore,
 } from '../service-store.ts';
 import type { Page, Version } from '../version.ts';
-import { cursorAfter, startOf } from './cursor.ts';
+import { Watchers } from '../watchers.ts';
 import type { Database } from './database.ts';
 import { newVersion } from './new-version.ts';
 import { CACHE_LIMITS, type CacheLimits, RecordCache } from './record-cache.ts';
 import { Reservations } from './reservations.ts';
 import type { Seal } from './seal.ts';
 import { type PreparedRecord, ServiceRows } from './service-rows.ts';
-import { Watchers } from './watchers.ts';
 
 /** Records in a page unless the caller says otherwise. */
 const PAGE = 500;
@@ -41,6 +41,11 @@ export class LocalServiceStore implements ServiceStore {
     this.#reservations = new Reservations(database);
     this.#cache = new RecordCache(cache);
     this.#now = now;
+  }
+
+  /** Namespaces are names here: two users in one have nothing to do with each other. */
+  async home(_owner: string, wanted: string): Promise<string> {
+    return wanted;
   }
 
   async reserve(name: string, uid: string): Promise<Reservation | 'taken'> {

@@ -38,6 +38,10 @@ class UnrulyServiceStore implements ServiceStore {
     this.#random = random;
   }
 
+  home(owner: string, wanted: string): Promise<string> {
+    return this.#store.home(owner, wanted);
+  }
+
   reserve(name: string, uid: string): Promise<Reservation | 'taken'> {
     return this.#store.reserve(name, uid);
   }

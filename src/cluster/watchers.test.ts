@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ServiceChange } from '../service-store.ts';
-import { newVersion } from './new-version.ts';
+import { newVersion } from './local/new-version.ts';
+import type { ServiceChange } from './service-store.ts';
 import { WATCH_BACKLOG, Watchers } from './watchers.ts';
 
 const changed = (name: string) => ({ kind: 'changed', name, version: newVersion() }) as const;

@@ -1,4 +1,4 @@
-import type { ServiceChange } from '../service-store.ts';
+import type { ServiceChange } from './service-store.ts';
 
 /**
  * Names a slow consumer may be behind with. Beyond them it is told to list again, which is cheaper for both by then,

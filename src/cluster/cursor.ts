@@ -1,5 +1,5 @@
-import { StoreError } from '../errors.ts';
-import type { Cursor } from '../version.ts';
+import { StoreError } from './errors.ts';
+import type { Cursor } from './version.ts';
 
 /** Tells our cursors from whatever else a client may send back. */
 const MARK = 'after:';

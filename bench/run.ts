@@ -1,0 +1,40 @@
+import { arch, cpus, loadavg } from 'node:os';
+import * as listServices from './list-services.ts';
+import * as readService from './read-service.ts';
+import * as start from './start.ts';
+import { type Benchmark, isReached } from './support/benchmark.ts';
+import { type Row, table } from './support/table.ts';
+import * as writeService from './write-service.ts';
+
+/** Runs all benchmarks or those named, prints what they measured, and fails if a figure is missed. */
+
+const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
+  ['start', start],
+  ['read-service', readService],
+  ['list-services', listServices],
+  ['write-service', writeService],
+]);
+
+const asked = process.argv.slice(2);
+const unknown = asked.filter((name) => !BENCHMARKS.has(name));
+if (unknown.length > 0) {
+  process.stderr.write(
+    `there is no benchmark ${unknown.join(', ')}: choose from ${[...BENCHMARKS.keys()].join(', ')}\n`,
+  );
+  process.exit(2);
+}
+
+const load = () => loadavg()[0]?.toFixed(1);
+const loadBefore = load();
+const rows: Row[] = [];
+for (const [name, { description, figures, run }] of BENCHMARKS) {
+  if (asked.length > 0 && !asked.includes(name)) continue;
+  process.stderr.write(`${name}: ${description}\n`);
+  const measured = await run();
+  for (const [key, figure] of Object.entries(figures)) rows.push({ figure, measured: measured[key] ?? Number.NaN });
+}
+
+process.stdout.write(`${table(rows)}\n\n`);
+process.stdout.write(`${cpus().length} cores (${cpus()[0]?.model.trim()}, ${arch()}), Node ${process.version}, `);
+process.stdout.write(`load average ${loadBefore} before and ${load()} after\n`);
+if (rows.some(({ figure, measured }) => !isReached(figure, measured))) process.exitCode = 1;

@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createLog } from '../../src/cli/log.ts';
+import { openLocalCluster } from '../../src/cluster/local/index.ts';
+import { readConfig } from '../../src/config.ts';
+import { createServer } from '../../src/http/index.ts';
+import { newServiceToken, type User } from '../../src/identity/index.ts';
+import { ensureUserKeys } from '../../src/storage/index.ts';
+import { ALICE } from '../../test/support/issuer.ts';
+
+/**
+ * The routes of a manager with everything behind them, where everybody is taken for Alice: what a request costs without
+ * authentication. Only to compare with: `node bench/support/unguarded-manager.ts`.
+ */
+
+const config = readConfig(process.env, (name) => readFileSync(name, 'utf8'));
+const cluster = openLocalCluster({ directory: config.dataDir });
+const alice: User = Object.freeze({ kind: 'user', uid: ALICE.sub, name: 'Alice', groups: [], operator: false });
+const store = { endpoint: config.minioEndpoint, verify: config.minioTlsVerify, region: config.minioRegion };
+
+const app = await createServer({
+  catalog: {
+    ...cluster,
+    stores: { named: new Set(), endpoint: store.endpoint },
+    servicesNamespace: config.servicesNamespace,
+    managerName: config.name,
+    allowedGroups: [],
+    now: Date.now,
+    newUid: () => crypto.randomUUID(),
+    newToken: newServiceToken,
+  },
+  authenticator: { system: () => Promise.resolve(alice), service: () => Promise.resolve(alice) },
+  store,
+  keysOf: () => ensureUserKeys(alice.uid, cluster.secrets),
+  info: { version: '', git_commit: '', architecture: '', kubernetes_version: '' },
+  clusterConfig: {
+    name: config.name,
+    namespace: config.namespace,
+    services_namespace: config.servicesNamespace,
+    controller_service_account: config.controllerServiceAccount,
+    gpu_available: false,
+    interLink_available: false,
+    yunikorn_enable: false,
+    kueue_enable: false,
+    volume_enable: false,
+    oidc_groups: [''],
+    minio_quota_enabled: false,
+  },
+  corsOrigins: [],
+  readTimeoutMs: config.readTimeoutSeconds * 1000,
+  logger: createLog(config),
+});
+await app.listen(config.listen);
+
+await once(process, 'SIGTERM');
+await app.close();
+await cluster.close();

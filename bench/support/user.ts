@@ -1,0 +1,19 @@
+import { ALICE, startIssuer } from '../../test/support/issuer.ts';
+
+/** Somebody with an access token of a real issuer, which lives in this process. */
+export interface BenchUser extends AsyncDisposable {
+  /** The value of `Authorization`. */
+  readonly as: string;
+  /** With which a manager lets that user in. */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+export async function startUser(): Promise<BenchUser> {
+  const issuer = await startIssuer();
+  const { accessToken } = await issuer.tokensFor(ALICE);
+  return {
+    as: `Bearer ${accessToken}`,
+    settings: { OIDC_ENABLE: 'true', OIDC_ISSUERS: issuer.url, OIDC_AUDIENCE: 'oscar', OIDC_GROUPS: '/oscar' },
+    [Symbol.asyncDispose]: () => issuer.stop(),
+  };
+}
