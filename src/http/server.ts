@@ -1,5 +1,10 @@
 import { readFileSync } from 'node:fs';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyServerOptions,
+  LogController,
+} from 'fastify';
 import type { Catalog } from '../catalog/index.ts';
 import type { Authenticator } from '../identity/index.ts';
 import type { ClusterStore } from '../service/index.ts';
@@ -42,6 +47,15 @@ const BODY_LIMIT = 2 * 1024 * 1024;
 /** How long the head of a request may take: it is small, and a connection that waits for it costs as much as another. */
 const HEADERS_TIMEOUT = 30_000;
 
+/**
+ * Bodies are read by our own schema and answers written by our own encoder, so that Fastify need not load compilers for
+ * either. (Its types know those of its own making only.)
+ */
+const NO_COMPILERS = {
+  buildValidator: () => () => () => true,
+  buildSerializer: () => () => goJson,
+} as unknown as NonNullable<NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']>;
+
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   const { catalog, authenticator, store, logger } = options;
   const app: FastifyInstance = Fastify({
@@ -60,10 +74,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 256 },
     exposeHeadRoutes: false,
-    // Bodies are read by our own schema and answers written by our own encoder; Fastify need not load its compilers.
-    schemaController: {
-      compilersFactory: { buildValidator: () => () => () => true, buildSerializer: () => () => goJson },
-    },
+    schemaController: { compilersFactory: NO_COMPILERS },
     frameworkErrors: (error, _request, reply) =>
       answerText(reply, error.statusCode ?? 400, 'the path of the request is malformed or too long'),
   });
