@@ -19,6 +19,7 @@ declare module 'autocannon' {
       /** Seconds. */
       readonly duration: number;
       readonly headers: Readonly<Record<string, string>>;
+      readonly tlsOptions?: { readonly ca: string };
       /** Called once for each connection. */
       readonly setupClient: (client: Client) => void;
     }

@@ -31,6 +31,8 @@ export interface ManagerProcess extends AsyncDisposable {
   readonly startedIn: number;
   /** The megabytes of it that are in memory. */
   memory(): number;
+  /** The seconds of CPU that it has used. */
+  cpu(): number;
   stop(): Promise<void>;
 }
 
@@ -68,6 +70,7 @@ export async function startManagerProcess(options: ManagerOptions = {}): Promise
     directory,
     startedIn: performance.now() - begun,
     memory: () => residentMegabytes(child.pid),
+    cpu: () => cpuSeconds(child.pid),
     stop,
     [Symbol.asyncDispose]: dispose,
   };
@@ -113,4 +116,14 @@ function residentMegabytes(pid: number | undefined): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
   if (kilobytes === undefined) throw new Error('the manager has no memory: has it ended?');
   return (Number(kilobytes) * 1024) / 1e6;
+}
+
+/** What the kernel counts the time of processes in, whatever its own clock is (proc(5)). */
+const TICKS_PER_SECOND = 100;
+
+function cpuSeconds(pid: number | undefined): number {
+  // Behind the name, which may have spaces in it, follow the state and ten others before the two times.
+  const [, fields = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ');
+  const [user, system] = fields.split(' ').slice(11, 13);
+  return (Number(user) + Number(system)) / TICKS_PER_SECOND;
 }

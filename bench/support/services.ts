@@ -42,10 +42,14 @@ export async function withServices<T>(
   use: (directory: string) => Promise<T>,
 ): Promise<T> {
   await using manager = await startManagerProcess({ settings });
-  const names = namesOf(count).values();
-  await Promise.all(Array.from({ length: CONNECTIONS }, () => create(manager.url, as, names)));
+  await createServices(count, manager.url, as);
   await manager.stop();
   return await use(manager.directory);
+}
+
+export async function createServices(count: number, url: string, as: string): Promise<void> {
+  const names = namesOf(count).values();
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => create(url, as, names)));
 }
 
 async function create(url: string, as: string, names: Iterable<string>): Promise<void> {

@@ -7,29 +7,32 @@ export const CONNECTIONS = 16;
  * How long one round lasts. Longer: steadier, and the whole takes longer. Shorter: a garbage collection more or less
  * makes a difference.
  */
-const ROUND_SECONDS = 3;
+export const ROUND_SECONDS = 3;
 
 export interface Load {
   readonly url: string;
   /** The value of `Authorization`. */
   readonly as?: string;
+  /** The authority of an `https` address. */
+  readonly ca?: string;
   /** What to ask, shared out among the connections; each asks its part over and over. */
   readonly requests: readonly autocannon.Request[];
 }
 
 /** Answers per second to as much as the connections can ask in one round. Throws unless every answer is a good one. */
-export async function throughput({ url, as, requests }: Load): Promise<number> {
+export async function throughput({ url, as, ca, requests }: Load): Promise<number> {
   let connection = 0;
   const result = await autocannon({
     url,
     connections: CONNECTIONS,
     duration: ROUND_SECONDS,
     headers: as === undefined ? {} : { authorization: as },
+    ...(ca !== undefined && { tlsOptions: { ca } }),
     setupClient: (client) => client.setRequests(partOf(requests, connection++)),
   });
   if (result.non2xx > 0 || result.errors > 0) {
     const statuses = Object.keys(result.statusCodeStats).join(', ');
-    throw new Error(`the manager answered with ${statuses}, and ${result.errors} requests failed: not a benchmark`);
+    throw new Error(`the answers were ${statuses}, and ${result.errors} requests failed: not a benchmark`);
   }
   return result['2xx'] / result.duration;
 }

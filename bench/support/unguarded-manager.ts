@@ -5,7 +5,7 @@ import { openLocalCluster } from '../../src/cluster/local/index.ts';
 import { readConfig } from '../../src/config.ts';
 import { createServer } from '../../src/http/index.ts';
 import { newServiceToken, type User } from '../../src/identity/index.ts';
-import { ensureUserKeys } from '../../src/storage/index.ts';
+import { ensureUserKeys, rotateUserKeys } from '../../src/storage/index.ts';
 import { ALICE } from '../../test/support/issuer.ts';
 
 /**
@@ -31,7 +31,9 @@ const app = await createServer({
   },
   authenticator: { system: () => Promise.resolve(alice), service: () => Promise.resolve(alice) },
   store,
-  keysOf: () => ensureUserKeys(alice.uid, cluster.secrets),
+  keysOf: () => ensureUserKeys(alice.uid, cluster),
+  rotateKeys: () => rotateUserKeys(alice.uid, cluster),
+  pageSize: config.jobListingLimit,
   info: { version: '', git_commit: '', architecture: '', kubernetes_version: '' },
   clusterConfig: {
     name: config.name,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { labelled, readsBucket, termsOf, visibleTo, visibleToAll } from './index-terms.ts';
+import { labelled, readsBucket, termsOf, usesBucket, visibleTo, visibleToAll } from './index-terms.ts';
 import { type Sample, sampleService } from './sample-service.ts';
 import type { IndexTerm } from './service-store.ts';
 
@@ -25,19 +25,20 @@ const cases: { name: string; service: Sample; terms: IndexTerm[] }[] = [
     terms: [visibleTo('alice')],
   },
   {
-    name: 'it is found by the buckets it reads in the store of the cluster, and in no other store',
+    name: 'it is found by the buckets it reads and uses in the store of the cluster, and in no other store',
     service: {
       definition: {
         input: input(
           ['minio', 'a/in'],
           ['MinIO.default', 'b'],
           ['minio.default', 'a/more'],
-          ['minio.x', 'c'],
+          ['minio.alias', 'c/in'],
           ['s3', 'd'],
         ),
+        output: input(['minio.default', 'a/out'], ['minio.default', 'e/out'], ['minio.x', 'f/out'], ['s3', 'g']),
       },
     },
-    terms: [visibleTo('alice'), readsBucket('a'), readsBucket('b')],
+    terms: [visibleTo('alice'), ...['a', 'b', 'c'].map(readsBucket), ...['a', 'b', 'c', 'e'].map(usesBucket)],
   },
   {
     name: 'it is found by its labels',

@@ -1,5 +1,5 @@
 import type { Service } from '../service/index.ts';
-import { isClusterStore, parseProvider, splitPath } from '../service/index.ts';
+import { inputFolders, outputFolders } from '../service/index.ts';
 import type { IndexTerm } from './service-store.ts';
 
 /**
@@ -15,19 +15,21 @@ export const visibleToAll = 'public' as IndexTerm;
 /** Services that read from this bucket of the cluster's store. */
 export const readsBucket = (bucket: string) => `input:${bucket}` as IndexTerm;
 
+/** Services that read from it or write to it. */
+export const usesBucket = (bucket: string) => `bucket:${bucket}` as IndexTerm;
+
 /** The key is quoted so that `a=b` with `c` and `a` with `b=c` are two terms. */
 export const labelled = (key: string, value: string) => `label:${JSON.stringify(key)}=${value}` as IndexTerm;
 
 export function termsOf(service: Service): IndexTerm[] {
   const { definition, owner } = service;
   const viewers = definition.visibility === 'restricted' ? [owner, ...definition.allowed_users] : [owner];
-  const buckets = definition.input
-    .filter((input) => isClusterStore(parseProvider(input.storage_provider)))
-    .map((input) => splitPath(input.path).bucket);
+  const inputs = inputFolders(service);
   const terms = [
     ...viewers.map(visibleTo),
     ...(definition.visibility === 'public' ? [visibleToAll] : []),
-    ...buckets.map(readsBucket),
+    ...inputs.map(({ bucket }) => readsBucket(bucket)),
+    ...[...inputs, ...outputFolders(service)].map(({ bucket }) => usesBucket(bucket)),
     ...Object.entries(definition.labels).map(([key, value]) => labelled(key, value)),
   ];
   return [...new Set(terms)];

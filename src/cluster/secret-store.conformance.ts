@@ -125,8 +125,8 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       const store = await start(t);
       await store.put('grant', 'g1', values({ token: 'hush-hush' }));
       const attempts = [
-        store.put('grant', 'g1', values({ token: 'hush-hush' }), 'absent'),
-        store.put('grant', 'g1', values({ token: 'hush-hush' }), 'other' as Version),
+        () => store.put('grant', 'g1', values({ token: 'hush-hush' }), 'absent'),
+        () => store.put('grant', 'g1', values({ token: 'hush-hush' }), 'other' as Version),
       ];
       for (const attempt of attempts) {
         await assert.rejects(attempt, (error: Error) => {

@@ -104,7 +104,7 @@ export function describeLists(start: StartStore): void {
     const { store } = await start(t);
     await created(store, sampleService('c1', { definition: { ...input('meadow/in'), labels: { a: 'b=c' } } }));
     await created(store, sampleService('c2', { definition: { ...input('meadow'), labels: { 'a=b': 'c' } } }));
-    await created(store, sampleService('c3', { definition: input('meadow/in', 'minio.elsewhere') }));
+    await created(store, sampleService('c3', { definition: input('meadow/in', 's3.elsewhere') }));
     await created(store, sampleService('c4', { owner: 'public', definition: { labels: { 'viewer:alice': '' } } }));
     const cases: [IndexTerm, string[]][] = [
       [readsBucket('meadow'), ['c1', 'c2']],

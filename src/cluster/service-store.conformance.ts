@@ -20,11 +20,23 @@ export function describeServiceStore(name: string, make: () => Promise<ServiceSt
     return made;
   };
   describe(`${name} as a ServiceStore`, () => {
+    describeHomes(start);
     describeReservations(start);
     describeWrites(start);
     describeValues(start);
     describeLists(start);
     describeWatch(start);
+  });
+}
+
+function describeHomes(start: StartStore): void {
+  test('an owner has one home, the same each time, and services can be made there', async (t) => {
+    const { store } = await start(t);
+    const home = await store.home('alice', 'home-of-alice');
+    assert.equal(await store.home('alice', 'home-of-alice'), home);
+    const { service } = await created(store, sampleService('cow', { namespace: home }));
+    assert.equal(service.namespace, home);
+    assert.equal((await store.get('cow'))?.service.namespace, home);
   });
 }
 
@@ -233,9 +245,11 @@ function describeWrites(start: StartStore): void {
 
 function describeValues(start: StartStore): void {
   const odd = JSON.parse('{"__proto__":"polluted","constructor":"c","":"no name","ключ":"🐄 \\"","a=b":"x\\ny"}');
+  // A definition has the names of secrets and never their values.
+  const blank = Object.fromEntries(Object.keys(odd).map((name) => [name, '']));
   const cases: Record<string, Service> = {
     'maps with odd keys and values': sampleService('cow', {
-      definition: { labels: odd, annotations: odd, environment: { variables: odd, secrets: odd } },
+      definition: { labels: odd, annotations: odd, environment: { variables: odd, secrets: blank } },
     }),
     'long scripts': sampleService('cow', { definition: { script: 'echo "moo" 🐄\n'.repeat(60_000) } }),
     'empty strings': sampleService('cow', {

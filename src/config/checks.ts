@@ -44,7 +44,7 @@ export const CHECKS: readonly Check[] = [
       : undefined,
   ),
   check([...STORE, 'listen'], (config) =>
-    hasOwnStore(config) && config.listen.port === config.storePort
+    hasOwnStore(config) && config.storePort !== 0 && config.listen.port === config.storePort
       ? `OSCAR_STORE_PORT is ${config.storePort}, on which the manager itself listens; choose another for one of them`
       : undefined,
   ),

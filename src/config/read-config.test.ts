@@ -99,7 +99,7 @@ test('every problem is in one message, a line each', () => {
       'the configuration has 5 problems:',
       '  oscar.yaml, line 1, column 1: OSCAR_LISTN is not a setting, did you mean OSCAR_LISTEN?',
       '  OSCAR_BACKEND is "docker"; accepted is `local` or `kubernetes`',
-      '  OSCAR_STORE_PORT is "70000"; accepted is a port, 1 to 65535',
+      '  OSCAR_STORE_PORT is "70000"; accepted is a port, 1 to 65535; 0 is any free one',
       '  oscar.yaml, line 2, column 1: RESCHEDULER_INTERVAL is "soon"; accepted is seconds, a whole number above 0',
       '  OIDC_ISSUERS is missing; with OIDC_ENABLE=true at least one issuer is required',
     ].join('\n'),

@@ -189,7 +189,7 @@ const store = {
   },
   storePort: {
     name: 'OSCAR_STORE_PORT',
-    kind: kind.port,
+    kind: kind.anyPort,
     default: '9000',
     meaning: 'The port of the store that the local backend starts.',
   },
@@ -301,6 +301,24 @@ const local = {
 } as const satisfies Settings;
 
 const kubernetes = {
+  kubeconfig: {
+    name: 'KUBECONFIG',
+    kind: kind.text,
+    unset: 'the service account of the pod that the manager runs in',
+    meaning: 'The file that says how the Kubernetes API is reached.',
+  },
+  kubernetesRate: {
+    name: 'OSCAR_KUBERNETES_RATE',
+    kind: kind.count,
+    default: '500',
+    meaning: 'The most requests per second that the manager sends to the Kubernetes API in the long run.',
+  },
+  kubernetesBurst: {
+    name: 'OSCAR_KUBERNETES_BURST',
+    kind: kind.count,
+    default: '1000',
+    meaning: 'The most requests that it sends at once after a silence.',
+  },
   namespace: {
     name: 'OSCAR_NAMESPACE',
     kind: kind.label,

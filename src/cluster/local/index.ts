@@ -6,6 +6,7 @@ import { holdDataDirectory } from './data-directory.ts';
 import { Database } from './database.ts';
 import { LocalJournal } from './journal.ts';
 import { openSeal } from './open-seal.ts';
+import type { Seal } from './seal.ts';
 import { LocalSecretStore } from './secret-store.ts';
 import { LocalServiceStore } from './service-store.ts';
 import { LocalSettingsStore } from './settings-store.ts';
@@ -15,6 +16,8 @@ export interface LocalCluster {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
+  /** Seals what others keep in the same directory. */
+  readonly seal: Seal;
   /** Finishes what was begun and gives the directory back. */
   readonly close: () => Promise<void>;
 }
@@ -38,5 +41,5 @@ export function openLocalCluster({ directory, now = Date.now }: LocalClusterOpti
   const settings = new LocalSettingsStore(database);
 
   const closing = opened.move();
-  return { services, secrets, journal, settings, close: async () => closing.dispose() };
+  return { services, secrets, journal, settings, seal, close: async () => closing.dispose() };
 }

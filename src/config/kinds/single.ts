@@ -43,6 +43,7 @@ export const count = scalar('a whole number above 0', wholeNumber(1));
 export const seconds = scalar('seconds, a whole number above 0', wholeNumber(1));
 export const secondsOrNone = scalar('seconds, a whole number', wholeNumber(0));
 export const port = scalar('a port, 1 to 65535', wholeNumber(1, 65_535));
+export const anyPort = scalar('a port, 1 to 65535; 0 is any free one', wholeNumber(0, 65_535));
 
 const above0 = (value: number | undefined) => (value !== undefined && value > 0 ? value : undefined);
 

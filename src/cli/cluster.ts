@@ -1,0 +1,94 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { type Catalog, recoverServices } from '../catalog/index.ts';
+import {
+  type Journal,
+  RESERVATION_LIFETIME,
+  type SecretStore,
+  type ServiceStore,
+  type SettingsStore,
+} from '../cluster/index.ts';
+import { openKubernetesCluster } from '../cluster/kubernetes/index.ts';
+import { openLocalCluster } from '../cluster/local/index.ts';
+import type { Config } from '../config.ts';
+import type { Seal } from '../objectstore/index.ts';
+import type { ClusterStore } from '../service/index.ts';
+
+/** The stores of this cluster, whatever they stand on. */
+export interface Cluster {
+  readonly services: ServiceStore;
+  readonly secrets: SecretStore;
+  readonly journal: Journal;
+  readonly settings: SettingsStore;
+  /** Seals what lies beside the stores; absent when they are not files of ours. */
+  readonly seal?: Seal;
+  /** Empty when the cluster is this machine. */
+  readonly kubernetesVersion: string;
+  /** Finishes what a manager that died had begun, now or as soon as this one is the one to do it. */
+  tidy(catalog: Catalog): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openCluster(config: Config, objectStore: ClusterStore, log: Logger): Promise<Cluster> {
+  return config.backend === 'local' ? openLocal(config, log) : openKubernetes(config, objectStore, log);
+}
+
+async function openLocal(config: Config, log: Logger): Promise<Cluster> {
+  const cluster = openLocalCluster({ directory: config.dataDir });
+  return {
+    ...cluster,
+    kubernetesVersion: '',
+    // The directory is ours alone: whatever is in the journal was left by somebody who is gone.
+    tidy: (catalog) => recover(Date.now(), catalog, log),
+  };
+}
+
+/** The lease that the leader of several managers holds. A leader that dies is followed after this time. */
+const LEASE = { name: 'oscar-manager', durationMs: 15_000, renewMs: 4_000 };
+
+/** How often the leader looks for what others left unfinished. Nobody waits for it. */
+const TIDY_EVERY_MS = 60_000;
+
+async function openKubernetes(config: Config, objectStore: ClusterStore, log: Logger): Promise<Cluster> {
+  const cluster = await openKubernetesCluster({
+    ...(config.kubeconfig && { kubeconfig: config.kubeconfig }),
+    namespace: config.namespace,
+    servicesNamespace: config.servicesNamespace,
+    controllerServiceAccount: config.controllerServiceAccount,
+    settingsName: config.additionalConfigPath,
+    objectStore,
+    rate: { perSecond: config.kubernetesRate, burst: config.kubernetesBurst },
+    report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
+  });
+  let lease: ReturnType<typeof cluster.lease> | undefined;
+  return {
+    ...cluster,
+    kubernetesVersion: cluster.version,
+    async tidy(catalog) {
+      lease = cluster.lease({
+        ...LEASE,
+        identity: `${hostname()}-${randomUUID()}`,
+        async onLead(signal) {
+          log.info('this manager leads');
+          while (!signal.aborted) {
+            // Other managers may be in the middle of something younger.
+            await recover(Date.now() - RESERVATION_LIFETIME, catalog, log);
+            await pause(TIDY_EVERY_MS, undefined, { signal }).catch(() => undefined);
+          }
+        },
+      });
+      lease.start();
+    },
+    async close() {
+      await lease?.stop();
+      await cluster.close();
+    },
+  };
+}
+
+async function recover(begunBefore: number, catalog: Catalog, log: Logger): Promise<void> {
+  const recovered = await recoverServices(begunBefore, catalog);
+  if (recovered > 0) log.info({ recovered }, 'finished what an earlier run had begun');
+}

@@ -1,0 +1,240 @@
+import http from 'node:http';
+import https from 'node:https';
+import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
+import { ApiError, ConnectionError, isPassing, type Status } from './api-error.ts';
+import { backoff } from './backoff.ts';
+import type { Endpoint } from './endpoint.ts';
+import { type Kind, type KubeList, type KubeObject, type Place, pathOf, type Stored } from './kinds.ts';
+import { type RateLimit, RateLimiter } from './rate-limit.ts';
+import { Slots } from './slots.ts';
+
+export interface ApiOptions {
+  readonly rate: RateLimit;
+  /** How long one request may take. */
+  readonly requestMs: number;
+  /** How long a read is tried again, and a write asked about, before the store counts as unavailable. */
+  readonly patienceMs: number;
+  readonly random: () => number;
+}
+
+export interface ApiMetrics {
+  readonly requests: number;
+  /** Of them, those without the answer that was asked for. */
+  readonly failures: number;
+  /** Milliseconds that requests have waited for the client's own rate limit. */
+  readonly waitedMs: number;
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+
+interface Request {
+  readonly method: Method;
+  readonly path: string;
+  readonly query?: Query;
+  readonly body?: unknown;
+  readonly accept?: string;
+}
+
+/** Values do not travel when only names are asked for. */
+const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
+
+/** Requests on their way at once, each on a connection; watches have their own. More only wait in the server instead. */
+const AT_ONCE = 32;
+
+/** Objects in a page of a list. More: one answer is larger than it need be. Fewer: more round trips. */
+const PAGE = 500;
+
+/** The Kubernetes API, as far as the manager needs it. */
+export class Api {
+  readonly options: ApiOptions;
+  readonly #endpoint: Endpoint;
+  readonly #limiter: RateLimiter;
+  readonly #slots = new Slots(AT_ONCE);
+  #requests = 0;
+  #failures = 0;
+
+  constructor(endpoint: Endpoint, options: ApiOptions) {
+    this.#endpoint = endpoint;
+    this.options = options;
+    this.#limiter = new RateLimiter(options.rate);
+  }
+
+  get metrics(): ApiMetrics {
+    return { requests: this.#requests, failures: this.#failures, waitedMs: Math.round(this.#limiter.waitedMs) };
+  }
+
+  async get<T extends KubeObject>(kind: Kind, place: Place): Promise<Stored<T> | undefined> {
+    try {
+      return await this.#read<Stored<T>>({ method: 'GET', path: pathOf(kind, place) });
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** Of the server: `v1.34.4`. */
+  async version(): Promise<string> {
+    const { gitVersion } = await this.#read<{ gitVersion: string }>({ method: 'GET', path: '/version' });
+    return gitVersion;
+  }
+
+  /** One page. Of the whole kind, or of a namespace. */
+  async page<T extends KubeObject>(
+    kind: Kind,
+    place: Place,
+    { labelSelector, from, limit = PAGE, metadataOnly = false }: ListOptions = {},
+  ): Promise<KubeList<T>> {
+    const query = { labelSelector, limit, continue: from };
+    const accept = metadataOnly ? { accept: METADATA_ONLY } : {};
+    return this.#read<KubeList<T>>({ method: 'GET', path: pathOf(kind, place), query, ...accept });
+  }
+
+  /** All pages. One that has expired in between fails with 410. */
+  async list<T extends KubeObject>(
+    kind: Kind,
+    place: Place,
+    options: Omit<ListOptions, 'from'> = {},
+  ): Promise<{ items: Stored<T>[]; resourceVersion: string }> {
+    const items: Stored<T>[] = [];
+    let from: string | undefined;
+    for (;;) {
+      const page: KubeList<T> = await this.page(kind, place, { ...options, ...(from !== undefined && { from }) });
+      items.push(...(page.items ?? []));
+      from = page.metadata.continue;
+      if (!from) return { items, resourceVersion: page.metadata.resourceVersion };
+    }
+  }
+
+  /** Sent once: whoever sends it knows what to do when there is no answer (`writes.ts`). */
+  async post<T extends KubeObject>(kind: Kind, namespace: string | undefined, object: T): Promise<Stored<T>> {
+    const { apiVersion, kind: name } = kind;
+    return this.#send({
+      method: 'POST',
+      path: pathOf(kind, { namespace }),
+      body: { apiVersion, kind: name, ...object },
+    });
+  }
+
+  async put<T extends KubeObject>(kind: Kind, place: Place, object: T): Promise<Stored<T>> {
+    const { apiVersion, kind: name } = kind;
+    return this.#send({ method: 'PUT', path: pathOf(kind, place), body: { apiVersion, kind: name, ...object } });
+  }
+
+  async delete(kind: Kind, place: Place, preconditions: { uid?: string; resourceVersion?: string }): Promise<void> {
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions };
+    await this.#send({ method: 'DELETE', path: pathOf(kind, place), body });
+  }
+
+  /** An answer that goes on; it ends when the signal aborts, when the server ends it, or with an error. */
+  async stream(kind: Kind, place: Place, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> {
+    await this.#limiter.wait(signal);
+    const options = await this.#endpoint.streamOptions();
+    return this.#exchange({ method: 'GET', path: pathOf(kind, place), query }, { ...options, signal });
+  }
+
+  close(): void {
+    this.#endpoint.close();
+  }
+
+  async #read<T>(request: Request): Promise<T> {
+    let begin: number | undefined;
+    for (let repetition = 0; ; repetition++) {
+      try {
+        return await this.#send<T>(request);
+      } catch (error) {
+        begin ??= performance.now();
+        if (!isPassing(error, performance.now() - begin)) throw error;
+        const delay = Math.max(backoff(repetition, this.options.random, 1_000), retryAfter(error));
+        if (performance.now() + delay > begin + this.options.patienceMs) throw error;
+        await pause(delay);
+      }
+    }
+  }
+
+  async #send<T>(request: Request): Promise<T> {
+    await this.#limiter.wait();
+    return this.#slots.use(async () => {
+      const options = await this.#endpoint.options();
+      // From here on: who waited for others is not late.
+      const signal = AbortSignal.timeout(this.options.requestMs);
+      const response = await this.#exchange(request, { ...options, signal });
+      try {
+        return JSON.parse(await text(response)) as T;
+      } catch (cause) {
+        this.#failures++;
+        throw new ConnectionError(true, `the answer of the Kubernetes API was cut: ${messageOf(cause)}`, { cause });
+      }
+    });
+  }
+
+  async #exchange(
+    { method, path, query = {}, body, accept = 'application/json' }: Request,
+    options: http.RequestOptions,
+  ): Promise<http.IncomingMessage> {
+    this.#requests++;
+    const { url } = this.#endpoint;
+    const target = new URL(url.pathname.replace(/\/$/, '') + path, url);
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) target.searchParams.set(name, String(value));
+    }
+    const packed = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+    const headers: http.OutgoingHttpHeaders = {
+      ...(options.headers as http.OutgoingHttpHeaders | undefined),
+      accept,
+      'user-agent': 'oscar-manager',
+      ...(packed && { 'content-type': 'application/json', 'content-length': packed.length }),
+    };
+    const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
+    const module = target.protocol === 'http:' ? http : https;
+    const request = module.request(target, { ...options, method, headers });
+    let sent = false;
+    const connected = module === https ? 'secureConnect' : 'connect';
+    request.on('socket', (socket) => {
+      if (!socket.connecting) sent = true;
+      else socket.once(connected, () => (sent = true));
+    });
+    request.on('response', resolve);
+    request.on('error', (cause) => {
+      const message = options.signal?.aborted ? 'the Kubernetes API did not answer in time' : unreachable(cause);
+      reject(new ConnectionError(sent, message, { cause }));
+    });
+    request.end(packed);
+    try {
+      const response = await promise;
+      const { statusCode = 0 } = response;
+      if (statusCode < 300) return response;
+      if (statusCode === 401) this.#endpoint.forgetCredentials();
+      throw new ApiError(statusCode, await statusOf(response));
+    } catch (error) {
+      this.#failures++;
+      throw error;
+    }
+  }
+}
+
+export interface ListOptions {
+  readonly labelSelector?: string;
+  /** The `continue` of the page before. */
+  readonly from?: string;
+  readonly limit?: number;
+  readonly metadataOnly?: boolean;
+}
+
+async function statusOf(response: http.IncomingMessage): Promise<Status> {
+  const said = await text(response).catch(() => '');
+  try {
+    return JSON.parse(said) as Status;
+  } catch {
+    return { message: said.slice(0, 200) };
+  }
+}
+
+export function retryAfter(error: unknown): number {
+  return error instanceof ApiError ? error.retryAfterMs : 0;
+}
+
+const unreachable = (cause: Error) => `the Kubernetes API cannot be reached: ${messageOf(cause)}`;
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

@@ -1,0 +1,150 @@
+import { cursorAfter, startOf } from '../cursor.ts';
+import { StoreError } from '../errors.ts';
+import { JOURNAL_STATE_BYTES, type Journal, type JournalEntry, type JournalState } from '../journal.ts';
+import type { Cursor, Page, Version } from '../version.ts';
+import type { Api } from './api/api.ts';
+import { toStoreError } from './api/api-error.ts';
+import { CONFIG_MAP, type ConfigMap, type Stored } from './api/kinds.ts';
+import { create, isSuperseded, remove, replace } from './api/writes.ts';
+import { byBytes } from './by-bytes.ts';
+import { derivedName, KEY, ROOM } from './marks.ts';
+
+const PAGE = 100;
+const LABEL = 'journal';
+const STATE = 'state';
+
+/** The journal: a ConfigMap in the manager's namespace per entry. */
+export class KubernetesJournal implements Journal {
+  readonly #api: Api;
+  readonly #namespace: string;
+  readonly #page: number;
+
+  constructor(api: Api, namespace: string, page = PAGE) {
+    this.#api = api;
+    this.#namespace = namespace;
+    this.#page = page;
+  }
+
+  async begin(key: string, state: JournalState): Promise<JournalEntry> {
+    const made = await create(this.#api, CONFIG_MAP, this.#object(key, pack(key, state)));
+    if (made === 'exists') throw new StoreError('exists', `"${key}" is already in the journal`);
+    return entryOf(made);
+  }
+
+  async read(key: string): Promise<JournalEntry | undefined> {
+    const object = await this.#get(key);
+    return object && entryOf(object);
+  }
+
+  async claim(key: string, expected: Version): Promise<Version | 'busy'> {
+    const there = await this.#get(key);
+    if (there?.metadata.resourceVersion !== expected) return 'busy';
+    const claimed = await replace(this.#api, CONFIG_MAP, inVersion(there, expected), there);
+    if (claimed === 'absent' || claimed === 'conflict' || isSuperseded(claimed)) return 'busy';
+    return claimed.metadata.resourceVersion as Version;
+  }
+
+  async advance(key: string, expected: Version, state: JournalState): Promise<Version> {
+    const next = this.#object(key, pack(key, state));
+    const there = await this.#inVersion(key, expected);
+    const advanced = await replace(this.#api, CONFIG_MAP, inVersion(next, expected), there);
+    if (advanced === 'absent') throw absent(key);
+    if (advanced === 'conflict') throw overtaken(key);
+    return advanced.metadata.resourceVersion as Version;
+  }
+
+  async finish(key: string, expected: Version): Promise<void> {
+    const there = await this.#inVersion(key, expected);
+    const outcome = await remove(this.#api, CONFIG_MAP, there);
+    if (outcome === 'absent') throw absent(key);
+    if (outcome === 'conflict') throw overtaken(key);
+  }
+
+  /** Asked of the server each time: who recovers must see everything, and there are few entries, and few who ask. */
+  async list(prefix: string, cursor?: Cursor): Promise<Page<JournalEntry>> {
+    const start = startOf(cursor, prefix);
+    const place = { namespace: this.#namespace };
+    const { items } = await this.#api
+      .list<ConfigMap>(CONFIG_MAP, place, { labelSelector: `${ROOM}=${LABEL}` })
+      .catch((error) => {
+        throw toStoreError(error, 'list the journal');
+      });
+    const found = items
+      .map((object) => ({ object, key: keyOf(object) }))
+      .filter(({ key }) => key.startsWith(prefix) && byBytes(key, start) >= 0)
+      .toSorted((a, b) => byBytes(a.key, b.key));
+    const shown = found.slice(0, this.#page);
+    const entries = shown.map(({ object }) => entryOf(object));
+    const last = shown.at(-1);
+    return found.length > shown.length && last ? { items: entries, next: cursorAfter(last.key) } : { items: entries };
+  }
+
+  async #get(key: string): Promise<Stored<ConfigMap> | undefined> {
+    try {
+      return await this.#api.get<ConfigMap>(CONFIG_MAP, {
+        namespace: this.#namespace,
+        name: derivedName(LABEL, key),
+      });
+    } catch (error) {
+      throw toStoreError(error, `read "${key}" in the journal`);
+    }
+  }
+
+  async #inVersion(key: string, expected: Version): Promise<Stored<ConfigMap>> {
+    const there = await this.#get(key);
+    if (!there) throw absent(key);
+    if (there.metadata.resourceVersion !== expected) throw overtaken(key);
+    return there;
+  }
+
+  #object(key: string, state: string): ConfigMap {
+    return {
+      metadata: {
+        name: derivedName(LABEL, key),
+        namespace: this.#namespace,
+        labels: { [ROOM]: LABEL },
+        annotations: { [KEY]: key },
+      },
+      data: { [STATE]: state },
+    };
+  }
+}
+
+function inVersion({ metadata, data }: ConfigMap, resourceVersion: Version): ConfigMap {
+  const { name, namespace, labels, annotations } = metadata;
+  return {
+    metadata: {
+      name,
+      resourceVersion,
+      ...(namespace !== undefined && { namespace }),
+      ...(labels && { labels }),
+      ...(annotations && { annotations }),
+    },
+    ...(data && { data }),
+  };
+}
+
+const keyOf = ({ metadata }: Stored<ConfigMap>) => metadata.annotations?.[KEY] ?? '';
+
+function entryOf(object: Stored<ConfigMap>): JournalEntry {
+  const key = keyOf(object);
+  try {
+    const state: JournalState = JSON.parse(object.data?.[STATE] ?? '');
+    return { key, state, version: object.metadata.resourceVersion as Version };
+  } catch (cause) {
+    throw new StoreError('damaged', `the ConfigMap ${object.metadata.name} is no entry of the journal`, { cause });
+  }
+}
+
+function pack(key: string, state: JournalState): string {
+  const packed = JSON.stringify(state);
+  const size = Buffer.byteLength(packed);
+  if (size <= JOURNAL_STATE_BYTES) return packed;
+  const message = `the state of "${key}" in the journal has ${size} bytes, and ${JOURNAL_STATE_BYTES} is the most`;
+  throw new StoreError('too-large', message);
+}
+
+const absent = (key: string) => new StoreError('absent', `"${key}" is not in the journal`);
+
+const overtaken = (key: string) =>
+  new StoreError('conflict', `"${key}" in the journal was taken on by someone else meanwhile`);

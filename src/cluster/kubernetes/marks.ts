@@ -1,0 +1,28 @@
+import { createHash } from 'node:crypto';
+
+/** Labels and annotations of ours, beside those of the contract. `oscar.grycap/` is reserved for the manager. */
+
+/** Of a service, on its ConfigMap: another service of the same name, later, has another. */
+export const UID = 'oscar.grycap/uid';
+
+/** What an object in the manager's namespace is for: a room of secrets, `journal`, `name`. */
+export const ROOM = 'oscar.grycap/room';
+
+/** The key of an object whose name is a digest. */
+export const KEY = 'oscar.grycap/key';
+
+/** The label by which a Go manager finds services (contract §3.2). */
+export const SERVICE = 'oscar_service';
+
+/**
+ * The name of an object that is kept under any key at all. It is longer than a service's name may be, so that no
+ * service, wherever it is, can be called like one (S15).
+ */
+export function derivedName(room: string, key: string): string {
+  return `oscar-${room}-${createHash('sha256').update(key).digest('hex').slice(0, 40)}`;
+}
+
+/** May this be the name of an object, so that asking for it makes sense? */
+export function isObjectName(name: string): boolean {
+  return name.length <= 63 && /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(name);
+}

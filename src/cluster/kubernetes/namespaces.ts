@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { CLUSTER_ADMIN } from '../../service/index.ts';
+import { StoreError } from '../errors.ts';
+import type { Api } from './api/api.ts';
+import { toStoreError } from './api/api-error.ts';
+import { type Kind, type KubeObject, NAMESPACE, ROLE, ROLE_BINDING, type Stored } from './api/kinds.ts';
+import { create, replace } from './api/writes.ts';
+import { CONTROLLER_RULES } from './controller-role.ts';
+
+/** Of a user's namespace (contract §3.1). */
+const OWNER = 'oscar.grycap.upv.es/owner';
+const OWNER_HASH = 'oscar.grycap.upv.es/owner-hash';
+const LIFECYCLE = 'oscar.grycap.upv.es/lifecycle';
+const MANAGED_BY = 'app.kubernetes.io/managed-by';
+
+const CONTROLLER_ROLE = 'oscar-controller';
+const CONTROLLER_BINDING = 'oscar-controller-binding';
+
+/** Digits of the user's hash that are added to a name which somebody else has: one, and more should that be taken too. */
+const ADDED_DIGITS = [10, 20, 40];
+
+/** How long a namespace counts as there without a look: for the steps of one create. */
+const KNOWN_MS = 5_000;
+
+export interface NamespacesOptions {
+  /** Of the manager itself, where its service account is. */
+  readonly manager: string;
+  /** Of the administrator's services: no user's, whoever's services are in it. */
+  readonly services: string;
+  readonly controllerServiceAccount: string;
+}
+
+interface Namespace extends KubeObject {
+  readonly status?: { readonly phase?: string };
+}
+
+/**
+ * The namespaces of users. Names are cut so short that two users can come to share one: its annotation says whose it
+ * is, and that is never changed (S18). Whoever comes second gets the same name with digits of their own hash behind it,
+ * and finds it again by looking in the same order.
+ */
+export class Namespaces {
+  readonly #api: Api;
+  readonly #options: NamespacesOptions;
+  readonly #known = new Map<string, { readonly name: Promise<string>; readonly at: number }>();
+  /** Uids of namespaces in which the manager's rights have been looked at. */
+  readonly #prepared = new Set<string>();
+
+  constructor(api: Api, options: NamespacesOptions) {
+    this.#api = api;
+    this.#options = options;
+  }
+
+  /** The owner's namespace: the wanted one, or its longer form; made if need be, with the manager's rights in it. */
+  async home(owner: string, wanted: string): Promise<string> {
+    const key = JSON.stringify([owner, wanted]);
+    const known = this.#known.get(key);
+    if (known && performance.now() - known.at < KNOWN_MS) return known.name;
+    const found = { name: this.#find(owner, wanted), at: performance.now() };
+    this.#known.set(key, found);
+    found.name.catch(() => this.#known.delete(key));
+    return found.name;
+  }
+
+  /** It may be gone: look again. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  async #find(owner: string, wanted: string): Promise<string> {
+    const shared = this.#isShared(owner, wanted);
+    const names = shared ? [wanted] : candidates(owner, wanted);
+    const existing = new Map<string, Stored<Namespace> | undefined>();
+    for (const name of names) {
+      const namespace = await this.#read(name);
+      existing.set(name, namespace);
+      if (namespace && (shared || isOf(namespace, owner))) return this.#prepare(namespace, shared);
+      // A longer one is only looked for behind a name that somebody else has.
+      if (!namespace) break;
+    }
+    const free = names.find((name) => existing.has(name) && !existing.get(name));
+    if (free === undefined) {
+      throw new StoreError(
+        'conflict',
+        `all names for a namespace like ${wanted} are in use by others: ${names.join(', ')}`,
+      );
+    }
+    return this.#make(free, owner, wanted);
+  }
+
+  async #make(name: string, owner: string, wanted: string): Promise<string> {
+    const shared = this.#isShared(owner, wanted);
+    const labels = { [MANAGED_BY]: 'oscar', [LIFECYCLE]: 'active', ...(!shared && { [OWNER_HASH]: hashOf(owner) }) };
+    const annotations = shared ? {} : { [OWNER]: owner };
+    const made = await create<Namespace>(this.#api, NAMESPACE, { metadata: { name, labels, annotations } });
+    // Somebody was faster, perhaps for the other user.
+    return made === 'exists' ? this.#find(owner, wanted) : this.#prepare(made, shared);
+  }
+
+  async #prepare({ metadata }: Stored<Namespace>, shared: boolean): Promise<string> {
+    const { name, uid, deletionTimestamp } = metadata;
+    if (deletionTimestamp !== undefined) {
+      throw new StoreError('unavailable', `the namespace ${name} is being deleted: try again when it is gone`);
+    }
+    if (shared || this.#prepared.has(uid)) return name;
+    const { manager, controllerServiceAccount } = this.#options;
+    await this.#ensure(ROLE, { metadata: { name: CONTROLLER_ROLE, namespace: name }, rules: CONTROLLER_RULES });
+    await this.#ensure(ROLE_BINDING, {
+      metadata: { name: CONTROLLER_BINDING, namespace: name },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: CONTROLLER_ROLE },
+      subjects: [{ kind: 'ServiceAccount', name: controllerServiceAccount, namespace: manager }],
+    });
+    this.#prepared.add(uid);
+    return name;
+  }
+
+  #isShared(owner: string, wanted: string): boolean {
+    return owner === CLUSTER_ADMIN || wanted === this.#options.services;
+  }
+
+  async #ensure(kind: Kind, object: KubeObject & Record<string, unknown>): Promise<void> {
+    const { namespace, name } = object.metadata;
+    const there = await this.#get<KubeObject & Record<string, unknown>>(kind, namespace, name);
+    if (!there) {
+      await create(this.#api, kind, object);
+      return;
+    }
+    const same = ['rules', 'roleRef', 'subjects'].every((key) => isDeepStrictEqual(there[key], object[key]));
+    if (same) return;
+    const { resourceVersion } = there.metadata;
+    await replace(this.#api, kind, { ...object, metadata: { ...object.metadata, resourceVersion } }, there);
+  }
+
+  async #read(name: string): Promise<Stored<Namespace> | undefined> {
+    return this.#get(NAMESPACE, undefined, name);
+  }
+
+  async #get<T extends KubeObject>(kind: Kind, namespace: string | undefined, name: string) {
+    try {
+      return await this.#api.get<T>(kind, { namespace, name });
+    } catch (error) {
+      throw toStoreError(
+        error,
+        `read ${kind.kind} ${name}${namespace === undefined ? '' : ` in namespace ${namespace}`}`,
+      );
+    }
+  }
+}
+
+/** Only what says so is a user's: a namespace of another program is nobody's to be put into. */
+function isOf({ metadata }: Stored<Namespace>, owner: string): boolean {
+  const named = metadata.annotations?.[OWNER];
+  return named === undefined ? metadata.labels?.[OWNER_HASH] === hashOf(owner) : named === owner;
+}
+
+function candidates(owner: string, wanted: string): string[] {
+  const hash = createHash('sha256').update(owner).digest('hex');
+  return [wanted, ...ADDED_DIGITS.map((digits) => `${wanted}-${hash.slice(0, digits)}`)];
+}
+
+/** SHA-1 because the contract says so: it is a label, not a proof. */
+const hashOf = (uid: string) => createHash('sha1').update(uid).digest('hex');

@@ -1,0 +1,48 @@
+import type { Service } from '../../service/index.ts';
+import { labelsOf } from '../../service/labels.ts';
+import { labelKeyProblem, labelValueProblem } from '../../service/names.ts';
+import { CONFIG_MAP, type ConfigMap, type KubeObject, type Stored } from './api/kinds.ts';
+
+interface PodTemplate extends KubeObject {
+  readonly template: {
+    readonly spec: {
+      readonly automountServiceAccountToken: false;
+      readonly enableServiceLinks: false;
+      readonly containers: readonly { readonly name: string; readonly image: string }[];
+    };
+  };
+}
+
+/**
+ * Tells a Go manager without a serverless back-end that the service is there (contract §3.3). Nothing runs from it.
+ * Kubernetes removes it with the definition, which owns it, whoever removes that.
+ */
+export function podTemplateOf(service: Service, definition: Stored<ConfigMap>): PodTemplate {
+  const { name, annotations, image } = service.definition;
+  const { apiVersion, kind } = CONFIG_MAP;
+  return {
+    metadata: {
+      name,
+      namespace: service.namespace,
+      // Whatever is stored must not keep the service from being made: a marker without an odd label does as well.
+      labels: legal(labelsOf(service), labelValueProblem),
+      annotations: legal(annotations, () => undefined),
+      ownerReferences: [{ apiVersion, kind, name, uid: definition.metadata.uid }],
+    },
+    template: {
+      spec: {
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        containers: [{ name: 'oscar-container', image: image.trim() || 'none' }],
+      },
+    },
+  };
+}
+
+type Problem = (text: string) => string | undefined;
+
+function legal(map: Readonly<Record<string, string>>, valueProblem: Problem): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(map).filter(([key, value]) => (labelKeyProblem(key) ?? valueProblem(value)) === undefined),
+  );
+}

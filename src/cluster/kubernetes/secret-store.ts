@@ -1,0 +1,147 @@
+import { cursorAfter, startOf } from '../cursor.ts';
+import { StoreError } from '../errors.ts';
+import type { Room, SecretRecord, SecretStore, SecretValues } from '../secret-store.ts';
+import type { Cursor, Page, Version } from '../version.ts';
+import type { Api } from './api/api.ts';
+import { toStoreError } from './api/api-error.ts';
+import { type KubeObject, SECRET, type SecretObject, type Stored } from './api/kinds.ts';
+import { create, describe, isSuperseded, remove, replace } from './api/writes.ts';
+import { byBytes } from './by-bytes.ts';
+import { KEY, ROOM } from './marks.ts';
+import { isOfRoom, pack, placeOf, unpack } from './secret-object.ts';
+
+/** Keys in a page. */
+const PAGE = 500;
+
+export interface KubernetesSecretStoreOptions {
+  /** Of the manager: all rooms but `service` are there. */
+  readonly namespace: string;
+  /** Names of the secrets that a service declares, by `<namespace>/<service>`; undefined when there is none. */
+  readonly declared: (key: string) => readonly string[] | undefined;
+  readonly page?: number;
+}
+
+/**
+ * Secrets as Secrets. Those of a service stand beside its definition under its name, with plain keys, because pods get
+ * them; all others are in the manager's namespace, where no user's pod can be, under names that no service can have
+ * (S15).
+ */
+export class KubernetesSecretStore implements SecretStore {
+  readonly #api: Api;
+  readonly #options: KubernetesSecretStoreOptions;
+
+  constructor(api: Api, options: KubernetesSecretStoreOptions) {
+    this.#api = api;
+    this.#options = options;
+  }
+
+  async get(room: Room, key: string): Promise<SecretRecord | undefined> {
+    const object = await this.#read(room, key);
+    if (!object || !this.#isOurs(room, key, object)) return undefined;
+    return { values: unpack(room, object), version: object.metadata.resourceVersion as Version };
+  }
+
+  async put(room: Room, key: string, values: SecretValues, expected?: Version | 'absent'): Promise<Version> {
+    const object = pack(room, key, values, this.#options.namespace);
+    for (;;) {
+      const written = await this.#write(room, key, object, expected);
+      if (written) return written;
+    }
+  }
+
+  async remove(room: Room, key: string): Promise<void> {
+    for (;;) {
+      const object = await this.#read(room, key);
+      if (!object || !this.#isOurs(room, key, object)) return;
+      if ((await remove(this.#api, SECRET, object, { anyVersion: true })) !== 'conflict') return;
+    }
+  }
+
+  async keys(room: Room, cursor?: Cursor): Promise<Page<string>> {
+    const start = startOf(cursor);
+    const place = room === 'service' ? {} : { namespace: this.#options.namespace };
+    const options = { labelSelector: `${ROOM}=${room}`, metadataOnly: true };
+    const { items } = await this.#api.list<KubeObject>(SECRET, place, options).catch((error) => {
+      throw toStoreError(error, `list the secrets of ${room}`);
+    });
+    const keys = items
+      .flatMap(({ metadata }) => metadata.annotations?.[KEY] ?? [])
+      .filter((key) => byBytes(key, start) >= 0)
+      .toSorted(byBytes);
+    const shown = keys.slice(0, this.#options.page ?? PAGE);
+    const last = shown.at(-1);
+    return keys.length > shown.length && last !== undefined
+      ? { items: shown, next: cursorAfter(last) }
+      : { items: shown };
+  }
+
+  /** Undefined when somebody else was in between and the caller does not mind. */
+  async #write(
+    room: Room,
+    key: string,
+    object: SecretObject,
+    expected: Version | 'absent' | undefined,
+  ): Promise<Version | undefined> {
+    const there = expected === 'absent' ? undefined : await this.#read(room, key);
+    if (there && !this.#isOurs(room, key, there)) throw foreign(object);
+    if (expected !== undefined && expected !== 'absent' && there?.metadata.resourceVersion !== expected) {
+      throw changed(room, key);
+    }
+    if (!there) {
+      const made = await create(this.#api, SECRET, object);
+      if (made !== 'exists') return made.metadata.resourceVersion as Version;
+      if (expected === 'absent') await this.#refuseExisting(room, key, object);
+      return undefined;
+    }
+    const { resourceVersion } = there.metadata;
+    const next = { ...object, metadata: { ...object.metadata, resourceVersion } };
+    const written = await replace(this.#api, SECRET, next, there);
+    if (written === 'conflict' || written === 'absent') {
+      if (expected !== undefined) throw changed(room, key);
+      return undefined;
+    }
+    // Written, and by now replaced by somebody else: such a version fits nothing, which is what a caller must find.
+    return (isSuperseded(written) ? `superseded-${resourceVersion}` : written.metadata.resourceVersion) as Version;
+  }
+
+  async #refuseExisting(room: Room, key: string, object: SecretObject): Promise<void> {
+    const there = await this.#read(room, key);
+    if (!there) return;
+    if (!this.#isOurs(room, key, there)) throw foreign(object);
+    throw new StoreError('exists', `there already are secrets of ${room} ${key}`);
+  }
+
+  /**
+   * Whatever else is in a namespace under the name of a service is not its secrets: keys of a user or of the object store,
+   * as Go managers keep them there (S15). What a Go manager wrote for a service has no label, but the names that the
+   * service declares.
+   */
+  #isOurs(room: Room, key: string, object: Stored<SecretObject>): boolean {
+    if (isOfRoom(room, key, object)) return true;
+    const declared = room === 'service' ? this.#options.declared(key) : undefined;
+    const names = Object.keys(object.data ?? {});
+    return declared !== undefined && names.length > 0 && declared.toSorted().join() === names.toSorted().join();
+  }
+
+  async #read(room: Room, key: string): Promise<Stored<SecretObject> | undefined> {
+    const place = placeOf(room, key, this.#options.namespace);
+    if (!place) return undefined;
+    try {
+      return await this.#api.get<SecretObject>(SECRET, place);
+    } catch (error) {
+      throw toStoreError(error, `read ${describe(SECRET, { metadata: place })}`);
+    }
+  }
+}
+
+function changed(room: Room, key: string): StoreError {
+  return new StoreError('conflict', `the secrets of ${room} ${key} were changed meanwhile: read them again`);
+}
+
+function foreign(object: SecretObject): StoreError {
+  const { name, namespace } = object.metadata;
+  return new StoreError(
+    'conflict',
+    `the Secret "${name}" in namespace ${namespace} is not of this service: choose another name for the service`,
+  );
+}

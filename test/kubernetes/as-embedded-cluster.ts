@@ -1,0 +1,30 @@
+import type { KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
+import type { LocalCluster } from '../../src/cluster/local/index.ts';
+import { type Bench, startBench } from './bench.ts';
+
+/** Stands in for the embedded cluster where `catalog.kubernetes.ts` puts it. */
+export const bench: Bench = await startBench();
+
+/** Opened at once, though the API is not there at once: every call waits for it. */
+export function openLocalCluster(): Omit<LocalCluster, 'seal'> {
+  const opening = bench.wipe().then(() => bench.open());
+  return {
+    services: awaited(opening, 'services'),
+    secrets: awaited(opening, 'secrets'),
+    journal: awaited(opening, 'journal'),
+    settings: awaited(opening, 'settings'),
+    close: async () => (await opening).close(),
+  };
+}
+
+type Store = 'services' | 'secrets' | 'journal' | 'settings';
+
+function awaited<K extends Store>(opening: Promise<KubernetesCluster>, store: K): KubernetesCluster[K] {
+  const call =
+    (method: string | symbol) =>
+    async (...args: unknown[]) => {
+      const target = (await opening)[store];
+      return (Reflect.get(target, method) as (...given: unknown[]) => unknown).apply(target, args);
+    };
+  return new Proxy({} as KubernetesCluster[K], { get: (_, method) => call(method), ownKeys: () => [] });
+}

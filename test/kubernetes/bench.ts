@@ -1,0 +1,57 @@
+import {
+  type KubernetesCluster,
+  type KubernetesClusterOptions,
+  openKubernetesCluster,
+} from '../../src/cluster/kubernetes/index.ts';
+import { ControlPlane, type ControlPlaneOptions } from './control-plane.ts';
+import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
+
+export const SERVICES_NAMESPACE = 'oscar-svc';
+
+/** Times that make faults short; what a manager would use is tens of seconds. */
+export const QUICK = { requestMs: 2_000, patienceMs: 8_000, silenceMs: 60_000 };
+
+export interface Bench {
+  readonly plane: ControlPlane;
+  /** A manager's stores, with the rights of its service account. */
+  open(options?: Partial<KubernetesClusterOptions>): Promise<KubernetesCluster>;
+  /** Removes everything that managers have made, namespaces excepted. */
+  wipe(): Promise<void>;
+  readonly problems: unknown[];
+}
+
+export async function startBench(options: ControlPlaneOptions = {}): Promise<Bench> {
+  const plane = await ControlPlane.start(options);
+  const kubeconfig = await plane.managerKubeconfig();
+  const problems: unknown[] = [];
+  return {
+    plane,
+    problems,
+    open: (more = {}) =>
+      openKubernetesCluster({
+        kubeconfig,
+        namespace: MANAGER_NAMESPACE,
+        servicesNamespace: SERVICES_NAMESPACE,
+        controllerServiceAccount: SERVICE_ACCOUNT,
+        settingsName: 'config.yaml',
+        objectStore: { endpoint: 'http://minio.minio:9000', verify: true, region: 'us-east-1' },
+        rate: { perSecond: 5_000, burst: 5_000 },
+        report: (problem) => problems.push(problem),
+        times: QUICK,
+        ...more,
+      }),
+    wipe: () => wipe(plane),
+  };
+}
+
+async function wipe({ admin }: ControlPlane): Promise<void> {
+  const { items } = (await admin.do('GET', '/api/v1/namespaces')) as { items: { metadata: { name: string } }[] };
+  const names = items.map(({ metadata }) => metadata.name).filter((name) => !name.startsWith('kube-'));
+  await Promise.all(
+    names.flatMap((namespace) =>
+      ['configmaps', 'secrets', 'podtemplates'].map((plural) =>
+        admin.do('DELETE', `/api/v1/namespaces/${namespace}/${plural}`),
+      ),
+    ),
+  );
+}

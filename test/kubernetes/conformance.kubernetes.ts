@@ -1,0 +1,41 @@
+import { after } from 'node:test';
+import { describeJournal } from '../../src/cluster/journal.conformance.ts';
+import { describeSecretStore } from '../../src/cluster/secret-store.conformance.ts';
+import { describeServiceStore } from '../../src/cluster/service-store.conformance.ts';
+import { describeSettingsStore } from '../../src/cluster/settings-store.conformance.ts';
+import { startBench } from './bench.ts';
+
+/** The same promises as SQLite's, on a real API server and with no more rights than a manager has. */
+const bench = await startBench();
+after(() => bench.plane.stop());
+await bench.plane.admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'ns' } });
+
+async function opened() {
+  await bench.wipe();
+  let now = Date.now();
+  const cluster = await bench.open({ now: () => now });
+  const advance = (milliseconds: number) => {
+    now += milliseconds;
+  };
+  return { cluster, advance, close: () => cluster.close() };
+}
+
+describeServiceStore('Kubernetes', async () => {
+  const { cluster, ...rest } = await opened();
+  return { store: cluster.services, ...rest };
+});
+
+describeSecretStore('Kubernetes', async () => {
+  const { cluster, close } = await opened();
+  return { store: cluster.secrets, close };
+});
+
+describeJournal('Kubernetes', async () => {
+  const { cluster, close } = await opened();
+  return { journal: cluster.journal, close };
+});
+
+describeSettingsStore('Kubernetes', async () => {
+  const { cluster, close } = await opened();
+  return { store: cluster.settings, close };
+});

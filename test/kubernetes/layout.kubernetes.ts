@@ -1,0 +1,289 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, beforeEach, test } from 'node:test';
+import { Secret } from '../../src/base/secret.ts';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { FROM_GO } from '../../src/cluster/kubernetes/from-go.fixture.ts';
+import { sampleService } from '../../src/cluster/sample-service.ts';
+import { created } from '../../src/cluster/service-store-under-test.ts';
+import { namespaceFor } from '../../src/identity/index.ts';
+import { startBench } from './bench.ts';
+
+/** How things lie in the API, for `kubectl` users and for a Go manager beside us (contract §3). */
+const bench = await startBench();
+after(() => bench.plane.stop());
+beforeEach(() => bench.wipe());
+const { admin } = bench.plane;
+
+interface Seen {
+  metadata: {
+    name: string;
+    uid: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+    ownerReferences?: { kind: string; uid: string }[];
+  };
+  data?: Record<string, string>;
+  rules?: unknown[];
+  subjects?: unknown[];
+}
+
+const seen = async (path: string) => (await admin.do('GET', path)) as unknown as Seen;
+const statusOf = async (path: string) => (await admin.ask('GET', path)).status;
+const ALICE = 'alice-0001@idp.example';
+
+test('a user has a namespace that says whose it is, with the rights of the manager in it', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  const wanted = namespaceFor(ALICE, 'oscar-svc');
+  assert.equal(await cluster.services.home(ALICE, wanted), wanted);
+  const { metadata } = await seen(`/api/v1/namespaces/${wanted}`);
+  assert.equal(metadata.labels?.['app.kubernetes.io/managed-by'], 'oscar');
+  assert.equal(metadata.labels?.['oscar.grycap.upv.es/lifecycle'], 'active');
+  assert.equal(metadata.labels?.['oscar.grycap.upv.es/owner-hash'], createHash('sha1').update(ALICE).digest('hex'));
+  assert.equal(metadata.annotations?.['oscar.grycap.upv.es/owner'], ALICE);
+  const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${wanted}`;
+  assert.equal((await seen(`${rbac}/roles/oscar-controller`)).rules?.length, 8);
+  assert.deepEqual((await seen(`${rbac}/rolebindings/oscar-controller-binding`)).subjects, [
+    { kind: 'ServiceAccount', name: 'oscar-sa', namespace: 'oscar' },
+  ]);
+});
+
+test('rights in a namespace that somebody has changed are mended at the next start', async (t) => {
+  const role = '/apis/rbac.authorization.k8s.io/v1/namespaces/oscar-svc-mended/roles/oscar-controller';
+  const first = await bench.open();
+  await first.services.home('mended', 'oscar-svc-mended');
+  await first.close();
+  await admin.do('PATCH', role, { rules: [] }, 'application/merge-patch+json');
+  const second = await bench.open();
+  t.after(second.close);
+  await second.services.home('mended', 'oscar-svc-mended');
+  assert.equal((await seen(role)).rules?.length, 8);
+});
+
+test('two users whose names are cut alike have two namespaces, the same ones each time (S18)', async (t) => {
+  const [first, second, third] = ['same-uid-1', 'same-uid-2', 'same-uid-3'];
+  const wanted = 'oscar-svc-same-uid';
+  const homes: string[][] = [];
+  for (let start = 0; start < 2; start++) {
+    const cluster = await bench.open();
+    t.after(cluster.close);
+    homes.push([]);
+    for (const uid of [first, second, third]) homes.at(-1)?.push(await cluster.services.home(uid ?? '', wanted));
+  }
+  const [before, again] = homes;
+  assert.deepEqual(again, before);
+  assert.equal(new Set(before).size, 3);
+  assert.equal(before?.[0], wanted);
+  for (const [index, uid] of [first, second, third].entries()) {
+    const { metadata } = await seen(`/api/v1/namespaces/${before?.[index]}`);
+    assert.equal(metadata.annotations?.['oscar.grycap.upv.es/owner'], uid);
+  }
+});
+
+test('of two users who come at once for one name, each gets a namespace of their own', async (t) => {
+  const clusters = await Promise.all([bench.open(), bench.open()]);
+  for (const cluster of clusters) t.after(cluster.close);
+  const uids = ['rival-a', 'rival-b', 'rival-c', 'rival-d'];
+  const homes = await Promise.all(uids.map(async (uid, i) => clusters[i % 2]?.services.home(uid, 'oscar-svc-rival')));
+  assert.equal(new Set(homes).size, uids.length);
+  for (const [index, uid] of uids.entries()) {
+    const { metadata } = await seen(`/api/v1/namespaces/${homes[index]}`);
+    assert.equal(metadata.annotations?.['oscar.grycap.upv.es/owner'], uid);
+  }
+});
+
+test('a namespace of another program is nobody’s to be put into', async (t) => {
+  await admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'somebody-elses' } });
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  const home = await cluster.services.home('mallory', 'somebody-elses');
+  assert.match(home, /^somebody-elses-[0-9a-f]{10}$/);
+  assert.equal((await seen('/api/v1/namespaces/somebody-elses')).metadata.annotations, undefined);
+});
+
+test('a service that is made says where it really is', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  await cluster.services.home('first-here', 'oscar-svc-shared');
+  const service = sampleService('cow', { owner: 'second-here', namespace: 'oscar-svc-shared' });
+  const record = await created(cluster.services, service);
+  assert.match(record.service.namespace, /^oscar-svc-shared-[0-9a-f]{10}$/);
+  assert.equal(await statusOf('/api/v1/namespaces/oscar-svc-shared/configmaps/cow'), 404);
+  assert.equal((await cluster.services.get('cow'))?.service.namespace, record.service.namespace);
+});
+
+test('a service is a ConfigMap and a PodTemplate that belongs to it, and both go with it', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  const labels = { team: 'a', 'not a legal label': 'x' };
+  const { version } = await created(cluster.services, sampleService('cow', { definition: { labels } }));
+  const definition = await seen('/api/v1/namespaces/oscar-svc/configmaps/cow');
+  assert.equal(definition.metadata.labels?.['oscar_service'], 'cow');
+  assert.deepEqual(Object.keys(definition.data ?? {}), ['function_config.yaml', 'script.sh']);
+  const marker = await seen('/api/v1/namespaces/oscar-svc/podtemplates/cow');
+  assert.equal(marker.metadata.labels?.['team'], 'a');
+  assert.equal(marker.metadata.labels?.['oscar_service'], 'cow');
+  assert.equal(marker.metadata.ownerReferences?.[0]?.uid, definition.metadata.uid);
+
+  await cluster.services.remove('cow', version);
+  assert.equal(await statusOf('/api/v1/namespaces/oscar-svc/configmaps/cow'), 404);
+  assert.equal(await statusOf('/api/v1/namespaces/oscar-svc/podtemplates/cow'), 404);
+});
+
+test('nothing of a reservation is left once there is the service', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  await cluster.services.reserve('dog', 'u');
+  await created(cluster.services, sampleService('cow'));
+  assert.equal(await statusOf('/api/v1/namespaces/oscar/configmaps/oscar-name-dog'), 200);
+  assert.equal(await statusOf('/api/v1/namespaces/oscar/configmaps/oscar-name-cow'), 404);
+});
+
+test('a service that a Go manager makes is seen, takes its name, and can be changed and removed', async (t) => {
+  const namespace = FROM_GO.metadata.namespace ?? '';
+  await admin.ask('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  const { name, labels } = FROM_GO.metadata;
+  await admin.do('POST', `/api/v1/namespaces/${namespace}/configmaps`, {
+    metadata: { name, labels },
+    data: FROM_GO.data,
+  });
+  assert.equal(await cluster.services.reserve('plants', 'ours'), 'taken');
+  const record = await cluster.services.get('plants');
+  assert.ok(record);
+  const definition = { ...record.service.definition, cpu: '2' };
+  const changed = await cluster.services.replace({ ...record.service, definition }, record.version);
+  assert.equal(changed.service.uid, record.service.uid);
+  const { data } = await seen(`/api/v1/namespaces/${namespace}/configmaps/plants`);
+  assert.match(data?.['function_config.yaml'] ?? '', /\ncpu: "2"\n/);
+  await cluster.services.remove('plants', changed.version);
+  assert.notEqual(await cluster.services.reserve('plants', 'ours'), 'taken');
+});
+
+test('secrets of a service are a Secret beside it, with plain keys for its pods', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  await created(cluster.services, sampleService('cow'));
+  await cluster.secrets.put('service', 'oscar-svc/cow', { API_KEY: new Secret('s3cret') });
+  const { data } = await seen('/api/v1/namespaces/oscar-svc/secrets/cow');
+  assert.deepEqual(data, { API_KEY: Buffer.from('s3cret').toString('base64') });
+});
+
+test('all other rooms are in the namespace of the manager, under names that no service can have (S15)', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  for (const room of ['user', 'grant', 'credentials', 'member', 'manager'] as const) {
+    await cluster.secrets.put(room, 'minio', { key: new Secret(`${room}'s`) });
+  }
+  const { items } = (await admin.do('GET', '/api/v1/secrets')) as unknown as { items: Seen[] };
+  assert.equal(items.length, 5);
+  for (const { metadata } of items) {
+    assert.equal((metadata as { namespace?: string }).namespace, 'oscar');
+    assert.match(metadata.name, /^oscar-[a-z]+-[0-9a-f]{40}$/);
+    assert.ok(metadata.name.length > 39);
+  }
+});
+
+test('a Secret that is not of the service is neither shown, nor overwritten, nor removed (S15)', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  await cluster.services.home('cluster_admin', 'oscar-svc');
+  const stringData = { accessKey: 'root', secretKey: 'of the store' };
+  await admin.do('POST', '/api/v1/namespaces/oscar-svc/secrets', { metadata: { name: 'minio' }, stringData });
+  const key = 'oscar-svc/minio';
+  const secrets = { A: new Secret('1') };
+  assert.equal(await cluster.secrets.get('service', key), undefined);
+  await cluster.secrets.remove('service', key);
+  const refused = { code: 'conflict', message: /Secret "minio" in namespace oscar-svc is not of this service/ };
+  await assert.rejects(cluster.secrets.put('service', key, secrets), refused);
+  await assert.rejects(cluster.secrets.put('service', key, secrets, 'absent'), refused);
+  const { data } = await seen('/api/v1/namespaces/oscar-svc/secrets/minio');
+  assert.equal(data?.['accessKey'], Buffer.from('root').toString('base64'));
+});
+
+test('what a Go manager keeps for a service that declares it is the service’s', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  const environment = { variables: {}, secrets: { API_KEY: '' } };
+  await created(cluster.services, sampleService('cow', { definition: { environment } }));
+  const stringData = { API_KEY: 'from Go' };
+  await admin.do('POST', '/api/v1/namespaces/oscar-svc/secrets', { metadata: { name: 'cow' }, stringData });
+  const record = await cluster.secrets.get('service', 'oscar-svc/cow');
+  assert.equal(record?.values['API_KEY']?.reveal(), 'from Go');
+});
+
+test('the settings are a JSON list in one ConfigMap, and what else is in it stays', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  const path = '/api/v1/namespaces/oscar/configmaps';
+  const data = { other: 'kept', allowed_image_repositories: '["ghcr.io/grycap"]' };
+  await admin.do('POST', path, { metadata: { name: 'config.yaml' }, data });
+  const { settings, version } = await cluster.settings.read();
+  assert.deepEqual(settings.allowedImageRepositories, ['ghcr.io/grycap']);
+  await cluster.settings.write({ allowedImageRepositories: ['a', 'b'] }, version);
+  assert.deepEqual((await seen(`${path}/config.yaml`)).data, {
+    other: 'kept',
+    allowed_image_repositories: '["a","b"]',
+  });
+
+  await admin.do(
+    'PATCH',
+    `${path}/config.yaml`,
+    { data: { allowed_image_repositories: '[' } },
+    'application/merge-patch+json',
+  );
+  await assert.rejects(cluster.settings.read(), { code: 'damaged', message: /mend it/ });
+});
+
+test('what one manager does the other sees', async (t) => {
+  const [one, other] = await Promise.all([bench.open(), bench.open()]);
+  t.after(one.close);
+  t.after(other.close);
+  const { version } = await created(one.services, sampleService('cow'));
+  assert.ok(await other.services.get('cow'), 'a miss asks the server');
+  assert.equal(await other.services.reserve('cow', 'another'), 'taken');
+  const changed = await other.services.replace(sampleService('cow', { definition: { cpu: '2' } }), version);
+  await eventually(async () => assert.equal((await one.services.get('cow'))?.version, changed.version));
+  await assert.rejects(one.services.replace(sampleService('cow'), version), { code: 'conflict' });
+  await one.services.remove('cow', changed.version);
+  await eventually(async () => assert.equal(await other.services.get('cow'), undefined));
+});
+
+test('reading what is known asks nothing of the server, and a thousand services are listed in pages', async (t) => {
+  const count = 1_050;
+  const one = await bench.open();
+  t.after(one.close);
+  const { namespace } = (await created(one.services, sampleService('s-0'))).service;
+  const { data } = await seen(`/api/v1/namespaces/${namespace}/configmaps/s-0`);
+  for (let begin = 1; begin < count; begin += 50) {
+    const batch = Array.from({ length: Math.min(50, count - begin) }, (_, i) => `s-${begin + i}`);
+    await Promise.all(
+      batch.map((name) =>
+        admin.do('POST', `/api/v1/namespaces/${namespace}/configmaps`, {
+          metadata: { name, labels: { oscar_service: name } },
+          data,
+        }),
+      ),
+    );
+  }
+  const two = await bench.open();
+  t.after(two.close);
+  await eventually(() => assert.ok(two.metrics().live));
+  const { requests } = two.metrics();
+  assert.equal(requests, 3 + 1 + 1, 'three pages, the watch, and the version of the server');
+  const { items } = await two.services.list({ limit: 10_000 });
+  assert.equal(items.length, count);
+  for (const { service } of items.slice(0, 100)) await two.services.get(service.definition.name);
+  assert.equal(two.metrics().requests, requests);
+});
+
+test('the rate of requests is what it is set to, and what it cost can be read', async (t) => {
+  const cluster = await bench.open({ rate: { perSecond: 100, burst: 1 } });
+  t.after(cluster.close);
+  await Promise.all(Array.from({ length: 10 }, () => cluster.settings.read()));
+  const { requests, waitedMs } = cluster.metrics();
+  assert.ok(requests >= 11);
+  assert.ok(waitedMs > 0);
+});

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { after, beforeEach, type TestContext, test } from 'node:test';
+import { StoreError } from '../../src/cluster/errors.ts';
+import { eventually } from '../../src/cluster/eventually.ts';
+import type { KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
+import type { Version } from '../../src/cluster/version.ts';
+import { QUICK, startBench } from './bench.ts';
+import { Proxy } from './proxy.ts';
+
+const bench = await startBench();
+after(() => bench.plane.stop());
+beforeEach(() => bench.wipe());
+const { plane } = bench;
+
+const TIMES = { durationMs: 1_500, renewMs: 150 };
+
+/** Leads until it is told not to. */
+const untilAborted = async (signal: AbortSignal) => {
+  if (!signal.aborted) await once(signal, 'abort');
+};
+
+async function manager(t: TestContext): Promise<{ cluster: KubernetesCluster; proxy: Proxy }> {
+  const proxy = await Proxy.start(plane.port);
+  const kubeconfig = await plane.managerKubeconfig(proxy.port);
+  const cluster = await bench.open({ kubeconfig, times: { ...QUICK, requestMs: 400, patienceMs: 400 } });
+  t.after(async () => {
+    proxy.open();
+    await cluster.close();
+    await proxy.stop();
+  });
+  return { cluster, proxy };
+}
+
+function leaseOf(cluster: KubernetesCluster, t: TestContext, name: string, onLead = untilAborted) {
+  const lease = cluster.lease({ ...TIMES, name, identity: crypto.randomUUID(), onLead });
+  lease.start();
+  t.after(() => lease.stop());
+  return lease;
+}
+
+test('of several one leads; when it stops it gives the lease up and another leads', async (t) => {
+  const { cluster } = await manager(t);
+  const leases = ['a', 'b', 'c'].map(() => leaseOf(cluster, t, 'stops'));
+  const leading = () => leases.filter((lease) => lease.leading);
+  await eventually(() => assert.equal(leading().length, 1));
+  const [first] = leading();
+  assert.ok(first);
+  await first.stop();
+  assert.equal(first.leading, false);
+  const { body } = await plane.admin.ask('GET', '/apis/coordination.k8s.io/v1/namespaces/oscar/leases/stops');
+  assert.notEqual((body['spec'] as { leaseTransitions?: number }).leaseTransitions, undefined);
+  await eventually(() => assert.equal(leading().length, 1));
+  assert.notEqual(leading()[0], first);
+});
+
+test('a leader that is cut off stops leading before another begins', async (t) => {
+  const [one, two] = [await manager(t), await manager(t)];
+  const history: string[] = [];
+  const lead = (name: string) => async (signal: AbortSignal) => {
+    history.push(`${name} leads`);
+    await untilAborted(signal);
+    history.push(`${name} stops`);
+  };
+  const first = leaseOf(one.cluster, t, 'cut', lead('one'));
+  await eventually(() => assert.ok(first.leading));
+  const second = leaseOf(two.cluster, t, 'cut', lead('two'));
+  one.proxy.hold();
+  await eventually(() => assert.ok(second.leading));
+  assert.deepEqual(history, ['one leads', 'one stops', 'two leads']);
+  one.proxy.open();
+  await second.stop();
+  await eventually(() => assert.deepEqual(history.slice(3), ['two stops', 'one leads']));
+  assert.ok(first.leading);
+});
+
+test('work that ends or fails gives the lease up, and is begun again by somebody', async (t) => {
+  const { cluster } = await manager(t);
+  let begun = 0;
+  leaseOf(cluster, t, 'fails', async (signal) => {
+    begun++;
+    if (begun < 3) throw new Error('the work failed');
+    await untilAborted(signal);
+  });
+  await eventually(() => assert.equal(begun, 3));
+});
+
+test('losing the lease in the middle of a claim doubles nothing', async (t) => {
+  const [one, two] = [await manager(t), await manager(t)];
+  const keys = Array.from({ length: 6 }, (_, i) => `work/${i}`);
+  for (const key of keys) await two.cluster.journal.begin(key, { done: 0 });
+  const effects: string[] = [];
+  const claimed = Promise.withResolvers<void>();
+  const cutOff = Promise.withResolvers<void>();
+
+  /** Claims each entry, and does its effect only by swapping the version that the claim gave. */
+  const workOf =
+    (who: string, { journal }: KubernetesCluster, inTheMiddle: (n: number) => Promise<void>) =>
+    async (signal: AbortSignal): Promise<void> => {
+      const { items } = await journal.list('work/');
+      for (const [n, { key, version, state }] of items.entries()) {
+        if (state['done'] === 1) continue;
+        const mine = await journal.claim(key, version);
+        if (mine === 'busy') continue;
+        await inTheMiddle(n);
+        const done = await swap(journal, key, mine);
+        if (done) effects.push(`${key} by ${who}`);
+      }
+      await untilAborted(signal);
+    };
+
+  const first = leaseOf(
+    one.cluster,
+    t,
+    'claims',
+    workOf('one', one.cluster, async (n) => {
+      if (n !== 2) return;
+      claimed.resolve();
+      // It does not notice that it has lost the lease: a process that was stopped would not either.
+      await cutOff.promise;
+    }),
+  );
+  await claimed.promise;
+  assert.ok(first.leading);
+  one.proxy.hold();
+  const second = leaseOf(
+    two.cluster,
+    t,
+    'claims',
+    workOf('two', two.cluster, async () => {}),
+  );
+  await eventually(() => assert.equal(effects.length, keys.length));
+  assert.ok(second.leading);
+  one.proxy.open();
+  cutOff.resolve();
+  await eventually(() => assert.equal(first.leading, false));
+  await first.stop();
+  assert.deepEqual(
+    effects.toSorted(),
+    keys.map((key, n) => `${key} by ${n < 2 ? 'one' : 'two'}`),
+  );
+});
+
+async function swap(journal: KubernetesCluster['journal'], key: string, version: Version): Promise<boolean> {
+  for (;;) {
+    try {
+      await journal.advance(key, version, { done: 1 });
+      return true;
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      if (error.code !== 'unavailable') return false;
+    }
+  }
+}

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type TestContext, test } from 'node:test';
+import { ADMIN, call, temporaryDirectory } from '../support/manager.ts';
+import { startProcess } from '../support/process.ts';
+import { SERVICES_NAMESPACE } from './bench.ts';
+import { ControlPlane } from './control-plane.ts';
+import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
+
+async function kubernetesSettings(t: TestContext): Promise<{ plane: ControlPlane; settings: Record<string, string> }> {
+  const plane = await ControlPlane.start();
+  t.after(() => plane.stop());
+  return {
+    plane,
+    settings: {
+      OSCAR_BACKEND: 'kubernetes',
+      KUBECONFIG: await plane.managerKubeconfig(),
+      OSCAR_NAMESPACE: MANAGER_NAMESPACE,
+      OSCAR_SERVICES_NAMESPACE: SERVICES_NAMESPACE,
+      OSCAR_CONTROLLER_SERVICE_ACCOUNT: SERVICE_ACCOUNT,
+      OSCAR_LISTEN: '127.0.0.1:0',
+      MINIO_ENDPOINT: 'http://127.0.0.1:9000',
+      MINIO_ACCESS_KEY: 'store-key',
+      MINIO_SECRET_KEY: 'store-secret',
+    },
+  };
+}
+
+for (const file of ['services', 'bad-input', 'credentials', 'configuration', 'http-surface']) {
+  test(`the whole-system tests of ${file} pass with Kubernetes as the store`, { timeout: 180_000 }, async (t) => {
+    const { settings } = await kubernetesSettings(t);
+    const path = new URL(`../${file}.test.ts`, import.meta.url).pathname;
+    const child = spawn(process.execPath, [path], {
+      env: { ...process.env, NODE_TEST_CONTEXT: '', OSCAR_TEST_SETTINGS: JSON.stringify(settings) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    t.after(() => child.kill('SIGKILL'));
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text) => (output += text));
+    const [code] = await once(child, 'close');
+    assert.equal(code, 0, output);
+    assert.match(output, /pass [1-9]/, 'tests were run');
+  });
+}
+
+test('two managers on one API server are one cluster', { timeout: 120_000 }, async (t) => {
+  const { settings } = await kubernetesSettings(t);
+  const managers = [1, 2].map(() => startProcess(t, temporaryDirectory(), settings));
+  const [one = '', two = ''] = await Promise.all(managers.map(({ listening }) => listening));
+  const body = (name: string, more: Record<string, unknown> = {}) => ({
+    name,
+    image: 'ubuntu',
+    script: 'echo',
+    ...more,
+  });
+
+  // A name is taken once, whoever is asked.
+  const names = Array.from({ length: 20 }, (_, i) => `race-${i}`);
+  const answers = await Promise.all(
+    names.flatMap((name) =>
+      [one, two].map((url) => call(url, 'POST', '/system/services', { as: ADMIN, body: body(name) })),
+    ),
+  );
+  for (const [i, name] of names.entries()) {
+    const statuses = [answers[2 * i]?.status ?? 0, answers[2 * i + 1]?.status ?? 0].toSorted((a, b) => a - b);
+    assert.deepEqual(statuses, [201, 409], name);
+  }
+
+  // What one has written the other reads, at once.
+  for (const name of names) {
+    assert.equal(
+      (await call(one, 'PUT', '/system/services', { as: ADMIN, body: body(name, { cpu: '1' }) })).status,
+      204,
+    );
+    const read = await call(two, 'GET', `/system/services/${name}`, { as: ADMIN });
+    assert.equal(read.status, 200);
+  }
+  await eventuallyEqual(async () => {
+    const { json } = await call(two, 'GET', '/system/services', { as: ADMIN });
+    return (json() as { cpu: string }[]).map(({ cpu }) => cpu).join();
+  }, names.map(() => '1').join());
+
+  // A manager that dies takes nothing with it.
+  managers[0]?.child.kill('SIGKILL');
+  await managers[0]?.ended;
+  for (const name of names) {
+    assert.equal((await call(two, 'DELETE', `/system/services/${name}`, { as: ADMIN })).status, 204);
+  }
+  await eventuallyEqual(async () => (await call(two, 'GET', '/system/services', { as: ADMIN })).text, '[]');
+  managers[1]?.child.kill('SIGTERM');
+  assert.equal(await managers[1]?.ended, 0, managers[1]?.output());
+});
+
+/** Lists may lag behind what the other manager has written. */
+async function eventuallyEqual(read: () => Promise<string>, expected: string): Promise<void> {
+  const end = Date.now() + 15_000;
+  let seen = await read();
+  while (seen !== expected && Date.now() < end) seen = await read();
+  assert.equal(seen, expected);
+}
