@@ -1,4 +1,4 @@
 /** The settings of this manager. The table of them is `config/settings.ts`, their documentation `docs/configuration.md`. */
-export { ConfigError } from './config/config-error.ts';
+export { hasOwnStore } from './config/checks.ts';
 export { readConfig } from './config/read-config.ts';
 export type { Config } from './config/settings.ts';

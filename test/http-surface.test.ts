@@ -109,7 +109,9 @@ describe('pages', () => {
     assert.equal(document.openapi, '3.1.0');
     assert.deepEqual(Object.keys(document.paths).toSorted(), [
       '/health',
+      ...(manager.hasStore ? ['/system/buckets', '/system/buckets/{name}', '/system/buckets/{name}/presign'] : []),
       '/system/config',
+      '/system/config/keys',
       '/system/federation/{name}',
       '/system/info',
       '/system/replicas/{name}',

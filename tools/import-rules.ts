@@ -76,8 +76,9 @@ const RULES: Readonly<Record<Layer, { may: (target: Target, from: Place) => bool
     rule: 'the core imports base, service, the ports in cluster/, types of config.ts, and index.ts of other folders',
   },
   adapter: {
-    may: (target, from) => foundation(target) || target.folder === posix.dirname(from.folder),
-    rule: 'an adapter imports only base, service and the folder of its port',
+    may: (target, from) =>
+      foundation(target) || faceOf(target, 'objectstore', 'ports') || target.folder === posix.dirname(from.folder),
+    rule: 'an adapter imports only base, service, the folder of its port, and index.ts of cluster and objectstore',
   },
   objectstore: { may: ({ layer }) => layer === 'base', rule: 'objectstore imports only base' },
   http: {

@@ -6,10 +6,12 @@ import { createAuthenticator } from '../src/identity/index.ts';
 /** The OpenAPI document of the manager, as `/openapi.json` serves it: its routes are registered, none is called. */
 export async function renderOpenApi(): Promise<string> {
   const app = await createServer({
-    catalog: {} as Catalog,
+    catalog: { objects: {} } as Catalog,
     authenticator: createAuthenticator({ admin: { username: '', password: new Secret('') } }),
     store: { endpoint: '', verify: true, region: '' },
     keysOf: () => Promise.reject(new Error('nobody asks')),
+    rotateKeys: () => Promise.reject(new Error('nobody asks')),
+    pageSize: 1,
     info: { version: 'latest', git_commit: '', architecture: '', kubernetes_version: '' },
     clusterConfig: {
       name: '',

@@ -15,6 +15,8 @@ const { status } = spawnSync('npm', ['run', '--silent', 'test:only'], {
     OSCAR_TEST_SEED: seed,
     OSCAR_TEST_RUNS: process.env['OSCAR_TEST_RUNS'] ?? '5000',
     OSCAR_TEST_ROUNDS: process.env['OSCAR_TEST_ROUNDS'] ?? '50',
+    OSCAR_TEST_UPLOADS: process.env['OSCAR_TEST_UPLOADS'] ?? '2000',
+    OSCAR_TEST_LONG: 'true',
     NODE_OPTIONS: `--import ${import.meta.dirname}/property-runs.ts`,
   },
 });

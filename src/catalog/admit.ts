@@ -3,6 +3,7 @@ import {
   type DefinitionSecrets,
   invalidDefinition,
   isImageAllowed,
+  loopProblems,
   providerProblems,
   ServiceError,
   type StoredSecrets,
@@ -30,7 +31,7 @@ export async function admit(
     );
   }
   const { secrets, problems } = settleSecrets(definition, given, stored);
-  const all = [...providerProblems(definition, catalog.stores), ...problems];
+  const all = [...providerProblems(definition, catalog.stores), ...loopProblems(definition), ...problems];
   if (all.length > 0) throw invalidDefinition(all);
 
   const { settings } = await catalog.settings.read();

@@ -1,6 +1,7 @@
 import type { Secret } from '../base/secret.ts';
 import type { Journal, SecretStore, ServiceStore, SettingsStore } from '../cluster/index.ts';
 import type { KnownStores } from '../service/index.ts';
+import type { ObjectStore } from '../storage/index.ts';
 
 /**
  * The services of this cluster and what is done with them: one verb per file. The verbs hold the rules (who may, in
@@ -11,6 +12,8 @@ export interface Catalog {
   readonly secrets: SecretStore;
   readonly settings: SettingsStore;
   readonly journal: Journal;
+  /** Absent where this manager does not arrange the object store: definitions are kept, buckets are not made. */
+  readonly objects?: ObjectStore | undefined;
   readonly stores: KnownStores;
   /** Namespace of the administrator's services; users' ones are derived from it. */
   readonly servicesNamespace: string;

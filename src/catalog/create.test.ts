@@ -187,7 +187,36 @@ describeCatalog('creating a service', (open) => {
     assert.deepEqual(await Array.fromAsync(intentsOf(catalog.journal)), []);
     await createService(bob, body(), catalog);
   });
+
+  test('when the store has made it and only the answer was lost, it is made, with its secrets', async () => {
+    await using catalog = open();
+    const services = losingAnswersOf(catalog.services, 'create');
+    const secrets = body({
+      environment: { secrets: { A: '1' } },
+      clusters: { b: { endpoint: 'https://b.example', auth_password: 'pw' } },
+    });
+    const { service } = await createService(alice, secrets, { ...catalog, services });
+    assert.equal((await catalog.services.get('demo'))?.service.uid, service.uid);
+    assert.ok(await catalog.secrets.get('service', `${service.namespace}/demo`));
+    assert.ok(await catalog.secrets.get('credentials', service.uid));
+    assert.deepEqual(await Array.fromAsync(intentsOf(catalog.journal)), []);
+  });
 });
+
+/** The store, but for one function whose answer is lost. */
+function losingAnswersOf<T extends object>(store: T, method: keyof T): T {
+  return new Proxy(store, {
+    get(target, key) {
+      const value = Reflect.get(target, key, target);
+      if (typeof value !== 'function') return value;
+      if (key !== method) return value.bind(target);
+      return async (...args: unknown[]) => {
+        await value.apply(target, args);
+        throw new StoreError('unavailable', 'the connection was cut');
+      };
+    },
+  });
+}
 
 /** The store, but for one function that fails. */
 function failing<T extends object>(store: T, method: keyof T): T {

@@ -8,36 +8,47 @@ import {
   readDefinition,
   type Service,
 } from '../service/index.ts';
+import { arrangeStorage } from '../storage/index.ts';
 import { admit } from './admit.ts';
 import type { Catalog } from './catalog.ts';
 import { CatalogError } from './errors.ts';
-import { beginIntent, endIntent } from './intent.ts';
-import { forgetSecrets, ownerOfSecrets, saveSecrets } from './service-secrets.ts';
+import { forget } from './forget.ts';
+import { beginIntent, endIntent, leftoversOf } from './intent.ts';
+import { ownerOfSecrets, saveSecrets } from './service-secrets.ts';
 
 /**
- * Makes a service. Refusals come first and change nothing; then the name is taken, the secrets are stored, and the
- * definition is what makes it exist. Whoever dies in between leaves an intent, and `recover` cleans up.
+ * Makes a service. Refusals come first and change nothing; then the name is taken, secrets and
+ * buckets are made, and the definition is what makes it exist. Whoever dies in between leaves an intent, and `recover` cleans up.
  */
 export async function createService(principal: Admin | User, body: unknown, catalog: Catalog): Promise<ServiceRecord> {
   const { definition, secrets: given } = readDefinition(body);
-  const service = newService(principal, definition, catalog);
-  const secrets = await admit(service.definition, given, undefined, catalog);
+  const planned = newService(principal, definition, catalog);
+  const secrets = await admit(planned.definition, given, undefined, catalog);
 
+  // The name of a user's namespace is short, and may be another user's already: the store knows (S18).
+  const service = { ...planned, namespace: await catalog.services.home(planned.owner, planned.namespace) };
   const { name } = service.definition;
   const reservation = await catalog.services.reserve(name, service.uid);
   if (reservation === 'taken') {
     throw new CatalogError('name-taken', `the name "${name}" is taken on this cluster: choose another`);
   }
-  const owner = ownerOfSecrets(service);
-  const intent = await beginIntent('create', owner, catalog.journal, catalog.now());
-  const record = await make(reservation, service, secrets, catalog).catch(async (error) => {
-    await catalog.services.release(reservation);
-    await forgetSecrets(owner, catalog);
+  const leftovers = leftoversOf(service);
+  const intent = await beginIntent('create', leftovers, catalog.journal, catalog.now());
+  try {
+    const record = await make(reservation, service, secrets, catalog);
     await endIntent(intent, catalog.journal);
+    return record;
+  } catch (error) {
+    // A store that did not answer may have made it all the same. If it cannot be asked either, `recover` will.
+    const made = await catalog.services.get(name);
+    if (made?.service.uid !== service.uid) {
+      await catalog.services.release(reservation);
+      await forget(leftovers, catalog);
+    }
+    await endIntent(intent, catalog.journal);
+    if (made?.service.uid === service.uid) return made;
     throw error;
-  });
-  await endIntent(intent, catalog.journal);
-  return record;
+  }
 }
 
 async function make(
@@ -47,6 +58,7 @@ async function make(
   catalog: Catalog,
 ): Promise<ServiceRecord> {
   await saveSecrets(ownerOfSecrets(service), secrets, catalog);
+  if (catalog.objects) await arrangeStorage(service, catalog.objects);
   return catalog.services.create(reservation, service);
 }
 

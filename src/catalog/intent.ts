@@ -1,24 +1,33 @@
-import { type Journal, type JournalEntry, StoreError, type StoreErrorCode } from '../cluster/index.ts';
-import type { SecretsOwner } from './service-secrets.ts';
+import type { Journal, JournalEntry } from '../cluster/index.ts';
+import type { Service } from '../service/index.ts';
+import { type StorageClaim, storageClaim } from '../storage/index.ts';
+import { isRace } from './race.ts';
+import { ownerOfSecrets, type SecretsOwner } from './service-secrets.ts';
 
 /**
  * What is begun here is written down first, so that `recover` can clean up after a manager that died in the middle.
- * An entry says whose secrets are concerned and when it was begun.
+ * An entry says what the service has outside its definition (secrets, buckets, subscriptions) and when it was begun.
  */
 const PREFIX = 'service/';
 
 export type Intent = JournalEntry;
 
+/** What a service may leave behind, known by ids and places alone. */
+export type Leftovers = SecretsOwner & StorageClaim;
+
+export const leftoversOf = (service: Service): Leftovers => ({ ...ownerOfSecrets(service), ...storageClaim(service) });
+
 export async function beginIntent(
   verb: 'create' | 'remove',
-  owner: SecretsOwner,
+  leftovers: Leftovers,
   journal: Journal,
   now: number,
 ): Promise<Intent> {
-  const key = `${PREFIX}${verb}/${owner.uid}`;
+  const key = `${PREFIX}${verb}/${leftovers.uid}`;
+  const subscriptions = leftovers.subscriptions.map((each) => ({ ...each }));
   for (;;) {
     try {
-      return await journal.begin(key, { ...owner, begun: now });
+      return await journal.begin(key, { ...leftovers, subscriptions, begun: now });
     } catch (error) {
       if (!isRace(error)) throw error;
       const existing = await journal.read(key);
@@ -38,21 +47,14 @@ export async function endIntent(intent: Intent, journal: Journal): Promise<void>
 
 export async function* intentsOf(
   journal: Journal,
-): AsyncGenerator<{ intent: Intent; owner: SecretsOwner; begun: number }> {
+): AsyncGenerator<{ intent: Intent; leftovers: Leftovers; begun: number }> {
   let page = await journal.list(PREFIX);
   for (;;) {
     for (const intent of page.items) {
-      const { begun, ...owner } = intent.state as unknown as SecretsOwner & { begun: number };
-      yield { intent, owner, begun };
+      const { begun, ...leftovers } = intent.state as unknown as Leftovers & { begun: number };
+      yield { intent, leftovers, begun };
     }
     if (page.next === undefined) return;
     page = await journal.list(PREFIX, page.next);
   }
-}
-
-const RACES: readonly StoreErrorCode[] = ['conflict', 'exists', 'absent'];
-
-/** Did somebody else change the record first? */
-export function isRace(error: unknown): boolean {
-  return error instanceof StoreError && RACES.includes(error.code);
 }

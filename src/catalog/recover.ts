@@ -1,6 +1,6 @@
 import type { Catalog } from './catalog.ts';
+import { forget } from './forget.ts';
 import { endIntent, intentsOf } from './intent.ts';
-import { forgetSecrets } from './service-secrets.ts';
 
 /**
  * Finishes what a manager that died had begun before the given time: a service that was never made, or is gone, leaves
@@ -9,12 +9,12 @@ import { forgetSecrets } from './service-secrets.ts';
  */
 export async function recoverServices(begunBefore: number, catalog: Catalog): Promise<number> {
   let settled = 0;
-  for await (const { intent, owner, begun } of intentsOf(catalog.journal)) {
+  for await (const { intent, leftovers, begun } of intentsOf(catalog.journal)) {
     if (begun >= begunBefore) continue;
     const version = await catalog.journal.claim(intent.key, intent.version);
     if (version === 'busy') continue;
-    const current = await catalog.services.get(owner.name);
-    if (current?.service.uid !== owner.uid) await forgetSecrets(owner, catalog);
+    const current = await catalog.services.get(leftovers.name);
+    if (current?.service.uid !== leftovers.uid) await forget(leftovers, catalog);
     await endIntent({ ...intent, version }, catalog.journal);
     settled++;
   }

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { admin, alice, bob, body, describeCatalog } from './catalog.fixture.ts';
 import { createService } from './create.ts';
-import { beginIntent, intentsOf } from './intent.ts';
+import { beginIntent, intentsOf, leftoversOf } from './intent.ts';
 import { recoverServices } from './recover.ts';
 import { removeService } from './remove.ts';
-import { ownerOfSecrets } from './service-secrets.ts';
 
 const secret = body({
   environment: { secrets: { A: '1' } },
@@ -62,7 +61,7 @@ describeCatalog('recovering after a crash', (open) => {
   test('a service that was never finished leaves no secrets', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
-    const owner = { ...ownerOfSecrets(service), uid: 'unfinished', name: 'unfinished' };
+    const owner = { ...leftoversOf(service), uid: 'unfinished', name: 'unfinished' };
     await beginIntent('create', owner, catalog.journal, Date.now());
     await catalog.secrets.put('service', `${owner.namespace}/unfinished`, { A: service.token });
     await catalog.secrets.put('credentials', 'unfinished', { A: service.token });
@@ -76,7 +75,7 @@ describeCatalog('recovering after a crash', (open) => {
   test('a service that was finished keeps everything', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
-    await beginIntent('create', ownerOfSecrets(service), catalog.journal, Date.now());
+    await beginIntent('create', leftoversOf(service), catalog.journal, Date.now());
     assert.equal(await recoverServices(later, catalog), 1);
     assert.ok(await catalog.secrets.get('service', `${service.namespace}/demo`));
     assert.ok(await catalog.secrets.get('credentials', service.uid));
@@ -86,7 +85,7 @@ describeCatalog('recovering after a crash', (open) => {
     await using catalog = open();
     const first = await createService(alice, secret, catalog);
     await removeService(alice, 'demo', undefined, catalog);
-    await beginIntent('remove', ownerOfSecrets(first.service), catalog.journal, Date.now());
+    await beginIntent('remove', leftoversOf(first.service), catalog.journal, Date.now());
     const second = await createService(alice, secret, catalog);
     assert.equal(await recoverServices(later, catalog), 1);
     assert.ok(await catalog.secrets.get('service', `${second.service.namespace}/demo`));
@@ -96,7 +95,7 @@ describeCatalog('recovering after a crash', (open) => {
   test('what was begun just now may still be in progress: it is left alone', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
-    await beginIntent('create', { ...ownerOfSecrets(service), uid: 'u' }, catalog.journal, Date.now());
+    await beginIntent('create', { ...leftoversOf(service), uid: 'u' }, catalog.journal, Date.now());
     assert.equal(await recoverServices(Date.now() - 60_000, catalog), 0);
   });
 });

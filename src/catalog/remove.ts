@@ -2,13 +2,14 @@ import type { Admin, User } from '../identity/index.ts';
 import type { Catalog } from './catalog.ts';
 import { CatalogError, notFound } from './errors.ts';
 import { findService } from './find.ts';
-import { beginIntent, endIntent, isRace } from './intent.ts';
-import { forgetSecrets, ownerOfSecrets } from './service-secrets.ts';
+import { forget } from './forget.ts';
+import { beginIntent, endIntent, leftoversOf } from './intent.ts';
+import { isRace } from './race.ts';
 
 const ATTEMPTS = 8;
 
 /**
- * Removes a service and its secrets. The administrator may say in which namespace it must be; a service elsewhere is
+ * Removes a service, its secrets, its subscriptions and the buckets that were made for it. The administrator may say in which namespace it must be; a service elsewhere is
  * then not found (contract §1.8).
  */
 export async function removeService(
@@ -21,8 +22,8 @@ export async function removeService(
     const { service, version } = await findService(principal, 'delete', name, catalog);
     if (principal.kind === 'admin' && namespace && namespace !== service.namespace) throw notFound(name);
 
-    const owner = ownerOfSecrets(service);
-    const intent = await beginIntent('remove', owner, catalog.journal, catalog.now());
+    const leftovers = leftoversOf(service);
+    const intent = await beginIntent('remove', leftovers, catalog.journal, catalog.now());
     try {
       await catalog.services.remove(name, version);
     } catch (error) {
@@ -30,7 +31,7 @@ export async function removeService(
       if (!isRace(error)) throw error;
       continue;
     }
-    await forgetSecrets(owner, catalog);
+    await forget(leftovers, catalog);
     await endIntent(intent, catalog.journal);
     return;
   }

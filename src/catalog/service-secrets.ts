@@ -2,7 +2,7 @@ import type { Secret } from '../base/secret.ts';
 import type { SecretRecord, ServiceRecord, Version } from '../cluster/index.ts';
 import type { DefinitionSecrets, Service } from '../service/index.ts';
 import type { Catalog } from './catalog.ts';
-import { isRace } from './intent.ts';
+import { isRace } from './race.ts';
 
 /** What of a service says where its secrets are. */
 export type SecretsOwner = Pick<Service, 'uid' | 'namespace'> & { readonly name: string };

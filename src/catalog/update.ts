@@ -1,11 +1,13 @@
 import type { ServiceRecord, Version } from '../cluster/index.ts';
 import { type Admin, chooseVo, type User } from '../identity/index.ts';
 import { type Definition, ownedBy, readDefinition, type Service } from '../service/index.ts';
+import { alignStorage, arrangeStorage, storageClaim } from '../storage/index.ts';
 import { admit } from './admit.ts';
 import type { Catalog } from './catalog.ts';
 import { CatalogError } from './errors.ts';
 import { findService } from './find.ts';
-import { isRace } from './intent.ts';
+import { tidyStorage } from './forget.ts';
+import { isRace } from './race.ts';
 import { loadSecrets, ownerOfSecrets, replaceSecrets } from './service-secrets.ts';
 
 /** Enough for any burst of writers to one service; more would be a fault, not contention. */
@@ -34,15 +36,28 @@ export async function updateService(
     const settle = (secrets: typeof stored) =>
       admit(service.definition, given, { definition: current.service.definition, secrets }, catalog);
     const secrets = await settle(stored);
+    await arrange(current.service, service, catalog);
     try {
       const replaced = await catalog.services.replace(service, current.version);
       await replaceSecrets(owner, { stored, secrets, settle }, replaced, catalog);
+      if (catalog.objects) await alignStorage(service, catalog.objects);
+      await tidyStorage(storageClaim(current.service), service, catalog);
       return replaced;
     } catch (error) {
+      await tidyStorage(storageClaim(service), (await catalog.services.get(definition.name))?.service, catalog);
       if (!isRace(error)) throw error;
     }
   }
   throw new CatalogError('contended', `"${definition.name}" is being changed by many at once: try again`);
+}
+
+/** New buckets must be there before the definition names them; if one cannot be had, nothing has changed. */
+async function arrange(before: Service, service: Service, catalog: Catalog): Promise<void> {
+  if (!catalog.objects) return;
+  await arrangeStorage(service, catalog.objects).catch(async (error) => {
+    await tidyStorage(storageClaim(service), before, catalog);
+    throw error;
+  });
 }
 
 function changed(principal: Admin | User, before: Service, definition: Definition, catalog: Catalog): Service {

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
-import { type Catalog, recoverServices } from '../catalog/index.ts';
-import { type LocalCluster, openLocalCluster } from '../cluster/local/index.ts';
-import { type Config, ConfigError } from '../config.ts';
+import type { Catalog } from '../catalog/index.ts';
+import type { Config } from '../config.ts';
 import { createServer } from '../http/index.ts';
 import { createAuthenticator, createOidc, newServiceToken } from '../identity/index.ts';
-import { ensureUserKeys } from '../storage/index.ts';
+import { ensureUserKeys, rotateUserKeys } from '../storage/index.ts';
+import { type Cluster, openCluster } from './cluster.ts';
 import { ownCredentials } from './first-start.ts';
+import { type OpenStore, openStore } from './object-store.ts';
 import { ARCHITECTURE, VERSION } from './version.ts';
 
 export interface Manager {
@@ -28,56 +29,61 @@ const FINISH_MS = 8_000;
 
 /** Puts the parts of a manager together: the one place that knows all of them. */
 export async function startManager(config: Config, log: Logger): Promise<Manager> {
-  if (config.backend !== 'local') {
-    throw new ConfigError(['OSCAR_BACKEND: "kubernetes" is not supported by this manager yet: use local']);
-  }
-  const cluster = openLocalCluster({ directory: config.dataDir });
-  try {
-    const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
-    const catalog = catalogOf(config, cluster);
-    const recovered = await recoverServices(Date.now(), catalog);
-    if (recovered > 0) log.info({ recovered }, 'finished what an earlier run had begun');
+  await using opened = new AsyncDisposableStack();
+  const cluster = opened.adopt(await openCluster(config, describeStore(config), log), (it) => it.close());
+  const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
+  const store = opened.adopt(await openStore(config, cluster, storeKeys, log), (it) => it.close());
+  const catalog = catalogOf(config, cluster, store);
+  await cluster.tidy(catalog);
 
-    const store = {
-      endpoint: config.minioPublicEndpoint ?? config.minioEndpoint,
-      verify: config.minioTlsVerify,
-      region: config.minioRegion,
-    };
-    const app = await createServer({
-      catalog,
-      authenticator: createAuthenticator({
-        admin: { username: config.username, password },
-        ...(config.oidcEnable && { oidc: oidcOf(config, log) }),
-      }),
-      store,
-      keysOf: async (principal) =>
-        principal.kind === 'admin' ? storeKeys : ensureUserKeys(principal.uid, cluster.secrets),
-      info: { version: VERSION, git_commit: '', architecture: ARCHITECTURE, kubernetes_version: '' },
-      clusterConfig: clusterConfigOf(config),
-      corsOrigins: config.corsOrigins,
-      readTimeoutMs: config.readTimeoutSeconds * 1000,
-      logger: log,
-    });
-    const address = await app.listen(config.listen);
-    return {
-      app,
-      address,
-      ...(made && { newPassword: password.reveal() }),
-      stop: () => stop(app, cluster, log),
-    };
-  } catch (error) {
-    await cluster.close();
-    throw error;
-  }
+  const users = { secrets: cluster.secrets, objects: store.objects };
+  const app = await createServer({
+    catalog,
+    authenticator: createAuthenticator({
+      admin: { username: config.username, password },
+      ...(config.oidcEnable && { oidc: oidcOf(config, log) }),
+    }),
+    store: { ...describeStore(config), endpoint: store.endpoint },
+    keysOf: async (principal) => (principal.kind === 'admin' ? storeKeys : ensureUserKeys(principal.uid, users)),
+    rotateKeys: ({ uid }) => rotateUserKeys(uid, users),
+    info: {
+      version: VERSION,
+      git_commit: '',
+      architecture: ARCHITECTURE,
+      kubernetes_version: cluster.kubernetesVersion,
+    },
+    clusterConfig: clusterConfigOf(config),
+    pageSize: config.jobListingLimit,
+    corsOrigins: config.corsOrigins,
+    readTimeoutMs: config.readTimeoutSeconds * 1000,
+    logger: log,
+  });
+  opened.defer(() => close(app, log));
+  const address = await app.listen(config.listen);
+  // From here on everything is closed by `stop`, last opened first.
+  const running = opened.move();
+  return {
+    app,
+    address,
+    ...(made && { newPassword: password.reveal() }),
+    stop: () => running.disposeAsync(),
+  };
 }
 
-function catalogOf(config: Config, cluster: LocalCluster): Catalog {
+/** The store as definitions show it, as far as the settings say. */
+function describeStore(config: Config) {
+  return {
+    endpoint: config.minioPublicEndpoint ?? config.minioEndpoint,
+    verify: config.minioTlsVerify,
+    region: config.minioRegion,
+  };
+}
+
+function catalogOf(config: Config, cluster: Cluster, store: OpenStore): Catalog {
   return {
     ...cluster,
-    stores: {
-      named: new Set(config.storageProviders.keys()),
-      endpoint: config.minioPublicEndpoint ?? config.minioEndpoint,
-    },
+    objects: store.objects,
+    stores: { named: new Set(config.storageProviders.keys()), endpoint: store.endpoint },
     servicesNamespace: config.servicesNamespace,
     managerName: config.name,
     allowedGroups: config.oidcEnable ? config.oidcGroups : [],
@@ -115,12 +121,11 @@ function clusterConfigOf(config: Config) {
   };
 }
 
-async function stop(app: FastifyInstance, cluster: LocalCluster, log: Logger): Promise<void> {
+async function close(app: FastifyInstance, log: Logger): Promise<void> {
   const cut = setTimeout(() => {
     log.warn('cutting requests that did not finish in time');
     app.server.closeAllConnections();
   }, FINISH_MS);
   await app.close();
   clearTimeout(cut);
-  await cluster.close();
 }

@@ -4,9 +4,10 @@ import type { CatalogErrorCode } from '../catalog/index.ts';
 import type { StoreErrorCode } from '../cluster/index.ts';
 import type { IdentityErrorCode } from '../identity/index.ts';
 import type { ServiceErrorCode } from '../service/index.ts';
+import type { StorageErrorCode } from '../storage/index.ts';
 import { TEXT_TYPE } from './go-json.ts';
 
-type Code = CatalogErrorCode | IdentityErrorCode | ServiceErrorCode | StoreErrorCode | HttpErrorCode;
+type Code = CatalogErrorCode | IdentityErrorCode | ServiceErrorCode | StorageErrorCode | StoreErrorCode | HttpErrorCode;
 
 /** What only the HTTP surface can find wrong. */
 export type HttpErrorCode = 'not-json' | 'bad-request' | 'closing' | 'overloaded';
@@ -40,6 +41,11 @@ const ANSWERS: Record<Code, Answer> = {
   'not-allowed': { status: 403 },
   'not-found': { status: 404, body: 'none' },
   absent: { status: 404, body: 'none' },
+  'invalid-bucket': { status: 400 },
+  'bucket-exists': { status: 400 },
+  'bucket-refused': { status: 403 },
+  'bucket-not-found': { status: 404 },
+  'bucket-taken': { status: 409 },
   'name-taken': { status: 409 },
   exists: { status: 409 },
   conflict: { status: 409 },

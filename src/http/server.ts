@@ -16,6 +16,7 @@ import { goJson, JSON_TYPE } from './go-json.ts';
 import { answerNotFound } from './not-found.ts';
 import { describeApi } from './openapi.ts';
 import { logRequests, requestId, traceOf } from './request-log.ts';
+import { bucketsRoutes } from './routes/buckets.ts';
 import { type ConfigDeps, configRoutes } from './routes/config.ts';
 import { deploymentRoutes } from './routes/deployment.ts';
 import { federationRoutes } from './routes/federation.ts';
@@ -27,11 +28,13 @@ import { uiRoutes } from './routes/ui.ts';
 import { createServiceView } from './service-view.ts';
 import { refuseWhileClosing, shedLoad } from './shedding.ts';
 
-export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysOf'> {
+export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysOf' | 'rotateKeys'> {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
   readonly store: ClusterStore;
   readonly info: Info;
+  /** Objects in a page of a listing. */
+  readonly pageSize: number;
   readonly corsOrigins: readonly string[];
   /** How long a request may take to arrive. */
   readonly readTimeoutMs: number;
@@ -97,6 +100,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   configRoutes(app, { ...options, authenticator, store, settings: catalog.settings });
   servicesRoutes(app, { ...deps, view: createServiceView(store) });
   serviceAuthRoutes(app, deps);
+  if (catalog.objects) {
+    const { managerName, now, objects } = catalog;
+    bucketsRoutes(app, { authenticator, objects, managerName, pageSize: options.pageSize, now });
+  }
   deploymentRoutes(app, deps);
   federationRoutes(app, deps);
   uiRoutes(app, { pages: { '': readPage('index.html'), 'api.html': () => apiPage(app.swagger() as ApiDocument) } });

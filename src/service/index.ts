@@ -1,10 +1,13 @@
+export { inputFolders, outputFolders } from './buckets.ts';
 export { invalidDefinition, ServiceError, type ServiceErrorCode } from './errors.ts';
 export { isImageAllowed } from './images.ts';
 export { requestSchema, responseSchema } from './json-schema.ts';
+export { loopProblems } from './loops.ts';
 export { isServiceReference } from './names.ts';
-export { isClusterStore, parseProvider, splitPath } from './paths.ts';
+export { bucketProblem, folderProblem, splitPath } from './paths.ts';
 export { type ClusterStore, ownedBy, present } from './present.ts';
 export { type KnownStores, providerProblems } from './providers.ts';
+export { quantityOf } from './quantity.ts';
 export { readDefinition } from './read.ts';
 export { type Deployment, DeploymentSchema, ServiceSchema } from './schema.ts';
 export { type DefinitionSecrets, type StoredSecrets, settleSecrets } from './secrets.ts';

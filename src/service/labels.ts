@@ -54,6 +54,15 @@ function voLabel(vo: string): string {
 }
 
 /** What names derived from a user carry of the uid. A shorter uid is taken whole (R22). */
-export function shortUid(uid: string): string {
+function shortUid(uid: string): string {
   return uid.slice(0, 10);
+}
+
+/** The bucket of one user beside a bucket of a service with isolation USER, in the letters that a bucket may have. */
+export function isolatedBucket(bucket: string, uid: string): string {
+  const suffix = shortUid(uid)
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, '-')
+    .replace(/^-+|-+$/g, '');
+  return `${bucket}-${suffix || 'user'}`;
 }

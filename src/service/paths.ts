@@ -27,6 +27,11 @@ export function hasBuckets(provider: ProviderReference): boolean {
   return OBJECT_STORES.has(provider.type);
 }
 
+/** Does this input come from the store of the cluster? Inputs in other MinIO stores are refused (contract §2.4). */
+export function isClusterInput({ storage_provider }: { storage_provider: string }): boolean {
+  return parseProvider(storage_provider).type === 'minio';
+}
+
 /** Is this the store of the cluster itself? */
 export function isClusterStore(provider: ProviderReference): boolean {
   return provider.type === 'minio' && provider.id === DEFAULT_PROVIDER_ID;

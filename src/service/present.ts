@@ -1,6 +1,6 @@
+import { inputFolders } from './buckets.ts';
 import { encode } from './codec.ts';
-import { labelsOf, shortUid } from './labels.ts';
-import { isClusterStore, parseProvider, splitPath } from './paths.ts';
+import { labelsOf } from './labels.ts';
 import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
@@ -57,11 +57,7 @@ function addsOwner({ isolation_level }: Definition, owner: string): boolean {
 }
 
 /** With isolation USER each allowed user has a bucket beside each input bucket (contract §4.3). */
-function isolatedBucketsOf({ owner, definition }: Service): string[] {
-  if (definition.isolation_level !== 'USER') return [];
-  const users = definition.allowed_users.filter((uid) => uid !== owner);
-  const buckets = definition.input
-    .filter(({ storage_provider }) => isClusterStore(parseProvider(storage_provider)))
-    .map(({ path }) => splitPath(path).bucket);
-  return [...new Set(buckets)].flatMap((bucket) => users.map((uid) => `${bucket}-${shortUid(uid)}`));
+function isolatedBucketsOf(service: Service): string[] {
+  const theirs = inputFolders(service).filter(({ user }) => user !== undefined);
+  return [...new Set(theirs.map(({ bucket }) => bucket))];
 }

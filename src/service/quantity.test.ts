@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { bytes, millicores } from './quantity.ts';
+import { bytes, millicores, quantityOf } from './quantity.ts';
 
 const cpus: [string, number | undefined][] = [
   ['1', 1000],
@@ -79,6 +79,14 @@ test('a whole number of any unit is counted exactly', () => {
       assert.equal(bytes(`${count}${unit}`), Number(BigInt(count) * size));
     }),
   );
+});
+
+test('a number of bytes is written in the largest unit that divides it, and read back the same', () => {
+  assert.equal(quantityOf(0), '0');
+  assert.equal(quantityOf(5), '5');
+  assert.equal(quantityOf(52_428_800), '50Mi');
+  assert.equal(quantityOf(1_610_612_736), '1536Mi');
+  fc.assert(fc.property(fc.maxSafeNat(), (amount) => assert.equal(bytes(quantityOf(amount)), amount)));
 });
 
 test('any text is either a number or nothing, never an exception', () => {

@@ -44,6 +44,15 @@ export function millicores(text: string): number | undefined {
   return scaled(text, 1000n);
 }
 
+/** 1610612736 → `1536Mi`: as Kubernetes writes a number of bytes, in the largest unit that divides it. */
+export function quantityOf(amount: number): string {
+  for (const [suffix, power] of Object.entries(BINARY).toReversed()) {
+    const unit = 2 ** Number(power);
+    if (amount !== 0 && amount % unit === 0) return `${amount / unit}${suffix}`;
+  }
+  return String(amount);
+}
+
 /** `1.5Gi` → 1610612736. Undefined when it is not a quantity, or one too large to count with. */
 export function bytes(text: string): number | undefined {
   return scaled(text, 1n);

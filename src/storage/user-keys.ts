@@ -1,26 +1,50 @@
 import { randomBytes } from 'node:crypto';
 import { Secret } from '../base/secret.ts';
 import { type SecretStore, StoreError } from '../cluster/index.ts';
+import type { ObjectStore, StoreKeys } from './object-store.ts';
 
-/** Keys for the object store. */
-export interface StoreKeys {
-  readonly accessKey: Secret;
-  readonly secretKey: Secret;
+/** Where the keys of users are kept, and the store that must know them. */
+export interface UserKeysDeps {
+  readonly secrets: SecretStore;
+  /** Absent where this manager does not arrange the store. */
+  readonly objects?: ObjectStore | undefined;
 }
 
-/** The keys of a user, made when first asked for. The access key is the uid, as clients expect (contract §4.4). */
-export async function ensureUserKeys(uid: string, secrets: SecretStore): Promise<StoreKeys> {
+/**
+ * The keys of a user, made when first asked for. The access key is the uid, as clients expect (contract §4.4). The store
+ * is told each time, so that one that missed them, because a manager died in between, learns of them (R11).
+ */
+export async function ensureUserKeys(uid: string, deps: UserKeysDeps): Promise<StoreKeys> {
+  const keys = await keptKeys(uid, deps.secrets);
+  await deps.objects?.putUser(uid, keys);
+  return keys;
+}
+
+/** New keys; the old ones stop working. */
+export async function rotateUserKeys(uid: string, deps: UserKeysDeps): Promise<StoreKeys> {
+  const keys = newKeys(uid);
+  await deps.secrets.put('user', uid, { ...keys });
+  await deps.objects?.putUser(uid, keys);
+  return keys;
+}
+
+async function keptKeys(uid: string, secrets: SecretStore): Promise<StoreKeys> {
   const known = await secrets.get('user', uid);
   if (known) return readKeys(known.values);
   try {
-    const values = { accessKey: new Secret(uid), secretKey: new Secret(randomBytes(30).toString('base64url')) };
-    await secrets.put('user', uid, values, 'absent');
-    return values;
+    const keys = newKeys(uid);
+    await secrets.put('user', uid, { ...keys }, 'absent');
+    return keys;
   } catch (error) {
-    if (error instanceof StoreError && error.code === 'exists') return ensureUserKeys(uid, secrets);
+    if (error instanceof StoreError && error.code === 'exists') return keptKeys(uid, secrets);
     throw error;
   }
 }
+
+const newKeys = (uid: string): StoreKeys => ({
+  accessKey: new Secret(uid),
+  secretKey: new Secret(randomBytes(30).toString('base64url')),
+});
 
 function readKeys({ accessKey, secretKey }: Readonly<Record<string, Secret>>): StoreKeys {
   if (!accessKey || !secretKey) throw new Error('the stored keys of a user are incomplete');

@@ -4,11 +4,11 @@ type Substitute = (request: RecordedRequest) => RecordedRequest;
 
 /**
  * What is sent after an exchange that our manager answers otherwise, so that those behind it find what they need: a
- * request that we refuse once more without what we refuse; a service that only we make is removed again.
+ * request that we refuse once more without what we refuse; what only we make is removed again.
  */
 const SUBSTITUTES: Readonly<Record<number, Substitute>> = {
   59: without('total_memory', 'total_cpu'),
-  74: removing('rec-err'),
+  74: removing('/system/services/rec-err'),
   102: without('mount'),
   149: without('mount'),
   151: without('mount'),
@@ -20,7 +20,8 @@ const SUBSTITUTES: Readonly<Record<number, Substitute>> = {
   447: without('log_level'),
   508: without('expose'),
   529: without('log_level'),
-  564: removing('rec-over'),
+  563: removing('/system/buckets/rec-b-over'),
+  564: removing('/system/services/rec-over'),
   585: without('volume'),
   589: (request) => ({ ...request, body: request.body?.replace(/ trailing$/, '') ?? '' }),
 };
@@ -39,6 +40,6 @@ function without(...keys: string[]): Substitute {
   };
 }
 
-function removing(service: string): Substitute {
-  return ({ headers }) => ({ method: 'DELETE', path: `/system/services/${service}`, headers });
+function removing(path: string): Substitute {
+  return ({ headers }) => ({ method: 'DELETE', path, headers });
 }

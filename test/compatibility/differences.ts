@@ -1,7 +1,8 @@
+import { BUCKETS } from './differences/buckets.ts';
 import { DECISIONS } from './differences/decisions.ts';
 import { DEFECTS } from './differences/defects.ts';
 import type { Difference } from './differences/difference.ts';
 import { LATER } from './differences/later.ts';
 
 /** Every reason why our manager answers a recorded request otherwise than the Go manager did. */
-export const DIFFERENCES: readonly Difference[] = [...DEFECTS, ...DECISIONS, ...LATER];
+export const DIFFERENCES: readonly Difference[] = [...DEFECTS, ...DECISIONS, ...BUCKETS, ...LATER];

@@ -37,8 +37,9 @@ export async function castOf(issuer: Issuer): Promise<Values> {
     '<secret_key>': 'a-secret-key',
     // Nobody listens there.
     '<address>': '127.0.0.1:9',
-    // No route gives these out yet.
+    // No route gives it out yet.
     '<uuid>': '00000000-0000-4000-8000-000000000000',
+    // Until an answer names a next page, see `replay.ts`.
     '<page-token>': 'page-2',
   };
 }

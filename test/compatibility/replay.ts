@@ -7,6 +7,7 @@ import { type Exchange, type Phase, type RecordedRequest, type Run, runsOf } fro
 import { type Known, mask } from './masks.ts';
 import { castOf, fill, USERS, type Values } from './placeholders.ts';
 import { type Received, send } from './send.ts';
+import { type Step, stepsAfter } from './side-steps.ts';
 
 /** An exchange and what our manager answers to it, masked as the recording is. */
 export interface Replayed {
@@ -62,30 +63,47 @@ interface Stage {
 }
 
 async function replayRun(run: Run, { manager, issuer, cast, agent }: Stage): Promise<Replayed[]> {
-  const values = { ...cast, '<endpoint>': manager.url };
+  let values: Values = { ...cast, '<endpoint>': manager.url };
   const known = await knownOf(manager, issuer);
 
   async function answerTo(request: RecordedRequest): Promise<Received> {
     const sent = await fill(request, values, (service) => tokenOf(service, manager));
     const received = await send(manager.url, agent, sent);
-    const headers = Object.entries(received.headers).map(([name, value]): [string, string] => [
-      name,
-      mask(value, known),
-    ]);
-    return {
-      ...received,
-      headers: Object.fromEntries(headers),
-      text: mask(received.text, known, request.path),
-    };
+    const page = /"next_page":"([^"]+)"/.exec(received.text)?.[1];
+    if (page !== undefined) values = { ...values, '<page-token>': page };
+    return received;
+  }
+
+  async function take(step: Step): Promise<void> {
+    const received = await answerTo(step.request);
+    const done = step.upload === undefined ? received : await upload(step.upload, received);
+    if (done.status >= 300) throw new Error(`${step.request.method} ${step.request.path} is answered ${done.status}`);
   }
 
   const replayed: Replayed[] = [];
   for (const exchange of run.exchanges) {
-    const ours = await answerTo(exchange.request);
+    const ours = masked(await answerTo(exchange.request), known, exchange.request);
     const substitute = substituteFor(exchange.n, exchange.request);
-    replayed.push({ exchange, ours, ...(substitute && { carriedOn: await answerTo(substitute) }) });
+    const carriedOn = substitute && masked(await answerTo(substitute), known, substitute);
+    replayed.push({ exchange, ours, ...(carriedOn && { carriedOn }) });
+    for (const step of stepsAfter(exchange)) await take(step);
   }
   return replayed;
+}
+
+function masked(received: Received, known: Known, { path }: RecordedRequest): Received {
+  const headers = Object.entries(received.headers).map(([name, value]): [string, string] => [name, mask(value, known)]);
+  return { ...received, headers: Object.fromEntries(headers), text: mask(received.text, known, path) };
+}
+
+/** Puts an object where the answer says, with nothing but what the answer gives. */
+function upload(content: string, answer: Received): Promise<Response> {
+  const {
+    url,
+    method,
+    headers = {},
+  }: { url: string; method: string; headers?: Record<string, string> } = JSON.parse(answer.text);
+  return fetch(url, { method, headers, body: content });
 }
 
 async function knownOf(manager: TestManager, issuer: Issuer): Promise<Known> {

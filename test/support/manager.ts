@@ -3,12 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { startManager } from '../../src/cli/manager.ts';
-import { readConfig } from '../../src/config.ts';
+import { hasOwnStore, readConfig } from '../../src/config.ts';
 
 export interface TestManager extends AsyncDisposable {
   /** Its address, without a slash at the end. */
   readonly url: string;
   readonly directory: string;
+  /** Does it run the object store itself? */
+  readonly hasStore: boolean;
   /** Calls it; `as` is the value of `Authorization`. */
   call(method: string, path: string, options?: CallOptions): Promise<Answer>;
   /** What it logged so far, one object per line. */
@@ -36,6 +38,9 @@ export const ADMIN = `Basic ${Buffer.from(`oscar:${PASSWORD}`).toString('base64'
 
 export const temporaryDirectory = () => mkdtempSync(join(tmpdir(), 'oscar-test-'));
 
+/** Settings for every manager under test: the same tests run on other backends (see test/kubernetes). */
+const GIVEN = JSON.parse(process.env['OSCAR_TEST_SETTINGS'] ?? '{}') as Record<string, string>;
+
 /** A whole manager in this process, on a free port of loopback, with real sockets and a real data directory. */
 export async function startTestManager(
   settings: Record<string, string> = {},
@@ -43,7 +48,14 @@ export async function startTestManager(
 ): Promise<TestManager> {
   const log: Record<string, unknown>[] = [];
   const config = readConfig(
-    { OSCAR_DATA_DIR: directory, OSCAR_LISTEN: '127.0.0.1:0', OSCAR_PASSWORD: PASSWORD, ...settings },
+    {
+      OSCAR_DATA_DIR: directory,
+      OSCAR_LISTEN: '127.0.0.1:0',
+      OSCAR_STORE_PORT: '0',
+      OSCAR_PASSWORD: PASSWORD,
+      ...GIVEN,
+      ...settings,
+    },
     () => '',
   );
   const logger = pino({ level: 'debug' }, { write: (line) => void log.push(JSON.parse(line)) });
@@ -52,6 +64,7 @@ export async function startTestManager(
   return {
     url,
     directory,
+    hasStore: hasOwnStore(config),
     log,
     call: (method, path, options) => call(url, method, path, options),
     stop: () => manager.stop(),

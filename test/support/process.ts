@@ -26,6 +26,7 @@ export function startProcess(
     PATH: process.env['PATH'],
     OSCAR_DATA_DIR: directory,
     OSCAR_LISTEN: '127.0.0.1:0',
+    OSCAR_STORE_PORT: '0',
     OSCAR_PASSWORD: PASSWORD,
     ...settings,
   };

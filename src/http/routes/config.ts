@@ -27,15 +27,17 @@ const ClusterConfigSchema = Type.Object({
 
 export type ClusterConfig = Static<typeof ClusterConfigSchema>;
 
+const ProviderSchema = Type.Object({
+  endpoint: Type.String(),
+  verify: Type.Boolean(),
+  access_key: Type.String(),
+  secret_key: Type.String(),
+  region: Type.String(),
+});
+
 const ConfigSchema = Type.Object({
   config: ClusterConfigSchema,
-  minio_provider: Type.Object({
-    endpoint: Type.String(),
-    verify: Type.Boolean(),
-    access_key: Type.String(),
-    secret_key: Type.String(),
-    region: Type.String(),
-  }),
+  minio_provider: ProviderSchema,
   allowed_image_repositories: Type.Array(Type.String()),
 });
 
@@ -45,6 +47,8 @@ export interface ConfigDeps {
   readonly store: ClusterStore;
   /** The caller's own keys; the administrator's are those of the store. */
   readonly keysOf: (principal: Admin | User) => Promise<StoreKeys>;
+  /** Gives a user new keys. */
+  readonly rotateKeys: (user: User) => Promise<StoreKeys>;
   readonly settings: SettingsStore;
 }
 
@@ -58,18 +62,27 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
   app.get('/system/config', { schema: read }, async (request) => {
     const principal = await systemPrincipal(request, deps.authenticator);
     const [keys, { settings }] = await Promise.all([deps.keysOf(principal), deps.settings.read()]);
-    const { endpoint, verify, region } = deps.store;
     return {
       config: deps.clusterConfig,
-      minio_provider: {
-        endpoint,
-        verify,
-        access_key: keys.accessKey.reveal(),
-        secret_key: keys.secretKey.reveal(),
-        region,
-      },
+      minio_provider: providerOf(deps.store, keys),
       allowed_image_repositories: settings.allowedImageRepositories,
     };
+  });
+
+  const rotate = {
+    summary: 'New keys for the store; the old ones stop working',
+    tags,
+    response: { 200: Type.Object({ minio_provider: ProviderSchema }) },
+  };
+  app.post('/system/config/keys', { schema: rotate }, async (request) => {
+    const principal = await systemPrincipal(request, deps.authenticator);
+    if (principal.kind === 'admin') {
+      throw new HttpError(
+        'bad-request',
+        'the keys of the administrator are settings: MINIO_ACCESS_KEY, MINIO_SECRET_KEY',
+      );
+    }
+    return { minio_provider: providerOf(deps.store, await deps.rotateKeys(principal)) };
   });
 
   const write = {
@@ -86,6 +99,10 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
     await setAllowedImages(repositories ?? [], deps.settings);
     return reply.type(JSON_TYPE).send(JSON.stringify(repositories));
   });
+}
+
+function providerOf({ endpoint, verify, region }: ClusterStore, { accessKey, secretKey }: StoreKeys) {
+  return { endpoint, verify, access_key: accessKey.reveal(), secret_key: secretKey.reveal(), region };
 }
 
 function readRepositories(body: unknown): string[] | null {

@@ -29,10 +29,11 @@ export const DEFECTS: readonly Difference[] = [
     kind: 'defect',
     title: 'A visibility that is not known is refused',
     reason:
-      'The Go manager takes any word and treats what it does not know, such as `Private`, as public for the buckets ' +
-      'of the service. Here it must be `private`, `restricted` or `public`.',
+      'The Go manager takes any word and treats what it does not know, such as `Private`, as public for buckets, ' +
+      'also those of a service. Here it must be `private`, `restricted` or `public`.',
     cases: [
       { matches: [106], ours: refused(400, /^visibility: "Private" is not one of private, restricted, public$/) },
+      { matches: [369], ours: refused(400, /^visibility: "odd" is not one of private, restricted, public$/) },
     ],
   },
   {
@@ -53,7 +54,9 @@ export const DEFECTS: readonly Difference[] = [
     id: 'update-may-drop-a-bucket',
     kind: 'defect',
     title: 'An update may leave out a bucket',
-    reason: 'The Go manager stores the new definition and answers 500 all the same. Here it is 204.',
+    reason:
+      'The Go manager stores the new definition and answers 500 all the same. Here it is 204, and the ' +
+      'bucket stays, as a private one of its owner.',
     cases: [{ matches: [450, 535], ours: empty(204) }],
   },
   {

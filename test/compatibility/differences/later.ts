@@ -1,4 +1,4 @@
-import { empty, json, noRoute, patched, unsupported } from './answers.ts';
+import { empty, json, noRoute, patched, refused, unsupported } from './answers.ts';
 import { type Difference, onRoute } from './difference.ts';
 import { NOTHING_STAYS_UP, WITHOUT_EXPOSE, WITHOUT_MOUNT, WITHOUT_VOLUME } from './services.ts';
 
@@ -43,20 +43,6 @@ export const LATER: readonly Difference[] = [
     cases: [{ matches: onRoute(/^GET \/system\/metrics/), ours: noRoute }],
   },
   {
-    id: 'buckets',
-    kind: 'later',
-    title: 'Buckets',
-    reason: 'Making, listing, sharing and deleting buckets is not there yet: 404.',
-    cases: [{ matches: onRoute(/^\w+ \/system\/buckets(\/[^/]*)?$/), ours: noRoute }],
-  },
-  {
-    id: 'presigned-addresses',
-    kind: 'later',
-    title: 'Presigned addresses of objects',
-    reason: 'They come with the buckets; until then they are 404.',
-    cases: [{ matches: onRoute(/^POST \/system\/buckets\/[^/]+\/presign$/), ours: noRoute }],
-  },
-  {
     id: 'federation',
     kind: 'later',
     title: 'Federations with members',
@@ -92,10 +78,12 @@ export const LATER: readonly Difference[] = [
     id: 'mounts',
     kind: 'later',
     title: 'Mounted buckets',
-    reason: 'A definition with `mount` is refused with 400.',
+    reason: 'A definition with `mount` is refused with 400, and its bucket is not made.',
     cases: [
       { matches: [102, 149, 151], ours: unsupported('mount') },
       { matches: [119, 148], ours: patched(WITHOUT_MOUNT) },
+      { matches: [364], ours: patched({ 'rec-mnt': null }) },
+      { matches: [439], ours: refused(404, /^there is no bucket "rec-mnt"$/) },
     ],
   },
   {
@@ -131,11 +119,13 @@ export const LATER: readonly Difference[] = [
     id: 'quotas',
     kind: 'later',
     title: 'Quotas',
-    reason: 'Nothing is counted yet: `/system/quotas` is 404, and `minio_quota_enabled` is `false`.',
+    reason:
+      'Nothing is limited yet: `/system/quotas` is 404, `minio_quota_enabled` is `false`, and `storage_quota` of a ' +
+      'bucket is `unset`.',
     cases: [
       { matches: onRoute(/^\w+ \/system\/quotas/), ours: noRoute },
       { matches: [558], ours: patched({ config: { volume_enable: false, minio_quota_enabled: false } }) },
-      { matches: [564], ours: empty(201) },
+      { matches: [563, 564], ours: empty(201) },
     ],
   },
   {

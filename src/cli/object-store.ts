@@ -1,0 +1,39 @@
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { type Config, hasOwnStore } from '../config.ts';
+import { openObjectStore } from '../objectstore/index.ts';
+import { EmbeddedStore } from '../storage/embedded/index.ts';
+import type { ObjectStore, StoreKeys } from '../storage/index.ts';
+import type { Cluster } from './cluster.ts';
+
+/** The object store of this cluster, as far as the manager has to do with it. */
+export interface OpenStore {
+  /** Absent where somebody else arranges it. */
+  readonly objects?: ObjectStore;
+  /** What users and definitions are told. */
+  readonly endpoint: string;
+  close(): Promise<void>;
+}
+
+/** Starts the store of an embedded cluster; one that stands elsewhere is only named. */
+export async function openStore(config: Config, cluster: Cluster, keys: StoreKeys, log: Logger): Promise<OpenStore> {
+  if (!cluster.seal || !hasOwnStore(config)) {
+    return { endpoint: config.minioPublicEndpoint ?? config.minioEndpoint, close: async () => undefined };
+  }
+  const server = openObjectStore({
+    directory: join(config.dataDir, 'objects'),
+    region: config.minioRegion,
+    manager: { accessKey: keys.accessKey.reveal(), secret: keys.secretKey },
+    seal: cluster.seal,
+    report: (error, request) => log.error({ err: error, ...request }, 'the object store failed'),
+  });
+  try {
+    const { address, port, family } = await server.listen({ host: config.listen.host, port: config.storePort });
+    const endpoint = config.minioPublicEndpoint ?? `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    log.info({ endpoint }, 'object store is up');
+    return { objects: new EmbeddedStore({ server, endpoint }), endpoint, close: () => server.close() };
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}

@@ -1,0 +1,158 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Authenticator } from '../../identity/index.ts';
+import {
+  bucketView,
+  changeBucket,
+  createBucket,
+  findBucket,
+  listBuckets,
+  listObjects,
+  type ObjectStore,
+  presignObject,
+  removeBucket,
+} from '../../storage/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { jsonOf } from '../body.ts';
+
+export interface BucketsDeps {
+  readonly authenticator: Authenticator;
+  readonly objects: ObjectStore;
+  /** Shown as the owner of the administrator's buckets. */
+  readonly managerName: string;
+  /** Objects in a page: `JOB_LISTING_LIMIT`. */
+  readonly pageSize: number;
+  readonly now: () => number;
+}
+
+const tags = ['buckets'];
+
+const BodySchema = Type.Object({
+  bucket_name: Type.String({ description: '`bucket`, or `bucket/folder`' }),
+  visibility: Type.Optional(Type.Enum(['private', 'restricted', 'public'])),
+  allowed_users: Type.Optional(Type.Array(Type.String())),
+});
+
+const BucketSchema = Type.Object({
+  bucket_name: Type.String(),
+  visibility: Type.String(),
+  allowed_users: Type.Union([Type.Array(Type.String()), Type.Null()]),
+  owner: Type.String(),
+  metadata: Type.Record(Type.String(), Type.String()),
+  objects: Type.Optional(
+    Type.Array(Type.Object({ object_name: Type.String(), size_bytes: Type.Integer(), last_modified: Type.String() })),
+  ),
+  storage_quota: Type.Object({
+    max: Type.Optional(Type.String()),
+    max_bytes: Type.Optional(Type.Integer()),
+    source: Type.String(),
+  }),
+  storage_usage: Type.Object({
+    used: Type.String(),
+    used_bytes: Type.Integer(),
+    objects: Type.Optional(Type.Integer()),
+  }),
+  attribution: Type.String(),
+});
+
+const BucketPageSchema = Type.Object({
+  ...BucketSchema.properties,
+  next_page: Type.Optional(Type.String()),
+  is_truncated: Type.Boolean(),
+  returned_items: Type.Integer(),
+});
+
+const BucketName = Type.Object({ name: Type.String({ description: 'the bucket' }) });
+
+const PresignSchema = Type.Object({
+  object_key: Type.String(),
+  operation: Type.Enum(['upload', 'download']),
+  expires_in: Type.Optional(Type.Integer({ description: 'seconds, up to a week; 900 if left out' })),
+  content_type: Type.Optional(Type.String()),
+  extra_headers: Type.Optional(Type.Record(Type.String(), Type.String())),
+});
+
+const PresignedSchema = Type.Object({
+  object_key: Type.String(),
+  operation: Type.String(),
+  method: Type.String(),
+  url: Type.String(),
+  expires_at: Type.String(),
+  headers: Type.Optional(Type.Record(Type.String(), Type.String())),
+});
+
+export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
+  const { authenticator, objects, managerName } = deps;
+  const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+  const nameOf = (request: FastifyRequest) => (request.params as { name: string }).name;
+
+  const create = { summary: 'Create a bucket', tags, body: BodySchema, response: { 201: Type.Null() } };
+  app.post('/system/buckets', { schema: create }, async (request, reply) => {
+    const principal = await who(request);
+    await createBucket(principal, jsonOf(request), objects, managerName);
+    return reply.code(201).send();
+  });
+
+  const list = { summary: 'Buckets that the caller reaches', tags, response: { 200: Type.Array(BucketSchema) } };
+  app.get('/system/buckets', { schema: list }, async (request) => {
+    const principal = await who(request);
+    const found = await listBuckets(principal, objects);
+    return found.map((bucket) => bucketView(bucket, managerName, { withOwner: false }));
+  });
+
+  const change = {
+    summary: 'Change visibility and allowed users',
+    tags,
+    body: BodySchema,
+    response: { 204: Type.Null() },
+  };
+  app.put('/system/buckets', { schema: change }, async (request, reply) => {
+    const principal = await who(request);
+    await changeBucket(principal, jsonOf(request), objects);
+    return reply.code(204).send();
+  });
+
+  const read = {
+    summary: 'One bucket and a page of its objects',
+    tags,
+    params: BucketName,
+    querystring: Type.Object({ page: Type.Optional(Type.String({ description: '`next_page` of the page before' })) }),
+    response: { 200: BucketPageSchema },
+  };
+  app.get('/system/buckets/:name', { schema: read }, async (request) => {
+    const principal = await who(request);
+    const bucket = await findBucket(principal, 'use', nameOf(request), objects);
+    const { page: from } = request.query as { page?: string };
+    const page = await listObjects(bucket, from, deps.pageSize, objects);
+    return {
+      ...bucketView(bucket, managerName, { withOwner: true, objects: page.items }),
+      ...(page.next !== undefined && { next_page: page.next }),
+      is_truncated: page.next !== undefined,
+      returned_items: page.items.length,
+    };
+  });
+
+  const remove = {
+    summary: 'Delete a bucket and all that is in it',
+    tags,
+    params: BucketName,
+    response: { 204: Type.Null() },
+  };
+  app.delete('/system/buckets/:name', { schema: remove }, async (request, reply) => {
+    const principal = await who(request);
+    await removeBucket(principal, nameOf(request), objects);
+    return reply.code(204).send();
+  });
+
+  const presign = {
+    summary: 'A URL that uploads or downloads one object',
+    tags,
+    params: BucketName,
+    body: PresignSchema,
+    response: { 200: PresignedSchema },
+  };
+  app.post('/system/buckets/:name/presign', { schema: presign }, async (request) => {
+    const principal = await who(request);
+    return presignObject(principal, nameOf(request), jsonOf(request), objects, deps.now);
+  });
+}

@@ -1,0 +1,27 @@
+import type { ServerResponse } from 'node:http';
+import { type Elements, writeXml } from '../xml/write-xml.ts';
+
+export type Headers = Readonly<Record<string, string | number | undefined>>;
+
+/** What an operation answers. */
+export interface Answer {
+  readonly status: number;
+  readonly headers?: Headers;
+  readonly body?: string | Uint8Array;
+  /** Instead of a body: writes it, of the length that the headers say, and ends the response. */
+  readonly stream?: (response: ServerResponse) => Promise<void>;
+}
+
+export function xml(root: string, content: Elements, { status = 200, headers = {} }: Partial<Answer> = {}): Answer {
+  return { status, headers: { 'content-type': 'application/xml', ...headers }, body: writeXml(root, content) };
+}
+
+export const NO_CONTENT: Answer = { status: 204 };
+
+export const quoted = (eTag: string) => `"${eTag}"`;
+
+/** ISO 8601 with milliseconds, as listings have it. */
+export const isoDate = (time: number) => new Date(time).toISOString();
+
+/** In whole seconds, as HTTP has it. */
+export const httpDate = (time: number) => new Date(time).toUTCString();

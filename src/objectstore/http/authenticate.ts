@@ -1,0 +1,93 @@
+import { hash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { S3Error } from '../errors.ts';
+import { ChunkSignatures } from '../signature/chunk-signature.ts';
+import { type Claim, readHeaderClaim, readQueryClaim } from '../signature/claim.ts';
+import { readClaimV2, verifyV2 } from '../signature/presigned-v2.ts';
+import type { Target } from '../signature/target.ts';
+import { verifyV4 } from '../signature/verify.ts';
+import type { Identities } from '../store/identities.ts';
+import type { Authenticated } from './exchange.ts';
+
+const UNSIGNED = 'UNSIGNED-PAYLOAD';
+
+export interface AuthenticateDeps {
+  readonly identities: Identities;
+  readonly now: () => number;
+}
+
+/** Who signed this request? Nobody comes in without a signature. */
+export function authenticate(request: IncomingMessage, target: Target, deps: AuthenticateDeps): Authenticated {
+  const header = headerOf(request);
+  const { query } = target;
+  const authorization = header('authorization');
+  if (authorization !== undefined) {
+    const claim = readHeaderClaim(authorization, header);
+    if (claim.scope.service !== 's3') throw wrongService(claim);
+    const payload = header('x-amz-content-sha256');
+    if (payload === undefined) throw new S3Error('InvalidRequest', 'The header x-amz-content-sha256 is missing.');
+    return verified(claim, request, target, payload, deps);
+  }
+  if (query.has('X-Amz-Signature') || query.has('X-Amz-Algorithm')) {
+    const claim = readQueryClaim(query);
+    if (claim.scope.service !== 's3') throw wrongService(claim);
+    return verified(claim, request, target, query.get('X-Amz-Content-Sha256') ?? UNSIGNED, deps);
+  }
+  if (query.has('AWSAccessKeyId')) return verifiedV2(request, target, deps);
+  throw new S3Error('AccessDenied', 'Access Denied. Requests must be signed.');
+}
+
+/** The same for a request to STS: another service in the scope, and a body that is hashed when it is here. */
+export function authenticateSts(request: IncomingMessage, target: Target, body: Buffer, deps: AuthenticateDeps) {
+  const header = headerOf(request);
+  const authorization = header('authorization');
+  if (authorization === undefined) throw new S3Error('AccessDenied', 'Access Denied. Requests must be signed.');
+  const claim = readHeaderClaim(authorization, header);
+  if (claim.scope.service !== 'sts') throw wrongService(claim);
+  return verified(claim, request, target, hash('sha256', body, 'hex'), deps);
+}
+
+function verified(
+  claim: Claim,
+  request: IncomingMessage,
+  { path, query }: Target,
+  payload: string,
+  { identities, now }: AuthenticateDeps,
+): Authenticated {
+  const signer = identities.signer(claim.accessKey, claim.token);
+  const { secret } = signer;
+  const verifiable = {
+    method: request.method ?? '',
+    path,
+    query: query.entries,
+    header: headerOf(request),
+    headerNames: Object.keys(request.headers),
+    payload,
+  };
+  verifyV4(claim, secret, verifiable, now());
+  const signatures = payload.startsWith('STREAMING-AWS4-HMAC-SHA256-PAYLOAD')
+    ? new ChunkSignatures(secret, claim.scope, claim.date, claim.signature)
+    : undefined;
+  return { signer, payload, signatures, presigned: claim.how === 'query' };
+}
+
+function verifiedV2(request: IncomingMessage, { rawPath, query }: Target, { identities, now }: AuthenticateDeps) {
+  const claim = readClaimV2(query);
+  const signer = identities.signer(claim.accessKey, claim.token);
+  const header = headerOf(request);
+  const headerNames = Object.keys(request.headers);
+  const verifiable = { method: request.method ?? '', rawPath, query: query.entries, header, headerNames };
+  verifyV2(claim, signer.secret, verifiable, now());
+  return { signer, payload: UNSIGNED, signatures: undefined, presigned: true };
+}
+
+function wrongService({ scope }: Claim): S3Error {
+  return new S3Error('AuthorizationHeaderMalformed', `The request is signed for the service ${scope.service}.`);
+}
+
+function headerOf({ headers }: IncomingMessage): (name: string) => string | undefined {
+  return (name) => {
+    const value = headers[name];
+    return Array.isArray(value) ? value.join(',') : value;
+  };
+}

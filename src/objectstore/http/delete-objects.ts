@@ -1,0 +1,55 @@
+import { S3Error } from '../errors.ts';
+import { checkKeyLength } from '../signature/target.ts';
+import { checkWriteConditions } from '../store/conditions.ts';
+import { all, textOf } from '../xml/read-xml.ts';
+import { type Answer, NO_CONTENT, xml } from './answer.ts';
+import type { Exchange, Store } from './exchange.ts';
+import { writeConditionsIn } from './read-conditions.ts';
+
+/** S3: keys in one request. */
+const MOST_KEYS = 1000;
+
+/** 204 whether it was there or not. */
+export async function deleteObject(exchange: Exchange, store: Store): Promise<Answer> {
+  exchange.authorise('s3:DeleteObject');
+  const conditions = writeConditionsIn((name) => exchange.header(name));
+  await store.objects.remove(exchange.still('s3:DeleteObject'), [exchange.target.key], (_bucket, _key, existing) => {
+    if (existing) checkWriteConditions(conditions, existing);
+  });
+  return NO_CONTENT;
+}
+
+/** `POST ?delete`: each key on its own, and the answer says what became of each. */
+export async function deleteObjects(exchange: Exchange, store: Store): Promise<Answer> {
+  const { bucket: name } = exchange.target;
+  if (!store.buckets.find(name)) throw new S3Error('NoSuchBucket');
+  const document = await exchange.receiveXml('Delete');
+  const quiet = textOf(document, 'Quiet')?.trim() === 'true';
+  const keys = all(document, 'Object').map((object) => textOf(object, 'Key') ?? '');
+  if (keys.length === 0 || keys.length > MOST_KEYS || keys.includes('')) throw new S3Error('MalformedXML');
+
+  const errors: { Key: string; Code: string; Message: string }[] = [];
+  const permitted = keys.filter((key) => {
+    try {
+      checkKeyLength(key);
+      exchange.authoriseOn(name, 's3:DeleteObject', key);
+      return true;
+    } catch (error) {
+      if (!(error instanceof S3Error)) throw error;
+      errors.push({ Key: key, Code: error.code, Message: error.message });
+      return false;
+    }
+  });
+  if (permitted.length > 0) {
+    await store.objects.remove(
+      () => {
+        store.identities.checkStill(exchange.signer);
+        return store.buckets.get(name);
+      },
+      permitted,
+      (_bucket, key) => exchange.authoriseOn(name, 's3:DeleteObject', key),
+    );
+  }
+  const Deleted = quiet ? [] : permitted.map((Key) => ({ Key }));
+  return xml('DeleteResult', { Deleted, Error: errors });
+}

@@ -1,0 +1,210 @@
+import { hash, randomBytes } from 'node:crypto';
+import { Secret } from '../../base/secret.ts';
+import type { Identity } from '../access/allowed.ts';
+import { type Policy, readPolicy } from '../access/policy.ts';
+import { S3Error } from '../errors.ts';
+import { SigningSecret } from '../signature/signing-key.ts';
+import { sameText } from '../signature/verify.ts';
+import type { Database } from './database.ts';
+
+/** Keeps secrets unreadable on the disk. The place is part of the seal, so that one cannot stand in for another. */
+export interface Seal {
+  seal(text: string, place: readonly [string, ...string[]]): Uint8Array;
+  open(bytes: Uint8Array, place: readonly [string, ...string[]]): string;
+}
+
+/** Somebody who may sign requests. */
+export interface Signer {
+  readonly accessKey: string;
+  readonly secret: SigningSecret;
+  readonly identity: Identity;
+  /** The name in events: that of the user, for keys of sessions and jobs too. */
+  readonly principal: string;
+  readonly tokenHash?: string;
+  /** Milliseconds. */
+  readonly expires?: number;
+}
+
+export interface SessionKeys {
+  /** For `revoke`; the access key. */
+  readonly id: string;
+  readonly accessKey: string;
+  readonly secretKey: Secret;
+  readonly sessionToken: Secret;
+  /** Milliseconds. */
+  readonly expiresAt: number;
+}
+
+export interface NewSession {
+  readonly kind: 'job' | 'session';
+  readonly parent: string;
+  /** The document. */
+  readonly policy: string | undefined;
+  /** Milliseconds. */
+  readonly ttl: number;
+}
+
+interface SessionRow {
+  kind: 'job' | 'session';
+  parent: string;
+  secret: Uint8Array;
+  token_hash: string;
+  policy: string | null;
+  expires: number;
+}
+
+/** The keys that open the store. Looked up once each; whatever changes them forgets what was looked up. */
+export class Identities {
+  readonly #database: Database;
+  readonly #seal: Seal;
+  readonly #now: () => number;
+  readonly #manager: Signer;
+  readonly #known = new Map<string, Signer>();
+  readonly #statements: ReturnType<typeof prepare>;
+
+  constructor(
+    database: Database,
+    { seal, now, manager }: { seal: Seal; now: () => number; manager: { accessKey: string; secret: Secret } },
+  ) {
+    this.#database = database;
+    this.#seal = seal;
+    this.#now = now;
+    this.#statements = prepare(database);
+    const { accessKey, secret } = manager;
+    const identity: Identity = { kind: 'manager' };
+    this.#manager = { accessKey, secret: new SigningSecret(secret.reveal()), identity, principal: accessKey };
+  }
+
+  /** Throws for keys that are unknown, expired or come with another token than they were given. */
+  signer(accessKey: string, token: string | undefined): Signer {
+    const signer = this.find(accessKey);
+    if (!signer) throw new S3Error('InvalidAccessKeyId');
+    if (signer.tokenHash !== undefined && !sameText(signer.tokenHash, hashOf(token ?? ''))) {
+      throw new S3Error('InvalidTokenId');
+    }
+    if (signer.tokenHash === undefined && token) throw new S3Error('InvalidTokenId');
+    if (signer.expires !== undefined && signer.expires <= this.#now()) throw new S3Error('ExpiredToken');
+    return signer;
+  }
+
+  /** Is this still who may sign? Asked again at the end of a long upload. */
+  checkStill(signer: Signer): void {
+    if (this.find(signer.accessKey) !== signer) {
+      throw new S3Error('InvalidAccessKeyId', 'The access key was revoked or changed before the request was complete.');
+    }
+    if (signer.expires !== undefined && signer.expires <= this.#now()) throw new S3Error('ExpiredToken');
+  }
+
+  find(accessKey: string): Signer | undefined {
+    if (accessKey === this.#manager.accessKey) return this.#manager;
+    const known = this.#known.get(accessKey);
+    if (known) return known;
+    const loaded = this.#load(accessKey);
+    if (loaded) this.#known.set(accessKey, loaded);
+    return loaded;
+  }
+
+  /** Keys that a user got from the secret that is replaced stop with it; keys of jobs do not. */
+  async putUser(accessKey: string, secret: Secret): Promise<void> {
+    if (accessKey === this.#manager.accessKey) {
+      throw new S3Error('InvalidArgument', "This is the manager's own access key: choose another.");
+    }
+    const sealed = this.#seal.seal(secret.reveal(), ['object-store', 'user', accessKey]);
+    await this.#database.write(
+      () => {
+        this.#statements.putUser.run(accessKey, sealed);
+        this.#statements.dropSessions.run(accessKey, 'session');
+      },
+      () => this.#forget(accessKey, ({ kind }) => kind !== 'job'),
+    );
+  }
+
+  async removeUser(accessKey: string): Promise<void> {
+    await this.#database.write(
+      () => {
+        this.#statements.removeUser.run(accessKey);
+        this.#statements.dropSessions.run(accessKey, 'session');
+        this.#statements.dropSessions.run(accessKey, 'job');
+      },
+      () => this.#forget(accessKey, () => true),
+    );
+  }
+
+  async issue({ kind, parent, policy, ttl }: NewSession): Promise<SessionKeys> {
+    if (policy !== undefined) readPolicy(policy);
+    const accessKey = `OSCAR${randomBytes(10).toString('hex').toUpperCase().slice(0, 15)}`;
+    const secretKey = randomBytes(30).toString('base64url');
+    const sessionToken = randomBytes(48).toString('base64url');
+    const sealed = this.#seal.seal(secretKey, ['object-store', 'session', accessKey]);
+    const expiresAt = this.#now() + ttl;
+    await this.#database.write(() => {
+      this.#statements.dropExpired.run(this.#now());
+      this.#statements.putSession.run(accessKey, kind, parent, sealed, hashOf(sessionToken), policy ?? null, expiresAt);
+    });
+    this.#forgetExpired();
+    const [secret, token] = [new Secret(secretKey), new Secret(sessionToken)];
+    return { id: accessKey, accessKey, secretKey: secret, sessionToken: token, expiresAt };
+  }
+
+  async revoke(accessKey: string): Promise<void> {
+    await this.#database.write(
+      () => void this.#statements.dropSession.run(accessKey),
+      () => this.#known.delete(accessKey),
+    );
+  }
+
+  #forget(user: string, isAffected: (identity: Identity) => boolean): void {
+    for (const [accessKey, { principal, identity }] of this.#known) {
+      if (principal === user && isAffected(identity)) this.#known.delete(accessKey);
+    }
+  }
+
+  #forgetExpired(): void {
+    const now = this.#now();
+    for (const [accessKey, { expires }] of this.#known) {
+      if (expires !== undefined && expires <= now) this.#known.delete(accessKey);
+    }
+  }
+
+  #load(accessKey: string): Signer | undefined {
+    const user = this.#statements.user.get(accessKey);
+    if (user) {
+      const secret = new SigningSecret(this.#seal.open(user.secret, ['object-store', 'user', accessKey]));
+      return { accessKey, secret, identity: { kind: 'user', user: accessKey }, principal: accessKey };
+    }
+    const session = this.#statements.session.get(accessKey);
+    if (!session) return undefined;
+    const { parent, token_hash: tokenHash, expires } = session;
+    const secret = new SigningSecret(this.#seal.open(session.secret, ['object-store', 'session', accessKey]));
+    return { accessKey, secret, identity: identityOf(session), principal: parent, tokenHash, expires };
+  }
+}
+
+/** A job without policy would have no bounds, so it has no rights. */
+const NO_RIGHTS: Policy = { statements: [] };
+
+function identityOf({ kind, parent, policy }: SessionRow): Identity {
+  const read = policy === null ? undefined : readPolicy(policy);
+  if (kind === 'job') return { kind, user: parent, policy: read ?? NO_RIGHTS };
+  return { kind: 'session', user: parent, ...(read && { policy: read }) };
+}
+
+const hashOf = (token: string) => hash('sha256', token, 'hex');
+
+function prepare(database: Database) {
+  return {
+    user: database.query<{ secret: Uint8Array }>('SELECT secret FROM user WHERE access_key = ?'),
+    putUser: database.query('INSERT OR REPLACE INTO user (access_key, secret) VALUES (?, ?)'),
+    removeUser: database.query('DELETE FROM user WHERE access_key = ?'),
+    session: database.query<SessionRow>(
+      'SELECT kind, parent, secret, token_hash, policy, expires FROM session WHERE access_key = ?',
+    ),
+    putSession: database.query(
+      `INSERT INTO session (access_key, kind, parent, secret, token_hash, policy, expires)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    dropSession: database.query('DELETE FROM session WHERE access_key = ?'),
+    dropSessions: database.query('DELETE FROM session WHERE parent = ? AND kind = ?'),
+    dropExpired: database.query('DELETE FROM session WHERE expires <= ?'),
+  };
+}

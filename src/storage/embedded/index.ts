@@ -1,0 +1,201 @@
+import { Secret } from '../../base/secret.ts';
+import type { Cursor, Page } from '../../cluster/index.ts';
+import { StoreError } from '../../cluster/index.ts';
+import { type BucketView, type ObjectStoreServer, S3Error } from '../../objectstore/index.ts';
+import type {
+  Bucket,
+  BucketChange,
+  BucketQuery,
+  IssuedKeys,
+  KeyScope,
+  NewBucket,
+  ObjectQuery,
+  ObjectStore,
+  PresignRequest,
+  StoredObject,
+  StoreKeys,
+  Subscription,
+} from '../object-store.ts';
+import { scopePolicy } from './scope-policy.ts';
+
+/** Buckets looked at, and shown, at a time. */
+const PAGE = 500;
+
+const RESERVED = /^oscar-(staging|events)/;
+
+export interface EmbeddedStoreOptions {
+  readonly server: ObjectStoreServer;
+  /** Where clients reach the store. */
+  readonly endpoint: string;
+}
+
+/** The store inside this process behind the port: the same rights and events as over HTTP, without the way there. */
+export class EmbeddedStore implements ObjectStore {
+  readonly #server: ObjectStoreServer;
+  readonly #endpoint: string;
+
+  constructor({ server, endpoint }: EmbeddedStoreOptions) {
+    this.#server = server;
+    this.#endpoint = endpoint;
+  }
+
+  async putUser(_uid: string, { accessKey, secretKey }: StoreKeys): Promise<void> {
+    await this.#server.putUser(accessKey.reveal(), secretKey);
+  }
+
+  async createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
+    const { name, owner, ownerName, visibility, allowedUsers, madeFor } = bucket;
+    const outcome = await this.#server.createBucket({
+      name,
+      owner,
+      visibility,
+      allowedUsers,
+      tags: tagsOf(ownerName, madeFor?.service),
+      ...(madeFor && { madeBy: madeFor.uid }),
+    });
+    if (outcome.created) return 'created';
+    const exists = await this.bucket(name);
+    // It may have gone in between; then it can be made after all.
+    return exists ? { exists } : this.createBucket(bucket);
+  }
+
+  async bucket(name: string): Promise<Bucket | undefined> {
+    const view = this.#server.describeBucket(name);
+    return view && !RESERVED.test(name) ? bucketOf(view) : undefined;
+  }
+
+  async buckets({ visibleTo, madeFor, cursor }: BucketQuery): Promise<Page<Bucket>> {
+    const items: Bucket[] = [];
+    let after: string | undefined = cursor;
+    for (;;) {
+      const views = this.#server.listBuckets({ ...(after !== undefined && { after }), limit: PAGE });
+      for (const view of views) {
+        if (RESERVED.test(view.name) || (madeFor !== undefined && view.madeBy !== madeFor)) continue;
+        if (visibleTo === undefined || reaches(visibleTo, view)) items.push(bucketOf(view));
+      }
+      after = views.at(-1)?.name;
+      if (views.length < PAGE || after === undefined) return { items };
+      if (items.length >= PAGE) return { items, next: after as Cursor };
+    }
+  }
+
+  async changeBucket(name: string, { madeFor, visibility, allowedUsers, quota }: BucketChange): Promise<void> {
+    const view = this.#server.describeBucket(name);
+    if (!view) throw absent(name);
+    await this.#server.updateBucket(name, {
+      ...(visibility && { visibility }),
+      ...(allowedUsers && { allowedUsers }),
+      ...(quota !== undefined && { quota }),
+      ...(madeFor !== undefined && {
+        madeBy: madeFor?.uid ?? null,
+        tags: tagsOf(view.tags['owner_name'] ?? '', madeFor?.service),
+      }),
+    });
+  }
+
+  async removeBucket(name: string): Promise<void> {
+    await unlessAbsent(this.#server.deleteBucket(name, { withContent: true }));
+  }
+
+  async ensureFolder(bucket: string, folder: string): Promise<void> {
+    const at = { bucket, key: `${folder}/` };
+    if (!this.#server.statObject(at))
+      await this.#server.putObject(at, new Uint8Array(), { contentType: 'application/x-directory' });
+  }
+
+  async objects(bucket: string, { prefix, cursor, limit }: ObjectQuery): Promise<Page<StoredObject>> {
+    const { objects, next } = this.#server.listObjects(bucket, {
+      limit,
+      ...(prefix !== undefined && { prefix }),
+      ...(cursor !== undefined && { after: decodeCursor(cursor) }),
+    });
+    const items = objects.map(({ key, size, eTag, modified }) => ({ key, bytes: size, eTag, modifiedAt: modified }));
+    return { items, ...(next !== undefined && { next: encodeCursor(next) }) };
+  }
+
+  async subscribe({ bucket, prefix, subscriber }: Subscription): Promise<void> {
+    await this.#server.putRule(bucket, { id: ruleId(prefix, subscriber), prefix });
+  }
+
+  async unsubscribe({ bucket, prefix, subscriber }: Subscription): Promise<void> {
+    await unlessAbsent(this.#server.removeRule(bucket, ruleId(prefix, subscriber)));
+  }
+
+  async presign({ method, bucket, key, expiresIn, headers, responseContentType }: PresignRequest): Promise<string> {
+    return this.#server.presign(
+      method,
+      { bucket, key },
+      {
+        expires: expiresIn,
+        endpoint: this.#endpoint,
+        ...(headers && { headers }),
+        ...(responseContentType && { responseContentType }),
+      },
+    );
+  }
+
+  async issue(scope: KeyScope, ttlSeconds: number, onBehalfOf: string): Promise<IssuedKeys> {
+    const keys = await this.#server.issueKeys({
+      parent: onBehalfOf,
+      policy: scopePolicy(scope),
+      ttl: ttlSeconds * 1000,
+    });
+    const { id, accessKey, secretKey, sessionToken, expiresAt } = keys;
+    return {
+      id,
+      accessKey: new Secret(accessKey),
+      secretKey,
+      sessionToken,
+      expiresAt: new Date(expiresAt),
+      revocable: true,
+    };
+  }
+
+  async revoke(id: string): Promise<void> {
+    await this.#server.revokeKeys(id);
+  }
+}
+
+const tagsOf = (ownerName: string, service: string | undefined) => ({
+  owner_name: ownerName,
+  ...(service !== undefined && { from_service: service }),
+});
+
+function bucketOf({ name, owner, visibility, allowedUsers, madeBy, tags, quota, usage }: BucketView): Bucket {
+  return {
+    name,
+    owner,
+    ownerName: tags['owner_name'] ?? owner,
+    visibility,
+    allowedUsers,
+    ...(madeBy !== undefined && { madeFor: { uid: madeBy, service: tags['from_service'] ?? '' } }),
+    ...(quota !== undefined && { quota }),
+    usage,
+  };
+}
+
+function reaches(uid: string, { owner, visibility, allowedUsers }: BucketView): boolean {
+  return owner === uid || visibility === 'public' || (visibility === 'restricted' && allowedUsers.includes(uid));
+}
+
+/** One rule for each folder of a service, known by both. */
+const ruleId = (prefix: string, subscriber: string) => `${subscriber}/${prefix}`;
+
+const encodeCursor = (after: string) => Buffer.from(after).toString('base64url') as Cursor;
+
+function decodeCursor(cursor: Cursor): string {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  if (text === '' || encodeCursor(text) !== cursor)
+    throw new StoreError('expired', 'the page is not one that was given out: begin again');
+  return text;
+}
+
+const absent = (name: string) => new StoreError('absent', `there is no bucket "${name}"`);
+
+async function unlessAbsent(work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!(error instanceof S3Error && error.code === 'NoSuchBucket')) throw error;
+  }
+}

@@ -1,0 +1,22 @@
+import type { KeyScope } from '../object-store.ts';
+
+/** What a scope allows, as a policy document: these objects to read, below these prefixes to write. */
+export function scopePolicy({ read, write }: KeyScope): string {
+  const arn = (bucket: string, key: string) => `arn:aws:s3:::${bucket}/${key}`;
+  const statements = [
+    { Action: ['s3:GetObject'], Resource: read.map(({ bucket, key }) => arn(bucket, literal(key))) },
+    {
+      Action: ['s3:PutObject', 's3:AbortMultipartUpload', 's3:ListMultipartUploadParts'],
+      Resource: write.map(({ bucket, prefix }) => arn(bucket, `${literal(prefix)}*`)),
+    },
+  ];
+  return JSON.stringify({
+    Version: '2012-10-17',
+    Statement: statements.filter(({ Resource }) => Resource.length > 0).map((each) => ({ Effect: 'Allow', ...each })),
+  });
+}
+
+/** A key may hold what a policy takes for wildcards: written so that it means itself. */
+function literal(key: string): string {
+  return key.replace(/[*?$]/g, (character) => `\${${character}}`);
+}

@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { Secret } from '../base/secret.ts';
+import type { Cursor } from '../cluster/index.ts';
+import { everyBucket } from './every-bucket.ts';
+import type { NewBucket, ObjectStore, StoreKeys } from './object-store.ts';
+
+/** A store to be tested, and where S3 clients reach it. */
+export interface StoreUnderTest {
+  readonly store: ObjectStore;
+  readonly endpoint: string;
+  readonly region: string;
+  close(): Promise<void>;
+}
+
+/** What every object store promises (`object-store.ts`), whatever it stands on. */
+export function describeObjectStore(name: string, start: () => Promise<StoreUnderTest>): void {
+  describe(`${name} as an ObjectStore`, () => {
+    let under: StoreUnderTest;
+    let store: ObjectStore;
+    before(async () => {
+      under = await start();
+      store = under.store;
+    });
+    after(() => under.close());
+
+    const keysOf = (uid: string, secret = `secret-of-${uid}`): StoreKeys => ({
+      accessKey: new Secret(uid),
+      secretKey: new Secret(secret),
+    });
+    const client = ({ accessKey, secretKey, sessionToken }: StoreKeys & { sessionToken?: Secret }) =>
+      new S3Client({
+        endpoint: under.endpoint,
+        region: under.region,
+        forcePathStyle: true,
+        credentials: {
+          accessKeyId: accessKey.reveal(),
+          secretAccessKey: secretKey.reveal(),
+          ...(sessionToken && { sessionToken: sessionToken.reveal() }),
+        },
+      });
+    const put = (keys: StoreKeys, Bucket: string, Key: string, Body = 'x') =>
+      client(keys).send(new PutObjectCommand({ Bucket, Key, Body }));
+    const get = (keys: StoreKeys, Bucket: string, Key: string) =>
+      client(keys).send(new GetObjectCommand({ Bucket, Key }));
+    const bucket = (bucketName: string, more: Partial<NewBucket> = {}): NewBucket => ({
+      name: bucketName,
+      owner: 'alice',
+      ownerName: 'Alice',
+      visibility: 'private',
+      allowedUsers: [],
+      ...more,
+    });
+
+    test('a user is known by their keys; other keys end the old ones, the same ones end nothing', async () => {
+      await store.putUser('alice', keysOf('alice'));
+      await store.createBucket(bucket('users-b'));
+      await put(keysOf('alice'), 'users-b', 'k');
+      await store.putUser('alice', keysOf('alice'));
+      await put(keysOf('alice'), 'users-b', 'k');
+      await store.putUser('alice', keysOf('alice', 'another-secret'));
+      await assert.rejects(put(keysOf('alice'), 'users-b', 'k'));
+      await put(keysOf('alice', 'another-secret'), 'users-b', 'k');
+      await store.putUser('alice', keysOf('alice'));
+    });
+
+    test('a bucket is made once, and what is there is told', async () => {
+      const madeFor = { uid: 'u1', service: 'svc' };
+      assert.equal(await store.createBucket(bucket('made-b', { madeFor })), 'created');
+      const again = await store.createBucket(bucket('made-b', { owner: 'bob', visibility: 'public' }));
+      assert.ok(again !== 'created');
+      assert.deepEqual(again.exists, { ...bucket('made-b', { madeFor }), usage: { bytes: 0, objects: 0 } });
+      assert.equal(await store.bucket('no-such-b'), undefined);
+    });
+
+    test('of many who make it at once, one does', async () => {
+      const outcomes = await Promise.all(
+        Array.from({ length: 8 }, (_, i) => store.createBucket(bucket('race-b', { owner: `u${i}` }))),
+      );
+      assert.equal(outcomes.filter((outcome) => outcome === 'created').length, 1);
+    });
+
+    test('buckets are listed by name: all, those somebody reaches, those made for a service', async () => {
+      await store.createBucket(bucket('list-priv', { madeFor: { uid: 'u2', service: 's' } }));
+      await store.createBucket(bucket('list-restr', { visibility: 'restricted', allowedUsers: ['bob'] }));
+      await store.createBucket(bucket('list-pub', { visibility: 'public' }));
+      const names = async (query: Parameters<typeof everyBucket>[1]) =>
+        (await Array.fromAsync(everyBucket(store, query)))
+          .map((each) => each.name)
+          .filter((each) => each.startsWith('list-'));
+      assert.deepEqual(await names({}), ['list-priv', 'list-pub', 'list-restr']);
+      assert.deepEqual(await names({ visibleTo: 'alice' }), ['list-priv', 'list-pub', 'list-restr']);
+      assert.deepEqual(await names({ visibleTo: 'bob' }), ['list-pub', 'list-restr']);
+      assert.deepEqual(await names({ visibleTo: 'carol' }), ['list-pub']);
+      assert.deepEqual(await names({ madeFor: 'u2' }), ['list-priv']);
+    });
+
+    test('rights over S3 follow the bucket, at once', async () => {
+      for (const uid of ['alice', 'bob', 'carol']) await store.putUser(uid, keysOf(uid));
+      await store.createBucket(bucket('rights-b'));
+      await put(keysOf('alice'), 'rights-b', 'k');
+      await assert.rejects(get(keysOf('bob'), 'rights-b', 'k'));
+      await store.changeBucket('rights-b', { visibility: 'restricted', allowedUsers: ['bob'] });
+      await get(keysOf('bob'), 'rights-b', 'k');
+      await assert.rejects(get(keysOf('carol'), 'rights-b', 'k'));
+      await store.changeBucket('rights-b', { visibility: 'public', allowedUsers: [] });
+      await get(keysOf('carol'), 'rights-b', 'k');
+      await store.changeBucket('rights-b', { visibility: 'private' });
+      await assert.rejects(get(keysOf('carol'), 'rights-b', 'k'));
+      assert.equal((await fetch(`${under.endpoint}/rights-b/k`)).status, 403, 'nobody without keys');
+    });
+
+    test('what a change does not mention stays', async () => {
+      await store.createBucket(
+        bucket('change-b', { visibility: 'restricted', allowedUsers: ['bob'], madeFor: { uid: 'u', service: 's' } }),
+      );
+      await store.changeBucket('change-b', { quota: 1000 });
+      await store.changeBucket('change-b', { madeFor: null });
+      const { usage, ...rest } = (await store.bucket('change-b')) ?? {};
+      assert.deepEqual(rest, {
+        ...bucket('change-b', { visibility: 'restricted', allowedUsers: ['bob'] }),
+        quota: 1000,
+      });
+      await store.changeBucket('change-b', { quota: null });
+      assert.equal((await store.bucket('change-b'))?.quota, undefined);
+      await assert.rejects(store.changeBucket('no-such-b', { visibility: 'public' }), { code: 'absent' });
+    });
+
+    test('usage counts objects and bytes; a quota is kept', async () => {
+      await store.putUser('alice', keysOf('alice'));
+      await store.createBucket(bucket('usage-b'));
+      await put(keysOf('alice'), 'usage-b', 'k', 'hello');
+      assert.deepEqual((await store.bucket('usage-b'))?.usage, { bytes: 5, objects: 1 });
+      await store.changeBucket('usage-b', { quota: 8 });
+      await assert.rejects(put(keysOf('alice'), 'usage-b', 'l', 'too much'));
+    });
+
+    test('a bucket goes with all that is in it, and may be gone already', async () => {
+      await store.putUser('alice', keysOf('alice'));
+      await store.createBucket(bucket('gone-b'));
+      await put(keysOf('alice'), 'gone-b', 'k');
+      await store.removeBucket('gone-b');
+      await store.removeBucket('gone-b');
+      assert.equal(await store.bucket('gone-b'), undefined);
+      await assert.rejects(get(keysOf('alice'), 'gone-b', 'k'));
+      assert.equal(await store.createBucket(bucket('gone-b')), 'created');
+      assert.deepEqual((await store.objects('gone-b', { limit: 10 })).items, []);
+    });
+
+    test('folders, and objects in pages by key', async () => {
+      await store.putUser('alice', keysOf('alice'));
+      await store.createBucket(bucket('objects-b'));
+      await store.ensureFolder('objects-b', 'in');
+      await store.ensureFolder('objects-b', 'in');
+      for (const key of ['in/b', 'in/a', 'out/ünï &+', 'z']) await put(keysOf('alice'), 'objects-b', key, 'abc');
+      const seen: string[] = [];
+      let page = await store.objects('objects-b', { limit: 2 });
+      seen.push(...page.items.map(({ key }) => key));
+      while (page.next !== undefined) {
+        page = await store.objects('objects-b', { limit: 2, cursor: page.next });
+        seen.push(...page.items.map(({ key }) => key));
+      }
+      assert.deepEqual(seen, ['in/', 'in/a', 'in/b', 'out/ünï &+', 'z']);
+      const { items } = await store.objects('objects-b', { limit: 9, prefix: 'in/a' });
+      assert.deepEqual(
+        items.map(({ key, bytes, eTag }) => [key, bytes, eTag]),
+        [['in/a', 3, '900150983cd24fb0d6963f7d28e17f72']],
+      );
+      assert.ok(Math.abs((items[0]?.modifiedAt ?? 0) - Date.now()) < 60_000);
+      await assert.rejects(store.objects('objects-b', { limit: 2, cursor: '!' as Cursor }), { code: 'expired' });
+    });
+
+    test('subscriptions may be begun and ended again and again', async () => {
+      await store.createBucket(bucket('events-b'));
+      const subscription = { bucket: 'events-b', prefix: 'in/', subscriber: 'u1' };
+      await store.subscribe(subscription);
+      await store.subscribe(subscription);
+      await store.subscribe({ ...subscription, subscriber: 'u2' });
+      await store.unsubscribe(subscription);
+      await store.unsubscribe(subscription);
+      await store.unsubscribe({ ...subscription, bucket: 'no-such-b' });
+    });
+
+    test('presigned URLs work without keys, for what they say', async () => {
+      await store.createBucket(bucket('presign-b'));
+      const headers = { 'Content-Type': 'text/plain' };
+      const at = { bucket: 'presign-b', key: 'dir/ä b.txt', expiresIn: 60 };
+      const up = await store.presign({ method: 'PUT', ...at, headers });
+      assert.equal(
+        (await fetch(up, { method: 'PUT', headers: { 'Content-Type': 'text/html' }, body: 'x' })).status,
+        403,
+      );
+      assert.equal((await fetch(up, { method: 'PUT', headers, body: 'hello' })).status, 200);
+      const down = await store.presign({ method: 'GET', ...at, responseContentType: 'text/csv' });
+      const answer = await fetch(down);
+      assert.equal(answer.headers.get('content-type'), 'text/csv');
+      assert.equal(await answer.text(), 'hello');
+      assert.equal((await fetch(down.replace('%20b.txt', '%20c.txt'))).status, 403);
+    });
+
+    test('job keys can do what their scope says, and nothing else, until they are revoked', async () => {
+      await store.putUser('alice', keysOf('alice'));
+      await store.createBucket(bucket('jobs-b'));
+      for (const key of ['in/a', 'in/b', 'in/*']) await put(keysOf('alice'), 'jobs-b', key);
+      const keys = await store.issue(
+        { read: [{ bucket: 'jobs-b', key: 'in/a' }], write: [{ bucket: 'jobs-b', prefix: 'out/' }] },
+        900,
+        'alice',
+      );
+      await get(keys, 'jobs-b', 'in/a');
+      await put(keys, 'jobs-b', 'out/x/y');
+      await assert.rejects(get(keys, 'jobs-b', 'in/b'));
+      await assert.rejects(get(keys, 'jobs-b', 'out/x/y'));
+      await assert.rejects(put(keys, 'jobs-b', 'in/a'));
+      await assert.rejects(put(keys, 'jobs-b', 'outside'));
+      await assert.rejects(client(keys).send(new ListObjectsV2Command({ Bucket: 'jobs-b' })));
+      assert.ok(keys.expiresAt.getTime() > Date.now());
+      await store.revoke(keys.id);
+      if (keys.revocable) await assert.rejects(get(keys, 'jobs-b', 'in/a'));
+    });
+
+    test('a key that looks like a pattern is a key', async () => {
+      await store.putUser('alice', keysOf('alice'));
+      await store.createBucket(bucket('pattern-b'));
+      for (const key of ['in/*', 'in/secret', 'in/?', 'in/x', 'in/${*}']) await put(keysOf('alice'), 'pattern-b', key);
+      const scope = { read: ['in/*', 'in/?', 'in/${*}'].map((key) => ({ bucket: 'pattern-b', key })), write: [] };
+      const keys = await store.issue(scope, 900, 'alice');
+      for (const { key } of scope.read) await get(keys, 'pattern-b', key);
+      for (const key of ['in/secret', 'in/x']) await assert.rejects(get(keys, 'pattern-b', key));
+    });
+  });
+}

@@ -1,0 +1,42 @@
+import type { Exchange, RecordedRequest } from './exchanges.ts';
+
+/** A request that was made beside the recorded ones; those behind it find what it left. */
+export interface Step {
+  readonly request: RecordedRequest;
+  /** What is then uploaded to the address that the answer gives. */
+  readonly upload?: string;
+}
+
+/** What happened between the recorded exchanges, by the number of the one before. */
+const STEPS: Readonly<Record<number, (request: RecordedRequest) => readonly Step[]>> = {
+  // The addresses that were asked for were used.
+  394: (request) => [{ request, upload: 'hello' }],
+  395: (request) => [{ request, upload: 'hello' }],
+  453: (request) => [{ request, upload: 'hello' }],
+  // Something to turn pages in.
+  572: () => ['a', 'b', 'c'].map((key) => ({ request: addressFor('rec-b-quota', key), upload: 'x' })),
+  // All that was left was removed.
+  614: () =>
+    [
+      '/system/services/rec-pub',
+      '/system/services/rec-restr',
+      '/system/buckets/rec-b-pub',
+      '/system/buckets/rec-restr',
+      '/system/buckets/rec-upd2',
+    ].map((path) => ({ request: { method: 'DELETE', path, headers: ADMIN } })),
+};
+
+export function stepsAfter({ n, request }: Exchange): readonly Step[] {
+  return STEPS[n]?.(request) ?? [];
+}
+
+const ADMIN = { Authorization: 'Basic <admin>' };
+
+function addressFor(bucket: string, key: string): RecordedRequest {
+  return {
+    method: 'POST',
+    path: `/system/buckets/${bucket}/presign`,
+    headers: { ...ADMIN, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ object_key: key, operation: 'upload' }),
+  };
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as s3 from '@aws-sdk/client-s3';
+import { ANA, codeOf, type Keys, startStore } from './start-store.ts';
+
+const Bucket = 'photos';
+
+async function startWithRule(suffix?: string) {
+  const store = await startStore();
+  await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
+  await store.store.putRule(Bucket, { id: 'one', prefix: 'in/', ...(suffix !== undefined && { suffix }) });
+  const client = store.client();
+  const put = (Key: string, Body = 'hello') => client.send(new s3.PutObjectCommand({ Bucket, Key, Body }));
+  const keys = () => store.store.takeEvents(100).map(({ key }) => key);
+  return {
+    ...store,
+    clientOf: (who: Keys) => store.client(who),
+    client,
+    put,
+    keys,
+    [Symbol.asyncDispose]: () => store[Symbol.asyncDispose](),
+  };
+}
+
+test('an object under the prefix of a rule becomes one event, and others none', async () => {
+  await using store = await startWithRule();
+  await store.store.putRule(Bucket, { id: 'overlapping', prefix: 'in/a' });
+  let woken = 0;
+  const stop = store.store.onEvents(() => woken++);
+  await store.put('out/a');
+  assert.equal(woken, 0);
+  await store.put('in/a b.txt');
+  assert.equal(woken, 1);
+  stop();
+  const [event, ...others] = store.store.takeEvents(100);
+  assert.deepEqual(others, []);
+  const object = store.store.statObject({ bucket: Bucket, key: 'in/a b.txt' });
+  assert.ok(event && object);
+  const { bucket, key, eTag, size, modifiedAt } = event;
+  assert.deepEqual([bucket, key, eTag, size, modifiedAt], [Bucket, 'in/a b.txt', object.eTag, 5, object.modified]);
+  const [record] = JSON.parse(event.event).Records;
+  assert.equal(record.requestParameters.principalId, ANA.accessKey);
+  assert.equal(record.requestParameters.sourceIPAddress, '127.0.0.1');
+  assert.equal(record.s3.object.key, 'in%2Fa+b.txt');
+  assert.equal(record.s3.object.sequencer, object.sequencer);
+  assert.equal(BigInt(`0x${object.sequencer}`) / 1_000_000n, BigInt(object.modified));
+  assert.equal(record.responseElements['x-minio-origin-endpoint'], store.endpoint);
+});
+
+test('a suffix narrows a rule', async () => {
+  await using store = await startWithRule('.jpg');
+  await store.put('in/a.jpg');
+  await store.put('in/a.png');
+  assert.deepEqual(store.keys(), ['in/a.jpg']);
+});
+
+test('a rewrite, a copy, an upload in parts and a folder are events; a failed write is none', async () => {
+  await using store = await startWithRule();
+  await store.put('in/a');
+  await store.put('in/a');
+  await store.client.send(new s3.CopyObjectCommand({ Bucket, Key: 'in/b', CopySource: `${Bucket}/in/a` }));
+  const { UploadId } = await store.client.send(new s3.CreateMultipartUploadCommand({ Bucket, Key: 'in/c' }));
+  const { ETag } = await store.client.send(
+    new s3.UploadPartCommand({ Bucket, Key: 'in/c', UploadId, PartNumber: 1, Body: 'x' }),
+  );
+  const MultipartUpload = { Parts: [{ PartNumber: 1, ETag }] };
+  await store.client.send(new s3.CompleteMultipartUploadCommand({ Bucket, Key: 'in/c', UploadId, MultipartUpload }));
+  await store.store.putObject({ bucket: Bucket, key: 'in/' }, new Uint8Array(0), { as: ANA.accessKey });
+  const refused = new s3.PutObjectCommand({ Bucket, Key: 'in/a', Body: 'x', IfNoneMatch: '*' });
+  assert.equal(await codeOf(store.client.send(refused)), 'PreconditionFailed');
+  const events = store.store.takeEvents(100);
+  assert.deepEqual(
+    events.map(({ key, event }) => [key, JSON.parse(event).EventName]),
+    [
+      ['in/a', 's3:ObjectCreated:Put'],
+      ['in/a', 's3:ObjectCreated:Put'],
+      ['in/b', 's3:ObjectCreated:Copy'],
+      ['in/c', 's3:ObjectCreated:CompleteMultipartUpload'],
+      ['in/', 's3:ObjectCreated:Put'],
+    ],
+  );
+  const [first, second] = events;
+  assert.notEqual(first?.modifiedAt, second?.modifiedAt, 'the same bytes again are another event');
+});
+
+test('an event of a job or a session names its user', async () => {
+  await using store = await startWithRule();
+  const policy = JSON.stringify({
+    Version: '2012-10-17',
+    Statement: [{ Effect: 'Allow', Action: 's3:PutObject', Resource: `arn:aws:s3:::${Bucket}/*` }],
+  });
+  const keys = await store.store.issueKeys({ parent: ANA.accessKey, policy, ttl: 60_000 });
+  const job = store.clientOf({ accessKey: keys.accessKey, secret: keys.secretKey, token: keys.sessionToken });
+  await job.send(new s3.PutObjectCommand({ Bucket, Key: 'in/a', Body: 'x' }));
+  const [event] = store.store.takeEvents(1);
+  assert.equal(JSON.parse(event?.event ?? '').Records[0].userIdentity.principalId, ANA.accessKey);
+});
+
+test('events wait in order until they are acknowledged, over a restart too', async () => {
+  await using store = await startWithRule();
+  for (const n of [1, 2, 3, 4]) await store.put(`in/${n}`);
+  assert.deepEqual(store.keys(), ['in/1', 'in/2', 'in/3', 'in/4']);
+  assert.deepEqual(store.keys(), ['in/1', 'in/2', 'in/3', 'in/4']);
+  const [first, second, third] = store.store.takeEvents(3);
+  assert.deepEqual(
+    store.store.takeEvents(1, second?.seq).map(({ seq }) => seq),
+    [third?.seq],
+  );
+  await store.store.ackEvents([second?.seq ?? 0]);
+  await store.store.ackEvents(first?.seq ?? 0);
+  await store.store.close();
+  await using again = await startStore({ directory: store.directory });
+  assert.deepEqual(
+    again.store.takeEvents(100).map(({ key }) => key),
+    ['in/3', 'in/4'],
+  );
+  await again.store.ackEvents(again.store.takeEvents(100).at(-1)?.seq ?? 0);
+  await again.store.putObject({ bucket: Bucket, key: 'in/5' }, Buffer.from('x'));
+  const [fifth] = again.store.takeEvents(100);
+  assert.ok((fifth?.seq ?? 0) > (third?.seq ?? 0) + 1, 'numbers are never used again');
+});
+
+test('a removed rule makes no more events', async () => {
+  await using store = await startWithRule();
+  await store.store.removeRule(Bucket, 'one');
+  await store.put('in/a');
+  assert.deepEqual(store.keys(), []);
+});

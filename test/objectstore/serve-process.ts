@@ -1,0 +1,29 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const CHILD = fileURLToPath(new URL('../../src/objectstore/serve.child.ts', import.meta.url));
+
+export interface ServeProcess extends AsyncDisposable {
+  readonly child: ChildProcess;
+  readonly endpoint: string;
+  /** kill -9, and resolves when it is dead. */
+  kill(): Promise<void>;
+}
+
+/** The store in a process of its own. */
+export async function startServeProcess(directory: string, { partBytes = '' } = {}): Promise<ServeProcess> {
+  const child = spawn(process.execPath, [CHILD, directory, partBytes], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const exited = once(child, 'exit');
+  const lines = createInterface({ input: child.stdout });
+  const [line] = await Promise.race([
+    once(lines, 'line') as Promise<[string]>,
+    exited.then(() => Promise.reject(new Error('the store did not start'))),
+  ]);
+  const kill = async () => {
+    child.kill('SIGKILL');
+    await exited;
+  };
+  return { child, endpoint: `http://127.0.0.1:${line}`, kill, [Symbol.asyncDispose]: kill };
+}
