@@ -1,6 +1,7 @@
 import { arch, cpus, loadavg } from 'node:os';
 import * as kubernetesStore from './kubernetes-store.ts';
 import * as listServices from './list-services.ts';
+import * as objectStore from './object-store.ts';
 import * as readService from './read-service.ts';
 import * as start from './start.ts';
 import { type Benchmark, isReached } from './support/benchmark.ts';
@@ -14,6 +15,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['read-service', readService],
   ['list-services', listServices],
   ['write-service', writeService],
+  ['object-store', objectStore],
   ['kubernetes-store', kubernetesStore],
 ]);
 

@@ -48,7 +48,13 @@ export async function startManagerProcess(options: ManagerOptions = {}): Promise
   const url = `http://127.0.0.1:${port}`;
   const logFile = join(directory, 'bench.log');
   const log = openSync(logFile, 'a');
-  const env = { PATH: process.env['PATH'], OSCAR_DATA_DIR: directory, OSCAR_LISTEN: `127.0.0.1:${port}`, ...settings };
+  const env = {
+    PATH: process.env['PATH'],
+    OSCAR_DATA_DIR: directory,
+    OSCAR_STORE_PORT: '0',
+    OSCAR_LISTEN: `127.0.0.1:${port}`,
+    ...settings,
+  };
 
   const begun = performance.now();
   const child = spawn(process.execPath, program, { cwd: root, env, stdio: ['ignore', log, log] });
