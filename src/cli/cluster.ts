@@ -62,6 +62,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     rate: { perSecond: config.kubernetesRate, burst: config.kubernetesBurst },
     report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
   });
+  const watching = reportWaits(() => cluster.metrics().waitedMs, log);
   let lease: ReturnType<typeof cluster.lease> | undefined;
   return {
     ...cluster,
@@ -82,10 +83,23 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
       lease.start();
     },
     async close() {
+      clearInterval(watching);
       await lease?.stop();
       await cluster.close();
     },
   };
+}
+
+/** Says when requests had to wait for the limit that the settings give: a limit that nobody sees is never raised. */
+function reportWaits(waitedMs: () => number, log: Logger): NodeJS.Timeout {
+  let before = 0;
+  const look = () => {
+    const waited = waitedMs() - before;
+    before += waited;
+    if (waited > 0)
+      log.warn({ waitedMs: waited }, 'requests to the Kubernetes API waited: OSCAR_KUBERNETES_RATE is the limit');
+  };
+  return setInterval(look, TIDY_EVERY_MS).unref();
 }
 
 async function recover(begunBefore: number, catalog: Catalog, log: Logger): Promise<void> {
