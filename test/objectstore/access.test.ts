@@ -191,6 +191,16 @@ async function assume(store: TestStore, keys: Keys, Policy?: string): Promise<Ke
   };
 }
 
+test('being told of a user again with the same secret ends nothing; another secret ends sessions too', async () => {
+  await using store = await startStore();
+  await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
+  const session = store.client(await assume(store, ANA));
+  await store.store.putUser(ANA.accessKey, ANA.secret);
+  assert.equal(await put(session, 'in/a.jpg'), 'no error');
+  await store.store.putUser(ANA.accessKey, new Secret('another-secret'));
+  assert.equal(await put(session, 'in/a.jpg'), 'InvalidAccessKeyId');
+});
+
 test('a session from STS has the rights of its user, narrowed by its policy', async () => {
   await using store = await startStore();
   await store.store.createBucket({ name: Bucket, owner: ANA.accessKey });
