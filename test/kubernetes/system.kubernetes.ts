@@ -4,27 +4,13 @@ import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { ADMIN, call, temporaryDirectory } from '../support/manager.ts';
 import { startProcess } from '../support/process.ts';
-import { SERVICES_NAMESPACE } from './bench.ts';
 import { ControlPlane } from './control-plane.ts';
-import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
+import { managerSettings } from './manager-settings.ts';
 
 async function kubernetesSettings(t: TestContext): Promise<{ plane: ControlPlane; settings: Record<string, string> }> {
   const plane = await ControlPlane.start();
   t.after(() => plane.stop());
-  return {
-    plane,
-    settings: {
-      OSCAR_BACKEND: 'kubernetes',
-      KUBECONFIG: await plane.managerKubeconfig(),
-      OSCAR_NAMESPACE: MANAGER_NAMESPACE,
-      OSCAR_SERVICES_NAMESPACE: SERVICES_NAMESPACE,
-      OSCAR_CONTROLLER_SERVICE_ACCOUNT: SERVICE_ACCOUNT,
-      OSCAR_LISTEN: '127.0.0.1:0',
-      MINIO_ENDPOINT: 'http://127.0.0.1:9000',
-      MINIO_ACCESS_KEY: 'store-key',
-      MINIO_SECRET_KEY: 'store-secret',
-    },
-  };
+  return { plane, settings: managerSettings(await plane.managerKubeconfig()) };
 }
 
 for (const file of ['services', 'bad-input', 'credentials', 'configuration', 'http-surface']) {
