@@ -1,5 +1,5 @@
 import type { Problem } from './codec.ts';
-import { isClusterStore, parseProvider } from './paths.ts';
+import { DEFAULT_PROVIDER_ID, isClusterStore, parseProvider } from './paths.ts';
 import type { StorageProviders } from './schema.ts';
 import type { Definition } from './service.ts';
 
@@ -50,4 +50,13 @@ function isDefined(
 
 function unknown({ type, id }: { type: string; id: string }): string {
   return `${type}.${id} is not defined: add it to storage_providers, or ask the operator for the providers of this cluster`;
+}
+
+/** `minio.default` is the cluster's own store, whatever a client sends there (contract §2.5, F47). */
+export function withoutClusterStore(providers: StorageProviders | undefined): StorageProviders | undefined {
+  if (!providers) return undefined;
+  const { minio, ...others } = providers;
+  const named = Object.fromEntries(Object.entries(minio ?? {}).filter(([id]) => id !== DEFAULT_PROVIDER_ID));
+  const kept = { ...others, ...(Object.keys(named).length > 0 && { minio: named }) };
+  return Object.keys(kept).length > 0 ? kept : undefined;
 }

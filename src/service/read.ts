@@ -10,17 +10,10 @@ import {
   serviceNameProblem,
   variableNameProblem,
 } from './names.ts';
-import {
-  bucketProblem,
-  DEFAULT_PROVIDER_ID,
-  folderProblem,
-  hasBuckets,
-  normalisePath,
-  parseProvider,
-  splitPath,
-} from './paths.ts';
+import { bucketProblem, folderProblem, hasBuckets, normalisePath, parseProvider, splitPath } from './paths.ts';
+import { withoutClusterStore } from './providers.ts';
 import { bytes, millicores } from './quantity.ts';
-import { type ServiceDocument, ServiceSchema, type StorageIO, type StorageProviders } from './schema.ts';
+import { type ServiceDocument, ServiceSchema, type StorageIO } from './schema.ts';
 import { blankSecrets, type DefinitionSecrets } from './secrets.ts';
 import type { Definition } from './service.ts';
 
@@ -143,13 +136,4 @@ function readStorageIO(io: StorageIO, serviceName: string, path: string, report:
     report(`${path}.path`, bucketProblem(bucket) ?? folderProblem(folder));
   } else report(`${path}.path`, folderProblem(normalised));
   return { ...io, path: normalised };
-}
-
-/** `minio.default` is the cluster's own store, whatever a client sends there (contract §2.5, F47). */
-function withoutClusterStore(providers: StorageProviders | undefined): StorageProviders | undefined {
-  if (!providers) return undefined;
-  const { minio, ...others } = providers;
-  const named = Object.fromEntries(Object.entries(minio ?? {}).filter(([id]) => id !== DEFAULT_PROVIDER_ID));
-  const kept = { ...others, ...(Object.keys(named).length > 0 && { minio: named }) };
-  return Object.keys(kept).length > 0 ? kept : undefined;
 }

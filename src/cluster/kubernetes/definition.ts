@@ -2,8 +2,8 @@ import { Secret } from '../../base/secret.ts';
 import { decode } from '../../service/codec.ts';
 import { type ClusterStore, ownedBy, present, type Service, ServiceSchema } from '../../service/index.ts';
 import { withoutReservedAnnotations, withoutReservedLabels } from '../../service/labels.ts';
-import { DEFAULT_PROVIDER_ID } from '../../service/paths.ts';
-import type { ServiceDocument, StorageProviders } from '../../service/schema.ts';
+import { withoutClusterStore } from '../../service/providers.ts';
+import type { ServiceDocument } from '../../service/schema.ts';
 import { blankSecrets } from '../../service/secrets.ts';
 import { StoreError } from '../errors.ts';
 import { deepFreeze } from '../freeze.ts';
@@ -99,12 +99,4 @@ function parse(object: Stored<ConfigMap>): unknown {
     throw damaged(cause instanceof Error ? cause.message : 'unreadable', cause);
   }
   throw damaged(`${CONFIG} is not a map`);
-}
-
-function withoutClusterStore(providers: StorageProviders | undefined): StorageProviders | undefined {
-  if (!providers) return undefined;
-  const { minio, ...others } = providers;
-  const named = Object.fromEntries(Object.entries(minio ?? {}).filter(([id]) => id !== DEFAULT_PROVIDER_ID));
-  const kept = { ...others, ...(Object.keys(named).length > 0 && { minio: named }) };
-  return Object.keys(kept).length > 0 ? kept : undefined;
 }

@@ -1,6 +1,7 @@
 import { cursorAfter, startOf } from '../cursor.ts';
 import { StoreError } from '../errors.ts';
-import { JOURNAL_STATE_BYTES, type Journal, type JournalEntry, type JournalState } from '../journal.ts';
+import type { Journal, JournalEntry, JournalState } from '../journal.ts';
+import { packState } from '../pack-state.ts';
 import type { Cursor, Page, Version } from '../version.ts';
 import type { Api } from './api/api.ts';
 import { toStoreError } from './api/api-error.ts';
@@ -26,7 +27,7 @@ export class KubernetesJournal implements Journal {
   }
 
   async begin(key: string, state: JournalState): Promise<JournalEntry> {
-    const made = await create(this.#api, CONFIG_MAP, this.#object(key, pack(key, state)));
+    const made = await create(this.#api, CONFIG_MAP, this.#object(key, packState(key, state)));
     if (made === 'exists') throw new StoreError('exists', `"${key}" is already in the journal`);
     return entryOf(made);
   }
@@ -45,7 +46,7 @@ export class KubernetesJournal implements Journal {
   }
 
   async advance(key: string, expected: Version, state: JournalState): Promise<Version> {
-    const next = this.#object(key, pack(key, state));
+    const next = this.#object(key, packState(key, state));
     const there = await this.#inVersion(key, expected);
     const advanced = await replace(this.#api, CONFIG_MAP, inVersion(next, expected), there);
     if (advanced === 'absent') throw absent(key);
@@ -134,14 +135,6 @@ function entryOf(object: Stored<ConfigMap>): JournalEntry {
   } catch (cause) {
     throw new StoreError('damaged', `the ConfigMap ${object.metadata.name} is no entry of the journal`, { cause });
   }
-}
-
-function pack(key: string, state: JournalState): string {
-  const packed = JSON.stringify(state);
-  const size = Buffer.byteLength(packed);
-  if (size <= JOURNAL_STATE_BYTES) return packed;
-  const message = `the state of "${key}" in the journal has ${size} bytes, and ${JOURNAL_STATE_BYTES} is the most`;
-  throw new StoreError('too-large', message);
 }
 
 const absent = (key: string) => new StoreError('absent', `"${key}" is not in the journal`);

@@ -1,6 +1,7 @@
 import { cursorAfter, startOf } from '../cursor.ts';
 import { StoreError } from '../errors.ts';
-import { JOURNAL_STATE_BYTES, type Journal, type JournalEntry, type JournalState } from '../journal.ts';
+import type { Journal, JournalEntry, JournalState } from '../journal.ts';
+import { packState } from '../pack-state.ts';
 import type { Cursor, Page, Version } from '../version.ts';
 import type { Database, Query } from './database.ts';
 import { newVersion } from './new-version.ts';
@@ -38,7 +39,7 @@ export class LocalJournal implements Journal {
   }
 
   async begin(key: string, state: JournalState): Promise<JournalEntry> {
-    const row = { key, version: newVersion(), state: pack(key, state) };
+    const row = { key, version: newVersion(), state: packState(key, state) };
     return this.#database.write(() => {
       if (this.#begin.run(key, row.version, row.state).changes === 1) return entryOf(row);
       throw new StoreError('exists', `"${key}" is already in the journal`);
@@ -57,7 +58,7 @@ export class LocalJournal implements Journal {
 
   async advance(key: string, expected: Version, state: JournalState): Promise<Version> {
     const version = newVersion();
-    const packed = pack(key, state);
+    const packed = packState(key, state);
     return this.#database.write(() => {
       this.#expect(key, expected);
       this.#advance.run(version, packed, key);
@@ -91,14 +92,6 @@ export class LocalJournal implements Journal {
       throw new StoreError('conflict', `"${key}" in the journal was taken on by someone else meanwhile`);
     }
   }
-}
-
-function pack(key: string, state: JournalState): string {
-  const packed = JSON.stringify(state);
-  const size = Buffer.byteLength(packed);
-  if (size <= JOURNAL_STATE_BYTES) return packed;
-  const message = `the state of "${key}" in the journal has ${size} bytes, and ${JOURNAL_STATE_BYTES} is the most`;
-  throw new StoreError('too-large', message);
 }
 
 function entryOf({ key, version, state }: Row): JournalEntry {
