@@ -12,13 +12,27 @@ export interface Violation {
   readonly rule: string;
 }
 
-type Layer = 'base' | 'service' | 'config' | 'ports' | 'core' | 'adapter' | 'objectstore' | 'http' | 'cli' | 'main';
+type Layer =
+  | 'base'
+  | 'outbound'
+  | 'service'
+  | 'config'
+  | 'ports'
+  | 'supervisor'
+  | 'core'
+  | 'adapter'
+  | 'objectstore'
+  | 'http'
+  | 'cli'
+  | 'main';
 
 const LAYERS: ReadonlyMap<string, Layer> = new Map<string, Layer>([
   ['base', 'base'],
+  ['outbound', 'outbound'],
   ['service', 'service'],
   ['config', 'config'],
   ['cluster', 'ports'],
+  ['supervisor', 'supervisor'],
   ['identity', 'core'],
   ['storage', 'core'],
   ['catalog', 'core'],
@@ -67,18 +81,28 @@ const ports = ({ layer }: Target) => layer === 'ports';
 /** What each layer may import beyond its own folder, and that as a sentence. */
 const RULES: Readonly<Record<Layer, { may: (target: Target, from: Place) => boolean; rule: string }>> = {
   base: { may: () => false, rule: 'base imports nothing of ours' },
+  outbound: { may: ({ layer }) => layer === 'base', rule: 'outbound imports only base' },
   service: { may: ({ layer }) => layer === 'base', rule: 'service imports only base' },
   config: { may: foundation, rule: 'config imports only base and service' },
   ports: { may: foundation, rule: 'the ports in cluster/ import only base and service' },
+  supervisor: {
+    may: (target) => foundation(target) || ports(target) || faceOf(target, 'outbound'),
+    rule: 'supervisor imports base, service, the ports in cluster/ and index.ts of outbound',
+  },
   core: {
     may: (target) =>
-      foundation(target) || ports(target) || faceOf(target, 'core') || (target.typeOnly && faceOf(target, 'config')),
+      foundation(target) ||
+      ports(target) ||
+      faceOf(target, 'core', 'outbound') ||
+      (target.typeOnly && faceOf(target, 'config')),
     rule: 'the core imports base, service, the ports in cluster/, types of config.ts, and index.ts of other folders',
   },
   adapter: {
     may: (target, from) =>
-      foundation(target) || faceOf(target, 'objectstore', 'ports') || target.folder === posix.dirname(from.folder),
-    rule: 'an adapter imports only base, service, the folder of its port, and index.ts of cluster and objectstore',
+      foundation(target) ||
+      faceOf(target, 'objectstore', 'ports', 'supervisor', 'outbound') ||
+      target.folder === posix.dirname(from.folder),
+    rule: 'an adapter imports only base, service, the folder of its port, and index.ts of cluster, objectstore, supervisor, outbound',
   },
   objectstore: { may: ({ layer }) => layer === 'base', rule: 'objectstore imports only base' },
   http: {
@@ -90,7 +114,7 @@ const RULES: Readonly<Record<Layer, { may: (target: Target, from: Place) => bool
       foundation(target) ||
       ports(target) ||
       target.layer === 'http' ||
-      faceOf(target, 'core', 'config', 'adapter', 'objectstore'),
+      faceOf(target, 'core', 'config', 'adapter', 'objectstore', 'supervisor', 'outbound'),
     rule: 'cli imports the folders of the core and adapters by their index.ts',
   },
   main: { may: ({ layer }) => layer === 'cli', rule: 'main.ts imports only cli' },

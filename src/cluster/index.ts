@@ -1,6 +1,32 @@
+export type {
+  Attempt,
+  ObjectAt,
+  S3Access,
+  StageIn,
+  StageOut,
+  StoreAccess,
+  WebdavAccess,
+} from './attempt.ts';
+export type { Capacity, NodeRoom } from './capacity.ts';
 export { StoreError, type StoreErrorCode } from './errors.ts';
-export { usesBucket, visibleTo, visibleToAll } from './index-terms.ts';
+export { readsBucket, usesBucket, visibleTo, visibleToAll } from './index-terms.ts';
+export {
+  type AttemptRecord,
+  type DecisionRecord,
+  type Demand,
+  type JobKey,
+  type JobProgress,
+  type JobRecord,
+  type JobState,
+  KEPT_ATTEMPTS,
+  KEPT_CANDIDATES,
+  KEPT_TRANSITIONS,
+  type NewJob,
+  type Transition,
+} from './job-record.ts';
+export type { Acceptance, ChangeQuery, JobChanges, JobQuery, JobStore, UsageRow } from './job-store.ts';
 export type { Journal, JournalEntry } from './journal.ts';
+export type { Ended, EndReason, LogOptions, Observation, Runner, StopReason, Usage } from './runner.ts';
 export type { SecretRecord, SecretStore } from './secret-store.ts';
 export { RESERVATION_LIFETIME, type Reservation, type ServiceRecord, type ServiceStore } from './service-store.ts';
 export type { SettingsStore } from './settings-store.ts';

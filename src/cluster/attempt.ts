@@ -1,0 +1,75 @@
+import type { Secret } from '../base/secret.ts';
+import type { Demand } from './job-record.ts';
+
+/** One try to run a script: everything that is needed for it, and nothing of services, federation or retries. */
+export interface Attempt {
+  /** Unique in the cluster; at most 63 lower-case letters, digits and hyphens. */
+  readonly name: string;
+  readonly image: string;
+  readonly script: string;
+  /** What the script sees, beyond the paths that the runner adds (`INPUT_FILE_PATH`, `TMP_INPUT_DIR`, `TMP_OUTPUT_DIR`). */
+  readonly environment: Readonly<Record<string, string | Secret>>;
+  readonly demand: Demand;
+  /** Milliseconds from the start of the script. */
+  readonly timeout: number;
+  readonly input: StageIn;
+  readonly outputs: readonly StageOut[];
+  /** Keep what a synchronous caller is to be answered, see {@link Runner.answer}. */
+  readonly answer: boolean;
+  /**
+   * The stores that inputs and outputs name, with keys that work for a while: asked again for every transfer phase.
+   * `inDoubt`: outputs that an interrupted attempt may have uploaded already, which are to be looked at.
+   */
+  stores(inDoubt?: readonly ObjectAt[]): Promise<ReadonlyMap<string, StoreAccess>>;
+}
+
+export interface ObjectAt {
+  /** Id of the store, as `minio.default`. */
+  readonly store: string;
+  readonly bucket: string;
+  readonly key: string;
+}
+
+/** What becomes the file at `INPUT_FILE_PATH`. */
+export type StageIn =
+  | { readonly kind: 'none' }
+  /** These bytes, under that file name. */
+  | { readonly kind: 'bytes'; readonly name: string; readonly bytes: Uint8Array }
+  /** This object, under that file name. For WebDAV the bucket is empty and the key is the path. */
+  | { readonly kind: 'object'; readonly name: string; readonly from: ObjectAt };
+
+/** Where files of the output directory go, by their name relative to it. */
+export interface StageOut {
+  readonly store: string;
+  readonly bucket: string;
+  /** Without slashes at its ends; empty for the bucket itself. */
+  readonly folder: string;
+  /** Only names that begin with one of these; all if empty. */
+  readonly prefix: readonly string[];
+  /** Only names that end with one of these; all if empty. */
+  readonly suffix: readonly string[];
+}
+
+export type StoreAccess = S3Access | WebdavAccess;
+
+export interface S3Access {
+  readonly type: 's3';
+  /** Absent: Amazon's own. */
+  readonly endpoint?: string;
+  readonly region: string;
+  readonly accessKey: Secret;
+  readonly secretKey: Secret;
+  readonly sessionToken?: Secret;
+  readonly verify: boolean;
+  /** A user chose the address: only public ones and those of the operator's networks may be dialled. */
+  readonly guarded: boolean;
+}
+
+export interface WebdavAccess {
+  readonly type: 'webdav';
+  /** Host, maybe with a port; always https. */
+  readonly hostname: string;
+  readonly login: string;
+  readonly password: Secret;
+  readonly guarded: boolean;
+}

@@ -1,0 +1,29 @@
+import type { Demand } from './job-record.ts';
+
+/** What a cluster can still take, kept up to date; never asked for over a network while somebody waits. */
+export interface Capacity {
+  /** Takes room for an attempt, if one node has it. For an attempt that has its room already: true. */
+  reserve(name: string, demand: Demand): boolean;
+
+  /** Gives it back. Of an attempt that has none: nothing. */
+  release(name: string): void;
+
+  /** Why no node could take it, even an empty one; undefined when one could. */
+  refusal(demand: Demand): string | undefined;
+
+  nodes(): readonly NodeRoom[];
+
+  /** Calls the listener when there may be more room than before. Call what it returns to end that. */
+  onRoom(listener: () => void): () => void;
+}
+
+/** Millicores and bytes. */
+export interface NodeRoom {
+  readonly name: string;
+  readonly ready: boolean;
+  readonly total: Demand;
+  /** What attempts have asked for. */
+  readonly requested: Demand;
+  /** What is really in use. */
+  readonly used: { readonly cpu: number; readonly memory: number };
+}

@@ -1,0 +1,106 @@
+import type { Version } from './version.ts';
+
+/** `offering`, `delegated` and `committing` are of jobs that run on another cluster. The last three are final. */
+export type JobState =
+  | 'accepted'
+  | 'queued'
+  | 'offering'
+  | 'delegated'
+  | 'running'
+  | 'committing'
+  | 'succeeded'
+  | 'failed'
+  | 'cancelled';
+
+/** A job is known by both: ids of two services may be equal, where a long name was cut. */
+export interface JobKey {
+  readonly service: string;
+  readonly id: string;
+}
+
+/** What a job needs to run: millicores, bytes, devices. */
+export interface Demand {
+  readonly cpu: number;
+  readonly memory: number;
+  readonly gpu: number;
+}
+
+/** What is known of a job when it is accepted, and never changes. */
+export interface NewJob extends JobKey {
+  readonly serviceUid: string;
+  /** Of the service. Owners take turns. */
+  readonly owner: string;
+  /**
+   * Whose rights it has at the object store: the user who called, or the owner of the service for its token and for
+   * events of the store; never what an event says (S3). A uid, or `cluster_admin`.
+   */
+  readonly principal: string;
+  /** Who caused it, as far as known, for listings and counts; empty if not. Gives no right. */
+  readonly invoker: string;
+  /** How it came: an event of our own store, `/job`, or `/run`, whose caller waits. */
+  readonly trigger: 'storage' | 'job' | 'run';
+  readonly byToken: boolean;
+  readonly demand: Demand;
+  readonly acceptedAt: number;
+  /** The object that caused it, for a storage event. */
+  readonly object?: { readonly bucket: string; readonly key: string; readonly modifiedAt?: number };
+}
+
+/** Why and when a job came into a state. */
+export interface Transition {
+  readonly state: JobState;
+  readonly at: number;
+  /** One word for programs: `Accepted`, `NoRoom`, `Started`, `Completed`, `ScriptFailed`, `OutOfMemory`, … */
+  readonly reason: string;
+  /** A sentence for people. */
+  readonly message: string;
+  /** Id of the cluster where it happened. */
+  readonly place: string;
+}
+
+/** One try to run a job. */
+export interface AttemptRecord {
+  readonly name: string;
+  readonly epoch: number;
+  /** Id of the cluster that runs it. */
+  readonly place: string;
+  readonly startedAt?: number;
+  readonly finishedAt?: number;
+  readonly exitCode?: number;
+}
+
+/** Why a job was offered where it was. */
+export interface DecisionRecord {
+  readonly at: number;
+  readonly policy: string;
+  readonly chosen?: string;
+  readonly candidates: readonly { readonly member: string; readonly score?: number; readonly refusal?: string }[];
+}
+
+/** What changes while a job lives. */
+export interface JobProgress {
+  readonly state: JobState;
+  /** What is going on inside the state: `pulling image: 40 %`. */
+  readonly message: string;
+  /** Grows with every attempt; what is done outside carries it. */
+  readonly epoch: number;
+  /** When its script was started and when it ended. */
+  readonly startedAt?: number;
+  readonly finishedAt?: number;
+  readonly exitCode?: number;
+  /** Somebody wants it to end. */
+  readonly cancelRequested?: { readonly at: number; readonly reason: string };
+  readonly timeline: readonly Transition[];
+  readonly attempts: readonly AttemptRecord[];
+  readonly decisions: readonly DecisionRecord[];
+}
+
+export interface JobRecord extends NewJob, JobProgress {
+  readonly eventBytes: number;
+  readonly version: Version;
+}
+
+/** More of each are not kept: records are small. */
+export const KEPT_TRANSITIONS = 20;
+export const KEPT_ATTEMPTS = 5;
+export const KEPT_CANDIDATES = 10;

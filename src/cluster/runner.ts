@@ -1,0 +1,91 @@
+import type { Readable } from 'node:stream';
+import type { Attempt } from './attempt.ts';
+
+/**
+ * Runs attempts: fetches the input, runs the script in its image or as a process, uploads what it left in its output
+ * directory. Knows nothing of services, federation or retries. An attempt survives the manager: whoever comes after it
+ * starts the same attempt again and finds it where it is by then.
+ */
+export interface Runner {
+  /**
+   * Resolves when the attempt is under way and would be found again. The same name again never starts the script a second
+   * time: it takes up what is there, and does what is still to be done.
+   */
+  start(attempt: Attempt): Promise<void>;
+
+  /** Level-triggered: may repeat, may skip; ends after `ended`. Throws `absent` for an attempt that is not known. */
+  observe(name: string): AsyncIterable<Observation>;
+
+  /** Ends it: the script is asked, then made to go, with everything it started. Of an ended or unknown one: nothing. */
+  stop(name: string, reason: StopReason): Promise<void>;
+
+  /** What the script printed, both streams in order, and notices of the runner. Throws `absent` like {@link observe}. */
+  logs(name: string, options: LogOptions): AsyncIterable<Uint8Array>;
+
+  /**
+   * For an attempt with `answer` that succeeded: one output file as base64, several as base64 of a zip archive, none: what
+   * the script printed. For one whose script failed: what it printed.
+   */
+  answer(name: string): Promise<Readable>;
+
+  /** Names of all attempts that are known here, ended ones too. */
+  list(): Promise<string[]>;
+
+  /** Drops everything of an attempt that has ended, its log too. */
+  forget(name: string): Promise<void>;
+
+  /** What the scripts that run use at this moment, as far as it can be told. */
+  usage(): Usage;
+
+  /** Lets go of what runs without ending it, and waits for nothing. */
+  close(): Promise<void>;
+}
+
+export type StopReason = 'cancelled' | 'caller-left' | 'service-removed' | 'superseded';
+
+export type Observation =
+  /** Not running yet: getting the image or the input. */
+  | { readonly phase: 'preparing'; readonly message: string }
+  | { readonly phase: 'running'; readonly startedAt: number }
+  | { readonly phase: 'uploading'; readonly startedAt: number }
+  | Ended;
+
+export interface Ended {
+  readonly phase: 'ended';
+  readonly outcome: 'succeeded' | 'failed' | 'stopped';
+  readonly reason: EndReason;
+  /** A sentence: which file, which store, which signal. */
+  readonly message: string;
+  /** Absent when the script was never started. */
+  readonly startedAt?: number;
+  readonly finishedAt: number;
+  /** Absent when the script did not end by itself. */
+  readonly exitCode?: number;
+}
+
+export type EndReason =
+  | 'Completed'
+  | 'ScriptFailed'
+  | 'OutOfMemory'
+  | 'Timeout'
+  | 'DiskFull'
+  | 'InputFailed'
+  | 'OutputFailed'
+  | 'ImageFailed'
+  | 'StartFailed'
+  /** The machine went down, or somebody else ended the script, and left no exit status. */
+  | 'Lost'
+  | 'Stopped';
+
+export interface LogOptions {
+  /** Begin each line with its time, as Kubernetes does. */
+  readonly timestamps: boolean;
+  /** Go on until the attempt has ended or the signal says so. */
+  readonly follow: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export interface Usage {
+  readonly cpu: number;
+  readonly memory: number;
+}
