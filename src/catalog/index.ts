@@ -6,4 +6,5 @@ export { findService } from './find.ts';
 export { listServices } from './list.ts';
 export { recoverServices } from './recover.ts';
 export { removeService } from './remove.ts';
+export { loadSecrets, ownerOfSecrets } from './service-secrets.ts';
 export { updateService } from './update.ts';

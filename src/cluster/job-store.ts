@@ -44,11 +44,11 @@ export interface JobStore {
    */
   remove(key: JobKey): Promise<boolean>;
 
-  /** All of a service that is gone, hidden ones too, whatever their state. Resolves to the keys there were. */
-  removeService(serviceUid: string): Promise<JobKey[]>;
+  /** All of a service that is gone, hidden ones too, whatever their state. Resolves to those that were not hidden. */
+  removeService(serviceUid: string): Promise<JobRecord[]>;
 
-  /** Removes, like {@link remove}, up to `limit` jobs that ended before. Resolves to their keys. */
-  expire(finishedBefore: number, limit: number): Promise<JobKey[]>;
+  /** Removes, like {@link remove}, up to `limit` jobs that ended before. Resolves to them. */
+  expire(finishedBefore: number, limit: number): Promise<JobRecord[]>;
 
   /** Drops hidden marks of a service whose object was last modified before. Resolves to how many. */
   dropMarks(serviceUid: string, modifiedBefore: number): Promise<number>;

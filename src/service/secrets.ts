@@ -27,6 +27,9 @@ const PROVIDER_KEYS: Record<keyof StorageProviders, readonly string[]> = {
   rucio: ['refresh_token'],
 };
 
+/** Where a key of a provider, as `minio.archive`, is kept among the credentials. */
+export const providerSlot = (provider: string, field: string) => `providers/${provider}/${field}`;
+
 /** Where a credential is kept in a definition. */
 interface Slot {
   readonly key: string;
@@ -127,7 +130,7 @@ function slotsOf(
       for (const field of fields) {
         const path = `storage_providers.${type}.${id}.${field}`;
         slots.push({
-          key: `providers/${type}.${id}/${field}`,
+          key: providerSlot(`${type}.${id}`, field),
           path,
           value: String(provider[field]),
           target,

@@ -1,0 +1,29 @@
+import type { JobKey, NewJob } from '../cluster/index.ts';
+import type { Service } from '../service/index.ts';
+import { demandOf } from './demand.ts';
+import type { Jobs } from './jobs.ts';
+import { accepted } from './state.ts';
+
+/** What the way it came says about a job. */
+export type Arrival = Pick<NewJob, 'id' | 'principal' | 'invoker' | 'trigger' | 'byToken' | 'object'>;
+
+/** Keeps a job of this service and puts it in line. One that is there already stays what it is. */
+export async function acceptJob(
+  service: Service,
+  arrival: Arrival,
+  event: Uint8Array,
+  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place'>,
+): Promise<JobKey> {
+  const { definition, uid: serviceUid, owner } = service;
+  const job: NewJob = {
+    ...arrival,
+    service: definition.name,
+    serviceUid,
+    owner,
+    demand: demandOf(definition),
+    acceptedAt: jobs.now(),
+  };
+  const { outcome } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
+  if (outcome === 'created') jobs.dispatcher.enqueue(job);
+  return { service: job.service, id: job.id };
+}

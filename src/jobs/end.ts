@@ -1,0 +1,80 @@
+import { findService } from '../catalog/index.ts';
+import type { JobKey, JobRecord } from '../cluster/index.ts';
+import { type Admin, may, type User } from '../identity/index.ts';
+import { JobError, jobNotFound } from './errors.ts';
+import { findJob } from './find.ts';
+import type { Jobs } from './jobs.ts';
+import { isFinal } from './state.ts';
+
+/** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
+export async function cancelJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
+  const record = await endable(principal, service, id, jobs);
+  if (isFinal(record.state) || record.state === 'committing') {
+    throw new JobError('job-finished', `the job "${id}" has ended already: it is ${record.state}`);
+  }
+  await jobs.dispatcher.cancel(record, 'cancelled');
+}
+
+/** Removes a job and its log; one that has not ended is cancelled first. */
+export async function removeJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
+  await drop(await endable(principal, service, id, jobs), jobs);
+}
+
+/** Removes the jobs of a service that ended well, or all of them, as far as the principal may. */
+export async function removeJobs(principal: Admin | User, service: string, all: boolean, jobs: Jobs): Promise<void> {
+  const found = await findService(principal, 'delete-jobs', service, jobs);
+  const own = may(principal, 'delete-jobs', found.service) === 'own' && principal.kind === 'user';
+  const query = {
+    service,
+    ...(own && { concerning: principal.uid }),
+    ...(!all && { states: ['succeeded'] as const }),
+    limit: 200,
+  };
+  let page = await jobs.store.list(query);
+  for (;;) {
+    await Promise.all(page.items.map((record) => drop(record, jobs)));
+    if (page.next === undefined) return;
+    page = await jobs.store.list({ ...query, cursor: page.next });
+  }
+}
+
+/** Ends and forgets everything that ran for a service that is gone. */
+export async function removeJobsOf(serviceUid: string, jobs: Pick<Jobs, 'store' | 'runner'>): Promise<void> {
+  const removed = await jobs.store.removeService(serviceUid);
+  await Promise.all(removed.map((record) => forgetAttempts(record, jobs)));
+}
+
+/** Removes what ended before, a part at a time. Resolves to how many there were. */
+export async function expireJobs(before: number, jobs: Pick<Jobs, 'store' | 'runner'>): Promise<number> {
+  const removed = await jobs.store.expire(before, 500);
+  await Promise.all(removed.map((record) => forgetAttempts(record, jobs)));
+  return removed.length;
+}
+
+async function endable(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<JobRecord> {
+  const found = await findService(principal, 'delete-jobs', service, jobs);
+  if (may(principal, 'delete-jobs', found.service) === 'own') return findJob(principal, service, id, jobs);
+  const record = await jobs.store.get({ service, id });
+  if (record?.serviceUid !== found.service.uid) throw jobNotFound(service, id);
+  return record;
+}
+
+async function drop(record: JobRecord, jobs: Jobs): Promise<void> {
+  const key: JobKey = { service: record.service, id: record.id };
+  if (!isFinal(record.state)) {
+    await jobs.dispatcher.cancel(key, 'cancelled');
+    await jobs.dispatcher.ended(key);
+  }
+  // The log first: a record without one is true, a log without a record would stay for ever.
+  await forgetAttempts(record, jobs);
+  await jobs.store.remove(key);
+}
+
+async function forgetAttempts({ attempts }: JobRecord, { runner }: Pick<Jobs, 'runner'>): Promise<void> {
+  await Promise.all(
+    attempts.map(async ({ name }) => {
+      await runner.stop(name, 'service-removed');
+      await runner.forget(name);
+    }),
+  );
+}

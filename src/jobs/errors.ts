@@ -1,0 +1,21 @@
+import { OscarError } from '../base/oscar-error.ts';
+
+/**
+ * `job-not-found`: there is no such job, or none for this caller. `job-finished`: it can no longer be cancelled.
+ * `bad-page`: the cursor of a listing is none. `event-too-large`: more than an invocation may bring. `no-room`: no node of this cluster could ever run it.
+ * `run-failed`: a synchronous call could not be answered, for a reason that is not the script's. `run-timeout`: it took
+ * too long.
+ */
+export type JobErrorCode =
+  | 'job-not-found'
+  | 'job-finished'
+  | 'bad-page'
+  | 'event-too-large'
+  | 'no-room'
+  | 'run-failed'
+  | 'run-timeout';
+
+export class JobError extends OscarError<JobErrorCode> {}
+
+export const jobNotFound = (service: string, id: string) =>
+  new JobError('job-not-found', `there is no job "${id}" of the service "${service}"`);

@@ -1,0 +1,112 @@
+import { readStorageEvents } from '../storage/index.ts';
+
+/** What brought a job about, as the script is to see it (contract §4.5, §8.3). */
+export interface JobEvent {
+  /** The file that it names. Whether the job may have it is not decided here. */
+  readonly file?: NamedFile;
+  /** The input file where no file is named, or it cannot be had: the event is data then. */
+  readonly input: Uint8Array;
+  /** `EVENT`: the event itself, or the inner one of a storage event that was passed on. */
+  readonly event: Uint8Array;
+  /** `CONT_VAR_<name>` for each parameter of the query that an API gateway passed on. */
+  readonly variables: Readonly<Record<string, string>>;
+}
+
+export type NamedFile =
+  | {
+      readonly type: 'minio' | 's3';
+      readonly bucket: string;
+      readonly key: string;
+      readonly time: string;
+      /** The id of the provider that whoever passed the event on says it is at. */
+      readonly provider?: string;
+    }
+  /** dCache names a file below the path of the input `webdav.dcache`. */
+  | { readonly type: 'dcache'; readonly name: string };
+
+/** Deeper than anybody passes events on. */
+const DEEPEST = 4;
+
+/**
+ * Reads any bytes as an event. Whatever is not exactly one of the known forms is data, and reaches the script as it is:
+ * a user's own `{"event": 7}` is no reason to fail (F8).
+ */
+export function readEvent(bytes: Uint8Array): JobEvent {
+  return read(bytes, {}, DEEPEST);
+}
+
+function read(bytes: Uint8Array, variables: Record<string, string>, depth: number): JobEvent {
+  const json = jsonOf(bytes);
+  if (json === undefined) return { input: fromBase64(bytes) ?? bytes, event: bytes, variables };
+  const data: JobEvent = { input: bytes, event: bytes, variables };
+  if (!isObject(json) || depth === 0) return data;
+
+  if (typeof json['httpMethod'] === 'string') {
+    const query = { ...variables, ...queryVariables(json['queryStringParameters']) };
+    const body = json['body'];
+    if (typeof body !== 'string') return { ...data, variables: query };
+    const inner = json['isBase64Encoded'] === true ? Buffer.from(body, 'base64') : Buffer.from(body);
+    return { ...read(inner, query, depth - 1), event: bytes };
+  }
+  const dcache = dcacheFile(json);
+  if (dcache) return { ...data, file: dcache };
+  return delegated(json, variables, depth) ?? { ...data, ...storageFile(json) };
+}
+
+/** `{"event": "<the event>", "storage_provider": "<id>"}`, and only if a storage event is inside. */
+function delegated(
+  json: Record<string, unknown>,
+  variables: Record<string, string>,
+  depth: number,
+): JobEvent | undefined {
+  const { event, storage_provider: provider } = json;
+  if (typeof event !== 'string' || (provider !== undefined && typeof provider !== 'string')) return undefined;
+  const inner = read(Buffer.from(event), variables, depth - 1);
+  if (!inner.file || inner.file.type === 'dcache') return undefined;
+  return { ...inner, file: { ...inner.file, ...(provider !== undefined && { provider }) } };
+}
+
+function storageFile(json: Record<string, unknown>): { file?: NamedFile } {
+  const [record] = Array.isArray(json['Records']) ? json['Records'] : [];
+  const [event] = readStorageEvents({ Records: [record] });
+  if (!event || !isObject(record)) return {};
+  const type = record['eventSource'] === 'minio:s3' ? 'minio' : 's3';
+  const time = record['eventTime'];
+  return { file: { type, bucket: event.bucket, key: event.key, time: typeof time === 'string' ? time : '' } };
+}
+
+function dcacheFile({ event, subscription }: Record<string, unknown>): NamedFile | undefined {
+  if (!isObject(event) || subscription === undefined) return undefined;
+  const { name } = event;
+  return typeof name === 'string' && name !== '' ? { type: 'dcache', name } : undefined;
+}
+
+function queryVariables(parameters: unknown): Record<string, string> {
+  if (!isObject(parameters)) return {};
+  const usable = Object.entries(parameters).filter(
+    (entry): entry is [string, string] =>
+      /^[A-Za-z0-9_]+$/.test(entry[0]) && typeof entry[1] === 'string' && !entry[1].includes('\0'),
+  );
+  return Object.fromEntries(usable.map(([name, value]) => [`CONT_VAR_${name}`, value]));
+}
+
+function jsonOf(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Clients send files as base64, in one line or many. */
+function fromBase64(bytes: Uint8Array): Uint8Array | undefined {
+  const text = Buffer.from(bytes)
+    .toString('latin1')
+    .replace(/[\t\n\r ]+/g, '');
+  if (text === '' || text.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return undefined;
+  return Buffer.from(text, 'base64');
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

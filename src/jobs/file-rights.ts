@@ -1,0 +1,74 @@
+import type { JobRecord } from '../cluster/index.ts';
+import { inputFolders, parseProvider, type Service } from '../service/index.ts';
+import type { Bucket, ObjectStore } from '../storage/index.ts';
+import { mayBucket } from '../storage/index.ts';
+import type { NamedFile } from './event.ts';
+
+/** What of a job decides which file it may have. */
+export type Claimant = Pick<JobRecord, 'principal' | 'trigger' | 'byToken'>;
+
+/** A file that a job may read, by the store that has it. */
+export interface ReadableFile {
+  /** `minio.default`, `s3.archive`, `webdav.dcache`. */
+  readonly store: string;
+  readonly bucket: string;
+  readonly key: string;
+}
+
+export const OWN_STORE = 'minio.default';
+
+/**
+ * The file that an event names, if the job may have it. Otherwise the event is data: nobody gets at a file by writing its
+ * name into an event (S3). What counts is who called, never what the event says about that.
+ *
+ * A user gets what they may read. The token of a service is known to everybody who may invoke it, so what it brings must
+ * lie under an input of the service, like the events of the store itself; and a caller of `/run`, who is given the
+ * answer, gets nothing by it.
+ */
+export async function readableFile(
+  file: NamedFile,
+  job: Claimant,
+  service: Service,
+  objects: Pick<ObjectStore, 'bucket'>,
+): Promise<ReadableFile | undefined> {
+  if (file.type === 'dcache') return dcacheFile(file.name, service);
+  const store = storeOf(file);
+  const { bucket, key } = file;
+  if (store !== OWN_STORE) return mayReadElsewhere(store, job, service) ? { store, bucket, key } : undefined;
+
+  const found = await objects.bucket(bucket);
+  return found && mayRead(found, key, job, service) ? { store, bucket, key } : undefined;
+}
+
+function mayRead(bucket: Bucket, key: string, job: Claimant, service: Service): boolean {
+  if (!job.byToken && job.trigger !== 'storage') return mayBucket(userOf(job.principal), 'use', bucket);
+  if (job.trigger === 'run') return false;
+  const watched = inputFolders(service).some(
+    (input) => input.bucket === bucket.name && key.startsWith(`${input.folder}/`),
+  );
+  return watched && (bucket.madeFor?.uid === service.uid || mayBucket(userOf(service.owner), 'use', bucket));
+}
+
+/** Whoever the owner gave keys to in the definition is the owner's affair: nobody else reads with them. */
+function mayReadElsewhere(store: string, job: Claimant, { owner, definition }: Service): boolean {
+  const { type, id } = parseProvider(store);
+  const defined = definition.storage_providers?.[type as 's3' | 'minio']?.[id] !== undefined;
+  return defined && !job.byToken && job.principal === owner;
+}
+
+/** Who passes an event on may name the provider with its type or without. */
+function storeOf({ type, provider = '' }: Extract<NamedFile, { type: 'minio' | 's3' }>): string {
+  const id = provider.replace(/^(minio|s3)\./, '');
+  return `${type}.${id || 'default'}`;
+}
+
+function dcacheFile(name: string, { definition }: Service): ReadableFile | undefined {
+  const input = definition.input.find(({ storage_provider }) => storage_provider.toLowerCase() === 'webdav.dcache');
+  if (!input || name.split('/').some((part) => part === '' || part === '.' || part === '..')) return undefined;
+  return { store: 'webdav.dcache', bucket: '', key: input.path === '' ? name : `${input.path}/${name}` };
+}
+
+/** A principal for the rules of buckets. The administrator's services work with the rights of no user. */
+function userOf(uid: string): { kind: 'user'; uid: string; name: string; groups: string[]; operator: boolean } {
+  return { kind: 'user', uid, name: uid, groups: [], operator: false };
+}

@@ -1,0 +1,10 @@
+export { Dispatcher } from './dispatcher.ts';
+export { cancelJob, expireJobs, removeJob, removeJobs, removeJobsOf } from './end.ts';
+export { JobError, type JobErrorCode } from './errors.ts';
+export { findJob, listJobs } from './find.ts';
+export { type Invocation, invokeService } from './invoke.ts';
+export type { Jobs } from './jobs.ts';
+export { readLog } from './logs.ts';
+export { isFinal, phaseOf } from './state.ts';
+export { submitJob } from './submit.ts';
+export { submitEvent } from './submit-event.ts';
