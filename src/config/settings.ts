@@ -227,6 +227,24 @@ const jobs = {
     default: '8Mi',
     meaning: 'The largest event or input that an invocation may bring.',
   },
+  jobTimeoutSeconds: {
+    name: 'OSCAR_JOB_TIMEOUT',
+    kind: kind.seconds,
+    default: '86400',
+    meaning: 'How long a script may run. A service may ask for less with the annotation `oscar-manager/job-timeout`.',
+  },
+  maxLogBytes: {
+    name: 'OSCAR_MAX_LOG_BYTES',
+    kind: kind.size,
+    default: '10Mi',
+    meaning: 'How much of what a script prints is kept.',
+  },
+  eventsToken: {
+    name: 'OSCAR_EVENTS_TOKEN',
+    kind: kind.secret,
+    unset: 'none: such events are refused',
+    meaning: 'The bearer token with which a store reports new objects to `POST /system/events/storage`.',
+  },
   jobTtlSeconds: {
     name: 'TTL_JOB',
     kind: kind.secondsOrNone,
@@ -289,6 +307,28 @@ const local = {
     kind: kind.memory,
     unset: 'all of this machine',
     meaning: 'How much memory jobs get together.',
+  },
+  localRuntime: {
+    name: 'OSCAR_LOCAL_RUNTIME',
+    kind: kind.oneOf('auto', 'docker', 'process'),
+    default: 'auto',
+    meaning:
+      'How scripts run: in containers of their image (`docker`, which may be Podman), or as plain processes of this ' +
+      'machine (`process`); `auto` is containers if Docker answers.',
+  },
+  localUid: {
+    name: 'OSCAR_LOCAL_UID',
+    kind: kind.count,
+    default: '60600',
+    meaning:
+      'With plain processes and a manager that is root: the first of 500 user ids that scripts run under, one for ' +
+      'each that runs.',
+  },
+  localDiskBytes: {
+    name: 'OSCAR_LOCAL_DISK',
+    kind: kind.memory,
+    default: '10Gi',
+    meaning: 'How much disk the files of one job may take.',
   },
   localAllowRemote: {
     name: 'OSCAR_LOCAL_ALLOW_REMOTE',
