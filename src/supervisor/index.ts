@@ -1,0 +1,3 @@
+export { SupervisorError } from './errors.ts';
+export type { FetchOrder, PlannedUpload, Staging, UploadOrder, UploadPlan } from './staging.ts';
+export { createStaging } from './worker-pool.ts';

@@ -1,0 +1,42 @@
+import type { Readable } from 'node:stream';
+import type { ObjectAt, StoreAccess } from '../cluster/index.ts';
+import type { OutputFile } from './open-output.ts';
+
+/** Throws a {@link TransferError} when the access makes no sense. */
+export type OpenStore = (access: StoreAccess) => RemoteStore;
+
+/** One store with one set of keys. Every failure is a {@link TransferError}. */
+export interface RemoteStore {
+  read(at: ObjectAt): Promise<RemoteObject>;
+  /** Writes the whole file, marked with the attempt that made it where the store can keep such a mark. */
+  write(at: ObjectAt, file: OutputFile, attempt: string, signal: AbortSignal): Promise<void>;
+  /** The attempt that wrote the object; undefined when there is none, or when nobody can say. */
+  writtenBy(at: ObjectAt, signal: AbortSignal): Promise<string | undefined>;
+}
+
+export interface RemoteObject {
+  readonly body: Readable;
+  /** As announced. */
+  readonly bytes: number | undefined;
+  /** Host that it comes from. */
+  readonly host: string;
+}
+
+/** A transfer did not happen. The message says why, in words that end a sentence. */
+export class TransferError extends Error {
+  /** May it go better in a moment? */
+  readonly retryable: boolean;
+
+  constructor(message: string, options: ErrorOptions & { readonly retryable: boolean }) {
+    super(message, options);
+    this.name = 'TransferError';
+    this.retryable = options.retryable;
+  }
+}
+
+/** The address of a store as somebody wrote it. */
+export function readAddress(text: string): URL {
+  const address = URL.canParse(text) ? new URL(text) : undefined;
+  if (address?.protocol === 'http:' || address?.protocol === 'https:') return address;
+  throw new TransferError(`"${text}" is not an address of a store`, { retryable: false });
+}

@@ -1,0 +1,35 @@
+import type { Network } from '../outbound/index.ts';
+import { Connections } from './connections.ts';
+import { fetchObject } from './fetch.ts';
+import { Gate } from './gate.ts';
+import { pack } from './pack.ts';
+import { plan } from './plan.ts';
+import type { OpenStore } from './remote-store.ts';
+import { s3Store } from './s3.ts';
+import { S3Clients } from './s3-clients.ts';
+import type { Staging } from './staging.ts';
+import { upload } from './upload.ts';
+import { webdavStore } from './webdav.ts';
+
+/** Files on their way at once. More: more memory, up to three parts of 5 MiB each. Fewer: small files wait for answers. */
+const FILES_AT_ONCE = 6;
+
+/** Staging in this very process: what a worker does, or a program of its own. */
+export function createTransfers(networks: readonly Network[]): Staging {
+  const connections = new Connections(networks);
+  const clients = new S3Clients(connections);
+  const gate = new Gate(FILES_AT_ONCE);
+
+  const open: OpenStore = (access) =>
+    access.type === 's3'
+      ? s3Store(clients, access)
+      : webdavStore(access, connections.agents({ guarded: access.guarded, verify: true }));
+
+  return {
+    fetch: (order) => fetchObject(order, open),
+    plan,
+    upload: (order) => upload(order, { open, gate }),
+    pack,
+    close: async () => connections.close(),
+  };
+}
