@@ -52,6 +52,7 @@ export async function startManagerProcess(options: ManagerOptions = {}): Promise
     PATH: process.env['PATH'],
     OSCAR_DATA_DIR: directory,
     OSCAR_STORE_PORT: '0',
+    OSCAR_LOCAL_RUNTIME: 'process',
     OSCAR_LISTEN: `127.0.0.1:${port}`,
     ...settings,
   };

@@ -14,6 +14,8 @@ export interface Catalog {
   readonly journal: Journal;
   /** Absent where this manager does not arrange the object store: definitions are kept, buckets are not made. */
   readonly objects?: ObjectStore | undefined;
+  /** Ends and forgets the jobs of a service that is gone, by its uid. Absent where no jobs run. */
+  readonly forgetJobs?: (serviceUid: string) => Promise<void>;
   readonly stores: KnownStores;
   /** Namespace of the administrator's services; users' ones are derived from it. */
   readonly servicesNamespace: string;

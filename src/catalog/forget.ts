@@ -7,6 +7,7 @@ import { forgetSecrets } from './service-secrets.ts';
 
 /** Removes what a service that is gone, or was never finished, has left in the stores. Again: nothing happens. */
 export async function forget(leftovers: Leftovers, catalog: Catalog): Promise<void> {
+  await catalog.forgetJobs?.(leftovers.uid);
   await forgetSecrets(leftovers, catalog);
   await tidyStorage(leftovers, undefined, catalog);
 }

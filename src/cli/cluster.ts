@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Catalog, recoverServices } from '../catalog/index.ts';
 import {
+  type JobStore,
   type Journal,
   RESERVATION_LIFETIME,
   type SecretStore,
@@ -22,6 +23,8 @@ export interface Cluster {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
+  /** Absent where jobs are not run yet. */
+  readonly jobs?: JobStore;
   /** Seals what lies beside the stores; absent when they are not files of ours. */
   readonly seal?: Seal;
   /** Empty when the cluster is this machine. */

@@ -3,11 +3,13 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
-import { createServer } from '../http/index.ts';
+import { createServer, Meters, meterJobs, singleProcess } from '../http/index.ts';
 import { createAuthenticator, createOidc, newServiceToken } from '../identity/index.ts';
+import { type Jobs, removeJobsOf } from '../jobs/index.ts';
 import { ensureUserKeys, rotateUserKeys } from '../storage/index.ts';
 import { type Cluster, openCluster } from './cluster.ts';
 import { ownCredentials } from './first-start.ts';
+import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
 import { type OpenStore, openStore } from './object-store.ts';
 import { ARCHITECTURE, VERSION } from './version.ts';
 
@@ -33,7 +35,12 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   const cluster = opened.adopt(await openCluster(config, describeStore(config), log), (it) => it.close());
   const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
   const store = opened.adopt(await openStore(config, cluster, storeKeys, log), (it) => it.close());
-  const catalog = catalogOf(config, cluster, store);
+  const description = { ...describeStore(config), endpoint: store.endpoint };
+  const meters = new Meters();
+  const account = storeKeys.accessKey.reveal();
+  const running = await jobsOf(config, cluster, { ...store, description, account }, meters, log);
+  if (running) opened.defer(() => running.close());
+  const catalog = catalogOf(config, cluster, store, running?.jobs);
   await cluster.tidy(catalog);
 
   const users = { secrets: cluster.secrets, objects: store.objects };
@@ -43,7 +50,17 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
       admin: { username: config.username, password },
       ...(config.oidcEnable && { oidc: oidcOf(config, log) }),
     }),
-    store: { ...describeStore(config), endpoint: store.endpoint },
+    store: description,
+    ...(running && { jobs: running.jobs }),
+    eventsToken: config.eventsToken,
+    figures: {
+      meters,
+      metricsToken: config.metricsToken,
+      deployment: singleProcess(config.name, Date.now()),
+      oidc: { enabled: config.oidcEnable, issuers: config.oidcIssuers, groups: config.oidcGroups },
+      rememberedMs: config.jobTtlSeconds * 1000,
+    },
+    runTimeoutMs: config.writeTimeoutSeconds * 1000,
     keysOf: async (principal) => (principal.kind === 'admin' ? storeKeys : ensureUserKeys(principal.uid, users)),
     rotateKeys: ({ uid }) => rotateUserKeys(uid, users),
     info: {
@@ -51,6 +68,7 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
       git_commit: '',
       architecture: ARCHITECTURE,
       kubernetes_version: cluster.kubernetesVersion,
+      ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
     },
     clusterConfig: clusterConfigOf(config),
     pageSize: config.jobListingLimit,
@@ -61,12 +79,12 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   opened.defer(() => close(app, log));
   const address = await app.listen(config.listen);
   // From here on everything is closed by `stop`, last opened first.
-  const running = opened.move();
+  const all = opened.move();
   return {
     app,
     address,
     ...(made && { newPassword: password.reveal() }),
-    stop: () => running.disposeAsync(),
+    stop: () => all.disposeAsync(),
   };
 }
 
@@ -79,10 +97,27 @@ function describeStore(config: Config) {
   };
 }
 
-function catalogOf(config: Config, cluster: Cluster, store: OpenStore): Catalog {
+/** Said where people look for it: what they write under `image` has no effect here. */
+const PLAIN_PROCESSES = 'process: scripts run as plain processes of this machine, their images are not used';
+
+/** Jobs run where this manager has a place for their records and for their files. */
+async function jobsOf(
+  config: Config,
+  cluster: Cluster,
+  { objects, events, ...store }: OpenStore & Pick<JobsStore, 'description' | 'account'>,
+  meters: Meters,
+  log: Logger,
+): Promise<OpenJobs | undefined> {
+  if (!cluster.jobs || !objects || !events) return undefined;
+  const jobs = meterJobs(cluster.jobs, meters);
+  return openJobs(config, { ...cluster, jobs }, { ...store, objects, events }, log);
+}
+
+function catalogOf(config: Config, cluster: Cluster, store: OpenStore, jobs: Jobs | undefined): Catalog {
   return {
     ...cluster,
     objects: store.objects,
+    ...(jobs && { forgetJobs: (uid: string) => removeJobsOf(uid, jobs) }),
     stores: { named: new Set(config.storageProviders.keys()), endpoint: store.endpoint },
     servicesNamespace: config.servicesNamespace,
     managerName: config.name,

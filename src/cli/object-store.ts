@@ -2,14 +2,16 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { type Config, hasOwnStore } from '../config.ts';
 import { openObjectStore } from '../objectstore/index.ts';
-import { EmbeddedStore } from '../storage/embedded/index.ts';
-import type { ObjectStore, StoreKeys } from '../storage/index.ts';
+import { EmbeddedEvents, EmbeddedStore } from '../storage/embedded/index.ts';
+import type { EventSource, ObjectStore, StoreKeys } from '../storage/index.ts';
 import type { Cluster } from './cluster.ts';
 
 /** The object store of this cluster, as far as the manager has to do with it. */
 export interface OpenStore {
   /** Absent where somebody else arranges it. */
   readonly objects?: ObjectStore;
+  /** What it reports of new objects. */
+  readonly events?: EventSource;
   /** What users and definitions are told. */
   readonly endpoint: string;
   close(): Promise<void>;
@@ -31,7 +33,12 @@ export async function openStore(config: Config, cluster: Cluster, keys: StoreKey
     const { address, port, family } = await server.listen({ host: config.listen.host, port: config.storePort });
     const endpoint = config.minioPublicEndpoint ?? `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
     log.info({ endpoint }, 'object store is up');
-    return { objects: new EmbeddedStore({ server, endpoint }), endpoint, close: () => server.close() };
+    return {
+      objects: new EmbeddedStore({ server, endpoint }),
+      events: new EmbeddedEvents(server),
+      endpoint,
+      close: () => server.close(),
+    };
   } catch (error) {
     await server.close();
     throw error;

@@ -78,6 +78,12 @@ const server = {
     default: '',
     meaning: 'Web pages of other origins that may call this manager. None if empty, all with `*`.',
   },
+  metricsToken: {
+    name: 'OSCAR_METRICS_TOKEN',
+    kind: kind.secret,
+    unset: 'none: only the administrator reads them',
+    meaning: 'The bearer token with which Prometheus reads `/metrics`.',
+  },
   logLevel: {
     name: 'OSCAR_LOG_LEVEL',
     kind: kind.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),

@@ -32,6 +32,18 @@ export async function servicePrincipal(
   return principal;
 }
 
+/** For routes that invoke a service: a user or its token; Basic is refused (contract §5.1). */
+export async function serviceBearer(
+  request: FastifyRequest,
+  authenticator: Authenticator,
+  record: ServiceRecord | undefined,
+): Promise<Principal> {
+  const route = { service: record?.service, allowBasic: false };
+  const principal = await authenticator.service(authorizationsOf(request), route);
+  request.who = nameOf(principal);
+  return principal;
+}
+
 /** Every `Authorization` header that was sent: Node would silently keep the first one only. */
 function authorizationsOf({ raw, headers }: FastifyRequest): string[] {
   if (headers.authorization === undefined) return [];

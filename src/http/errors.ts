@@ -3,14 +3,22 @@ import { OscarError } from '../base/oscar-error.ts';
 import type { CatalogErrorCode } from '../catalog/index.ts';
 import type { StoreErrorCode } from '../cluster/index.ts';
 import type { IdentityErrorCode } from '../identity/index.ts';
+import type { JobErrorCode } from '../jobs/index.ts';
 import type { ServiceErrorCode } from '../service/index.ts';
 import type { StorageErrorCode } from '../storage/index.ts';
 import { TEXT_TYPE } from './go-json.ts';
 
-type Code = CatalogErrorCode | IdentityErrorCode | ServiceErrorCode | StorageErrorCode | StoreErrorCode | HttpErrorCode;
+type Code =
+  | CatalogErrorCode
+  | IdentityErrorCode
+  | JobErrorCode
+  | ServiceErrorCode
+  | StorageErrorCode
+  | StoreErrorCode
+  | HttpErrorCode;
 
 /** What only the HTTP surface can find wrong. */
-export type HttpErrorCode = 'not-json' | 'bad-request' | 'closing' | 'overloaded';
+export type HttpErrorCode = 'not-json' | 'bad-request' | 'operators-only' | 'closing' | 'overloaded';
 
 export class HttpError extends OscarError<HttpErrorCode> {}
 
@@ -32,6 +40,7 @@ const ANSWERS: Record<Code, Answer> = {
   'image-refused': { status: 400 },
   'invalid-setting': { status: 400 },
   'vo-refused': { status: 400 },
+  'bad-page': { status: 400 },
   'ambiguous-credentials': { status: 400 },
   'no-credentials': { status: 401, body: 'none', challenge: 'basic' },
   'bad-credentials': { status: 401, body: 'none', challenge: 'basic' },
@@ -39,7 +48,9 @@ const ANSWERS: Record<Code, Answer> = {
   'not-in-group': { status: 401, body: 'none', challenge: 'bearer' },
   'bearer-required': { status: 401, body: 'none', challenge: 'bearer' },
   'not-allowed': { status: 403 },
+  'operators-only': { status: 403 },
   'not-found': { status: 404, body: 'none' },
+  'job-not-found': { status: 404, body: 'none' },
   absent: { status: 404, body: 'none' },
   'invalid-bucket': { status: 400 },
   'bucket-exists': { status: 400 },
@@ -49,15 +60,21 @@ const ANSWERS: Record<Code, Answer> = {
   'name-taken': { status: 409 },
   exists: { status: 409 },
   conflict: { status: 409 },
+  'job-finished': { status: 409 },
   expired: { status: 410 },
   'old-version': { status: 412 },
   'too-large': { status: 413 },
+  'event-too-large': { status: 413 },
   damaged: { status: 500 },
+  'run-failed': { status: 502 },
   contended: { status: 503, retryAfter: 1 },
   unavailable: { status: 503, retryAfter: 5 },
   'issuer-unavailable': { status: 503, retryAfter: 5 },
   closing: { status: 503, retryAfter: 5 },
   overloaded: { status: 503, retryAfter: 2 },
+  // Room for it does not come by waiting.
+  'no-room': { status: 503 },
+  'run-timeout': { status: 504 },
 };
 
 const isKnown = (error: unknown): error is OscarError<Code> =>

@@ -5,35 +5,58 @@ import Fastify, {
   type FastifyServerOptions,
   LogController,
 } from 'fastify';
+import type { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
 import type { Authenticator } from '../identity/index.ts';
+import { type Jobs, receiveEvents } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
 import { type ApiDocument, apiPage } from './api-page.ts';
 import { takeAnyBody } from './body.ts';
 import { allowOrigins } from './cors.ts';
 import { answerError, answerText } from './errors.ts';
+import { ExecutionLog } from './execution-log.ts';
 import { goJson, JSON_TYPE } from './go-json.ts';
 import { answerNotFound } from './not-found.ts';
+import { OpenAnswers } from './open-answers.ts';
 import { describeApi } from './openapi.ts';
+import { type Meters, meterRequests } from './prometheus.ts';
 import { logRequests, requestId, traceOf } from './request-log.ts';
 import { bucketsRoutes } from './routes/buckets.ts';
 import { type ConfigDeps, configRoutes } from './routes/config.ts';
 import { deploymentRoutes } from './routes/deployment.ts';
+import { eventsRoutes } from './routes/events.ts';
+import { executionLogRoutes } from './routes/execution-log.ts';
 import { federationRoutes } from './routes/federation.ts';
 import { healthRoutes } from './routes/health.ts';
 import { type Info, infoRoutes } from './routes/info.ts';
+import { invokeRoutes } from './routes/invoke.ts';
+import { jobLogsRoutes } from './routes/job-logs.ts';
+import { jobsRoutes } from './routes/jobs.ts';
+import { metricsRoutes } from './routes/metrics.ts';
+import { prometheusRoutes } from './routes/prometheus.ts';
 import { serviceAuthRoutes } from './routes/service-auth.ts';
 import { servicesRoutes } from './routes/services.ts';
+import { statusRoutes } from './routes/status.ts';
+import { storageEventsRoutes } from './routes/storage-events.ts';
 import { uiRoutes } from './routes/ui.ts';
 import { createServiceView } from './service-view.ts';
 import { refuseWhileClosing, shedLoad } from './shedding.ts';
+import type { ManagerDeployment, OidcSettings } from './status-view.ts';
 
 export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysOf' | 'rotateKeys'> {
   readonly catalog: Catalog;
   readonly authenticator: Authenticator;
   readonly store: ClusterStore;
   readonly info: Info;
-  /** Objects in a page of a listing. */
+  /** Without them nothing can be invoked here, and their routes are not there. */
+  readonly jobs?: Jobs;
+  /** How long a synchronous invocation may take. */
+  readonly runTimeoutMs?: number;
+  /** With which a store reports its events. */
+  readonly eventsToken?: Secret | undefined;
+  /** Without them the figures of jobs are not shown. */
+  readonly figures?: Figures;
+  /** Objects, or jobs, in a page of a listing. */
   readonly pageSize: number;
   readonly corsOrigins: readonly string[];
   /** How long a request may take to arrive. */
@@ -41,11 +64,24 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly logger?: FastifyBaseLogger;
 }
 
+/** What is counted and told of the cluster. */
+interface Figures {
+  readonly meters: Meters;
+  readonly metricsToken?: Secret | undefined;
+  readonly deployment: ManagerDeployment;
+  readonly oidc: OidcSettings;
+  /** How long a job is remembered after its end. */
+  readonly rememberedMs?: number | undefined;
+}
+
 /**
  * The largest body that is read. A definition with its script must fit into one object of the Kubernetes API, which
  * takes a little over 1 MiB.
  */
 const BODY_LIMIT = 2 * 1024 * 1024;
+
+/** What `WRITE_TIMEOUT` is if nobody says otherwise. */
+const RUN_TIMEOUT = 300_000;
 
 /** How long the head of a request may take: it is small, and a connection that waits for it costs as much as another. */
 const HEADERS_TIMEOUT = 30_000;
@@ -88,6 +124,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     if (reply.getHeader('content-type') === 'application/json') reply.type(JSON_TYPE);
   });
   logRequests(app);
+  if (options.figures) meterRequests(app, options.figures.meters);
   answerNotFound(app);
   refuseWhileClosing(app);
   allowOrigins(app, options.corsOrigins);
@@ -104,10 +141,36 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     const { managerName, now, objects } = catalog;
     bucketsRoutes(app, { authenticator, objects, managerName, pageSize: options.pageSize, now });
   }
+  if (options.jobs) routesOfJobs(app, options, options.jobs);
   deploymentRoutes(app, deps);
   federationRoutes(app, deps);
   uiRoutes(app, { pages: { '': readPage('index.html'), 'api.html': () => apiPage(app.swagger() as ApiDocument) } });
   return app;
+}
+
+function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs): void {
+  const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
+  const executions = new ExecutionLog();
+  const open = new OpenAnswers(app);
+  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions });
+  executionLogRoutes(app, { authenticator, executions });
+  jobLogsRoutes(app, { authenticator, jobs, pageSize, open });
+  jobsRoutes(app, { authenticator, jobs, pageSize, open });
+  eventsRoutes(app, { authenticator, jobs, open });
+  storageEventsRoutes(app, {
+    eventsToken: options.eventsToken,
+    maxEventBytes: jobs.maxEventBytes,
+    receive: (body, report) => receiveEvents(body, { jobs, report }),
+  });
+  if (options.figures) routesOfFigures(app, options.figures, authenticator, jobs);
+}
+
+function routesOfFigures(app: FastifyInstance, figures: Figures, authenticator: Authenticator, jobs: Jobs): void {
+  const { meters, metricsToken: token, rememberedMs, deployment, oidc } = figures;
+  const { store, capacity, objects, now, services } = jobs;
+  statusRoutes(app, { authenticator, capacity, jobs: store, objects, deployment, oidc });
+  metricsRoutes(app, { authenticator, services, jobs: store, rememberedMs, now });
+  prometheusRoutes(app, { authenticator, meters, jobs: store, token, now });
 }
 
 function readPage(name: string): () => string {

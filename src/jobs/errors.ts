@@ -19,3 +19,6 @@ export class JobError extends OscarError<JobErrorCode> {}
 
 export const jobNotFound = (service: string, id: string) =>
   new JobError('job-not-found', `there is no job "${id}" of the service "${service}"`);
+
+export const eventTooLarge = (most: number) =>
+  new JobError('event-too-large', `an event may have up to ${most} bytes: put the data into a bucket`);

@@ -5,7 +5,7 @@ import { submitEvent } from './submit-event.ts';
 
 export interface EventPumpOptions {
   readonly source: EventSource;
-  readonly jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services'>;
+  readonly jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services' | 'storeAccount'>;
   /** Told of what could not be done. It is tried again, unless it is about an event that nobody can read. */
   readonly report: (problem: unknown) => void;
   /** Milliseconds to wait before the n-th try after the first. */
@@ -27,7 +27,9 @@ const BATCH = 256;
 const DEADLINE = 30_000;
 
 const FIRST_WAIT = 250;
-const LONGEST_WAIT = 30_000;
+
+/** Shorter: what fails for a reason of its own is tried more often for nothing. Longer: more waits after an outage. */
+const LONGEST_WAIT = 10_000;
 
 /** An event that could not be made a job. It stays with the source; here is only which, and when it has its next turn. */
 interface Failed {
@@ -38,7 +40,7 @@ interface Failed {
 /**
  * Makes jobs out of the events that a store keeps. An event is acknowledged once its jobs are on the disk: whoever dies
  * in between is given it again, and a job that exists is not made twice. One that fails is tried again and again, while
- * those behind it go on; when all fail, nothing more is taken until one gets through.
+ * those behind it go on; while none of the new ones gets through, they are taken ever more slowly.
  */
 export class EventPump {
   readonly #options: Required<EventPumpOptions>;
@@ -48,7 +50,7 @@ export class EventPump {
   #settled: number[] = [];
   /** Up to here everything was taken once. */
   #taken = 0;
-  /** Batches in a row of which nothing got through. */
+  /** How often in a row nothing new got through. */
   #stuck = 0;
   #woken = Promise.withResolvers<void>();
   #running: Promise<void> | undefined;
@@ -90,15 +92,17 @@ export class EventPump {
     ends();
   }
 
-  /** One batch. False when there is nothing to do; throws when nothing could be done. */
+  /** One batch. False when there is nothing to do; throws when nothing new got through. */
   async #step(): Promise<boolean> {
-    const events = [...(await this.#again()), ...(await this.#next())];
-    const outcomes = await this.#submitAll(events);
-    const problems = outcomes.filter((problem) => problem !== undefined);
+    const again = await this.#again();
+    const next = await this.#next();
+    const problems = await this.#submitAll([...again, ...next]);
     await this.#acknowledge();
-    if (events.length > 0 && problems.length === events.length) throw problems[0];
-    if (problems.length > 0) this.#options.report(problems[0]);
-    return events.length > 0;
+    const stuck = next.length > 0 && problems.slice(again.length).every((problem) => problem !== undefined);
+    const first = problems.find((problem) => problem !== undefined);
+    if (stuck) throw first;
+    if (first !== undefined) this.#options.report(first);
+    return problems.length > 0;
   }
 
   async #next(): Promise<KeptEvent[]> {
@@ -111,7 +115,15 @@ export class EventPump {
   async #again(): Promise<KeptEvent[]> {
     const now = performance.now();
     const due = [...this.#failed].filter(([, failed]) => failed.due <= now).slice(0, BATCH);
-    const found = await Promise.all(due.map(([number]) => this.#options.source.take(1, number - 1)));
+    const found = await Promise.all(
+      due.map(async ([number]) => {
+        const [event] = await this.#options.source.take(1, number - 1);
+        if (event?.number === number) return [event];
+        // Somebody else has acknowledged it.
+        this.#failed.delete(number);
+        return [];
+      }),
+    );
     return found.flat();
   }
 
@@ -170,7 +182,8 @@ export class EventPump {
 
   /** Until there are new events, or one that failed has its turn. */
   async #sleep(): Promise<void> {
-    const due = Math.min(...[...this.#failed.values()].map((failed) => failed.due));
+    let due = Number.POSITIVE_INFINITY;
+    for (const failed of this.#failed.values()) due = Math.min(due, failed.due);
     if (due === Number.POSITIVE_INFINITY) await this.#woken.promise;
     else await Promise.race([this.#woken.promise, this.#pause(due - performance.now())]);
   }

@@ -19,6 +19,8 @@ export interface InvokeOptions {
   readonly timeout: number;
   /** Aborts when the caller has gone. */
   readonly left: AbortSignal;
+  /** Told the job as soon as it is accepted: also a call that is not answered has one to look at. */
+  readonly accepted?: (key: JobKey) => void;
 }
 
 /** Runs a job and waits for its answer. If the caller leaves, or it takes too long, the script is ended. */
@@ -26,12 +28,13 @@ export async function invokeService(
   principal: Principal,
   record: ServiceRecord,
   event: Uint8Array,
-  { timeout, left }: InvokeOptions,
+  { timeout, left, accepted }: InvokeOptions,
   jobs: Jobs,
 ): Promise<Invocation> {
   const refusal = jobs.capacity.refusal(demandOf(record.service.definition));
   if (refusal !== undefined) throw new JobError('no-room', refusal);
   const key = await submitJob(principal, record, event, 'run', jobs);
+  accepted?.(key);
   const late = AbortSignal.timeout(timeout);
   const ended = await endOf(key, AbortSignal.any([left, late]), jobs);
   if (ended === 'given-up') {

@@ -224,6 +224,7 @@ async function assemble(
     secrets: cluster.secrets,
     objects: buckets as unknown as ObjectStore,
     ownStore: { endpoint: 'http://store.example', region: 'us-east-1', verify: true },
+    storeAccount: 'manager',
     namedStores: new Map(),
     place: 'here',
     node: 'node-1',

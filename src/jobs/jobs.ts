@@ -22,6 +22,8 @@ export interface Jobs {
   readonly objects: ObjectStore;
   /** The store of the cluster, as the supervisor reaches it. */
   readonly ownStore: ClusterStore;
+  /** The account of the manager itself at the store, in whose name the administrator writes. */
+  readonly storeAccount: string;
   /** Providers that the operator defined, as `minio.shared`. */
   readonly namedStores: ReadonlyMap<string, StorageProvider>;
   /** Id of this cluster, and the name of the machine (`RESOURCE_ID`). */

@@ -11,33 +11,46 @@ export async function* readLog(
   options: LogOptions,
   jobs: Pick<Jobs, 'runner' | 'store'>,
 ): AsyncGenerator<Uint8Array> {
-  const begun = options.follow ? await untilBegun(record, options.signal, jobs) : record;
-  const attempt = begun?.attempts.at(-1);
-  if (!attempt) return;
-  try {
-    yield* jobs.runner.logs(attempt.name, options);
-  } catch (error) {
-    // The attempt was not begun yet, or its log is gone with the machine it was on: there is nothing to show.
-    if (!(error instanceof StoreError) || error.code !== 'absent') throw error;
+  const { follow, signal } = options;
+  let current: JobRecord | undefined = record;
+  while (current) {
+    if (follow) current = await untilIt(current, ({ attempts }) => attempts.length > 0, signal, jobs);
+    const attempt = current?.attempts.at(-1);
+    if (!current || !attempt) return;
+    try {
+      yield* jobs.runner.logs(attempt.name, options);
+      return;
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.code !== 'absent') throw error;
+    }
+    // Its log is gone with the machine it was on: there is nothing to show. Or it is written down and about to start.
+    if (!follow || isFinal(current.state) || signal?.aborted) return;
+    const { version } = current;
+    current = await untilIt(current, (job) => job.version !== version, signal, jobs);
   }
 }
 
-async function untilBegun(
+/** The job, once it is so, or has ended, or nobody waits any more. Undefined when it is gone. */
+async function untilIt(
   record: JobRecord,
+  isSo: (job: JobRecord) => boolean,
   signal: AbortSignal | undefined,
   { store }: Pick<Jobs, 'store'>,
 ): Promise<JobRecord | undefined> {
-  let current: JobRecord | undefined = record;
-  while (current && current.attempts.length === 0 && !isFinal(current.state) && !signal?.aborted) {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const ends = store.onChange(resolve);
-    signal?.addEventListener('abort', () => resolve(), { once: true });
-    current = await store.get(record);
-    if (current && current.attempts.length === 0 && !isFinal(current.state)) {
-      await promise;
-      current = await store.get(record);
+  let wake = () => {};
+  const ring = () => wake();
+  const ends = store.onChange(ring);
+  signal?.addEventListener('abort', ring, { once: true });
+  try {
+    for (;;) {
+      const { promise: rung, resolve } = Promise.withResolvers<void>();
+      wake = resolve;
+      const job = await store.get(record);
+      if (!job || isSo(job) || isFinal(job.state) || signal?.aborted) return job;
+      await rung;
     }
+  } finally {
+    signal?.removeEventListener('abort', ring);
     ends();
   }
-  return current;
 }

@@ -1,5 +1,5 @@
 import { readsBucket } from '../cluster/index.ts';
-import type { Service } from '../service/index.ts';
+import { CLUSTER_ADMIN, type Service } from '../service/index.ts';
 import type { StorageEvent } from '../storage/index.ts';
 import { acceptJob } from './accept.ts';
 import { isInput, jobOfEvent } from './event-job.ts';
@@ -13,7 +13,7 @@ import type { Jobs } from './jobs.ts';
 export async function submitEvent(
   event: StorageEvent,
   json: Uint8Array,
-  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services'>,
+  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services' | 'storeAccount'>,
 ): Promise<number> {
   const services = await servicesOf(event, jobs);
   await Promise.all(services.map((service) => acceptEvent(event, json, service, jobs)));
@@ -25,12 +25,12 @@ export async function acceptEvent(
   event: StorageEvent,
   json: Uint8Array,
   service: Service,
-  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place'>,
+  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'storeAccount'>,
 ): Promise<void> {
   const arrival = {
     ...jobOfEvent(event, service),
     principal: service.owner,
-    invoker: event.principal ?? '',
+    invoker: event.principal === jobs.storeAccount ? CLUSTER_ADMIN : (event.principal ?? ''),
     trigger: 'storage',
     byToken: false,
   } as const;

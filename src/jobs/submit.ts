@@ -3,7 +3,7 @@ import type { JobKey, ServiceRecord } from '../cluster/index.ts';
 import type { Principal } from '../identity/index.ts';
 import { jobName } from '../storage/index.ts';
 import { acceptJob } from './accept.ts';
-import { JobError } from './errors.ts';
+import { eventTooLarge } from './errors.ts';
 import { eventJob } from './event-job.ts';
 import type { Jobs } from './jobs.ts';
 
@@ -18,12 +18,7 @@ export async function submitJob(
   trigger: 'job' | 'run',
   jobs: Jobs,
 ): Promise<JobKey> {
-  if (event.length > jobs.maxEventBytes) {
-    throw new JobError(
-      'event-too-large',
-      `an event may have up to ${jobs.maxEventBytes} bytes: put the data into a bucket`,
-    );
-  }
+  if (event.length > jobs.maxEventBytes) throw eventTooLarge(jobs.maxEventBytes);
   const byToken = principal.kind === 'service-token';
   // A store that was set up the old way sends its events here, with the token, and again if it gets no answer.
   const known = byToken && trigger === 'job' ? eventJob(event, service) : undefined;

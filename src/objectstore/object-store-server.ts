@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { Secret } from '../base/secret.ts';
 import type { Bucket, BucketChange, NewBucket, Rule, Usage } from './store/bucket.ts';
+import type { BucketPage } from './store/bucket-pages.ts';
 import type { SessionKeys } from './store/identities.ts';
 import type { ObjectRecord } from './store/object.ts';
 import type { OutboxEvent } from './store/outbox.ts';
@@ -73,7 +74,7 @@ export interface ObjectStoreServer {
   ): Promise<{ readonly created: true } | { readonly created: false; readonly owner: string }>;
   updateBucket(name: string, change: BucketChange): Promise<void>;
   describeBucket(name: string): BucketView | undefined;
-  listBuckets(page: { readonly after?: string; readonly limit: number }): BucketView[];
+  listBuckets(page: BucketPage): BucketView[];
   deleteBucket(name: string, options: { readonly withContent: boolean }): Promise<void>;
 
   putObject(at: At, bytes: Uint8Array, options?: WriteOptions): Promise<ObjectView>;

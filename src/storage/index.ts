@@ -5,6 +5,7 @@ export { changeBucket, createBucket, findBucket, listBuckets, listObjects, remov
 export type { StorageErrorCode } from './errors.ts';
 export { readStorageEvents, type StorageEvent } from './event.ts';
 export { eventJobName, jobName } from './event-job.ts';
-export type { Bucket, IssuedKeys, KeyScope, ObjectStore, StoreKeys } from './object-store.ts';
+export type { Backlog, EventSource, KeptEvent } from './event-source.ts';
+export type { Bucket, IssuedKeys, KeyScope, ObjectStore, StoredObject, StoreKeys } from './object-store.ts';
 export { presignObject } from './presign.ts';
 export { ensureUserKeys, rotateUserKeys } from './user-keys.ts';

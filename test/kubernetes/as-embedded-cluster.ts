@@ -6,7 +6,7 @@ import { type Bench, startBench } from './bench.ts';
 export const bench: Bench = await startBench();
 
 /** Opened at once, though the API is not there at once: every call waits for it. */
-export function openLocalCluster(): Omit<LocalCluster, 'seal'> {
+export function openLocalCluster(): Omit<LocalCluster, 'seal' | 'jobs'> {
   const opening = bench.wipe().then(() => bench.open());
   return {
     services: awaited(opening, 'services'),

@@ -27,6 +27,7 @@ export function startProcess(
     OSCAR_DATA_DIR: directory,
     OSCAR_LISTEN: '127.0.0.1:0',
     OSCAR_STORE_PORT: '0',
+    OSCAR_LOCAL_RUNTIME: 'process',
     OSCAR_PASSWORD: PASSWORD,
     ...settings,
   };

@@ -69,7 +69,7 @@ export interface RunEnd {
   readonly at: number;
   readonly exitCode?: number;
   /** Why there is no exit code, or why it is not to be believed. */
-  readonly cause?: 'signal' | 'out-of-memory' | 'lost';
+  readonly cause?: 'signal' | 'out-of-memory' | 'disk-full' | 'lost';
   /** The signal that ended it, for people. */
   readonly signal?: string;
 }

@@ -1,8 +1,11 @@
 import { closeSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { GroupCommit } from '../../base/group-commit.ts';
+import { LogFile } from '../../base/log-file.ts';
+import { syncDirectory } from '../../base/sync-directory.ts';
 import { StoreError } from '../errors.ts';
 import { DataDirectoryError } from './errors.ts';
-import { GroupCommit } from './group-commit.ts';
 import { MIGRATIONS } from './migrations.ts';
 
 /**
@@ -21,23 +24,37 @@ export interface Query<Row> {
 
 /**
  * One database file, read directly and written by one queue. What is written is on the disk before its promise
- * resolves (WAL with `synchronous=FULL`), and all writes of one turn of the event loop share that trip to the disk.
+ * resolves, and all writes that wait share one trip to the disk.
+ *
+ * A read may see a change while it is on that trip, and a power cut may then take the change back. For none of the
+ * stores does that matter. Whatever is written because of such a read stands behind the change in the log, so it is
+ * not kept without it. An effect outside is preceded by a write of its own, which resolves when everything before it is
+ * on the disk; so does a refusal such as `exists` or `conflict`, after which a caller may drop what it came with.
+ * Caches and watchers are told in `committed`, after the trip. What remains is an answer to somebody who looks at a
+ * service, a job, a setting or a secret that another request is just writing, and whose writer was not answered.
  */
 export class Database {
   readonly #database: DatabaseSync;
+  readonly #log: LogFile;
   readonly #writes: GroupCommit;
   #closed = false;
 
   constructor(path: string, migrations: readonly string[] = MIGRATIONS) {
     this.#database = open(path);
     try {
-      this.#database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;');
+      this.#database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;');
       migrate(this.#database, path, migrations);
+      this.#log = new LogFile(path);
+      syncDirectory(dirname(path));
     } catch (error) {
       this.#database.close();
       throw error instanceof DataDirectoryError ? error : unusable(path, error);
     }
-    this.#writes = new GroupCommit(this.#database);
+    this.#writes = new GroupCommit({
+      database: this.#database,
+      log: this.#log,
+      unavailable: (message, options) => new StoreError('unavailable', message, options),
+    });
   }
 
   /** Prepares a statement: once, when the store that uses it is made. */
@@ -47,8 +64,8 @@ export class Database {
 
   /**
    * Runs `work` in a transaction and resolves when it is on the disk. Work that throws is undone alone. It may be run
-   * twice, so it does nothing but read and write the database; what should follow a success, before anybody can read
-   * again, is done in `committed`.
+   * twice, so it does nothing but read and write the database; what should follow a success, before anybody is told
+   * and before the next transaction, is done in `committed`.
    */
   write<T>(work: () => T, committed?: (result: T) => void): Promise<T> {
     if (this.#closed) return Promise.reject(new StoreError('unavailable', 'the manager is stopping'));
@@ -59,8 +76,9 @@ export class Database {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#writes.drain();
+    this.#writes.finish();
     this.#database.close();
+    this.#log.close();
   }
 }
 

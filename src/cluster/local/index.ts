@@ -1,9 +1,11 @@
+import type { JobStore } from '../job-store.ts';
 import type { Journal } from '../journal.ts';
 import type { SecretStore } from '../secret-store.ts';
 import type { ServiceStore } from '../service-store.ts';
 import type { SettingsStore } from '../settings-store.ts';
 import { holdDataDirectory } from './data-directory.ts';
 import { Database } from './database.ts';
+import { LocalJobStore } from './job-store.ts';
 import { LocalJournal } from './journal.ts';
 import { openSeal } from './open-seal.ts';
 import type { Seal } from './seal.ts';
@@ -11,11 +13,14 @@ import { LocalSecretStore } from './secret-store.ts';
 import { LocalServiceStore } from './service-store.ts';
 import { LocalSettingsStore } from './settings-store.ts';
 
+export { LocalCapacity } from './capacity.ts';
+
 export interface LocalCluster {
   readonly services: ServiceStore;
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
+  readonly jobs: JobStore;
   /** Seals what others keep in the same directory. */
   readonly seal: Seal;
   /** Finishes what was begun and gives the directory back. */
@@ -39,7 +44,8 @@ export function openLocalCluster({ directory, now = Date.now }: LocalClusterOpti
   const secrets = new LocalSecretStore(database, seal);
   const journal = new LocalJournal(database);
   const settings = new LocalSettingsStore(database);
+  const jobs = new LocalJobStore(database, { now });
 
   const closing = opened.move();
-  return { services, secrets, journal, settings, seal, close: async () => closing.dispose() };
+  return { services, secrets, journal, settings, jobs, seal, close: async () => closing.dispose() };
 }

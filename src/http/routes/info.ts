@@ -9,6 +9,7 @@ const InfoSchema = Type.Object(
     git_commit: Type.String(),
     architecture: Type.String({ description: 'as Go names it: amd64, arm64' }),
     kubernetes_version: Type.String({ description: 'empty when the cluster is this machine' }),
+    runtime: Type.Optional(Type.String({ description: 'how scripts run, where that is not in their image' })),
   },
   { description: 'What runs here' },
 );

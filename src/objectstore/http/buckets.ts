@@ -10,11 +10,16 @@ const PAGE = 1000;
 export function listBuckets(exchange: Exchange, { buckets }: Store): Answer {
   const { identity, principal } = exchange.signer;
   const Bucket: { Name: string; CreationDate: string }[] = [];
-  for (let page = buckets.page({ limit: PAGE }); page.length > 0; ) {
+  // What the policy of a job names is found by looking at all.
+  const asked =
+    identity.kind === 'user' || identity.kind === 'session'
+      ? { limit: PAGE, reachableBy: identity.user }
+      : { limit: PAGE };
+  for (let page = buckets.page(asked); page.length > 0; ) {
     for (const bucket of page) {
       if (reaches(identity, bucket)) Bucket.push({ Name: bucket.name, CreationDate: isoDate(bucket.created) });
     }
-    page = page.length < PAGE ? [] : buckets.page({ after: page.at(-1)?.name ?? '', limit: PAGE });
+    page = page.length < PAGE ? [] : buckets.page({ ...asked, after: page.at(-1)?.name ?? '' });
   }
   return xml('ListAllMyBucketsResult', { Owner: { ID: principal, DisplayName: principal }, Buckets: { Bucket } });
 }

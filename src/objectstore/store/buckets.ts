@@ -1,6 +1,7 @@
 import { S3Error } from '../errors.ts';
 import type { Bucket, BucketChange, NewBucket, Rule, Usage } from './bucket.ts';
 import { checkBucketName } from './bucket-name.ts';
+import { type BucketPage, BucketPages, REMOVED } from './bucket-pages.ts';
 import type { Database, Query } from './database.ts';
 
 interface Row {
@@ -16,9 +17,6 @@ interface Row {
   created: number;
 }
 
-/** A bucket whose content is being removed. No request can have this name. */
-const REMOVED = '!';
-
 /**
  * Buckets and their notification rules. What was read is kept, since every request needs its bucket, and forgotten in
  * the transaction that changes it: the next write of the same transaction must see the change.
@@ -28,11 +26,13 @@ export class Buckets {
   readonly #now: () => number;
   readonly #known = new Map<string, Bucket>();
   readonly #statements: ReturnType<typeof prepare>;
+  readonly #pages: BucketPages;
 
   constructor(database: Database, now: () => number) {
     this.#database = database;
     this.#now = now;
     this.#statements = prepare(database);
+    this.#pages = new BucketPages(database);
     database.onRollback(() => this.#known.clear());
   }
 
@@ -57,9 +57,9 @@ export class Buckets {
     return { objects, bytes };
   }
 
-  /** By name. */
-  page({ after = '', limit }: { after?: string; limit: number }): Bucket[] {
-    return this.#statements.page.all(after, limit).flatMap(({ name }) => this.find(name) ?? []);
+  /** By name. A page costs what it shows, however many buckets there are. */
+  page(page: BucketPage): Bucket[] {
+    return this.#pages.names(page).flatMap((name) => this.find(name) ?? []);
   }
 
   /** Undefined when it was created, or the owner that it has already. */
@@ -71,6 +71,7 @@ export class Buckets {
       if (existing) return { owner: existing.owner };
       const lists = [JSON.stringify(allowedUsers), JSON.stringify(tags)] as const;
       this.#statements.create.run(name, owner, visibility, ...lists, madeBy ?? null, quota ?? null, this.#now());
+      this.#share({ name, visibility, allowedUsers });
       return undefined;
     });
   }
@@ -90,6 +91,7 @@ export class Buckets {
         quota ?? null,
         bucket.id,
       );
+      this.#share({ name, visibility, allowedUsers });
       this.#known.delete(name);
     });
   }
@@ -101,6 +103,7 @@ export class Buckets {
       check?.(bucket);
       if (!withContent && this.#statements.anyObject.get(bucket.id)) throw new S3Error('BucketNotEmpty');
       this.#statements.dropRules.run(bucket.id);
+      this.#statements.unshare.run(name);
       this.#statements.rename.run(`${REMOVED}${bucket.id}`, bucket.id);
       this.#known.delete(name);
       return bucket.id;
@@ -136,6 +139,12 @@ export class Buckets {
       this.#known.delete(name);
     });
   }
+
+  /** In a transaction. */
+  #share({ name, visibility, allowedUsers }: Pick<Bucket, 'name' | 'visibility' | 'allowedUsers'>): void {
+    this.#statements.unshare.run(name);
+    if (visibility === 'restricted') for (const user of allowedUsers) this.#statements.share.run(user, name);
+  }
 }
 
 function bucketOf(row: Row): Omit<Bucket, 'rules'> {
@@ -161,9 +170,6 @@ function prepare(database: Database) {
   const columns = 'id, name, owner, visibility, allowed_users, tags, made_by, cors, quota, created';
   return {
     find: database.query<Row>(`SELECT ${columns} FROM bucket WHERE name = ?`),
-    page: database.query<{ name: string }>(
-      `SELECT name FROM bucket WHERE name > max(?, '${REMOVED}~') ORDER BY name LIMIT ?`,
-    ),
     usage: database.query<Usage>('SELECT objects, bytes FROM bucket WHERE id = ?'),
     create: database.query(
       `INSERT INTO bucket (name, owner, visibility, allowed_users, tags, made_by, quota, created)
@@ -173,6 +179,8 @@ function prepare(database: Database) {
       `UPDATE bucket SET owner = ?, visibility = ?, allowed_users = ?, tags = ?, made_by = ?, cors = ?, quota = ?
        WHERE id = ?`,
     ),
+    share: database.query('INSERT OR IGNORE INTO share (user, name) VALUES (?, ?)'),
+    unshare: database.query('DELETE FROM share WHERE name = ?'),
     rename: database.query('UPDATE bucket SET name = ? WHERE id = ?'),
     anyObject: database.query<{ key: string }>('SELECT key FROM object WHERE bucket = ? LIMIT 1'),
     halfRemoved: database.query<{ id: number }>(

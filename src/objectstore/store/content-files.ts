@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { type FileHandle, open, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { syncDirectory } from '../../base/sync-directory.ts';
 import type { Wanted } from '../payload/digests.ts';
 import { ContentThreads } from './content-threads.ts';
 import { ContentWriter } from './content-writer.ts';
-import { syncDirectory } from './database.ts';
 
 /** A piece of content: one file. */
 export interface Segment {

@@ -1,9 +1,9 @@
 import { closeSync, fdatasync, fdatasyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parentPort } from 'node:worker_threads';
+import { syncDirectory } from '../../base/sync-directory.ts';
 import { Digesting } from '../payload/digests.ts';
 import type { Answer, Order } from './content-orders.ts';
-import { syncDirectory } from './database.ts';
 
 /** A thread that writes content files and computes their digests, so that the event loop does neither. */
 

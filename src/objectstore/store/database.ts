@@ -1,9 +1,11 @@
-import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { GroupCommit } from '../../base/group-commit.ts';
+import { LogFile } from '../../base/log-file.ts';
 import { OscarError } from '../../base/oscar-error.ts';
+import { syncDirectory } from '../../base/sync-directory.ts';
 import { S3Error } from '../errors.ts';
-import { GroupCommit } from './group-commit.ts';
 import { MIGRATIONS } from './schema.ts';
 
 /** Why the store could not be opened: another process has it, a later version wrote it, or the disk refuses. */
@@ -20,10 +22,16 @@ export interface Query<Row> {
   run(...values: SQLInputValue[]): { changes: number | bigint; lastInsertRowid: number | bigint };
 }
 
-/** The database of the store. It belongs to one process: the lock is held until it is closed or the process ends. */
+/**
+ * The database of the store. It belongs to one process: the lock is held until it is closed or the process ends.
+ *
+ * A read may see what is not yet on the disk: then a client gets an object a few milliseconds before whoever puts it
+ * knows that it is kept. Events are another matter, since jobs are begun because of them: the outbox gives out none
+ * before its write has resolved.
+ */
 export class Database {
   readonly #database: DatabaseSync;
-  readonly #log: number;
+  readonly #log: LogFile;
   readonly #writes: GroupCommit;
   #closed = false;
 
@@ -37,13 +45,17 @@ export class Database {
         PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
         PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY;`);
       migrate(this.#database, path);
-      this.#log = openSync(`${path}-wal`, 'r');
+      this.#log = new LogFile(path);
       syncDirectory(dirname(path));
     } catch (error) {
       this.#database.close();
       throw reasonFor(path, error);
     }
-    this.#writes = new GroupCommit(this.#database, this.#log);
+    this.#writes = new GroupCommit({
+      database: this.#database,
+      log: this.#log,
+      unavailable: (message, options) => new S3Error('ServiceUnavailable', `We could not write: ${message}.`, options),
+    });
   }
 
   query<Row = never>(sql: string): Query<Row> {
@@ -52,7 +64,7 @@ export class Database {
 
   /**
    * Runs `work` in a transaction and resolves when it is on the disk. Work that throws is undone alone. It may be run
-   * twice, so it does nothing but read and write the database; `committed` follows at once, before anybody can read.
+   * twice, so it does nothing but read and write the database; `committed` follows before the next transaction.
    */
   write<T>(work: () => T, committed?: (result: T) => void): Promise<T> {
     if (this.#closed) return Promise.reject(new S3Error('ServiceUnavailable'));
@@ -67,17 +79,10 @@ export class Database {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#writes.idle();
+    this.#writes.finish();
     this.#database.close();
-    closeSync(this.#log);
+    this.#log.close();
   }
-}
-
-/** A name in a directory is only as durable as the directory. */
-export function syncDirectory(path: string): void {
-  const handle = openSync(path, 'r');
-  fsyncSync(handle);
-  closeSync(handle);
 }
 
 function migrate(database: DatabaseSync, path: string): void {

@@ -83,4 +83,12 @@ export const MIGRATIONS: readonly string[] = [
      bucket TEXT NOT NULL, key TEXT NOT NULL, etag TEXT NOT NULL, size INTEGER NOT NULL, modified INTEGER NOT NULL,
      event TEXT NOT NULL
    ) STRICT`,
+  // Who a restricted bucket is shared with, as rows: whoever asks for the buckets of somebody finds them by an index.
+  `CREATE TABLE share (user TEXT NOT NULL, name TEXT NOT NULL, PRIMARY KEY (user, name)) STRICT, WITHOUT ROWID;
+   CREATE INDEX share_by_name ON share (name);
+   INSERT INTO share (user, name)
+     SELECT DISTINCT each.value, bucket.name FROM bucket, json_each(bucket.allowed_users) AS each
+     WHERE bucket.visibility = 'restricted' AND bucket.name > '!~';
+   CREATE INDEX bucket_public ON bucket (name) WHERE visibility = 'public';
+   CREATE INDEX bucket_by_maker ON bucket (made_by, name) WHERE made_by IS NOT NULL`,
 ];

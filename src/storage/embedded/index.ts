@@ -18,10 +18,12 @@ import type {
 } from '../object-store.ts';
 import { scopePolicy } from './scope-policy.ts';
 
-/** Buckets looked at, and shown, at a time. */
+/** Buckets in a page. */
 const PAGE = 500;
 
 const RESERVED = /^oscar-(staging|events)/;
+
+export { EmbeddedEvents } from './event-source.ts';
 
 export interface EmbeddedStoreOptions {
   readonly server: ObjectStoreServer;
@@ -65,17 +67,18 @@ export class EmbeddedStore implements ObjectStore {
   }
 
   async buckets({ visibleTo, madeFor, cursor }: BucketQuery): Promise<Page<Bucket>> {
-    const items: Bucket[] = [];
     let after: string | undefined = cursor;
     for (;;) {
-      const views = this.#server.listBuckets({ ...(after !== undefined && { after }), limit: PAGE });
-      for (const view of views) {
-        if (RESERVED.test(view.name) || (madeFor !== undefined && view.madeBy !== madeFor)) continue;
-        if (visibleTo === undefined || reaches(visibleTo, view)) items.push(bucketOf(view));
-      }
+      const views = this.#server.listBuckets({
+        limit: PAGE,
+        ...(after !== undefined && { after }),
+        ...(madeFor !== undefined && { madeBy: madeFor }),
+        ...(visibleTo !== undefined && { reachableBy: visibleTo }),
+      });
+      const items = views.filter(({ name }) => !RESERVED.test(name)).map(bucketOf);
       after = views.at(-1)?.name;
       if (views.length < PAGE || after === undefined) return { items };
-      if (items.length >= PAGE) return { items, next: after as Cursor };
+      if (items.length > 0) return { items, next: after as Cursor };
     }
   }
 
@@ -172,10 +175,6 @@ function bucketOf({ name, owner, visibility, allowedUsers, madeBy, tags, quota, 
     ...(quota !== undefined && { quota }),
     usage,
   };
-}
-
-function reaches(uid: string, { owner, visibility, allowedUsers }: BucketView): boolean {
-  return owner === uid || visibility === 'public' || (visibility === 'restricted' && allowedUsers.includes(uid));
 }
 
 /** One rule for each folder of a service, known by both. */

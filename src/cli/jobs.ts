@@ -1,0 +1,154 @@
+import { createHash } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { availableParallelism, hostname, totalmem } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { JobStore, ServiceStore } from '../cluster/index.ts';
+import { LocalCapacity } from '../cluster/local/index.ts';
+import {
+  createDockerLauncher,
+  createLocalRunner,
+  createProcessLauncher,
+  type DockerSearch,
+  findDocker,
+  type Launcher,
+} from '../cluster/local-runner/index.ts';
+import type { Config } from '../config.ts';
+import { Dispatcher, EventPump, expireJobs, type Jobs, Sweep } from '../jobs/index.ts';
+import type { ClusterStore } from '../service/index.ts';
+import type { EventSource, ObjectStore } from '../storage/index.ts';
+import { createStaging } from '../supervisor/index.ts';
+import type { Cluster } from './cluster.ts';
+import { runsDirectory } from './runs-directory.ts';
+
+export interface OpenJobs {
+  readonly jobs: Jobs;
+  /** How scripts are run here. */
+  readonly runtime: Launcher['kind'];
+  close(): Promise<void>;
+}
+
+/** The object store of the cluster, as jobs need it. */
+export interface JobsStore {
+  readonly objects: ObjectStore;
+  readonly events: EventSource;
+  readonly description: ClusterStore;
+  /** Access key of the manager. */
+  readonly account: string;
+}
+
+/** Worker processes that move files for jobs. They mostly wait for stores and disks. */
+const STAGING_WORKERS = 2;
+
+/** User ids that scripts get, one each while they run. */
+const UIDS = 500;
+
+const EXPIRE_EVERY_MS = 60_000;
+
+/** Runs jobs on this machine: takes up what an earlier run has left, and begins. */
+export async function openJobs(
+  config: Config,
+  cluster: Cluster & { readonly jobs: JobStore },
+  { objects, events, description, account }: JobsStore,
+  log: Logger,
+): Promise<OpenJobs> {
+  await using opened = new AsyncDisposableStack();
+  const { directory, launcher } = await chooseLauncher(config, log);
+  const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
+    it.close(),
+  );
+  const runner = opened.adopt(
+    createLocalRunner({ directory, staging, launcher, maxLogBytes: config.maxLogBytes }),
+    (it) => it.close(),
+  );
+  const parts = {
+    store: cluster.jobs,
+    runner,
+    capacity: new LocalCapacity({
+      name: hostname(),
+      cpu: config.localCpuMillicores ?? availableParallelism() * 1000,
+      memory: config.localMemoryBytes ?? totalmem(),
+      used: () => runner.usage(),
+    }),
+    services: cluster.services,
+    secrets: cluster.secrets,
+    objects,
+    ownStore: description,
+    storeAccount: account,
+    namedStores: config.storageProviders,
+    place: config.clusterId,
+    node: hostname(),
+    timeout: config.jobTimeoutSeconds * 1000,
+    maxEventBytes: config.maxEventBytes,
+    now: Date.now,
+  };
+  const dispatcher = opened.adopt(
+    new Dispatcher({ ...parts, report: (err, job) => log.warn({ err, ...job }, 'trouble with a job') }),
+    (it) => it.stop(),
+  );
+  const jobs: Jobs = { ...parts, dispatcher };
+  await dispatcher.start();
+  const report = (err: unknown) => log.warn({ err }, 'trouble with the events of the object store');
+  const pump = opened.adopt(new EventPump({ source: events, jobs, report }), (it) => it.stop());
+  pump.start();
+  const { journal } = cluster;
+  const sweep = opened.adopt(new Sweep({ jobs, journal, report, storeTime: Date.now }), (it) => it.stop());
+  sweep.start();
+
+  const ending = new AbortController();
+  opened.defer(() => ending.abort());
+  void warmWhenNeeded(cluster.services, () => staging.warm(), ending.signal).catch((err: unknown) =>
+    log.warn({ err }, 'the workers that move files could not be started beforehand'),
+  );
+  void forgetOldJobs(config.jobTtlSeconds * 1000, jobs, ending.signal, log);
+  log.info({ runtime: launcher.kind, waiting: dispatcher.waiting, running: dispatcher.running }, 'jobs can run');
+  const running = opened.move();
+  return { jobs, runtime: launcher.kind, close: () => running.disposeAsync() };
+}
+
+async function chooseLauncher(config: Config, log: Logger): Promise<{ directory: string; launcher: Launcher }> {
+  const instance = instanceOf(config.dataDir);
+  const docker: DockerSearch =
+    config.localRuntime === 'process' ? { reason: 'OSCAR_LOCAL_RUNTIME=process' } : await findDocker(process.env);
+  if (docker.socket !== undefined) {
+    log.info({ engine: docker.name, socket: docker.socket }, 'scripts run in containers');
+    const directory = runsDirectory(config.dataDir, false, instance);
+    return { directory, launcher: createDockerLauncher({ socket: docker.socket, instance }) };
+  }
+  if (config.localRuntime === 'docker') {
+    throw new Error(`OSCAR_LOCAL_RUNTIME=docker, but no Docker or Podman answers: ${docker.reason}`);
+  }
+  const root = process.getuid?.() === 0;
+  const directory = runsDirectory(config.dataDir, root, instance);
+  log.warn({ because: docker.reason }, 'scripts run as plain processes of this machine: their images are not used');
+  const launcher = createProcessLauncher({
+    directory,
+    maxDisk: config.localDiskBytes,
+    ...(root && { uids: { first: config.localUid, count: UIDS } }),
+  });
+  return { directory, launcher };
+}
+
+/** Two managers of one Docker tell their containers apart by where they keep their data. */
+function instanceOf(dataDir: string): string {
+  return createHash('sha256').update(realpathSync(dataDir)).digest('hex').slice(0, 16);
+}
+
+/** The workers are started with the first service: a manager without any pays nothing for them. */
+async function warmWhenNeeded(services: ServiceStore, warm: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  const changes = services.watch(signal);
+  const { items } = await services.list({ limit: 1 });
+  if (items.length > 0) return warm();
+  for await (const _ of changes) return warm();
+}
+
+async function forgetOldJobs(ttl: number, jobs: Jobs, signal: AbortSignal, log: Logger): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      while (!signal.aborted && (await expireJobs(Date.now() - ttl, jobs)) > 0);
+    } catch (err) {
+      log.warn({ err }, 'old jobs could not be removed');
+    }
+    await pause(EXPIRE_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
+  }
+}

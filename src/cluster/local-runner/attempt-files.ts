@@ -1,0 +1,98 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Attempt } from '../attempt.ts';
+import { StoreError } from '../errors.ts';
+import type { Demand } from '../job-record.ts';
+import type { Ended } from '../runner.ts';
+import type { AttemptDirectory } from './launcher.ts';
+import { removeTree } from './remove-tree.ts';
+
+/** What is kept of an attempt to tell what it was. No secret is among it. */
+export type AttemptNote = Pick<Attempt, 'name' | 'image' | 'timeout' | 'answer'> & { readonly demand: Demand };
+
+/** The directory of one attempt. Its log, its end and its answer stay until it is forgotten; the rest goes at its end. */
+export class AttemptFiles {
+  readonly directory: AttemptDirectory;
+  readonly log: string;
+  readonly answer: string;
+  readonly #end: string;
+  readonly #note: string;
+
+  constructor(root: string) {
+    this.directory = {
+      root,
+      script: join(root, 'script.sh'),
+      input: join(root, 'input'),
+      output: join(root, 'output'),
+      state: join(root, 'state'),
+    };
+    this.log = join(root, 'log');
+    this.answer = join(root, 'answer');
+    this.#end = join(root, 'end.json');
+    this.#note = join(root, 'attempt.json');
+  }
+
+  exists(): boolean {
+    return existsSync(this.directory.root);
+  }
+
+  /** All that is needed for the attempt to be found again. */
+  make(attempt: Attempt): void {
+    const { root, input, output, state, script } = this.directory;
+    for (const path of [root, input, output, state]) mkdirSync(path, { recursive: true, mode: 0o700 });
+    writeFileSync(script, attempt.script, { mode: 0o600 });
+    const { name, image, timeout, answer, demand } = attempt;
+    const note: AttemptNote = { name, image, timeout, answer, demand };
+    writeFileSync(`${this.#note}.new`, JSON.stringify(note), { mode: 0o600 });
+    renameSync(`${this.#note}.new`, this.#note);
+  }
+
+  readNote(): AttemptNote | undefined {
+    return readJson(this.#note) as AttemptNote | undefined;
+  }
+
+  readEnd(): Ended | undefined {
+    return readJson(this.#end) as Ended | undefined;
+  }
+
+  /** On the disk before its name is: an end that was lost would let the script run again. */
+  async writeEnd(ended: Ended): Promise<void> {
+    {
+      await using file = await open(`${this.#end}.new`, 'w', 0o600);
+      await file.writeFile(JSON.stringify(ended));
+      await file.datasync();
+    }
+    await rename(`${this.#end}.new`, this.#end);
+  }
+
+  /** As before the input came: for an attempt whose script was never started. */
+  async empty(): Promise<void> {
+    const { input, output } = this.directory;
+    await Promise.all([input, output].map(removeTree));
+    for (const path of [input, output]) mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+
+  /** Everything that only a script that runs needs. */
+  async tidy(): Promise<void> {
+    const { input, output, state, script } = this.directory;
+    await Promise.all([input, output, state, script].map(removeTree));
+  }
+}
+
+/** Names of the directories there; of a place that is not there: none. */
+export function namesIn(directory: string): string[] {
+  return existsSync(directory) ? readdirSync(directory) : [];
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new StoreError('damaged', `${path} cannot be read (${reason}): remove the directory of this attempt`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,275 @@
+import { writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { Secret } from '../../base/secret.ts';
+import type { Staging } from '../../supervisor/index.ts';
+import type { Attempt } from '../attempt.ts';
+import type { Ended, EndReason, Observation, StopReason } from '../runner.ts';
+import { after } from './after.ts';
+import type { AttemptFiles } from './attempt-files.ts';
+import { judge } from './judge.ts';
+import { LaunchError, type Launcher, type LaunchOrder, type Run, type RunEnd } from './launcher.ts';
+import type { LogFile } from './log-file.ts';
+
+export interface CourseDeps {
+  readonly staging: Staging;
+  readonly launcher: Launcher;
+  /** Milliseconds between asking a script to go and making it go. */
+  readonly grace: number;
+}
+
+/** Notes of one attempt that are worth the room in its log. */
+const NOTES = 100;
+
+/** The manager lets go: whoever comes after it goes on from here. */
+class LetGo extends Error {}
+
+/**
+ * One attempt from its input to its end. It may begin anywhere: whatever a manager that died has done is found and gone
+ * on with, and the script is started by one of them, once.
+ */
+export class Course {
+  readonly log: LogFile;
+  readonly #attempt: Attempt;
+  readonly #files: AttemptFiles;
+  readonly #deps: CourseDeps;
+  readonly #stop = Promise.withResolvers<StopReason>();
+  #stopReason: StopReason | undefined;
+  readonly #letGo = Promise.withResolvers<never>();
+  #observation: Observation = { phase: 'preparing', message: 'begins' };
+  #changed = Promise.withResolvers<void>();
+  #over = false;
+
+  constructor(attempt: Attempt, files: AttemptFiles, log: LogFile, deps: CourseDeps) {
+    this.#attempt = attempt;
+    this.#files = files;
+    this.log = log;
+    this.#deps = deps;
+    this.#letGo.promise.catch(() => undefined);
+  }
+
+  /** Resolves to true at its end, to false when it was let go of. Never fails. */
+  async follow(): Promise<boolean> {
+    try {
+      const ended = await this.#goOn().catch((error: unknown) => this.#unexpected(error));
+      await this.#conclude(ended);
+      return true;
+    } catch (error) {
+      if (error instanceof LetGo) return false;
+      throw error;
+    } finally {
+      this.log.close();
+      this.#over = true;
+      this.#changed.resolve();
+    }
+  }
+
+  /** Ends after `ended`, or when it was let go of. */
+  async *observations(): AsyncGenerator<Observation, undefined> {
+    for (;;) {
+      const changed = this.#changed.promise;
+      const over = this.#over;
+      const observation = this.#observation;
+      yield observation;
+      if (observation.phase === 'ended' || over) return;
+      await changed;
+    }
+  }
+
+  /** Resolves when it has ended. An upload that has begun is not stopped: then the end says what it came to. */
+  async stop(reason: StopReason): Promise<void> {
+    this.#stopReason ??= reason;
+    this.#stop.resolve(reason);
+    for await (const observation of this.observations()) if (observation.phase === 'ended') return;
+  }
+
+  letGo(): void {
+    this.#letGo.reject(new LetGo());
+  }
+
+  async #goOn(): Promise<Ended> {
+    const found = await this.#unlessLetGo(this.#deps.launcher.find(this.#order()));
+    const begun = found ?? (await this.#begin());
+    if ('phase' in begun) return begun;
+    this.#show({ phase: 'running', startedAt: begun.startedAt });
+    const end = await this.#watch(begun);
+    return 'phase' in end ? end : this.#deliver(begun, end, found !== undefined);
+  }
+
+  async #begin(): Promise<Run | Ended> {
+    const { launcher } = this.#deps;
+    const order = this.#order();
+    const abort = new AbortController();
+    try {
+      await this.#unlessLetGo(this.#files.empty());
+      const report = (message: string) => this.#show({ phase: 'preparing', message });
+      const ready = Promise.all([launcher.prepare(order, report, abort.signal), this.#stageIn(report)]);
+      await this.#unlessLetGo(Promise.race([ready, this.#stop.promise]));
+      if (this.#stopReason) {
+        const message = `it was stopped before its script began: ${this.#stopReason}`;
+        return this.#ended('stopped', 'Stopped', message);
+      }
+      return await this.#unlessLetGo(launcher.launch(order));
+    } catch (error) {
+      if (error instanceof LaunchError) return this.#ended('failed', error.reason, error.message);
+      if (error instanceof StageInError) return this.#ended('failed', 'InputFailed', error.message);
+      throw error;
+    } finally {
+      abort.abort();
+    }
+  }
+
+  async #stageIn(report: (message: string) => void): Promise<void> {
+    const { input } = this.#attempt;
+    if (input.kind === 'none') return;
+    try {
+      const to = this.#inputFile(input.name);
+      if (input.kind === 'bytes') return await writeFile(to, input.bytes, { mode: 0o600 });
+      report(`fetches ${input.from.bucket}/${input.from.key}`);
+      const access = (await this.#attempt.stores()).get(input.from.store);
+      if (!access) throw new Error(`there are no keys for the store ${input.from.store}`);
+      await this.#deps.staging.fetch({ from: input.from, access, to });
+    } catch (error) {
+      throw new StageInError(`the input could not be fetched: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  #inputFile(name: string): string {
+    if (name === '' || name === '.' || name === '..' || name !== basename(name) || name.includes('\0'))
+      throw new Error(`${JSON.stringify(name)} is no name of a file`);
+    return join(this.#files.directory.input, name);
+  }
+
+  /** Waits for the script to end, and makes it end when its time is over or somebody wants it. */
+  async #watch(run: Run): Promise<RunEnd | Ended> {
+    const { timeout } = this.#attempt;
+    const over = new AbortController();
+    try {
+      const first = await this.#unlessLetGo(
+        Promise.race([
+          run.ended,
+          this.#stop.promise,
+          after(run.startedAt + timeout - Date.now(), over.signal).then(() => 'timeout' as const),
+        ]),
+      );
+      if (typeof first === 'object' && !this.#stopReason) {
+        const failure = judge(first, this.#attempt.demand);
+        if (!failure) return first;
+        const { reason, message, ...code } = failure;
+        return this.#ended('failed', reason, message, run, { finishedAt: first.at, ...code });
+      }
+      const end = await this.#unlessLetGo(this.#makeEnd(run));
+      const code = end.exitCode === undefined ? {} : { exitCode: end.exitCode };
+      if (first === 'timeout')
+        return this.#ended('failed', 'Timeout', `the script did not end within ${timeout / 1000} s`, run, code);
+      return this.#ended('stopped', 'Stopped', `it was stopped: ${this.#stopReason}`, run, code);
+    } finally {
+      over.abort();
+    }
+  }
+
+  async #makeEnd(run: Run): Promise<RunEnd> {
+    const over = new AbortController();
+    await run.signal('TERM');
+    await Promise.race([run.ended, after(this.#deps.grace, over.signal)]);
+    over.abort();
+    await run.signal('KILL');
+    return run.ended;
+  }
+
+  /** Uploads what the script left, and keeps what its caller is answered. */
+  async #deliver(run: Run, end: RunEnd, resumed: boolean): Promise<Ended> {
+    this.#show({ phase: 'uploading', startedAt: run.startedAt });
+    const { outputs, answer } = this.#attempt;
+    const { output } = this.#files.directory;
+    const more = { exitCode: 0 };
+    try {
+      if (outputs.length > 0) await this.#upload(resumed);
+      if (answer) await this.#unlessLetGo(this.#deps.staging.pack(output, this.#files.answer));
+    } catch (error) {
+      if (error instanceof LetGo) throw error;
+      return this.#ended('failed', 'OutputFailed', `the output was not delivered: ${messageOf(error)}`, run, more);
+    }
+    const finishedAt = outputs.length > 0 ? Date.now() : end.at;
+    return this.#ended('succeeded', 'Completed', 'the script ended with exit code 0', run, { ...more, finishedAt });
+  }
+
+  async #upload(resumed: boolean): Promise<void> {
+    const { staging } = this.#deps;
+    const { name, outputs } = this.#attempt;
+    const directory = this.#files.directory.output;
+    const { files, notes } = await this.#unlessLetGo(staging.plan(directory, outputs));
+    for (const note of notes.slice(0, NOTES)) this.log.notice(note, Date.now());
+    if (notes.length > NOTES) this.log.notice(`and ${notes.length - NOTES} more of such notes`, Date.now());
+    if (files.length === 0) return;
+    const stores = await this.#unlessLetGo(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
+    await this.#unlessLetGo(staging.upload({ directory, files, stores, attempt: name, resumed }));
+  }
+
+  /** First the end, then the rest: whoever finds the end knows that nothing is left to be done but to tidy up. */
+  async #conclude(ended: Ended): Promise<void> {
+    if (ended.outcome !== 'succeeded') this.log.notice(ended.message, Date.now());
+    const tidy = async () => {
+      await this.#deps.launcher.remove(this.#attempt.name);
+      await this.#files.tidy();
+    };
+    try {
+      await this.#files.writeEnd(ended);
+      await tidy().catch((error: unknown) => this.log.notice(`not all is tidied up: ${messageOf(error)}`, Date.now()));
+    } catch {
+      // The disk may be full, and the output of this attempt be what fills it.
+      await tidy().catch(() => undefined);
+      await this.#files.writeEnd(ended).catch(() => undefined);
+    }
+    this.#show(ended);
+  }
+
+  #unexpected(error: unknown): Ended {
+    if (error instanceof LetGo) throw error;
+    const { phase } = this.#observation;
+    return this.#ended('failed', phase === 'preparing' ? 'StartFailed' : 'Lost', messageOf(error));
+  }
+
+  #ended(
+    outcome: Ended['outcome'],
+    reason: EndReason,
+    message: string,
+    run?: Run,
+    more: Partial<Pick<Ended, 'exitCode' | 'finishedAt'>> = {},
+  ): Ended {
+    const startedAt = run && { startedAt: run.startedAt };
+    return { phase: 'ended', outcome, reason, message, ...startedAt, finishedAt: Date.now(), ...more };
+  }
+
+  #order(): LaunchOrder {
+    const { name, image, demand, environment, input } = this.#attempt;
+    const { directory } = this.#files;
+    const view = this.#deps.launcher.view(directory);
+    const values = Object.entries(environment).map(([key, value]) => [
+      key,
+      value instanceof Secret ? value.reveal() : value,
+    ]);
+    const paths = {
+      TMP_INPUT_DIR: view.input,
+      TMP_OUTPUT_DIR: view.output,
+      ...(input.kind !== 'none' && { INPUT_FILE_PATH: `${view.input}/${input.name}` }),
+    };
+    const print = (bytes: Uint8Array, at: number) => this.log.print(bytes, at);
+    return { name, image, directory, environment: { ...Object.fromEntries(values), ...paths }, demand, print };
+  }
+
+  #show(observation: Observation): void {
+    if (this.#observation.phase === 'ended') return;
+    this.#observation = observation;
+    const changed = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    changed.resolve();
+  }
+
+  #unlessLetGo<T>(promise: Promise<T>): Promise<T> {
+    return Promise.race([promise, this.#letGo.promise]);
+  }
+}
+
+class StageInError extends Error {}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

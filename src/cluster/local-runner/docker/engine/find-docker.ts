@@ -1,0 +1,41 @@
+import { join } from 'node:path';
+import { Engine } from './engine.ts';
+
+/** A daemon that is there answers at once; nobody waits longer for one that is not. */
+const ANSWER_MS = 2_000;
+
+export type DockerSearch =
+  /** `name` says what answers there, as `Docker 20.10.24`. */
+  { readonly socket: string; readonly name: string } | { readonly socket?: never; readonly reason: string };
+
+/**
+ * The socket of a container engine that answers. If `DOCKER_HOST` is set, that one or none: whoever names a daemon does
+ * not want scripts on another.
+ */
+export async function findDocker(environment: NodeJS.ProcessEnv): Promise<DockerSearch> {
+  const host = environment['DOCKER_HOST'];
+  if (host && !host.startsWith('unix://')) {
+    return {
+      reason: `DOCKER_HOST is ${host}: only a socket of this machine can be used, as unix:///var/run/docker.sock`,
+    };
+  }
+  const refusals: string[] = [];
+  for (const socket of host ? [host.slice('unix://'.length)] : usualSockets(environment)) {
+    const engine = new Engine(socket);
+    try {
+      const { name } = await engine.version(ANSWER_MS);
+      return { socket, name };
+    } catch (error) {
+      refusals.push(error instanceof Error ? error.message : String(error));
+    } finally {
+      engine.close();
+    }
+  }
+  return { reason: refusals.join('; ') };
+}
+
+function usualSockets(environment: NodeJS.ProcessEnv): string[] {
+  const own = environment['XDG_RUNTIME_DIR'];
+  const system = '/var/run/docker.sock';
+  return own ? [system, join(own, 'docker.sock'), join(own, 'podman/podman.sock')] : [system];
+}

@@ -1,0 +1,205 @@
+import { createReadStream, existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import type { Attempt } from '../attempt.ts';
+import { StoreError } from '../errors.ts';
+import type { LogOptions, Observation, Runner, StopReason, Usage } from '../runner.ts';
+import { AttemptFiles, namesIn } from './attempt-files.ts';
+import { Course, type CourseDeps } from './course.ts';
+import { LogFile } from './log-file.ts';
+import { readLog } from './read-log.ts';
+import { removeTree } from './remove-tree.ts';
+
+/** What a script may print before the rest is dropped. More: a larger answer to a caller, and more disk per job kept. */
+const MAX_LOG_BYTES = 10 * 2 ** 20;
+
+/** Long enough to write down where one was; short enough for somebody who waits for room. */
+const GRACE_MS = 10_000;
+
+export interface LocalRunnerOptions extends Omit<CourseDeps, 'grace'> {
+  /** Kept from one manager to the next. */
+  readonly directory: string;
+  readonly maxLogBytes?: number;
+  readonly grace?: number;
+}
+
+/** Runs attempts on this machine. Closes its launcher with itself, not its staging. */
+export function createLocalRunner(options: LocalRunnerOptions): Runner {
+  return new LocalRunner(options);
+}
+
+const NAME = /^[a-z0-9-]{1,63}$/;
+
+class LocalRunner implements Runner {
+  readonly #deps: CourseDeps;
+  readonly #attempts: string;
+  readonly #removed: string;
+  readonly #maxLogBytes: number;
+  /** Those that have not ended. */
+  readonly #courses = new Map<string, Course>();
+  #waiting: (() => void)[] = [];
+  #closed = false;
+
+  constructor({ directory, maxLogBytes = MAX_LOG_BYTES, grace = GRACE_MS, staging, launcher }: LocalRunnerOptions) {
+    this.#deps = { staging, launcher, grace };
+    this.#attempts = join(directory, 'attempts');
+    this.#removed = join(directory, 'removed');
+    this.#maxLogBytes = maxLogBytes;
+    // Whoever runs a script may go through to its own directory, and cannot see whose are beside it.
+    for (const path of [this.#attempts, this.#removed]) mkdirSync(path, { recursive: true, mode: 0o711 });
+    void this.#tidyUp().catch(() => undefined);
+  }
+
+  /** What a manager that died was removing. Nobody waits for it. */
+  async #tidyUp(): Promise<void> {
+    for (const name of namesIn(this.#removed)) await removeTree(join(this.#removed, name));
+    for (const name of namesIn(this.#attempts)) {
+      const files = this.#files(name);
+      if (existsSync(files.directory.state) && this.#hasEnded(files)) await files.tidy();
+    }
+  }
+
+  async start(attempt: Attempt): Promise<void> {
+    if (this.#closed) throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
+    if (!NAME.test(attempt.name)) throw new TypeError(`${JSON.stringify(attempt.name)} is no name of an attempt`);
+    const files = this.#files(attempt.name);
+    if (this.#courses.has(attempt.name) || this.#hasEnded(files)) return;
+    files.make(attempt);
+    this.#take(attempt, files);
+  }
+
+  async *observe(name: string): AsyncGenerator<Observation, undefined> {
+    while (!this.#closed) {
+      const course = this.#courses.get(name);
+      if (course) return yield* course.observations();
+      const ended = this.#known(name).readEnd();
+      yield ended ?? { phase: 'preparing', message: 'waits to be taken up again' };
+      if (ended) return;
+      await this.#news();
+    }
+  }
+
+  async stop(name: string, reason: StopReason): Promise<void> {
+    const files = this.#files(name);
+    if (this.#closed || !NAME.test(name) || !files.exists() || this.#hasEnded(files)) return;
+    const course = this.#courses.get(name) ?? this.#take(abandoned(name, files), files);
+    await course.stop(reason);
+  }
+
+  async *logs(name: string, { timestamps, follow, signal }: LogOptions): AsyncGenerator<Uint8Array, undefined> {
+    const files = this.#known(name);
+    if (!existsSync(files.log)) return;
+    const aborted = Promise.withResolvers<void>();
+    const abort = () => aborted.resolve();
+    signal?.addEventListener('abort', abort, { once: true });
+    const more = async (size: number): Promise<boolean> => {
+      if (!follow || signal?.aborted || this.#closed) return false;
+      const course = this.#courses.get(name);
+      const over = course ? course.log.closed : !files.exists() || this.#hasEnded(files);
+      if ((statSync(files.log, { throwIfNoEntry: false })?.size ?? 0) > size) return true;
+      if (over) return false;
+      await Promise.race([course?.log.grown(size) ?? this.#news(), aborted.promise]);
+      return !signal?.aborted;
+    };
+    try {
+      yield* readLog(files.log, timestamps ? 'timestamps' : 'plain', more);
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  async answer(name: string): Promise<Readable> {
+    const files = this.#known(name);
+    const ended = this.#courses.has(name) ? undefined : files.readEnd();
+    if (!ended) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
+    if (ended.outcome === 'succeeded' && existsSync(files.answer)) return createReadStream(files.answer);
+    return Readable.from(existsSync(files.log) ? readLog(files.log, 'printed') : [], { objectMode: false });
+  }
+
+  async list(): Promise<string[]> {
+    return namesIn(this.#attempts);
+  }
+
+  async forget(name: string): Promise<void> {
+    const files = this.#files(name);
+    if (!NAME.test(name) || !files.exists()) return;
+    if (this.#courses.has(name) || !this.#hasEnded(files))
+      throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
+    await this.#deps.launcher.remove(name);
+    // At one stroke, so that nothing is left of it that looks like an attempt without an end.
+    const gone = join(this.#removed, `${name}.${process.pid}.${Date.now()}`);
+    renameSync(files.directory.root, gone);
+    await removeTree(gone);
+  }
+
+  usage(): Usage {
+    return this.#deps.launcher.usage();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const course of this.#courses.values()) course.letGo();
+    this.#tell();
+    await this.#deps.launcher.close();
+  }
+
+  #take(attempt: Attempt, files: AttemptFiles): Course {
+    const log = new LogFile(files.log, this.#maxLogBytes);
+    if (this.#deps.launcher.kind === 'process' && log.size === 0) {
+      const notice = `this cluster runs scripts as plain processes; the image ${JSON.stringify(attempt.image)} is not used`;
+      log.notice(notice, Date.now());
+    }
+    const course = new Course(attempt, files, log, this.#deps);
+    this.#courses.set(attempt.name, course);
+    void course.follow().then((ended) => {
+      if (ended) this.#courses.delete(attempt.name);
+      this.#tell();
+    });
+    this.#tell();
+    return course;
+  }
+
+  #files(name: string): AttemptFiles {
+    return new AttemptFiles(join(this.#attempts, name));
+  }
+
+  #known(name: string): AttemptFiles {
+    const files = this.#files(name);
+    if (!NAME.test(name) || !files.exists()) throw new StoreError('absent', `there is no attempt ${name} here`);
+    return files;
+  }
+
+  #hasEnded(files: AttemptFiles): boolean {
+    return files.readEnd() !== undefined;
+  }
+
+  /** Resolves when an attempt was taken up or has ended. */
+  #news(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push(resolve);
+    return promise;
+  }
+
+  #tell(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+}
+
+/** An attempt of an earlier manager, as far as it takes to end it. */
+function abandoned(name: string, files: AttemptFiles): Attempt {
+  const note = files.readNote();
+  return {
+    name,
+    image: note?.image ?? '',
+    demand: note?.demand ?? { cpu: 0, memory: 0, gpu: 0 },
+    timeout: note?.timeout ?? 0,
+    script: '',
+    environment: {},
+    input: { kind: 'none' },
+    outputs: [],
+    answer: false,
+    stores: async () => new Map(),
+  };
+}

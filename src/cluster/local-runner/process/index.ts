@@ -1,0 +1,1 @@
+export { createProcessLauncher, type ProcessLauncherOptions } from './process-launcher.ts';

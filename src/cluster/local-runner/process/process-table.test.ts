@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { eventually } from '../../eventually.ts';
+import { fromProc, fromPs } from './process-table.ts';
+
+const linux = process.platform === 'linux' ? false : 'there is no /proc: NOT TESTED';
+
+for (const { name, table, skip } of [
+  { name: 'the files of the kernel', table: fromProc, skip: linux },
+  { name: 'ps', table: fromPs, skip: false },
+]) {
+  test(`a process is found with ${name}`, { skip }, async () => {
+    const child = spawn('/bin/sh', ['-c', 'while :; do :; done', 'a (strange) name'], { detached: true });
+    await once(child, 'spawn');
+    const pid = child.pid ?? 0;
+    const entry = await eventually(async () => {
+      const found = (await table.read()).find((each) => each.pid === pid);
+      assert.ok(found && found.bytes > 0);
+      return found;
+    });
+    assert.deepEqual(
+      [entry.parent, entry.session, entry.uid, entry.zombie],
+      [process.pid, pid, process.getuid?.(), false],
+    );
+    assert.equal(await table.mentions(pid, 'a (strange) name'), true);
+    assert.equal(await table.mentions(pid, 'another name'), false);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    assert.equal(await table.mentions(pid, 'a (strange) name'), false);
+  });
+
+  test(`processor time is in milliseconds with ${name}`, { skip }, async () => {
+    const own = (await table.read()).find(({ pid }) => pid === process.pid);
+    const { userCPUTime, systemCPUTime } = process.resourceUsage();
+    const expected = (userCPUTime + systemCPUTime) / 1000;
+    assert.ok(own && own.cpuMs > expected - 1100 && own.cpuMs < expected + 1100, `${own?.cpuMs} for ${expected}`);
+  });
+}

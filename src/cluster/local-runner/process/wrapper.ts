@@ -1,0 +1,29 @@
+/**
+ * What runs a script and keeps its exit code when no manager is there. Arguments: the directory for its marks, the number
+ * of the launch, the script, the program `nice` or `env`, and how many processes there may be (0: as many as will).
+ *
+ * - Whoever makes the claim may start the script. A manager that came later and found none has made it itself, and then
+ *   this one goes.
+ * - TERM is for the script; the wrapper outlives it to write its exit code. A trap that does something is not inherited,
+ *   an ignored signal would be.
+ * - Its own standard error is /dev/null: a shell says there what ended its children.
+ * - At the end it stops itself instead of leaving. It keeps the pipe (3), and so what was printed last, for a manager that
+ *   comes back; and its process id, and so the process group, cannot become somebody else's. The manager ends it.
+ * - No disk left for the exit code: then the exit code is its own.
+ */
+export const WRAPPER = `
+set -C
+echo $$ >"$1/claim-$2" || exit 0
+set +C
+trap : HUP INT TERM
+ulimit -c 0
+[ "$5" = 0 ] || ulimit -u "$5" || ulimit -p "$5"
+case "$4" in
+  */nice) "$4" -n 5 /bin/sh "$3" 2>&1 3<&- ;;
+  *) /bin/sh "$3" 2>&1 3<&- ;;
+esac
+code=$?
+echo $code >"$1/exit" || exit $code
+exec >&-
+while :; do kill -STOP $$; done
+`;

@@ -1,0 +1,277 @@
+import { deepFreeze } from '../freeze.ts';
+import type { JobKey, JobProgress, JobRecord, JobState, NewJob } from '../job-record.ts';
+import type { JobQuery } from '../job-store.ts';
+import type { Version } from '../version.ts';
+import type { Database, Query } from './database.ts';
+import type { ListPosition } from './job-cursor.ts';
+import { newJobIn, progressIn } from './job-fields.ts';
+
+const FINAL: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled']);
+
+/** Shown or not, and whether it may be taken out of sight. */
+type Standing = 'unfinished' | 'finished' | 'hidden';
+
+interface Row {
+  seq: number;
+  accepted_at: number;
+  version: Version;
+  event_bytes: number;
+  job: string;
+  progress: string;
+}
+
+interface FoundRow extends Row {
+  service: string;
+  id: string;
+  trigger: NewJob['trigger'];
+  standing: Standing;
+  state: JobState;
+}
+
+/** What it takes to remove a job. */
+export interface Found extends JobKey {
+  readonly seq: number;
+  readonly trigger: NewJob['trigger'];
+  readonly standing: Standing;
+  readonly state: JobState;
+  /** Absent for one that is hidden. */
+  readonly record?: JobRecord;
+}
+
+/** A record with its place in lists. */
+export interface Listed extends ListPosition {
+  readonly record: JobRecord;
+}
+
+export interface ChangeRange {
+  readonly after: number;
+  readonly upTo: number;
+}
+
+export interface Changed {
+  readonly change: number;
+  readonly key: JobKey;
+  readonly record: JobRecord;
+}
+
+/** A job ready to be written, and what reading it will give. */
+export interface PreparedJob {
+  readonly record: JobRecord;
+  readonly job: string;
+  readonly progress: string;
+  readonly event: Uint8Array;
+}
+
+/** Made before the transaction, which others wait for. */
+export function prepareJob(job: NewJob, progress: JobProgress, event: Uint8Array, version: Version): PreparedJob {
+  const packed = { job: JSON.stringify(newJobIn(job)), progress: JSON.stringify(progressIn(progress)) };
+  const record = recordOf(JSON.parse(packed.job), JSON.parse(packed.progress), event.byteLength, version);
+  // A copy: the caller may use its buffer again before this is written.
+  return { ...packed, record, event: new Uint8Array(event) };
+}
+
+const ROW = 'seq, accepted_at, version, event_bytes, job, progress';
+const FOUND = `service, id, trigger, standing, state, ${ROW}`;
+
+/** Jobs, their events and how many there are, as rows. Knows nothing of who may write when. */
+export class JobRows {
+  readonly #insert: Query<never>;
+  readonly #insertEvent: Query<never>;
+  readonly #load: Query<Row>;
+  readonly #find: Query<FoundRow>;
+  readonly #event: Query<{ event: Uint8Array }>;
+  readonly #update: Query<never>;
+  readonly #hide: Query<never>;
+  readonly #dropEvent: Query<never>;
+  readonly #delete: Query<never>;
+  readonly #count: Query<never>;
+  readonly #counts: Query<{ state: JobState; jobs: number }>;
+  readonly #list: Query<Row>;
+  readonly #unfinished: Query<Row>;
+  readonly #ended: Query<FoundRow>;
+  readonly #ofService: Query<FoundRow>;
+  readonly #dropMarks: Query<never>;
+  readonly #oldestWaiting: Query<{ accepted_at: number }>;
+  readonly #changed: Query<Row & { change: number }>;
+  readonly #lastChange: Query<{ change: number }>;
+
+  constructor(database: Database) {
+    this.#insert = database.query(
+      `INSERT INTO jobs (seq, change, service, id, service_uid, invoker, principal, trigger, accepted_at, marked_at,
+         standing, state, ended_at, version, event_bytes, job, progress)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (service, id) DO NOTHING`,
+    );
+    this.#insertEvent = database.query('INSERT INTO job_events (seq, event) VALUES (?, ?)');
+    this.#load = database.query(`SELECT ${ROW} FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'`);
+    this.#find = database.query(`SELECT ${FOUND} FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'`);
+    this.#event = database.query(
+      'SELECT event FROM job_events JOIN jobs USING (seq) WHERE jobs.service = ? AND jobs.id = ?',
+    );
+    this.#update = database.query(
+      'UPDATE jobs SET change = ?, version = ?, standing = ?, state = ?, ended_at = ?, progress = ? WHERE seq = ?',
+    );
+    // What it was and did is forgotten; that it was is not.
+    this.#hide = database.query("UPDATE jobs SET standing = 'hidden', job = '', progress = '' WHERE seq = ?");
+    this.#dropEvent = database.query('DELETE FROM job_events WHERE seq = ?');
+    this.#delete = database.query('DELETE FROM jobs WHERE seq = ?');
+    this.#count = database.query(
+      'INSERT INTO job_counts (state, jobs) VALUES (?, ?) ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs',
+    );
+    this.#counts = database.query('SELECT state, jobs FROM job_counts');
+    this.#list = database.query(LIST);
+    this.#unfinished = database.query(UNFINISHED);
+    this.#ended = database.query(ENDED);
+    this.#ofService = database.query(OF_SERVICE);
+    this.#dropMarks = database.query(DROP_MARKS);
+    this.#oldestWaiting = database.query(OLDEST_WAITING);
+    this.#changed = database.query(CHANGED);
+    this.#lastChange = database.query(
+      "SELECT change FROM jobs WHERE standing <> 'hidden' ORDER BY change DESC LIMIT 1",
+    );
+  }
+
+  /** False, and nothing is written, when there is one of that key, hidden or not. */
+  insert({ record, job, progress, event }: PreparedJob, change: number): boolean {
+    const { service, id, serviceUid, invoker, principal, trigger, acceptedAt, object, state, version } = record;
+    const known = [change, change, service, id, serviceUid, invoker, principal, trigger, acceptedAt];
+    const standing = [object?.modifiedAt ?? acceptedAt, standingIn(state), state, endedAt(record)];
+    const inserted = this.#insert.run(...known, ...standing, version, event.byteLength, job, progress);
+    if (inserted.changes !== 1) return false;
+    this.#insertEvent.run(change, event);
+    this.#count.run(state, 1);
+    return true;
+  }
+
+  load({ service, id }: JobKey): Listed | undefined {
+    const row = this.#load.get(service, id);
+    return row && listedIn(row);
+  }
+
+  find({ service, id }: JobKey): Found | undefined {
+    const row = this.#find.get(service, id);
+    return row && foundIn(row);
+  }
+
+  event({ service, id }: JobKey): Uint8Array | undefined {
+    return this.#event.get(service, id)?.event;
+  }
+
+  update({ seq, record: old }: Listed, changed: Partial<JobProgress>, version: Version, change: number): JobRecord {
+    const progress = JSON.stringify({ ...progressIn(old), ...progressIn(changed) });
+    const record = recordOf(newJobIn(old), JSON.parse(progress), old.eventBytes, version);
+    const { state } = record;
+    this.#update.run(change, version, standingIn(state), state, endedAt(record), progress, seq);
+    if (state !== old.state) {
+      this.#count.run(old.state, -1);
+      this.#count.run(state, 1);
+    }
+    return record;
+  }
+
+  hide({ seq, state }: Found): void {
+    this.#hide.run(seq);
+    this.#dropEvent.run(seq);
+    this.#count.run(state, -1);
+  }
+
+  /** Its event goes with it. */
+  delete({ seq, state, standing }: Found): void {
+    this.#delete.run(seq);
+    if (standing !== 'hidden') this.#count.run(state, -1);
+  }
+
+  /** Newest first, from below a position on. */
+  list({ service, states, triggers, concerning }: JobQuery, below: ListPosition, limit: number): Listed[] {
+    const [state, trigger, user] = [listOf(states), listOf(triggers), concerning ?? null];
+    const filters = [state, state, trigger, trigger, user, user, user];
+    const rows = this.#list.all(service, below.acceptedAt, below.seq, ...filters, limit);
+    return rows.map(listedIn);
+  }
+
+  /** Oldest first, from above a position on. */
+  unfinished(above: ListPosition, limit: number): Listed[] {
+    return this.#unfinished.all(above.acceptedAt, above.seq, limit).map(listedIn);
+  }
+
+  endedBefore(time: number, limit: number): Found[] {
+    return this.#ended.all(time, limit).map(foundIn);
+  }
+
+  /** Hidden ones too. */
+  ofService(serviceUid: string, limit: number): Found[] {
+    return this.#ofService.all(serviceUid, limit).map(foundIn);
+  }
+
+  dropMarks(serviceUid: string, modifiedBefore: number, limit: number): number {
+    return Number(this.#dropMarks.run(serviceUid, modifiedBefore, limit).changes);
+  }
+
+  counts(): Map<JobState, number> {
+    const counted = this.#counts.all().filter(({ jobs }) => jobs > 0);
+    return new Map(counted.map(({ state, jobs }) => [state, jobs]));
+  }
+
+  /** Those whose last change is in the range, in the order of these changes. */
+  changed({ after, upTo }: ChangeRange, service: string | undefined, limit: number): Changed[] {
+    return this.#changed.all(after, upTo, service ?? null, service ?? null, limit).map((row) => {
+      const { record } = listedIn(row);
+      return { change: row.change, key: { service: record.service, id: record.id }, record };
+    });
+  }
+
+  lastChange(): number {
+    return this.#lastChange.get()?.change ?? 0;
+  }
+
+  oldestWaiting(): number | undefined {
+    return this.#oldestWaiting.get()?.accepted_at;
+  }
+}
+
+export const LIST = `
+  SELECT ${ROW} FROM jobs
+  WHERE standing <> 'hidden' AND service = ? AND (accepted_at, seq) < (?, ?)
+    AND (? IS NULL OR state IN (SELECT value FROM json_each(?)))
+    AND (? IS NULL OR trigger IN (SELECT value FROM json_each(?)))
+    AND (? IS NULL OR invoker = ? OR principal = ?)
+  ORDER BY accepted_at DESC, seq DESC LIMIT ?`;
+export const UNFINISHED = `
+  SELECT ${ROW} FROM jobs WHERE standing = 'unfinished' AND (accepted_at, seq) > (?, ?)
+  ORDER BY accepted_at, seq LIMIT ?`;
+export const ENDED = `
+  SELECT ${FOUND} FROM jobs WHERE standing = 'finished' AND ended_at < ? ORDER BY ended_at LIMIT ?`;
+export const OF_SERVICE = `SELECT ${FOUND} FROM jobs WHERE service_uid = ? LIMIT ?`;
+export const DROP_MARKS = `
+  DELETE FROM jobs WHERE seq IN (
+    SELECT seq FROM jobs WHERE standing = 'hidden' AND service_uid = ? AND marked_at < ? LIMIT ?)`;
+export const OLDEST_WAITING = `
+  SELECT accepted_at FROM jobs WHERE standing = 'unfinished' AND state IN ('accepted', 'queued', 'offering')
+  ORDER BY accepted_at, seq LIMIT 1`;
+export const CHANGED = `
+  SELECT change, ${ROW} FROM jobs
+  WHERE standing <> 'hidden' AND change > ? AND change <= ? AND (? IS NULL OR service = ?)
+  ORDER BY change LIMIT ?`;
+
+const listOf = (values: readonly string[] | undefined) => (values ? JSON.stringify(values) : null);
+
+const standingIn = (state: JobState): Standing => (FINAL.has(state) ? 'finished' : 'unfinished');
+
+/** One that never ran has no time at which its script ended, and ended when it came into its state. */
+function endedAt({ state, finishedAt, timeline, acceptedAt }: JobRecord): number | null {
+  return FINAL.has(state) ? (finishedAt ?? timeline.at(-1)?.at ?? acceptedAt) : null;
+}
+
+function listedIn({ seq, accepted_at: acceptedAt, version, event_bytes, job, progress }: Row): Listed {
+  return { seq, acceptedAt, record: recordOf(JSON.parse(job), JSON.parse(progress), event_bytes, version) };
+}
+
+function foundIn(row: FoundRow): Found {
+  const { seq, service, id, trigger, standing, state } = row;
+  const found = { seq, service, id, trigger, standing, state };
+  return standing === 'hidden' ? found : { ...found, record: listedIn(row).record };
+}
+
+/** Always out of the JSON that is stored, so that a record is the same whether it was just written or read. */
+function recordOf(job: NewJob, progress: JobProgress, eventBytes: number, version: Version): JobRecord {
+  return deepFreeze({ ...job, ...progress, eventBytes, version });
+}

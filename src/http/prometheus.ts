@@ -1,0 +1,125 @@
+import type { FastifyInstance } from 'fastify';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { JobState, JobStore } from '../cluster/index.ts';
+import { isFinal, phaseOf } from '../jobs/index.ts';
+
+/** Seconds. Scripts run for a moment or for a day. */
+const JOB_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
+
+/** Seconds. An event that comes at once, one that the store had to send again, one that a sweep found. */
+const LAG_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 30, 120, 600, 3_600];
+
+/** Seconds. The last ones are of callers who wait for a script. */
+const REQUEST_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300];
+
+const STATES: Record<JobState, true> = {
+  accepted: true,
+  queued: true,
+  offering: true,
+  delegated: true,
+  running: true,
+  committing: true,
+  succeeded: true,
+  failed: true,
+  cancelled: true,
+};
+
+/**
+ * What Prometheus is told of one manager. Labels are of closed sets, never a service or a user: there is no limit to how
+ * many of those there are, and each would be a series for ever.
+ */
+export class Meters {
+  readonly #registry = new Registry();
+  readonly #registers = { registers: [this.#registry] };
+  #isWhole = false;
+
+  readonly requests = new Histogram({
+    name: 'oscar_http_request_duration_seconds',
+    help: 'Time to answer a request, by the pattern of its route',
+    labelNames: ['method', 'route', 'status'],
+    buckets: REQUEST_BUCKETS,
+    ...this.#registers,
+  });
+  readonly accepted = new Counter({
+    name: 'oscar_jobs_accepted_total',
+    help: 'Jobs accepted since the manager started',
+    labelNames: ['trigger'],
+    ...this.#registers,
+  });
+  readonly finished = new Counter({
+    name: 'oscar_jobs_finished_total',
+    help: 'Jobs that came into a final state since the manager started',
+    labelNames: ['outcome'],
+    ...this.#registers,
+  });
+  readonly durations = new Histogram({
+    name: 'oscar_job_duration_seconds',
+    help: 'Time that the script of a finished job ran',
+    labelNames: ['outcome'],
+    buckets: JOB_BUCKETS,
+    ...this.#registers,
+  });
+  readonly eventLag = new Histogram({
+    name: 'oscar_storage_event_lag_seconds',
+    help: 'Time from the change of an object to the acceptance of its job',
+    buckets: LAG_BUCKETS,
+    ...this.#registers,
+  });
+  readonly #jobs = new Gauge({
+    name: 'oscar_jobs',
+    help: 'Jobs that are remembered, by state',
+    labelNames: ['state'],
+    ...this.#registers,
+  });
+  readonly #waiting = new Gauge({
+    name: 'oscar_jobs_waiting',
+    help: 'Jobs that wait to run',
+    ...this.#registers,
+  });
+  readonly #oldest = new Gauge({
+    name: 'oscar_jobs_oldest_waiting_seconds',
+    help: 'How long the oldest job that waits to run has been waiting, 0 without one',
+    ...this.#registers,
+  });
+
+  constructor() {
+    for (const trigger of ['storage', 'job', 'run']) this.accepted.inc({ trigger }, 0);
+    for (const outcome of Object.keys(STATES) as JobState[]) if (isFinal(outcome)) this.finished.inc({ outcome }, 0);
+  }
+
+  /** Everything as text. Jobs are counted now: nobody pays for it between two scrapes. */
+  async scrape(jobs: Pick<JobStore, 'counts' | 'oldestWaiting'>, now: number): Promise<{ type: string; text: string }> {
+    this.#complete();
+    const [counts, oldest] = await Promise.all([jobs.counts(), jobs.oldestWaiting()]);
+    let waiting = 0;
+    for (const state of Object.keys(STATES) as JobState[]) {
+      const count = counts.get(state) ?? 0;
+      this.#jobs.set({ state }, count);
+      if (phaseOf(state) === 'Pending') waiting += count;
+    }
+    this.#waiting.set(waiting);
+    this.#oldest.set(oldest === undefined ? 0 : Math.max(0, now - oldest) / 1000);
+    return { type: this.#registry.contentType, text: await this.#registry.metrics() };
+  }
+
+  /** Those of the process watch the event loop a hundred times a second, for ever: not before somebody reads them. */
+  #complete(): void {
+    if (this.#isWhole) return;
+    this.#isWhole = true;
+    collectDefaultMetrics({ register: this.#registry });
+  }
+}
+
+/** Times every request. Register it before the routes. */
+export function meterRequests(app: FastifyInstance, { requests }: Meters): void {
+  app.addHook('onResponse', (request, reply, done) => {
+    const labels = {
+      method: request.method,
+      // What has no route has one label: paths are endless.
+      route: request.is404 ? 'none' : (request.routeOptions.url ?? 'none'),
+      status: reply.statusCode,
+    };
+    requests.observe(labels, reply.elapsedTime / 1000);
+    done();
+  });
+}

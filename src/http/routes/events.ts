@@ -1,0 +1,84 @@
+import { Readable } from 'node:stream';
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { Cursor } from '../../cluster/index.ts';
+import type { Admin, Authenticator, User } from '../../identity/index.ts';
+import { currentCursor, followJobs, type Jobs, type Missed, type SeenChanges, summarizeJob } from '../../jobs/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { goJson } from '../go-json.ts';
+import { headFirst, type OpenAnswers } from '../open-answers.ts';
+
+export interface EventsDeps {
+  readonly authenticator: Authenticator;
+  readonly jobs: Jobs;
+  readonly open: OpenAnswers;
+  /** How often a connection on which nothing happens is shown to be alive. */
+  readonly heartbeatMs?: number;
+}
+
+/** Shorter than the time after which proxies cut a silent connection; a minute is the least that is usual. */
+const HEARTBEAT_MS = 15_000;
+
+/**
+ * How long one connection lasts. Whoever follows comes back by itself and goes on where it was, but has to say again who
+ * it is: a token that has expired meanwhile, or a user who was put out, does not watch for ever.
+ */
+const LONGEST_MS = 15 * 60_000;
+
+export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
+  const { authenticator, jobs, open, heartbeatMs = HEARTBEAT_MS } = deps;
+  const schema = {
+    summary: 'What happens to the jobs that the caller sees, as server-sent events',
+    description:
+      '`job`: a job has changed; `gone`: it was deleted; `resync`: changes were missed, list again. With `Last-Event-ID` ' +
+      'it goes on where another connection ended.',
+    tags: ['jobs'],
+    headers: Type.Object({
+      'last-event-id': Type.Optional(Type.String({ description: 'the last `id` that was received' })),
+    }),
+    response: { 200: Type.String({ description: '`text/event-stream`' }) },
+  };
+  app.get('/system/events', { schema }, async (request, reply) => {
+    const principal = await systemPrincipal(request, authenticator);
+    const last = request.headers['last-event-id'];
+    const since = typeof last === 'string' && last !== '' ? (last as Cursor) : await currentCursor(jobs);
+    const options = { since, idle: heartbeatMs, signal: open.until(reply, LONGEST_MS) };
+    const text = eventText(followJobs(principal, options, jobs), principal, heartbeatMs);
+    return (
+      reply
+        .type('text/event-stream; charset=utf-8')
+        .header('cache-control', 'no-store')
+        // Some proxies keep what is small until it is more.
+        .header('x-accel-buffering', 'no')
+        // While the manager stops it would be kept for another request.
+        .header('connection', 'close')
+        .send(Readable.from(headFirst(reply, text), { objectMode: false }))
+    );
+  });
+}
+
+/** The changes as text, and something now and then while there are none. */
+async function* eventText(
+  changes: AsyncIterable<SeenChanges | Missed>,
+  principal: Admin | User,
+  heartbeatMs: number,
+): AsyncGenerator<string, undefined> {
+  let said = Number.NEGATIVE_INFINITY;
+  for await (const seen of changes) {
+    const events = eventsOf(seen, principal);
+    if (events.length === 0 && performance.now() - said < heartbeatMs) continue;
+    said = performance.now();
+    // The cursor stands at the end of what was read together, so it comes with the last of it. Alone it is no event, but
+    // whoever is cut off goes on from there.
+    yield `${events.length > 0 ? events.join('\n') : ':\n'}id: ${seen.cursor}\n\n`;
+  }
+}
+
+/** Each without its last line: what is after it may say more. */
+function eventsOf(seen: SeenChanges | Missed, principal: Admin | User): string[] {
+  if ('missed' in seen) return ['event: resync\ndata: {}\n'];
+  return [
+    ...seen.jobs.map((record) => `event: job\ndata: ${goJson(summarizeJob(record, principal))}\n`),
+    ...seen.gone.map(({ service, id }) => `event: gone\ndata: ${goJson({ service, id })}\n`),
+  ];
+}

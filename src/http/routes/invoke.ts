@@ -1,0 +1,117 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { findService } from '../../catalog/index.ts';
+import type { ServiceRecord } from '../../cluster/index.ts';
+import type { Authenticator, Principal } from '../../identity/index.ts';
+import { eventTooLarge, invokeService, type Jobs, submitJob } from '../../jobs/index.ts';
+import { serviceBearer } from '../authentication.ts';
+import { answerError } from '../errors.ts';
+import { type ExecutionLog, executionOf } from '../execution-log.ts';
+import { TEXT_TYPE } from '../go-json.ts';
+import { whenLeft } from '../open-answers.ts';
+import { Name, nameOf } from '../params.ts';
+
+export interface InvokeDeps {
+  readonly authenticator: Authenticator;
+  readonly jobs: Jobs;
+  /** How long a synchronous caller is kept waiting. */
+  readonly runTimeoutMs: number;
+  readonly executions: ExecutionLog;
+}
+
+/** Who invokes what; known before the body is read. */
+interface Caller {
+  readonly principal: Principal;
+  readonly record: ServiceRecord;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller | undefined;
+  }
+}
+
+const tags = ['jobs'];
+const Owner = Type.Object({
+  owner: Type.Optional(Type.String({ description: 'for clients of other managers: names are unique in this cluster' })),
+});
+const Event = Type.Unsafe({
+  description: 'any bytes: an event of a store, JSON, or base64 of a file; it may be empty',
+});
+
+export function invokeRoutes(
+  app: FastifyInstance,
+  { authenticator, jobs, runTimeoutMs, executions }: InvokeDeps,
+): void {
+  app.decorateRequest('caller', undefined);
+  const common = {
+    bodyLimit: jobs.maxEventBytes,
+    // Before the body is read: strangers do not fill our memory.
+    onRequest: async (request: FastifyRequest) => {
+      const name = nameOf(request);
+      const principal = await serviceBearer(request, authenticator, await jobs.services.get(name));
+      request.caller = { principal, record: await findService(principal, 'invoke', name, jobs) };
+    },
+    onResponse: async (request: FastifyRequest, reply: FastifyReply) => {
+      executions.add(executionOf(request, reply, userOf(request), jobs.now()));
+    },
+    errorHandler: (error: FastifyError, request: FastifyRequest, reply: FastifyReply) =>
+      answerError(isTooLarge(error) ? eventTooLarge(jobs.maxEventBytes) : error, request, reply),
+  };
+
+  const submit = {
+    summary: 'Run a service with this event, some time soon',
+    description: '`Location` and `X-Oscar-Job-Id` name the job.',
+    tags,
+    params: Name,
+    querystring: Owner,
+    body: Event,
+    response: { 201: Type.Null() },
+  };
+  app.post('/job/:name', { ...common, schema: submit }, async (request, reply) => {
+    const { principal, record } = callerOf(request);
+    const { service, id } = await submitJob(principal, record, eventOf(request), 'job', jobs);
+    return reply.code(201).header('location', `/system/jobs/${service}/${id}`).header('x-oscar-job-id', id).send();
+  });
+
+  const run = {
+    summary: 'Run a service with this event and wait for its answer',
+    description:
+      'One output file as base64, several as base64 of a zip archive, none: what the script printed. If the script fails, ' +
+      '500 with what it printed, and `X-Oscar-Exit-Code`. If the caller leaves, the script is ended.',
+    tags,
+    params: Name,
+    querystring: Owner,
+    body: Event,
+    response: { 200: Type.String(), 500: Type.String() },
+  };
+  app.post('/run/:name', { ...common, schema: run }, async (request, reply) => {
+    const { principal, record } = callerOf(request);
+    const options = {
+      timeout: runTimeoutMs,
+      left: whenLeft(reply),
+      accepted: ({ id }: { id: string }) => void reply.header('x-oscar-job-id', id),
+    };
+    const { succeeded, exitCode, answer } = await invokeService(principal, record, eventOf(request), options, jobs);
+    if (exitCode !== undefined) reply.header('x-oscar-exit-code', String(exitCode));
+    // What a script writes must not become a page of ours.
+    reply.header('x-content-type-options', 'nosniff');
+    return reply
+      .code(succeeded ? 200 : 500)
+      .type(TEXT_TYPE)
+      .send(answer);
+  });
+}
+
+function callerOf({ caller }: FastifyRequest): Caller {
+  if (!caller) throw new Error('a request came past its authentication');
+  return caller;
+}
+
+const eventOf = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body : new Uint8Array());
+
+function userOf({ caller }: FastifyRequest): string {
+  return caller?.principal.kind === 'user' ? caller.principal.uid : 'nil';
+}
+
+const isTooLarge = (error: Error) => 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';

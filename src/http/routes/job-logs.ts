@@ -1,0 +1,108 @@
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Authenticator } from '../../identity/index.ts';
+import { findJob, type Jobs, listJobs, oldJobView, readLog, removeJob, removeJobs } from '../../jobs/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { TEXT_TYPE } from '../go-json.ts';
+import { flagOf, idIsThere, JobName, jobOf, queryOf } from '../job-params.ts';
+import { headFirst, type OpenAnswers } from '../open-answers.ts';
+import { Name, nameOf } from '../params.ts';
+
+export interface JobLogsDeps {
+  readonly authenticator: Authenticator;
+  readonly jobs: Jobs;
+  /** Jobs in a page: `JOB_LISTING_LIMIT`. */
+  readonly pageSize: number;
+  readonly open: OpenAnswers;
+}
+
+const tags = ['jobs'];
+
+const OldJobSchema = Type.Object({
+  status: Type.Enum(['Pending', 'Running', 'Succeeded', 'Failed']),
+  creation_time: Type.String(),
+  start_time: Type.Optional(Type.String()),
+  finish_time: Type.Optional(Type.String()),
+});
+
+const OldPageSchema = Type.Object({
+  jobs: Type.Record(Type.String(), OldJobSchema),
+  next_page: Type.Optional(Type.String()),
+});
+
+export function jobLogsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize, open }: JobLogsDeps): void {
+  const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+
+  const list = {
+    summary: 'Jobs of a service that the caller sees, newest first',
+    tags,
+    params: Name,
+    querystring: Type.Object({ page: Type.Optional(Type.String({ description: '`next_page` of the page before' })) }),
+    response: { 200: OldPageSchema },
+  };
+  app.get('/system/logs/:name', { schema: list }, async (request) => {
+    const principal = await who(request);
+    const page = queryOf(request, 'page');
+    // Whoever waits for the answer of a call is not looking for it here: the Go manager has no record of those.
+    const triggers = ['job', 'storage'] as const;
+    const query = { triggers, limit: pageSize, ...(page !== undefined && { page }) };
+    const { items, next } = await listJobs(principal, nameOf(request), query, jobs);
+    const views = items.map((record) => [record.id, oldJobView(record)] as const);
+    // In the order in which Go writes a map.
+    const sorted = views.toSorted(([a], [b]) => (a < b ? -1 : 1));
+    return { jobs: Object.fromEntries(sorted), ...(next !== undefined && { next_page: next }) };
+  });
+
+  const clear = {
+    summary: 'Delete jobs of a service with their logs',
+    tags,
+    params: Name,
+    querystring: Type.Object({
+      all: Type.Optional(Type.String({ description: '`true`: not only those that ended well' })),
+    }),
+    response: { 204: Type.Null() },
+  };
+  app.delete('/system/logs/:name', { schema: clear }, async (request, reply) => {
+    const principal = await who(request);
+    await removeJobs(principal, nameOf(request), flagOf(request, 'all'), jobs);
+    return reply.code(204).send();
+  });
+
+  const read = {
+    summary: 'What the script of a job printed',
+    tags,
+    params: JobName,
+    querystring: Type.Object({
+      timestamps: Type.Optional(Type.String({ description: '`true`: each line begins with its time' })),
+      follow: Type.Optional(Type.String({ description: '`true`: until the job has ended' })),
+    }),
+    response: { 200: Type.String() },
+  };
+  app.get('/system/logs/:name/:id', { schema: read, onRequest: idIsThere }, async (request, reply) => {
+    const principal = await who(request);
+    const { name, id } = jobOf(request);
+    const record = await findJob(principal, name, id, jobs);
+    const follow = flagOf(request, 'follow');
+    const options = { timestamps: flagOf(request, 'timestamps'), follow, signal: open.until(reply) };
+    const log = readLog(record, options, jobs);
+    // What a script writes must not become a page of ours.
+    reply.type(TEXT_TYPE).header('x-content-type-options', 'nosniff');
+    if (!follow) return reply.send(Readable.from(log, { objectMode: false }));
+    // Its connection is given up with it: while the manager stops it would be kept for another request.
+    return reply.header('connection', 'close').send(Readable.from(headFirst(reply, log), { objectMode: false }));
+  });
+
+  const remove = {
+    summary: 'Delete a job and its log; one that has not ended is cancelled',
+    tags,
+    params: JobName,
+    response: { 204: Type.Null() },
+  };
+  app.delete('/system/logs/:name/:id', { schema: remove, onRequest: idIsThere }, async (request, reply) => {
+    const principal = await who(request);
+    const { name, id } = jobOf(request);
+    await removeJob(principal, name, id, jobs);
+    return reply.code(204).send();
+  });
+}

@@ -1,0 +1,137 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Authenticator } from '../../identity/index.ts';
+import { cancelJob, changedJobs, currentCursor, findJob, type Jobs, listJobs, viewJob } from '../../jobs/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { idIsThere, JobName, jobOf } from '../job-params.ts';
+import { readJobsQuery, STATES } from '../jobs-query.ts';
+import type { OpenAnswers } from '../open-answers.ts';
+import { Name, nameOf } from '../params.ts';
+
+export interface JobsDeps {
+  readonly authenticator: Authenticator;
+  readonly jobs: Jobs;
+  /** Jobs in a page: `JOB_LISTING_LIMIT`. */
+  readonly pageSize: number;
+  readonly open: OpenAnswers;
+}
+
+const tags = ['jobs'];
+
+const Time = Type.String({ format: 'date-time' });
+const State = Type.Enum([...STATES]);
+const Course = {
+  started_at: Type.Optional(Time),
+  finished_at: Type.Optional(Time),
+  exit_code: Type.Optional(Type.Integer()),
+};
+
+const JobSchema = Type.Object(
+  {
+    id: Type.String(),
+    service: Type.String(),
+    state: State,
+    phase: Type.Enum(['Pending', 'Running', 'Succeeded', 'Failed'], { description: 'the state, as pods have it' }),
+    message: Type.String({ description: 'what is going on, or why it ended' }),
+    trigger: Type.Enum(['storage', 'job', 'run']),
+    invoker: Type.Optional(Type.String({ description: 'who caused it, if it is known and the caller may know' })),
+    object: Type.Optional(Type.Object({ bucket: Type.String(), key: Type.String() })),
+    accepted_at: Time,
+    ...Course,
+    cancelling: Type.Optional(Type.Boolean({ description: 'somebody has cancelled it and it has not ended yet' })),
+    attempts: Type.Array(Type.Object({ name: Type.String(), epoch: Type.Integer(), place: Type.String(), ...Course })),
+    decisions: Type.Array(
+      Type.Object({
+        at: Time,
+        policy: Type.String(),
+        chosen: Type.Optional(Type.String()),
+        candidates: Type.Array(
+          Type.Object({
+            member: Type.String(),
+            score: Type.Optional(Type.Number()),
+            refusal: Type.Optional(Type.String()),
+          }),
+        ),
+      }),
+    ),
+    timeline: Type.Array(
+      Type.Object({
+        state: State,
+        at: Time,
+        reason: Type.String(),
+        message: Type.String(),
+        place: Type.String(),
+      }),
+    ),
+  },
+  { title: 'Job' },
+);
+
+const JobsSchema = Type.Object({
+  jobs: Type.Array(JobSchema),
+  next_page: Type.Optional(Type.String()),
+  gone: Type.Optional(Type.Array(Type.String(), { description: 'ids of jobs that were deleted; with `since`' })),
+  cursor: Type.String({ description: 'for `since`' }),
+});
+
+const JobsQuerystring = Type.Object({
+  state: Type.Optional(Type.String({ description: `one or more of ${STATES.join(', ')}, with commas between` })),
+  page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
+  since: Type.Optional(
+    Type.String({ description: '`cursor` of an earlier answer: only what has changed; 410 if it is too old' }),
+  ),
+  wait: Type.Optional(Type.String({ description: 'seconds to wait for a change, up to 60; with `since`' })),
+});
+
+export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize, open }: JobsDeps): void {
+  const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+
+  const list = {
+    summary: 'Jobs of a service that the caller sees, newest first; or what has changed in them',
+    tags,
+    params: Name,
+    querystring: JobsQuerystring,
+    response: { 200: JobsSchema },
+  };
+  app.get('/system/jobs/:name', { schema: list }, async (request, reply) => {
+    const principal = await who(request);
+    const name = nameOf(request);
+    const query = readJobsQuery(request);
+    if ('changes' in query) {
+      const wanted = { ...query.changes, signal: open.until(reply) };
+      const changed = await changedJobs(principal, name, wanted, jobs);
+      return {
+        jobs: changed.jobs.map((record) => viewJob(record, principal)),
+        gone: changed.gone.map(({ id }) => id),
+        cursor: changed.cursor,
+      };
+    }
+    const cursor = await currentCursor(jobs);
+    const { items, next } = await listJobs(principal, name, { ...query.page, limit: pageSize }, jobs);
+    return {
+      jobs: items.map((record) => viewJob(record, principal)),
+      ...(next !== undefined && { next_page: next }),
+      cursor,
+    };
+  });
+
+  const read = { summary: 'One job and its life', tags, params: JobName, response: { 200: JobSchema } };
+  app.get('/system/jobs/:name/:id', { schema: read, onRequest: idIsThere }, async (request) => {
+    const principal = await who(request);
+    const { name, id } = jobOf(request);
+    return viewJob(await findJob(principal, name, id, jobs), principal);
+  });
+
+  const cancel = {
+    summary: 'Cancel a job: at once if it waits, as soon as its script is gone if it runs; 409 if it has ended',
+    tags,
+    params: JobName,
+    response: { 202: Type.Null() },
+  };
+  app.delete('/system/jobs/:name/:id', { schema: cancel, onRequest: idIsThere }, async (request, reply) => {
+    const principal = await who(request);
+    const { name, id } = jobOf(request);
+    await cancelJob(principal, name, id, jobs);
+    return reply.code(202).send();
+  });
+}

@@ -1,0 +1,150 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Authenticator } from '../../identity/index.ts';
+import { type UsageDeps, usageOfService, visibleUsage } from '../../jobs/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { Name, nameOf } from '../params.ts';
+import { errorsAsJson } from './metrics-errors.ts';
+import { breakdownOf, metricOf, rangeOf } from './metrics-query.ts';
+import {
+  breakdownTable,
+  breakdownView,
+  METRIC_NAMES,
+  serviceMetricsView,
+  serviceMetricView,
+  totalsView,
+} from './metrics-view.ts';
+
+export interface MetricsDeps extends UsageDeps {
+  readonly authenticator: Authenticator;
+  /** How long a job is remembered after its end; undefined: for ever. */
+  readonly rememberedMs?: number | undefined;
+  readonly now: () => number;
+}
+
+const tags = ['metrics'];
+
+const text = (description: string) => Type.Optional(Type.String({ description }));
+const RANGE = {
+  start: text('RFC 3339; a day before the end if left out'),
+  end: text('RFC 3339; now if left out'),
+};
+const Ends = { start: Type.String(), end: Type.String() };
+const Sources = Type.Array(
+  Type.Object({
+    name: Type.String(),
+    status: Type.Enum(['ok', 'partial', 'missing']),
+    notes: Type.Optional(Type.String()),
+  }),
+);
+const Countries = Type.Array(Type.Object({ country: Type.String(), request_count: Type.Integer() }));
+const REQUESTS = {
+  requests_count_total: Type.Integer(),
+  requests_count_sync: Type.Integer(),
+  requests_count_async: Type.Integer(),
+  requests_count_exposed: Type.Integer(),
+};
+
+const TotalsSchema = Type.Object({
+  ...Ends,
+  totals: Type.Object({
+    services_count_active: Type.Integer({ description: 'services that the caller sees now' }),
+    services_count_total: Type.Integer({ description: 'services that were used in this time' }),
+    cpu_hours_total: Type.Number(),
+    gpu_hours_total: Type.Number(),
+    ...REQUESTS,
+    countries_count: Type.Integer(),
+    countries: Type.Union([Countries, Type.Null()]),
+    users_count: Type.Integer(),
+    users: Type.Union([Type.Array(Type.String()), Type.Null()], {
+      description: 'users of services of the caller; of others, the caller alone',
+    }),
+  }),
+  sources: Sources,
+});
+
+const BreakdownSchema = Type.Object({
+  ...Ends,
+  group_by: Type.String(),
+  items: Type.Array(
+    Type.Object({
+      key: Type.String(),
+      membership: Type.Optional(Type.String()),
+      ...Type.Partial(Type.Object(REQUESTS)).properties,
+      executions_count: Type.Optional(Type.Integer()),
+      unique_users_count: Type.Optional(Type.Integer()),
+      users: Type.Optional(Type.Array(Type.String())),
+      countries: Countries,
+    }),
+  ),
+});
+
+const MetricSchema = { value: Type.Number(), unit: Type.Optional(Type.String()), sources: Sources };
+const ServiceMetricsSchema = Type.Object({
+  service_name: Type.String(),
+  ...Ends,
+  metrics: Type.Array(Type.Object({ metric: Type.String(), ...MetricSchema })),
+});
+
+export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
+  const who = (request: FastifyRequest) => systemPrincipal(request, deps.authenticator);
+  const shown = (request: FastifyRequest) => {
+    const now = deps.now();
+    const remembered = deps.rememberedMs === undefined ? undefined : now - deps.rememberedMs;
+    return { range: rangeOf(request, now), remembered };
+  };
+  const onSend = errorsAsJson;
+
+  const totals = {
+    summary: 'What was run of the services that the caller sees',
+    tags,
+    querystring: Type.Object(RANGE),
+    response: { 200: TotalsSchema },
+  };
+  app.get('/system/metrics', { schema: totals, onSend }, async (request) => {
+    const principal = await who(request);
+    const asked = shown(request);
+    const { services, rows } = await visibleUsage(principal, asked.range, deps);
+    return totalsView(services, rows, asked);
+  });
+
+  const breakdown = {
+    summary: 'The same by service, user or country',
+    tags,
+    querystring: Type.Object({
+      group_by: Type.String({ description: '`service`, `user` or `country`' }),
+      include_users: text('`true`: with the users of each service'),
+      format: text('`json` or `csv`'),
+      ...RANGE,
+    }),
+    response: { 200: BreakdownSchema },
+  };
+  app.get('/system/metrics/breakdown', { schema: breakdown, onSend }, async (request, reply) => {
+    const principal = await who(request);
+    const asked = breakdownOf(request);
+    const { range } = shown(request);
+    const { rows } = await visibleUsage(principal, range, deps);
+    if (asked.format === 'json') return breakdownView(rows, range, asked);
+    // Without charset, as the Go manager has it; Fastify would add one to a string.
+    return reply.header('content-type', 'text/csv').send(Buffer.from(breakdownTable(rows, asked.groupBy)));
+  });
+
+  const one = {
+    summary: 'What was run of one service',
+    tags,
+    params: Name,
+    querystring: Type.Object({ metric: text(`only one of ${METRIC_NAMES.join(', ')}`), ...RANGE }),
+    response: { 200: ServiceMetricsSchema, 403: Type.Null(), 404: Type.Null() },
+  };
+  app.get('/system/metrics/:name', { schema: one, onSend }, async (request, reply) => {
+    const principal = await who(request);
+    const name = nameOf(request);
+    const metric = metricOf(request, METRIC_NAMES);
+    const asked = shown(request);
+    const rows = await usageOfService(principal, name, asked.range, deps);
+    if (rows === 'unknown') return reply.code(404).send();
+    // Elsewhere a service that the caller does not see is 404; suites assert this one (design §6).
+    if (rows === 'hidden') return reply.code(403).send();
+    return metric ? serviceMetricView(name, metric, rows, asked) : serviceMetricsView(name, rows, asked);
+  });
+}

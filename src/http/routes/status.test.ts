@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Secret } from '../../base/secret.ts';
+import { LocalCapacity } from '../../cluster/local/capacity.ts';
+import { temporaryDirectory } from '../../cluster/local/temporary-directory.ts';
+import { openObjectStore } from '../../objectstore/index.ts';
+import { EmbeddedStore } from '../../storage/embedded/index.ts';
+import { singleProcess } from '../status-view.ts';
+import { ADMIN, ALICE, addJob, CAROL, openTestCluster, serve } from './metrics.fixture.ts';
+import { type StatusDeps, statusRoutes } from './status.ts';
+
+const NOW = Date.parse('2026-11-16T12:00:00Z');
+
+async function start(t: TestContext, more: Partial<StatusDeps> = {}) {
+  const cluster = openTestCluster(t, () => NOW);
+  const capacity = new LocalCapacity({
+    name: 'here',
+    cpu: 4_000,
+    memory: 8_192,
+    used: () => ({ cpu: 1_500, memory: 192 }),
+  });
+  capacity.reserve('demo/1', { cpu: 1_000, memory: 4_096, gpu: 0 });
+  await addJob(cluster.jobs, { service: 'demo', acceptedAt: NOW, state: 'running' });
+  await addJob(cluster.jobs, { service: 'demo', acceptedAt: NOW, state: 'queued' });
+  await addJob(cluster.jobs, { service: 'demo', acceptedAt: NOW });
+  const get = await serve(t, (app, authenticator) =>
+    statusRoutes(app, {
+      authenticator,
+      capacity,
+      jobs: cluster.jobs,
+      deployment: singleProcess('oscar', NOW),
+      oidc: { enabled: true, issuers: [], groups: [] },
+      ...more,
+    }),
+  );
+  return { get, cluster };
+}
+
+test('everybody is told what is free; administrators and operators also what runs', async (t) => {
+  const { get } = await start(t);
+  for (const as of [ADMIN, ALICE, CAROL]) {
+    const { status, type, text } = await get('/system/status', as);
+    assert.deepEqual([status, type], [200, 'application/json; charset=utf-8']);
+    const { cluster, oscar } = JSON.parse(text);
+    assert.deepEqual(Object.values(cluster.metrics.cpu), [2_500, 2_500, 3_000, 3_000]);
+    assert.deepEqual(Object.values(cluster.metrics.memory), [8_000, 8_000, 4_096, 4_096]);
+    assert.equal(cluster.nodes[0].name, 'here');
+    const states = { Failed: 0, Pending: 1, Running: 1, Succeeded: 1, Unknown: 0 };
+    assert.deepEqual(
+      [oscar.jobs_count, oscar.pods],
+      as === ALICE ? [0, { total: 0, states: {} }] : [3, { total: 3, states }],
+    );
+  }
+});
+
+test('administrators and operators are told how much is in the store, all of it', async (t) => {
+  const cluster = openTestCluster(t, () => NOW);
+  const keys = { accessKey: 'manager', secret: new Secret('manager-secret') };
+  const server = openObjectStore({
+    directory: join(temporaryDirectory(t), 'objects'),
+    region: 'us-east-1',
+    manager: keys,
+    seal: cluster.seal,
+    report: (error) => assert.fail(String(error)),
+  });
+  t.after(() => server.close());
+  const objects = new EmbeddedStore({ server, endpoint: 'http://store.example' });
+  for (const name of ['one', 'two']) {
+    const bucket = { name, owner: 'alice', ownerName: 'Alice', visibility: 'private', allowedUsers: [] } as const;
+    await objects.createBucket(bucket);
+    await objects.ensureFolder(name, 'in');
+  }
+  const { get } = await start(t, { objects });
+  const minio = async (as: string) => JSON.parse((await get('/system/status', as)).text).minio;
+  assert.deepEqual(await minio(ADMIN), { buckets_count: 2, total_objects: 2 });
+  assert.deepEqual(await minio(CAROL), { buckets_count: 2, total_objects: 2 });
+  assert.deepEqual(await minio(ALICE), { buckets_count: 0, total_objects: 0 });
+});
+
+test('a failure is said in JSON; credentials that are missing get no body', async (t) => {
+  const broken = { counts: () => Promise.reject(new Error('the disk is gone')) };
+  const { get } = await start(t, { jobs: broken });
+  const { status, type, text } = await get('/system/status', ADMIN);
+  assert.deepEqual([status, type], [500, 'application/json; charset=utf-8']);
+  assert.match(JSON.parse(text).error, /^the manager failed unexpectedly: ask its operator, naming request/);
+  assert.deepEqual(await get('/system/status'), { status: 401, type: null, text: '' });
+  assert.equal((await get('/system/status', ALICE)).status, 200);
+});

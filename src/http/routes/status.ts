@@ -1,0 +1,97 @@
+import type { FastifyInstance } from 'fastify';
+import { Type } from 'typebox';
+import type { Capacity, JobStore } from '../../cluster/index.ts';
+import type { Admin, Authenticator, User } from '../../identity/index.ts';
+import { listBuckets, type ObjectStore } from '../../storage/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { type Inside, type ManagerDeployment, type OidcSettings, statusView } from '../status-view.ts';
+import { errorsAsJson } from './metrics-errors.ts';
+
+const CpuSchema = Type.Object(
+  {
+    total_free_cores: Type.Integer(),
+    max_free_on_node_cores: Type.Integer(),
+    total_schedulable_cores: Type.Integer(),
+    total_schedulable_on_node_cores: Type.Integer({ description: 'the most on one node' }),
+  },
+  { description: 'millicores: free is what is not in use, schedulable what nobody has asked for' },
+);
+
+const MemorySchema = Type.Object({
+  total_free_bytes: Type.Integer(),
+  max_free_on_node_bytes: Type.Integer(),
+  total_schedulable_bytes: Type.Integer(),
+  max_schedulable_on_node_bytes: Type.Integer(),
+});
+
+const amounts = (...names: string[]) =>
+  Type.Object(Object.fromEntries(names.map((name) => [name, Type.Optional(Type.Integer())])), {
+    description: 'what is zero is left out',
+  });
+
+const NodeSchema = Type.Object({
+  name: Type.String(),
+  cpu: amounts('capacity_cores', 'usage_cores', 'request_cores'),
+  memory: amounts('capacity_bytes', 'usage_bytes', 'request_bytes'),
+  gpu: Type.Integer(),
+  is_interlink: Type.Boolean(),
+  status: Type.Enum(['Ready', 'NotReady', 'Unknown']),
+  conditions: Type.Array(Type.Object({ type: Type.String(), status: Type.Boolean() })),
+});
+
+const DeploymentSchema = Type.Object({
+  available_replicas: Type.Integer(),
+  ready_replicas: Type.Integer(),
+  replicas: Type.Integer(),
+  creation_timestamp: Type.String(),
+  strategy: Type.String(),
+  labels: Type.Record(Type.String(), Type.String()),
+});
+
+const StatusSchema = Type.Object({
+  cluster: Type.Object({
+    nodes_count: Type.Integer(),
+    metrics: Type.Object({ cpu: CpuSchema, memory: MemorySchema, gpu: Type.Object({ total_gpu: Type.Integer() }) }),
+    nodes: Type.Union([Type.Array(NodeSchema), Type.Null()]),
+  }),
+  oscar: Type.Object({
+    deployment_name: Type.String(),
+    ready: Type.Boolean(),
+    deployment: DeploymentSchema,
+    jobs_count: Type.Integer({ description: 'for administrators; 0 for others, like what follows' }),
+    pods: Type.Object({ total: Type.Integer(), states: Type.Record(Type.String(), Type.Integer()) }),
+    oidc: Type.Object({
+      enabled: Type.Boolean(),
+      issuers: Type.Array(Type.String()),
+      groups: Type.Array(Type.String()),
+    }),
+  }),
+  minio: Type.Object({ buckets_count: Type.Integer(), total_objects: Type.Integer() }),
+});
+
+export interface StatusDeps {
+  readonly authenticator: Authenticator;
+  readonly capacity: Pick<Capacity, 'nodes'>;
+  readonly jobs: Pick<JobStore, 'counts'>;
+  /** Absent where this manager does not arrange the object store. */
+  readonly objects?: ObjectStore | undefined;
+  readonly deployment: ManagerDeployment;
+  readonly oidc: OidcSettings;
+}
+
+export function statusRoutes(app: FastifyInstance, deps: StatusDeps): void {
+  const schema = { summary: 'What is free and what runs', tags: ['manager'], response: { 200: StatusSchema } };
+  app.get('/system/status', { schema, onSend: errorsAsJson }, async (request) => {
+    const principal = await systemPrincipal(request, deps.authenticator);
+    const { capacity, deployment, oidc } = deps;
+    return statusView({ nodes: capacity.nodes(), deployment, oidc, inside: await insideFor(principal, deps) });
+  });
+}
+
+/** Other clusters ask for the status all the time, as users: what takes long is counted only for those who are told. */
+async function insideFor(principal: Admin | User, { jobs, objects }: StatusDeps): Promise<Inside | undefined> {
+  if (principal.kind !== 'admin' && !principal.operator) return undefined;
+  const [counts, buckets] = await Promise.all([jobs.counts(), objects ? listBuckets({ kind: 'admin' }, objects) : []]);
+  const stored = buckets.reduce((sum, { usage }) => sum + usage.objects, 0);
+  return { jobs: counts, buckets: buckets.length, objects: stored };
+}

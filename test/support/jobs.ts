@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, S3ServiceException } from '@aws-sdk/client-s3';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { ADMIN, type Answer, call } from './manager.ts';
+
+/** What `/system/jobs` says about a job, as far as tests look at it. */
+export interface SeenJob {
+  readonly id: string;
+  readonly service: string;
+  readonly state: string;
+  readonly phase: string;
+  readonly message: string;
+  readonly trigger: string;
+  readonly invoker?: string;
+  readonly object?: { readonly bucket: string; readonly key: string };
+  readonly exit_code?: number;
+  readonly attempts: readonly { readonly name: string }[];
+  readonly timeline: readonly { readonly state: string; readonly reason: string; readonly message: string }[];
+}
+
+export interface Provider {
+  readonly endpoint: string;
+  readonly access_key: string;
+  readonly secret_key: string;
+  readonly region: string;
+}
+
+/** Scripts take seconds on a machine that has much else to do. */
+const PATIENCE = 30_000;
+
+const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
+
+export const reasonOf = (job: SeenJob) => job.timeline.at(-1)?.reason;
+
+/** A service that reads `<name>/in` and writes `<name>/out`. */
+export function service(name: string, script: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    name,
+    image: 'not-used',
+    cpu: '0.1',
+    memory: '128Mi',
+    script: `#!/bin/sh\n${script}\n`,
+    input: [{ storage_provider: 'minio.default', path: `${name}/in` }],
+    output: [{ storage_provider: 'minio.default', path: `${name}/out` }],
+    ...more,
+  };
+}
+
+/** A cluster as its users have it: HTTP and S3, nothing else. */
+export class Outside {
+  readonly #url: () => string;
+  readonly #clients = new Map<string, Promise<S3Client>>();
+
+  /** Its address may be another one each time it is asked: a manager that was killed comes back elsewhere. */
+  constructor(url: string | (() => string)) {
+    this.#url = typeof url === 'string' ? () => url : url;
+  }
+
+  call(method: string, path: string, options: Parameters<typeof call>[3] = {}): Promise<Answer> {
+    return call(this.#url(), method, path, options);
+  }
+
+  /** Resolves to the token of the service, as `Authorization`. */
+  async create(as: string, definition: Record<string, unknown>): Promise<string> {
+    const { status, text } = await this.call('POST', '/system/services', { as, body: definition });
+    assert.equal(status, 201, text);
+    const read = await this.call('GET', `/system/services/${definition['name']}`, { as });
+    return `Bearer ${(read.json() as { token: string }).token}`;
+  }
+
+  /** Sends an event to `/job`, and resolves to the id of the job. */
+  async submit(as: string, name: string, body: unknown): Promise<string> {
+    const { status, headers, text } = await this.call('POST', `/job/${name}`, { as, body });
+    assert.equal(status, 201, text);
+    return headers.get('x-oscar-job-id') ?? '';
+  }
+
+  async provider(as: string): Promise<Provider> {
+    const { json } = await this.call('GET', '/system/config', { as });
+    return (json() as { minio_provider: Provider }).minio_provider;
+  }
+
+  s3(as: string): Promise<S3Client> {
+    const known = this.#clients.get(as) ?? this.provider(as).then(clientOf);
+    this.#clients.set(as, known);
+    return known;
+  }
+
+  async put(as: string, path: string, body: string | Uint8Array): Promise<void> {
+    await (await this.s3(as)).send(new PutObjectCommand({ ...placeOf(path), Body: body }));
+  }
+
+  /** What is there; undefined if nothing is. */
+  async get(as: string, path: string): Promise<string | undefined> {
+    try {
+      const { Body } = await (await this.s3(as)).send(new GetObjectCommand(placeOf(path)));
+      return await Body?.transformToString();
+    } catch (error) {
+      if (error instanceof S3ServiceException && error.name === 'NoSuchKey') return undefined;
+      throw error;
+    }
+  }
+
+  /** The keys of a bucket, folders left out. */
+  async keys(as: string, bucket: string): Promise<string[]> {
+    const { Contents = [] } = await (await this.s3(as)).send(new ListObjectsV2Command({ Bucket: bucket }));
+    return Contents.map(({ Key = '' }) => Key).filter((key) => !key.endsWith('/'));
+  }
+
+  /** Newest first. */
+  async jobs(as: string, name: string): Promise<SeenJob[]> {
+    const found: SeenJob[] = [];
+    for (let page = ''; ; ) {
+      const { status, text, json } = await this.call('GET', `/system/jobs/${name}?page=${page}`, { as });
+      assert.equal(status, 200, text);
+      const { jobs, next_page } = json() as { jobs: SeenJob[]; next_page?: string };
+      found.push(...jobs);
+      if (next_page === undefined) return found;
+      page = encodeURIComponent(next_page);
+    }
+  }
+
+  async job(as: string, name: string, id: string): Promise<SeenJob> {
+    const { status, text, json } = await this.call('GET', `/system/jobs/${name}/${id}`, { as });
+    assert.equal(status, 200, text);
+    return json() as SeenJob;
+  }
+
+  /** That job once its script runs. */
+  running(as: string, name: string, id: string): Promise<SeenJob> {
+    return eventually(async () => {
+      const job = await this.job(as, name, id);
+      assert.equal(job.message, 'the script runs');
+      return job;
+    }, PATIENCE);
+  }
+
+  /** That job in its last state. */
+  ended(name: string, id: string, as = ADMIN): Promise<SeenJob> {
+    return eventually(async () => {
+      const job = await this.job(as, name, id);
+      assert.ok(FINAL.has(job.state), `${id} is ${job.state}: ${job.message}`);
+      return job;
+    }, PATIENCE);
+  }
+
+  /** All jobs of a service, once there are that many and all have ended. */
+  allEnded(name: string, count: number, deadline = PATIENCE): Promise<SeenJob[]> {
+    return eventually(async () => {
+      const jobs = await this.jobs(ADMIN, name);
+      const ended = jobs.filter(({ state }) => FINAL.has(state));
+      assert.equal(ended.length, count, `${ended.length} of ${jobs.length} jobs of ${name} have ended, not ${count}`);
+      assert.equal(jobs.length, count);
+      return jobs;
+    }, deadline);
+  }
+
+  /** The only job of a service, in its last state. */
+  async onlyJob(name: string): Promise<SeenJob> {
+    const [job] = await this.allEnded(name, 1);
+    assert.ok(job);
+    return job;
+  }
+
+  async log(name: string, id: string, query = ''): Promise<string> {
+    return (await this.call('GET', `/system/logs/${name}/${id}${query}`, { as: ADMIN })).text;
+  }
+}
+
+export function clientOf({ endpoint, region, access_key, secret_key }: Provider): S3Client {
+  const credentials = { accessKeyId: access_key, secretAccessKey: secret_key };
+  return new S3Client({ endpoint, region, forcePathStyle: true, credentials });
+}
+
+function placeOf(path: string): { Bucket: string; Key: string } {
+  const slash = path.indexOf('/');
+  return { Bucket: path.slice(0, slash), Key: path.slice(slash + 1) };
+}
+
+/** A directory that scripts of any user can write to: how they and a test tell each other something. */
+export class Meeting implements Disposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'oscar-meeting-'));
+
+  constructor() {
+    chmodSync(this.directory, 0o777);
+  }
+
+  /** Words of a script that waits until the test lets it go on. */
+  wait(name: string): string {
+    return `while [ ! -e ${this.directory}/${name} ]; do sleep 0.05; done`;
+  }
+
+  letGo(name: string): void {
+    writeFileSync(join(this.directory, name), '');
+  }
+
+  has(name: string): boolean {
+    return existsSync(join(this.directory, name));
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
