@@ -1,7 +1,8 @@
 import { Secret } from '../src/base/secret.ts';
 import type { Catalog } from '../src/catalog/index.ts';
-import { createServer } from '../src/http/index.ts';
+import { createServer, Meters, singleProcess } from '../src/http/index.ts';
 import { createAuthenticator } from '../src/identity/index.ts';
+import type { Jobs } from '../src/jobs/index.ts';
 
 /** The OpenAPI document of the manager, as `/openapi.json` serves it: its routes are registered, none is called. */
 export async function renderOpenApi(): Promise<string> {
@@ -11,6 +12,12 @@ export async function renderOpenApi(): Promise<string> {
     store: { endpoint: '', verify: true, region: '' },
     keysOf: () => Promise.reject(new Error('nobody asks')),
     rotateKeys: () => Promise.reject(new Error('nobody asks')),
+    jobs: { maxEventBytes: 1 } as Jobs,
+    figures: {
+      meters: new Meters(),
+      deployment: singleProcess('', 0),
+      oidc: { enabled: false, issuers: [], groups: [] },
+    },
     pageSize: 1,
     info: { version: 'latest', git_commit: '', architecture: '', kubernetes_version: '' },
     clusterConfig: {

@@ -44,6 +44,17 @@ export function describeCapacity(name: string, make: Make): void {
       assert.equal(capacity.reserve('another', largest.total), true);
     });
 
+    test('what runs already counts, even where there is no room for it, and is given back like the rest', async (t) => {
+      const capacity = await start(t);
+      const { total } = largestNode(capacity);
+      capacity.hold('large', { ...total, cpu: total.cpu * 2 });
+      capacity.hold('large', total);
+      assert.equal(requestedIn(capacity).cpu, total.cpu * 2);
+      assert.equal(capacity.reserve('large', total), true);
+      capacity.release('large');
+      assert.deepEqual(requestedIn(capacity), NOTHING);
+    });
+
     test('what found no room has none: giving it back changes nothing', async (t) => {
       const capacity = await start(t);
       const tooMuch = { ...NOTHING, cpu: largestNode(capacity).total.cpu + 1 };

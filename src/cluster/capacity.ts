@@ -5,6 +5,9 @@ export interface Capacity {
   /** Takes room for an attempt, if one node has it. For an attempt that has its room already: true. */
   reserve(name: string, demand: Demand): boolean;
 
+  /** Counts an attempt that runs already, whether there is room for it by today's settings or not. */
+  hold(name: string, demand: Demand): void;
+
   /** Gives it back. Of an attempt that has none: nothing. */
   release(name: string): void;
 

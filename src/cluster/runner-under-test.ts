@@ -11,11 +11,11 @@ export interface RunnerUnderTest {
   /** Another runner in the same place. The first one is closed before. */
   reopen(): Promise<Runner>;
   /** Waits until the script has ended, while nobody runs it. */
-  scriptEnded?(name: string): Promise<void>;
+  readonly scriptEnded?: (name: string) => Promise<void>;
   /** Names of the files and directories that are kept of an attempt. */
-  kept?(name: string): Promise<string[]>;
+  readonly kept?: (name: string) => Promise<string[]>;
   /** Does a process run that has this word in its command line? */
-  runs?(word: string): Promise<boolean>;
+  readonly runs?: (word: string) => Promise<boolean>;
   close(): Promise<void>;
 }
 

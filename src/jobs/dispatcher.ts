@@ -98,8 +98,7 @@ export class Dispatcher implements Dispatching {
     // Whoever called and waited for the answer is gone.
     const stop = record.trigger === 'run' ? 'caller-left' : record.cancelRequested ? 'cancelled' : undefined;
     if (record.state === 'running') {
-      // It runs, whether there is room for it by today's settings or not.
-      this.#jobs.capacity.reserve(nameOf(record), record.demand);
+      this.#jobs.capacity.hold(nameOf(record), record.demand);
       this.#inBackground(record, this.#see(record, stop));
     } else if (stop) await this.cancel(record, stop);
     else this.enqueue(record);

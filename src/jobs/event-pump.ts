@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { type Backlog, type EventSource, type KeptEvent, readStorageEvents } from '../storage/index.ts';
 import type { Jobs } from './jobs.ts';
 import { submitEvent } from './submit-event.ts';
@@ -82,6 +82,8 @@ export class EventPump {
       this.#woken = Promise.withResolvers();
       try {
         if (!(await this.#step())) await this.#sleep();
+        // Stores in this process may answer at once, and then nobody else would ever have a turn.
+        await turn();
         this.#stuck = 0;
       } catch (error) {
         this.#options.report(error);

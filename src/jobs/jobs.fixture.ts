@@ -129,6 +129,10 @@ export class OneNode implements Capacity {
     return true;
   }
 
+  hold(name: string, { cpu }: Demand): void {
+    this.#taken.set(name, cpu);
+  }
+
   release(name: string): void {
     if (this.#taken.delete(name)) for (const tell of this.#listeners) tell();
   }

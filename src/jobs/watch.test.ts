@@ -9,6 +9,8 @@ import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
 import { submitJob } from './submit.ts';
 import { changedJobs, currentCursor, followJobs } from './watch.ts';
 
+const RUNS = 4 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
+
 const admin = { kind: 'admin' } as const;
 const user = (uid: string) => ({ kind: 'user', uid, name: uid, groups: [], operator: false }) as const;
 const never = () => new AbortController().signal;
@@ -144,6 +146,6 @@ test('whatever happens, a list and the changes since it are the list of later', 
         assert.deepEqual(copy, statesOf(items));
       });
     }),
-    { numRuns: 20 },
+    { numRuns: RUNS },
   );
 });

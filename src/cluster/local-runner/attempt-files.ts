@@ -69,8 +69,10 @@ export class AttemptFiles {
   /** As before the input came: for an attempt whose script was never started. */
   async empty(): Promise<void> {
     const { input, output } = this.directory;
-    await Promise.all([input, output].map(removeTree));
-    for (const path of [input, output]) mkdirSync(path, { recursive: true, mode: 0o700 });
+    for (const path of [input, output].filter((each) => namesIn(each).length > 0)) {
+      await removeTree(path);
+      mkdirSync(path, { mode: 0o700 });
+    }
   }
 
   /** Everything that only a script that runs needs. */

@@ -47,12 +47,17 @@ export class Course {
     this.#letGo.promise.catch(() => undefined);
   }
 
-  /** Resolves to true at its end, to false when it was let go of. Never fails. */
+  get hasEnded(): boolean {
+    return this.#observation.phase === 'ended';
+  }
+
+  /** Resolves to true when its end is written down, to false when it was let go of. Never fails. */
   async follow(): Promise<boolean> {
     try {
       const ended = await this.#goOn().catch((error: unknown) => this.#unexpected(error));
-      await this.#conclude(ended);
-      return true;
+      const written = await this.#conclude(ended);
+      this.#show(ended);
+      return written;
     } catch (error) {
       if (error instanceof LetGo) return false;
       throw error;
@@ -206,21 +211,24 @@ export class Course {
   }
 
   /** First the end, then the rest: whoever finds the end knows that nothing is left to be done but to tidy up. */
-  async #conclude(ended: Ended): Promise<void> {
+  async #conclude(ended: Ended): Promise<boolean> {
     if (ended.outcome !== 'succeeded') this.log.notice(ended.message, Date.now());
-    const tidy = async () => {
+    try {
+      await this.#files.writeEnd(ended).catch(async () => {
+        // The disk may be full, and the output of this attempt be what fills it.
+        await this.#files.empty();
+        await this.#files.writeEnd(ended);
+      });
+    } catch {
+      return false;
+    }
+    try {
       await this.#deps.launcher.remove(this.#attempt.name);
       await this.#files.tidy();
-    };
-    try {
-      await this.#files.writeEnd(ended);
-      await tidy().catch((error: unknown) => this.log.notice(`not all is tidied up: ${messageOf(error)}`, Date.now()));
-    } catch {
-      // The disk may be full, and the output of this attempt be what fills it.
-      await tidy().catch(() => undefined);
-      await this.#files.writeEnd(ended).catch(() => undefined);
+    } catch (error) {
+      this.log.notice(`not all is tidied up: ${messageOf(error)}`, Date.now());
     }
-    this.#show(ended);
+    return true;
   }
 
   #unexpected(error: unknown): Ended {

@@ -110,7 +110,7 @@ class LocalRunner implements Runner {
 
   async answer(name: string): Promise<Readable> {
     const files = this.#known(name);
-    const ended = this.#courses.has(name) ? undefined : files.readEnd();
+    const ended = this.#underWay(name) ? undefined : files.readEnd();
     if (!ended) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
     if (ended.outcome === 'succeeded' && existsSync(files.answer)) return createReadStream(files.answer);
     return Readable.from(existsSync(files.log) ? readLog(files.log, 'printed') : [], { objectMode: false });
@@ -123,7 +123,7 @@ class LocalRunner implements Runner {
   async forget(name: string): Promise<void> {
     const files = this.#files(name);
     if (!NAME.test(name) || !files.exists()) return;
-    if (this.#courses.has(name) || !this.#hasEnded(files))
+    if (this.#underWay(name) || !this.#hasEnded(files))
       throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
     await this.#deps.launcher.remove(name);
     // At one stroke, so that nothing is left of it that looks like an attempt without an end.
@@ -151,12 +151,20 @@ class LocalRunner implements Runner {
     }
     const course = new Course(attempt, files, log, this.#deps);
     this.#courses.set(attempt.name, course);
-    void course.follow().then((ended) => {
-      if (ended) this.#courses.delete(attempt.name);
-      this.#tell();
-    });
+    void this.#follow(attempt.name, course);
     this.#tell();
     return course;
+  }
+
+  async #follow(name: string, course: Course): Promise<void> {
+    if (await course.follow()) this.#courses.delete(name);
+    this.#tell();
+  }
+
+  /** What is under way of it. One that has ended is told by its files alone, whatever is still in memory. */
+  #underWay(name: string): Course | undefined {
+    const course = this.#courses.get(name);
+    return course?.hasEnded ? undefined : course;
   }
 
   #files(name: string): AttemptFiles {

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { LogFile } from './log-file.ts';
 import { type Presentation, readLog } from './read-log.ts';
 

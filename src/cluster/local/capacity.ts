@@ -35,11 +35,15 @@ export class LocalCapacity implements Capacity {
 
   reserve(name: string, demand: Demand): boolean {
     if (this.#reserved.has(name)) return true;
-    const requested = sum(this.#requested, demand);
-    if (!fits(requested, this.#total)) return false;
-    this.#reserved.set(name, demand);
-    this.#requested = requested;
+    if (!fits(sum(this.#requested, demand), this.#total)) return false;
+    this.hold(name, demand);
     return true;
+  }
+
+  hold(name: string, demand: Demand): void {
+    if (this.#reserved.has(name)) return;
+    this.#reserved.set(name, demand);
+    this.#requested = sum(this.#requested, demand);
   }
 
   release(name: string): void {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { syncDirectory } from '../../base/sync-directory.ts';
 import { DataDirectoryError } from './errors.ts';
 
 const KEY_BYTES = 32;
@@ -42,10 +43,4 @@ export function makeSealingKey(file: string): Buffer {
   renameSync(unfinished, file);
   syncDirectory(dirname(file));
   return key;
-}
-
-function syncDirectory(path: string): void {
-  const handle = openSync(path, 'r');
-  fsyncSync(handle);
-  closeSync(handle);
 }

@@ -55,8 +55,12 @@ test('changes of one name that are kept back become one', async (t) => {
   const store = open(t, 2);
   const said = record(store, t);
   let { version } = await created(store, sampleService('cow'));
-  for (let times = 0; times < 100; times++) ({ version } = await store.replace(sampleService('cow'), version));
-  await eventually(() => assert.equal(said.at(-1)?.kind, 'resync'));
+  for (let times = 0; times < 99; times++) ({ version } = await store.replace(sampleService('cow'), version));
+  const before = said.length;
+  ({ version } = await store.replace(sampleService('cow'), version));
+  await eventually(() =>
+    assert.ok(said.slice(before).some((change) => !('version' in change) || change.version === version)),
+  );
   assert.ok(new Set(said.map((change) => ('version' in change ? change.version : ''))).size < 100);
 });
 

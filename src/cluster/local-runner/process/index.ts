@@ -1,1 +1,1 @@
-export { createProcessLauncher, type ProcessLauncherOptions } from './process-launcher.ts';
+export { createProcessLauncher } from './process-launcher.ts';

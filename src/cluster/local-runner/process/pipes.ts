@@ -46,15 +46,19 @@ export class Pipes {
 
   #make(): void {
     if (this.#making) return;
-    const paths = Array.from({ length: BATCH }, () => join(this.#directory, randomUUID()));
-    this.#making = run('mkfifo', ['-m', '600', ...paths]).then(() => {
-      this.#ready.push(...paths);
-      this.#making = undefined;
-    });
+    this.#making = this.#makeBatch();
     // Whoever waits hears of it; the next one tries again.
-    this.#making.catch(() => {
+    this.#making.catch(() => undefined);
+  }
+
+  async #makeBatch(): Promise<void> {
+    const paths = Array.from({ length: BATCH }, () => join(this.#directory, randomUUID()));
+    try {
+      await run('mkfifo', ['-m', '600', ...paths]);
+      this.#ready.push(...paths);
+    } finally {
       this.#making = undefined;
-    });
+    }
   }
 }
 

@@ -46,16 +46,17 @@ export class Watchdog {
     if (this.#timer || this.#looking) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#looking = true;
-      const begun = performance.now();
-      void this.#look()
-        // A look that fails, as for want of file descriptors, is made up for by the next.
-        .catch(() => undefined)
-        .then(() => {
-          this.#looking = false;
-          if (this.#runs.size > 0) this.#schedule(Math.max(EVERY_MS, (performance.now() - begun) / AT_MOST));
-        });
+      void this.#lookAndGoOn();
     }, milliseconds);
+  }
+
+  async #lookAndGoOn(): Promise<void> {
+    this.#looking = true;
+    const begun = performance.now();
+    // A look that fails, as for want of file descriptors, is made up for by the next.
+    await this.#look().catch(() => undefined);
+    this.#looking = false;
+    if (this.#runs.size > 0) this.#schedule(Math.max(EVERY_MS, (performance.now() - begun) / AT_MOST));
   }
 
   async #look(): Promise<void> {

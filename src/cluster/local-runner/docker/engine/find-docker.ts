@@ -4,6 +4,9 @@ import { Engine } from './engine.ts';
 /** A daemon that is there answers at once; nobody waits longer for one that is not. */
 const ANSWER_MS = 2_000;
 
+/** Where the daemon of the machine listens. */
+const SYSTEM = '/var/run/docker.sock';
+
 export type DockerSearch =
   /** `name` says what answers there, as `Docker 20.10.24`. */
   { readonly socket: string; readonly name: string } | { readonly socket?: never; readonly reason: string };
@@ -12,7 +15,7 @@ export type DockerSearch =
  * The socket of a container engine that answers. If `DOCKER_HOST` is set, that one or none: whoever names a daemon does
  * not want scripts on another.
  */
-export async function findDocker(environment: NodeJS.ProcessEnv): Promise<DockerSearch> {
+export async function findDocker(environment: NodeJS.ProcessEnv, system = SYSTEM): Promise<DockerSearch> {
   const host = environment['DOCKER_HOST'];
   if (host && !host.startsWith('unix://')) {
     return {
@@ -20,7 +23,7 @@ export async function findDocker(environment: NodeJS.ProcessEnv): Promise<Docker
     };
   }
   const refusals: string[] = [];
-  for (const socket of host ? [host.slice('unix://'.length)] : usualSockets(environment)) {
+  for (const socket of host ? [host.slice('unix://'.length)] : usualSockets(environment, system)) {
     const engine = new Engine(socket);
     try {
       const { name } = await engine.version(ANSWER_MS);
@@ -34,8 +37,7 @@ export async function findDocker(environment: NodeJS.ProcessEnv): Promise<Docker
   return { reason: refusals.join('; ') };
 }
 
-function usualSockets(environment: NodeJS.ProcessEnv): string[] {
+function usualSockets(environment: NodeJS.ProcessEnv, system: string): string[] {
   const own = environment['XDG_RUNTIME_DIR'];
-  const system = '/var/run/docker.sock';
   return own ? [system, join(own, 'docker.sock'), join(own, 'podman/podman.sock')] : [system];
 }

@@ -52,6 +52,7 @@ export class LogReader {
   async finish(signal: AbortSignal): Promise<void> {
     try {
       await patiently(() => this.#read(false, signal), { signal, within: Infinity });
+      if (!(await this.#containers.podman())) this.#mendLastLine();
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
     }
@@ -70,6 +71,18 @@ export class LogReader {
       if (signal.aborted) return;
       this.#take(frames.take(chunk), resume);
     }
+  }
+
+  /**
+   * Docker 20.10 forgets the newline of a line that it had to cut (see {@link Resume}). Of the last line nobody can tell
+   * whether there was one; most programs end their lines.
+   */
+  #mendLastLine(): void {
+    const last = this.#position;
+    if (!last?.inLine || last.count === 1) return;
+    this.#position = { ...last, inLine: false };
+    this.#print(Buffer.from('\n'), millisecondsOf(last.time));
+    this.#file.write(this.#position);
   }
 
   #take(frames: readonly Uint8Array[], resume: Resume): void {
