@@ -43,7 +43,9 @@ const STAGING_WORKERS = 2;
 /** User ids that scripts get, one each while they run. */
 const UIDS = 500;
 
+/** How often jobs are looked for that are to be forgotten; more often where they are remembered for less. */
 const EXPIRE_EVERY_MS = 60_000;
+const EXPIRE_AT_MOST_EVERY_MS = 1_000;
 
 /** Runs jobs on this machine: takes up what an earlier run has left, and begins. */
 export async function openJobs(
@@ -53,7 +55,7 @@ export async function openJobs(
   log: Logger,
 ): Promise<OpenJobs> {
   await using opened = new AsyncDisposableStack();
-  const { directory, launcher } = await chooseLauncher(config, log);
+  const { directory, launcher, endStrays } = await chooseLauncher(config, log);
   const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
     it.close(),
   );
@@ -61,6 +63,7 @@ export async function openJobs(
     createLocalRunner({ directory, staging, launcher, maxLogBytes: config.maxLogBytes }),
     (it) => it.close(),
   );
+  await endStrays?.(new Set(await runner.list()));
   const parts = {
     store: cluster.jobs,
     runner,
@@ -106,14 +109,22 @@ export async function openJobs(
   return { jobs, runtime: launcher.kind, close: () => running.disposeAsync() };
 }
 
-async function chooseLauncher(config: Config, log: Logger): Promise<{ directory: string; launcher: Launcher }> {
+interface Chosen {
+  readonly directory: string;
+  readonly launcher: Launcher;
+  /** Ends what an earlier run left and no attempt knows of. */
+  readonly endStrays?: (known: ReadonlySet<string>) => Promise<void>;
+}
+
+async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
   const instance = instanceOf(config.dataDir);
   const docker: DockerSearch =
     config.localRuntime === 'process' ? { reason: 'OSCAR_LOCAL_RUNTIME=process' } : await findDocker(process.env);
   if (docker.socket !== undefined) {
     log.info({ engine: docker.name, socket: docker.socket }, 'scripts run in containers');
     const directory = runsDirectory(config.dataDir, false, instance);
-    return { directory, launcher: createDockerLauncher({ socket: docker.socket, instance }) };
+    const launcher = createDockerLauncher({ socket: docker.socket, instance });
+    return { directory, launcher, endStrays: (known) => launcher.endStrays(known) };
   }
   if (config.localRuntime === 'docker') {
     throw new Error(`OSCAR_LOCAL_RUNTIME=docker, but no Docker or Podman answers: ${docker.reason}`);
@@ -143,12 +154,13 @@ async function warmWhenNeeded(services: ServiceStore, warm: () => Promise<void>,
 }
 
 async function forgetOldJobs(ttl: number, jobs: Jobs, signal: AbortSignal, log: Logger): Promise<void> {
+  const every = Math.min(EXPIRE_EVERY_MS, Math.max(EXPIRE_AT_MOST_EVERY_MS, ttl));
   while (!signal.aborted) {
     try {
       while (!signal.aborted && (await expireJobs(Date.now() - ttl, jobs)) > 0);
     } catch (err) {
       log.warn({ err }, 'old jobs could not be removed');
     }
-    await pause(EXPIRE_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
+    await pause(every, undefined, { signal, ref: false }).catch(() => undefined);
   }
 }

@@ -15,12 +15,15 @@ export function allowOrigins(app: FastifyInstance, origins: readonly string[]): 
     reply.header('vary', 'Origin');
     if (origin === undefined || !(all || origins.includes(origin))) return;
     reply.header('access-control-allow-origin', all ? '*' : origin);
-    reply.header('access-control-expose-headers', 'etag, location, retry-after, x-oscar-job-id, x-request-id');
+    reply.header(
+      'access-control-expose-headers',
+      'etag, location, retry-after, x-oscar-exit-code, x-oscar-job-id, x-request-id',
+    );
     if (request.method !== 'OPTIONS' || request.headers['access-control-request-method'] === undefined) return;
     return reply
       .code(204)
       .header('access-control-allow-methods', 'GET, POST, PUT, DELETE')
-      .header('access-control-allow-headers', 'authorization, content-type, if-match')
+      .header('access-control-allow-headers', 'authorization, content-type, if-match, last-event-id')
       .header('access-control-max-age', String(REMEMBER_SECONDS))
       .send();
   });

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { nameOf } from './params.ts';
 
@@ -12,11 +12,6 @@ export const jobOf = (request: FastifyRequest) => ({
   name: nameOf(request),
   id: (request.params as { id: string }).id,
 });
-
-/** The router lets `:id` be empty; for everybody else `/system/logs/demo/` is another path. */
-export async function idIsThere(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  if ((request.params as { id: string }).id === '') reply.callNotFound();
-}
 
 /** What the Go manager takes for true; anything else is false (contract §1.15). */
 const TRUE = new Set(['1', 't', 'T', 'true', 'TRUE', 'True']);

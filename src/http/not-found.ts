@@ -14,9 +14,10 @@ export function answerNotFound(app: FastifyInstance): void {
   const exists = (method: string, path: string) =>
     routes.some((route) => route.method === method && route.pattern.test(path));
 
-  // The router lets `:name` be empty; for everybody else `/system/services/` is another path.
+  // The router lets a parameter be empty; for everybody else `/system/services/` is another path.
   app.addHook('onRequest', async (request, reply) => {
-    if ((request.params as { name?: string } | undefined)?.name === '') reply.callNotFound();
+    const { '*': _, ...named } = (request.params ?? {}) as Record<string, string>;
+    if (Object.values(named).includes('')) reply.callNotFound();
   });
 
   app.setNotFoundHandler((request, reply) => {

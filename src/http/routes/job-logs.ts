@@ -5,7 +5,7 @@ import type { Authenticator } from '../../identity/index.ts';
 import { findJob, type Jobs, listJobs, oldJobView, readLog, removeJob, removeJobs } from '../../jobs/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { TEXT_TYPE } from '../go-json.ts';
-import { flagOf, idIsThere, JobName, jobOf, queryOf } from '../job-params.ts';
+import { flagOf, JobName, jobOf, queryOf } from '../job-params.ts';
 import { headFirst, type OpenAnswers } from '../open-answers.ts';
 import { Name, nameOf } from '../params.ts';
 
@@ -79,7 +79,7 @@ export function jobLogsRoutes(app: FastifyInstance, { authenticator, jobs, pageS
     }),
     response: { 200: Type.String() },
   };
-  app.get('/system/logs/:name/:id', { schema: read, onRequest: idIsThere }, async (request, reply) => {
+  app.get('/system/logs/:name/:id', { schema: read }, async (request, reply) => {
     const principal = await who(request);
     const { name, id } = jobOf(request);
     const record = await findJob(principal, name, id, jobs);
@@ -99,7 +99,7 @@ export function jobLogsRoutes(app: FastifyInstance, { authenticator, jobs, pageS
     params: JobName,
     response: { 204: Type.Null() },
   };
-  app.delete('/system/logs/:name/:id', { schema: remove, onRequest: idIsThere }, async (request, reply) => {
+  app.delete('/system/logs/:name/:id', { schema: remove }, async (request, reply) => {
     const principal = await who(request);
     const { name, id } = jobOf(request);
     await removeJob(principal, name, id, jobs);

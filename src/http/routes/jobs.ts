@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
 import { cancelJob, changedJobs, currentCursor, findJob, type Jobs, listJobs, viewJob } from '../../jobs/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { idIsThere, JobName, jobOf } from '../job-params.ts';
+import { JobName, jobOf } from '../job-params.ts';
 import { readJobsQuery, STATES } from '../jobs-query.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import { Name, nameOf } from '../params.ts';
@@ -116,7 +116,7 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
   });
 
   const read = { summary: 'One job and its life', tags, params: JobName, response: { 200: JobSchema } };
-  app.get('/system/jobs/:name/:id', { schema: read, onRequest: idIsThere }, async (request) => {
+  app.get('/system/jobs/:name/:id', { schema: read }, async (request) => {
     const principal = await who(request);
     const { name, id } = jobOf(request);
     return viewJob(await findJob(principal, name, id, jobs), principal);
@@ -128,7 +128,7 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
     params: JobName,
     response: { 202: Type.Null() },
   };
-  app.delete('/system/jobs/:name/:id', { schema: cancel, onRequest: idIsThere }, async (request, reply) => {
+  app.delete('/system/jobs/:name/:id', { schema: cancel }, async (request, reply) => {
     const principal = await who(request);
     const { name, id } = jobOf(request);
     await cancelJob(principal, name, id, jobs);

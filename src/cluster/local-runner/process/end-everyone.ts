@@ -38,7 +38,7 @@ export async function endEveryone(
     for (const entry of await table.read()) if (!entry.zombie && (await belongs(entry))) left.push(entry);
     if (left.length === 0) break;
     for (const { pid } of left) kill(pid);
-    if (look > LOOKS && uid !== undefined) await killAllOf(uid);
+    
     await pause(look);
   }
 }

@@ -186,14 +186,22 @@ test('a script can write to where its output goes by name', { skip: root }, asyn
   assert.equal(made.text(), 'one\ntwo\n');
 });
 
-test('processes that multiply are ended with their user', { skip: root, timeout: 30_000 }, async (t) => {
-  const { launcher, order } = launcherFor(t, { uids: { first: 61_120, count: 1 }, maxProcesses: 40 });
-  const made = order('f() { f & f & wait; }; f >/dev/null 2>&1; sleep 60');
+test('processes that are others at every look are ended with their user', { skip: root }, async (t) => {
+  const { launcher, order } = launcherFor(t, { uids: { first: 61_120, count: 1 } });
+  const made = order('r() { (sleep 0.005; r) & exit 0; }; for i in 1 2 3 4 5 6 7 8; do (r); done; sleep 60');
   const run = await launcher.launch(made);
-  await eventually(async () => assert.ok((await ofUser(61_120)) > 10));
+  await eventually(async () => assert.ok((await ofUser(61_120)) > 8));
   await run.signal('KILL');
   await run.ended;
   assert.equal(await ofUser(61_120), 0);
+});
+
+test('a script cannot start more processes than it may', { skip: root }, async (t) => {
+  const { launcher, order } = launcherFor(t, { uids: { first: 61_125, count: 1 }, maxProcesses: 20 });
+  const made = order('for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 60 & done; echo all');
+  const { exitCode } = await (await launcher.launch(made)).ended;
+  assert.notEqual(exitCode, 0);
+  assert.match(made.text(), /[Ff]ork/);
 });
 
 test('a user is given to one script at a time, and again when it is tidied up', { skip: root }, async (t) => {

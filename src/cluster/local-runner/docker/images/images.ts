@@ -34,7 +34,7 @@ export class Images {
       );
     }
     if (await this.#isHere(image, signal)) return;
-    await this.#join(this.#begin(image, reference), image, report, signal);
+    await this.#join(this.#pulls.get(image) ?? this.#begin(image, reference), image, report, signal);
   }
 
   async #isHere(image: string, signal: AbortSignal): Promise<boolean> {

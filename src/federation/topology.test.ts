@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { Secret } from '../base/secret.ts';
+import { readDefinition } from '../service/index.ts';
+import type { Replica, ServiceDocument } from '../service/schema.ts';
+import { serviceBodies } from '../service/service.arbitrary.ts';
+import { bodyOf, digestOf, expand, type Federated, isSame, memberProblems } from './topology.ts';
+
+const STORE = { endpoint: 'https://store.origin.example', verify: true, region: 'us-east-1' };
+const TOKEN = 'the-refresh-token';
+
+interface Given {
+  readonly members: readonly Partial<Replica>[];
+  readonly topology?: string;
+  readonly body?: Record<string, unknown>;
+}
+
+function federated({ members, topology = 'star', body = {} }: Given): Federated {
+  const { definition, secrets } = readDefinition({
+    image: 'busybox',
+    script: 'true',
+    ...body,
+    name: 'origin',
+    cluster_id: 'here',
+    federation: { topology, members },
+    environment: { variables: {}, secrets: { refresh_token: TOKEN, PASSWORD: 'pw-value' } },
+    clusters: { a: { endpoint: 'https://a.example', auth_user: 'admin', auth_password: 'cluster-password' } },
+    storage_providers: {
+      minio: {
+        archive: { endpoint: 'https://archive.example', access_key: 'ARCHIVE-KEY', secret_key: 'ARCHIVE-SECRET' },
+      },
+      s3: { cloud: { access_key: 'CLOUD-KEY', secret_key: 'CLOUD-SECRET', region: 'eu' } },
+      webdav: { lab: { hostname: 'dav.example', login: 'me', password: 'DAV-PASSWORD' } },
+    },
+  });
+  const ids = [...new Set(members.map(({ cluster_id = '' }) => cluster_id))].filter((id) => id !== '');
+  return {
+    definition,
+    secrets: secrets.environment,
+    uid: 'federation-uid',
+    revision: 3,
+    origin: { clusterId: 'here', endpoint: 'https://here.example', store: STORE },
+    clusters: new Map(ids.map((id) => [id, { endpoint: `https://${id}.example`, ssl_verify: true }])),
+  };
+}
+
+const oscar = (cluster_id: string, service_name: string, more: Partial<Replica> = {}) => ({
+  cluster_id,
+  service_name,
+  ...more,
+});
+const word = fc.stringMatching(/^[a-z][a-z0-9]{2,8}$/);
+const member = fc.record({
+  cluster_id: word,
+  service_name: word,
+  priority: fc.nat(200),
+  headers: fc.constant({ 'X-Key': 'header-secret' }),
+});
+const memberSet = fc.uniqueArray(member, {
+  maxLength: 6,
+  selector: ({ cluster_id, service_name }) => `${cluster_id}/${service_name}`,
+});
+const anything = fc.record({
+  members: memberSet,
+  topology: fc.constantFrom('none', 'star', 'tree', 'MESH', 'mesh'),
+  body: serviceBodies,
+});
+
+test('there is one worker for each member, with its name and its cluster, and none without members', () => {
+  fc.assert(
+    fc.property(anything, (given) => {
+      const workers = expand(federated(given));
+      assert.deepEqual(
+        workers.map(({ document: { name, cluster_id } }) => [name, cluster_id]),
+        given.members.map(({ service_name, cluster_id }) => [service_name, cluster_id]),
+      );
+    }),
+  );
+});
+
+test('in a mesh every service lists exactly the others, the coordinator first with priority 0; in a star none', () => {
+  fc.assert(
+    fc.property(anything, (given) => {
+      const mesh = given.topology.toLowerCase() === 'mesh';
+      for (const { member: self, document } of expand(federated(given))) {
+        const listed = document.federation?.members ?? [];
+        if (!mesh) {
+          assert.deepEqual(listed, []);
+          continue;
+        }
+        assert.deepEqual([listed[0]?.cluster_id, listed[0]?.service_name, listed[0]?.priority], ['here', 'origin', 0]);
+        const others = given.members.filter((each) => !isSame({ ...self, ...each }, self));
+        assert.deepEqual(
+          listed.slice(1).map(({ cluster_id, service_name, priority }) => [cluster_id, service_name, priority]),
+          others.map(({ cluster_id, service_name, priority }) => [cluster_id, service_name, priority]),
+        );
+      }
+    }),
+  );
+});
+
+test('no worker is sent who owns it, a token, or a key of anybody; the values of ordinary secrets are (F20, F33, F36, F47)', () => {
+  fc.assert(
+    fc.property(anything, (given) => {
+      for (const worker of expand(federated(given))) {
+        const body = bodyOf(worker);
+        for (const secret of [
+          TOKEN,
+          'cluster-password',
+          'ARCHIVE-',
+          'CLOUD-KEY',
+          'CLOUD-SECRET',
+          'DAV-',
+          'header-secret',
+          'refresh_token',
+        ]) {
+          assert.ok(!body.includes(secret), secret);
+        }
+        const sent = JSON.parse(body) as ServiceDocument;
+        assert.deepEqual(sent.environment.secrets, { PASSWORD: 'pw-value' });
+        assert.equal(sent.owner, '');
+        assert.equal(sent.token, '');
+        assert.equal('namespace' in sent, false);
+        assert.deepEqual(sent.storage_providers?.minio?.['default'], { ...STORE, access_key: '', secret_key: '' });
+      }
+    }),
+  );
+});
+
+test('no two definitions share an object, nor one with the coordinator (F19)', () => {
+  const origin = federated({ members: [oscar('a', 'one'), oscar('b', 'two')], topology: 'mesh' });
+  const before = JSON.stringify(origin.definition);
+  const [one, two] = expand(origin);
+  assert.ok(one && two);
+  scribble(one.document);
+  scribble(one.member);
+  assert.equal(JSON.stringify(origin.definition), before);
+  assert.deepEqual(two, expand(origin)[1]);
+});
+
+test('expanding twice gives the same bytes, and a member that left and came back the same graph', () => {
+  fc.assert(
+    fc.property(anything, (given) => {
+      const [once, again] = [expand(federated(given)), expand(federated(given))];
+      assert.deepEqual(once.map(bodyOf), again.map(bodyOf));
+      assert.deepEqual(once.map(digestOf), again.map(digestOf));
+      const [gone, ...stayed] = given.members;
+      if (!gone) return;
+      const back = expand(federated({ ...given, members: [...stayed, gone] }));
+      const digests = (workers: typeof back) =>
+        new Map(workers.map((worker) => [worker.document.name + worker.document.cluster_id, listedBy(worker)]));
+      assert.deepEqual(digests(back), digests(once));
+    }),
+  );
+});
+
+test('the digest tells every difference but that of the revision', () => {
+  const given = { members: [oscar('a', 'one')] };
+  const [worker] = expand(federated(given));
+  const [later] = expand({ ...federated(given), revision: 9 });
+  const [other] = expand({ ...federated(given), secrets: { PASSWORD: new Secret('another') } });
+  const [script] = expand(federated({ ...given, body: { script: 'false' } }));
+  assert.ok(worker && later && other && script);
+  assert.equal(digestOf(worker), digestOf(later));
+  assert.notEqual(bodyOf(worker), bodyOf(later));
+  assert.notEqual(digestOf(worker), digestOf(other));
+  assert.notEqual(digestOf(worker), digestOf(script));
+});
+
+test('what the user wrote stays: group, topology, policy, and buckets of the origin', () => {
+  const output = [{ storage_provider: 'minio.default', path: 'results' }];
+  const [worker] = expand(federated({ members: [oscar('a', 'one')], topology: 'Tree', body: { output } }));
+  assert.equal(worker?.document.federation?.group_id, 'origin');
+  assert.equal(worker?.document.federation?.topology, 'Tree');
+  assert.equal(worker?.document.output[0]?.path, 'origin/results');
+  assert.equal(worker?.document.annotations['oscar.grycap/origin-service'], 'origin');
+});
+
+test('an endpoint is a member and nothing is deployed there (F18)', () => {
+  const endpoint = { type: 'endpoint', url: 'https://any.example/hook' };
+  const workers = expand(federated({ members: [oscar('a', 'one'), endpoint], topology: 'mesh' }));
+  assert.equal(workers.length, 1);
+  assert.deepEqual(
+    workers[0]?.document.federation?.members?.map(({ type }) => type),
+    ['oscar', 'endpoint'],
+  );
+});
+
+test('a service is not its own member, nobody is one twice, and there are not too many', () => {
+  const { definition } = federated({ members: [oscar('here', 'origin'), oscar('here', 'other'), oscar('a', 'one')] });
+  assert.deepEqual(memberProblems(definition, 'here', 2), [
+    'federation.members: has 3, and this cluster allows 2 in one federation',
+    'federation.members[0]: is the service itself: name services on other clusters',
+  ]);
+  assert.deepEqual(memberProblems(definition, 'there', 100), []);
+  const twice = { ...definition, federation: { group_id: 'g', topology: 'star', members: [one(), one()] } };
+  assert.deepEqual(memberProblems(twice, 'here', 100), ['federation.members[1]: is there twice']);
+});
+
+const one = (): Replica => ({
+  type: 'oscar',
+  cluster_id: 'a',
+  service_name: 'one',
+  url: '',
+  ssl_verify: false,
+  priority: 0,
+  headers: {},
+});
+
+const listedBy = ({ document }: ReturnType<typeof expand>[number]) =>
+  (document.federation?.members ?? [])
+    .map(({ cluster_id, service_name }) => `${cluster_id}/${service_name}`)
+    .toSorted();
+
+/** Changes every object and list inside. */
+function scribble(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  for (const inner of Object.values(value)) scribble(inner);
+  if (Array.isArray(value)) value.push('scribbled');
+  else (value as Record<string, unknown>)['scribbled'] = true;
+}

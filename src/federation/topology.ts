@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import type { Secret } from '../base/secret.ts';
+import { encode } from '../service/codec.ts';
+import { type ClusterStore, type Definition, ServiceSchema } from '../service/index.ts';
+import type { Cluster, Federation, Replica, ServiceDocument, StorageProviders } from '../service/schema.ts';
+
+/** What one definition becomes on several clusters (design §7, contract §6.4). */
+export interface Federated {
+  /** Of the coordinator, in canonical form. */
+  readonly definition: Definition;
+  /** Values of `environment.secrets`. The refresh token is not among them: it has one holder. */
+  readonly secrets: Readonly<Record<string, Secret>>;
+  /** Names this federation, and grows with every change of it. */
+  readonly uid: string;
+  readonly revision: number;
+  /** The coordinator's cluster, as others reach it and its store. */
+  readonly origin: { readonly clusterId: string; readonly endpoint: string; readonly store: ClusterStore };
+  /** Where the clusters of the members are. */
+  readonly clusters: ReadonlyMap<string, Pick<Cluster, 'endpoint' | 'ssl_verify'>>;
+}
+
+/** A service that the coordinator makes on another cluster. */
+export interface Worker {
+  readonly member: Replica;
+  /** The definition as it is sent, without the values of secrets. */
+  readonly document: ServiceDocument;
+  readonly secrets: Readonly<Record<string, Secret>>;
+}
+
+/** The service of each member. Members of type `endpoint` are any URL: nothing is deployed there (F18). */
+export function expand(federated: Federated): Worker[] {
+  const members = federated.definition.federation?.members ?? [];
+  return members.filter(isDeployed).map((member) => ({
+    member: structuredClone(member),
+    document: structuredClone(workerDocument(federated, member)),
+    secrets: { ...federated.secrets },
+  }));
+}
+
+/** The body of the request that makes or changes a worker. Here the secrets come in, for the way over TLS (F20). */
+export function bodyOf({ document, secrets }: Worker): string {
+  const values = Object.fromEntries(Object.entries(secrets).map(([name, secret]) => [name, secret.reveal()]));
+  const { environment } = document;
+  return JSON.stringify(encode(ServiceSchema, { ...document, environment: { ...environment, secrets: values } }));
+}
+
+/** Says whether a worker is what it should be, without sending it: the revision does not count. */
+export function digestOf(worker: Worker): string {
+  const { [REVISION]: _, ...annotations } = worker.document.annotations;
+  return createHash('sha256')
+    .update(bodyOf({ ...worker, document: { ...worker.document, annotations } }))
+    .digest('hex');
+}
+
+const PREFIX = 'oscar.grycap/';
+const REVISION = `${PREFIX}federation-revision`;
+
+const isDeployed = ({ type }: Replica) => type === 'oscar';
+
+function workerDocument(federated: Federated, member: Replica): ServiceDocument {
+  const { definition, origin, secrets, uid, revision } = federated;
+  const { federation: _, clusters: __, storage_providers, ...rest } = definition;
+  return {
+    ...rest,
+    name: member.service_name,
+    cluster_id: member.cluster_id,
+    federation: workerFederation(federated, member),
+    clusters: knownClusters(federated),
+    storage_providers: withoutKeys(storage_providers, origin.store),
+    environment: {
+      ...definition.environment,
+      secrets: Object.fromEntries(Object.keys(secrets).map((key) => [key, ''])),
+    },
+    annotations: {
+      ...definition.annotations,
+      [`${PREFIX}origin-cluster`]: origin.clusterId,
+      [`${PREFIX}origin-service`]: definition.name,
+      [`${PREFIX}federation-worker`]: 'true',
+      [`${PREFIX}federation-uid`]: uid,
+      [REVISION]: String(revision),
+    },
+    // The manager there says what these are.
+    token: '',
+    owner: '',
+    bucket_list: [],
+    volume_status: { enabled: false },
+  };
+}
+
+/** In a mesh every service lists all others, the coordinator first; in a star a worker knows of nobody. */
+function workerFederation({ definition, origin }: Federated, self: Replica): Federation {
+  const { members = [], ...federation } = definition.federation ?? { group_id: definition.name, topology: 'none' };
+  if (federation.topology.toLowerCase() !== 'mesh') return { ...federation, members: [] };
+  const coordinator: Replica = {
+    type: 'oscar',
+    cluster_id: origin.clusterId,
+    service_name: definition.name,
+    url: '',
+    ssl_verify: false,
+    priority: 0,
+    headers: {},
+  };
+  const others = members.filter((member) => !isSame(member, self));
+  // Headers may hold secrets of the coordinator's user; they are for requests that the coordinator makes.
+  return { ...federation, members: [coordinator, ...others.map((member) => ({ ...member, headers: {} }))] };
+}
+
+function knownClusters({ origin, clusters }: Federated): Record<string, Cluster> {
+  const known = [...clusters, [origin.clusterId, { endpoint: origin.endpoint, ssl_verify: true }] as const];
+  return Object.fromEntries(known.map(([id, cluster]) => [id, { ...cluster, auth_user: '', auth_password: '' }]));
+}
+
+/** Workers read and write at the store of the origin, with keys that the origin gives for each job. */
+function withoutKeys(providers: StorageProviders | undefined, store: ClusterStore): StorageProviders {
+  const { minio = {}, s3, webdav } = providers ?? {};
+  const none = { access_key: '', secret_key: '' };
+  const blank = <T extends object, K extends object>(map: Record<string, T>, keys: K) =>
+    Object.fromEntries(Object.entries(map).map(([id, provider]) => [id, { ...provider, ...keys }]));
+  return {
+    minio: { ...blank(minio, none), default: { ...store, ...none } },
+    ...(s3 && { s3: blank(s3, none) }),
+    ...(webdav && { webdav: blank(webdav, { password: '' }) }),
+  };
+}
+
+/** Are these the same member, whatever else is said about it? */
+export function isSame(a: Replica, b: Replica): boolean {
+  return a.type === 'endpoint' || b.type === 'endpoint'
+    ? a.type === b.type && a.url === b.url
+    : a.cluster_id === b.cluster_id && a.service_name === b.service_name;
+}
+
+/** Why these cannot be the members of this service, one sentence each. */
+export function memberProblems({ name, federation }: Definition, clusterId: string, most: number): string[] {
+  const members = federation?.members ?? [];
+  const problems: string[] = [];
+  if (members.length > most) {
+    problems.push(`federation.members: has ${members.length}, and this cluster allows ${most} in one federation`);
+  }
+  for (const [index, member] of members.entries()) {
+    const path = `federation.members[${index}]`;
+    if (isDeployed(member) && member.cluster_id === clusterId && member.service_name === name) {
+      problems.push(`${path}: is the service itself: name services on other clusters`);
+    }
+    if (members.slice(0, index).some((other) => isSame(other, member))) problems.push(`${path}: is there twice`);
+  }
+  return problems;
+}

@@ -1,0 +1,10 @@
+import { appendFileSync } from 'node:fs';
+import { createDockerLauncher } from '../../src/cluster/local-runner/docker/index.ts';
+import type { LaunchOrder } from '../../src/cluster/local-runner/launcher.ts';
+
+/** A manager that launches, keeps what is printed in a file, and is killed at some time. */
+const [socket = '', instance = '', log = '', order = '{}'] = process.argv.slice(2);
+const launcher = createDockerLauncher({ socket, instance, network: 'none' });
+const print = (bytes: Uint8Array) => appendFileSync(log, bytes);
+const run = await launcher.launch({ ...(JSON.parse(order) as Omit<LaunchOrder, 'print'>), print });
+await run.ended;

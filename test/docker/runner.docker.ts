@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before } from 'node:test';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { DirectoryStores } from '../../src/cluster/local-runner/directory-staging.fixture.ts';
+import { createDockerLauncher } from '../../src/cluster/local-runner/docker/index.ts';
+import { createLocalRunner } from '../../src/cluster/local-runner/index.ts';
+import { describeRunner } from '../../src/cluster/runner.conformance.ts';
+import type { RunnerUnderTest } from '../../src/cluster/runner-under-test.ts';
+import { BUSYBOX } from './busybox.ts';
+import { Daemon } from './daemon.ts';
+
+let daemon: Daemon;
+before(async () => {
+  daemon = await Daemon.start();
+});
+after(() => daemon.stop());
+
+describeRunner('Docker', { image: BUSYBOX, basics: ['PATH', 'HOME', 'HOSTNAME'] }, make);
+
+async function make(): Promise<RunnerUnderTest> {
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
+  const stores = new DirectoryStores(join(directory, 'stores'));
+  const instance = randomUUID();
+  const open = () =>
+    createLocalRunner({
+      directory: join(directory, 'runner'),
+      staging: stores,
+      launcher: createDockerLauncher({ socket: daemon.socket, instance, network: 'none' }),
+      grace: 300,
+    });
+  const attempts = join(directory, 'runner', 'attempts');
+  const first = open();
+  let current = first;
+  return {
+    runner: first,
+    stores,
+    async reopen() {
+      current = open();
+      return current;
+    },
+    scriptEnded: (name) => eventually(async () => assert.equal(await isRunning(name), false)),
+    kept: async (name) => (existsSync(join(attempts, name)) ? readdirSync(join(attempts, name)).toSorted() : []),
+    runs: async (word) => runs(word),
+    async close() {
+      for (const name of await current.list()) {
+        await current.stop(name, 'cancelled');
+        await current.forget(name);
+      }
+      await current.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function isRunning(attempt: string): Promise<boolean> {
+  const container = await daemon.ask('GET', `/containers/oscar-${attempt}/json`);
+  return (container as { State: { Running: boolean } }).State.Running;
+}
+
+/** Processes in containers are processes of this machine. */
+function runs(word: string): boolean {
+  return readdirSync('/proc').some((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').includes(word);
+    } catch {
+      return false;
+    }
+  });
+}
