@@ -11,5 +11,5 @@ export { bytes, millicores, quantityOf } from './quantity.ts';
 export { readDefinition } from './read.ts';
 export { type Deployment, DeploymentSchema, ServiceSchema } from './schema.ts';
 export { type DefinitionSecrets, providerSlot, type StoredSecrets, settleSecrets } from './secrets.ts';
-export { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
+export { CLUSTER_ADMIN, type Definition, type FederationOrigin, type FederationRole, type Service } from './service.ts';
 export { unsupportedIn } from './unsupported.ts';

@@ -26,4 +26,40 @@ export interface Service {
   readonly namespace: string;
   /** Invokes this service, and is in the environment of its script. */
   readonly token: Secret;
+  /** Absent when it stands alone. Kept beside the definition, so that nobody can say it about their own service (F43). */
+  readonly federation?: FederationRole;
+}
+
+/** What a service is in the federation that it belongs to (design §7). */
+export type FederationRole =
+  /** Where the definition with the members is: the one writer of the topology. */
+  | {
+      readonly role: 'coordinator';
+      /** Names this federation. Random. */
+      readonly uid: string;
+      /** Grows with every change of the federation. */
+      readonly revision: number;
+      /** Are all members made? Until then it takes no work. */
+      readonly committed: boolean;
+    }
+  /** Made by the coordinator of another cluster, or lent to it by its owner. */
+  | {
+      readonly role: 'worker';
+      readonly uid: string;
+      readonly revision: number;
+      /** SHA-256 of the key that it shares with the coordinator. */
+      readonly keyId: string;
+      readonly origin: FederationOrigin;
+      /** It was there before, and will be what it was. */
+      readonly adopted: boolean;
+    };
+
+/** The coordinator of a worker, as it is reached. */
+export interface FederationOrigin {
+  readonly clusterId: string;
+  readonly service: string;
+  /** Address of its manager. */
+  readonly endpoint: string;
+  /** Address of its object store. */
+  readonly store: string;
 }
