@@ -20,13 +20,18 @@ import { ownerOfSecrets, saveSecrets } from './service-secrets.ts';
  * Makes a service. Refusals come first and change nothing; then the name is taken, secrets and
  * buckets are made, and the definition is what makes it exist. Whoever dies in between leaves an intent, and `recover` cleans up.
  */
-export async function createService(principal: Admin | User, body: unknown, catalog: Catalog): Promise<ServiceRecord> {
+export async function createService(
+  principal: Admin | User,
+  body: unknown,
+  catalog: Catalog,
+  role: Pick<Service, 'federation'> = {},
+): Promise<ServiceRecord> {
   const { definition, secrets: given } = readDefinition(body);
   const planned = newService(principal, definition, catalog);
   const secrets = await admit(planned.definition, given, undefined, catalog);
 
   // The name of a user's namespace is short, and may be another user's already: the store knows (S18).
-  const service = { ...planned, namespace: await catalog.services.home(planned.owner, planned.namespace) };
+  const service = { ...planned, ...role, namespace: await catalog.services.home(planned.owner, planned.namespace) };
   const { name } = service.definition;
   const reservation = await catalog.services.reserve(name, service.uid);
   if (reservation === 'taken') {

@@ -146,6 +146,24 @@ function describeWrites(start: StartStore): void {
     assert.equal(await seen(store), undefined);
   });
 
+  test('what a service is in a federation is kept beside its definition, changes with it, and goes', async (t) => {
+    const { store } = await start(t);
+    const worker = {
+      role: 'worker',
+      uid: 'f-1',
+      revision: 3,
+      keyId: 'k-1',
+      origin: { clusterId: 'a', service: 'cow', endpoint: 'https://a.example', store: 'https://s.example' },
+      adopted: false,
+    } as const;
+    const { version } = await created(store, sampleService('cow', { federation: worker }));
+    assert.deepEqual((await store.get('cow'))?.service.federation, worker);
+    const next = await store.replace(sampleService('cow', { federation: { ...worker, revision: 4 } }), version);
+    assert.deepEqual((await store.get('cow'))?.service.federation, { ...worker, revision: 4 });
+    await store.replace(sampleService('cow'), next.version);
+    assert.equal((await store.get('cow'))?.service.federation, undefined);
+  });
+
   test('a write returns the record as it will be read', async (t) => {
     const { store } = await start(t);
     const service = sampleService('cow', { token: 't0ken' });

@@ -1,6 +1,13 @@
 import { Secret } from '../../base/secret.ts';
 import { decode } from '../../service/codec.ts';
-import { type ClusterStore, ownedBy, present, type Service, ServiceSchema } from '../../service/index.ts';
+import {
+  type ClusterStore,
+  type FederationRole,
+  ownedBy,
+  present,
+  type Service,
+  ServiceSchema,
+} from '../../service/index.ts';
 import { withoutReservedAnnotations, withoutReservedLabels } from '../../service/labels.ts';
 import { withoutClusterStore } from '../../service/providers.ts';
 import type { ServiceDocument } from '../../service/schema.ts';
@@ -10,7 +17,7 @@ import { deepFreeze } from '../freeze.ts';
 import type { ServiceRecord } from '../service-store.ts';
 import type { Version } from '../version.ts';
 import type { ConfigMap, Stored } from './api/kinds.ts';
-import { SERVICE, UID } from './marks.ts';
+import { FEDERATION, SERVICE, UID } from './marks.ts';
 import { readYaml, writeYaml } from './yaml-document.ts';
 
 /** The keys of the ConfigMap, which the supervisor finds as files (contract §3.2). */
@@ -48,7 +55,10 @@ export function toConfigMap(service: Service, store: ClusterStore): ConfigMap {
       name,
       namespace: service.namespace,
       labels: { [SERVICE]: name },
-      annotations: { [UID]: service.uid },
+      annotations: {
+        [UID]: service.uid,
+        ...(service.federation && { [FEDERATION]: JSON.stringify(service.federation) }),
+      },
     },
     data,
   };
@@ -82,8 +92,19 @@ export function fromConfigMap(object: Stored<ConfigMap>): ServiceRecord {
     namespace,
     token: secret,
     definition: deepFreeze(ownedBy(blank, owner)),
+    ...roleIn(annotations?.[FEDERATION]),
   };
   return Object.freeze({ service: Object.freeze(service), version: resourceVersion as Version });
+}
+
+/** Only the manager writes it; what somebody else has made of it counts as nothing. */
+function roleIn(annotation: string | undefined): Pick<Service, 'federation'> {
+  if (annotation === undefined) return {};
+  try {
+    return { federation: deepFreeze(JSON.parse(annotation) as FederationRole) };
+  } catch {
+    return {};
+  }
 }
 
 function parse(object: Stored<ConfigMap>): unknown {

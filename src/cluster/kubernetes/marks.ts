@@ -5,6 +5,9 @@ import { createHash } from 'node:crypto';
 /** Of a service, on its ConfigMap: another service of the same name, later, has another. */
 export const UID = 'oscar.grycap/uid';
 
+/** What a service is in a federation, as JSON on its ConfigMap. */
+export const FEDERATION = 'oscar.grycap/federation';
+
 /** What an object in the manager's namespace is for: a room of secrets, `journal`, `name`. */
 export const ROOM = 'oscar.grycap/room';
 

@@ -10,7 +10,7 @@ import { Informer, type InformerOptions } from './api/informer.ts';
 import { CONFIG_MAP, type ConfigMap, type KubeObject, POD_TEMPLATE, type Stored } from './api/kinds.ts';
 import { create, isSuperseded, remove, replace } from './api/writes.ts';
 import { fromConfigMap, isDefinition, toConfigMap } from './definition.ts';
-import { isObjectName, SERVICE } from './marks.ts';
+import { FEDERATION, isObjectName, SERVICE } from './marks.ts';
 import type { Namespaces } from './namespaces.ts';
 import { podTemplateOf } from './pod-template.ts';
 import type { Reservations } from './reservations.ts';
@@ -254,12 +254,13 @@ export class KubernetesServiceStore implements ServiceStore {
 
 /** What others have written on the object stays. */
 function carriedOn(next: ConfigMap, { metadata }: Stored<KubeObject>): ConfigMap {
+  const { [FEDERATION]: _, ...kept } = metadata.annotations ?? {};
   return {
     ...next,
     metadata: {
       ...next.metadata,
       labels: { ...metadata.labels, ...next.metadata.labels },
-      annotations: { ...metadata.annotations, ...next.metadata.annotations },
+      annotations: { ...kept, ...next.metadata.annotations },
       ...(metadata.ownerReferences && { ownerReferences: metadata.ownerReferences }),
       resourceVersion: metadata.resourceVersion,
     },

@@ -122,4 +122,8 @@ export const MIGRATIONS: readonly string[] = [
 
   INSERT INTO job_changes (row, store, forgotten) VALUES (1, lower(hex(randomblob(8))), 0);
   `,
+  `
+  -- What it is in a federation, as JSON.
+  ALTER TABLE services ADD COLUMN federation TEXT;
+  `,
 ];

@@ -1,5 +1,5 @@
 import { Secret } from '../../base/secret.ts';
-import type { Definition, Service } from '../../service/index.ts';
+import type { Definition, FederationRole, Service } from '../../service/index.ts';
 import { deepFreeze } from '../freeze.ts';
 import { termsOf } from '../index-terms.ts';
 import type { IndexTerm, ServiceRecord } from '../service-store.ts';
@@ -15,6 +15,7 @@ interface Row {
   namespace: string;
   token: Uint8Array;
   definition: string;
+  federation: string | null;
 }
 
 /** What a compare-and-swap compares. */
@@ -34,6 +35,7 @@ export interface PreparedRecord {
   readonly name: string;
   readonly place: string;
   readonly definition: string;
+  readonly federation: string | null;
   readonly token: Uint8Array;
   readonly terms: readonly IndexTerm[];
   readonly record: ServiceRecord;
@@ -56,14 +58,14 @@ export class ServiceRows {
     this.#seal = seal;
     this.#identity = database.query('SELECT uid, version, place FROM services WHERE name = ?');
     this.#load = database.query(
-      'SELECT uid, version, owner, owner_name, namespace, token, definition FROM services WHERE name = ?',
+      'SELECT uid, version, owner, owner_name, namespace, token, definition, federation FROM services WHERE name = ?',
     );
     this.#insert = database.query(
-      `INSERT INTO services (name, place, uid, version, owner, owner_name, namespace, token, definition)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO services (name, place, uid, version, owner, owner_name, namespace, token, definition, federation)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#update = database.query(
-      'UPDATE services SET version = ?, owner = ?, owner_name = ?, token = ?, definition = ? WHERE name = ?',
+      'UPDATE services SET version = ?, owner = ?, owner_name = ?, token = ?, definition = ?, federation = ? WHERE name = ?',
     );
     this.#delete = database.query('DELETE FROM services WHERE name = ?');
     this.#addTerm = database.query('INSERT INTO service_terms (term, place, name) VALUES (?, ?, ?)');
@@ -77,11 +79,14 @@ export class ServiceRows {
     const { uid, owner, ownerName, namespace } = service;
     const { name } = service.definition;
     const definition = JSON.stringify(service.definition);
-    const record = frozenRecord({ uid, owner, ownerName, namespace }, definition, service.token.reveal(), version);
+    const federation = service.federation ? JSON.stringify(service.federation) : null;
+    const known = { uid, owner, ownerName, namespace };
+    const record = frozenRecord(known, { definition, federation }, service.token.reveal(), version);
     return {
       name,
       place: `${namespace}/${name}`,
       definition,
+      federation,
       token: this.#seal.seal(service.token.reveal(), tokenPlace(name, uid)),
       terms: termsOf(record.service),
       record,
@@ -92,15 +97,15 @@ export class ServiceRows {
     return this.#identity.get(name);
   }
 
-  insert({ name, place, definition, token, terms, record }: PreparedRecord): void {
+  insert({ name, place, definition, federation, token, terms, record }: PreparedRecord): void {
     const { uid, owner, ownerName, namespace } = record.service;
-    this.#insert.run(name, place, uid, record.version, owner, ownerName, namespace, token, definition);
+    this.#insert.run(name, place, uid, record.version, owner, ownerName, namespace, token, definition, federation);
     for (const term of terms) this.#addTerm.run(term, place, name);
   }
 
-  update({ name, place, definition, token, terms, record }: PreparedRecord): void {
+  update({ name, place, definition, federation, token, terms, record }: PreparedRecord): void {
     const { owner, ownerName } = record.service;
-    this.#update.run(record.version, owner, ownerName, token, definition, name);
+    this.#update.run(record.version, owner, ownerName, token, definition, federation, name);
     this.#dropTerms.run(name);
     for (const term of terms) this.#addTerm.run(term, place, name);
   }
@@ -113,9 +118,10 @@ export class ServiceRows {
   load(name: string): { record: ServiceRecord; characters: number } | undefined {
     const row = this.#load.get(name);
     if (!row) return undefined;
-    const { uid, owner, owner_name: ownerName, namespace, definition } = row;
+    const { uid, owner, owner_name: ownerName, namespace, definition, federation } = row;
     const token = this.#seal.open(row.token, tokenPlace(name, uid));
-    const record = frozenRecord({ uid, owner, ownerName, namespace }, definition, token, row.version);
+    const known = { uid, owner, ownerName, namespace };
+    const record = frozenRecord(known, { definition, federation }, token, row.version);
     return { record, characters: definition.length };
   }
 
@@ -158,13 +164,18 @@ const tokenPlace = (name: string, uid: string) => ['service', name, uid, 'token'
 
 /** Always out of the JSON that is stored, so that a record is the same whether it was just written or read. */
 function frozenRecord(
-  known: Omit<Service, 'definition' | 'token'>,
-  definition: string,
+  known: Omit<Service, 'definition' | 'token' | 'federation'>,
+  { definition, federation }: Pick<Row, 'definition' | 'federation'>,
   token: string,
   version: Version,
 ): ServiceRecord {
   const parsed: Definition = JSON.parse(definition);
-  const service: Service = { ...known, definition: deepFreeze(parsed), token: frozenSecret(token) };
+  const service: Service = {
+    ...known,
+    definition: deepFreeze(parsed),
+    token: frozenSecret(token),
+    ...(federation !== null && { federation: deepFreeze(JSON.parse(federation) as FederationRole) }),
+  };
   return Object.freeze({ service: Object.freeze(service), version });
 }
 

@@ -1,11 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
+import { readExit } from './launch-record.ts';
 import type { RunningScript } from './process-run.ts';
 import type { ProcessEntry } from './process-table.ts';
 
-/** Processes that make others faster than they are found are ended at one stroke after this many looks. */
-const LOOKS = 3;
 /** What cannot be ended, as a process in a broken disk, is not waited for longer. */
 const GIVE_UP_MS = 5_000;
 
@@ -28,6 +27,8 @@ export async function endEveryone(
     ]);
     over.abort();
   }
+  // The wrapper has seen to it when the script ended; if it was made to end, there was no wrapper any more.
+  if (uid !== undefined && !readExit(directory.state)) await killAllOf(uid);
   const mark = `TMP_OUTPUT_DIR=${directory.output}\0`;
   const belongs = async (entry: ProcessEntry) =>
     owns(entry) || (uid === undefined && entry.uid === process.getuid?.() && (await table.mentions(entry.pid, mark)));
@@ -38,7 +39,7 @@ export async function endEveryone(
     for (const entry of await table.read()) if (!entry.zombie && (await belongs(entry))) left.push(entry);
     if (left.length === 0) break;
     for (const { pid } of left) kill(pid);
-    
+    if (uid !== undefined) await killAllOf(uid);
     await pause(look);
   }
 }

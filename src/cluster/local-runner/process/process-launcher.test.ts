@@ -1,8 +1,19 @@
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { eventually } from '../../eventually.ts';
 import { marksIn, readClaim, readLaunch, writeLaunch } from './launch-record.ts';
 import { launcherFor } from './launcher.fixture.ts';
@@ -19,7 +30,7 @@ test('a wrapper that comes after its launch was given up does not run the script
   writeLaunch(state, { number: 1, at: 1 });
   assert.equal(await launcher.find(made), undefined);
   assert.equal(await launcher.find(made), undefined);
-  const late = spawnSync('/bin/sh', ['-c', WRAPPER, 'oscar', marksIn(state), '1', script, '', '0']);
+  const late = spawnSync('/bin/sh', ['-c', WRAPPER, 'oscar', marksIn(state), '1', script, '', '0', '']);
   assert.deepEqual([late.status, late.stdout.toString()], [0, '']);
   const run = await launcher.launch(made);
   assert.equal((await run.ended).exitCode, 0);
@@ -52,6 +63,29 @@ test('a script that was started, and whose processes are gone, is lost', async (
   assert.equal((await found?.ended)?.cause, 'lost');
   await next.close();
 });
+
+test('a wrapper whose manager never comes back goes with its directory', async (t) => {
+  const { launcher, order } = launcherFor(t);
+  const made = order('echo begun; sleep 0.2', { environment: { PATH: hurried(t) } });
+  await launcher.launch(made);
+  await eventually(() => assert.equal(made.text(), 'begun\n'));
+  await launcher.close();
+  const { state } = made.directory;
+  const pid = readClaim(state, 1);
+  const runs = async () => (await processTable().read()).some((each) => each.pid === pid && !each.zombie);
+  await eventually(() => assert.ok(existsSync(join(marksIn(state), 'exit'))));
+  assert.equal(await runs(), true);
+  rmSync(state, { recursive: true });
+  await eventually(async () => assert.equal(await runs(), false));
+});
+
+/** A directory with a `sleep` that never takes long, before all others. */
+function hurried(t: TestContext): string {
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-path-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  writeFileSync(join(directory, 'sleep'), '#!/bin/sh\nexec /bin/sleep 0.2\n', { mode: 0o755 });
+  return `${directory}:${process.env['PATH']}`;
+}
 
 test('a script that ends its own wrapper is ended, and the reason is the signal', async (t) => {
   const { launcher, order } = launcherFor(t);
@@ -186,14 +220,34 @@ test('a script can write to where its output goes by name', { skip: root }, asyn
   assert.equal(made.text(), 'one\ntwo\n');
 });
 
-test('processes that are others at every look are ended with their user', { skip: root }, async (t) => {
-  const { launcher, order } = launcherFor(t, { uids: { first: 61_120, count: 1 } });
-  const made = order('r() { (sleep 0.005; r) & exit 0; }; for i in 1 2 3 4 5 6 7 8; do (r); done; sleep 60');
-  const run = await launcher.launch(made);
-  await eventually(async () => assert.ok((await ofUser(61_120)) > 8));
-  await run.signal('KILL');
-  await run.ended;
-  assert.equal(await ofUser(61_120), 0);
+/** Each makes the next and leaves: nobody who looks at one process after another sees them all. */
+const HOPPERS = 'r() { (r) & exit 0; }; for i in 1 2 3; do (r); done';
+
+for (const { name, last } of [
+  { name: 'after the script', last: 'exit 0' },
+  { name: 'when the script is made to end', last: 'sleep 60' },
+]) {
+  test(`processes that are others at every look are ended with their user ${name}`, { skip: root }, async (t) => {
+    const { launcher, order } = launcherFor(t, { uids: { first: 61_120, count: 1 } });
+    const made = order(`${HOPPERS}; echo begun; ${last}`);
+    const run = await launcher.launch(made);
+    await eventually(() => assert.equal(made.text(), 'begun\n'));
+    if (last !== 'exit 0') await run.signal('KILL');
+    await run.ended;
+    for (let look = 0; look < 10; look++) assert.equal(await ofUser(61_120), 0);
+  });
+}
+
+test('what has escaped does not see the next script of its user', { skip: root }, async (t) => {
+  const { launcher, order } = launcherFor(t, { uids: { first: 61_122, count: 1 } });
+  const stray = spawn('/bin/sleep', ['60'], { uid: 61_122, gid: 61_122 });
+  const exited = once(stray, 'exit');
+  assert.equal((await (await launcher.launch(order('exit 0'))).ended).exitCode, 0);
+  assert.deepEqual(await exited, [null, 'SIGKILL']);
+});
+
+test('root is no user for scripts', (t) => {
+  assert.throws(() => launcherFor(t, { uids: { first: 0, count: 10 } }), RangeError);
 });
 
 test('a script cannot start more processes than it may', { skip: root }, async (t) => {
@@ -226,7 +280,8 @@ test('a script that takes its claim away runs again only after it was ended', { 
   await launcher.close();
   const next = open();
   const run = await next.launch(made);
-  const sessions = (await processTable().read()).filter(({ uid, pid, session }) => uid === 61_140 && pid === session);
+  const ofTheUser = (await processTable().read()).filter(({ uid, zombie }) => uid === 61_140 && !zombie);
+  const sessions = ofTheUser.filter(({ pid, session }) => pid === session);
   assert.equal(sessions.length, 1);
   await run.signal('KILL');
   await run.ended;

@@ -24,7 +24,10 @@ import { WRAPPER } from './wrapper.ts';
 export interface ProcessLauncherOptions {
   /** Keeps pipes in `pipes` there until they are used; on the file system of the attempts, as the runner's own is. */
   readonly directory: string;
-  /** Each script that runs gets a user of its own out of these; only for root. Absent: all run as the manager does. */
+  /**
+   * Each script that runs gets a user of its own out of these; only for root. Nobody else may have them: all that such a
+   * user runs is ended with the script. Absent: all run as the manager does.
+   */
   readonly uids?: UidRange;
   /** Bytes that a script may have on the disk, its input among them. Absent: as many as there are. */
   readonly maxDisk?: number;
@@ -61,6 +64,7 @@ class ProcessLauncher implements Launcher {
   }: ProcessLauncherOptions) {
     this.#pipes = new Pipes(directory);
     this.#pipes.prepare();
+    if (uids && !(uids.first > 0)) throw new RangeError('scripts cannot have the user 0: it is root');
     this.#uids = uids && new Uids(uids);
     this.#maxProcesses = uids ? maxProcesses : 0;
     this.#table = table;
@@ -158,7 +162,8 @@ class ProcessLauncher implements Launcher {
       HOME: homeIn(state),
       TMPDIR: temporaryIn(state),
     };
-    const values = [marksIn(state), String(number), script, NICE, String(this.#maxProcesses)];
+    const alone = uid === undefined ? '' : 'alone';
+    const values = [marksIn(state), String(number), script, NICE, String(this.#maxProcesses), alone];
     return spawn('/bin/sh', ['-c', WRAPPER, 'oscar', ...values], {
       detached: true,
       cwd: homeIn(state),
