@@ -4,6 +4,7 @@ import * as listServices from './list-services.ts';
 import * as objectStore from './object-store.ts';
 import * as readService from './read-service.ts';
 import * as start from './start.ts';
+import * as storageEvents from './storage-events.ts';
 import { type Benchmark, isReached } from './support/benchmark.ts';
 import { type Row, table } from './support/table.ts';
 import * as writeService from './write-service.ts';
@@ -16,6 +17,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['list-services', listServices],
   ['write-service', writeService],
   ['object-store', objectStore],
+  ['storage-events', storageEvents],
   ['kubernetes-store', kubernetesStore],
 ]);
 

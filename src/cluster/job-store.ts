@@ -38,8 +38,8 @@ export interface JobStore {
   onChange(listener: () => void): () => void;
 
   /**
-   * Takes a finished job out of sight and drops its event. One that came from a storage event stays as a hidden mark, so
-   * that neither the event again nor a sweep runs it again; others go at once. False when there is none. Throws
+   * Takes a finished job out of sight and drops its event. One that an object caused, however its event came, stays as
+   * a hidden mark, so that neither the event again nor a sweep runs it again; others go at once. False when there is none. Throws
    * `conflict` when it is not finished.
    */
   remove(key: JobKey): Promise<boolean>;

@@ -328,7 +328,7 @@ const local = {
     default: '60600',
     meaning:
       'With plain processes and a manager that is root: the first of 500 user ids that scripts run under, one for ' +
-      'each that runs.',
+      'each that runs. Nobody else may have them: whatever they run is ended with a job.',
   },
   localDiskBytes: {
     name: 'OSCAR_LOCAL_DISK',

@@ -23,7 +23,8 @@ export async function acceptJob(
     demand: demandOf(definition),
     acceptedAt: jobs.now(),
   };
-  const { outcome } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
-  if (outcome === 'created') jobs.dispatcher.enqueue(job);
+  const { outcome, record } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
+  // One that is there and waits may have been accepted by a try whose answer was lost.
+  if (outcome === 'created' || record?.state === 'queued') jobs.dispatcher.enqueue(job);
   return { service: job.service, id: job.id };
 }

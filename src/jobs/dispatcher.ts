@@ -58,6 +58,7 @@ export class Dispatcher implements Dispatching {
 
   enqueue(job: Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'>): void {
     const { service, id, owner, demand } = job;
+    if (this.#driven.has(nameOf(job))) return;
     const refusal = this.#jobs.capacity.refusal(demand);
     // It would hold up everything of its owner for ever. It waits in its record, where it can be seen and cancelled.
     if (refusal !== undefined) this.#inBackground(job, this.#explain(job, refusal));
@@ -108,12 +109,13 @@ export class Dispatcher implements Dispatching {
     while (!this.#stopping.signal.aborted) {
       const next = this.#queue.take(({ key, demand }) => this.#jobs.capacity.reserve(nameOf(key), demand));
       if (!next) return;
+      this.#driven.set(nameOf(next.key), {});
       this.#inBackground(next.key, this.#begin(next));
     }
   }
 
   async #begin(waiting: Waiting): Promise<void> {
-    const { store, now, place, capacity } = this.#jobs;
+    const { store, now, place } = this.#jobs;
     const { key } = waiting;
     let record: JobRecord | undefined;
     try {
@@ -124,29 +126,33 @@ export class Dispatcher implements Dispatching {
         return job.state === 'queued' ? advance(job, started, { epoch, attempts }) : undefined;
       });
     } catch (error) {
-      capacity.release(nameOf(key));
+      this.#leave(key);
       await pause(RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
       this.#queue.add(waiting);
       throw error;
     }
     if (record) await this.#see(record, undefined);
-    else capacity.release(nameOf(key));
+    else this.#leave(key);
   }
 
   /** Sees an attempt through to its end, or until this manager stops. */
   async #see(record: JobRecord, stop: StopReason | undefined): Promise<void> {
     const name = nameOf(record);
-    const driven = { ...(stop && { stop }) };
+    const driven = { ...this.#driven.get(name), ...(stop && { stop }) };
     this.#driven.set(name, driven);
     try {
       const last = await drive(record, driven, this.#jobs, this.#stopping.signal);
       if (last) this.#tell(last);
       else this.#answer(name, undefined);
     } finally {
-      this.#driven.delete(name);
-      this.#jobs.capacity.release(name);
+      this.#leave(record);
       this.#pump();
     }
+  }
+
+  #leave(key: JobKey): void {
+    this.#driven.delete(nameOf(key));
+    this.#jobs.capacity.release(nameOf(key));
   }
 
   async #explain(key: JobKey, refusal: string): Promise<void> {

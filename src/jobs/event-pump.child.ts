@@ -23,6 +23,7 @@ const pump = new EventPump({
     dispatcher: { enqueue: () => undefined, cancel: async () => undefined, ended: async () => undefined },
     now: Date.now,
     place: 'here',
+    storeAccount: 'oscar',
   },
   report: (problem) => writeSync(2, `${String(problem)}\n`),
 });

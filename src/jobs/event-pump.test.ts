@@ -33,7 +33,7 @@ test('objects become one job each, those from before the start and those that co
   const [record] = (await scene.jobs.store.list({ service: 'demo', limit: 1 })).items;
   assert.deepEqual(
     [record?.principal, record?.invoker, record?.trigger, record?.byToken],
-    ['alice', 'oscar', 'storage', false],
+    ['alice', 'bob', 'storage', false],
     'with the rights of the owner, and the name of who wrote the object',
   );
 });

@@ -39,7 +39,7 @@ export interface Jobs {
 
 /** What the verbs need of the dispatcher. */
 export interface Dispatching {
-  /** A job was accepted and waits. */
+  /** A job was accepted and waits. Again: nothing happens. */
   enqueue(job: Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'>): void;
   /** Somebody wants it to end: now if it waits, as soon as can be if it runs. */
   cancel(key: JobKey, reason: StopReason): Promise<void>;

@@ -35,7 +35,7 @@ describe('the webhook of a store', () => {
     const body = `{ "EventName":"s3:ObjectCreated:Put",  "Key":"demo/in/a b", "Records":[${JSON.stringify(record('in%2Fa+b'))}] }\n`;
     await receive(scene, body);
     await receive(scene, body);
-    assert.deepEqual(await Promise.all([one, two, other].map(scene.ran)), [['in/a b'], ['in/a b'], []]);
+    assert.deepEqual(await Promise.all([one, two, other].map((each) => scene.ran(each))), [['in/a b'], ['in/a b'], []]);
     const { items } = await scene.jobs.store.list({ service: 'one', limit: 1 });
     const [job] = items;
     assert.ok(job);

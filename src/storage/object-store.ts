@@ -119,6 +119,8 @@ export interface PresignRequest {
   readonly bucket: string;
   readonly key: string;
   readonly expiresIn: number;
+  /** In whose name it is used, as far as the store knows them: what is written with it is theirs. */
+  readonly as?: string;
   /** Headers that the client must send as they are. */
   readonly headers?: Readonly<Record<string, string>>;
   /** For GET: the type that the answer shall have. */

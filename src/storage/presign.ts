@@ -39,6 +39,7 @@ export async function presignObject(
     key,
     expiresIn,
     headers,
+    ...(principal.kind === 'user' && { as: principal.uid }),
     ...(!upload && contentType && { responseContentType: contentType }),
   });
   return {

@@ -2,7 +2,18 @@ import { BUCKETS } from './differences/buckets.ts';
 import { DECISIONS } from './differences/decisions.ts';
 import { DEFECTS } from './differences/defects.ts';
 import type { Difference } from './differences/difference.ts';
+import { JOBS } from './differences/jobs.ts';
 import { LATER } from './differences/later.ts';
+import { METRICS } from './differences/metrics.ts';
+import { STATUS } from './differences/status.ts';
 
 /** Every reason why our manager answers a recorded request otherwise than the Go manager did. */
-export const DIFFERENCES: readonly Difference[] = [...DEFECTS, ...DECISIONS, ...BUCKETS, ...LATER];
+export const DIFFERENCES: readonly Difference[] = [
+  ...DEFECTS,
+  ...DECISIONS,
+  ...BUCKETS,
+  ...JOBS,
+  ...STATUS,
+  ...METRICS,
+  ...LATER,
+];

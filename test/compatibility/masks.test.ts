@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mask, maskSentences } from './masks.ts';
+import { mask, maskNumbers, maskSentences } from './masks.ts';
 
 const known = {
   endpoint: 'http://127.0.0.1:8080',
@@ -53,4 +53,12 @@ test('takes any sentence where the recording has one', () => {
   const recorded = '{"state":"unavailable","reason":"<text>"}';
   assert.equal(maskSentences('{"state":"unavailable","reason":"it \\"runs\\" later"}', recorded), recorded);
   assert.notEqual(maskSentences('{"state":"unavailable","reason":""}', recorded), recorded);
+});
+
+test('takes any number where the table has one, and nothing else', () => {
+  const expected = '{"cores":"<number>","hours":"<number>","jobs":2}';
+  assert.equal(maskNumbers('{"cores":2000,"hours":1.5e-07,"jobs":2}', expected), expected);
+  for (const other of ['{"cores":"2000","hours":0,"jobs":2}', '{"cores":null,"hours":0,"jobs":2}'])
+    assert.notEqual(maskNumbers(other, expected), expected);
+  assert.notEqual(maskNumbers('{"cores":1,"hours":0,"jobs":3}', expected), expected);
 });

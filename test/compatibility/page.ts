@@ -133,7 +133,7 @@ function changesOf(explanations: readonly Explanation[]): string {
 }
 
 const VARIABLE_PARTS: readonly (readonly [RegExp, string])[] = [
-  [/^(\/job|\/system\/(?:services|federation|replicas|logs))\/[^/]+/, '$1/{name}'],
+  [/^(\/job|\/run|\/system\/(?:services|federation|replicas|logs))\/[^/]+/, '$1/{name}'],
   [/^(\/system\/logs\/\{name\})\/[^/]+/, '$1/{job}'],
   [/^(\/system\/metrics)\/(?!breakdown)[^/]+/, '$1/{name}'],
   [/^(\/system\/buckets)\/[^/]+/, '$1/{bucket}'],

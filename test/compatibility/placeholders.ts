@@ -1,7 +1,7 @@
 import { ALICE, BOB, CAROL, type Issuer, type TestUser } from '../support/issuer.ts';
 import { ADMIN, PASSWORD } from '../support/manager.ts';
 import type { RecordedRequest } from './exchanges.ts';
-import type { Sent } from './send.ts';
+import type { Received, Sent } from './send.ts';
 
 /** What stands for the placeholders of recorded requests, by placeholder. */
 export type Values = Readonly<Record<string, string>>;
@@ -37,9 +37,7 @@ export async function castOf(issuer: Issuer): Promise<Values> {
     '<secret_key>': 'a-secret-key',
     // Nobody listens there.
     '<address>': '127.0.0.1:9',
-    // No route gives it out yet.
-    '<uuid>': '00000000-0000-4000-8000-000000000000',
-    // Until an answer names a next page, see `replay.ts`.
+    // Until an answer names a next page.
     '<page-token>': 'page-2',
   };
 }
@@ -75,10 +73,38 @@ const withoutRemark = (text: string) => text.replace(' (two spaces)', '');
 
 const serviceIn = (path: string) => /^\/(?:job|system\/services)\/([\w-]+)/.exec(path)?.[1] ?? '';
 
+/** Jobs have the name of their service in front, and are known by all of it. */
+const PLACEHOLDER = /[\w-]+-<uuid>|<[a-z][^<>]*>/g;
+
 function fillText(text: string, values: Values): string {
-  return text.replace(/<[a-z][^<>]*>/g, (placeholder) => {
+  return inOurTime(text).replace(PLACEHOLDER, (placeholder) => {
     const value = values[placeholder];
     if (value === undefined) throw new Error(`the recording has a placeholder that is not known: ${placeholder}`);
     return value;
   });
+}
+
+/** What later requests name and only an answer tells: the next page, and the job that was made. */
+export function learntFrom({ headers, text }: Received): Values {
+  const page = /"next_page":"([^"]+)"/.exec(text)?.[1];
+  const [, service, job] = /^\/system\/jobs\/([^/]+)\/(.+)$/.exec(headers['location'] ?? '') ?? [];
+  return { ...(page && { '<page-token>': page }), ...(service && job && { [`${service}-<uuid>`]: job }) };
+}
+
+const MINUTE = 60_000;
+const minutesFromNow = (n: number) => `${new Date(Date.now() + n * MINUTE).toISOString().slice(0, 19)}Z`;
+
+/** The lines in the log of the Go manager were of one month, which is asked for. Jobs of ours run while the test does. */
+const TIMES: readonly (readonly [theirs: string, ours: string])[] = [
+  ['2026-11-01T00:00:00Z', minutesFromNow(-50)],
+  ['2026-11-30T00:00:00Z', minutesFromNow(70)],
+];
+
+function inOurTime(text: string): string {
+  return TIMES.reduce((changed, [theirs, ours]) => changed.replaceAll(theirs, ours), text);
+}
+
+/** An answer, with the times that were asked for as the recording has them. */
+export function inRecordedTime(text: string): string {
+  return TIMES.reduce((changed, [theirs, ours]) => changed.replaceAll(ours, theirs), text);
 }

@@ -4,8 +4,9 @@ import { CAROL, type Issuer, startIssuer } from '../support/issuer.ts';
 import { ADMIN, startTestManager, type TestManager, temporaryDirectory } from '../support/manager.ts';
 import { substituteFor } from './carry-on.ts';
 import { type Exchange, type Phase, type RecordedRequest, type Run, runsOf } from './exchanges.ts';
+import { jobsEnded } from './jobs-ended.ts';
 import { type Known, mask } from './masks.ts';
-import { castOf, fill, USERS, type Values } from './placeholders.ts';
+import { castOf, fill, inRecordedTime, learntFrom, USERS, type Values } from './placeholders.ts';
 import { type Received, send } from './send.ts';
 import { type Step, stepsAfter } from './side-steps.ts';
 
@@ -17,7 +18,10 @@ export interface Replayed {
   readonly carriedOn?: Received;
 }
 
-const ALWAYS = { MINIO_TLS_VERIFY: 'false', USERS_ADMIN: CAROL.sub };
+const ALWAYS = {
+  MINIO_TLS_VERIFY: 'false',
+  USERS_ADMIN: CAROL.sub,
+};
 
 const users = (issuer: Issuer, groups: string) => ({
   OIDC_ENABLE: 'true',
@@ -29,7 +33,7 @@ const users = (issuer: Issuer, groups: string) => ({
 const SETTINGS: Record<Phase, (issuer: Issuer) => Record<string, string>> = {
   main: (issuer) => ({ ...ALWAYS, ...users(issuer, '/oscar') }),
   'groups+quota': (issuer) => ({ ...ALWAYS, ...users(issuer, '/alices,/nobody'), JOB_LISTING_LIMIT: '2' }),
-  'no-oidc': () => ALWAYS,
+  'no-oidc': (issuer) => ({ ...ALWAYS, OIDC_ISSUERS: issuer.url }),
 };
 
 /** Sends every exchange to our manager, in order. It is restarted where the settings change, and keeps its data. */
@@ -69,15 +73,17 @@ async function replayRun(run: Run, { manager, issuer, cast, agent }: Stage): Pro
   async function answerTo(request: RecordedRequest): Promise<Received> {
     const sent = await fill(request, values, (service) => tokenOf(service, manager));
     const received = await send(manager.url, agent, sent);
-    const page = /"next_page":"([^"]+)"/.exec(received.text)?.[1];
-    if (page !== undefined) values = { ...values, '<page-token>': page };
-    return received;
+    values = { ...values, ...learntFrom(received) };
+    const invoked = received.status === 201 ? /^\/job\/([\w-]+)/.exec(request.path)?.[1] : undefined;
+    if (invoked) await jobsEnded(invoked, manager);
+    return { ...received, text: inRecordedTime(received.text) };
   }
 
   async function take(step: Step): Promise<void> {
     const received = await answerTo(step.request);
     const done = step.upload === undefined ? received : await upload(step.upload, received);
     if (done.status >= 300) throw new Error(`${step.request.method} ${step.request.path} is answered ${done.status}`);
+    if (step.runs) await jobsEnded(step.runs, manager);
   }
 
   const replayed: Replayed[] = [];

@@ -5,6 +5,8 @@ export interface Step {
   readonly request: RecordedRequest;
   /** What is then uploaded to the address that the answer gives. */
   readonly upload?: string;
+  /** The service that the upload runs: what follows waits until its job has ended. */
+  readonly runs?: string;
 }
 
 /** What happened between the recorded exchanges, by the number of the one before. */
@@ -12,7 +14,9 @@ const STEPS: Readonly<Record<number, (request: RecordedRequest) => readonly Step
   // The addresses that were asked for were used.
   394: (request) => [{ request, upload: 'hello' }],
   395: (request) => [{ request, upload: 'hello' }],
-  453: (request) => [{ request, upload: 'hello' }],
+  453: (request) => [{ request, upload: 'hello', runs: 'rec-pub' }],
+  // Jobs to turn pages in.
+  568: () => Array.from({ length: 5 }, () => ({ request: INVOKE_REC_MIN })),
   // Something to turn pages in.
   572: () => ['a', 'b', 'c'].map((key) => ({ request: addressFor('rec-b-quota', key), upload: 'x' })),
   // All that was left was removed.
@@ -31,6 +35,13 @@ export function stepsAfter({ n, request }: Exchange): readonly Step[] {
 }
 
 const ADMIN = { Authorization: 'Basic <admin>' };
+
+const INVOKE_REC_MIN: RecordedRequest = {
+  method: 'POST',
+  path: '/job/rec-min',
+  headers: { Authorization: 'Bearer <token64 of the service>' },
+  body: '{}',
+};
 
 function addressFor(bucket: string, key: string): RecordedRequest {
   return {

@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client, S3ServiceException } from '@aws-sdk/client-s3';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+} from '@aws-sdk/client-s3';
 import { ADMIN, type Answer, call } from './manager.ts';
 
 /** What `/system/jobs` says about a job, as far as tests look at it. */
@@ -31,12 +37,33 @@ export interface Provider {
 /** Scripts take seconds on a machine that has much else to do. */
 const PATIENCE = 30_000;
 
+/** Less often than within a process: each try is a request, and the manager has other things to do. */
+const TRY_EVERY_MS = 20;
+
+/** Tries until the check passes. At the deadline it fails with what the check said last. */
+export async function eventually<T>(check: () => T | Promise<T>, deadline = PATIENCE): Promise<T> {
+  const end = performance.now() + deadline;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > end) throw error;
+    }
+    await pause(TRY_EVERY_MS);
+  }
+}
+
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
 
 export const reasonOf = (job: SeenJob) => job.timeline.at(-1)?.reason;
 
+/** Of the object that caused it. */
+export const keyOf = ({ object }: SeenJob) => object?.key ?? '';
+
+export type TestDefinition = Record<string, unknown> & { readonly name: string };
+
 /** A service that reads `<name>/in` and writes `<name>/out`. */
-export function service(name: string, script: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+export function service(name: string, script: string, more: Record<string, unknown> = {}): TestDefinition {
   return {
     name,
     image: 'not-used',
@@ -47,6 +74,18 @@ export function service(name: string, script: string, more: Record<string, unkno
     output: [{ storage_provider: 'minio.default', path: `${name}/out` }],
     ...more,
   };
+}
+
+/** Managers that this process has started or is about to. */
+let managers = 0;
+
+/**
+ * Users for the scripts of one manager under test. Many of them run on one machine at a time, and a manager that is root
+ * takes all processes of the users that it gives to scripts for its own.
+ */
+export function ownUsers(): Record<string, string> {
+  const range = (process.pid % 1_000_000) * 4 + (managers++ % 4);
+  return { OSCAR_LOCAL_UID: String(100_000 + range * 500) };
 }
 
 /** A cluster as its users have it: HTTP and S3, nothing else. */
@@ -64,10 +103,10 @@ export class Outside {
   }
 
   /** Resolves to the token of the service, as `Authorization`. */
-  async create(as: string, definition: Record<string, unknown>): Promise<string> {
+  async create(as: string, definition: TestDefinition): Promise<string> {
     const { status, text } = await this.call('POST', '/system/services', { as, body: definition });
     assert.equal(status, 201, text);
-    const read = await this.call('GET', `/system/services/${definition['name']}`, { as });
+    const read = await this.call('GET', `/system/services/${definition.name}`, { as });
     return `Bearer ${(read.json() as { token: string }).token}`;
   }
 
@@ -135,7 +174,7 @@ export class Outside {
       const job = await this.job(as, name, id);
       assert.equal(job.message, 'the script runs');
       return job;
-    }, PATIENCE);
+    });
   }
 
   /** That job in its last state. */
@@ -144,7 +183,7 @@ export class Outside {
       const job = await this.job(as, name, id);
       assert.ok(FINAL.has(job.state), `${id} is ${job.state}: ${job.message}`);
       return job;
-    }, PATIENCE);
+    });
   }
 
   /** All jobs of a service, once there are that many and all have ended. */
@@ -180,6 +219,17 @@ function placeOf(path: string): { Bucket: string; Key: string } {
   return { Bucket: path.slice(0, slash), Key: path.slice(slash + 1) };
 }
 
+/** Does a process of that id run? */
+export function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    // One that has ended, and was not asked how, is none.
+    return !existsSync('/proc/self/stat') || !/^\d+ \(.*\) Z/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
 /** A directory that scripts of any user can write to: how they and a test tell each other something. */
 export class Meeting implements Disposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'oscar-meeting-'));
@@ -197,8 +247,15 @@ export class Meeting implements Disposable {
     writeFileSync(join(this.directory, name), '');
   }
 
-  has(name: string): boolean {
-    return existsSync(join(this.directory, name));
+  /** Words of a script that says something, at one stroke. */
+  say(name: string, words: string): string {
+    const file = `${this.directory}/${name}`;
+    return `echo "${words}" >${file}.new; mv ${file}.new ${file}`;
+  }
+
+  /** What a script has said under that name, once it has. */
+  heard(name: string): Promise<string> {
+    return eventually(() => readFileSync(join(this.directory, name), 'utf8').trim());
   }
 
   [Symbol.dispose](): void {

@@ -161,7 +161,7 @@ export class LocalJobStore implements JobStore {
   }
 
   #takeAway(job: Found): void {
-    if (job.trigger === 'storage') this.#rows.hide(job);
+    if (job.trigger === 'storage' || job.record?.object) this.#rows.hide(job);
     else this.#rows.delete(job);
     this.#changes.goes(job);
   }

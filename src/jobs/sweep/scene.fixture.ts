@@ -42,13 +42,24 @@ export function openScene(directory = makeTemporaryDirectory()) {
   const source = new EmbeddedEvents(server);
   const enqueued: string[] = [];
   const dispatcher = {
-    enqueue: ({ id }: { id: string }) => enqueued.push(id),
+    // As the real one: a job that is in line already is not put there again.
+    enqueue: ({ id }: { id: string }) => {
+      if (!enqueued.includes(id)) enqueued.push(id);
+    },
     cancel: async () => undefined,
     ended: async () => undefined,
   };
   const problems: unknown[] = [];
   const report = (problem: unknown) => problems.push(problem);
-  const jobs = { store: cluster.jobs, dispatcher, now, place: 'here', services: cluster.services, objects };
+  const jobs = {
+    store: cluster.jobs,
+    dispatcher,
+    now,
+    place: 'here',
+    services: cluster.services,
+    objects,
+    storeAccount: 'oscar',
+  };
 
   const list = async (service: Service) =>
     (await cluster.jobs.list({ service: service.definition.name, limit: 10_000 })).items;
@@ -88,7 +99,8 @@ export function openScene(directory = makeTemporaryDirectory()) {
       if (current) await cluster.services.remove(name, current.version);
     },
 
-    upload: (bucket: string, key: string, text = 'x') => server.putObject({ bucket, key }, Buffer.from(text)),
+    upload: (bucket: string, key: string, text = 'x') =>
+      server.putObject({ bucket, key }, Buffer.from(text), { as: 'bob' }),
     /** The keys of the objects that a service has jobs for, one for each job. */
     async ran(service: Service): Promise<string[]> {
       return (await list(service)).map(({ object }) => object?.key ?? '').toSorted();

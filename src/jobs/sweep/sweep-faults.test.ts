@@ -4,7 +4,7 @@ import { eventually } from '../../cluster/eventually.ts';
 import { StoreError } from '../../cluster/index.ts';
 import { seededRandom } from '../../cluster/local/seeded-random.ts';
 import { unruly } from '../../cluster/local/unruly.ts';
-import { changedIn, HOUR, known, MINUTE, openScene, passLater, type Scene, subscribed } from './scene.fixture.ts';
+import { changedIn, DAY, HOUR, known, MINUTE, openScene, passLater, type Scene, subscribed } from './scene.fixture.ts';
 import { Sweep } from './sweep.ts';
 
 const noAnswer = () => new StoreError('unavailable', 'no answer');
@@ -95,6 +95,18 @@ describe('marks of removed jobs', () => {
     const { uid } = await withMark(scene);
     for (let i = 0; i < 18; i++) await passLater(scene);
     assert.equal(await marks(scene, uid), 1);
+  });
+
+  test('stay also when the watermark passes days in one pass', async () => {
+    await using scene = openScene();
+    const service = await subscribed(scene);
+    await scene.upload('demo', 'in/a');
+    await scene.deliver();
+    await scene.finish(service);
+    await scene.jobs.store.expire(scene.clock.now + 1, 100);
+    scene.clock.now += 3 * DAY;
+    await passLater(scene);
+    assert.equal(await marks(scene, service.uid), 1);
   });
 
   test('are forgotten after two', async () => {

@@ -32,7 +32,11 @@ describe('an event that never came', () => {
     const other = await subscribed(scene, 'other', 'shared/other');
     await scene.upload('shared', 'in/deep/a');
     await passLater(scene);
-    assert.deepEqual(await Promise.all([one, two, other].map(scene.ran)), [['in/deep/a'], ['in/deep/a'], []]);
+    assert.deepEqual(await Promise.all([one, two, other].map((each) => scene.ran(each))), [
+      ['in/deep/a'],
+      ['in/deep/a'],
+      [],
+    ]);
   });
 
   test('runs again when its object was written again', async () => {

@@ -124,13 +124,14 @@ export class EmbeddedStore implements ObjectStore {
     await unlessAbsent(this.#server.removeRule(bucket, ruleId(prefix, subscriber)));
   }
 
-  async presign({ method, bucket, key, expiresIn, headers, responseContentType }: PresignRequest): Promise<string> {
+  async presign({ method, bucket, key, expiresIn, as, headers, responseContentType }: PresignRequest): Promise<string> {
     return this.#server.presign(
       method,
       { bucket, key },
       {
         expires: expiresIn,
         endpoint: this.#endpoint,
+        ...(as !== undefined && this.#server.hasUser(as) && { as }),
         ...(headers && { headers }),
         ...(responseContentType && { responseContentType }),
       },

@@ -1,6 +1,6 @@
 import { lowerCased, partsThatDiffer } from '../compare.ts';
 import type { RecordedResponse } from '../exchanges.ts';
-import { maskSentences } from '../masks.ts';
+import { maskNumbers, maskSentences } from '../masks.ts';
 import type { Received } from '../send.ts';
 import { type Patch, patchJson } from './patch.ts';
 
@@ -42,6 +42,14 @@ export const challenged =
     body: '',
   });
 
+/** No bearer was sent. */
+export const asked: Answer = () => ({ status: 401, headers: { 'www-authenticate': 'Bearer' }, body: '' });
+
+/** A job was made, and this says where it is. */
+export const created =
+  (service: string): Answer =>
+  () => ({ status: 201, headers: { location: `/system/jobs/${service}/${service}-<uuid>` }, body: '' });
+
 /** There is no such route. */
 export const noRoute: Answer = () => ({
   status: 404,
@@ -74,7 +82,7 @@ export function mistakesIn(ours: Received, expected: Expected): string[] {
 }
 
 function bodyOf(ours: Received, { body }: Expected): string {
-  return typeof body === 'string' ? maskSentences(ours.text, body) : ours.text;
+  return typeof body === 'string' ? maskNumbers(maskSentences(ours.text, body), body) : ours.text;
 }
 
 function mistake(what: string, ours: string, expected: string | RegExp): string[] {

@@ -2,7 +2,8 @@ import { challenged, empty, json, otherBody, patched, refused } from './answers.
 import type { Difference } from './difference.ts';
 import { HIDDEN_KEYS, WITHOUT_MOUNT, WITHOUT_TOTALS } from './services.ts';
 
-const INFO = /^\{"version":"[^"]+","git_commit":"[^"]*","architecture":"[^"]+","kubernetes_version":""\}$/;
+const INFO =
+  /^\{"version":"[^"]+","git_commit":"[^"]*","architecture":"[^"]+","kubernetes_version":"","runtime":"process: [^"]+"\}$/;
 const FULL = { ...HIDDEN_KEYS, ...WITHOUT_TOTALS };
 
 /** Where ours was chosen to be otherwise. */
@@ -18,7 +19,9 @@ export const DECISIONS: readonly Difference[] = [
     id: 'own-version',
     kind: 'decision',
     title: '`/system/info` tells what runs here',
-    reason: 'The version is that of this manager, and `kubernetes_version` is empty where there is no Kubernetes.',
+    reason:
+      'The version is that of this manager, and `kubernetes_version` is empty where there is no Kubernetes. One more ' +
+      'key, `runtime`, says so where scripts are plain processes.',
     cases: [{ matches: [32, 33], ours: otherBody(INFO) }],
   },
   {
@@ -37,10 +40,12 @@ export const DECISIONS: readonly Difference[] = [
       'The Go manager sends no such header, one for Basic, or 400.',
     cases: [
       { matches: [25], ours: challenged(/not one that its issuer signed/) },
-      { matches: [134, 140], ours: challenged(/not the token of that service/) },
+      { matches: [134, 140, 176, 177], ours: challenged(/not the token of that service/) },
       { matches: [135], ours: challenged(/is not a JWT/) },
       { matches: [314, 315, 317], ours: challenged(/has expired/) },
-      { matches: [554, 555, 557], ours: challenged(/none of the groups that are admitted here/) },
+      { matches: [181], ours: challenged(/issuer that is not accepted here/) },
+      { matches: [584], ours: challenged(/accepts no access tokens/) },
+      { matches: [554, 555, 556, 557], ours: challenged(/none of the groups that are admitted here/) },
     ],
   },
   {
@@ -57,14 +62,14 @@ export const DECISIONS: readonly Difference[] = [
     reason:
       'The answer is 404, as for a service that does not exist, so that nobody learns the names of the services of ' +
       'others. The Go manager says 403.',
-    cases: [{ matches: [112, 116, 117, 118, 132, 146, 152, 165, 229, 237], ours: empty(404) }],
+    cases: [{ matches: [112, 116, 117, 118, 132, 146, 152, 165, 204, 229, 237], ours: empty(404) }],
   },
   {
-    id: 'unknown-deployment-is-not-found',
+    id: 'part-of-an-unknown-service-is-not-found',
     kind: 'decision',
-    title: 'The deployment of a service that does not exist is not found',
+    title: 'The deployment or a job of a service that does not exist is not found',
     reason: 'The answer is 404, as on every other route. The Go manager says 403.',
-    cases: [{ matches: [230, 231, 238], ours: empty(404) }],
+    cases: [{ matches: [209, 230, 231, 238], ours: empty(404) }],
   },
   {
     id: 'guest-may-not-delete',

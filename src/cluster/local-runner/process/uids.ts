@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { namesIn } from '../attempt-files.ts';
 import { LaunchError } from '../launcher.ts';
 import { readLaunch } from './launch-record.ts';
+import { UidClaims } from './uid-claims.ts';
 
 export interface UidRange {
   readonly first: number;
@@ -14,7 +15,8 @@ export interface UidRange {
  */
 export class Uids {
   readonly #range: UidRange;
-  readonly #taken = new Map<string, number>();
+  readonly #claims = new UidClaims();
+  readonly #taken = new Map<string, { readonly uid: number; readonly attempt: string }>();
   #next = 0;
   #known = false;
 
@@ -25,20 +27,27 @@ export class Uids {
   /** One that no attempt among `attempts` has, running or not yet tidied up. */
   take(name: string, attempts: string): number {
     this.#learn(attempts);
-    const used = new Set(this.#taken.values());
+    const used = new Set([...this.#taken.values()].map(({ uid }) => uid));
+    const attempt = join(attempts, name);
     const { first, count } = this.#range;
     for (let i = 0; i < count; i++) {
       const uid = first + ((this.#next + i) % count);
-      if (used.has(uid)) continue;
+      if (used.has(uid) || !this.#claims.take(uid, attempt)) continue;
       // Not the one that was given back last: whatever went wrong with it has time to be seen.
       this.#next = uid - first + 1;
-      this.#taken.set(name, uid);
+      this.#taken.set(name, { uid, attempt });
       return uid;
     }
-    throw new LaunchError('StartFailed', `all ${count} users for scripts are taken: allow for more of them`);
+    throw new LaunchError(
+      'StartFailed',
+      `all ${count} users for scripts are taken on this machine: wait, or choose another range (OSCAR_LOCAL_UID)`,
+    );
   }
 
   release(name: string): void {
+    const taken = this.#taken.get(name);
+    if (!taken) return;
+    this.#claims.release(taken.uid, taken.attempt);
     this.#taken.delete(name);
   }
 
@@ -48,7 +57,7 @@ export class Uids {
     this.#known = true;
     for (const name of namesIn(attempts)) {
       const uid = readLaunch(join(attempts, name, 'state'))?.uid;
-      if (uid !== undefined) this.#taken.set(name, uid);
+      if (uid !== undefined) this.#taken.set(name, { uid, attempt: join(attempts, name) });
     }
   }
 }
