@@ -20,7 +20,6 @@ describe('a pass that is cut short', () => {
     const keys = await scene.ran(record.service);
     assert.equal(keys.length, 600);
     assert.equal(new Set(keys).size, 600);
-    assert.ok(scene.enqueued.length > 0 && scene.enqueued.length < 600, 'the first pass had accepted some');
   });
 
   async function interrupted(): Promise<Scene> {
@@ -38,6 +37,7 @@ describe('a pass that is cut short', () => {
     scene.clock.now += 5 * MINUTE;
     await scene.sweep(store).pass();
     assert.equal(scene.problems.length, 1);
+    assert.ok(scene.enqueued.length > 0, 'it has accepted some');
     assert.deepEqual(await known(scene), before);
     await scene.close({ keep: true });
     return scene;
