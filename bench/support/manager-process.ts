@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { type CpuTimes, cpuSeconds, cpuTimes } from './cpu-time.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 
@@ -33,6 +34,8 @@ export interface ManagerProcess extends AsyncDisposable {
   memory(): number;
   /** The seconds of CPU that it has used. */
   cpu(): number;
+  /** The same, beside that of the processes it has started. */
+  cpuTimes(): CpuTimes;
   stop(): Promise<void>;
 }
 
@@ -77,10 +80,16 @@ export async function startManagerProcess(options: ManagerOptions = {}): Promise
     directory,
     startedIn: performance.now() - begun,
     memory: () => residentMegabytes(child.pid),
-    cpu: () => cpuSeconds(child.pid),
+    cpu: () => cpuSeconds(pidOf(child)),
+    cpuTimes: () => cpuTimes(pidOf(child)),
     stop,
     [Symbol.asyncDispose]: dispose,
   };
+}
+
+function pidOf({ pid }: ChildProcess): number {
+  if (pid === undefined) throw new Error('the manager was never started');
+  return pid;
 }
 
 async function end(child: ChildProcess): Promise<void> {
@@ -123,14 +132,4 @@ function residentMegabytes(pid: number | undefined): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
   if (kilobytes === undefined) throw new Error('the manager has no memory: has it ended?');
   return (Number(kilobytes) * 1024) / 1e6;
-}
-
-/** What the kernel counts the time of processes in, whatever its own clock is (proc(5)). */
-const TICKS_PER_SECOND = 100;
-
-function cpuSeconds(pid: number | undefined): number {
-  // Behind the name, which may have spaces in it, follow the state and ten others before the two times.
-  const [, fields = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ');
-  const [user, system] = fields.split(' ').slice(11, 13);
-  return (Number(user) + Number(system)) / TICKS_PER_SECOND;
 }

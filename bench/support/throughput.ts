@@ -17,18 +17,22 @@ export interface Load {
   readonly ca?: string;
   /** What to ask, shared out among the connections; each asks its part over and over. */
   readonly requests: readonly autocannon.Request[];
+  readonly connections?: number;
+  /** How long it lasts. */
+  readonly seconds?: number;
 }
 
 /** Answers per second to as much as the connections can ask in one round. Throws unless every answer is a good one. */
-export async function throughput({ url, as, ca, requests }: Load): Promise<number> {
+export async function throughput(load: Load): Promise<number> {
+  const { url, as, ca, requests, connections = CONNECTIONS, seconds = ROUND_SECONDS } = load;
   let connection = 0;
   const result = await autocannon({
     url,
-    connections: CONNECTIONS,
-    duration: ROUND_SECONDS,
+    connections,
+    duration: seconds,
     headers: as === undefined ? {} : { authorization: as },
     ...(ca !== undefined && { tlsOptions: { ca } }),
-    setupClient: (client) => client.setRequests(partOf(requests, connection++)),
+    setupClient: (client) => client.setRequests(partOf(requests, connection++, connections)),
   });
   if (result.non2xx > 0 || result.errors > 0) {
     const statuses = Object.keys(result.statusCodeStats).join(', ');
@@ -38,8 +42,12 @@ export async function throughput({ url, as, ca, requests }: Load): Promise<numbe
 }
 
 /** Copied, because autocannon keeps what it makes of a request in it. */
-function partOf(requests: readonly autocannon.Request[], connection: number): autocannon.Request[] {
-  const part = requests.filter((_, index) => index % CONNECTIONS === connection);
+function partOf(
+  requests: readonly autocannon.Request[],
+  connection: number,
+  connections: number,
+): autocannon.Request[] {
+  const part = requests.filter((_, index) => index % connections === connection);
   const some = part.length > 0 ? part : requests;
   return some.map((request) => ({ ...request }));
 }

@@ -19,14 +19,13 @@ export {
   type JobRecord,
   type JobState,
   KEPT_ATTEMPTS,
-  KEPT_CANDIDATES,
   KEPT_TRANSITIONS,
   type NewJob,
   type Transition,
 } from './job-record.ts';
-export type { Acceptance, ChangeQuery, JobChanges, JobQuery, JobStore, UsageRow } from './job-store.ts';
+export type { Acceptance, ChangeQuery, JobStore, UsageRow } from './job-store.ts';
 export type { Journal, JournalEntry } from './journal.ts';
-export type { Ended, EndReason, LogOptions, Observation, Runner, StopReason, Usage } from './runner.ts';
+export type { Ended, LogOptions, Observation, Runner, StopReason } from './runner.ts';
 export type { SecretRecord, SecretStore } from './secret-store.ts';
 export { RESERVATION_LIFETIME, type Reservation, type ServiceRecord, type ServiceStore } from './service-store.ts';
 export type { SettingsStore } from './settings-store.ts';

@@ -103,4 +103,3 @@ export interface JobRecord extends NewJob, JobProgress {
 /** More of each are not kept: records are small. */
 export const KEPT_TRANSITIONS = 20;
 export const KEPT_ATTEMPTS = 5;
-export const KEPT_CANDIDATES = 10;

@@ -13,7 +13,7 @@ import { definedAccess, namedAccess } from './store-access.ts';
 export interface PreparedAttempt {
   readonly attempt: Attempt;
   /** Ends the keys that it was given. */
-  release(): Promise<void>;
+  readonly release: () => Promise<void>;
 }
 
 /**

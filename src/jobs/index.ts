@@ -1,15 +1,14 @@
 export { Dispatcher } from './dispatcher.ts';
 export { cancelJob, expireJobs, removeJob, removeJobs, removeJobsOf } from './end.ts';
-export { eventTooLarge, JobError, type JobErrorCode } from './errors.ts';
+export { eventTooLarge, type JobErrorCode } from './errors.ts';
 export { EventPump } from './event-pump.ts';
 export { findJob, listJobs } from './find.ts';
-export { type Invocation, invokeService } from './invoke.ts';
+export { invokeService } from './invoke.ts';
 export type { Jobs } from './jobs.ts';
 export { readLog } from './logs.ts';
 export { receiveEvents } from './receive-events.ts';
 export { isFinal, phaseOf } from './state.ts';
 export { submitJob } from './submit.ts';
-export { submitEvent } from './submit-event.ts';
 export { Sweep } from './sweep/sweep.ts';
 export {
   byService,

@@ -172,7 +172,11 @@ test('a script that fails is an answer too; one that could not run is none', asy
     await eventually(() => assert.equal(jobs.runner.attempts.size, 1));
     const [name = ''] = jobs.runner.attempts.keys();
     jobs.runner.end(name, { outcome: 'failed', reason, exitCode: 4 });
-    return call.finally(() => jobs.runner.forget(name));
+    try {
+      return await call;
+    } finally {
+      await jobs.runner.forget(name);
+    }
   };
   assert.deepEqual([(await outcome('ScriptFailed')).succeeded, (await outcome('ScriptFailed')).exitCode], [false, 4]);
   await assert.rejects(outcome('InputFailed'), { code: 'run-failed' });

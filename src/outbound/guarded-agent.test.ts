@@ -179,6 +179,43 @@ test('a certificate that nobody vouches for is told from a host that is not ther
   assert.equal((await get(`https://127.0.0.1:${port}/`, { agent })).body, 'hello');
 });
 
+test('a certificate holds for those who were given its authority, and under its own name alone', async (t) => {
+  const server = https.createServer({ key: TEST_KEY, cert: TEST_CERTIFICATE }, (_request, response) =>
+    response.end('hello'),
+  );
+  const port = await listen(t, server);
+  const { resolve } = resolver(['127.0.0.1']);
+  const agent = agents(t, { ca: TEST_CERTIFICATE, resolve }).https;
+  assert.equal((await get(`https://127.0.0.1:${port}/`, { agent })).body, 'hello');
+  const other = await get(`https://other.lab:${port}/`, { agent }).catch((error) => error);
+  assert.equal(connectionFailure(other, 'other.lab')?.code, 'untrusted');
+});
+
+test('beyond so many connections requests wait for one, and all are answered', async (t) => {
+  const waiting: http.ServerResponse[] = [];
+  const { promise: full, resolve: isFull } = Promise.withResolvers<void>();
+  let connections = 0;
+  const server = http.createServer((_request, response) => {
+    if (waiting.push(response) === 2) isFull();
+  });
+  server.on('connection', () => connections++);
+  const port = await listen(t, server);
+  const agent = agents(t, { mostConnections: 2 }).http;
+  const answers = Promise.all(Array.from({ length: 6 }, () => get(`http://127.0.0.1:${port}/`, { agent })));
+  await full;
+  server.on('request', () => waiting.shift()?.end('late'));
+  for (const response of waiting.splice(0)) response.end('first');
+  assert.deepEqual((await answers).map(({ body }) => body).toSorted(), [
+    'first',
+    'first',
+    'late',
+    'late',
+    'late',
+    'late',
+  ]);
+  assert.equal(connections, 2);
+});
+
 test('a port without anybody is said to have nobody', async (t) => {
   const { resolve } = resolver(['127.0.0.1', '::1']);
   const agent = agents(t, { resolve }).http;

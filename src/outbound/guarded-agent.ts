@@ -11,6 +11,10 @@ export interface AgentOptions {
   readonly allowed?: AddressRule;
   /** Is the certificate looked at? */
   readonly verify: boolean;
+  /** The authorities it is looked at with, as PEM; those of the system if absent. */
+  readonly ca?: string;
+  /** Connections to one host at a time, beyond which requests wait; as many as there are requests if absent. */
+  readonly mostConnections?: number;
   /** Milliseconds until the connection stands, TLS included. */
   readonly connectDeadline?: number;
   /** The addresses of a name; the system's if absent. */
@@ -57,13 +61,18 @@ export function createAgents(options: AgentOptions): Agents {
   };
 }
 
+const poolOf = ({ mostConnections }: AgentOptions) => ({
+  ...POOL,
+  ...(mostConnections !== undefined && { maxSockets: mostConnections }),
+});
+
 type Created = (error: Error | null, stream: Duplex) => void;
 
 class GuardedHttpAgent extends http.Agent {
   readonly #options: AgentOptions;
 
   constructor(options: AgentOptions) {
-    super(POOL);
+    super(poolOf(options));
     this.#options = options;
   }
 
@@ -77,7 +86,11 @@ class GuardedHttpsAgent extends https.Agent {
   readonly #options: AgentOptions;
 
   constructor(options: AgentOptions) {
-    super({ ...POOL, rejectUnauthorized: options.verify });
+    super({
+      ...poolOf(options),
+      rejectUnauthorized: options.verify,
+      ...(options.ca !== undefined && { ca: options.ca }),
+    });
     this.#options = options;
   }
 

@@ -1,3 +1,2 @@
-export { SupervisorError } from './errors.ts';
 export type { FetchOrder, PlannedUpload, Staging, UploadOrder, UploadPlan } from './staging.ts';
 export { createStaging } from './worker-pool.ts';

@@ -1,0 +1,71 @@
+import { allSettled } from '../../base/all-settled.ts';
+import type { Ledger, LedgerEntry, LedgerMember } from '../ledger.ts';
+import { memberId } from '../ledger.ts';
+import { isOvertaken, Ledgers } from '../ledger-store.ts';
+import { PeerError } from '../peer/peer.ts';
+import type { Coordination } from './coordination.ts';
+import { peerOf } from './member-address.ts';
+import { dropKeys, readKey } from './member-keys.ts';
+import { type Result, record } from './results.ts';
+import { problemOf } from './verdicts.ts';
+import { within } from './within.ts';
+
+/** The federation is over: everything that its ledger names is to be ended. Members that are leaving go as was said. */
+export function endingOf(ledger: Ledger, how: 'undo' | 'detach', now: number): Ledger {
+  const members = ledger.members.map(
+    (member): LedgerMember => (isEnding(member) ? { end: how, ...member, state: 'undoing' } : endMemberOf(member, how, now)),
+  );
+  return { ...ledger, phase: 'ending', members };
+}
+
+const isEnding = ({ state }: LedgerMember) => state === 'undoing' || state === 'leaving';
+
+function endMemberOf({ reason: _, ...member }: LedgerMember, how: 'undo' | 'detach', now: number): LedgerMember {
+  return { ...member, state: 'undoing', end: how, since: now };
+}
+
+/**
+ * Goes on with a federation that is ending: its service here, then the members, each for as long as the budget says. What
+ * is left stays in the ledger, which is finished when nothing is. Again: goes on where it was.
+ */
+export async function carryOut(entry: LedgerEntry, budget: number, deps: Coordination): Promise<Ledger | undefined> {
+  const { uid, service } = entry.ledger;
+  await removeOwn(service, uid, deps);
+  const results = await endMembers(entry.ledger, budget, deps);
+  const left = await new Ledgers(deps).amend(uid, (ledger) => record(ledger, results, deps.now()));
+  if (!left || left.ledger.phase !== 'ending' || left.ledger.members.length > 0) return left?.ledger;
+  try {
+    await new Ledgers(deps).finish(left);
+  } catch (error) {
+    if (!isOvertaken(error)) throw error;
+  }
+  return undefined;
+}
+
+/** Removes the service of this federation here; one of the same name that is not of it stays. */
+export async function removeOwn(name: string, uid: string, { services, own }: Coordination): Promise<void> {
+  const current = await services.get(name);
+  const role = current?.service.federation;
+  if (current && role?.role === 'coordinator' && role.uid === uid) await own.remove(current.service);
+}
+
+/** Tells every member that is to be ended so, all at once. */
+export async function endMembers(ledger: Ledger, budget: number, deps: Coordination): Promise<Result[]> {
+  const ending = ledger.members.filter(({ state }) => state === 'undoing');
+  return allSettled(ending.map((member) => endMember(ledger.uid, member, budget, deps)));
+}
+
+async function endMember(uid: string, member: LedgerMember, budget: number, deps: Coordination): Promise<Result> {
+  const { keyId, service, end = 'undo' } = member;
+  const key = await readKey(keyId, deps);
+  // A key is kept before the first request that names it, and dropped after the last: without it nothing is there.
+  if (!key) return { keyId, kind: 'ended' };
+  const as = { uid, member: memberId(member), key };
+  try {
+    await within(budget, peerOf(member, deps).remove(service, end, as));
+  } catch (error) {
+    if (!(error instanceof PeerError && error.code === 'gone')) return { keyId, kind: 'away', problem: problemOf(error) };
+  }
+  await dropKeys([keyId], deps);
+  return { keyId, kind: 'ended' };
+}

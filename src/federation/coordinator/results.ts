@@ -1,0 +1,64 @@
+import type { Ledger, LedgerMember } from '../ledger.ts';
+import type { PeerError } from '../peer/peer.ts';
+
+/** What came of asking one member, which is known by its key: added again, it is another. */
+export type Result = { readonly keyId: string } & ResultOf;
+
+type ResultOf =
+  /** It is what it should be at this revision. */
+  | { readonly kind: 'made'; readonly revision: number; readonly digest: string; readonly instance?: string }
+  /** It has a revision that is yet to come: this manager was restored from a backup. */
+  | { readonly kind: 'ahead'; readonly revision: number }
+  /** Nothing of the federation is there any more. */
+  | { readonly kind: 'ended' }
+  /** It could not be asked, or could not do it. */
+  | { readonly kind: 'away'; readonly problem: PeerError }
+  /** It answers that there is nothing of this federation. */
+  | { readonly kind: 'missing'; readonly problem: PeerError }
+  /** Something else has its name. */
+  | { readonly kind: 'conflict'; readonly problem: PeerError }
+  /** Its owner ended it there. */
+  | { readonly kind: 'left'; readonly problem: PeerError };
+
+/**
+ * The ledger with what is known by now. Others may have written meanwhile: a result never brings back a member that is
+ * leaving, and none is recorded for a member that is gone.
+ */
+export function record(ledger: Ledger, results: readonly Result[], now: number): Ledger {
+  const byKey = new Map(results.map((result) => [result.keyId, result]));
+  const members = ledger.members.flatMap((member) => {
+    const result = byKey.get(member.keyId);
+    return result ? recorded(member, result, now) : [member];
+  });
+  return members.every((member, index) => member === ledger.members[index]) && members.length === ledger.members.length
+    ? ledger
+    : { ...ledger, members };
+}
+
+function recorded(member: LedgerMember, result: Result, now: number): LedgerMember[] {
+  const isEnding = member.state === 'undoing' || member.state === 'leaving';
+  const { reason: _, ...known } = member;
+  switch (result.kind) {
+    case 'ended':
+      return isEnding ? [] : [member];
+    case 'away':
+      return [{ ...member, reason: result.problem.message }];
+    case 'ahead':
+      return [{ ...member, lastSeen: now }];
+    case 'made': {
+      if (isEnding || member.state === 'left' || result.revision < (member.revision ?? 0)) return [member];
+      const { kind: __, keyId: ___, ...facts } = result;
+      return [{ ...known, ...facts, ...stateOf(member, 'made', now), lastSeen: now }];
+    }
+    default: {
+      if (isEnding || member.state === 'left') return [member];
+      const state = result.kind === 'missing' ? 'wanted' : result.kind;
+      return [{ ...known, ...stateOf(member, state, now), lastSeen: now, reason: result.problem.message }];
+    }
+  }
+}
+
+const stateOf = (member: LedgerMember, state: LedgerMember['state'], now: number) => ({
+  state,
+  since: member.state === state ? member.since : now,
+});

@@ -1,0 +1,129 @@
+import { type Catalog, isRace } from '../../../catalog/index.ts';
+import type { Journal, JournalEntry } from '../../../cluster/index.ts';
+import { FederationError } from '../../errors.ts';
+
+/**
+ * Says that the worker of a key was ended and is not made again, whatever arrives later. By the id of the key, since every
+ * addition of a member has a new one. It is written before anything else, so that it also says what is to be finished.
+ */
+export interface Tombstone {
+  readonly service: string;
+  readonly reason: 'ended-by-coordinator' | 'removed-by-owner';
+  readonly begun: number;
+  readonly until: number;
+  /** How the worker ends; null once it has, or when there was none. */
+  readonly ending: Ending | null;
+}
+
+export type Ending = 'undo' | 'detach' | 'delete';
+
+type Store = Pick<Catalog, 'journal' | 'now'>;
+
+/**
+ * How long a create that is still on its way is refused, and how long the coordinator learns that its worker has gone.
+ * Shorter: a coordinator that was down for a week-end makes the worker again. Longer: the journal grows.
+ */
+const KEPT = 7 * 24 * 60 * 60_000;
+
+const GRAVES = 'tombstone/';
+/** Finds them by what a signed request says of itself, which is not the key. */
+const NAMES = 'ended/';
+
+const graveOf = (keyId: string) => `${GRAVES}${keyId}`;
+const nameOf = (uid: string, service: string) => `${NAMES}${uid}/${service}`;
+
+/** Leaves the mark, or says of one that is there what is to be finished now. */
+export async function bury(
+  keyId: string,
+  { service, reason, ending }: Pick<Tombstone, 'service' | 'reason'> & { readonly ending: Ending },
+  { journal, now }: Store,
+): Promise<void> {
+  const begun = now();
+  const fresh = { service, reason, ending, begun, until: begun + KEPT };
+  for (;;) {
+    const there = await journal.read(graveOf(keyId));
+    try {
+      if (there) await journal.advance(there.key, there.version, { ...there.state, ending, begun });
+      else await journal.begin(graveOf(keyId), fresh);
+      return;
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+}
+
+/** What was begun is finished. */
+export async function close(keyId: string, { journal }: Store): Promise<void> {
+  const there = await journal.read(graveOf(keyId));
+  if (!there || there.state['ending'] === null) return;
+  await unlessRace(journal.advance(there.key, there.version, { ...there.state, ending: null }));
+}
+
+/** Remembers the name as well: there was a worker of this federation here. */
+export async function remember(uid: string, service: string, { journal, now }: Store): Promise<void> {
+  await unlessRace(journal.begin(nameOf(uid, service), { until: now() + KEPT }));
+}
+
+export async function tombstoneOf(keyId: string, { journal }: Store): Promise<Tombstone | undefined> {
+  const entry = await journal.read(graveOf(keyId));
+  return entry && tombstoneIn(entry);
+}
+
+/** Throws `federation-gone` when the worker of this key has been ended. */
+export async function refuseEnded(keyId: string, store: Store): Promise<void> {
+  const tombstone = await tombstoneOf(keyId, store);
+  if (tombstone) throw gone(tombstone.service);
+}
+
+/** Was there a worker of this federation under this name? */
+export async function hasEnded(uid: string, service: string, { journal }: Store): Promise<boolean> {
+  return (await journal.read(nameOf(uid, service))) !== undefined;
+}
+
+export const gone = (service: string) =>
+  new FederationError('federation-gone', `"${service}" was ended here: add it to the federation again to have it back`);
+
+/** Those whose work was begun before and is not finished. */
+export async function* openTombstones(
+  begunBefore: number,
+  { journal }: Store,
+): AsyncGenerator<{ keyId: string; service: string; ending: Ending }> {
+  for await (const entry of every(GRAVES, journal)) {
+    const { service, ending, begun } = tombstoneIn(entry);
+    if (ending !== null && begun < begunBefore) yield { keyId: entry.key.slice(GRAVES.length), service, ending };
+  }
+}
+
+/** Forgets those that have been kept for long enough. Gives how many. */
+export async function sweepTombstones({ journal, now }: Store): Promise<number> {
+  let forgotten = 0;
+  for (const prefix of [GRAVES, NAMES]) {
+    for await (const { key, version, state } of every(prefix, journal)) {
+      const { until, ending } = state as unknown as Pick<Tombstone, 'until' | 'ending'>;
+      if (until > now() || (ending ?? null) !== null) continue;
+      await unlessRace(journal.finish(key, version));
+      forgotten++;
+    }
+  }
+  return forgotten;
+}
+
+// Nobody else writes under these keys.
+const tombstoneIn = ({ state }: JournalEntry) => state as unknown as Tombstone;
+
+async function* every(prefix: string, journal: Journal): AsyncGenerator<JournalEntry> {
+  let page = await journal.list(prefix);
+  for (;;) {
+    yield* page.items;
+    if (page.next === undefined) return;
+    page = await journal.list(prefix, page.next);
+  }
+}
+
+async function unlessRace(work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!isRace(error)) throw error;
+  }
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually, isThere, Meeting, Outside, ownUsers, reasonOf, service } from '../support/jobs.ts';
+import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
+
+const meeting = new Meeting();
+let manager: TestManager;
+let outside: Outside;
+before(async () => {
+  manager = await startTestManager({ ...ownUsers(), OSCAR_LOCAL_CPU: '4', OSCAR_LOCAL_MEMORY: '4Gi' });
+  outside = new Outside(manager.url);
+});
+after(async () => {
+  await manager[Symbol.asyncDispose]();
+  meeting[Symbol.dispose]();
+});
+
+/** Says who it is, has a child, and would go on for ever. */
+const ENDLESS = `
+  echo something >"$TMP_OUTPUT_DIR/x"
+  sleep 1000 &
+  ${meeting.say('pids-$JOB_UUID', '$$ $!')}
+  echo begun
+  wait`;
+
+/** A job of a new service whose script runs, and its processes. */
+async function running(name: string, more = {}): Promise<{ id: string; pids: number[] }> {
+  const token = await outside.create(ADMIN, service(name, ENDLESS, more));
+  const id = await outside.submit(token, name, 'x');
+  const pids = (await meeting.heard(`pids-${id}`)).split(' ').map(Number);
+  assert.ok(pids.every(isThere));
+  return { id, pids };
+}
+
+const gone = (pids: readonly number[]) => eventually(() => assert.deepEqual(pids.filter(isThere), []));
+
+describe('a job that runs', () => {
+  test('is cancelled: its processes go, nothing is uploaded, and it cannot be cancelled again', async () => {
+    const { id, pids } = await running('cancelled');
+    const cancel = () => outside.call('DELETE', `/system/jobs/cancelled/${id}`, { as: ADMIN });
+    assert.equal((await cancel()).status, 202);
+    const job = await outside.ended('cancelled', id);
+    assert.deepEqual([job.state, job.phase, reasonOf(job)], ['cancelled', 'Failed', 'Cancelled']);
+    assert.equal(job.message, 'it was cancelled');
+    await gone(pids);
+    assert.deepEqual(await outside.keys(ADMIN, 'cancelled'), []);
+    const again = await cancel();
+    assert.equal(again.status, 409);
+    assert.match(again.text, /it is cancelled/);
+    assert.match(await outside.log('cancelled', id), /begun\n/, 'its log stays');
+  });
+
+  test('is removed with its log and its processes', async () => {
+    const { id, pids } = await running('removed');
+    assert.equal((await outside.call('DELETE', `/system/logs/removed/${id}`, { as: ADMIN })).status, 204);
+    for (const path of [`/system/jobs/removed/${id}`, `/system/logs/removed/${id}`]) {
+      assert.equal((await outside.call('GET', path, { as: ADMIN })).status, 404);
+    }
+    assert.deepEqual(await outside.jobs(ADMIN, 'removed'), []);
+    await gone(pids);
+    assert.deepEqual(await outside.keys(ADMIN, 'removed'), []);
+  });
+
+  test('goes with its service, with what waits behind it, and does not come back with a new one of that name', async () => {
+    const { pids } = await running('deleted', { cpu: '3' });
+    const { json } = await outside.call('GET', '/system/services/deleted', { as: ADMIN });
+    await outside.submit(`Bearer ${(json() as { token: string }).token}`, 'deleted', 'y');
+    assert.equal((await outside.call('DELETE', '/system/services/deleted', { as: ADMIN })).status, 204);
+    await gone(pids);
+    assert.equal((await outside.call('GET', '/system/jobs/deleted', { as: ADMIN })).status, 404);
+    await outside.create(ADMIN, service('deleted', 'echo new'));
+    assert.deepEqual(await outside.jobs(ADMIN, 'deleted'), []);
+    assert.deepEqual(await outside.keys(ADMIN, 'deleted'), []);
+  });
+});
+
+describe('a job that waits', () => {
+  test('is cancelled at once, while the one before it goes on; a log of it there is not', async () => {
+    const { id: first } = await running('full', { cpu: '4' });
+    const { json } = await outside.call('GET', '/system/services/full', { as: ADMIN });
+    const token = `Bearer ${(json() as { token: string }).token}`;
+    const second = await outside.submit(token, 'full', 'y');
+    const waiting = await outside.job(ADMIN, 'full', second);
+    assert.deepEqual([waiting.state, waiting.phase, waiting.message], ['queued', 'Pending', 'waits for room']);
+    assert.equal((await outside.call('DELETE', `/system/jobs/full/${second}`, { as: ADMIN })).status, 202);
+    assert.equal((await outside.job(ADMIN, 'full', second)).state, 'cancelled');
+    assert.equal(await outside.log('full', second), '');
+    assert.equal((await outside.job(ADMIN, 'full', first)).state, 'running');
+    await outside.call('DELETE', '/system/logs/full?all=true', { as: ADMIN });
+    assert.deepEqual(await outside.jobs(ADMIN, 'full'), []);
+  });
+
+  test('for more than there will ever be says so', async () => {
+    const token = await outside.create(ADMIN, service('huge', 'true', { cpu: '64' }));
+    const id = await outside.submit(token, 'huge', 'x');
+    await eventually(async () => assert.match((await outside.job(ADMIN, 'huge', id)).message, /64|cpu|CPU/));
+    assert.equal((await outside.call('POST', '/run/huge', { as: token, body: 'x' })).status, 503);
+    assert.equal((await outside.call('DELETE', `/system/jobs/huge/${id}`, { as: ADMIN })).status, 202);
+  });
+});
+
+describe('the log of a job', () => {
+  test('has the time of each line if asked', async () => {
+    const token = await outside.create(ADMIN, service('timed', 'echo one; printf two'));
+    const id = await outside.submit(token, 'timed', 'x');
+    await outside.ended('timed', id);
+    const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`;
+    const expected = new RegExp(`^${time} oscar: .*\n${time} one\n${time} two$`);
+    assert.match(await outside.log('timed', id, '?timestamps=true'), expected);
+  });
+
+  test('is followed while the script prints, until it ends', async () => {
+    const token = await outside.create(ADMIN, service('followed', `echo one; ${meeting.wait('on')}; echo two`));
+    const id = await outside.submit(token, 'followed', 'x');
+    const answer = await fetch(`${manager.url}/system/logs/followed/${id}?follow=true`, {
+      headers: { authorization: ADMIN },
+    });
+    let text = '';
+    for await (const piece of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += piece;
+      if (!text.endsWith('one\n')) continue;
+      assert.equal((await outside.job(ADMIN, 'followed', id)).state, 'running');
+      meeting.letGo('on');
+    }
+    assert.match(text, /one\ntwo\n$/);
+    assert.equal((await outside.ended('followed', id)).state, 'succeeded');
+  });
+});

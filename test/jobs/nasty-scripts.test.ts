@@ -1,0 +1,209 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually, isThere, Meeting, Outside, ownUsers, reasonOf, type SeenJob, service } from '../support/jobs.ts';
+import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
+
+const meeting = new Meeting();
+let manager: TestManager;
+let outside: Outside;
+before(async () => {
+  manager = await startTestManager({
+    ...ownUsers(),
+    OSCAR_LOCAL_CPU: '8',
+    OSCAR_LOCAL_MEMORY: '8Gi',
+    OSCAR_LOCAL_DISK: '32Mi',
+    OSCAR_MAX_LOG_BYTES: '1Mi',
+  });
+  outside = new Outside(manager.url);
+});
+after(async () => {
+  await manager[Symbol.asyncDispose]();
+  meeting[Symbol.dispose]();
+});
+
+/** Runs a script by an upload, and sees that the manager has survived it. */
+async function run(name: string, script: string, more = {}): Promise<{ job: SeenJob; log: string }> {
+  await outside.create(ADMIN, service(name, script, more));
+  await outside.put(ADMIN, `${name}/in/x`, 'x');
+  const job = await outside.onlyJob(name);
+  const log = await outside.log(name, job.id);
+  assert.equal((await outside.call('GET', '/health')).status, 200);
+  return { job, log };
+}
+
+const results = async (name: string) =>
+  (await outside.keys(ADMIN, name)).filter((key) => key.startsWith('out/')).map((key) => key.slice('out/'.length));
+
+/** A program that goes on until it is ended, and says who it is. */
+const haunt = (name: string) => `sh -c '${meeting.say(name, '$$')}; while :; do sleep 1; done'`;
+
+/** What haunts is there no more. */
+async function isGone(name: string): Promise<void> {
+  const pid = Number(await meeting.heard(name));
+  assert.ok(pid > 0);
+  await eventually(() => assert.ok(!isThere(pid), `${name} still runs`));
+}
+
+describe('a script that does not let go', { concurrency: true }, () => {
+  test('and ends well with children alive has ended well, and its children go', async () => {
+    const { job } = await run(
+      'children',
+      `${haunt('children')} & ${meeting.wait('children')}; echo x >"$TMP_OUTPUT_DIR/x"`,
+    );
+    assert.deepEqual([job.state, job.exit_code], ['succeeded', 0]);
+    assert.deepEqual(await results('children'), ['x']);
+    await isGone('children');
+  });
+
+  test('and sends a child away into a session of its own has ended; the child goes too', async () => {
+    const { job } = await run('away', `setsid ${haunt('away')} >/dev/null 2>&1 & ${meeting.wait('away')}; exit 7`);
+    assert.deepEqual([job.state, reasonOf(job), job.exit_code], ['failed', 'ScriptFailed', 7]);
+    await isGone('away');
+  });
+
+  test('and ignores TERM is made to go when its time is over', async () => {
+    const annotations = { 'oscar-manager/job-timeout': '1' };
+    const { job } = await run('deaf', `trap '' TERM; ${haunt('deaf')}`, { annotations });
+    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
+    assert.match(job.message, /did not end within 1 s/);
+    await isGone('deaf');
+  });
+
+  test('and ignores TERM is made to go when it is cancelled', async () => {
+    const token = await outside.create(ADMIN, service('deaf-too', `trap '' TERM; ${haunt('deaf-too')}`));
+    const id = await outside.submit(token, 'deaf-too', 'x');
+    await meeting.heard('deaf-too');
+    assert.equal((await outside.call('DELETE', `/system/jobs/deaf-too/${id}`, { as: ADMIN })).status, 202);
+    const job = await outside.ended('deaf-too', id);
+    assert.deepEqual([job.state, reasonOf(job)], ['cancelled', 'Cancelled']);
+    await isGone('deaf-too');
+  });
+
+  test('of its time hears TERM first, and may say goodbye', async () => {
+    const script = `trap 'echo goodbye; exit 0' TERM; while :; do sleep 0.1; done`;
+    const { job, log } = await run('polite', script, { annotations: { 'oscar-manager/job-timeout': '1' } });
+    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
+    assert.match(log, /goodbye\n/);
+  });
+});
+
+describe('a script that wants too much', { concurrency: true }, () => {
+  /** What the issue names; the short run shows the same with less. */
+  const megabytes = process.env['OSCAR_TEST_LONG'] ? 1000 : 100;
+
+  test(`and prints ${megabytes} MB ends as it would, with the first of it in the log and a note`, async () => {
+    const script = `yes "0123456789 0123456789 0123456789 0123456789" | head -c ${megabytes}000000; echo >"$TMP_OUTPUT_DIR/x"`;
+    const { job, log } = await run('prints', script);
+    assert.deepEqual([job.state, job.exit_code], ['succeeded', 0]);
+    assert.ok(log.length <= 2 ** 20 + 1000, String(log.length));
+    assert.match(log, /oscar: the log is full \(1048576 bytes\).*dropped\n$/);
+    assert.deepEqual(await results('prints'), ['x']);
+  });
+
+  test('and prints without a newline is no different', async () => {
+    const { job, log } = await run('prints-line', `head -c 20000000 /dev/zero | tr '\\0' x`);
+    assert.equal(job.state, 'succeeded');
+    assert.ok(log.length <= 2 ** 20 + 1000, String(log.length));
+  });
+
+  test('and fills its part of the disk is ended, with nothing delivered', async () => {
+    const script =
+      'i=0; while :; do head -c 4000000 /dev/zero >"$TMP_OUTPUT_DIR/$i" || exit 9; i=$((i+1)); sleep 0.05; done';
+    const { job } = await run('disk', script);
+    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'DiskFull']);
+    assert.match(job.message, /more to the disk than it may/);
+    assert.deepEqual(await results('disk'), []);
+  });
+
+  test('and takes more memory than it has is ended', async () => {
+    const { job } = await run('memory', 'head -c 1000000000 /dev/zero | tail', { memory: '32Mi' });
+    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'OutOfMemory']);
+    assert.match(job.message, /more memory than its 32 MiB/);
+  });
+
+  test('and runs longer than it may is ended', async () => {
+    const { job } = await run('long', 'sleep 1000', { annotations: { 'oscar-manager/job-timeout': '1' } });
+    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
+  });
+});
+
+describe('a script that ends in an odd way', { concurrency: true }, () => {
+  test('by a signal of its own has failed', async () => {
+    const { job } = await run('kills-itself', 'kill -9 $$');
+    assert.deepEqual([job.state, reasonOf(job), job.exit_code], ['failed', 'ScriptFailed', 137]);
+    assert.match(job.message, /SIGKILL/);
+  });
+
+  test('by ending whatever started it is lost, and says so', async () => {
+    const { job } = await run('kills-parent', 'p=$PPID; kill -9 $p; sleep 1000');
+    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Lost']);
+  });
+
+  test('that is no program has failed', async () => {
+    const { job, log } = await run('no-program', 'this-is-no-program --at all');
+    assert.deepEqual([job.state, reasonOf(job), job.exit_code], ['failed', 'ScriptFailed', 127]);
+    assert.match(log, /this-is-no-program/);
+  });
+});
+
+describe('outputs', { concurrency: true }, () => {
+  test('links, pipes and sockets among them are left out, with a note each', async (t) => {
+    const script = `
+      cd "$TMP_OUTPUT_DIR"
+      ln -s /etc/passwd link; ln -s /etc folder-link; ln -s nowhere dangling; mkfifo pipe
+      "${process.execPath}" -e 'require("net").createServer().listen("socket", () => process.kill(process.pid, "SIGKILL"))'
+      [ -S socket ] && echo there is a socket
+      mkdir real; echo real >real/file; true`;
+    const { job, log } = await run('odd-files', script, { memory: '1Gi' });
+    assert.equal(job.state, 'succeeded');
+    assert.deepEqual(await results('odd-files'), ['real/file']);
+    for (const name of ['link', 'folder-link', 'dangling']) {
+      assert.match(log, new RegExp(`oscar: "${name}" is left out: it is a symbolic link\n`));
+    }
+    assert.match(log, /oscar: "pipe" is left out: it is a named pipe\n/);
+    if (log.includes('there is a socket')) assert.match(log, /oscar: "socket" is left out: it is a socket\n/);
+    else t.diagnostic('NOT TESTED: the script could make no socket');
+  });
+
+  test('with names that look like a way out stay below the output', async () => {
+    const script = `
+      cd "$TMP_OUTPUT_DIR"
+      for name in '..x' '...' 'a\\..\\b' '%2e%2e%2fx' 'a b?c#d&e' '.hidden'; do echo x >"$name"; done
+      mkdir deep; cd deep; echo escaped >../../escaped 2>/dev/null; true`;
+    const { job } = await run('names', script);
+    assert.equal(job.state, 'succeeded', job.message);
+    assert.deepEqual((await results('names')).toSorted(), [
+      '%2e%2e%2fx',
+      '...',
+      '..x',
+      '.hidden',
+      'a b?c#d&e',
+      'a\\..\\b',
+    ]);
+    assert.deepEqual(
+      (await outside.keys(ADMIN, 'names')).filter((key) => !key.startsWith('out/')),
+      ['in/x'],
+    );
+  });
+
+  for (const path of ['names/../other', '../other', 'names/out/..', 'names/./out/../..']) {
+    test(`a path like ${path} is refused with the definition`, async () => {
+      const body = service('escapes', 'true', { output: [{ storage_provider: 'minio.default', path }] });
+      const { status, text } = await outside.call('POST', '/system/services', { as: ADMIN, body });
+      assert.equal(status, 400, text);
+      assert.equal((await outside.call('GET', '/system/services/escapes', { as: ADMIN })).status, 404);
+    });
+  }
+
+  test('are not what a link shows that took the place of their directory', async () => {
+    const { job } = await run('linked', 'rmdir "$TMP_OUTPUT_DIR" && ln -s /etc "$TMP_OUTPUT_DIR"; exit 0');
+    assert.ok(job.state === 'succeeded' || reasonOf(job) === 'OutputFailed', job.message);
+    assert.deepEqual(await results('linked'), []);
+  });
+
+  test('that nobody may read are delivered, or the job says which not', async () => {
+    const { job } = await run('locked', 'echo x >"$TMP_OUTPUT_DIR/x"; chmod 000 "$TMP_OUTPUT_DIR/x"');
+    if (job.state === 'succeeded') assert.deepEqual(await results('locked'), ['x']);
+    else assert.match(job.message, /"x"/);
+  });
+});
