@@ -57,7 +57,7 @@ describe('what the cluster says about itself', () => {
     const { text } = await manager.call('GET', '/system/info', { as: alice });
     assert.match(
       text,
-      /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":"(v1\.[^"]+)?"\}$/,
+      /^\{"version":"\d+\.\d+\.\d+","git_commit":"","architecture":"(amd64|arm64)","kubernetes_version":"(v1\.[^"]+"|","runtime":"process: [^"]+")\}$/,
     );
   });
 });

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { seededRandom } from '../src/cluster/local/seeded-random.ts';
-import { eventually, keyOf, Meeting, Outside, ownUsers, reasonOf, type SeenJob, service } from './support/jobs.ts';
+import { eventually, keyOf, Meeting, Outside, reasonOf, type SeenJob, service } from './support/jobs.ts';
 import { ADMIN, temporaryDirectory } from './support/manager.ts';
 import { type ManagerProcess, startProcess } from './support/process.ts';
 
@@ -18,7 +18,7 @@ const ROUNDS = LONG ? 30 : 3;
 const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? randomInt(2 ** 31));
 
 /** Room for a few at a time, so that some run, some wait and some come whenever it is killed. */
-const SETTINGS = { ...ownUsers(), OSCAR_LOCAL_CPU: '1', OSCAR_LOCAL_MEMORY: '4Gi' };
+const SETTINGS = { OSCAR_LOCAL_CPU: '1', OSCAR_LOCAL_MEMORY: '4Gi' };
 
 /** How a script goes on, by what its input says, and how its job must end. */
 const KINDS: Record<string, { script: string; ends: readonly [string, string, number] }> = {

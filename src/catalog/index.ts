@@ -1,7 +1,7 @@
 export { setAllowedImages } from './allowed-images.ts';
 export type { Catalog } from './catalog.ts';
 export { createService } from './create.ts';
-export type { CatalogErrorCode } from './errors.ts';
+export { CatalogError, type CatalogErrorCode } from './errors.ts';
 export { findService } from './find.ts';
 export { listServices } from './list.ts';
 export { recoverServices } from './recover.ts';

@@ -14,7 +14,7 @@ import {
   type Launcher,
 } from '../cluster/local-runner/index.ts';
 import type { Config } from '../config.ts';
-import { Dispatcher, EventPump, expireJobs, type Jobs, Sweep } from '../jobs/index.ts';
+import { Dispatcher, EventPump, expireJobs, forgetStrays, type Jobs, Sweep } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
 import type { EventSource, ObjectStore } from '../storage/index.ts';
 import { createStaging } from '../supervisor/index.ts';
@@ -25,6 +25,8 @@ export interface OpenJobs {
   readonly jobs: Jobs;
   /** How scripts are run here. */
   readonly runtime: Launcher['kind'];
+  /** Removes what an earlier manager died over removing; once the services are what they should be. Never fails. */
+  tidy(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -106,7 +108,13 @@ export async function openJobs(
   void forgetOldJobs(config.jobTtlSeconds * 1000, jobs, ending.signal, log);
   log.info({ runtime: launcher.kind, waiting: dispatcher.waiting, running: dispatcher.running }, 'jobs can run');
   const running = opened.move();
-  return { jobs, runtime: launcher.kind, close: () => running.disposeAsync() };
+  const tidy = () =>
+    forgetStrays(jobs).then(
+      (strays) => void (strays > 0 && log.info({ strays }, 'removed runs that no job names')),
+      (err: unknown) =>
+        void (ending.signal.aborted || log.warn({ err }, 'runs that no job names could not be removed')),
+    );
+  return { jobs, runtime: launcher.kind, tidy, close: () => running.disposeAsync() };
 }
 
 interface Chosen {

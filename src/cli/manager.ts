@@ -42,6 +42,8 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   if (running) opened.defer(() => running.close());
   const catalog = catalogOf(config, cluster, store, running?.jobs);
   await cluster.tidy(catalog);
+  // Nobody waits for it: it reads every job there is.
+  void running?.tidy();
 
   const users = { secrets: cluster.secrets, objects: store.objects };
   const app = await createServer({

@@ -153,6 +153,7 @@ function describeWrites(start: StartStore): void {
       uid: 'f-1',
       revision: 3,
       keyId: 'k-1',
+      digest: 'd-1',
       origin: { clusterId: 'a', service: 'cow', endpoint: 'https://a.example', store: 'https://s.example' },
       adopted: false,
     } as const;

@@ -95,7 +95,7 @@ class JobKeys {
       read: read.map(({ bucket, key }) => ({ bucket, key })),
       write: write.map(({ bucket, folder }) => ({ bucket, prefix: folder === '' ? '' : `${folder}/` })),
     };
-    const keys = await objects.issue(scope, KEY_SECONDS, this.#record.principal);
+    const keys = await objects.issue(scope, KEY_SECONDS, this.#record.principal, { inProcess: true });
     this.#issued.push(keys.id);
     const { accessKey, secretKey, sessionToken } = keys;
     return { type: 's3', ...ownStore, accessKey, secretKey, sessionToken, guarded: false };

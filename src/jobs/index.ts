@@ -8,6 +8,7 @@ export type { Jobs } from './jobs.ts';
 export { readLog } from './logs.ts';
 export { receiveEvents } from './receive-events.ts';
 export { isFinal, phaseOf } from './state.ts';
+export { forgetStrays } from './strays.ts';
 export { submitJob } from './submit.ts';
 export { Sweep } from './sweep/sweep.ts';
 export {

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import type { Secret } from '../base/secret.ts';
 import type { Bucket, BucketChange, NewBucket, Rule, Usage } from './store/bucket.ts';
 import type { BucketPage } from './store/bucket-pages.ts';
-import type { SessionKeys } from './store/identities.ts';
+import type { NewSession, SessionKeys } from './store/identities.ts';
 import type { ObjectRecord } from './store/object.ts';
 import type { OutboxEvent } from './store/outbox.ts';
 
@@ -96,8 +96,11 @@ export interface ObjectStoreServer {
   removeRule(bucket: string, id: string): Promise<void>;
   listRules(bucket: string): readonly Rule[];
 
-  /** Keys whose policy document is their whole right, for `ttl` milliseconds. `parent` is the principal of their events. */
-  issueKeys(keys: { readonly parent: string; readonly policy: string; readonly ttl: number }): Promise<SessionKeys>;
+  /**
+   * Keys whose policy document is their whole right, for `ttl` milliseconds. `parent` is the principal of their events.
+   * With `inProcess` they end with this process at the latest.
+   */
+  issueKeys(keys: Omit<NewSession, 'kind'> & { readonly policy: string }): Promise<SessionKeys>;
   revokeKeys(id: string): Promise<void>;
 
   presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: At, options: PresignOptions): string;

@@ -49,6 +49,8 @@ export type FederationRole =
       readonly revision: number;
       /** SHA-256 of the key that it shares with the coordinator. */
       readonly keyId: string;
+      /** Of the definition that the coordinator sent, by which it sees whether it still is that. */
+      readonly digest: string;
       readonly origin: FederationOrigin;
       /** It was there before, and will be what it was. */
       readonly adopted: boolean;

@@ -41,9 +41,15 @@ export interface ObjectStore {
   /**
    * Keys that can do exactly this and nothing else, for a limited time. The caller has checked that whoever they are
    * for may do it: they are minted with the manager's own identity, so that the scope is the whole right. What is
-   * written with them is reported as theirs.
+   * written with them is reported as theirs. With `inProcess` nobody outside this manager gets them, so that a store may
+   * let them end with it.
    */
-  issue(scope: KeyScope, ttlSeconds: number, onBehalfOf: string): Promise<IssuedKeys>;
+  issue(
+    scope: KeyScope,
+    ttlSeconds: number,
+    onBehalfOf: string,
+    options?: { readonly inProcess: boolean },
+  ): Promise<IssuedKeys>;
 
   /** Ends issued keys at once, where the store can (`revocable`). */
   revoke(id: string): Promise<void>;

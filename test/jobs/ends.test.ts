@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually, isThere, Meeting, Outside, ownUsers, reasonOf, service } from '../support/jobs.ts';
+import { eventually, isThere, Meeting, Outside, reasonOf, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 const meeting = new Meeting();
 let manager: TestManager;
 let outside: Outside;
 before(async () => {
-  manager = await startTestManager({ ...ownUsers(), OSCAR_LOCAL_CPU: '4', OSCAR_LOCAL_MEMORY: '4Gi' });
+  manager = await startTestManager({ OSCAR_LOCAL_CPU: '4', OSCAR_LOCAL_MEMORY: '4Gi' });
   outside = new Outside(manager.url);
 });
 after(async () => {

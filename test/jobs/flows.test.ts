@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually, keyOf, Outside, ownUsers, reasonOf, service } from '../support/jobs.ts';
+import { eventually, keyOf, Outside, reasonOf, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 let manager: TestManager;
 let outside: Outside;
 before(async () => {
-  manager = await startTestManager(ownUsers());
+  manager = await startTestManager();
   outside = new Outside(manager.url);
 });
 after(() => manager[Symbol.asyncDispose]());
@@ -137,7 +137,7 @@ test('/system/info says that images are not used', async () => {
 });
 
 test('what has ended is forgotten after TTL_JOB', async () => {
-  await using brief = await startTestManager({ ...ownUsers(), TTL_JOB: '1' });
+  await using brief = await startTestManager({ TTL_JOB: '1' });
   const there = new Outside(brief.url);
   const token = await there.create(ADMIN, service('brief', 'echo hello'));
   const id = await there.submit(token, 'brief', 'x');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ALICE } from '../support/issuer.ts';
-import { Outside, ownUsers, service } from '../support/jobs.ts';
+import { Outside, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 
@@ -19,7 +19,7 @@ const SHOW =
   'cat "$INPUT_FILE_PATH"; echo; echo "key=${STORAGE_OBJECT_KEY-none}"; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/shown"';
 
 before(async () => {
-  manager = await startTestManager({ ...settings, ...ownUsers() });
+  manager = await startTestManager(settings);
   outside = new Outside(manager.url);
   const body = { bucket_name: 'alices' };
   assert.equal((await outside.call('POST', '/system/buckets', { as: alice, body })).status, 201);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { ALICE } from '../support/issuer.ts';
-import { Meeting, Outside, ownUsers, service } from '../support/jobs.ts';
+import { Meeting, Outside, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 
@@ -10,7 +10,7 @@ const { issuer, alice, settings } = await startPeople();
 let manager: TestManager;
 let outside: Outside;
 before(async () => {
-  manager = await startTestManager({ ...settings, ...ownUsers() });
+  manager = await startTestManager(settings);
   outside = new Outside(manager.url);
 });
 after(async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually, isThere, Meeting, Outside, ownUsers, reasonOf, type SeenJob, service } from '../support/jobs.ts';
+import { eventually, isThere, Meeting, Outside, reasonOf, type SeenJob, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 const meeting = new Meeting();
@@ -8,7 +8,6 @@ let manager: TestManager;
 let outside: Outside;
 before(async () => {
   manager = await startTestManager({
-    ...ownUsers(),
     OSCAR_LOCAL_CPU: '8',
     OSCAR_LOCAL_MEMORY: '8Gi',
     OSCAR_LOCAL_DISK: '32Mi',

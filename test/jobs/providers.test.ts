@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Outside, ownUsers, type Provider, reasonOf, service, type TestDefinition } from '../support/jobs.ts';
+import { Outside, type Provider, reasonOf, service, type TestDefinition } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 /** The store of `far` is a foreign one for `near`, which may not dial private addresses, and for `friendly`, which may. */
@@ -11,9 +11,9 @@ let foreign: Outside;
 let provider: Provider;
 before(async () => {
   [far, near, friendly] = await Promise.all([
-    startTestManager(ownUsers()),
-    startTestManager(ownUsers()),
-    startTestManager({ ...ownUsers(), OSCAR_PEER_NETWORKS: '127.0.0.0/8' }),
+    startTestManager(),
+    startTestManager(),
+    startTestManager({ OSCAR_PEER_NETWORKS: '127.0.0.0/8' }),
   ]);
   foreign = new Outside(far.url);
   provider = await foreign.provider(ADMIN);

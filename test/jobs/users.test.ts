@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ALICE, BOB } from '../support/issuer.ts';
-import { Outside, ownUsers, service } from '../support/jobs.ts';
+import { Outside, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 
@@ -9,7 +9,7 @@ const { issuer, alice, bob, carol, settings } = await startPeople();
 let manager: TestManager;
 let outside: Outside;
 before(async () => {
-  manager = await startTestManager({ ...settings, ...ownUsers() });
+  manager = await startTestManager(settings);
   outside = new Outside(manager.url);
 });
 after(async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { Meeting, Outside, ownUsers, service } from '../support/jobs.ts';
+import { Meeting, Outside, service } from '../support/jobs.ts';
 import { ADMIN, PASSWORD, temporaryDirectory } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 import { startProcess } from '../support/process.ts';
@@ -23,7 +23,6 @@ let victim: string;
 before(async () => {
   const { listening } = startProcess({ after: (end) => void afterwards.push(end as () => void) }, directory, {
     ...settings,
-    ...ownUsers(),
   });
   outside = new Outside(await listening);
   const script = `cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/made"; ${meeting.say('begun', 'yes')}; ${meeting.wait('never')}`;

@@ -76,18 +76,6 @@ export function service(name: string, script: string, more: Record<string, unkno
   };
 }
 
-/** Managers that this process has started or is about to. */
-let managers = 0;
-
-/**
- * Users for the scripts of one manager under test. Many of them run on one machine at a time, and a manager that is root
- * takes all processes of the users that it gives to scripts for its own.
- */
-export function ownUsers(): Record<string, string> {
-  const range = (process.pid % 1_000_000) * 4 + (managers++ % 4);
-  return { OSCAR_LOCAL_UID: String(100_000 + range * 500) };
-}
-
 /** A cluster as its users have it: HTTP and S3, nothing else. */
 export class Outside {
   readonly #url: () => string;

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -40,6 +40,8 @@ export function holdDataDirectory(directory: string): DataDirectory {
 }
 
 function takeLock(file: string): DatabaseSync | undefined {
+  // Made here because SQLite would let everybody read it; the files beside it get the mode of this one.
+  closeSync(openSync(file, 'a', 0o600));
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {
     lock.exec('BEGIN EXCLUSIVE');

@@ -10,6 +10,12 @@ import { type Result, record } from './results.ts';
 import { problemOf } from './verdicts.ts';
 import { within } from './within.ts';
 
+/** Who is asked this time, where not everybody is. */
+export interface Turn {
+  readonly isDue: (member: LedgerMember) => boolean;
+  readonly note: (results: readonly Result[]) => void;
+}
+
 /** The federation is over: everything that its ledger names is to be ended. Members that are leaving go as was said. */
 export function endingOf(ledger: Ledger, how: 'undo' | 'detach', now: number): Ledger {
   const members = ledger.members.map(
@@ -28,10 +34,17 @@ function endMemberOf({ reason: _, ...member }: LedgerMember, how: 'undo' | 'deta
  * Goes on with a federation that is ending: its service here, then the members, each for as long as the budget says. What
  * is left stays in the ledger, which is finished when nothing is. Again: goes on where it was.
  */
-export async function carryOut(entry: LedgerEntry, budget: number, deps: Coordination): Promise<Ledger | undefined> {
+export async function carryOut(
+  entry: LedgerEntry,
+  budget: number,
+  deps: Coordination,
+  turn?: Turn,
+): Promise<Ledger | undefined> {
   const { uid, service } = entry.ledger;
   await removeOwn(service, uid, deps);
-  const results = await endMembers(entry.ledger, budget, deps);
+  const members = entry.ledger.members.filter((member) => turn?.isDue(member) ?? true);
+  const results = await endMembers({ ...entry.ledger, members }, budget, deps);
+  turn?.note(results);
   const left = await new Ledgers(deps).amend(uid, (ledger) => record(ledger, results, deps.now()));
   if (!left || left.ledger.phase !== 'ending' || left.ledger.members.length > 0) return left?.ledger;
   try {

@@ -42,7 +42,7 @@ function recorded(member: LedgerMember, result: Result, now: number): LedgerMemb
     case 'ended':
       return isEnding ? [] : [member];
     case 'away':
-      return [{ ...member, reason: result.problem.message }];
+      return [member.reason === result.problem.message ? member : { ...member, reason: result.problem.message }];
     case 'ahead':
       return [{ ...member, lastSeen: now }];
     case 'made': {

@@ -33,7 +33,10 @@ export interface Deadlines {
 export const DEADLINES: Deadlines = { look: 3_000, make: 8_000, end: 3_000 };
 
 export interface HttpPeerOptions {
+  /** The time of day. */
   readonly now?: () => number;
+  /** Milliseconds that never go back, whatever is done to the clock. */
+  readonly elapsed?: () => number;
   readonly deadlines?: Deadlines;
 }
 
@@ -48,6 +51,7 @@ export class HttpPeer implements Peer {
   readonly #address: PeerAddress;
   readonly #transport: Transport;
   readonly #now: () => number;
+  readonly #elapsed: () => number;
   readonly #deadlines: Deadlines;
   readonly #breaker = new Breaker();
   /** How far its clock is ahead of ours, as far as it made a difference. */
@@ -57,6 +61,7 @@ export class HttpPeer implements Peer {
     this.#address = address;
     this.#transport = transport;
     this.#now = options.now ?? Date.now;
+    this.#elapsed = options.elapsed ?? (() => performance.now());
     this.#deadlines = options.deadlines ?? DEADLINES;
   }
 
@@ -115,7 +120,7 @@ export class HttpPeer implements Peer {
 
   /** A signed request; the ones that nobody waits for. If the clocks are too far apart, once more with theirs. */
   async #ask(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): Promise<PeerAnswer> {
-    if (!this.#breaker.mayAsk(this.#now())) {
+    if (!this.#breaker.mayAsk(this.#elapsed())) {
       throw this.#problem('unreachable', 'did not answer several times in a row: it is asked again in a while');
     }
     const answer = await this.#send(this.#signed(request, as));
@@ -141,11 +146,11 @@ export class HttpPeer implements Peer {
   async #send(request: PeerRequest): Promise<PeerAnswer> {
     try {
       const answer = await this.#transport.send(request);
-      if (AWAY.includes(answer.status)) this.#breaker.silent(this.#now());
+      if (AWAY.includes(answer.status)) this.#breaker.silent(this.#elapsed());
       else this.#breaker.answered();
       return answer;
     } catch (error) {
-      this.#breaker.silent(this.#now());
+      this.#breaker.silent(this.#elapsed());
       throw error;
     }
   }

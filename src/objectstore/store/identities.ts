@@ -42,6 +42,8 @@ export interface NewSession {
   readonly policy: string | undefined;
   /** Milliseconds. */
   readonly ttl: number;
+  /** Nobody outside this process gets them: they are kept in memory and end with it. */
+  readonly inProcess?: boolean;
 }
 
 interface SessionRow {
@@ -60,6 +62,8 @@ export class Identities {
   readonly #now: () => number;
   readonly #manager: Signer;
   readonly #known = new Map<string, Signer>();
+  /** Keys that are in memory alone. */
+  readonly #unwritten = new Set<string>();
   readonly #statements: ReturnType<typeof prepare>;
 
   constructor(
@@ -134,23 +138,42 @@ export class Identities {
     );
   }
 
-  async issue({ kind, parent, policy, ttl }: NewSession): Promise<SessionKeys> {
-    if (policy !== undefined) readPolicy(policy);
+  async issue({ kind, parent, policy, ttl, inProcess = false }: NewSession): Promise<SessionKeys> {
+    const rights = policy === undefined ? undefined : readPolicy(policy);
     const accessKey = `OSCAR${randomBytes(10).toString('hex').toUpperCase().slice(0, 15)}`;
     const secretKey = randomBytes(30).toString('base64url');
     const sessionToken = randomBytes(48).toString('base64url');
-    const sealed = this.#seal.seal(secretKey, ['object-store', 'session', accessKey]);
+    const tokenHash = hashOf(sessionToken);
     const expiresAt = this.#now() + ttl;
-    await this.#database.write(() => {
-      this.#statements.dropExpired.run(this.#now());
-      this.#statements.putSession.run(accessKey, kind, parent, sealed, hashOf(sessionToken), policy ?? null, expiresAt);
-    });
     this.#forgetExpired();
+    if (inProcess) {
+      const identity = identityOf(kind, parent, rights);
+      const signing = new SigningSecret(secretKey);
+      this.#known.set(accessKey, {
+        accessKey,
+        secret: signing,
+        identity,
+        principal: parent,
+        tokenHash,
+        expires: expiresAt,
+      });
+      this.#unwritten.add(accessKey);
+    } else {
+      const sealed = this.#seal.seal(secretKey, ['object-store', 'session', accessKey]);
+      await this.#database.write(() => {
+        this.#statements.dropExpired.run(this.#now());
+        this.#statements.putSession.run(accessKey, kind, parent, sealed, tokenHash, policy ?? null, expiresAt);
+      });
+    }
     const [secret, token] = [new Secret(secretKey), new Secret(sessionToken)];
     return { id: accessKey, accessKey, secretKey: secret, sessionToken: token, expiresAt };
   }
 
   async revoke(accessKey: string): Promise<void> {
+    if (this.#unwritten.delete(accessKey)) {
+      this.#known.delete(accessKey);
+      return;
+    }
     await this.#database.write(
       () => void this.#statements.dropSession.run(accessKey),
       () => this.#known.delete(accessKey),
@@ -159,14 +182,18 @@ export class Identities {
 
   #forget(user: string, isAffected: (identity: Identity) => boolean): void {
     for (const [accessKey, { principal, identity }] of this.#known) {
-      if (principal === user && isAffected(identity)) this.#known.delete(accessKey);
+      if (principal !== user || !isAffected(identity)) continue;
+      this.#known.delete(accessKey);
+      this.#unwritten.delete(accessKey);
     }
   }
 
   #forgetExpired(): void {
     const now = this.#now();
     for (const [accessKey, { expires }] of this.#known) {
-      if (expires !== undefined && expires <= now) this.#known.delete(accessKey);
+      if (expires === undefined || expires > now) continue;
+      this.#known.delete(accessKey);
+      this.#unwritten.delete(accessKey);
     }
   }
 
@@ -178,19 +205,19 @@ export class Identities {
     }
     const session = this.#statements.session.get(accessKey);
     if (!session) return undefined;
-    const { parent, token_hash: tokenHash, expires } = session;
+    const { kind, parent, policy, token_hash: tokenHash, expires } = session;
     const secret = new SigningSecret(this.#seal.open(session.secret, ['object-store', 'session', accessKey]));
-    return { accessKey, secret, identity: identityOf(session), principal: parent, tokenHash, expires };
+    const identity = identityOf(kind, parent, policy === null ? undefined : readPolicy(policy));
+    return { accessKey, secret, identity, principal: parent, tokenHash, expires };
   }
 }
 
 /** A job without policy would have no bounds, so it has no rights. */
 const NO_RIGHTS: Policy = { statements: [] };
 
-function identityOf({ kind, parent, policy }: SessionRow): Identity {
-  const read = policy === null ? undefined : readPolicy(policy);
-  if (kind === 'job') return { kind, user: parent, policy: read ?? NO_RIGHTS };
-  return { kind: 'session', user: parent, ...(read && { policy: read }) };
+function identityOf(kind: SessionRow['kind'], parent: string, policy: Policy | undefined): Identity {
+  if (kind === 'job') return { kind, user: parent, policy: policy ?? NO_RIGHTS };
+  return { kind: 'session', user: parent, ...(policy && { policy }) };
 }
 
 const hashOf = (token: string) => hash('sha256', token, 'hex');

@@ -138,11 +138,17 @@ export class EmbeddedStore implements ObjectStore {
     );
   }
 
-  async issue(scope: KeyScope, ttlSeconds: number, onBehalfOf: string): Promise<IssuedKeys> {
+  async issue(
+    scope: KeyScope,
+    ttlSeconds: number,
+    onBehalfOf: string,
+    { inProcess } = { inProcess: false },
+  ): Promise<IssuedKeys> {
     const keys = await this.#server.issueKeys({
       parent: onBehalfOf,
       policy: scopePolicy(scope),
       ttl: ttlSeconds * 1000,
+      inProcess,
     });
     const { id, accessKey, secretKey, sessionToken, expiresAt } = keys;
     return {

@@ -64,6 +64,12 @@ export async function remember(uid: string, service: string, { journal, now }: S
   await unlessRace(journal.begin(nameOf(uid, service), { until: now() + KEPT }));
 }
 
+/** There is one again. */
+export async function forgetName(uid: string, service: string, { journal }: Store): Promise<void> {
+  const there = await journal.read(nameOf(uid, service));
+  if (there) await unlessRace(journal.finish(there.key, there.version));
+}
+
 export async function tombstoneOf(keyId: string, { journal }: Store): Promise<Tombstone | undefined> {
   const entry = await journal.read(graveOf(keyId));
   return entry && tombstoneIn(entry);

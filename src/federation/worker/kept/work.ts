@@ -1,11 +1,15 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Catalog, CatalogError, isRace } from '../../../catalog/index.ts';
 import type { Journal, JournalEntry } from '../../../cluster/index.ts';
+import type { WorkerOrder } from '../../peer/peer.ts';
 
 /** A worker that is being made or adopted: written down first, so that whoever comes after a crash can settle it. */
 export interface Work {
   readonly entry: JournalEntry;
   readonly keyId: string;
   readonly service: string;
+  /** The federation. */
+  readonly uid: string;
   /** Of the order that it is made for. */
   readonly revision: number;
   readonly begun: number;
@@ -13,20 +17,37 @@ export interface Work {
 
 const PREFIX = 'worker/';
 
-/** Throws `contended` when the same worker is being made already: the one who asks twice is to ask again. */
+/** `busy`: the same worker is being made already. */
 export async function beginWork(
   keyId: string,
-  { name, revision }: { readonly name: string; readonly revision: number },
+  { name, uid, revision }: Pick<WorkerOrder, 'name' | 'uid' | 'revision'>,
   { journal, now }: Pick<Catalog, 'journal' | 'now'>,
-): Promise<Work> {
-  const state = { service: name, revision, begun: now() };
+): Promise<Work | 'busy'> {
+  const state = { service: name, uid, revision, begun: now() };
   try {
     const entry = await journal.begin(`${PREFIX}${keyId}`, state);
     return { entry, keyId, ...state };
   } catch (error) {
-    if (!isRace(error)) throw error;
-    throw new CatalogError('contended', `"${name}" is being made for this federation already: ask again`);
+    if (isRace(error)) return 'busy';
+    throw error;
   }
+}
+
+export async function isBeingMade(keyId: string, { journal }: Pick<Catalog, 'journal'>): Promise<boolean> {
+  return (await journal.read(`${PREFIX}${keyId}`)) !== undefined;
+}
+
+/** A create takes milliseconds here; whoever asked twice within one is soon told. */
+const LOOK_EVERY = 20;
+const LONGEST = 3_000;
+
+/** Waits until nobody makes the worker of this key. False when nobody did. */
+export async function workIsOver(keyId: string, catalog: Pick<Catalog, 'journal'>): Promise<boolean> {
+  for (let waited = 0; waited < LONGEST; waited += LOOK_EVERY) {
+    if (!(await isBeingMade(keyId, catalog))) return waited > 0;
+    await pause(LOOK_EVERY);
+  }
+  throw new CatalogError('contended', 'this worker is being made already, and that takes long: ask again');
 }
 
 /** If somebody else has taken it over, they do the same thing. */
@@ -43,7 +64,7 @@ export async function* takeOverWork(begunBefore: number, journal: Journal): Asyn
   let page = await journal.list(PREFIX);
   for (;;) {
     for (const entry of page.items) {
-      const state = entry.state as unknown as Pick<Work, 'service' | 'revision' | 'begun'>;
+      const state = entry.state as unknown as Omit<Work, 'entry' | 'keyId'>;
       if (state.begun >= begunBefore) continue;
       const version = await journal.claim(entry.key, entry.version);
       if (version === 'busy') continue;

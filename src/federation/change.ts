@@ -1,0 +1,233 @@
+import { isDeepStrictEqual } from 'node:util';
+import { OscarError } from '../base/oscar-error.ts';
+import { findService, loadSecrets, ownerOfSecrets } from '../catalog/index.ts';
+import type { ServiceRecord, Version } from '../cluster/index.ts';
+import type { Admin, Principal, User } from '../identity/index.ts';
+import { readDefinition } from '../service/index.ts';
+import type { Replica } from '../service/schema.ts';
+import { type Asking, asCaller, asNobody } from './coordinator/asking.ts';
+import { changedBy, replacedBy } from './coordinator/changed-definition.ts';
+import { requireGrant } from './coordinator/check-members.ts';
+import type { Caller, Coordination, ReadDefinition } from './coordinator/coordination.ts';
+import { deliver } from './coordinator/deliver.ts';
+import { dropKeys } from './coordinator/member-keys.ts';
+import { originIdOf } from './coordinator/orders.ts';
+import { type Pending, pendingOf } from './coordinator/pending.ts';
+import { deployedOf, prepare, wantedBy } from './coordinator/prepare.ts';
+import { FederationError } from './errors.ts';
+import { type LedgerEntry, memberId } from './ledger.ts';
+import { isOvertaken, Ledgers } from './ledger-store.ts';
+import { type Intention } from './members.ts';
+import { isSame, memberProblems } from './topology.ts';
+
+export interface Changed {
+  readonly record: ServiceRecord;
+  /** Members that do not have it yet: they get it as soon as they can. */
+  readonly pending: readonly Pending[];
+}
+
+/** Enough for any burst of writers to one service; more would be a fault, not contention. */
+const ATTEMPTS = 8;
+
+/**
+ * Replaces the definition of a service, at all its members (design §7). The next revision is stored here first, under the
+ * version that was read; members that cannot have it now get it later.
+ */
+export async function changeService(
+  caller: Caller,
+  body: unknown,
+  ifMatch: Version | undefined,
+  deps: Coordination,
+): Promise<Changed> {
+  const { name } = readDefinition(body).definition;
+  return inTurn(ifMatch, async () => {
+    const record = await findService(caller.principal, 'update', name, deps);
+    const stored = { definition: record.service.definition, secrets: await loadSecrets(ownerOfSecrets(record.service), deps) };
+    const given = replacedBy(body, stored);
+    const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
+    refuseUnknown(given, stored.definition.federation?.members ?? [], deps);
+    const asking = asCaller(caller, { clusters: given.definition.clusters, credentials }, deps);
+    const before = { ...record, version: ifMatch ?? record.version };
+    return apply({ principal: caller.principal, before, given, credentials, asking, end: 'undo', again: [] }, deps);
+  });
+}
+
+/** Whoever may change members: with the token of a service alone, they can only be added (design §6). */
+export type MembersCaller = Caller | { readonly principal: Principal };
+
+/**
+ * Adds, changes or removes members. That a cluster is unknown, away or refuses is no error here: such a member is written
+ * down and made as soon as it can be.
+ */
+export async function changeMembers(
+  caller: MembersCaller,
+  name: string,
+  intention: Intention,
+  deps: Coordination,
+): Promise<Changed> {
+  const { principal } = caller;
+  return inTurn(undefined, async () => {
+    const before = await findService(principal, isPlainAddition(intention) ? 'add-member' : 'change-federation', name, deps);
+    const { definition } = before.service;
+    const stored = { definition, secrets: await loadSecrets(ownerOfSecrets(before.service), deps) };
+    const intended = isOwner(principal) ? intention : onlyNew(intention, definition.federation?.members ?? []);
+    const given = changedBy(intended, stored);
+    const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
+    const asking = isOwner(principal)
+      ? asCaller({ ...caller, principal }, { clusters: given.definition.clusters, credentials }, deps)
+      : asNobody;
+    const end = intention.verb === 'remove' ? intention.end : 'undo';
+    const again = intended.verb === 'add' ? intended.members : [];
+    // The rules have been asked above; the catalog keeps the owner, whoever writes (R16).
+    return apply({ principal: { kind: 'admin' }, before, given, credentials, asking, end, again }, deps);
+  });
+}
+
+const isOwner = (principal: Principal): principal is Admin | User => principal.kind !== 'service-token';
+
+function isPlainAddition({ verb, clusters, storageProviders, ...rest }: Intention): boolean {
+  if (verb !== 'add' || clusters || storageProviders) return false;
+  const { members } = rest as { members: readonly Replica[] };
+  return members.every(({ type, headers }) => type !== 'endpoint' && Object.keys(headers).length === 0);
+}
+
+/** A member that is there already stays as it is. */
+function onlyNew(intention: Intention, current: readonly Replica[]): Intention {
+  if (intention.verb !== 'add') return intention;
+  return { ...intention, members: intention.members.filter((member) => !current.some((other) => isSame(other, member))) };
+}
+
+/** One change of a service as it was read. */
+interface Change {
+  readonly principal: Admin | User;
+  readonly before: ServiceRecord;
+  readonly given: ReadDefinition;
+  /** Those that are stored and those that were brought. */
+  readonly credentials: ReadDefinition['secrets']['credentials'];
+  readonly asking: Asking;
+  /** How members that are no longer in it are ended. */
+  readonly end: 'undo' | 'detach';
+  /** Members that were named as new, and are made again although their owner had ended them. */
+  readonly again: readonly Replica[];
+}
+
+async function apply(change: Change, deps: Coordination): Promise<Changed> {
+  const { principal, before, given, credentials, asking } = change;
+  const { definition } = given;
+  const { federation: role } = before.service;
+  const members = definition.federation?.members ?? [];
+  const problems = memberProblems(definition, originIdOf({ definition }, deps), deps.mostMembers);
+  if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
+  if (members.length > 0) requireGrant(credentials);
+  if (role?.role !== 'coordinator' && members.length === 0) {
+    return { record: await deps.own.update(principal, given, before.version, role), pending: [] };
+  }
+
+  const entry = await openLedger(before, deps);
+  const { uid } = entry.ledger;
+  await noteEnds(entry, change, deps);
+  const revision = Math.max(role?.revision ?? 0, entry.ledger.revision) + 1;
+  const record = await deps.own
+    .update(principal, given, before.version, { role: 'coordinator', uid, revision, committed: true })
+    .catch(async (error) => {
+      if (!role) await discard(entry, deps);
+      throw error;
+    });
+  await tell(uid, record, asking, deps);
+  const told = await new Ledgers(deps).read(uid);
+  return { record, pending: told ? pendingOf(told.ledger) : [] };
+}
+
+/** The ledger of a service; one that had no members until now begins its own, before anything names it. */
+async function openLedger({ service }: ServiceRecord, deps: Coordination): Promise<LedgerEntry> {
+  const { federation: role, definition, uid: serviceUid } = service;
+  if (role?.role === 'worker') {
+    throw new FederationError(
+      'not-the-coordinator',
+      `"${definition.name}" belongs to a federation whose coordinator is ${role.origin.service} at ${role.origin.endpoint}: change it there`,
+    );
+  }
+  const ledgers = new Ledgers(deps);
+  const entry = role && (await ledgers.read(role.uid));
+  if (entry?.ledger.phase === 'creating') {
+    throw new FederationError('origin-away', `the members of "${definition.name}" are just being made: try again`);
+  }
+  if (entry?.ledger.phase === 'ending') {
+    throw new FederationError('federation-gone', `"${definition.name}" is just being removed`);
+  }
+  const uid = role?.uid ?? deps.newUid();
+  const begunAt = deps.now();
+  const fresh = { uid, service: definition.name, serviceUid, phase: 'active', revision: 0, begunAt, members: [] } as const;
+  return entry ?? ledgers.begin(fresh);
+}
+
+/** Nobody names it, so nothing was made by it. */
+async function discard(entry: LedgerEntry, deps: Coordination): Promise<void> {
+  await new Ledgers(deps).finish(entry).catch((error) => {
+    if (!isOvertaken(error)) throw error;
+  });
+}
+
+/**
+ * What the definition cannot say is written down before it changes: how members that leave are ended, and which of those
+ * that their owners ended are to be made again.
+ */
+async function noteEnds({ ledger: { uid } }: LedgerEntry, { given, end, again }: Change, deps: Coordination): Promise<void> {
+  const staying = new Set(deployedOf(given.definition.federation?.members).map(idOf));
+  const returning = new Set(again.map(idOf));
+  const forgotten: string[] = [];
+  await new Ledgers(deps).amend(uid, (ledger) => {
+    const members = ledger.members.flatMap((member) => {
+      const id = memberId(member);
+      if (member.state === 'left' && returning.has(id)) {
+        forgotten.push(member.keyId);
+        return [];
+      }
+      return staying.has(id) || member.state === 'undoing' ? [member] : [{ ...member, end }];
+    });
+    return isDeepStrictEqual(members, ledger.members) ? ledger : { ...ledger, members };
+  });
+  await dropKeys(forgotten, deps);
+}
+
+const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
+
+/** Whoever is overtaken here has still stored the definition, and `reconcile` brings it to the members. */
+async function tell(uid: string, { service }: ServiceRecord, asking: Asking, deps: Coordination): Promise<void> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const entry = await new Ledgers(deps).read(uid);
+    if (!entry || entry.ledger.phase !== 'active') return;
+    try {
+      const prepared = await prepare(entry, service, { renew: true }, deps);
+      if (!prepared) continue;
+      await deliver(prepared, { asking }, deps);
+      return;
+    } catch (error) {
+      if (!isOvertaken(error)) throw error;
+    }
+  }
+}
+
+/** In a whole definition, a new member on a cluster that nobody knows is a mistake. */
+function refuseUnknown(given: ReadDefinition, stored: readonly Replica[], deps: Coordination): void {
+  const added = wantedBy(given, deps).filter(
+    ({ clusterId, service }) => !stored.some((each) => each.cluster_id === clusterId && each.service_name === service),
+  );
+  const problems = new Set(added.flatMap(({ problem }) => problem ?? []));
+  if (problems.size > 0) throw new FederationError('invalid-federation', [...problems].join('\n'));
+}
+
+/** Concurrent changes are made one after the other: who comes too late reads again. */
+async function inTurn<T>(ifMatch: Version | undefined, attempt: () => Promise<T>): Promise<T> {
+  for (let attempts = 1; ; attempts++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (ifMatch !== undefined || attempts === ATTEMPTS || !isLostRace(error)) throw error;
+    }
+  }
+}
+
+function isLostRace(error: unknown): boolean {
+  return isOvertaken(error) || (error instanceof OscarError && (error.code === 'old-version' || error.code === 'exists'));
+}

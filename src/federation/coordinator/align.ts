@@ -1,0 +1,69 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
+import { nowhere, type Place } from './member-address.ts';
+
+/** What a definition says about one member. */
+export interface Wanted {
+  readonly clusterId: string;
+  readonly service: string;
+  /** Absent when nobody knows that cluster. */
+  readonly place?: Place;
+  /** Why it cannot be made. */
+  readonly problem?: string;
+}
+
+export interface Alignment {
+  readonly revision: number;
+  readonly wanted: readonly Wanted[];
+  /** Ids of keys that are not kept any more. */
+  readonly lost: ReadonlySet<string>;
+  /** Is somebody there who can make a member anew under another key? */
+  readonly renew: boolean;
+  readonly newKeyId: () => string;
+  readonly now: number;
+}
+
+/**
+ * The ledger as the definition wants it: new members are to be made, others leave. One that is leaving and is wanted again
+ * stays what it was, key and all; one that is being ended already is made anew beside it, once that is done. The definition
+ * of an older revision says nothing.
+ */
+export function align(ledger: Ledger, alignment: Alignment): Ledger {
+  if (alignment.revision < ledger.revision) return ledger;
+  const byId = new Map(ledger.members.filter(({ state }) => state !== 'undoing').map((each) => [memberId(each), each]));
+  const wanted = alignment.wanted.map((each) => aligned(each, byId.get(memberId(each)), alignment));
+  const ids = new Set(alignment.wanted.map(memberId));
+  const others = ledger.members
+    .filter((member) => member.state === 'undoing' || !ids.has(memberId(member)))
+    .map((member) => leaving(member, alignment.now));
+  const next = { ...ledger, revision: alignment.revision, members: [...wanted, ...others] };
+  return isDeepStrictEqual(next, ledger) ? ledger : next;
+}
+
+function aligned(wanted: Wanted, known: LedgerMember | undefined, alignment: Alignment): LedgerMember {
+  const { now, newKeyId, lost, renew } = alignment;
+  const { clusterId, service, problem } = wanted;
+  const place = wanted.place ?? known ?? nowhere(clusterId);
+  const { endpoint, verify, guarded, kind } = place;
+  const fresh = { clusterId, service, endpoint, verify, guarded, kind, ...(problem && { reason: problem }) };
+  const made = known && lost.has(known.keyId) && (renew || known.state === 'wanted') ? undefined : known;
+  if (!made) return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now };
+  const member = { ...made, ...fresh };
+  if (made.state !== 'leaving') return member;
+  const { end: _, ...staying } = member;
+  return { ...staying, state: made.revision === undefined ? 'wanted' : 'made', since: now };
+}
+
+function leaving(member: LedgerMember, now: number): LedgerMember {
+  if (member.state === 'undoing' || member.state === 'leaving') return member;
+  const { reason: _, ...known } = member;
+  return { end: 'undo', ...known, state: 'leaving', since: now };
+}
+
+/** Members without work are ended from here on; whoever adds one again makes it anew. */
+export function dismiss(ledger: Ledger): Ledger {
+  const members = ledger.members.map(
+    (member): LedgerMember => (member.state === 'leaving' ? { ...member, state: 'undoing' } : member),
+  );
+  return { ...ledger, members };
+}

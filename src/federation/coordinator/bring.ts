@@ -1,0 +1,82 @@
+import type { LedgerMember } from '../ledger.ts';
+import { Ledgers } from '../ledger-store.ts';
+import { type Peer, PeerError, type WorkerOrder, type WorkerState } from '../peer/peer.ts';
+import type { Asking } from './asking.ts';
+import type { Coordination } from './coordination.ts';
+import { isGivenUp, makeMember, readinessOf } from './make-member.ts';
+import { peerOf } from './member-address.ts';
+import type { Result } from './results.ts';
+import { problemOf } from './verdicts.ts';
+
+/** One member, what it shall be, and as whom it can be made. */
+export interface Task {
+  readonly member: LedgerMember;
+  readonly order: WorkerOrder | undefined;
+  readonly asking: Asking;
+}
+
+/** Brings a member to what it shall be, from whatever it is: made, changed, or said why not. Again: nothing changes. */
+export async function bring({ member, order, asking }: Task, deps: Coordination): Promise<Result> {
+  const { keyId } = member;
+  if (member.endpoint === '') {
+    return { keyId, kind: 'away', problem: new PeerError('failed', member.reason ?? 'its cluster is unknown') };
+  }
+  if (!order) {
+    return { keyId, kind: 'conflict', problem: new PeerError('refused', 'its key is lost: PUT the service once') };
+  }
+  const peer = peerOf(member, deps);
+  try {
+    const state = await inspect(peer, order);
+    return state ? await adjust(peer, order, keyId, state) : await make(peer, { member, order, asking }, deps);
+  } catch (error) {
+    return failed(keyId, problemOf(error));
+  }
+}
+
+/** A key that is not known there is a worker that is not there: what has its name is seen when it is made. */
+async function inspect(peer: Peer, order: WorkerOrder): Promise<WorkerState | undefined> {
+  try {
+    return await peer.inspect(order.name, order);
+  } catch (error) {
+    if (error instanceof PeerError && error.code === 'refused') return undefined;
+    throw error;
+  }
+}
+
+async function adjust(peer: Peer, order: WorkerOrder, keyId: string, state: WorkerState): Promise<Result> {
+  const { revision, digest } = order;
+  const { instance } = state;
+  if (state.revision > revision) return { keyId, kind: 'ahead', revision: state.revision };
+  if (state.revision < revision || state.digest !== digest) await peer.update(order, order);
+  return { keyId, kind: 'made', revision, digest, instance };
+}
+
+async function make(
+  peer: Peer,
+  { member, order, asking }: Task & { readonly order: WorkerOrder },
+  deps: Coordination,
+): Promise<Result> {
+  const { keyId } = member;
+  const { revision, digest } = order;
+  try {
+    const as = await asking(member);
+    const probe = await peer.probe(order.name, as);
+    if (await isGivenUp(probe, new Ledgers(deps))) {
+      return { keyId, kind: 'away', problem: new PeerError('taken', 'what was there before is still being undone') };
+    }
+    const readiness = readinessOf(probe, order.uid);
+    await makeMember(peer, order, readiness, as);
+    return { keyId, kind: 'made', revision, digest, instance: readiness.instance };
+  } catch (error) {
+    const problem = problemOf(error);
+    return problem.code === 'refused' ? { keyId, kind: 'missing', problem } : failed(keyId, problem);
+  }
+}
+
+function failed(keyId: string, problem: PeerError): Result {
+  if (problem.code === 'gone') {
+    return { keyId, kind: 'left', problem: new PeerError('gone', 'its owner ended it there: add it again to have it back') };
+  }
+  return { keyId, kind: problem.code === 'taken' ? 'conflict' : 'away', problem };
+}
+

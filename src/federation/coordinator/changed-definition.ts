@@ -1,0 +1,59 @@
+import { type Definition, type DefinitionSecrets, readDefinition } from '../../service/index.ts';
+import type { StorageProviders } from '../../service/schema.ts';
+import { applyIntention, type Intention } from '../members.ts';
+import type { ReadDefinition } from './coordination.ts';
+
+/** What is stored, with its secrets. */
+interface Stored {
+  readonly definition: Definition;
+  readonly secrets: DefinitionSecrets;
+}
+
+const TOKEN = 'refresh_token';
+
+/** A whole definition in place of another: without members in it they stay as they are, and so does the refresh token. */
+export function replacedBy(body: unknown, { definition: stored }: Stored): ReadDefinition {
+  const given = readDefinition(body);
+  const federation = given.definition.federation ?? stored.federation;
+  const isSilent = (given.definition.federation?.members ?? []).length === 0;
+  if (!federation || !isSilent) return withToken(given, stored);
+  const { members } = stored.federation ?? {};
+  const others = Object.entries(body as object).filter(([key]) => key.toLowerCase() !== 'federation');
+  const whole = { ...Object.fromEntries(others), federation: { ...federation, ...(members && { members }) } };
+  return withToken(readDefinition(whole), stored);
+}
+
+/** A name without a value keeps the value that is stored. */
+function withToken({ definition, secrets }: ReadDefinition, stored: Definition): ReadDefinition {
+  const { environment } = definition;
+  const isKept =
+    stored.federation &&
+    definition.federation &&
+    Object.hasOwn(stored.environment.secrets, TOKEN) &&
+    !Object.hasOwn(environment.secrets, TOKEN);
+  if (!isKept) return { definition, secrets };
+  return {
+    definition: { ...definition, environment: { ...environment, secrets: { ...environment.secrets, [TOKEN]: '' } } },
+    secrets,
+  };
+}
+
+/** The stored definition with other members. */
+export function changedBy(intention: Intention, { definition, secrets }: Stored): ReadDefinition {
+  const { federation, clusters, storage_providers, environment } = definition;
+  const token = secrets.environment[TOKEN];
+  // Until it had a federation, a refresh token was like any other secret of the service.
+  const values = federation || !token ? {} : { [TOKEN]: token.reveal() };
+  return readDefinition({
+    ...definition,
+    environment: { ...environment, secrets: { ...environment.secrets, ...values } },
+    federation: { ...federation, members: applyIntention(intention, federation?.members ?? []) },
+    clusters: { ...clusters, ...intention.clusters },
+    storage_providers: merged(storage_providers, intention.storageProviders),
+  });
+}
+
+function merged(stored: StorageProviders = {}, given: StorageProviders = {}): StorageProviders {
+  const types = new Set([...Object.keys(stored), ...Object.keys(given)]) as Set<keyof StorageProviders>;
+  return Object.fromEntries([...types].map((type) => [type, { ...stored[type], ...given[type] }]));
+}

@@ -1,0 +1,27 @@
+import { FederationError } from '../errors.ts';
+import { memberProblems } from '../topology.ts';
+import type { Wanted } from './align.ts';
+import type { Coordination, ReadDefinition } from './coordination.ts';
+import { originIdOf } from './orders.ts';
+import { wantedBy } from './prepare.ts';
+
+/** What can be known about the members of a definition without asking anybody; all that is wrong is said at once. */
+export function checkMembers({ definition }: Pick<ReadDefinition, 'definition'>, deps: Coordination): Wanted[] {
+  const wanted = wantedBy({ definition }, deps);
+  const problems = [
+    ...memberProblems(definition, originIdOf({ definition }, deps), deps.mostMembers),
+    ...new Set(wanted.flatMap(({ problem }) => problem ?? [])),
+  ];
+  if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
+  return wanted;
+}
+
+/** A federation acts for its owner when they are not there, so it needs a refresh token before it has members. */
+export function requireGrant(credentials: ReadDefinition['secrets']['credentials']): void {
+  const token = credentials['federation/refresh_token'];
+  if (token && token.reveal().trim() !== '') return;
+  throw new FederationError(
+    'no-grant',
+    'environment.secrets.refresh_token is required for a service with members: get one from your identity provider with the scope offline_access, for instance with oidc-agent or `oscar login`',
+  );
+}

@@ -1,0 +1,59 @@
+import { allSettled } from '../../base/all-settled.ts';
+import { type LedgerMember, memberId } from '../ledger.ts';
+import { Ledgers } from '../ledger-store.ts';
+import { PeerError } from '../peer/peer.ts';
+import type { Asking } from './asking.ts';
+import { bring } from './bring.ts';
+import { budgetsOf, type Coordination } from './coordination.ts';
+import { endMembers } from './ending.ts';
+import { isCurrent } from './orders.ts';
+import type { Prepared } from './prepare.ts';
+import { type Result, record } from './results.ts';
+import { problemOf } from './verdicts.ts';
+import { within } from './within.ts';
+
+export interface Delivery {
+  readonly asking: Asking;
+  /** Is it this member's turn? */
+  readonly isDue?: (member: LedgerMember) => boolean;
+  /** How many are asked at once; all, if it is not said. */
+  readonly atOnce?: number;
+}
+
+/**
+ * Tells all members what they are to be, and those that are to go, and writes down what came of it. A member that is
+ * still being ended is made anew when that is done.
+ */
+export async function deliver(
+  { entry: { ledger }, orders }: Prepared,
+  { asking, isDue = () => true, atOnce = Number.POSITIVE_INFINITY }: Delivery,
+  deps: Coordination,
+): Promise<Result[]> {
+  const { create, undo } = budgetsOf(deps);
+  const due = ledger.members.filter(isDue);
+  const ended = await endMembers({ ...ledger, members: due }, undo, deps);
+  const gone = new Set(ended.filter(({ kind }) => kind === 'ended').map(({ keyId }) => keyId));
+  const ending = ledger.members.filter(({ state, keyId }) => state === 'undoing' && !gone.has(keyId)).map(memberId);
+  const tasks = due.filter((member) => isCurrent(member) && member.state !== 'left');
+  const brought = await inTurns(tasks, atOnce, async (member): Promise<Result> => {
+    const { keyId } = member;
+    if (ending.includes(memberId(member))) {
+      return { keyId, kind: 'away', problem: new PeerError('failed', 'what was there before is still being ended') };
+    }
+    const task = bring({ member, order: orders.get(keyId), asking }, deps);
+    return within(create, task).catch((error): Result => ({ keyId, kind: 'away', problem: problemOf(error) }));
+  });
+  const results = [...ended, ...brought];
+  await new Ledgers(deps).amend(ledger.uid, (current) => record(current, results, deps.now()));
+  return results;
+}
+
+async function inTurns<T, R>(items: readonly T[], atOnce: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  const queue = items.entries();
+  const workers = Array.from({ length: Math.min(atOnce, items.length) }, async () => {
+    for (const [index, item] of queue) results[index] = await work(item);
+  });
+  await allSettled(workers);
+  return results;
+}

@@ -1,0 +1,38 @@
+import type { Ledgers } from '../ledger-store.ts';
+import type { Credential, Peer, Probe } from '../peer/peer.ts';
+import { PeerError, type WorkerOrder } from '../peer/peer.ts';
+
+/** What a probe allows. */
+export type Readiness =
+  | { readonly by: 'create'; readonly instance: string }
+  | { readonly by: 'adopt'; readonly version: string; readonly instance: string }
+  /** It is one of this federation already. */
+  | { readonly by: 'repeat'; readonly instance: string };
+
+/** Says how a member can be made from what is there; throws `taken` when it cannot. */
+export function readinessOf(probe: Probe, uid: string | undefined): Readiness {
+  const { instance } = probe;
+  switch (probe.found) {
+    case 'nothing':
+      return { by: 'create', instance };
+    case 'own':
+      return { by: 'adopt', version: probe.version, instance };
+    case 'member':
+      if (probe.uid === uid) return { by: 'repeat', instance };
+      throw new PeerError('taken', 'the service of that name there is part of another federation');
+    case 'taken':
+      throw new PeerError('taken', 'the name belongs to another service there: choose another');
+  }
+}
+
+export async function makeMember(peer: Peer, order: WorkerOrder, readiness: Readiness, as: Credential): Promise<void> {
+  if (readiness.by === 'adopt') await peer.adopt(order, readiness.version, as);
+  else await peer.create(order, as);
+}
+
+/** Was this federation of ours given up, so that what it still holds can be had once its undo is done? */
+export async function isGivenUp(probe: Probe, ledgers: Ledgers): Promise<string | undefined> {
+  if (probe.found !== 'member') return undefined;
+  const entry = await ledgers.read(probe.uid);
+  return entry?.ledger.phase === 'ending' ? probe.uid : undefined;
+}

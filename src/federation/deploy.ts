@@ -1,0 +1,194 @@
+import { allSettled } from '../base/all-settled.ts';
+import type { ServiceRecord } from '../cluster/index.ts';
+import { readDefinition } from '../service/index.ts';
+import { asCaller } from './coordinator/asking.ts';
+import { checkMembers, requireGrant } from './coordinator/check-members.ts';
+import { markCommitted } from './coordinator/commit.ts';
+import { budgetsOf, type Caller, type Coordination } from './coordinator/coordination.ts';
+import { carryOut, endingOf, removeOwn } from './coordinator/ending.ts';
+import { makeMember } from './coordinator/make-member.ts';
+import { peerOf } from './coordinator/member-address.ts';
+import { dropKeys, keepKeys, keyIdOf } from './coordinator/member-keys.ts';
+import { ordersOf } from './coordinator/orders.ts';
+import { type Pending, pendingOf } from './coordinator/pending.ts';
+import { type Probed, probeMembers } from './coordinator/probe-members.ts';
+import { type Result, record } from './coordinator/results.ts';
+import { problemOf, refusal, type Verdict } from './coordinator/verdicts.ts';
+import { within } from './coordinator/within.ts';
+import { FederationError } from './errors.ts';
+import type { Ledger, LedgerEntry, LedgerMember } from './ledger.ts';
+import { isOvertaken, Ledgers } from './ledger-store.ts';
+import { PeerError } from './peer/peer.ts';
+
+export interface Deployed {
+  readonly record: ServiceRecord;
+  /** With `deployment: best-effort`: members that are yet to be made, and why. */
+  readonly pending: readonly Pending[];
+}
+
+/**
+ * Makes a service and its members, or nothing at all (design §7). What can refuse is asked first and changes nothing; what
+ * is begun is written down before it is; whoever is stopped in between has `recover` behind them, which undoes it.
+ */
+export async function deploy(caller: Caller, body: unknown, deps: Coordination): Promise<Deployed> {
+  const given = readDefinition(body);
+  const { name, clusters, federation } = given.definition;
+  const { credentials } = given.secrets;
+  const wanted = checkMembers(given, deps);
+  requireGrant(credentials);
+  await finishAborted(name, deps);
+
+  const probed = await probeMembers(wanted, asCaller(caller, { clusters, credentials }, deps), deps);
+  refuseItself(probed, name, deps);
+  const mayMiss = federation?.deployment === 'best-effort';
+  if (!mayMiss && probed.some(({ problem }) => problem)) {
+    throw refusal(`nothing was made, since not every member of "${name}" can be:`, probed);
+  }
+
+  const transaction = await begin(name, probed, deps);
+  try {
+    const record = await makeOwn(transaction, caller, body, deps);
+    const results = await makeMembers(transaction, record, given.secrets.environment, deps);
+    const verdicts = verdictsOf(transaction, results);
+    if (!mayMiss && verdicts.some(({ problem }) => problem)) {
+      throw refusal(`"${name}" was not made, since a member failed; what had been made is undone:`, verdicts);
+    }
+    return await commit(transaction, record, results, deps);
+  } catch (error) {
+    // What cannot be undone now is in the ledger, and is undone later: the user hears why there is no service.
+    await abort(transaction.entry.ledger, deps).catch(() => {});
+    throw error;
+  }
+}
+
+/** A create under way. */
+interface Transaction {
+  entry: LedgerEntry;
+  readonly keys: Map<string, ReturnType<Coordination['newKey']>>;
+  readonly parts: readonly { readonly probed: Probed; readonly member: LedgerMember }[];
+}
+
+async function begin(name: string, probed: readonly Probed[], deps: Coordination): Promise<Transaction> {
+  const keys: Transaction['keys'] = new Map();
+  const now = deps.now();
+  const parts = probed.map((each) => {
+    const key = deps.newKey();
+    const keyId = keyIdOf(key);
+    keys.set(keyId, key);
+    const { instance } = each.ready ?? {};
+    const member: LedgerMember = {
+      ...{ ...each.place, service: each.wanted.service, keyId, state: 'wanted', since: now },
+      ...(instance !== undefined && { instance }),
+    };
+    return { probed: each, member };
+  });
+  const ledger: Ledger = {
+    ...{ uid: deps.newUid(), service: name, serviceUid: '', phase: 'creating', revision: 1, begunAt: now },
+    members: parts.map(({ member }) => member),
+  };
+  return { entry: await new Ledgers(deps).begin(ledger), keys, parts };
+}
+
+/** The keys are kept and the service is made here, not yet taking work. If that fails, no member has been asked. */
+async function makeOwn(
+  transaction: Transaction,
+  { principal }: Caller,
+  body: unknown,
+  deps: Coordination,
+): Promise<ServiceRecord> {
+  const { keys, entry } = transaction;
+  const { uid, revision } = entry.ledger;
+  try {
+    await keepKeys(keys, deps);
+    const held = await new Ledgers(deps).claim(entry);
+    if (!held) throw overtaken(entry.ledger);
+    transaction.entry = held;
+    return await deps.own.create(principal, body, { role: 'coordinator', uid, revision, committed: false });
+  } catch (error) {
+    // Without its key a member is not asked to undo what it never heard of.
+    await dropKeys(keys.keys(), deps).catch(() => {});
+    throw error;
+  }
+}
+
+async function makeMembers(
+  { entry, keys, parts }: Transaction,
+  { service }: ServiceRecord,
+  secrets: Parameters<typeof ordersOf>[1],
+  deps: Coordination,
+): Promise<Result[]> {
+  const orders = ordersOf(service, secrets, entry.ledger, keys, deps);
+  const { create } = budgetsOf(deps);
+  return allSettled(
+    parts.map(async ({ probed: { ready, problem }, member }): Promise<Result> => {
+      const { keyId } = member;
+      const order = orders.get(keyId);
+      try {
+        if (problem) throw problem;
+        if (!ready || !order) throw new PeerError('failed', 'it could not be told what to be');
+        await within(create, makeMember(peerOf(member, deps), order, ready, ready.as));
+        const { revision, digest } = order;
+        return { keyId, kind: 'made', revision, digest, instance: ready.instance };
+      } catch (error) {
+        const failure = problemOf(error);
+        return { keyId, kind: failure.code === 'taken' ? 'conflict' : 'away', problem: failure };
+      }
+    }),
+  );
+}
+
+function verdictsOf({ parts }: Transaction, results: readonly Result[]): Verdict[] {
+  return parts.map(({ probed: { member } }, index) => {
+    const result = results[index];
+    return { member, ...(result && 'problem' in result && { problem: result.problem }) };
+  });
+}
+
+/** From here on it exists: the ledger says so, and the service follows it. */
+async function commit(
+  { entry }: Transaction,
+  made: ServiceRecord,
+  results: readonly Result[],
+  deps: Coordination,
+): Promise<Deployed> {
+  const ledgers = new Ledgers(deps);
+  const ledger = record({ ...entry.ledger, phase: 'active', serviceUid: made.service.uid }, results, deps.now());
+  try {
+    await ledgers.advance(entry, ledger);
+  } catch (error) {
+    if (isOvertaken(error)) throw overtaken(ledger);
+    // A store that did not answer may have written it all the same.
+    if ((await ledgers.read(ledger.uid))?.ledger.phase !== 'active') throw error;
+  }
+  return { record: (await markCommitted(ledger, deps)) ?? made, pending: pendingOf(ledger) };
+}
+
+const givenUp = (ledger: Ledger, now: number) =>
+  ledger.phase === 'creating' ? endingOf(ledger, 'undo', now) : ledger;
+
+async function abort({ uid, service }: Ledger, deps: Coordination): Promise<void> {
+  const entry = await new Ledgers(deps).amend(uid, (ledger) => givenUp(ledger, deps.now()));
+  if (entry?.ledger.phase === 'ending') await carryOut(entry, budgetsOf(deps).undo, deps);
+  // Somebody else has undone it, maybe before the service here was made.
+  if (!entry) await removeOwn(service, uid, deps);
+}
+
+/** The name may be held by a create that was given up, or by a delete that is not finished. */
+async function finishAborted(name: string, deps: Coordination): Promise<void> {
+  const role = (await deps.services.get(name))?.service.federation;
+  if (role?.role !== 'coordinator') return;
+  const entry = await new Ledgers(deps).read(role.uid);
+  if (entry?.ledger.phase === 'ending') await carryOut(entry, budgetsOf(deps).undo, deps);
+  else if (!entry && !role.committed) await removeOwn(name, role.uid, deps);
+}
+
+function refuseItself(probed: readonly Probed[], name: string, { here }: Coordination): void {
+  const itself = probed.find(({ ready, wanted }) => ready?.instance === here.instance && wanted.service === name);
+  if (!itself) return;
+  const message = `federation.members: ${itself.member} is the service itself, under another id of this cluster`;
+  throw new FederationError('invalid-federation', message);
+}
+
+function overtaken({ service }: Ledger): FederationError {
+  return new FederationError('federation-gone', `"${service}" was given up while it was being made: create it again`);
+}

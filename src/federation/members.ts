@@ -1,0 +1,124 @@
+import { Type } from 'typebox';
+import { decode, type Problem } from '../service/codec.ts';
+import { ServiceSchema } from '../service/index.ts';
+import type { Cluster, Replica, StorageProviders } from '../service/schema.ts';
+import { FederationError } from './errors.ts';
+import { isSame } from './topology.ts';
+
+/** What a request to the replicas resource means, whichever way its client says it. */
+export type Intention = IntentionOf & {
+  /** These are merged with what the definition has. */
+  readonly clusters?: Record<string, Cluster>;
+  readonly storageProviders?: StorageProviders;
+};
+
+type IntentionOf =
+  | { readonly verb: 'add'; readonly members: readonly Replica[] }
+  | { readonly verb: 'change'; readonly changes: readonly { readonly from: Replica; readonly to: Replica }[] }
+  | { readonly verb: 'remove'; readonly members: readonly Replica[] | 'all'; readonly end: 'undo' | 'detach' };
+
+const { federation, clusters, storage_providers } = ServiceSchema.properties;
+// An empty list is not the same as none here, and neither is `false`.
+const members = Type.Optional(Type.Array(federation.properties.members.items, { keepZero: true }));
+const BodySchema = Type.Object({
+  members,
+  replicas: members,
+  update: members,
+  clusters,
+  storage_providers,
+  delete: Type.Optional(Type.Boolean({ keepZero: true })),
+});
+
+interface Body {
+  readonly members?: Replica[];
+  readonly replicas?: Replica[];
+  readonly update?: Replica[];
+  readonly clusters?: Record<string, Cluster>;
+  readonly storage_providers?: StorageProviders;
+  readonly delete?: boolean;
+}
+
+/**
+ * Reads a body of the replicas resource (contract §1.12, design §7): the key `members` or `replicas`, or a bare list; a PUT
+ * with the old and the new members, or with one list of them; a DELETE of some, or of all.
+ */
+export function readIntention(method: 'POST' | 'PUT' | 'DELETE', body: unknown): Intention {
+  const problems: Problem[] = [];
+  const read = readBody(method, body, problems);
+  const named = read.members ?? read.replicas;
+  for (const [key, list] of Object.entries({ members: named ?? [], update: read.update ?? [] })) {
+    problems.push(...repeated(key, list));
+  }
+  const intention = intentionOf(method, read, named, problems);
+  if (problems.length > 0) {
+    const lines = problems.map(({ path, message }) => (path ? `${path}: ${message}` : message));
+    throw new FederationError('invalid-federation', lines.join('\n'));
+  }
+  return {
+    ...intention,
+    ...(read.clusters && { clusters: read.clusters }),
+    ...(read.storage_providers && { storageProviders: read.storage_providers }),
+  };
+}
+
+function readBody(method: string, body: unknown, problems: Problem[]): Body {
+  if (method === 'DELETE' && (body === undefined || body === null || body === '')) return {};
+  const whole = Array.isArray(body) ? { members: body } : body;
+  const read = decode(BodySchema, whole, problems) as Body;
+  return { ...read, ...eachOf(read, 'members'), ...eachOf(read, 'replicas'), ...eachOf(read, 'update') };
+}
+
+const eachOf = (body: Body, key: 'members' | 'replicas' | 'update') =>
+  body[key] && { [key]: body[key].map((member) => ({ ...member, type: member.type.trim().toLowerCase() })) };
+
+function intentionOf(
+  method: 'POST' | 'PUT' | 'DELETE',
+  { update, delete: ends = true }: Body,
+  named: readonly Replica[] | undefined,
+  problems: Problem[],
+): IntentionOf {
+  if (method === 'POST') return { verb: 'add', members: named ?? [] };
+  if (method === 'PUT') return { verb: 'change', changes: changesOf(named, update, problems) };
+  const all = !named || named.length === 0 || (named.length === 1 && named.every(isBlank));
+  return { verb: 'remove', members: all ? 'all' : named, end: ends ? 'undo' : 'detach' };
+}
+
+const isBlank = ({ cluster_id, service_name, url }: Replica) => cluster_id === '' && service_name === '' && url === '';
+
+/** Two lists of one length say what becomes of what; otherwise a member is changed by the entry that names it. */
+function changesOf(named: readonly Replica[] | undefined, update: readonly Replica[] | undefined, problems: Problem[]) {
+  if (!named || !update) return (named ?? update ?? []).map((member) => ({ from: member, to: member }));
+  if (named.length === update.length) return named.map((from, index) => ({ from, to: update[index] ?? from }));
+  for (const [index, to] of update.entries()) {
+    if (!named.some((from) => isSame(from, to))) {
+      problems.push({ path: `update[${index}]`, message: 'is for none of the members: give as many as there are members' });
+    }
+  }
+  return update.map((to) => ({ from: to, to }));
+}
+
+function repeated(key: string, list: readonly Replica[]): Problem[] {
+  return list.flatMap((member, index) =>
+    list.slice(0, index).some((other) => isSame(other, member))
+      ? [{ path: `${key}[${index}]`, message: 'is there twice' }]
+      : [],
+  );
+}
+
+/** The members that follow from an intention. */
+export function applyIntention(intention: Intention, current: readonly Replica[]): Replica[] {
+  switch (intention.verb) {
+    case 'add': {
+      const kept = current.map((member) => intention.members.find((other) => isSame(other, member)) ?? member);
+      const added = intention.members.filter((member) => !current.some((other) => isSame(other, member)));
+      return [...kept, ...added];
+    }
+    case 'change':
+      return current.map((member) => intention.changes.find(({ from }) => isSame(from, member))?.to ?? member);
+    case 'remove':
+      return current.filter((member) => !isRemoved(intention.members, member));
+  }
+}
+
+const isRemoved = (removed: readonly Replica[] | 'all', member: Replica) =>
+  removed === 'all' || removed.some((other) => isSame(other, member));

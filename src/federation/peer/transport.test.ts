@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { eventually } from '../../cluster/eventually.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../outbound/certificate.fixture.ts';
+import type { Resolver } from '../../outbound/index.ts';
+import type { PeerAddress } from './peer.ts';
+import { type PeerRequest, Transport, type TransportOptions } from './transport.ts';
+
+type Context = Pick<TestContext, 'after'>;
+
+const ASK: PeerRequest = { method: 'GET', path: '/x', headers: {}, deadline: 5_000, repeatable: true };
+const LOOPBACK = { address: '127.0.0.1', prefix: 32, family: 'ipv4' } as const;
+
+async function listen(t: Context, server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket) => sockets.add(socket));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function transportTo(t: Context, endpoint: string, more: Partial<PeerAddress & TransportOptions> = {}): Transport {
+  const address = { clusterId: 'b', endpoint, verify: true, guarded: false, kind: 'oscar', ...more } as const;
+  const { networks = [], resolve } = more;
+  const transport = new Transport(address, { networks, ...(resolve && { resolve }) });
+  t.after(() => transport.close());
+  return transport;
+}
+
+const unreachable = (message: string | RegExp) => ({ name: 'PeerError', code: 'unreachable', message });
+const nobody = (endpoint: string) =>
+  unreachable(`cluster "b": no OSCAR manager answers there (${endpoint}): check the endpoint`);
+
+const slow: [string, http.RequestListener][] = [
+  ['that never answers', () => undefined],
+  ['that never ends its answer', (_request, response) => void response.writeHead(200).write('{')],
+  [
+    'that answers letter by letter',
+    (_request, response) => {
+      const timer = setInterval(() => response.write(' '), 5);
+      response.on('close', () => clearInterval(timer));
+    },
+  ],
+];
+for (const [what, handler] of slow) {
+  test(`somebody ${what} is given up`, async (t) => {
+    const port = await listen(t, http.createServer(handler));
+    const transport = transportTo(t, `http://127.0.0.1:${port}`);
+    const late = unreachable('cluster "b": "127.0.0.1" cannot be reached: no answer in time');
+    await assert.rejects(transport.send({ ...ASK, deadline: 60 }), late);
+    assert.equal(transport.isBusy, false);
+  });
+}
+
+test('somebody who hangs up is said to have done so', async (t) => {
+  const port = await listen(
+    t,
+    createServer((socket) => socket.once('data', () => socket.resetAndDestroy())),
+  );
+  const cut = unreachable('cluster "b": "127.0.0.1" cannot be reached: the connection was cut');
+  await assert.rejects(transportTo(t, `http://127.0.0.1:${port}`).send(ASK), cut);
+});
+
+test('an answer that is cut in the middle is no answer', async (t) => {
+  const port = await listen(
+    t,
+    http.createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 });
+      response.write('{}', () => response.destroy());
+    }),
+  );
+  await assert.rejects(transportTo(t, `http://127.0.0.1:${port}`).send(ASK), unreachable(/the connection was cut/));
+});
+
+test('where nobody listens, that is said', async (t) => {
+  await assert.rejects(transportTo(t, 'http://127.0.0.1:1').send(ASK), unreachable(/nothing listens there/));
+});
+
+test('somebody who does not speak HTTP is no manager, and their words are not passed on', async (t) => {
+  const port = await listen(
+    t,
+    createServer((socket) => socket.once('data', () => socket.end('220 mail.example ESMTP\r\n'))),
+  );
+  const endpoint = `http://127.0.0.1:${port}`;
+  await assert.rejects(transportTo(t, endpoint).send(ASK), (error: Error) => {
+    assert.equal(error.message, nobody(endpoint).message);
+    assert.equal(error.cause, undefined);
+    return true;
+  });
+});
+
+test('of an answer without end so much is read and no more', async (t) => {
+  let written = 0;
+  const { promise: closed, resolve: isClosed } = Promise.withResolvers<void>();
+  const port = await listen(
+    t,
+    http.createServer(async (_request, response) => {
+      response.on('close', isClosed).on('error', () => undefined);
+      response.writeHead(200, { 'content-type': 'application/json' });
+      for (; written < 10_000_000 && !response.destroyed; written += 65_536) {
+        if (!response.write(' '.repeat(65_536))) await Promise.race([once(response, 'drain'), closed]);
+      }
+      response.end();
+    }),
+  );
+  const endpoint = `http://127.0.0.1:${port}`;
+  await assert.rejects(transportTo(t, endpoint).send(ASK), nobody(endpoint));
+  await closed;
+  assert.ok(written < 10_000_000, 'all of it was read');
+});
+
+const bodies: [string, string, string, unknown][] = [
+  ['JSON that says so', 'application/json; charset=utf-8', '{"a":1}', { a: 1 }],
+  ['JSON under another name', 'text/html', '{"a":1}', undefined],
+  ['a page', 'text/html', '<html>', undefined],
+  ['a page under the name of JSON', 'application/json', '<html>', undefined],
+  ['JSON nested without end', 'application/json', '['.repeat(100_000), undefined],
+];
+for (const [what, type, body, json] of bodies) {
+  test(`${what} is read as ${JSON.stringify(json) ?? 'nothing'}`, async (t) => {
+    const server = http.createServer((_request, response) =>
+      response.writeHead(200, { 'content-type': type, date: 'Tue, 14 Nov 2023 22:13:20 GMT' }).end(body),
+    );
+    const answer = await transportTo(t, `http://127.0.0.1:${await listen(t, server)}`).send(ASK);
+    assert.deepEqual(answer, { status: 200, json, isEmpty: false, date: 1_700_000_000_000 });
+  });
+}
+
+test('a path of the endpoint comes before that of the request, and its end does not matter', async (t) => {
+  const server = http.createServer((request, response) =>
+    response.setHeader('content-type', 'application/json').end(JSON.stringify([request.method, request.url])),
+  );
+  const port = await listen(t, server);
+  for (const end of ['', '/']) {
+    const transport = transportTo(t, `http://127.0.0.1:${port}/oscar${end}`);
+    const { json } = await transport.send({ ...ASK, method: 'DELETE', query: 'how=undo' });
+    assert.deepEqual(json, ['DELETE', '/oscar/x?how=undo']);
+  }
+});
+
+test('a slow manager is not asked by more than eight at once, and all get their answer', async (t) => {
+  let connections = 0;
+  const waiting: http.ServerResponse[] = [];
+  const server = http.createServer((_request, response) => waiting.push(response));
+  server.on('connection', () => connections++);
+  const transport = transportTo(t, `http://127.0.0.1:${await listen(t, server)}`);
+  const answers = Promise.all(Array.from({ length: 20 }, () => transport.send(ASK)));
+  await eventually(() => assert.equal(waiting.length, 8));
+  server.on('request', () => waiting.shift()?.end());
+  for (const response of waiting.splice(0)) response.end();
+  assert.equal((await answers).length, 20);
+  assert.equal(connections, 8);
+});
+
+/** Closes a connection of the pool when the second request comes, as servers do whose patience is over. */
+async function impatient(t: Context) {
+  const asked = new WeakSet<Socket>();
+  let requests = 0;
+  const server = http.createServer((request, response) => {
+    requests++;
+    if (asked.has(request.socket)) request.socket.resetAndDestroy();
+    else response.end();
+    asked.add(request.socket);
+  });
+  return { transport: transportTo(t, `http://127.0.0.1:${await listen(t, server)}`), requests: () => requests };
+}
+
+test('a connection that was closed in the pool is not the end of a request that may come twice', async (t) => {
+  const { transport, requests } = await impatient(t);
+  await transport.send(ASK);
+  assert.equal((await transport.send(ASK)).status, 200);
+  assert.equal(requests(), 3);
+});
+
+test('what must not come twice is not sent twice', async (t) => {
+  const { transport, requests } = await impatient(t);
+  await transport.send(ASK);
+  await assert.rejects(transport.send({ ...ASK, repeatable: false }), unreachable(/the connection was cut/));
+  assert.equal(requests(), 2);
+});
+
+test('a certificate must hold, for a private authority too, unless the cluster says otherwise', async (t) => {
+  const server = https.createServer({ key: TEST_KEY, cert: TEST_CERTIFICATE }, (_request, response) => response.end());
+  const endpoint = `https://127.0.0.1:${await listen(t, server)}`;
+  const refused = unreachable(
+    /^cluster "b" at https:[^ ]+: its certificate does not hold: give the cluster its own ca/,
+  );
+  await assert.rejects(transportTo(t, endpoint).send(ASK), refused);
+  assert.equal((await transportTo(t, endpoint, { ca: TEST_CERTIFICATE }).send(ASK)).status, 200);
+  assert.equal((await transportTo(t, endpoint, { verify: false }).send(ASK)).status, 200);
+  const elsewhere = { ca: TEST_CERTIFICATE, resolve: leadsTo('127.0.0.1') };
+  await assert.rejects(transportTo(t, endpoint.replace('127.0.0.1', 'other.lab'), elsewhere).send(ASK), refused);
+});
+
+/** Names that lead to one address after the other. */
+function leadsTo(...addresses: string[]): Resolver {
+  return (_host, found) => {
+    const address = (addresses.length > 1 ? addresses.shift() : addresses[0]) ?? '';
+    setImmediate(() => found(null, [{ address, family: address.includes(':') ? 6 : 4 }]));
+  };
+}
+
+async function counting(t: Context) {
+  let requests = 0;
+  const server = http.createServer((_request, response) => {
+    requests++;
+    response.setHeader('connection', 'close').end();
+  });
+  return { port: await listen(t, server), requests: () => requests };
+}
+
+const forbidden: [string, string, Resolver | undefined][] = [
+  ['a name of this machine', 'localhost', undefined],
+  ['a name that leads to it', 'b.lab', leadsTo('127.0.0.1')],
+  ['a name that leads to it in the IPv6 way', 'b.lab', leadsTo('::ffff:127.0.0.1')],
+  ['its address in the IPv6 way', '[::ffff:127.0.0.1]', undefined],
+  ['the metadata service', '169.254.169.254', undefined],
+];
+for (const [what, host, resolve] of forbidden) {
+  test(`where users may point, ${what} is not dialled`, async (t) => {
+    const { port, requests } = await counting(t);
+    const transport = transportTo(t, `http://${host}:${port}`, { guarded: true, ...(resolve && { resolve }) });
+    await assert.rejects(transport.send(ASK), unreachable(/OSCAR_PEER_NETWORKS/));
+    assert.equal(requests(), 0);
+  });
+}
+
+test('a name that leads elsewhere a moment later leads nowhere', async (t) => {
+  const { port, requests } = await counting(t);
+  const resolve = leadsTo('127.0.0.1', '127.0.0.2');
+  const transport = transportTo(t, `http://b.lab:${port}`, { guarded: true, networks: [LOOPBACK], resolve });
+  assert.equal((await transport.send(ASK)).status, 200);
+  await assert.rejects(transport.send(ASK), unreachable(/127\.0\.0\.2/));
+  assert.equal(requests(), 1);
+});
+
+test('where the operator points, any address is dialled', async (t) => {
+  const { port } = await counting(t);
+  assert.equal((await transportTo(t, `http://127.0.0.1:${port}`).send(ASK)).status, 200);
+});

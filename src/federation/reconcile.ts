@@ -1,0 +1,145 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ServiceRecord } from '../cluster/index.ts';
+import { CLUSTER_ADMIN } from '../service/index.ts';
+import { asOwner } from './coordinator/asking.ts';
+import { markCommitted } from './coordinator/commit.ts';
+import { budgetsOf, type Coordination } from './coordinator/coordination.ts';
+import { deliver } from './coordinator/deliver.ts';
+import { carryOut, type Turn } from './coordinator/ending.ts';
+import { prepare } from './coordinator/prepare.ts';
+import { Rounds } from './coordinator/rounds.ts';
+import type { LedgerEntry } from './ledger.ts';
+import { isOvertaken, Ledgers } from './ledger-store.ts';
+import { giveUp } from './recover.ts';
+
+/** How often every member is looked at. Shorter: more requests for nothing. Longer: what was changed there stays so. */
+const INTERVAL = 60_000;
+
+/** Members of one ledger, and ledgers, that are asked at once: a manager has better things to do than this. */
+const AT_ONCE = 8;
+
+/**
+ * When a create that is not committed, or a ledger without its service, has nobody behind it any more. A create has 14 s;
+ * longer only delays the undo, shorter takes it away from somebody who is slow.
+ */
+const ABANDONED = 60_000;
+
+export interface ReconcilerOptions {
+  readonly interval?: number;
+  readonly chance?: () => number;
+  /** Hears of what went wrong here, not at a member: those are in the ledger. */
+  readonly report?: (error: unknown, uid: string) => void;
+}
+
+/** Brings members to what they should be, whatever happened: at an interval, and when it is woken. */
+export class Reconciler {
+  readonly #deps: Coordination;
+  readonly #options: ReconcilerOptions;
+  readonly #rounds: Rounds;
+  readonly #woken = new Set<string>();
+  #stopping = new AbortController();
+  #bell = Promise.withResolvers<void>();
+  #running: Promise<void> | undefined;
+
+  constructor(deps: Coordination, options: ReconcilerOptions = {}) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#rounds = new Rounds(options.chance);
+  }
+
+  start(): void {
+    this.#stopping = new AbortController();
+    this.#running ??= this.#run(this.#stopping.signal);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+    this.#running = undefined;
+  }
+
+  /** Looks at this federation now, also at members that have failed before. */
+  wake(uid: string): void {
+    this.#woken.add(uid);
+    this.#bell.resolve();
+  }
+
+  /** Looks once at every federation whose members have their turn. */
+  async pass(): Promise<void> {
+    const woken = new Set(this.#woken);
+    this.#woken.clear();
+    const entries = new Ledgers(this.#deps).all();
+    const workers = Array.from({ length: AT_ONCE }, async () => {
+      for await (const entry of one(entries)) await this.#look(entry, woken.has(entry.ledger.uid));
+    });
+    await Promise.all(workers);
+  }
+
+  async #look(entry: LedgerEntry, isWoken: boolean): Promise<void> {
+    const { now } = this.#deps;
+    const turn: Turn = {
+      isDue: ({ keyId }) => isWoken || this.#rounds.isDue(keyId, now()),
+      note: (results) => this.#rounds.note(results, now()),
+    };
+    try {
+      await reconcile(entry, turn, this.#deps);
+    } catch (error) {
+      if (!isOvertaken(error)) this.#options.report?.(error, entry.ledger.uid);
+    }
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.#bell = Promise.withResolvers();
+      await this.pass().catch((error) => this.#options.report?.(error, ''));
+      if (this.#woken.size > 0) continue;
+      const interval = pause(this.#options.interval ?? INTERVAL, undefined, { signal, ref: false });
+      await Promise.race([interval.catch(() => {}), this.#bell.promise]);
+    }
+  }
+}
+
+/** Several may take from one list. */
+async function* one<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
+  for (;;) {
+    const next = await items.next();
+    if (next.done) return;
+    yield next.value;
+  }
+}
+
+async function reconcile(entry: LedgerEntry, turn: Turn, deps: Coordination): Promise<void> {
+  const { phase, begunAt } = entry.ledger;
+  const isAbandoned = deps.now() - begunAt > ABANDONED;
+  if (phase === 'ending') return void (await carryOut(entry, budgetsOf(deps).undo, deps, turn));
+  if (phase === 'creating') return isAbandoned ? giveUp(entry, deps) : undefined;
+  const current = await markCommitted(entry.ledger, deps);
+  if (current) return converge(entry, current, turn, deps);
+  // Whoever removed the service did not say so to its members.
+  if (isAbandoned) await giveUp(entry, deps);
+}
+
+async function converge(entry: LedgerEntry, current: ServiceRecord, turn: Turn, deps: Coordination): Promise<void> {
+  const { ledger } = entry;
+  const { service } = current;
+  if (service.federation?.revision === ledger.revision && !ledger.members.some(turn.isDue)) return;
+  const renew = deps.mint !== undefined || service.owner === CLUSTER_ADMIN;
+  const prepared = await prepare(entry, service, { renew }, deps);
+  if (!prepared) return;
+  const { credentials } = prepared;
+  const asking = asOwner(service, { clusters: service.definition.clusters, credentials }, deps);
+  const results = await deliver(prepared, { asking, isDue: turn.isDue, atOnce: AT_ONCE }, deps);
+  turn.note(results);
+  const ahead = Math.max(0, ...results.map((result) => (result.kind === 'ahead' ? result.revision : 0)));
+  if (ahead > 0) await jump(current, ahead, turn, deps);
+}
+
+/** A member knows a later revision: this manager was restored from a backup, and what it says now is the latest. */
+async function jump({ service, version }: ServiceRecord, ahead: number, turn: Turn, deps: Coordination): Promise<void> {
+  const role = service.federation;
+  if (role?.role !== 'coordinator') return;
+  const federation = { ...role, revision: ahead + 1 };
+  const replaced = await deps.services.replace({ ...service, federation }, version);
+  const entry = await new Ledgers(deps).read(role.uid);
+  if (entry) await converge(entry, replaced, turn, deps);
+}

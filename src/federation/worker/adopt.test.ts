@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createService, updateService } from '../../catalog/index.ts';
+import type { Version } from '../../cluster/index.ts';
+import { adoptWorker } from './adopt.ts';
+import { changeWorker } from './change.ts';
+import { makeWorker } from './make.ts';
+import { releaseWorker } from './release.ts';
+import { admin, alice, bob, NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
+
+test('it becomes what the coordinator sent, and keeps uid, owner, token and buckets', async () => {
+  await using scene = openScene();
+  const { service: before, version } = await scene.own();
+  const { buckets } = await scene.look();
+  const made = order();
+  await adoptWorker(alice, made, version, scene.workers);
+  const service = (await scene.get())?.service;
+  assert.equal(service?.definition.script, 'echo worker');
+  assert.deepEqual(service?.federation, {
+    role: 'worker',
+    uid: made.uid,
+    revision: 1,
+    keyId: made.keyId,
+    digest: made.digest,
+    origin: made.origin,
+    adopted: true,
+  });
+  for (const key of ['uid', 'owner', 'ownerName', 'namespace'] as const) assert.equal(service?.[key], before[key]);
+  assert.ok(service?.token.equals(before.token));
+  const seen = await scene.look();
+  assert.deepEqual(
+    seen.buckets,
+    buckets.map((bucket) => ({ ...bucket, rules: [] })),
+    'nothing is reported to it any more',
+  );
+  assert.deepEqual(seen.secrets[`service/${before.namespace}/${NAME}`], {
+    PASSWORD: 'worker-password',
+    EXTRA: 'worker-extra',
+  });
+  assert.deepEqual(seen.journal, []);
+});
+
+test('its jobs are not ended, neither then nor when it comes back', async () => {
+  await using scene = openScene();
+  const { version } = await scene.own();
+  const made = order();
+  await adoptWorker(alice, made, version, scene.workers);
+  await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+  assert.deepEqual(scene.forgotten, []);
+});
+
+test('after an undo it is what it was, byte for byte, in another version', async () => {
+  await using scene = openScene();
+  const { version } = await scene.own();
+  await scene.server.putObject({ bucket: 'demo', key: 'in/file' }, Buffer.from('data'), {});
+  const before = await scene.look();
+  const made = order();
+  await adoptWorker(alice, made, version, scene.workers);
+  const change = { revision: 2, digest: 'a'.repeat(64), definition: { ...WORKER, script: 'echo later' } };
+  await changeWorker(NAME, change, made.keyId, scene.workers);
+  await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+  assert.deepEqual(await scene.look(), before);
+  assert.notEqual((await scene.get())?.version, version);
+});
+
+test('an adoption that comes again, or many times at once, is the same one', async () => {
+  await using scene = openScene();
+  const { version } = await scene.own();
+  const before = await scene.look();
+  const made = order();
+  await Promise.all(Array.from({ length: 4 }, () => adoptWorker(alice, made, version, scene.workers)));
+  await adoptWorker(alice, made, version, scene.workers);
+  await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+  assert.deepEqual(await scene.look(), before);
+});
+
+test('only the owner lends a service: not a stranger, nor the administrator somebody’s', async () => {
+  await using scene = openScene();
+  const { version } = await scene.own();
+  const before = await scene.look();
+  for (const who of [bob, admin]) {
+    await assert.rejects(adoptWorker(who, order(), version, scene.workers), { code: 'member-taken' });
+  }
+  assert.deepEqual(await scene.look(), before);
+  const theirs = await createService(admin, { ...OWN, name: 'theirs', input: [], output: [] }, scene.catalog);
+  const made = order({ name: 'theirs', member: 'b/theirs' }, { ...WORKER, name: 'theirs' });
+  await adoptWorker(admin, made, theirs.version, scene.workers);
+});
+
+test('in another version than was looked at it is not adopted, nor what is not there', async () => {
+  await using scene = openScene();
+  await assert.rejects(adoptWorker(alice, order(), 'v' as Version, scene.workers), { code: 'old-version' });
+  const { version } = await scene.own();
+  await updateService(alice, { ...OWN, script: 'echo newer' }, undefined, scene.catalog);
+  const before = await scene.look();
+  await assert.rejects(adoptWorker(alice, order(), version, scene.workers), { code: 'old-version' });
+  assert.deepEqual(await scene.look(), before);
+});
+
+test('what is in a federation is not adopted by another', async () => {
+  await using scene = openScene();
+  await makeWorker(alice, order(), scene.workers);
+  const before = await scene.look();
+  const version = (await scene.get())?.version as Version;
+  await assert.rejects(adoptWorker(alice, order(), version, scene.workers), { code: 'member-taken' });
+  assert.deepEqual(await scene.look(), before);
+});
+
+test('an adoption and its undo at the same time leave what was there, whoever is faster', async () => {
+  await using scene = openScene();
+  let { version } = await scene.own();
+  const before = await scene.look();
+  for (let round = 0; round < 20; round++) {
+    const made = order();
+    const adopting = adoptWorker(alice, made, version, scene.workers).catch((error) =>
+      assert.match(error.code, /^(federation-gone|old-version)$/),
+    );
+    for (let turn = 0; turn < round; turn++) await scene.catalog.journal.claim('none', version);
+    await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+    await adopting;
+    assert.deepEqual(await scene.look(), before);
+    version = (await scene.get())?.version ?? version;
+  }
+});
+
+test('an adoption and a change of its owner at the same time: one of them is told, and both are whole', async () => {
+  await using scene = openScene();
+  const { version } = await scene.own();
+  const made = order();
+  const mine = { ...OWN, script: 'echo mine', environment: { secrets: { PASSWORD: 'new-password' } } };
+  const [adopted] = await Promise.allSettled([
+    adoptWorker(alice, made, version, scene.workers),
+    updateService(alice, mine, version, scene.catalog),
+  ]);
+  if (adopted.status === 'fulfilled') await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+  const { secrets, services } = await scene.look();
+  const script = services[0]?.definition.script;
+  const [password] = Object.values(secrets).map(({ PASSWORD }) => PASSWORD);
+  assert.ok(
+    (script === 'echo mine' && password === 'new-password') || (script === 'echo own' && password === 'own-password'),
+  );
+});
+
+test('a bucket that was deleted meanwhile does not keep it from coming back', async () => {
+  await using scene = openScene();
+  const { service, version } = await scene.own();
+  const made = order();
+  await adoptWorker(alice, made, version, scene.workers);
+  await scene.objects.removeBucket('demo');
+  await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+  assert.deepEqual((await scene.get())?.service.definition, service.definition);
+});

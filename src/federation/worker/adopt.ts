@@ -1,0 +1,110 @@
+import { allSettled } from '../../base/all-settled.ts';
+import { admit, type Catalog, CatalogError, isRace } from '../../catalog/index.ts';
+import type { ServiceRecord, Version } from '../../cluster/index.ts';
+import type { Admin, User } from '../../identity/index.ts';
+import { type Definition, type DefinitionSecrets, ownedBy, type Service } from '../../service/index.ts';
+import { storageClaim } from '../../storage/index.ts';
+import type { WorkerOrder } from '../peer/peer.ts';
+import { keyIdOf } from '../peer/signature.ts';
+import { saveBefore } from './kept/before.ts';
+import { keepMemberKey } from './kept/member-key.ts';
+import { swapSecrets } from './kept/swap-secrets.ts';
+import { refuseEnded } from './kept/tombstones.ts';
+import { beginWork, type Work, workIsOver } from './kept/work.ts';
+import { taken } from './make.ts';
+import { isOwner } from './probe.ts';
+import { documentOf, readWorker } from './read-worker.ts';
+import { finishWork, settleWork } from './settle.ts';
+import { isWorkerOf, roleOf, UNFINISHED } from './worker-role.ts';
+import type { Workers } from './workers.ts';
+
+/**
+ * Makes a service of the one who asks into a worker, if it is still in the version that they saw. What it was is kept
+ * first, and comes back when the federation ends, or if this manager dies before it is done. Its buckets stay what they
+ * are, and so does its token; jobs that run go on.
+ */
+export async function adoptWorker(
+  principal: Admin | User,
+  order: WorkerOrder,
+  version: Version,
+  workers: Workers,
+): Promise<void> {
+  const { catalog } = workers;
+  const keyId = keyIdOf(order.key);
+  for (;;) {
+    await refuseEnded(keyId, catalog);
+    const record = await catalog.services.get(order.name);
+    if (isWorkerOf(record, keyId)) {
+      if (await workIsOver(keyId, catalog)) continue;
+      return;
+    }
+    const before = adoptable(principal, record, order.name, version);
+    const adoption = await plan(before, order, catalog);
+    const work = await beginWork(keyId, order, catalog);
+    if (work !== 'busy') return adopt(adoption, version, work, workers);
+    await workIsOver(keyId, catalog);
+  }
+}
+
+interface Adoption {
+  readonly before: Service;
+  readonly order: WorkerOrder;
+  readonly definition: Definition;
+  readonly secrets: DefinitionSecrets;
+}
+
+/** Refusals come before anything is changed. */
+async function plan(before: Service, order: WorkerOrder, catalog: Catalog): Promise<Adoption> {
+  const read = readWorker(documentOf(order.body), order.name);
+  const definition = ownedBy({ ...read.definition, vo: before.definition.vo }, before.owner);
+  const federation = roleOf(order, { adopted: true, digest: order.digest });
+  return { before, order, definition, secrets: await admit(definition, read.secrets, undefined, catalog, { federation }) };
+}
+
+async function adopt(
+  { before, order, definition, secrets }: Adoption,
+  version: Version,
+  work: Work,
+  workers: Workers,
+): Promise<void> {
+  const { catalog } = workers;
+  const as = (service: Service, digest: string): Service => ({
+    ...service,
+    federation: roleOf(order, { adopted: true, digest }),
+  });
+  try {
+    // Whoever undoes this looks for the work after the mark is there.
+    await refuseEnded(work.keyId, catalog);
+    await keepMemberKey(work.keyId, order.key, catalog);
+    await saveBefore(work.keyId, before, catalog);
+    const half = await catalog.services.replace(as({ ...before, definition }, UNFINISHED), version);
+    await swapSecrets(half, secrets, catalog);
+    await endSubscriptions(before, catalog);
+    await catalog.services.replace(as(half.service, order.digest), half.version);
+  } catch (error) {
+    await settleWork(work, workers);
+    throw isRace(error) ? changed(order.name) : error;
+  }
+  await finishWork(work, workers);
+}
+
+function adoptable(
+  principal: Admin | User,
+  record: ServiceRecord | undefined,
+  name: string,
+  version: Version,
+): Service {
+  if (!record) throw changed(name);
+  if (!isOwner(principal, record.service) || record.service.federation) throw taken(name);
+  if (record.version !== version) throw changed(name);
+  return record.service;
+}
+
+/** After the role has come: from then on events of these prefixes are no longer for this service. */
+async function endSubscriptions(before: Service, { objects }: Catalog): Promise<void> {
+  if (!objects) return;
+  await allSettled(storageClaim(before).subscriptions.map((subscription) => objects.unsubscribe(subscription)));
+}
+
+const changed = (name: string) =>
+  new CatalogError('old-version', `"${name}" has changed since it was looked at: look again before it is adopted`);

@@ -1,0 +1,57 @@
+import { CatalogError } from '../../catalog/index.ts';
+import { FederationError } from '../errors.ts';
+import type { MemberKey } from '../peer/peer.ts';
+import { keyIdOf, type SignatureProblem, type SignedRequest, verify } from '../peer/signature.ts';
+import { readMember } from '../peer/wire.ts';
+import { memberKey } from './kept/member-key.ts';
+import { gone, hasEnded } from './kept/tombstones.ts';
+import { isWorker } from './worker-role.ts';
+import type { Workers } from './workers.ts';
+
+/** A request that claims to come from the coordinator of a worker. */
+export interface MemberRequest extends SignedRequest {
+  /** The worker that it is about. */
+  readonly service: string;
+  /** `X-Oscar-Member`. */
+  readonly header: string;
+  /** The key itself, from who ends a worker that may never have been made. It can only ever end what has that key. */
+  readonly brought?: MemberKey | undefined;
+}
+
+/**
+ * The id of the key that a request is signed with. Requests of this kind may come twice, since the second changes nothing,
+ * so that nonces need not be remembered.
+ */
+export async function authenticateMember(request: MemberRequest, { catalog }: Workers): Promise<string> {
+  const { service, header, brought } = request;
+  const read = readMember(header);
+  if ('problems' in read) throw refusals.unreadable();
+  const { uid, member } = read.value;
+  if (member.split('/')[1] !== service) throw refusals.mismatch();
+  if (brought && (brought.uid !== uid || brought.member !== member)) throw refusals.mismatch();
+
+  const key = brought?.key ?? (await keyOf(uid, service, { catalog }));
+  const verified = verify(header, request, () => key, catalog.now());
+  if ('refused' in verified) throw refusals[verified.refused]();
+  return keyIdOf(key);
+}
+
+/** Throws `federation-gone` where there was such a worker, and `not-found` where there never was. */
+async function keyOf(uid: string, service: string, { catalog }: Pick<Workers, 'catalog'>) {
+  const record = await catalog.services.get(service);
+  const role = isWorker(record) && record.service.federation.uid === uid ? record.service.federation : undefined;
+  const key = role && (await memberKey(role.keyId, catalog));
+  if (key) return key;
+  // The key went with the worker, so this cannot be verified: who knows the random uid is told no more than that.
+  if (await hasEnded(uid, service, catalog)) throw gone(service);
+  throw new CatalogError('not-found', `there is no worker "${service}" of this federation`);
+}
+
+const refuse = (why: string) => () => new FederationError('bad-signature', why);
+
+const refusals: Record<SignatureProblem, () => FederationError> = {
+  unreadable: refuse('the header X-Oscar-Member is not readable: send uid;member;time;nonce;signature'),
+  unknown: refuse('the signature is of nobody that this manager knows'),
+  mismatch: refuse('the signature does not fit the request: it must be made with the key of this member'),
+  'wrong-time': refuse('the request was signed at another time: set the clocks of both managers'),
+};

@@ -1,0 +1,63 @@
+import { admit, CatalogError, isRace, loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
+import { StoreError } from '../../cluster/index.ts';
+import { ownedBy, type Service } from '../../service/index.ts';
+import { swapSecrets } from './kept/swap-secrets.ts';
+import { refuseEnded } from './kept/tombstones.ts';
+import { readWorker } from './read-worker.ts';
+import { isWorkerOf, UNFINISHED, type WorkerRecord } from './worker-role.ts';
+import { ATTEMPTS, type Workers } from './workers.ts';
+
+/** What a worker shall become. */
+export interface WorkerChange {
+  readonly revision: number;
+  readonly digest: string;
+  readonly definition: unknown;
+}
+
+/**
+ * The coordinator changes a worker, with its key. What it has already is not written again, and a change that was overtaken
+ * on its way is refused. The digest comes last, so that a change which was interrupted is asked for again.
+ */
+export async function changeWorker(
+  name: string,
+  change: WorkerChange,
+  keyId: string,
+  workers: Workers,
+): Promise<void> {
+  const { catalog } = workers;
+  const read = readWorker(change.definition, name);
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    await refuseEnded(keyId, catalog);
+    const record = await catalog.services.get(name);
+    if (!isWorkerOf(record, keyId)) throw new CatalogError('not-found', `there is no worker "${name}" with this key`);
+    if (has(record, change)) return;
+    const { service } = record;
+    const definition = ownedBy({ ...read.definition, vo: service.definition.vo }, service.owner);
+    const stored = { definition: service.definition, secrets: await loadSecrets(ownerOfSecrets(service), catalog) };
+    const secrets = await admit(definition, read.secrets, stored, catalog, service);
+    try {
+      const half = await catalog.services.replace(as({ ...service, definition }, change, UNFINISHED), record.version);
+      await swapSecrets(half, secrets, catalog);
+      await catalog.services.replace(as(half.service, change, change.digest), half.version);
+      return;
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+  throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+}
+
+/** Throws `conflict` when it has more than that. */
+function has({ service }: WorkerRecord, { revision, digest }: WorkerChange): boolean {
+  const { federation } = service;
+  if (revision >= federation.revision) return revision === federation.revision && digest === federation.digest;
+  throw new StoreError(
+    'conflict',
+    `"${service.definition.name}" has revision ${federation.revision} already, and ${revision} is older`,
+  );
+}
+
+function as(service: Service, { revision }: WorkerChange, digest: string): Service {
+  if (service.federation?.role !== 'worker') return service;
+  return { ...service, federation: { ...service.federation, revision, digest } };
+}

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { adoptWorker } from './adopt.ts';
+import { changeWorker } from './change.ts';
+import { makeWorker } from './make.ts';
+import { removeHere } from './own-delete.ts';
+import { releaseWorker } from './release.ts';
+import { alice, Crash, dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
+import type { Workers } from './workers.ts';
+
+type Seen = Awaited<ReturnType<Scene['look']>>;
+
+interface Case {
+  readonly name: string;
+  /** What is there before. Gives what the act is about. */
+  readonly begin: (scene: Scene) => Promise<Order>;
+  readonly act: (made: Order, workers: Workers) => Promise<void>;
+  /** May it be undone after a crash? Otherwise it can only be finished, or never have begun. */
+  readonly outcomes: readonly ('before' | 'after')[];
+}
+
+const adopted = async (scene: Scene) => {
+  const { version } = await scene.own();
+  const made = order();
+  await adoptWorker(alice, made, version, scene.workers);
+  return made;
+};
+const created = async (scene: Scene) => {
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  return made;
+};
+const NEXT = { ...WORKER, script: 'echo next', environment: { secrets: { PASSWORD: 'next-password' } } };
+
+const cases: Case[] = [
+  {
+    name: 'making a worker',
+    begin: async () => order(),
+    act: (made, workers) => makeWorker(alice, made, workers),
+    outcomes: ['before', 'after'],
+  },
+  {
+    name: 'adopting a service',
+    begin: async (scene) => {
+      await scene.own();
+      return order();
+    },
+    act: async (made, workers) => {
+      const version = (await workers.catalog.services.get(NAME))?.version;
+      if (version) await adoptWorker(alice, made, version, workers);
+    },
+    outcomes: ['before', 'after'],
+  },
+  {
+    name: 'undoing a worker',
+    begin: created,
+    act: (made, workers) => releaseWorker(NAME, 'undo', made.keyId, workers),
+    outcomes: ['before', 'after'],
+  },
+  {
+    name: 'giving back an adopted service',
+    begin: adopted,
+    act: (made, workers) => releaseWorker(NAME, 'undo', made.keyId, workers),
+    outcomes: ['before', 'after'],
+  },
+  {
+    name: 'detaching an adopted service',
+    begin: adopted,
+    act: (made, workers) => releaseWorker(NAME, 'detach', made.keyId, workers),
+    outcomes: ['before', 'after'],
+  },
+  {
+    name: 'deleting an adopted service at its own cluster',
+    begin: adopted,
+    act: (_, workers) => removeHere(alice, NAME, undefined, workers),
+    outcomes: ['before', 'after'],
+  },
+];
+
+for (const { name, begin, act, outcomes } of cases) {
+  for (const when of ['before', 'after'] as const) {
+    test(`${name}: a manager that dies ${when} any of its writes leaves all of it or nothing`, async () => {
+      const writes = await countWrites({ begin, act });
+      assert.ok(writes > 3);
+      for (let at = 1; at <= writes; at++) {
+        await using scene = openScene();
+        const made = await begin(scene);
+        const before = stable(await scene.look(), made);
+        const { workers } = dying(scene.workers, at, when);
+        await assert.rejects(act(made, workers), Crash);
+        await scene.recover();
+        const left = stable(await scene.look(), made);
+        const after = await outcomeOf({ begin, act });
+        const allowed = outcomes.map((outcome) => (outcome === 'before' ? before : after));
+        assert.ok(
+          allowed.some((one) => JSON.stringify(one) === JSON.stringify(left)),
+          `write ${at}: ${JSON.stringify(left, null, 2)}`,
+        );
+        // Whoever asked was told nothing, and asks again.
+        await act(made, scene.workers).catch((error: { code?: string }) => assert.ok(error.code, String(error)));
+      }
+    });
+  }
+}
+
+test('a change that was interrupted anywhere is found and made good by sending it again', async () => {
+  for (const when of ['before', 'after'] as const) {
+    const writes = await countWrites({ begin: adopted, act: change });
+    for (let at = 1; at <= writes; at++) {
+      await using scene = openScene();
+      const made = await adopted(scene);
+      await assert.rejects(change(made, dying(scene.workers, at, when).workers), Crash);
+      await scene.recover();
+      await change(made, scene.workers);
+      const seen = stable(await scene.look(), made);
+      assert.deepEqual(seen, await outcomeOf({ begin: adopted, act: change }));
+    }
+  }
+});
+
+function change(made: Order, workers: Workers): Promise<void> {
+  const next = later(made, { revision: 2 }, NEXT);
+  return changeWorker(NAME, { revision: 2, digest: next.digest, definition: NEXT }, made.keyId, workers);
+}
+
+async function countWrites({ begin, act }: Pick<Case, 'begin' | 'act'>): Promise<number> {
+  await using scene = openScene();
+  const made = await begin(scene);
+  const { workers, made: counted } = dying(scene.workers, Number.POSITIVE_INFINITY, 'before');
+  await act(made, workers);
+  return counted.writes;
+}
+
+async function outcomeOf({ begin, act }: Pick<Case, 'begin' | 'act'>): Promise<unknown> {
+  await using scene = openScene();
+  const made = await begin(scene);
+  await act(made, scene.workers);
+  return stable(await scene.look(), made);
+}
+
+/** Without what is random in every scene. */
+function stable(seen: Seen, made: Order): unknown {
+  const uid = seen.services[0]?.uid ?? 'none';
+  const random: [string, string][] = [
+    [uid, 'service-uid'],
+    [seen.services[0]?.token ?? 'none', 'token'],
+    [made.keyId, 'key-id'],
+    [made.key.reveal(), 'key'],
+    [made.uid, 'federation-uid'],
+  ];
+  let text = JSON.stringify(seen);
+  for (const [value, name] of random) text = text.replaceAll(value, name);
+  return JSON.parse(text.replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g, 'uuid'));
+}

@@ -1,0 +1,16 @@
+import { Secret } from '../../base/secret.ts';
+import type { Catalog } from '../../catalog/index.ts';
+import { StoreError } from '../../cluster/index.ts';
+
+/** Names a cluster, whatever address it is asked under: made once, and kept in its store, so that its managers share it. */
+export async function instanceId({ secrets, newUid }: Pick<Catalog, 'secrets' | 'newUid'>): Promise<string> {
+  for (;;) {
+    const kept = (await secrets.get('manager', 'instance'))?.values['id'];
+    if (kept) return kept.reveal();
+    try {
+      await secrets.put('manager', 'instance', { id: new Secret(newUid()) }, 'absent');
+    } catch (error) {
+      if (!(error instanceof StoreError && error.code === 'exists')) throw error;
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { makeWorker } from './make.ts';
+import { releaseWorker } from './release.ts';
+import { admin, alice, bob, NAME, openScene, order, WORKER } from './workers.fixture.ts';
+
+test('whoever asks becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
+  await using scene = openScene();
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  const service = (await scene.get())?.service;
+  assert.equal(service?.owner, alice.uid);
+  assert.equal(service?.namespace, 'oscar-svc-00000001');
+  assert.notEqual(service?.token.reveal(), WORKER.token);
+  assert.deepEqual(service?.definition.annotations, {});
+  assert.equal(service?.definition.federation?.members?.[0]?.cluster_id, 'a');
+  const { uid, keyId, digest, origin } = made;
+  assert.deepEqual(service?.federation, {
+    role: 'worker',
+    uid,
+    revision: 1,
+    keyId,
+    digest,
+    origin,
+    adopted: false,
+  });
+});
+
+test('it has its secrets and its key, and nothing in the store of this cluster (F35, F46)', async () => {
+  await using scene = openScene();
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  const { buckets, journal, secrets } = await scene.look();
+  assert.deepEqual(buckets, []);
+  assert.deepEqual(journal, []);
+  assert.deepEqual(secrets, {
+    [`service/oscar-svc-00000001/${NAME}`]: { PASSWORD: 'worker-password', EXTRA: 'worker-extra' },
+    [`member/${made.keyId}`]: { key: made.key.reveal() },
+  });
+});
+
+test('a bucket of this cluster that is called like one of the coordinator means nothing to it', async () => {
+  await using scene = openScene();
+  await makeWorker(alice, order(), scene.workers);
+  const { items } = await scene.catalog.services.list({ anyOf: ['input:origin', 'bucket:origin'] as never[] });
+  assert.deepEqual(items, []);
+});
+
+test('with the same key again, and many times at once, it is one worker that does not change', async () => {
+  await using scene = openScene();
+  const made = order();
+  await Promise.all(Array.from({ length: 6 }, () => makeWorker(alice, made, scene.workers)));
+  const before = await scene.get();
+  await makeWorker(alice, made, scene.workers);
+  assert.equal((await scene.get())?.version, before?.version);
+});
+
+test('a name that somebody has is taken, by the same person and by the same federation too', async () => {
+  await using scene = openScene();
+  await scene.own();
+  const before = await scene.look();
+  for (const who of [alice, bob, admin]) {
+    await assert.rejects(makeWorker(who, order(), scene.workers), { code: 'member-taken' });
+  }
+  assert.deepEqual(await scene.look(), before);
+});
+
+test('of two federations that want one name at once, one has it and the other has left nothing', async () => {
+  await using scene = openScene();
+  const orders = [order(), order()];
+  const outcomes = await Promise.allSettled(orders.map((each) => makeWorker(alice, each, scene.workers)));
+  assert.deepEqual(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
+  const keys = (await scene.catalog.secrets.keys('member')).items;
+  const federation = (await scene.get())?.service.federation;
+  assert.deepEqual(keys, [federation?.role === 'worker' ? federation.keyId : '']);
+});
+
+const refused: [string, object, { code: string }][] = [
+  ['an image that this cluster does not allow', { ...WORKER, image: 'evil.example/x' }, { code: 'image-refused' }],
+  ['a block that this manager does not have', { ...WORKER, volume: { size: '1Gi' } }, { code: 'not-supported' }],
+  ['a definition of something else', { ...WORKER, name: 'other' }, { code: 'invalid-federation' }],
+  ['what is no definition', { name: NAME }, { code: 'invalid-definition' }],
+];
+for (const [name, document, error] of refused) {
+  test(`${name} is refused, and nothing is left`, async () => {
+    await using scene = openScene();
+    await scene.catalog.settings.write({ allowedImageRepositories: ['docker.io/library'] });
+    const empty = await scene.look();
+    await assert.rejects(makeWorker(alice, order({}, document), scene.workers), error);
+    assert.deepEqual(await scene.look(), empty);
+  });
+}
+
+test('a create that arrives after its undo makes nothing', async () => {
+  await using scene = openScene();
+  const late = order();
+  const empty = await scene.look();
+  await releaseWorker(NAME, 'undo', late.keyId, scene.workers);
+  await assert.rejects(makeWorker(alice, late, scene.workers), { code: 'federation-gone' });
+  assert.deepEqual(await scene.look(), empty);
+});
+
+test('a create and its undo at the same time leave nothing, whoever is faster', async () => {
+  await using scene = openScene();
+  const empty = await scene.look();
+  for (let round = 0; round < 20; round++) {
+    const made = order();
+    const making = makeWorker(alice, made, scene.workers).catch((error) => assert.equal(error.code, 'federation-gone'));
+    for (let turn = 0; turn < round; turn++) await scene.catalog.settings.read();
+    await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+    await making;
+    assert.deepEqual(await scene.look(), empty);
+  }
+});

@@ -1,0 +1,47 @@
+import { CatalogError } from '../../catalog/index.ts';
+import { forgetMember } from './kept/member-key.ts';
+import { forgetName, gone, tombstoneOf } from './kept/tombstones.ts';
+import { endWork, type Work } from './kept/work.ts';
+import { endWorker } from './release.ts';
+import { restore } from './restore.ts';
+import { isWorkerOf, UNFINISHED } from './worker-role.ts';
+import { ATTEMPTS, type Workers } from './workers.ts';
+
+/**
+ * Ends work that came to its end. The coordinator may have undone it meanwhile, finding nothing to undo: it has left its
+ * mark before it looked, and here the mark is looked for after the worker is there, so that one of the two sees the other.
+ */
+export async function finishWork(work: Work, workers: Workers): Promise<void> {
+  const undone = await endIfBuried(work, workers);
+  if (!undone) await forgetName(work.uid, work.service, workers.catalog);
+  await endWork(work, workers.catalog.journal);
+  if (undone) throw gone(work.service);
+}
+
+/**
+ * Settles work that came to no end: what was made and is whole stays, what was being adopted is what it was, and nothing
+ * else is left.
+ */
+export async function settleWork(work: Work, workers: Workers): Promise<void> {
+  if (!(await endIfBuried(work, workers))) await giveBack(work, workers);
+  await endWork(work, workers.catalog.journal);
+}
+
+async function endIfBuried(work: Work, workers: Workers): Promise<boolean> {
+  const { keyId, service: name } = work;
+  const tombstone = await tombstoneOf(keyId, workers.catalog);
+  if (tombstone) await endWorker({ name, ending: tombstone.ending ?? 'undo', keyId, work }, workers);
+  return tombstone !== undefined;
+}
+
+async function giveBack({ service, keyId, revision }: Work, { catalog }: Workers): Promise<void> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const record = await catalog.services.get(service);
+    if (!isWorkerOf(record, keyId)) return forgetMember(keyId, catalog);
+    const { adopted, digest, revision: has } = record.service.federation;
+    // Another revision is the coordinator's next change, which comes only after this was done.
+    if (!adopted || digest !== UNFINISHED || has !== revision) return;
+    if (await restore(record, catalog)) return forgetMember(keyId, catalog);
+  }
+  throw new CatalogError('contended', `"${service}" is being changed by many at once: try again`);
+}

@@ -1,0 +1,201 @@
+import { hash, randomBytes, randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { Secret } from '../../base/secret.ts';
+import { alice, body } from '../../catalog/catalog.fixture.ts';
+import { type Catalog, createService, recoverServices } from '../../catalog/index.ts';
+import { openLocalCluster } from '../../cluster/local/index.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
+import { newServiceToken } from '../../identity/index.ts';
+import { openObjectStore } from '../../objectstore/index.ts';
+import { EmbeddedStore } from '../../storage/embedded/index.ts';
+import type { WorkerOrder } from '../peer/peer.ts';
+import { keyIdOf } from '../peer/signature.ts';
+import { recoverWorkers } from './recover.ts';
+import type { Workers } from './workers.ts';
+
+export { admin, alice, bob } from '../../catalog/catalog.fixture.ts';
+
+export const NAME = 'demo';
+
+/** A service with everything that an adoption has to keep. */
+export const OWN = body({
+  script: 'echo own',
+  cpu: '1',
+  input: [{ storage_provider: 'minio.default', path: 'demo/in' }],
+  output: [
+    { storage_provider: 'minio.default', path: 'demo/out' },
+    { storage_provider: 'webdav.lab', path: 'results' },
+  ],
+  environment: { variables: { V: '1' }, secrets: { PASSWORD: 'own-password', KEPT: 'own-kept' } },
+  storage_providers: { webdav: { lab: { hostname: 'dav.example', login: 'me', password: 'own-dav' } } },
+  annotations: { note: 'mine' },
+});
+
+/** What a coordinator sends. `minio.shared` is a provider of its cluster alone. */
+export const WORKER = {
+  ...body({
+    script: 'echo worker',
+    cluster_id: 'b',
+    input: [{ storage_provider: 'minio.default', path: 'origin/in' }],
+    output: [{ storage_provider: 'minio.elsewhere', path: 'origin/out' }],
+    environment: { secrets: { PASSWORD: 'worker-password', EXTRA: 'worker-extra' } },
+    federation: {
+      group_id: 'origin',
+      topology: 'mesh',
+      members: [{ cluster_id: 'a', service_name: 'origin' }],
+    },
+    annotations: { 'oscar.grycap/federation-worker': 'true' },
+  }),
+  token: 'f'.repeat(64),
+  owner: 'somebody',
+  namespace: 'kube-system',
+};
+
+export type Order = WorkerOrder & { readonly keyId: string };
+
+/** A new order of a new federation, unless it is said otherwise. */
+export function order(changes: Partial<WorkerOrder> = {}, document: object = WORKER): Order {
+  const text = JSON.stringify(document);
+  const made = {
+    name: NAME,
+    uid: randomUUID(),
+    revision: 1,
+    member: `b/${NAME}`,
+    key: new Secret(randomBytes(32).toString('hex')),
+    origin: { clusterId: 'a', service: 'origin', endpoint: 'https://a.example', store: 'https://s.example' },
+    body: new Secret(text),
+    digest: hash('sha256', text, 'hex'),
+    ...changes,
+  };
+  return { ...made, keyId: keyIdOf(made.key) };
+}
+
+/** The same member, some changes later. */
+export const later = (first: Order, changes: Partial<WorkerOrder>, document: object): Order =>
+  order({ uid: first.uid, key: first.key, ...changes }, document);
+
+export type Scene = ReturnType<typeof openScene>;
+
+/** A manager on a real database and a real store of objects. */
+export function openScene() {
+  const directory = makeTemporaryDirectory();
+  const clock = { now: Date.UTC(2026, 0, 1) };
+  const now = () => clock.now;
+  const cluster = openLocalCluster({ directory, now });
+  const server = openObjectStore({
+    directory: join(directory, 'objects'),
+    region: 'us-east-1',
+    manager: { accessKey: 'oscar', secret: new Secret('manager-secret') },
+    seal: cluster.seal,
+    now,
+  });
+  const objects = new EmbeddedStore({ server, endpoint: 'http://127.0.0.1' });
+  const forgotten: string[] = [];
+  const catalog: Catalog = {
+    ...cluster,
+    objects,
+    forgetJobs: async (uid) => void forgotten.push(uid),
+    stores: { named: new Set(), endpoint: 'http://store.example' },
+    servicesNamespace: 'oscar-svc',
+    managerName: 'oscar',
+    allowedGroups: ['/oscar'],
+    now,
+    newUid: randomUUID,
+    newToken: newServiceToken,
+  };
+  const workers: Workers = { catalog, instance: 'this-cluster' };
+  return {
+    catalog,
+    workers,
+    server,
+    objects,
+    clock,
+    /** Uids of services whose jobs were ended. */
+    forgotten,
+    own: () => createService(alice, OWN, catalog),
+    get: (name = NAME) => catalog.services.get(name),
+    look: () => lookAt(catalog, server),
+    /** As a manager that starts again. */
+    async recover() {
+      await recoverServices(Number.POSITIVE_INFINITY, catalog);
+      await recoverWorkers(Number.POSITIVE_INFINITY, workers);
+    },
+    async [Symbol.asyncDispose]() {
+      await server.close();
+      await cluster.close();
+      removeTemporaryDirectory(directory);
+    },
+  };
+}
+
+/** All that is stored, but for versions and the marks that stay for a week. */
+async function lookAt(catalog: Catalog, server: ReturnType<typeof openObjectStore>) {
+  const services = (await catalog.services.list({})).items.map(({ service }) => ({
+    ...service,
+    token: service.token.reveal(),
+  }));
+  const buckets = server.listBuckets({ limit: 100 }).map(({ name, owner, madeBy, visibility }) => ({
+    name,
+    owner,
+    madeBy,
+    visibility,
+    rules: server.listRules(name),
+    objects: server.listObjects(name, { limit: 100 }).objects.map(({ key, eTag }) => ({ key, eTag })),
+  }));
+  const journal = (await catalog.journal.list('')).items
+    .map(({ key }) => key)
+    .filter((key) => !/^(tombstone|ended)\//.test(key));
+  return { services, buckets, journal, secrets: await secretsIn(catalog) };
+}
+
+async function secretsIn({ secrets }: Catalog): Promise<Record<string, Record<string, string>>> {
+  const found: [string, Record<string, string>][] = [];
+  for (const room of ['service', 'credentials', 'member'] as const) {
+    for (const key of (await secrets.keys(room)).items) {
+      const values = Object.entries((await secrets.get(room, key))?.values ?? {});
+      // No secrets, and a bundle without any, are the same.
+      if (values.length === 0) continue;
+      found.push([`${room}/${key}`, Object.fromEntries(values.map(([name, value]) => [name, value.reveal()]))]);
+    }
+  }
+  return Object.fromEntries(found);
+}
+
+/** The end of a manager: from here on nothing it calls has an effect. */
+export class Crash extends Error {}
+
+/**
+ * The same manager, dying at its n-th write: before it takes effect, or after and before its answer. Says how many it has
+ * made, so that a test can try each.
+ */
+export function dying({ catalog, instance }: Workers, at: number, when: 'before' | 'after') {
+  const made = { writes: 0 };
+  const reads = new Set(['get', 'list', 'read', 'keys', 'bucket', 'buckets', 'objects', 'watch']);
+  const mortal = <T extends object>(port: T): T =>
+    new Proxy(port, {
+      get(target, name) {
+        const value = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return async (...args: unknown[]) => {
+          if (made.writes > at || (made.writes === at && when === 'after' && at > 0)) throw new Crash();
+          if (reads.has(String(name))) return value.apply(target, args);
+          made.writes++;
+          if (made.writes === at && when === 'before') {
+            made.writes++;
+            throw new Crash();
+          }
+          const result = await value.apply(target, args);
+          if (made.writes === at && when === 'after') throw new Crash();
+          return result;
+        };
+      },
+    });
+  const { services, secrets, journal, objects } = catalog;
+  const mortals = {
+    services: mortal(services),
+    secrets: mortal(secrets),
+    journal: mortal(journal),
+    objects: objects && mortal(objects),
+  };
+  return { workers: { catalog: { ...catalog, ...mortals }, instance } satisfies Workers, made };
+}

@@ -1,0 +1,128 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { Secret } from '../../base/secret.ts';
+import { CatalogError } from '../../catalog/index.ts';
+import type { Version } from '../../cluster/index.ts';
+import {
+  adoptWorker,
+  authenticateMember,
+  changeWorker,
+  FEDERATION_HEADER,
+  inspectWorker,
+  MEMBER_HEADER,
+  makeWorker,
+  probeWorker,
+  readBroughtKey,
+  readChange,
+  readOrder,
+  releaseWorker,
+  type WorkerOrder,
+  type Workers,
+  writeState,
+} from '../../federation/index.ts';
+import type { Authenticator } from '../../identity/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { jsonOf } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { Name, nameOf } from '../params.ts';
+
+export interface PeerDeps {
+  readonly authenticator: Authenticator;
+  readonly workers: Workers;
+}
+
+const tags = ['federation'];
+const View = Type.Object({
+  instance: Type.String(),
+  found: Type.String({ description: 'nothing, own, member, taken; or worker, to its coordinator' }),
+  version: Type.Optional(Type.String()),
+  uid: Type.Optional(Type.String()),
+  revision: Type.Optional(Type.Integer()),
+  digest: Type.Optional(Type.String()),
+});
+const How = Type.Object({ how: Type.Optional(Type.String({ description: '`undo` (default) or `detach`' })) });
+
+/** What managers of other clusters ask about one service (design §8). */
+export function peerRoutes(app: FastifyInstance, { authenticator, workers }: PeerDeps): void {
+  const url = '/system/services/:name/federation';
+
+  const probe = { summary: 'What a federation finds under this name', tags, params: Name, response: { 200: View } };
+  app.get(url, { schema: probe }, async (request) => {
+    const name = nameOf(request);
+    if (request.headers[MEMBER_HEADER] === undefined) {
+      return probeWorker(await systemPrincipal(request, authenticator), name, workers);
+    }
+    const state = await inspectWorker(name, await memberOf(request, workers), workers);
+    if (!state) throw new CatalogError('not-found', `there is no worker "${name}" with this key`);
+    return writeState(state);
+  });
+
+  const change = { summary: 'Change a worker', tags, params: Name, response: { 204: Type.Null() } };
+  app.put(url, { schema: change }, async (request, reply) => {
+    const keyId = await memberOf(request, workers);
+    await changeWorker(nameOf(request), valueOf(readChange(jsonOf(request))), keyId, workers);
+    return reply.code(204).send();
+  });
+
+  const end = { summary: 'End a worker', tags, params: Name, querystring: How, response: { 204: Type.Null() } };
+  app.delete(url, { schema: end }, async (request, reply) => {
+    const how = howOf(request);
+    const header = headerOf(request, FEDERATION_HEADER);
+    const brought = header === undefined ? undefined : valueOf(readBroughtKey(header));
+    await releaseWorker(nameOf(request), how, await memberOf(request, workers, brought), workers);
+    return reply.code(204).send();
+  });
+}
+
+/**
+ * Does what `POST` or `PUT /system/services` asks for when it comes from a coordinator; false for a request of anybody
+ * else, which is then an ordinary one, whatever its annotations say (F43).
+ */
+export async function workerRequest(request: FastifyRequest, { authenticator, workers }: PeerDeps): Promise<boolean> {
+  const header = headerOf(request, FEDERATION_HEADER);
+  if (header === undefined) return false;
+  const principal = await systemPrincipal(request, authenticator);
+  const said = valueOf(readOrder(header));
+  const order: WorkerOrder = { ...said, name: said.member.split('/')[1] ?? '', body: new Secret(textOf(request)) };
+  if (request.method === 'PUT') await adoptWorker(principal, order, versionOf(request), workers);
+  else await makeWorker(principal, order, workers);
+  return true;
+}
+
+/** The id of the key that the request is signed with. */
+function memberOf(
+  request: FastifyRequest,
+  workers: Workers,
+  brought?: Parameters<typeof authenticateMember>[0]['brought'],
+): Promise<string> {
+  const [path = '', ...query] = (request.raw.url ?? '').split('?');
+  const signed = { method: request.method, path, query: query.join('?'), body: bytesOf(request) };
+  const header = headerOf(request, MEMBER_HEADER) ?? '';
+  return authenticateMember({ ...signed, header, service: nameOf(request), brought }, workers);
+}
+
+function headerOf({ headers }: FastifyRequest, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value.join(',') : value;
+}
+
+const bytesOf = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body : new Uint8Array());
+const textOf = (request: FastifyRequest) => Buffer.from(bytesOf(request)).toString();
+
+function valueOf<T>(read: { readonly value: T } | { readonly problems: readonly string[] }): T {
+  if ('value' in read) return read.value;
+  throw new HttpError('bad-request', read.problems.join('\n'));
+}
+
+function howOf(request: FastifyRequest): 'undo' | 'detach' {
+  const { how = 'undo' } = request.query as { how?: string };
+  if (how === 'undo' || how === 'detach') return how;
+  throw new HttpError('bad-request', 'how: is not one of undo, detach');
+}
+
+/** A service is adopted in the version that was looked at, or not at all. */
+function versionOf(request: FastifyRequest): Version {
+  const quoted = /^"([^"]+)"$/.exec(request.headers['if-match']?.trim() ?? '')?.[1];
+  if (quoted !== undefined) return quoted as Version;
+  throw new HttpError('bad-request', 'If-Match: give the version that the probe showed, in quotation marks');
+}

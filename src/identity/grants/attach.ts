@@ -1,0 +1,113 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Secret } from '../../base/secret.ts';
+import { StoreError } from '../../cluster/index.ts';
+import { CLUSTER_ADMIN } from '../../service/index.ts';
+import { GrantError } from './errors.ts';
+import { dropGrant, type Grant, type GrantRecord, isAlive, readGrant, tokenHash, type Vault, writeGrant } from './grant.ts';
+import { addHolding, holdingsOf } from './holdings.ts';
+import { findMark, isLeaving, type Mark, takeMark } from './marks.ts';
+import { isRace } from './race.ts';
+
+/** Who brings a token: an administrator or a user, as authentication knows them. */
+export type Bringer =
+  | { readonly kind: 'admin' }
+  | { readonly kind: 'user'; readonly uid: string; readonly issuer?: string | undefined };
+
+/** More than services that one user makes at one moment; each attempt lets one of them through. */
+const ATTEMPTS = 100;
+
+/** A removal is two requests to the store. */
+const REMOVAL_MS = 5;
+
+/**
+ * Puts a refresh token into the vault for a service, and gives the id of its grant. A token that was seen before joins its
+ * grant, if that is the grant of whoever brings it; otherwise it is refused and not kept. Again: nothing changes.
+ *
+ * What a service has beyond the grant in its slot is left by `detachGrants`.
+ */
+export async function attachGrant(token: Secret, bringer: Bringer, service: string, vault: Vault): Promise<string> {
+  const hash = tokenHash(token);
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const mark = await findMark(hash, vault);
+    const found = mark && (await readGrant(mark.grant, vault));
+    try {
+      if (found && isAlive(found.grant)) return await join(found, bringer, service, vault);
+      if (bringer.kind === 'admin') return await keepLocally(token, service, vault);
+      if (isLeaving(mark, vault.now())) await pause(REMOVAL_MS);
+      // And once more around: it is found, unless somebody was faster or has forgotten it already.
+      else await begin(token, { owner: bringer.uid, ...issuerOf(bringer) }, mark, service, vault);
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+  throw new StoreError('unavailable', 'the refresh token is being brought by many at once: try again');
+}
+
+/** Written also when nothing changes: who wants to leave the grant on behalf of this service looks again. */
+async function join({ grant, token, version }: GrantRecord, bringer: Bringer, service: string, vault: Vault) {
+  if (!grant.services.includes(service) && !isSubject(grant, bringer)) {
+    throw new GrantError(
+      'grant-refused',
+      'environment.secrets.refresh_token: this token was brought by somebody else, and was not kept: get one of your own from your identity provider',
+    );
+  }
+  await addHolding(service, grant.id, vault);
+  await writeGrant({ ...grant, services: [...new Set([...grant.services, service])] }, token, version, vault);
+  return grant.id;
+}
+
+function isSubject(grant: Grant, bringer: Bringer): boolean {
+  if (bringer.kind === 'admin' || grant.local) return false;
+  if (grant.issuer !== undefined && bringer.issuer !== undefined && grant.issuer !== bringer.issuer) return false;
+  return (grant.subject ?? grant.owner) === bringer.uid;
+}
+
+const issuerOf = ({ issuer }: { readonly issuer?: string | undefined }) => (issuer === undefined ? {} : { issuer });
+
+async function begin(
+  token: Secret,
+  whose: Pick<Grant, 'owner' | 'issuer'>,
+  instead: Mark | undefined,
+  service: string,
+  vault: Vault,
+): Promise<void> {
+  const id = await make(token, { ...whose, local: false }, service, vault);
+  try {
+    await takeMark(tokenHash(token), id, instead, vault);
+  } catch (error) {
+    if (isRace(error)) await dropGrant(id, vault);
+    throw error;
+  }
+}
+
+/** Without a mark: nobody finds it, nobody joins it, and nobody is kept from bringing their own token. */
+async function keepLocally(token: Secret, service: string, vault: Vault): Promise<string> {
+  const { grants } = await holdingsOf(service, vault);
+  for (const id of grants) {
+    const held = await readGrant(id, vault);
+    if (held?.grant.local && isAlive(held.grant) && held.token?.equals(token)) {
+      return join(held, { kind: 'admin' }, service, vault);
+    }
+  }
+  return make(token, { owner: CLUSTER_ADMIN, local: true }, service, vault);
+}
+
+async function make(
+  token: Secret,
+  whose: Pick<Grant, 'owner' | 'issuer' | 'local'>,
+  service: string,
+  vault: Vault,
+): Promise<string> {
+  const id = vault.newUid();
+  await addHolding(service, id, vault);
+  const grant: Grant = {
+    id,
+    ...whose,
+    state: 'unproven',
+    createdAt: vault.now(),
+    lineage: [tokenHash(token)],
+    services: [service],
+  };
+  await writeGrant(grant, token, 'absent', vault);
+  return id;
+}

@@ -1,0 +1,19 @@
+import { readGrant, type Vault, writeGrant } from './grant.ts';
+import { isRace } from './race.ts';
+
+/**
+ * The grant is good for nothing any more: expired, revoked, another user's. Its token is dropped, its services see why, and
+ * whoever brings the token again begins anew.
+ */
+export async function endGrant(id: string, reason: string, vault: Vault): Promise<void> {
+  for (;;) {
+    const record = await readGrant(id, vault);
+    if (!record || record.grant.state === 'ended') return;
+    try {
+      await writeGrant({ ...record.grant, state: 'ended', reason }, undefined, record.version, vault);
+      return;
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+}
