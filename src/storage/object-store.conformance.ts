@@ -199,26 +199,29 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       assert.equal((await fetch(down.replace('%20b.txt', '%20c.txt'))).status, 403);
     });
 
-    test('job keys can do what their scope says, and nothing else, until they are revoked', async () => {
-      await store.putUser('alice', keysOf('alice'));
-      await store.createBucket(bucket('jobs-b'));
-      for (const key of ['in/a', 'in/b', 'in/*']) await put(keysOf('alice'), 'jobs-b', key);
-      const keys = await store.issue(
-        { read: [{ bucket: 'jobs-b', key: 'in/a' }], write: [{ bucket: 'jobs-b', prefix: 'out/' }] },
-        900,
-        'alice',
-      );
-      await get(keys, 'jobs-b', 'in/a');
-      await put(keys, 'jobs-b', 'out/x/y');
-      await assert.rejects(get(keys, 'jobs-b', 'in/b'));
-      await assert.rejects(get(keys, 'jobs-b', 'out/x/y'));
-      await assert.rejects(put(keys, 'jobs-b', 'in/a'));
-      await assert.rejects(put(keys, 'jobs-b', 'outside'));
-      await assert.rejects(client(keys).send(new ListObjectsV2Command({ Bucket: 'jobs-b' })));
-      assert.ok(keys.expiresAt.getTime() > Date.now());
-      await store.revoke(keys.id);
-      if (keys.revocable) await assert.rejects(get(keys, 'jobs-b', 'in/a'));
-    });
+    for (const inProcess of [false, true]) {
+      test(`job keys ${inProcess ? 'of this process ' : ''}can do what their scope says, and nothing else, until they are revoked`, async () => {
+        await store.putUser('alice', keysOf('alice'));
+        await store.createBucket(bucket('jobs-b'));
+        for (const key of ['in/a', 'in/b', 'in/*']) await put(keysOf('alice'), 'jobs-b', key);
+        const keys = await store.issue(
+          { read: [{ bucket: 'jobs-b', key: 'in/a' }], write: [{ bucket: 'jobs-b', prefix: 'out/' }] },
+          900,
+          'alice',
+          { inProcess },
+        );
+        await get(keys, 'jobs-b', 'in/a');
+        await put(keys, 'jobs-b', 'out/x/y');
+        await assert.rejects(get(keys, 'jobs-b', 'in/b'));
+        await assert.rejects(get(keys, 'jobs-b', 'out/x/y'));
+        await assert.rejects(put(keys, 'jobs-b', 'in/a'));
+        await assert.rejects(put(keys, 'jobs-b', 'outside'));
+        await assert.rejects(client(keys).send(new ListObjectsV2Command({ Bucket: 'jobs-b' })));
+        assert.ok(keys.expiresAt.getTime() > Date.now());
+        await store.revoke(keys.id);
+        if (keys.revocable) await assert.rejects(get(keys, 'jobs-b', 'in/a'));
+      });
+    }
 
     test('a key that looks like a pattern is a key', async () => {
       await store.putUser('alice', keysOf('alice'));
