@@ -7,7 +7,7 @@ import { sampleJob, sampleProgress } from '../src/cluster/sample-job.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
 import { fillWithJobs } from './support/finished-jobs.ts';
 import { interleaved, repeated } from './support/interleaved.ts';
-import { type JobManager, NO_FILES, SCRIPT_UID, scriptService, startJobManager } from './support/job-manager.ts';
+import { type JobManager, NO_FILES, scriptService, startJobManager } from './support/job-manager.ts';
 import { median } from './support/statistics.ts';
 import { throughput } from './support/throughput.ts';
 import { type BenchUser, startUser } from './support/user.ts';
@@ -32,6 +32,7 @@ const SECONDS = 1;
 
 /** Its first job has the whole cluster, so that the others are accepted and nothing else. */
 const BUSY = scriptService('busy', 'exec sleep 600', { ...NO_FILES, cpu: '1' });
+const ONE_CORE = { OSCAR_LOCAL_CPU: '1' };
 
 export async function run(): Promise<Measured<typeof figures>> {
   await using user = await startUser();
@@ -78,13 +79,13 @@ async function overHttp(user: BenchUser) {
 }
 
 async function amongFewAndMany(user: BenchUser) {
-  await using base = await startJobManager(user, BUSY, { settings: { OSCAR_LOCAL_CPU: '1' } });
+  await using base = await startJobManager(user, BUSY, { settings: ONE_CORE });
   await base.manager.stop();
   const from = base.manager.directory;
   await fillWithJobs(FEW, from, BUSY.name);
-  await using few = await startBusy(user, { from });
+  await using few = await startBusy(user, from);
   await fillWithJobs(MANY - FEW, from, BUSY.name);
-  await using many = await startBusy(user, { from, uid: SCRIPT_UID + 1_000 });
+  await using many = await startBusy(user, from);
 
   const requests = [{ method: 'GET', path: `/system/jobs/${BUSY.name}` }];
   const list = ({ manager: { url } }: JobManager) => throughput({ url, as: user.as, requests, seconds: SECONDS });
@@ -99,10 +100,8 @@ async function amongFewAndMany(user: BenchUser) {
   return { list: listed.first, listGrown: listed.ratio * 100, acceptedGrown: accepted.ratio * 100 };
 }
 
-/** Its scripts have users of their own where there are two of them: what a manager ends by its user is its own. */
-async function startBusy(user: BenchUser, { from, uid = SCRIPT_UID }: { from?: string; uid?: number } = {}) {
-  const settings = { OSCAR_LOCAL_CPU: '1', OSCAR_LOCAL_UID: String(uid) };
-  const scene = await startJobManager(user, BUSY, { settings, ...(from !== undefined && { from }) });
+async function startBusy(user: BenchUser, from?: string): Promise<JobManager> {
+  const scene = await startJobManager(user, BUSY, { settings: ONE_CORE, ...(from !== undefined && { from }) });
   const first = await scene.outside.submit(scene.token, BUSY.name, '{}');
   await scene.outside.running(user.as, BUSY.name, first);
   return {

@@ -1,4 +1,6 @@
 import { arch, cpus, loadavg } from 'node:os';
+import * as acceptJobs from './accept-jobs.ts';
+import * as jobs from './jobs.ts';
 import * as kubernetesStore from './kubernetes-store.ts';
 import * as listServices from './list-services.ts';
 import * as objectStore from './object-store.ts';
@@ -7,6 +9,7 @@ import * as start from './start.ts';
 import * as storageEvents from './storage-events.ts';
 import { type Benchmark, isReached } from './support/benchmark.ts';
 import { type Row, table } from './support/table.ts';
+import * as thousandJobs from './thousand-jobs.ts';
 import * as writeService from './write-service.ts';
 
 /** Runs the benchmarks that need nothing but npm packages, or those named, prints what they measured, and fails if a figure is missed. */
@@ -18,6 +21,9 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['write-service', writeService],
   ['object-store', objectStore],
   ['storage-events', storageEvents],
+  ['jobs', jobs],
+  ['thousand-jobs', thousandJobs],
+  ['accept-jobs', acceptJobs],
   ['kubernetes-store', kubernetesStore],
 ]);
 

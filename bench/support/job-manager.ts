@@ -26,12 +26,6 @@ export interface TimedJob {
   readonly timeline: readonly { readonly state: string; readonly at: string; readonly message: string }[];
 }
 
-/**
- * Users of the scripts where the manager is root: not the usual ones, since what a manager ends by its user may be
- * another's that runs here at the same time.
- */
-export const SCRIPT_UID = 71_000;
-
 /** A service of which ten jobs fit into two cores, as by default; it reads `<name>/in` and writes `<name>/out`. */
 export function scriptService(name: string, script: string, more: Record<string, unknown> = {}): Definition {
   return { ...service(name, script, { cpu: '0.2', ...more }), name };
@@ -50,7 +44,7 @@ export async function startJobManager(
   { settings = {}, from }: Pick<ManagerOptions, 'settings' | 'from'> = {},
 ): Promise<JobManager> {
   const manager = await startManagerProcess({
-    settings: { ...user.settings, OSCAR_LOCAL_UID: String(SCRIPT_UID), ...settings },
+    settings: { ...user.settings, ...settings },
     ...(from !== undefined && { from }),
   });
   const outside = new Outside(manager.url);
