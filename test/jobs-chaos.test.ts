@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { seededRandom } from '../src/cluster/local/seeded-random.ts';
 import { eventually, keyOf, Meeting, Outside, reasonOf, type SeenJob, service } from './support/jobs.ts';
@@ -41,8 +41,7 @@ interface Asked {
 test(`${JOBS} jobs, and ${KILLS} times kill -9 (seed ${SEED})`, { timeout: 120_000 + JOBS * 2_000 }, async (t) => {
   t.diagnostic(`repeat with OSCAR_TEST_SEED=${SEED}`);
   using meeting = new Meeting();
-  const directory = temporaryDirectory();
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = placeFor(t);
   const manager = new Mortal(() => startProcess(t, directory, SETTINGS));
   await manager.begin();
   const token = await createServices(manager.outside, meeting);
@@ -65,8 +64,7 @@ test(`a service that goes while the manager is killed leaves nothing, ${ROUNDS} 
 }, async (t) => {
   using meeting = new Meeting();
   const random = seededRandom(SEED);
-  const directory = temporaryDirectory();
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const directory = placeFor(t);
   const manager = new Mortal(() => startProcess(t, directory, SETTINGS));
   await manager.begin();
   for (let round = 0; round < ROUNDS; round++) {
@@ -86,6 +84,16 @@ test(`a service that goes while the manager is killed leaves nothing, ${ROUNDS} 
     await eventually(() => checkNothingLeft(directory, new Set()));
   }
 });
+
+/** A data directory that goes with the test, and so do scripts that a test which failed has left. */
+function placeFor(t: TestContext): string {
+  const directory = temporaryDirectory();
+  t.after(() => {
+    for (const pid of processesOf(join(directory, 'runs'))) process.kill(Number(pid), 'SIGKILL');
+    rmSync(directory, { recursive: true, force: true });
+  });
+  return directory;
+}
 
 /** A manager that comes back after each kill, at another address. */
 class Mortal {

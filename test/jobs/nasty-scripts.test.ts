@@ -34,7 +34,7 @@ const results = async (name: string) =>
   (await outside.keys(ADMIN, name)).filter((key) => key.startsWith('out/')).map((key) => key.slice('out/'.length));
 
 /** A program that goes on until it is ended, and says who it is. */
-const haunt = (name: string) => `sh -c '${meeting.say(name, '$$')}; while :; do sleep 1; done'`;
+const haunt = (name: string) => `sh -c '${meeting.say(name, '$$')}; ${meeting.wait('never')}'`;
 
 /** What haunts is there no more. */
 async function isGone(name: string): Promise<void> {

@@ -226,9 +226,9 @@ export class Meeting implements Disposable {
     chmodSync(this.directory, 0o777);
   }
 
-  /** Words of a script that waits until the test lets it go on. */
+  /** Words of a script that waits until the test lets it go on, or is over. */
   wait(name: string): string {
-    return `while [ ! -e ${this.directory}/${name} ]; do sleep 0.05; done`;
+    return `while [ -d ${this.directory} ] && [ ! -e ${this.directory}/${name} ]; do sleep 0.05; done`;
   }
 
   letGo(name: string): void {

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -40,8 +40,7 @@ export function holdDataDirectory(directory: string): DataDirectory {
 }
 
 function takeLock(file: string): DatabaseSync | undefined {
-  // Made here because SQLite would let everybody read it; the files beside it get the mode of this one.
-  closeSync(openSync(file, 'a', 0o600));
+  makePrivate(file);
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {
     lock.exec('BEGIN EXCLUSIVE');
@@ -50,6 +49,19 @@ function takeLock(file: string): DatabaseSync | undefined {
     lock.close();
     if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) return undefined;
     throw error;
+  }
+}
+
+/**
+ * Made here because SQLite would let everybody read it; the files beside it get the mode of this one. One that is there is
+ * not opened: closing it again would end the lock that this very process may have on it.
+ */
+function makePrivate(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    chmodSync(file, 0o600);
   }
 }
 
