@@ -14,7 +14,7 @@ import type { Catalog } from './catalog.ts';
 import { CatalogError } from './errors.ts';
 import { forget } from './forget.ts';
 import { beginIntent, endIntent, leftoversOf } from './intent.ts';
-import { ownerOfSecrets, saveSecrets } from './service-secrets.ts';
+import { ownerOfSecrets, saveSecrets, vaultSecrets } from './service-secrets.ts';
 
 /**
  * Makes a service. Refusals come first and change nothing; then the name is taken, secrets and
@@ -40,7 +40,12 @@ export async function createService(
   const leftovers = leftoversOf(service);
   const intent = await beginIntent('create', leftovers, catalog.journal, catalog.now());
   try {
-    const record = await make(reservation, service, secrets, catalog);
+    const record = await make(
+      reservation,
+      service,
+      await vaultSecrets(service.uid, secrets, principal, catalog),
+      catalog,
+    );
     await endIntent(intent, catalog.journal);
     return record;
   } catch (error) {

@@ -1,6 +1,7 @@
-import type { Secret } from '../base/secret.ts';
+import { Secret } from '../base/secret.ts';
 import type { SecretRecord, ServiceRecord, Version } from '../cluster/index.ts';
-import type { DefinitionSecrets, Service } from '../service/index.ts';
+import { type Admin, attachGrant, detachGrants, grantOf, type User } from '../identity/index.ts';
+import { type DefinitionSecrets, GRANT_SLOT, REFRESH_TOKEN_SLOT, type Service } from '../service/index.ts';
 import type { Catalog } from './catalog.ts';
 import { isRace } from './race.ts';
 
@@ -50,6 +51,39 @@ export async function saveSecrets(
   ]);
 }
 
+/** Loads them for a change. A refresh token that was stored itself, before there was a vault, goes there first. */
+export async function loadVaulted(service: Service, catalog: VaultOfCatalog): Promise<LoadedSecrets> {
+  const stored = await loadSecrets(ownerOfSecrets(service), catalog);
+  if (!stored.credentials[REFRESH_TOKEN_SLOT]) return stored;
+  await grantOf(service, catalog);
+  return loadSecrets(ownerOfSecrets(service), catalog);
+}
+
+/** What a service stores of its secrets: a refresh token goes to the vault, and the service keeps the id of the grant. */
+export async function vaultSecrets(
+  uid: string,
+  secrets: DefinitionSecrets,
+  bringer: Admin | User,
+  catalog: VaultOfCatalog,
+): Promise<DefinitionSecrets> {
+  const { [REFRESH_TOKEN_SLOT]: token, ...credentials } = secrets.credentials;
+  if (!token) return secrets;
+  const grant = await attachGrant(token, bringer, uid, catalog);
+  return { ...secrets, credentials: { ...credentials, [GRANT_SLOT]: new Secret(grant) } };
+}
+
+type VaultOfCatalog = Pick<Catalog, 'secrets' | 'now' | 'newUid'>;
+
+/** The service leaves the grants that it has no more; all of them, if it has been removed meanwhile. */
+export async function leaveGrants(
+  owner: SecretsOwner,
+  catalog: Pick<Catalog, 'secrets' | 'services' | 'now'>,
+): Promise<void> {
+  const current = await catalog.services.get(owner.name);
+  if (current?.service.uid === owner.uid) await detachGrants(owner.uid, catalog);
+  else await forgetSecrets(owner, catalog);
+}
+
 interface Replacement {
   readonly stored: LoadedSecrets;
   readonly secrets: DefinitionSecrets;
@@ -72,13 +106,15 @@ export async function replaceSecrets(
     const { environment = 'absent', credentials = 'absent' } = stored.versions;
     await catalog.secrets.put('service', environmentKey(owner), secrets.environment, environment);
     await catalog.secrets.put('credentials', owner.uid, secrets.credentials, credentials);
+    if (sameGrant(stored, secrets)) return;
   } catch (error) {
     if (!isRace(error)) throw error;
     const current = await catalog.services.get(owner.name);
     if (current?.version !== record.version) return;
-    const again = await loadSecrets(owner, catalog);
-    await replaceSecrets(owner, { stored: again, secrets: await settle(again), settle }, record, catalog);
   }
+  // A new grant is settled once more too: until the slot named it, another update may have left it for this service.
+  const again = await loadSecrets(owner, catalog);
+  await replaceSecrets(owner, { stored: again, secrets: await settle(again), settle }, record, catalog);
 }
 
 /**
@@ -88,9 +124,10 @@ export async function replaceSecrets(
  */
 export async function forgetSecrets(
   owner: SecretsOwner,
-  catalog: Pick<Catalog, 'secrets' | 'services'>,
+  catalog: Pick<Catalog, 'secrets' | 'services' | 'now'>,
 ): Promise<void> {
   await catalog.secrets.remove('credentials', owner.uid);
+  await detachGrants(owner.uid, catalog);
   const held = await catalog.services.reserve(owner.name, owner.uid);
   if (held === 'taken') return;
   try {
@@ -98,6 +135,12 @@ export async function forgetSecrets(
   } finally {
     await catalog.services.release(held);
   }
+}
+
+/** Has the service the same grant, or none, in both? */
+export function sameGrant(a: DefinitionSecrets, b: DefinitionSecrets): boolean {
+  const idIn = ({ credentials }: DefinitionSecrets) => credentials[GRANT_SLOT]?.reveal();
+  return idIn(a) === idIn(b);
 }
 
 function sameSecrets(a: DefinitionSecrets, b: DefinitionSecrets): boolean {

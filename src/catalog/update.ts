@@ -8,7 +8,14 @@ import { CatalogError } from './errors.ts';
 import { findService } from './find.ts';
 import { tidyStorage } from './forget.ts';
 import { isRace } from './race.ts';
-import { loadSecrets, ownerOfSecrets, replaceSecrets } from './service-secrets.ts';
+import {
+  leaveGrants,
+  loadVaulted,
+  ownerOfSecrets,
+  replaceSecrets,
+  sameGrant,
+  vaultSecrets,
+} from './service-secrets.ts';
 
 /** Enough for any burst of writers to one service; more would be a fault, not contention. */
 const ATTEMPTS = 8;
@@ -32,32 +39,28 @@ export async function updateService(
     }
     const service = changed(principal, current.service, definition, catalog);
     const owner = ownerOfSecrets(service);
-    const stored = await loadSecrets(owner, catalog);
-    const settle = (secrets: typeof stored) =>
-      admit(service.definition, given, { definition: current.service.definition, secrets }, catalog);
+    const stored = await loadVaulted(service, catalog);
+    const settle = async (secrets: typeof stored) => {
+      const before = { definition: current.service.definition, secrets };
+      return vaultSecrets(service.uid, await admit(service.definition, given, before, catalog), principal, catalog);
+    };
     const secrets = await settle(stored);
-    await arrange(current.service, service, catalog);
     try {
+      // New buckets must be there before the definition names them; if one cannot be had, nothing has changed.
+      if (catalog.objects) await arrangeStorage(service, catalog.objects);
       const replaced = await catalog.services.replace(service, current.version);
       await replaceSecrets(owner, { stored, secrets, settle }, replaced, catalog);
       if (catalog.objects) await alignStorage(service, catalog.objects);
       await tidyStorage(storageClaim(current.service), service, catalog);
+      if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
       return replaced;
     } catch (error) {
       await tidyStorage(storageClaim(service), (await catalog.services.get(definition.name))?.service, catalog);
+      if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
       if (!isRace(error)) throw error;
     }
   }
   throw new CatalogError('contended', `"${definition.name}" is being changed by many at once: try again`);
-}
-
-/** New buckets must be there before the definition names them; if one cannot be had, nothing has changed. */
-async function arrange(before: Service, service: Service, catalog: Catalog): Promise<void> {
-  if (!catalog.objects) return;
-  await arrangeStorage(service, catalog.objects).catch(async (error) => {
-    await tidyStorage(storageClaim(service), before, catalog);
-    throw error;
-  });
 }
 
 function changed(principal: Admin | User, before: Service, definition: Definition, catalog: Catalog): Service {

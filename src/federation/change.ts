@@ -17,7 +17,7 @@ import { deployedOf, prepare, wantedBy } from './coordinator/prepare.ts';
 import { FederationError } from './errors.ts';
 import { type LedgerEntry, memberId } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
-import { type Intention } from './members.ts';
+import type { Intention } from './members.ts';
 import { isSame, memberProblems } from './topology.ts';
 
 export interface Changed {
@@ -42,7 +42,10 @@ export async function changeService(
   const { name } = readDefinition(body).definition;
   return inTurn(ifMatch, async () => {
     const record = await findService(caller.principal, 'update', name, deps);
-    const stored = { definition: record.service.definition, secrets: await loadSecrets(ownerOfSecrets(record.service), deps) };
+    const stored = {
+      definition: record.service.definition,
+      secrets: await loadSecrets(ownerOfSecrets(record.service), deps),
+    };
     const given = replacedBy(body, stored);
     const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
     refuseUnknown(given, stored.definition.federation?.members ?? [], deps);
@@ -67,7 +70,12 @@ export async function changeMembers(
 ): Promise<Changed> {
   const { principal } = caller;
   return inTurn(undefined, async () => {
-    const before = await findService(principal, isPlainAddition(intention) ? 'add-member' : 'change-federation', name, deps);
+    const before = await findService(
+      principal,
+      isPlainAddition(intention) ? 'add-member' : 'change-federation',
+      name,
+      deps,
+    );
     const { definition } = before.service;
     const stored = { definition, secrets: await loadSecrets(ownerOfSecrets(before.service), deps) };
     const intended = isOwner(principal) ? intention : onlyNew(intention, definition.federation?.members ?? []);
@@ -78,8 +86,9 @@ export async function changeMembers(
       : asNobody;
     const end = intention.verb === 'remove' ? intention.end : 'undo';
     const again = intended.verb === 'add' ? intended.members : [];
-    // The rules have been asked above; the catalog keeps the owner, whoever writes (R16).
-    return apply({ principal: { kind: 'admin' }, before, given, credentials, asking, end, again }, deps);
+    // Whoever holds the token was let in above; the catalog keeps the owner, whoever writes (R16).
+    const writer: Admin | User = isOwner(principal) ? principal : { kind: 'admin' };
+    return apply({ principal: writer, before, given, credentials, asking, end, again }, deps);
   });
 }
 
@@ -94,7 +103,10 @@ function isPlainAddition({ verb, clusters, storageProviders, ...rest }: Intentio
 /** A member that is there already stays as it is. */
 function onlyNew(intention: Intention, current: readonly Replica[]): Intention {
   if (intention.verb !== 'add') return intention;
-  return { ...intention, members: intention.members.filter((member) => !current.some((other) => isSame(other, member))) };
+  return {
+    ...intention,
+    members: intention.members.filter((member) => !current.some((other) => isSame(other, member))),
+  };
 }
 
 /** One change of a service as it was read. */
@@ -152,12 +164,20 @@ async function openLedger({ service }: ServiceRecord, deps: Coordination): Promi
   if (entry?.ledger.phase === 'creating') {
     throw new FederationError('origin-away', `the members of "${definition.name}" are just being made: try again`);
   }
-  if (entry?.ledger.phase === 'ending') {
+  if (entry?.ledger.phase === 'ending' || (role && !entry && !role.committed)) {
     throw new FederationError('federation-gone', `"${definition.name}" is just being removed`);
   }
   const uid = role?.uid ?? deps.newUid();
   const begunAt = deps.now();
-  const fresh = { uid, service: definition.name, serviceUid, phase: 'active', revision: 0, begunAt, members: [] } as const;
+  const fresh = {
+    uid,
+    service: definition.name,
+    serviceUid,
+    phase: 'active',
+    revision: 0,
+    begunAt,
+    members: [],
+  } as const;
   return entry ?? ledgers.begin(fresh);
 }
 
@@ -172,7 +192,11 @@ async function discard(entry: LedgerEntry, deps: Coordination): Promise<void> {
  * What the definition cannot say is written down before it changes: how members that leave are ended, and which of those
  * that their owners ended are to be made again.
  */
-async function noteEnds({ ledger: { uid } }: LedgerEntry, { given, end, again }: Change, deps: Coordination): Promise<void> {
+async function noteEnds(
+  { ledger: { uid } }: LedgerEntry,
+  { given, end, again }: Change,
+  deps: Coordination,
+): Promise<void> {
   const staying = new Set(deployedOf(given.definition.federation?.members).map(idOf));
   const returning = new Set(again.map(idOf));
   const forgotten: string[] = [];
@@ -196,7 +220,8 @@ const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service
 async function tell(uid: string, { service }: ServiceRecord, asking: Asking, deps: Coordination): Promise<void> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const entry = await new Ledgers(deps).read(uid);
-    if (!entry || entry.ledger.phase !== 'active') return;
+    const isOlder = (service.federation?.revision ?? 0) < (entry?.ledger.revision ?? 0);
+    if (!entry || entry.ledger.phase !== 'active' || isOlder) return;
     try {
       const prepared = await prepare(entry, service, { renew: true }, deps);
       if (!prepared) continue;
@@ -229,5 +254,7 @@ async function inTurn<T>(ifMatch: Version | undefined, attempt: () => Promise<T>
 }
 
 function isLostRace(error: unknown): boolean {
-  return isOvertaken(error) || (error instanceof OscarError && (error.code === 'old-version' || error.code === 'exists'));
+  return (
+    isOvertaken(error) || (error instanceof OscarError && (error.code === 'old-version' || error.code === 'exists'))
+  );
 }

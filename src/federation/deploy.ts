@@ -8,7 +8,7 @@ import { budgetsOf, type Caller, type Coordination } from './coordinator/coordin
 import { carryOut, endingOf, removeOwn } from './coordinator/ending.ts';
 import { makeMember } from './coordinator/make-member.ts';
 import { peerOf } from './coordinator/member-address.ts';
-import { dropKeys, keepKeys, keyIdOf } from './coordinator/member-keys.ts';
+import { dropKeys, keepKeys } from './coordinator/member-keys.ts';
 import { ordersOf } from './coordinator/orders.ts';
 import { type Pending, pendingOf } from './coordinator/pending.ts';
 import { type Probed, probeMembers } from './coordinator/probe-members.ts';
@@ -19,6 +19,7 @@ import { FederationError } from './errors.ts';
 import type { Ledger, LedgerEntry, LedgerMember } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
 import { PeerError } from './peer/peer.ts';
+import { keyIdOf } from './peer/signature.ts';
 
 export interface Deployed {
   readonly record: ServiceRecord;
@@ -163,8 +164,7 @@ async function commit(
   return { record: (await markCommitted(ledger, deps)) ?? made, pending: pendingOf(ledger) };
 }
 
-const givenUp = (ledger: Ledger, now: number) =>
-  ledger.phase === 'creating' ? endingOf(ledger, 'undo', now) : ledger;
+const givenUp = (ledger: Ledger, now: number) => (ledger.phase === 'creating' ? endingOf(ledger, 'undo', now) : ledger);
 
 async function abort({ uid, service }: Ledger, deps: Coordination): Promise<void> {
   const entry = await new Ledgers(deps).amend(uid, (ledger) => givenUp(ledger, deps.now()));

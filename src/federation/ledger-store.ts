@@ -1,7 +1,7 @@
 import type { Journal, JournalEntry } from '../cluster/index.ts';
 import { StoreError } from '../cluster/index.ts';
-import type { Ledger, LedgerEntry } from './ledger.ts';
 import { packLedger, unpackLedger } from './coordinator/pack-ledger.ts';
+import type { Ledger, LedgerEntry } from './ledger.ts';
 
 const PREFIX = 'federation/';
 const keyOf = (uid: string) => `${PREFIX}${uid}`;

@@ -91,7 +91,10 @@ function changesOf(named: readonly Replica[] | undefined, update: readonly Repli
   if (named.length === update.length) return named.map((from, index) => ({ from, to: update[index] ?? from }));
   for (const [index, to] of update.entries()) {
     if (!named.some((from) => isSame(from, to))) {
-      problems.push({ path: `update[${index}]`, message: 'is for none of the members: give as many as there are members' });
+      problems.push({
+        path: `update[${index}]`,
+        message: 'is for none of the members: give as many as there are members',
+      });
     }
   }
   return update.map((to) => ({ from: to, to }));

@@ -1,5 +1,15 @@
 export { type Authenticator, createAuthenticator } from './authenticate.ts';
 export type { IdentityErrorCode } from './errors.ts';
+export { ageOf } from './grants/age.ts';
+export { attachGrant } from './grants/attach.ts';
+export { detachGrants } from './grants/detach.ts';
+export { endGrant } from './grants/end.ts';
+export type { GrantErrorCode } from './grants/errors.ts';
+export type { Grant, GrantRecord } from './grants/grant.ts';
+export { grantOf } from './grants/grant-of.ts';
+export { proveGrant } from './grants/prove.ts';
+export { recordUse } from './grants/record-use.ts';
+export { rotateGrant } from './grants/rotate.ts';
 export { type Action, may } from './may.ts';
 export { namespaceFor } from './namespace.ts';
 export { createOidc } from './oidc/create-oidc.ts';

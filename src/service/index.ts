@@ -10,6 +10,13 @@ export { type KnownStores, providerProblems } from './providers.ts';
 export { bytes, millicores, quantityOf } from './quantity.ts';
 export { readDefinition } from './read.ts';
 export { type Deployment, DeploymentSchema, ServiceSchema } from './schema.ts';
-export { type DefinitionSecrets, providerSlot, type StoredSecrets, settleSecrets } from './secrets.ts';
+export {
+  type DefinitionSecrets,
+  GRANT_SLOT,
+  providerSlot,
+  REFRESH_TOKEN_SLOT,
+  type StoredSecrets,
+  settleSecrets,
+} from './secrets.ts';
 export { CLUSTER_ADMIN, type Definition, type FederationOrigin, type FederationRole, type Service } from './service.ts';
 export { unsupportedIn } from './unsupported.ts';

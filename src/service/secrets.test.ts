@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Secret } from '../base/secret.ts';
 import { readDefinition } from './read.ts';
 import { type StoredSecrets, settleSecrets } from './secrets.ts';
 
@@ -20,6 +21,12 @@ function settle(more: Record<string, unknown>, before?: StoredSecrets) {
     credentials: reveal(settled.secrets.credentials),
     problems: settled.problems.map(({ path }) => path),
   };
+}
+
+/** As it is stored once the vault of grants has its refresh token. */
+function vaulted(more: Record<string, unknown>): StoredSecrets {
+  const { definition, secrets } = stored(more);
+  return { definition, secrets: { ...secrets, credentials: { 'federation/grant': new Secret('g1') } } };
 }
 
 const environment = (secrets: Record<string, string>) => ({ environment: { secrets } });
@@ -78,11 +85,36 @@ test('a blank header of a member keeps the stored value', () => {
 
 test('the refresh token of a federated service is kept apart from what its script gets (F36)', () => {
   const federated = (refresh_token: string) => ({ ...environment({ refresh_token, A: '1' }), federation: {} });
-  const before = stored(federated('rt'));
-  assert.deepEqual(Object.keys(before.secrets.environment), ['A']);
+  const brought = settle(federated('rt'));
+  assert.deepEqual(brought.environment, { A: '1' });
+  assert.deepEqual(brought.credentials, { 'federation/refresh_token': 'rt' });
+  const before = vaulted(federated('rt'));
   assert.deepEqual(before.definition.environment.secrets, { A: '', refresh_token: '' });
-  assert.deepEqual(settle(federated(''), before).credentials, { 'federation/refresh_token': 'rt' });
+  assert.deepEqual(settle(federated(''), before).credentials, { 'federation/grant': 'g1' });
   assert.deepEqual(settle(federated('new'), before).credentials, { 'federation/refresh_token': 'new' });
+});
+
+test('a grant stays for as long as there is a federation, and goes with it', () => {
+  const before = vaulted({ ...environment({ refresh_token: 'rt' }), federation: {} });
+  assert.deepEqual(settle({ federation: {} }, before).credentials, { 'federation/grant': 'g1' });
+  const alone = settle(environment({ refresh_token: '' }), before);
+  assert.deepEqual(alone.credentials, {});
+  assert.deepEqual(alone.environment, { refresh_token: '' });
+});
+
+test('a refresh token that was an ordinary secret leaves the script when a federation comes', () => {
+  const before = stored(environment({ refresh_token: 'rt', A: '1' }));
+  const now = settle({ ...environment({ refresh_token: '', A: '' }), federation: {} }, before);
+  assert.deepEqual(now.environment, { A: '1' });
+  assert.deepEqual(now.credentials, { 'federation/refresh_token': 'rt' });
+});
+
+test('a body without a federation block brings a token that its federation, kept from before, does not show to scripts', () => {
+  const { definition } = read({ federation: {} });
+  const { secrets } = read(environment({ refresh_token: 'rt', A: '1' }));
+  const settled = settleSecrets(definition, secrets, undefined).secrets;
+  assert.deepEqual(Object.keys(settled.environment), ['A']);
+  assert.deepEqual(Object.keys(settled.credentials), ['federation/refresh_token']);
 });
 
 test('without a federation, refresh_token is a secret like any other', () => {

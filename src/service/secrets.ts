@@ -11,7 +11,10 @@ import type { Definition } from './service.ts';
 export interface DefinitionSecrets {
   /** `environment.secrets`, by name. These reach the script. */
   readonly environment: Readonly<Record<string, Secret>>;
-  /** Everything else, by slot: `clusters/<id>/auth_password`. These never leave the manager. */
+  /**
+   * Everything else, by slot: `clusters/<id>/auth_password`. These never leave the manager. A refresh token is here only on
+   * its way to the vault of grants; what is stored is {@link GRANT_SLOT}.
+   */
   readonly credentials: Readonly<Record<string, Secret>>;
 }
 
@@ -38,6 +41,8 @@ interface Slot {
   /** Whom it is sent to. A stored credential is kept only while that stays the same. */
   readonly target: string;
   readonly hidden: boolean;
+  /** Where it is kept, if not under its key: what is stored in exchange for it, and stays whatever the target is. */
+  readonly keptAs?: string;
 }
 
 export function blankSecrets<
@@ -68,6 +73,12 @@ export function blankSecrets<
 /** The refresh token of a federated service is written among its secrets, but no pod ever gets it (F36). */
 const REFRESH_TOKEN = 'refresh_token';
 
+/** Where a refresh token that a body brought is among the credentials, until the vault of grants has it. */
+export const REFRESH_TOKEN_SLOT = `federation/${REFRESH_TOKEN}`;
+
+/** Where the service keeps the id of its grant. */
+export const GRANT_SLOT = 'federation/grant';
+
 function isVaulted(document: Pick<ServiceDocument, 'federation'>, name: string): boolean {
   return name === REFRESH_TOKEN && document.federation !== undefined;
 }
@@ -87,20 +98,16 @@ export function settleSecrets(
   given: DefinitionSecrets,
   stored: StoredSecrets | undefined,
 ): { secrets: DefinitionSecrets; problems: Problem[] } {
-  const environment = Object.fromEntries(
-    Object.entries(given.environment).map(([name, value]) => {
-      const kept = own(stored?.secrets.environment, name);
-      return [name, value.equals('') && kept ? kept : value];
-    }),
-  );
+  const { vaulted, environment } = settleEnvironment(definition, given, stored);
   const before = new Map(stored ? slotsOf(stored.definition).map((slot) => [slot.key, slot.target]) : []);
   const credentials: [string, Secret][] = [];
   const problems: Problem[] = [];
-  for (const { key, path, value, target, hidden } of slotsOf(definition)) {
-    const brought = own(given.credentials, key);
-    const kept = before.get(key) === target ? own(stored?.secrets.credentials, key) : undefined;
+  for (const { key, path, value, target, hidden, keptAs = key } of slotsOf(definition)) {
+    const brought = own(given.credentials, key) ?? own(vaulted, key);
+    const isForSame = keptAs !== key || before.get(key) === target;
+    const kept = isForSame ? own(stored?.secrets.credentials, keptAs) : undefined;
     const secret = brought ?? (hidden && value === '' ? undefined : kept);
-    if (secret) credentials.push([key, secret]);
+    if (secret) credentials.push([brought ? key : keptAs, secret]);
     else if (hidden && value === HIDDEN) {
       problems.push({
         path,
@@ -111,14 +118,35 @@ export function settleSecrets(
   return { secrets: { environment, credentials: Object.fromEntries(credentials) }, problems };
 }
 
+/**
+ * What the script gets. A refresh token among it, of a service that was in no federation when it was read or stored, goes the
+ * way of all refresh tokens as soon as there is a federation.
+ */
+function settleEnvironment(definition: Definition, given: DefinitionSecrets, stored: StoredSecrets | undefined) {
+  const settled = Object.entries(given.environment).map(([name, value]): [string, Secret] => {
+    const kept = own(stored?.secrets.environment, name);
+    return [name, value.equals('') && kept ? kept : value];
+  });
+  const listed = Object.hasOwn(definition.environment.secrets, REFRESH_TOKEN);
+  const token =
+    own(Object.fromEntries(settled), REFRESH_TOKEN) ??
+    (listed ? own(stored?.secrets.environment, REFRESH_TOKEN) : undefined);
+  const isBrought = token && !token.equals('') && isVaulted(definition, REFRESH_TOKEN);
+  return {
+    vaulted: isBrought ? { [REFRESH_TOKEN_SLOT]: token } : {},
+    environment: Object.fromEntries(settled.filter(([name]) => !isVaulted(definition, name))),
+  };
+}
+
 function slotsOf(
   document: Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>,
 ): Slot[] {
   const slots: Slot[] = [];
-  if (isVaulted(document, REFRESH_TOKEN) && Object.hasOwn(document.environment.secrets, REFRESH_TOKEN)) {
+  // Also when the secret is not named: a grant stays for as long as there is a federation that needs it.
+  if (isVaulted(document, REFRESH_TOKEN)) {
     const path = `environment.secrets.${REFRESH_TOKEN}`;
-    const value = document.environment.secrets[REFRESH_TOKEN] ?? '';
-    slots.push({ key: `federation/${REFRESH_TOKEN}`, path, value, target: '', hidden: false });
+    const value = own(document.environment.secrets, REFRESH_TOKEN) ?? '';
+    slots.push({ key: REFRESH_TOKEN_SLOT, path, value, target: '', hidden: false, keptAs: GRANT_SLOT });
   }
   for (const [type, fields] of Object.entries(PROVIDER_KEYS)) {
     const providers = document.storage_providers?.[type as keyof StorageProviders] ?? {};

@@ -126,6 +126,8 @@ class LocalRunner implements Runner {
     if (this.#underWay(name) || !this.#hasEnded(files))
       throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
     await this.#deps.launcher.remove(name);
+    // Somebody else may have forgotten it meanwhile.
+    if (!files.exists()) return;
     // At one stroke, so that nothing is left of it that looks like an attempt without an end.
     const gone = join(this.#removed, `${name}.${process.pid}.${Date.now()}`);
     renameSync(files.directory.root, gone);

@@ -16,7 +16,11 @@ interface Accounts {
  * A user is known by their access token everywhere. The administrator is known here alone: elsewhere an account of that
  * cluster is needed, since the password of this one never leaves it (F30).
  */
-export function asCaller({ credential }: Caller, accounts: Accounts, deps: Pick<Coordination, 'resolve' | 'isSelf'>): Asking {
+export function asCaller(
+  { credential }: Caller,
+  accounts: Accounts,
+  deps: Pick<Coordination, 'resolve' | 'isSelf'>,
+): Asking {
   return async (place) => {
     if (credential?.kind === 'bearer') return credential;
     if (credential && deps.isSelf(addressOf(place, deps))) return credential;

@@ -75,8 +75,11 @@ async function make(
 
 function failed(keyId: string, problem: PeerError): Result {
   if (problem.code === 'gone') {
-    return { keyId, kind: 'left', problem: new PeerError('gone', 'its owner ended it there: add it again to have it back') };
+    return {
+      keyId,
+      kind: 'left',
+      problem: new PeerError('gone', 'its owner ended it there: add it again to have it back'),
+    };
   }
   return { keyId, kind: problem.code === 'taken' ? 'conflict' : 'away', problem };
 }
-

@@ -11,31 +11,16 @@ interface Stored {
 
 const TOKEN = 'refresh_token';
 
-/** A whole definition in place of another: without members in it they stay as they are, and so does the refresh token. */
+/** A whole definition in place of another: without members in it they stay as they are. */
 export function replacedBy(body: unknown, { definition: stored }: Stored): ReadDefinition {
   const given = readDefinition(body);
   const federation = given.definition.federation ?? stored.federation;
   const isSilent = (given.definition.federation?.members ?? []).length === 0;
-  if (!federation || !isSilent) return withToken(given, stored);
+  if (!federation || !isSilent) return given;
   const { members } = stored.federation ?? {};
   const others = Object.entries(body as object).filter(([key]) => key.toLowerCase() !== 'federation');
   const whole = { ...Object.fromEntries(others), federation: { ...federation, ...(members && { members }) } };
-  return withToken(readDefinition(whole), stored);
-}
-
-/** A name without a value keeps the value that is stored. */
-function withToken({ definition, secrets }: ReadDefinition, stored: Definition): ReadDefinition {
-  const { environment } = definition;
-  const isKept =
-    stored.federation &&
-    definition.federation &&
-    Object.hasOwn(stored.environment.secrets, TOKEN) &&
-    !Object.hasOwn(environment.secrets, TOKEN);
-  if (!isKept) return { definition, secrets };
-  return {
-    definition: { ...definition, environment: { ...environment, secrets: { ...environment.secrets, [TOKEN]: '' } } },
-    secrets,
-  };
+  return readDefinition(whole);
 }
 
 /** The stored definition with other members. */

@@ -1,3 +1,4 @@
+import { GRANT_SLOT, REFRESH_TOKEN_SLOT } from '../../service/index.ts';
 import { FederationError } from '../errors.ts';
 import { memberProblems } from '../topology.ts';
 import type { Wanted } from './align.ts';
@@ -18,8 +19,8 @@ export function checkMembers({ definition }: Pick<ReadDefinition, 'definition'>,
 
 /** A federation acts for its owner when they are not there, so it needs a refresh token before it has members. */
 export function requireGrant(credentials: ReadDefinition['secrets']['credentials']): void {
-  const token = credentials['federation/refresh_token'];
-  if (token && token.reveal().trim() !== '') return;
+  const { [REFRESH_TOKEN_SLOT]: brought, [GRANT_SLOT]: kept } = credentials;
+  if (kept || (brought && brought.reveal().trim() !== '')) return;
   throw new FederationError(
     'no-grant',
     'environment.secrets.refresh_token is required for a service with members: get one from your identity provider with the scope offline_access, for instance with oidc-agent or `oscar login`',

@@ -2,6 +2,7 @@ import type { Secret } from '../../base/secret.ts';
 import type { Journal, SecretStore, ServiceRecord, ServiceStore, Version } from '../../cluster/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
 import type { ClusterStore, Definition, FederationRole, readDefinition, Service } from '../../service/index.ts';
+import type { Resolved } from '../peer/addresses.ts';
 import type { Credential, PeerAddress, Peers } from '../peer/peer.ts';
 
 /** What the coordinator's verbs need: the stores of this cluster, its other managers, and what chance and time say. */
@@ -12,7 +13,7 @@ export interface Coordination {
   readonly own: OwnServices;
   readonly peers: Peers;
   /** Where a cluster is: by the operator's registry, else by these clusters of a definition. */
-  readonly resolve: (clusterId: string, clusters: Definition['clusters']) => PeerAddress | { readonly problem: string };
+  readonly resolve: (clusterId: string, clusters: Definition['clusters']) => Resolved;
   /** Is it this very manager that would be asked there? */
   readonly isSelf: (address: PeerAddress) => boolean;
   /** This cluster, as others reach it and its store. */

@@ -19,7 +19,8 @@ export interface Turn {
 /** The federation is over: everything that its ledger names is to be ended. Members that are leaving go as was said. */
 export function endingOf(ledger: Ledger, how: 'undo' | 'detach', now: number): Ledger {
   const members = ledger.members.map(
-    (member): LedgerMember => (isEnding(member) ? { end: how, ...member, state: 'undoing' } : endMemberOf(member, how, now)),
+    (member): LedgerMember =>
+      isEnding(member) ? { end: how, ...member, state: 'undoing' } : endMemberOf(member, how, now),
   );
   return { ...ledger, phase: 'ending', members };
 }
@@ -41,11 +42,13 @@ export async function carryOut(
   turn?: Turn,
 ): Promise<Ledger | undefined> {
   const { uid, service } = entry.ledger;
-  await removeOwn(service, uid, deps);
+  const [own] = await Promise.allSettled([removeOwn(service, uid, deps)]);
   const members = entry.ledger.members.filter((member) => turn?.isDue(member) ?? true);
   const results = await endMembers({ ...entry.ledger, members }, budget, deps);
   turn?.note(results);
   const left = await new Ledgers(deps).amend(uid, (ledger) => record(ledger, results, deps.now()));
+  // That it cannot be removed here is no reason to let the members wait, but the ledger stays until it is.
+  if (own.status === 'rejected') throw own.reason;
   if (!left || left.ledger.phase !== 'ending' || left.ledger.members.length > 0) return left?.ledger;
   try {
     await new Ledgers(deps).finish(left);
@@ -77,7 +80,8 @@ async function endMember(uid: string, member: LedgerMember, budget: number, deps
   try {
     await within(budget, peerOf(member, deps).remove(service, end, as));
   } catch (error) {
-    if (!(error instanceof PeerError && error.code === 'gone')) return { keyId, kind: 'away', problem: problemOf(error) };
+    if (!(error instanceof PeerError && error.code === 'gone'))
+      return { keyId, kind: 'away', problem: problemOf(error) };
   }
   await dropKeys([keyId], deps);
   return { keyId, kind: 'ended' };

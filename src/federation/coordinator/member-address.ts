@@ -25,7 +25,7 @@ export const nowhere = (clusterId: string): Place => ({
 /** Where a member is. A registered cluster may have moved since, and its certification authority is in the registry alone. */
 export function addressOf(place: Place, { resolve }: Pick<Coordination, 'resolve'>): PeerAddress {
   const registered = place.guarded ? undefined : resolve(place.clusterId, {});
-  return registered && !('problem' in registered) ? registered : placeOf(place);
+  return registered && 'address' in registered ? registered.address : placeOf(place);
 }
 
 export function peerOf(place: Place, { peers, resolve }: Pick<Coordination, 'peers' | 'resolve'>): Peer {

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { allSettled } from '../../base/all-settled.ts';
 import type { Secret } from '../../base/secret.ts';
 import type { SecretStore } from '../../cluster/index.ts';
@@ -9,8 +8,6 @@ export type MemberKeys = ReadonlyMap<string, Secret>;
 interface Keeping {
   readonly secrets: SecretStore;
 }
-
-export const keyIdOf = (key: Secret): string => createHash('sha256').update(key.reveal()).digest('hex');
 
 export async function keepKeys(keys: MemberKeys, { secrets }: Keeping): Promise<void> {
   await allSettled([...keys].map(([id, key]) => secrets.put('member', id, { key })));

@@ -1,6 +1,6 @@
 import type { Secret } from '../../base/secret.ts';
-import type { FederationOrigin, Service } from '../../service/index.ts';
 import { Secret as SecretValue } from '../../base/secret.ts';
+import type { FederationOrigin, Service } from '../../service/index.ts';
 import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
 import type { WorkerOrder } from '../peer/peer.ts';
 import { bodyOf, digestOf, expand } from '../topology.ts';
@@ -25,7 +25,9 @@ export function ordersOf(
     uid: ledger.uid,
     revision: ledger.revision,
     origin: { clusterId, endpoint: here.endpoint, store: here.store },
-    clusters: new Map(located.map((member) => [member.clusterId, { endpoint: member.endpoint, ssl_verify: member.verify }])),
+    clusters: new Map(
+      located.map((member) => [member.clusterId, { endpoint: member.endpoint, ssl_verify: member.verify }]),
+    ),
   });
   const byId = new Map(workers.map((worker) => [`${worker.member.cluster_id}/${worker.member.service_name}`, worker]));
   const origin: FederationOrigin = {
@@ -41,7 +43,16 @@ export function ordersOf(
       if (!worker || !key) return [];
       const { uid, revision } = ledger;
       const body = new SecretValue(bodyOf(worker));
-      const order = { name: member.service, uid, revision, member: memberId(member), key, origin, body, digest: digestOf(worker) };
+      const order = {
+        name: member.service,
+        uid,
+        revision,
+        member: memberId(member),
+        key,
+        origin,
+        body,
+        digest: digestOf(worker),
+      };
       return [[member.keyId, order] as const];
     }),
   );

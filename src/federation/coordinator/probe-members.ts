@@ -61,5 +61,7 @@ function twin({ wanted, ready }: Probed, before: readonly Probed[]): { problem?:
   const same = before.find(
     (other) => ready && other.ready?.instance === ready.instance && other.wanted.service === wanted.service,
   );
-  return same ? { problem: new PeerError('taken', `it is the same service as ${same.member}, of the same manager`) } : {};
+  return same
+    ? { problem: new PeerError('taken', `it is the same service as ${same.member}, of the same manager`) }
+    : {};
 }

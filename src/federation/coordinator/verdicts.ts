@@ -10,7 +10,12 @@ export interface Verdict {
 }
 
 /** The worst comes first: one answer has one code, and a user mends credentials before they wait for a network. */
-const CODES = ['member-refused', 'member-taken', 'member-unreachable', 'member-failed'] as const satisfies FederationErrorCode[];
+const CODES = [
+  'member-refused',
+  'member-taken',
+  'member-unreachable',
+  'member-failed',
+] as const satisfies FederationErrorCode[];
 
 const CODE_OF: Record<PeerErrorCode, (typeof CODES)[number]> = {
   refused: 'member-refused',

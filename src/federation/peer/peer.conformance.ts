@@ -11,14 +11,14 @@ export interface PeerUnderTest {
   readonly stranger: Credential;
   readonly nobody: Credential;
   /** A definition as `POST /system/services` takes it; another text makes it another one. */
-  body(name: string, text: string): string;
+  readonly body: (name: string, text: string) => string;
   /** Makes a service of the owner's, as they would themselves. */
-  make(name: string): Promise<void>;
+  readonly make: (name: string) => Promise<void>;
   /** Changes it, as they would themselves. */
-  change(name: string): Promise<void>;
+  readonly change: (name: string) => Promise<void>;
   /** All that its owner can see of a service, for comparing; undefined when there is none. */
-  look(name: string): Promise<unknown>;
-  close(): void | Promise<void>;
+  readonly look: (name: string) => Promise<unknown>;
+  readonly close: () => void | Promise<void>;
 }
 
 /** What every {@link Peer} with member keys promises to a coordinator. */
@@ -39,7 +39,7 @@ export function describePeer(name: string, make: () => Promise<PeerUnderTest>): 
 
 interface Scene extends PeerUnderTest {
   /** A new order of a new federation, unless it is said otherwise. */
-  order(changes?: Partial<WorkerOrder> & { text?: string }): WorkerOrder;
+  readonly order: (changes?: Partial<WorkerOrder> & { text?: string }) => WorkerOrder;
 }
 
 type Start = (t: TestContext) => Promise<Scene>;

@@ -51,11 +51,7 @@ export async function startStandIn(): Promise<StandIn> {
   const server = http.createServer((request, response) => {
     requests.push(request);
     if (standIn.fault(request, response)) return;
-    void answerTo(request, { services, ended, now: Date.now() + standIn.ahead }).then(({ status, json }) => {
-      response.setHeader('date', new Date(Date.now() + standIn.ahead).toUTCString());
-      if (json !== undefined) response.setHeader('content-type', 'application/json; charset=utf-8');
-      response.writeHead(status).end(json === undefined ? undefined : JSON.stringify(json));
-    });
+    void respond(request, response, { services, ended, now: Date.now() + standIn.ahead });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -79,6 +75,13 @@ interface State {
   /** The key ids of what was ended. */
   readonly ended: Set<string>;
   readonly now: number;
+}
+
+async function respond(request: http.IncomingMessage, response: http.ServerResponse, state: State): Promise<void> {
+  const { status, json } = await answerTo(request, state);
+  response.setHeader('date', new Date(state.now).toUTCString());
+  if (json !== undefined) response.setHeader('content-type', 'application/json; charset=utf-8');
+  response.writeHead(status).end(json === undefined ? undefined : JSON.stringify(json));
 }
 
 async function answerTo(request: http.IncomingMessage, state: State): Promise<Answer> {

@@ -22,7 +22,7 @@ const OWNER = bearer('alice');
 async function startUpstream(t: TestContext) {
   const services = new Map<string, Document>();
   const requests: { method: string; url: string; headers: http.IncomingHttpHeaders; body: string }[] = [];
-  const server = http.createServer(async (request, response) => {
+  const respond = async (request: http.IncomingMessage, response: http.ServerResponse) => {
     const body = Buffer.concat(await request.toArray()).toString();
     const { method = '', url = '', headers } = request;
     requests.push({ method, url, headers, body });
@@ -30,7 +30,8 @@ async function startUpstream(t: TestContext) {
     const [status, answer] = user === undefined ? [401] : reply(services, user, { method, url, body });
     if (answer !== undefined) response.setHeader('content-type', 'application/json; charset=utf-8');
     response.writeHead(status).end(answer && JSON.stringify(answer));
-  });
+  };
+  const server = http.createServer((request, response) => void respond(request, response));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -58,7 +58,12 @@ async function plan(before: Service, order: WorkerOrder, catalog: Catalog): Prom
   const read = readWorker(documentOf(order.body), order.name);
   const definition = ownedBy({ ...read.definition, vo: before.definition.vo }, before.owner);
   const federation = roleOf(order, { adopted: true, digest: order.digest });
-  return { before, order, definition, secrets: await admit(definition, read.secrets, undefined, catalog, { federation }) };
+  return {
+    before,
+    order,
+    definition,
+    secrets: await admit(definition, read.secrets, undefined, catalog, { federation }),
+  };
 }
 
 async function adopt(

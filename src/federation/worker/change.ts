@@ -18,12 +18,7 @@ export interface WorkerChange {
  * The coordinator changes a worker, with its key. What it has already is not written again, and a change that was overtaken
  * on its way is refused. The digest comes last, so that a change which was interrupted is asked for again.
  */
-export async function changeWorker(
-  name: string,
-  change: WorkerChange,
-  keyId: string,
-  workers: Workers,
-): Promise<void> {
+export async function changeWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
   const { catalog } = workers;
   const read = readWorker(change.definition, name);
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {

@@ -44,7 +44,8 @@ export async function endWorker({ name, ending, keyId, work }: Ended, { catalog 
     if (!work) await workIsOver(keyId, catalog);
     const record = await catalog.services.get(name);
     if (!isWorkerOf(record, keyId)) break;
-    if (attempt > ATTEMPTS) throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+    if (attempt > ATTEMPTS)
+      throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
     await remember(record.service.federation.uid, name, catalog);
     if (await end(record, ending, catalog)) break;
     // By chance, so that two requests of this kind do not overtake each other for ever.
@@ -64,15 +65,16 @@ function end(record: WorkerRecord, ending: Ending, catalog: Catalog): Promise<bo
 async function detach({ service, version }: WorkerRecord, catalog: Catalog): Promise<boolean> {
   const { federation: _, ...rest } = service;
   const alone: Service = { ...rest, definition: withoutMembers(service.definition) };
+  // Both before the role goes, so that whoever comes after a crash finds it, and does them again.
   await arrange(alone, catalog);
+  await tidyStorage(storageClaim(alone), alone, catalog);
   try {
     await catalog.services.replace(alone, version);
+    return true;
   } catch (error) {
     if (isRace(error)) return false;
     throw error;
   }
-  await tidyStorage(storageClaim(alone), alone, catalog);
-  return true;
 }
 
 /** Where a bucket is somebody else's the service goes without, until its owner chooses another path. */

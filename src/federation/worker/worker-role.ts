@@ -1,7 +1,7 @@
 import type { ServiceRecord } from '../../cluster/index.ts';
 import type { FederationRole, Service } from '../../service/index.ts';
-import { keyIdOf } from '../peer/signature.ts';
 import type { WorkerOrder } from '../peer/peer.ts';
+import { keyIdOf } from '../peer/signature.ts';
 
 export type WorkerRole = Extract<FederationRole, { role: 'worker' }>;
 

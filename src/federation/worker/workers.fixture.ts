@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Secret } from '../../base/secret.ts';
 import { alice, body } from '../../catalog/catalog.fixture.ts';
 import { type Catalog, createService, recoverServices } from '../../catalog/index.ts';
+import { RESERVATION_LIFETIME } from '../../cluster/index.ts';
 import { openLocalCluster } from '../../cluster/local/index.ts';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
 import { newServiceToken } from '../../identity/index.ts';
@@ -117,6 +118,8 @@ export function openScene() {
     look: () => lookAt(catalog, server),
     /** As a manager that starts again. */
     async recover() {
+      // Names that were only reserved are free again by then.
+      clock.now += RESERVATION_LIFETIME;
       await recoverServices(Number.POSITIVE_INFINITY, catalog);
       await recoverWorkers(Number.POSITIVE_INFINITY, workers);
     },
@@ -164,11 +167,8 @@ async function secretsIn({ secrets }: Catalog): Promise<Record<string, Record<st
 /** The end of a manager: from here on nothing it calls has an effect. */
 export class Crash extends Error {}
 
-/**
- * The same manager, dying at its n-th write: before it takes effect, or after and before its answer. Says how many it has
- * made, so that a test can try each.
- */
-export function dying({ catalog, instance }: Workers, at: number, when: 'before' | 'after') {
+/** The same manager, dying when it is about to make its n-th write. Says how many it made, so that a test can try each. */
+export function dying({ catalog, instance }: Workers, at: number) {
   const made = { writes: 0 };
   const reads = new Set(['get', 'list', 'read', 'keys', 'bucket', 'buckets', 'objects', 'watch']);
   const mortal = <T extends object>(port: T): T =>
@@ -177,16 +177,9 @@ export function dying({ catalog, instance }: Workers, at: number, when: 'before'
         const value = Reflect.get(target, name, target);
         if (typeof value !== 'function') return value;
         return async (...args: unknown[]) => {
-          if (made.writes > at || (made.writes === at && when === 'after' && at > 0)) throw new Crash();
-          if (reads.has(String(name))) return value.apply(target, args);
-          made.writes++;
-          if (made.writes === at && when === 'before') {
-            made.writes++;
-            throw new Crash();
-          }
-          const result = await value.apply(target, args);
-          if (made.writes === at && when === 'after') throw new Crash();
-          return result;
+          if (!reads.has(String(name))) made.writes++;
+          if (made.writes >= at) throw new Crash();
+          return value.apply(target, args);
         };
       },
     });

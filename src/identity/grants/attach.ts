@@ -3,15 +3,28 @@ import type { Secret } from '../../base/secret.ts';
 import { StoreError } from '../../cluster/index.ts';
 import { CLUSTER_ADMIN } from '../../service/index.ts';
 import { GrantError } from './errors.ts';
-import { dropGrant, type Grant, type GrantRecord, isAlive, readGrant, tokenHash, type Vault, writeGrant } from './grant.ts';
-import { addHolding, holdingsOf } from './holdings.ts';
+import {
+  dropGrant,
+  type Grant,
+  type GrantRecord,
+  isAlive,
+  readGrant,
+  tokenHash,
+  type Vault,
+  writeGrant,
+} from './grant.ts';
+import { addHolding, dropHolding, holdingsOf } from './holdings.ts';
 import { findMark, isLeaving, type Mark, takeMark } from './marks.ts';
 import { isRace } from './race.ts';
 
 /** Who brings a token: an administrator or a user, as authentication knows them. */
-export type Bringer =
-  | { readonly kind: 'admin' }
-  | { readonly kind: 'user'; readonly uid: string; readonly issuer?: string | undefined };
+export type Bringer = { readonly kind: 'admin' } | Person;
+
+interface Person {
+  readonly kind: 'user';
+  readonly uid: string;
+  readonly issuer?: string | undefined;
+}
 
 /** More than services that one user makes at one moment; each attempt lets one of them through. */
 const ATTEMPTS = 100;
@@ -62,7 +75,7 @@ function isSubject(grant: Grant, bringer: Bringer): boolean {
   return (grant.subject ?? grant.owner) === bringer.uid;
 }
 
-const issuerOf = ({ issuer }: { readonly issuer?: string | undefined }) => (issuer === undefined ? {} : { issuer });
+const issuerOf = ({ issuer }: Person) => (issuer === undefined ? {} : { issuer });
 
 async function begin(
   token: Secret,
@@ -75,7 +88,10 @@ async function begin(
   try {
     await takeMark(tokenHash(token), id, instead, vault);
   } catch (error) {
-    if (isRace(error)) await dropGrant(id, vault);
+    if (isRace(error)) {
+      await dropGrant(id, vault);
+      await dropHolding(service, id, vault);
+    }
     throw error;
   }
 }

@@ -9,7 +9,7 @@ import { isRace } from './race.ts';
  * left by its last service is forgotten, with its token and all marks of its lineage. Again: nothing happens, and what
  * somebody who died has left is finished.
  */
-export async function detachGrants(service: string, vault: Vault): Promise<void> {
+export async function detachGrants(service: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
   for (;;) {
     const holdings = await holdingsOf(service, vault);
     if (holdings.version === 'absent') return;
@@ -26,7 +26,7 @@ export async function detachGrants(service: string, vault: Vault): Promise<void>
 }
 
 /** The slot is read after the grant: whoever has filled it since has written the grant as well, and is noticed. */
-async function leave(id: string, service: string, vault: Vault): Promise<'kept' | 'left'> {
+async function leave(id: string, service: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<'kept' | 'left'> {
   const record = await readGrant(id, vault);
   if ((await slotOf(service, vault)) === id) return 'kept';
   if (!record) return 'left';
@@ -42,7 +42,7 @@ export async function slotOf(service: string, { secrets }: Pick<Vault, 'secrets'
 }
 
 /** The grant goes last: who begins again after a crash still finds its lineage. */
-async function forget({ id, lineage }: Grant, vault: Vault): Promise<void> {
+async function forget({ id, lineage }: Grant, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
   for (const hash of lineage) await releaseMark(hash, id, vault);
   await dropGrant(id, vault);
 }

@@ -5,7 +5,7 @@ import { isRace } from './race.ts';
  * The grant is good for nothing any more: expired, revoked, another user's. Its token is dropped, its services see why, and
  * whoever brings the token again begins anew.
  */
-export async function endGrant(id: string, reason: string, vault: Vault): Promise<void> {
+export async function endGrant(id: string, reason: string, vault: Pick<Vault, 'secrets'>): Promise<void> {
   for (;;) {
     const record = await readGrant(id, vault);
     if (!record || record.grant.state === 'ended') return;

@@ -7,10 +7,7 @@ import { type GrantRecord, readGrant, type Vault } from './grant.ts';
 import { isRace } from './race.ts';
 
 /** The grant of a service. Undefined when it has none. */
-export async function grantOf(
-  service: Pick<Service, 'uid' | 'owner'>,
-  vault: Vault,
-): Promise<GrantRecord | undefined> {
+export async function grantOf(service: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<GrantRecord | undefined> {
   await moveToken(service, vault);
   const id = await slotOf(service.uid, vault);
   return id === undefined ? undefined : readGrant(id, vault);

@@ -23,10 +23,23 @@ export async function holdingsOf(service: string, { secrets }: Pick<Vault, 'secr
 
 /** Written also when it is there: a {@link replaceHoldings} that goes by what it read before is refused. */
 export async function addHolding(service: string, grant: string, vault: Pick<Vault, 'secrets'>): Promise<void> {
+  await change(service, (grants) => [...new Set([...grants, grant])], vault);
+}
+
+/** For a grant that nobody else knows yet. */
+export async function dropHolding(service: string, grant: string, vault: Pick<Vault, 'secrets'>): Promise<void> {
+  await change(service, (grants) => grants.filter((id) => id !== grant), vault);
+}
+
+async function change(
+  service: string,
+  next: (grants: readonly string[]) => readonly string[],
+  vault: Pick<Vault, 'secrets'>,
+): Promise<void> {
   for (;;) {
-    const { grants, version } = await holdingsOf(service, vault);
+    const holdings = await holdingsOf(service, vault);
     try {
-      await write(service, [...new Set([...grants, grant])], version, vault);
+      await replaceHoldings(service, next(holdings.grants), holdings, vault);
       return;
     } catch (error) {
       if (!isRace(error)) throw error;
@@ -38,17 +51,8 @@ export async function replaceHoldings(
   service: string,
   grants: readonly string[],
   { version }: Pick<Holdings, 'version'>,
-  vault: Pick<Vault, 'secrets'>,
-): Promise<void> {
-  await write(service, grants, version, vault);
-  if (grants.length === 0) await vault.secrets.remove(ROOM, place(service));
-}
-
-async function write(
-  service: string,
-  grants: readonly string[],
-  expected: Version | 'absent',
   { secrets }: Pick<Vault, 'secrets'>,
 ): Promise<void> {
-  await secrets.put(ROOM, place(service), { grants: new Secret(JSON.stringify(grants)) }, expected);
+  await secrets.put(ROOM, place(service), { grants: new Secret(JSON.stringify(grants)) }, version);
+  if (grants.length === 0) await secrets.remove(ROOM, place(service));
 }

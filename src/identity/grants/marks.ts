@@ -45,7 +45,11 @@ export async function takeMark(
 }
 
 /** Removes the mark, unless it is of another grant by now. */
-export async function releaseMark(hash: string, grant: string, { secrets, now }: Vault): Promise<void> {
+export async function releaseMark(
+  hash: string,
+  grant: string,
+  { secrets, now }: Pick<Vault, 'secrets' | 'now'>,
+): Promise<void> {
   for (;;) {
     const mark = await findMark(hash, { secrets });
     if (mark?.grant !== grant) return;

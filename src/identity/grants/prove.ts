@@ -1,5 +1,5 @@
-import { isAlive, readGrant, type Vault, writeGrant } from './grant.ts';
 import { endGrant } from './end.ts';
+import { isAlive, readGrant, type Vault, writeGrant } from './grant.ts';
 import { isRace } from './race.ts';
 
 /** Whose tokens an exchange gave. */
@@ -12,7 +12,11 @@ export interface Proof {
  * Compares what the first exchange says with who brought the token. A difference ends the grant; says whether the tokens of
  * that exchange may be used.
  */
-export async function proveGrant(id: string, { issuer, subject }: Proof, vault: Vault): Promise<boolean> {
+export async function proveGrant(
+  id: string,
+  { issuer, subject }: Proof,
+  vault: Pick<Vault, 'secrets'>,
+): Promise<boolean> {
   for (;;) {
     const record = await readGrant(id, vault);
     if (!record || !isAlive(record.grant)) return false;

@@ -2,8 +2,7 @@ import type { Secret } from '../../base/secret.ts';
 import { StoreError, type Version } from '../../cluster/index.ts';
 import { GrantError } from './errors.ts';
 import { isAlive, readGrant, tokenHash, type Vault, writeGrant } from './grant.ts';
-import { findMark, type Mark, releaseMark, takeMark } from './marks.ts';
-import { isRace } from './race.ts';
+import { findMark, isLeaving, releaseMark, takeMark } from './marks.ts';
 
 /**
  * How many tokens of a lineage are remembered. Users know the one they brought, which always is; of those that the issuer
@@ -16,41 +15,47 @@ const REMEMBERED = 1000;
  * Throws `conflict` when the grant is in another version: read it again, and if the token is still the one that was
  * exchanged, store the new one under that version.
  */
-export async function rotateGrant(id: string, expected: Version, token: Secret, vault: Vault): Promise<Version> {
+export async function rotateGrant(
+  id: string,
+  expected: Version,
+  token: Secret,
+  vault: Pick<Vault, 'secrets' | 'now'>,
+): Promise<Version> {
   const record = await readGrant(id, vault);
   if (record?.version !== expected || !isAlive(record.grant)) {
-    throw new StoreError('conflict', `the grant ${id} has changed meanwhile: read it again`);
+    throw changed(id);
   }
   const { grant } = record;
   if (grant.local) {
     throw new GrantError('grant-refused', 'a refresh token that was brought with Basic credentials is not exchanged');
   }
   const hash = tokenHash(token);
-  const mark = await findMark(hash, vault);
-  await refuseTaken(mark, id, vault);
-  const [brought = '', ...others] = [...grant.lineage.filter((seen) => seen !== hash), hash];
-  const lineage = hash === grant.lineage[0] ? grant.lineage : [brought, ...others.slice(1 - REMEMBERED)];
-  const version = await writeGrant({ ...grant, lineage }, token, expected, vault);
-  if (mark?.grant !== id) await markNew(hash, id, mark, vault);
-  for (const old of grant.lineage.filter((seen) => !lineage.includes(seen))) await releaseMark(old, id, vault);
-  return version;
+  await markToken(hash, id, vault);
+  const lineage = grant.lineage.includes(hash) ? grant.lineage : remember([...grant.lineage, hash]);
+  try {
+    const version = await writeGrant({ ...grant, lineage }, token, expected, vault);
+    for (const old of grant.lineage.filter((seen) => !lineage.includes(seen))) await releaseMark(old, id, vault);
+    return version;
+  } catch (error) {
+    const current = await readGrant(id, vault);
+    if (!current?.grant.lineage.includes(hash)) await releaseMark(hash, id, vault);
+    throw error;
+  }
 }
 
-async function refuseTaken(mark: Mark | undefined, id: string, vault: Vault): Promise<void> {
-  if (!mark || mark.grant === id) return;
-  const other = await readGrant(mark.grant, vault);
+const remember = (lineage: readonly string[]) =>
+  lineage.length <= REMEMBERED ? lineage : [...lineage.slice(0, 1), ...lineage.slice(1 - REMEMBERED)];
+
+/** Before the grant has it: of two grants that are given one token, one is refused. */
+async function markToken(hash: string, id: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
+  const mark = await findMark(hash, vault);
+  if (mark?.grant === id) return;
+  const other = mark && (await readGrant(mark.grant, vault));
   if (other && isAlive(other.grant)) {
     throw new GrantError('grant-refused', `the grant ${id} was given a token that another grant has already`);
   }
+  if (isLeaving(mark, vault.now())) throw changed(id);
+  await takeMark(hash, id, mark, vault);
 }
 
-/** After the grant: a token that is stored and not found is better than one that is found and lost. */
-async function markNew(hash: string, id: string, instead: Mark | undefined, vault: Vault): Promise<void> {
-  try {
-    await takeMark(hash, id, instead, vault);
-  } catch (error) {
-    if (!isRace(error)) throw error;
-  }
-  // Forgotten in between, marks first: then this one came too late for that.
-  if (!(await readGrant(id, vault))) await releaseMark(hash, id, vault);
-}
+const changed = (id: string) => new StoreError('conflict', `the grant ${id} has changed meanwhile: read it again`);

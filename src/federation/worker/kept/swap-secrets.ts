@@ -10,7 +10,7 @@ import type { DefinitionSecrets } from '../../../service/index.ts';
 export async function swapSecrets(
   { service, version }: ServiceRecord,
   { environment, credentials }: DefinitionSecrets,
-  catalog: Pick<Catalog, 'services' | 'secrets'>,
+  catalog: Pick<Catalog, 'services' | 'secrets' | 'now'>,
 ): Promise<void> {
   const { services, secrets } = catalog;
   const { uid, namespace, definition } = service;

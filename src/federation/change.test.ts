@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { OscarError } from '../base/oscar-error.ts';
+import type { Version } from '../cluster/index.ts';
+import { changeMembers, changeService } from './change.ts';
+import { alice, coordination, federatedBody, memberOn, type World, worldOf } from './coordinator/coordinator.fixture.ts';
+import { openPassage, type Passage } from './coordinator/model-cluster.fixture.ts';
+import { remoteService } from './coordinator/model-manager.fixture.ts';
+import { deploy } from './deploy.ts';
+import { FederationError } from './errors.ts';
+import { type LedgerMember, memberId } from './ledger.ts';
+import { Ledgers } from './ledger-store.ts';
+import { readIntention } from './members.ts';
+import { PeerError } from './peer/peer.ts';
+
+async function made(...clusters: string[]): Promise<World> {
+  const world = worldOf('b', 'c', 'd');
+  await deploy(alice, federatedBody(clusters), coordination(world));
+  return world;
+}
+
+const away = (...clusters: string[]): Passage => ({
+  ...openPassage,
+  request: (cluster, _call, effect) => {
+    if (clusters.includes(cluster)) throw new PeerError('unreachable', 'it did not answer');
+    return effect();
+  },
+});
+
+const serviceOf = ({ cluster }: World) => {
+  const service = cluster.services.get('demo')?.service;
+  assert.ok(service);
+  return service;
+};
+const worker = (world: World, id: string) => world.managers.get(id)?.services.get(`demo-${id}`);
+
+async function states(world: World): Promise<Record<string, LedgerMember['state']>> {
+  const entry = await new Ledgers(coordination(world)).read(serviceOf(world).federation?.uid ?? '');
+  return Object.fromEntries((entry?.ledger.members ?? []).map((each) => [memberId(each), each.state]));
+}
+
+const post = (...ids: string[]) => readIntention('POST', { members: ids.map(memberOn) });
+const remove = (...ids: string[]) => readIntention('DELETE', { members: ids.map(memberOn) });
+
+describe('a new definition', () => {
+  test('is at all members when the answer comes, one revision later', async () => {
+    const world = await made('b', 'c');
+    const { record, pending } = await changeService(alice, { ...federatedBody(['b', 'c']), script: 'new' }, undefined, coordination(world));
+    assert.deepEqual(pending, []);
+    assert.equal(record.service.federation?.revision, 2);
+    for (const id of ['b', 'c']) {
+      assert.equal(worker(world, id)?.worker?.revision, 2);
+      assert.match(worker(world, id)?.body ?? '', /"script":"new"/);
+    }
+  });
+
+  test('is stored although a member is away, which is named', async () => {
+    const world = await made('b', 'c');
+    const { record, pending } = await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world, away('c')));
+    assert.deepEqual(pending, [{ member: 'c/demo-c', reason: 'it did not answer' }]);
+    assert.equal(record.service.definition.script, 'new');
+    assert.equal(worker(world, 'b')?.worker?.revision, 2);
+    assert.equal(worker(world, 'c')?.worker?.revision, 1);
+  });
+
+  const silences: [string, (body: Record<string, unknown>) => Record<string, unknown>][] = [
+    ['no federation in it', ({ federation: _, ...body }) => body],
+    ['no members in it', (body) => ({ ...body, federation: { topology: 'mesh' } })],
+    ['an empty list of members in it', (body) => ({ ...body, Federation: { members: [] } })],
+  ];
+  for (const [name, change] of silences) {
+    test(`leaves the members as they are with ${name}, and keeps their grant`, async () => {
+      const world = await made('b');
+      const { federation: _, ...body } = federatedBody([]);
+      await changeService(alice, change({ ...body, environment: {} }), undefined, coordination(world));
+      assert.deepEqual(serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id), ['b']);
+      assert.equal(worker(world, 'b')?.worker?.revision, 2);
+    });
+  }
+
+  test('with other members makes these and ends those', async () => {
+    const world = await made('b', 'c');
+    await changeService(alice, federatedBody(['c', 'd']), undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'd/demo-d': 'made' });
+    assert.equal(worker(world, 'b'), undefined);
+    assert.ok(worker(world, 'd')?.worker);
+  });
+
+  test('is refused with a new member on a cluster that nobody knows', async () => {
+    const world = await made('b');
+    const change = changeService(alice, federatedBody(['b', 'x']), undefined, coordination(world));
+    await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'invalid-federation');
+    assert.equal(serviceOf(world).federation?.revision, 1);
+  });
+
+  test('under an old version changes nothing', async () => {
+    const world = await made('b');
+    const change = changeService(alice, federatedBody(['b']), 'old' as Version, coordination(world));
+    await assert.rejects(change, (error) => error instanceof OscarError && ['old-version', 'conflict'].includes(error.code));
+    assert.equal(worker(world, 'b')?.worker?.revision, 1);
+  });
+
+  test('of a service without members is a plain update', async () => {
+    const world = worldOf('b');
+    await plain(world);
+    const { record } = await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
+    assert.equal(record.service.federation, undefined);
+    assert.equal(world.cluster.journal.size, 0);
+  });
+
+  test('at once with others is made one after the other, and none is lost', async () => {
+    const world = await made('b');
+    const scripts = ['one', 'two', 'three', 'four'];
+    const changes = scripts.map((script) => changeService(alice, { ...federatedBody([]), script }, undefined, coordination(world)));
+    await Promise.all([...changes, changeMembers(alice, 'demo', post('c'), coordination(world))]);
+    const { definition, federation } = serviceOf(world);
+    assert.equal(federation?.revision, 6);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
+    assert.match(worker(world, 'b')?.body ?? '', new RegExp(`"script":"${definition.script}"`));
+  });
+});
+
+/** A service that stands alone. */
+async function plain(world: World, more: Record<string, unknown> = {}): Promise<void> {
+  const deps = coordination(world);
+  const { federation: _, ...body } = federatedBody([]);
+  const record = await deps.own.create(alice.principal, { ...body, ...more }, { role: 'coordinator', uid: '', revision: 0, committed: true });
+  const { federation: __, ...service } = record.service;
+  await deps.services.replace(service, record.version);
+}
+
+describe('members', () => {
+  test('are added to a service that stood alone, with the refresh token that was among its secrets', async () => {
+    const world = worldOf('b');
+    await plain(world);
+    const { record, pending } = await changeMembers(alice, 'demo', post('b'), coordination(world));
+    assert.deepEqual(pending, []);
+    assert.ok(record.service.federation?.role === 'coordinator' && record.service.federation.committed);
+    assert.equal(worker(world, 'b')?.worker?.uid, record.service.federation.uid);
+    assert.equal(record.service.definition.federation?.topology, 'none');
+  });
+
+  test('need a refresh token', async () => {
+    const world = worldOf('b');
+    await plain(world, { environment: {} });
+    const change = changeMembers(alice, 'demo', post('b'), coordination(world));
+    await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'no-grant');
+    assert.equal(world.cluster.journal.size, 0);
+  });
+
+  test('on clusters that are unknown, away or refusing are written down, and it is no error', async () => {
+    const world = await made();
+    world.managers.get('c')?.services.set('demo-c', remoteService('bob'));
+    const { pending } = await changeMembers(alice, 'demo', post('x', 'b', 'c', 'd'), coordination(world, away('b')));
+    assert.deepEqual(
+      pending.map(({ member, reason }) => `${member}: ${reason}`),
+      [
+        'x/demo-x: cluster "x" is unknown: name it under clusters',
+        'b/demo-b: it did not answer',
+        'c/demo-c: the name belongs to another service there: choose another',
+      ],
+    );
+    assert.deepEqual(await states(world), { 'x/demo-x': 'wanted', 'b/demo-b': 'wanted', 'c/demo-c': 'conflict', 'd/demo-d': 'made' });
+  });
+
+  test('that leave are what they were, and their keys are gone', async () => {
+    const world = worldOf('b', 'c', 'd');
+    world.managers.get('b')?.services.set('demo-b', remoteService('alice'));
+    const before = structuredClone(world.managers.get('b')?.snapshot());
+    await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+    await changeMembers(alice, 'demo', remove('b'), coordination(world));
+    assert.deepEqual(world.managers.get('b')?.snapshot(), before);
+    assert.deepEqual(await states(world), { 'c/demo-c': 'made' });
+    assert.equal([...world.cluster.secrets.keys()].filter((key) => key.startsWith('member ')).length, 1);
+  });
+
+  test('that are detached stay as services of their own', async () => {
+    const world = await made('b', 'c');
+    const detach = readIntention('DELETE', { members: [memberOn('b')], delete: false });
+    await changeMembers(alice, 'demo', detach, coordination(world));
+    assert.ok(worker(world, 'b'));
+    assert.equal(worker(world, 'b')?.worker, undefined);
+  });
+
+  test('that cannot be told that they leave are removed from the definition at once, and told later', async () => {
+    const world = await made('b', 'c');
+    await changeMembers(alice, 'demo', remove('b'), coordination(world, away('b')));
+    assert.deepEqual(serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id), ['c']);
+    assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'b/demo-b': 'undoing' });
+  });
+
+  test('that are added again while they are being ended are made anew, under another key', async () => {
+    const world = await made('b');
+    const key = worker(world, 'b')?.worker?.keyId;
+    await changeMembers(alice, 'demo', remove('b'), coordination(world, away('b')));
+    await changeMembers(alice, 'demo', post('b'), coordination(world, away('b')));
+    assert.equal(worker(world, 'b')?.worker?.keyId, key);
+    const { pending } = await changeMembers(alice, 'demo', post('b'), coordination(world));
+    assert.deepEqual(pending, []);
+    assert.notEqual(worker(world, 'b')?.worker?.keyId, key);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
+  });
+
+  test('whose owner ended them there come back only when they are added again', async () => {
+    const world = await made('b');
+    const manager = world.managers.get('b');
+    manager?.tombstones.add(worker(world, 'b')?.worker?.keyId ?? '');
+    manager?.services.delete('demo-b');
+    await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'left' });
+    assert.equal(worker(world, 'b'), undefined);
+    await changeMembers(alice, 'demo', post('b'), coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
+  });
+
+  test('whose key is lost are in conflict, until somebody is there who can make them anew', async () => {
+    const world = await made('b');
+    for (const key of [...world.cluster.secrets.keys()]) if (key.startsWith('member ')) world.cluster.secrets.delete(key);
+    const { pending } = await changeMembers(alice, 'demo', readIntention('PUT', { members: [memberOn('b')] }), coordination(world));
+    assert.deepEqual(pending.map(({ member }) => member), ['b/demo-b']);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'conflict' });
+  });
+});
+
+describe('with the token of the service', () => {
+  const token = { principal: { kind: 'service-token', service: 'demo' } } as const;
+  const forbidden = (error: unknown) => error instanceof OscarError && error.code === 'not-allowed';
+
+  test('members that are not there yet are added, and wait for somebody who can ask for them', async () => {
+    const world = await made('b');
+    const { pending } = await changeMembers(token, 'demo', post('c'), coordination(world));
+    assert.deepEqual(pending.map(({ member }) => member), ['c/demo-c']);
+    assert.match(pending[0]?.reason ?? '', /PUT the service once/);
+    await changeService(alice, federatedBody([]), undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
+  });
+
+  test('a member that is there stays as it is', async () => {
+    const world = await made('b');
+    const again = readIntention('POST', { members: [{ ...memberOn('b'), priority: 9 }] });
+    await changeMembers(token, 'demo', again, coordination(world));
+    assert.equal(serviceOf(world).definition.federation?.members?.[0]?.priority, 0);
+  });
+
+  const others = {
+    'members are not removed': remove('b'),
+    'members are not changed': readIntention('PUT', { members: [memberOn('b')] }),
+    'no clusters are named': readIntention('POST', { members: [memberOn('c')], clusters: { c: { endpoint: 'https://c' } } }),
+    'no headers are set': readIntention('POST', { members: [{ ...memberOn('c'), headers: { a: 'b' } }] }),
+    'no URL is added': readIntention('POST', { members: [{ type: 'endpoint', url: 'https://anywhere' }] }),
+  };
+  for (const [name, intention] of Object.entries(others)) {
+    test(name, async () => {
+      const world = await made('b');
+      await assert.rejects(changeMembers(token, 'demo', intention, coordination(world)), forbidden);
+    });
+  }
+});
+
+test('members are changed where the coordinator is', async () => {
+  const world = await made('b');
+  const deps = coordination(world);
+  const current = await deps.services.get('demo');
+  assert.ok(current);
+  const origin = { clusterId: 'o', service: 'origin', endpoint: 'https://o.example', store: '' };
+  const federation = { role: 'worker', uid: 'u', revision: 1, keyId: 'k', digest: 'd', origin, adopted: false } as const;
+  await deps.services.replace({ ...current.service, federation }, current.version);
+  await assert.rejects(
+    changeMembers(alice, 'demo', post('c'), deps),
+    (error) => error instanceof FederationError && error.code === 'not-the-coordinator' && /https:\/\/o\.example/.test(error.message),
+  );
+});

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { waitAfter } from './backoff.ts';
+
+test('who has not failed does not wait', () => assert.equal(waitAfter(0, 0.9), 0));
+
+test('the wait doubles, up to a quarter of an hour', () => {
+  assert.deepEqual(
+    [1, 2, 3, 9, 50].map((failures) => waitAfter(failures, 0)),
+    [2_500, 5_000, 10_000, 450_000, 450_000],
+  );
+});
+
+test('chance spreads waits over half of their length, whatever the failures', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 2000 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (failures, chance) => {
+      const least = waitAfter(failures, 0);
+      const wait = waitAfter(failures, chance);
+      assert.ok(wait >= least && wait < 2 * least && least <= 450_000);
+    }),
+  );
+});

@@ -1,0 +1,179 @@
+import { randomUUID } from 'node:crypto';
+import { Secret } from '../../base/secret.ts';
+import {
+  type Journal,
+  type SecretStore,
+  type ServiceRecord,
+  type ServiceStore,
+  StoreError,
+  type Version,
+} from '../../cluster/index.ts';
+import type { JournalState } from '../../cluster/journal.ts';
+import { packState } from '../../cluster/pack-state.ts';
+import type { Room, SecretValues } from '../../cluster/secret-store.ts';
+import { GRANT_SLOT, REFRESH_TOKEN_SLOT, readDefinition, type Service, settleSecrets } from '../../service/index.ts';
+import type { OwnServices } from './coordination.ts';
+
+/** The process died: nothing it asks for happens any more. */
+export class Crash extends Error {}
+
+/** What stands between a coordinator and the world: every write and every request passes here, with what it would do. */
+export interface Passage {
+  write<T>(effect: () => T): T;
+  request<T>(cluster: string, call: string, effect: () => T): T;
+}
+
+export const openPassage: Passage = { write: (effect) => effect(), request: (_cluster, _call, effect) => effect() };
+
+let versions = 0;
+export const newVersion = () => String(++versions) as Version;
+
+/** The stores of the coordinator's cluster, in memory. They outlive the process. */
+export class ModelCluster {
+  readonly journal = new Map<string, { state: string; version: Version }>();
+  readonly secrets = new Map<string, { values: SecretValues; version: Version }>();
+  readonly services = new Map<string, ServiceRecord>();
+}
+
+export function journalOf(cluster: ModelCluster, passage: Passage): Journal {
+  const expect = (key: string, expected: Version) => {
+    const entry = cluster.journal.get(key);
+    if (!entry) throw new StoreError('absent', key);
+    if (entry.version !== expected) throw new StoreError('conflict', key);
+  };
+  const put = (key: string, state: JournalState) => {
+    const version = newVersion();
+    cluster.journal.set(key, { state: packState(key, state), version });
+    return version;
+  };
+  const entryOf = (key: string) => {
+    const { state, version } = cluster.journal.get(key) ?? { state: '{}', version: newVersion() };
+    return { key, state: JSON.parse(state) as JournalState, version };
+  };
+  return {
+    begin: async (key, state) =>
+      passage.write(() => {
+        if (cluster.journal.has(key)) throw new StoreError('exists', key);
+        return { key, state, version: put(key, state) };
+      }),
+    read: async (key) => (cluster.journal.has(key) ? entryOf(key) : undefined),
+    claim: async (key, expected) =>
+      passage.write(() => {
+        const entry = cluster.journal.get(key);
+        if (entry?.version !== expected) return 'busy';
+        entry.version = newVersion();
+        return entry.version;
+      }),
+    advance: async (key, expected, state) =>
+      passage.write(() => {
+        expect(key, expected);
+        return put(key, state);
+      }),
+    finish: async (key, expected) =>
+      passage.write(() => {
+        expect(key, expected);
+        cluster.journal.delete(key);
+      }),
+    list: async (prefix) => ({
+      items: [...cluster.journal.keys()]
+        .filter((key) => key.startsWith(prefix))
+        .toSorted()
+        .map(entryOf),
+    }),
+  };
+}
+
+export function secretsOf(cluster: ModelCluster, passage: Passage): SecretStore {
+  const at = (room: Room, key: string) => `${room} ${key}`;
+  return {
+    get: async (room, key) => cluster.secrets.get(at(room, key)),
+    put: async (room, key, values) =>
+      passage.write(() => {
+        const version = newVersion();
+        cluster.secrets.set(at(room, key), { values, version });
+        return version;
+      }),
+    remove: async (room, key) => passage.write(() => void cluster.secrets.delete(at(room, key))),
+    keys: async (room) => ({
+      items: [...cluster.secrets.keys()]
+        .filter((key) => key.startsWith(`${room} `))
+        .map((key) => key.slice(room.length + 1)),
+    }),
+  };
+}
+
+type Parts = Pick<ServiceStore, 'get' | 'list' | 'replace'>;
+
+export function servicesOf(cluster: ModelCluster, passage: Passage): ServiceStore {
+  const parts: Parts = {
+    get: async (name) => cluster.services.get(name),
+    list: async () => ({ items: [...cluster.services.values()] }),
+    replace: async (service, expected) =>
+      passage.write(() => {
+        const current = cluster.services.get(service.definition.name);
+        if (!current) throw new StoreError('absent', service.definition.name);
+        if (current.version !== expected) throw new StoreError('conflict', service.definition.name);
+        return putService(cluster, service);
+      }),
+  };
+  return parts as ServiceStore;
+}
+
+function putService(cluster: ModelCluster, service: Service): ServiceRecord {
+  const record = { service, version: newVersion() };
+  cluster.services.set(service.definition.name, record);
+  return record;
+}
+
+/** The verbs of the catalog: each is one write here, since how it recovers is the catalog's own matter. */
+export function ownServicesOf(cluster: ModelCluster, passage: Passage): OwnServices {
+  /** A refresh token goes to the vault, and the id of its grant stays. */
+  const vaulted = ({ [REFRESH_TOKEN_SLOT]: token, ...credentials }: SecretValues): SecretValues =>
+    token ? { ...credentials, [GRANT_SLOT]: new Secret('grant') } : credentials;
+  const keep = ({ namespace, definition, uid }: Service, environment: SecretValues, credentials: SecretValues) => {
+    cluster.secrets.set(`service ${namespace}/${definition.name}`, { values: environment, version: newVersion() });
+    cluster.secrets.set(`credentials ${uid}`, { values: vaulted(credentials), version: newVersion() });
+  };
+  const valuesAt = (key: string) => cluster.secrets.get(key)?.values ?? {};
+  return {
+    create: async (_principal, body, federation) =>
+      passage.write(() => {
+        const { definition, secrets } = readDefinition(body);
+        if (cluster.services.has(definition.name)) throw new StoreError('exists', definition.name);
+        const service = {
+          uid: randomUUID(),
+          definition,
+          owner: 'alice',
+          ownerName: 'Alice',
+          namespace: 'svc',
+          token: new Secret('t'),
+          federation,
+        };
+        keep(service, secrets.environment, secrets.credentials);
+        return putService(cluster, service);
+      }),
+    update: async (_principal, given, expected, federation) =>
+      passage.write(() => {
+        const current = cluster.services.get(given.definition.name);
+        if (current?.version !== expected) throw new StoreError('conflict', given.definition.name);
+        const { service: before } = current;
+        const stored = {
+          environment: valuesAt(`service ${before.namespace}/${before.definition.name}`),
+          credentials: valuesAt(`credentials ${before.uid}`),
+        };
+        const { secrets } = settleSecrets(given.definition, given.secrets, {
+          definition: before.definition,
+          secrets: stored,
+        });
+        keep(before, secrets.environment, secrets.credentials);
+        return putService(cluster, { ...before, definition: given.definition, ...(federation && { federation }) });
+      }),
+    remove: async ({ uid, namespace, definition }) =>
+      passage.write(() => {
+        if (cluster.services.get(definition.name)?.service.uid !== uid) return;
+        cluster.services.delete(definition.name);
+        cluster.secrets.delete(`service ${namespace}/${definition.name}`);
+        cluster.secrets.delete(`credentials ${uid}`);
+      }),
+  };
+}

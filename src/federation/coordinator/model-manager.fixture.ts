@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { type Credential, type MemberKey, type Peer, PeerError, type Probe, type WorkerOrder } from '../peer/peer.ts';
+import { keyIdOf } from '../peer/signature.ts';
+import { newVersion, type Passage } from './model-cluster.fixture.ts';
+
+/** A service of another cluster, as far as a federation touches it. */
+interface RemoteService {
+  readonly owner: string;
+  readonly token: string;
+  readonly version: string;
+  readonly body: string;
+  readonly worker?: {
+    readonly uid: string;
+    readonly revision: number;
+    readonly digest: string;
+    readonly keyId: string;
+  };
+  readonly before?: RemoteService;
+}
+
+/** Another manager, which does what the port says, and nothing else. */
+export class ModelManager {
+  readonly services = new Map<string, RemoteService>();
+  readonly tombstones = new Set<string>();
+  readonly instance = randomUUID();
+  /** Whom it lets in. */
+  accepts: (as: Credential) => boolean = () => true;
+
+  /** What users have there, to be compared: the version tells nobody anything but that it moved. */
+  snapshot(): unknown {
+    return [...this.services].toSorted().map(([name, { version: _, ...service }]) => ({ name, ...service }));
+  }
+
+  probe(name: string, as: Credential): Probe {
+    this.#admit(as);
+    const { instance } = this;
+    const service = this.services.get(name);
+    if (!service) return { instance, found: 'nothing' };
+    if (service.owner !== 'alice') return { instance, found: 'taken' };
+    const { worker, version } = service;
+    return worker
+      ? { instance, found: 'member', uid: worker.uid, revision: worker.revision }
+      : { instance, found: 'own', version };
+  }
+
+  create(order: WorkerOrder, as: Credential): void {
+    this.#admit(as);
+    const keyId = keyIdOf(order.key);
+    if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was undone');
+    const current = this.services.get(order.name);
+    if (current?.worker?.keyId === keyId) return;
+    if (current) throw new PeerError('taken', 'the name is taken');
+    this.services.set(order.name, { owner: 'alice', token: randomUUID(), ...workerOf(order) });
+  }
+
+  adopt(order: WorkerOrder, version: string, as: Credential): void {
+    this.#admit(as);
+    const keyId = keyIdOf(order.key);
+    if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was undone');
+    const current = this.services.get(order.name);
+    if (current?.worker?.keyId === keyId) return;
+    if (current?.worker || (current && current.owner !== 'alice')) throw new PeerError('taken', 'the name is taken');
+    if (current?.version !== version) throw new PeerError('stale', 'it has changed');
+    this.services.set(order.name, { owner: current.owner, token: current.token, before: current, ...workerOf(order) });
+  }
+
+  inspect(name: string, { key }: MemberKey) {
+    const keyId = keyIdOf(key);
+    if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was ended');
+    const worker = this.services.get(name)?.worker;
+    if (worker?.keyId !== keyId) return undefined;
+    return { revision: worker.revision, digest: worker.digest, instance: this.instance };
+  }
+
+  update(order: WorkerOrder): void {
+    const state = this.inspect(order.name, order);
+    const current = this.services.get(order.name);
+    if (!state || !current) throw new PeerError('refused', 'the key is not known');
+    if (state.revision > order.revision) throw new PeerError('stale', 'it has a later revision');
+    assert.ok(state.revision < order.revision || state.digest === order.digest, 'a revision has one definition');
+    this.services.set(order.name, { ...current, ...workerOf(order) });
+  }
+
+  remove(name: string, how: 'undo' | 'detach', { key }: MemberKey): void {
+    const keyId = keyIdOf(key);
+    const current = this.services.get(name);
+    if (current?.worker?.keyId === keyId) {
+      const { worker: _, before, ...plain } = current;
+      if (how === 'detach') this.services.set(name, { ...plain, version: newVersion() });
+      else if (before) this.services.set(name, { ...before, version: newVersion() });
+      else this.services.delete(name);
+    }
+    this.tombstones.add(keyId);
+  }
+
+  #admit(as: Credential): void {
+    if (!this.accepts(as)) throw new PeerError('refused', 'it does not know you');
+  }
+}
+
+function workerOf({ uid, revision, digest, key, body }: WorkerOrder) {
+  const worker = { uid, revision, digest, keyId: keyIdOf(key) };
+  return { version: newVersion(), body: body.reveal(), worker };
+}
+
+/** A service that somebody has on another cluster. */
+export const remoteService = (owner: string): RemoteService => ({
+  owner,
+  token: `token-of-${owner}`,
+  version: newVersion(),
+  body: `what ${owner} made`,
+});
+
+export function modelPeer(manager: ModelManager | undefined, clusterId: string, passage: Passage): Peer {
+  const ask = async <T>(call: string, effect: (manager: ModelManager) => T): Promise<T> =>
+    passage.request(clusterId, call, () => {
+      if (!manager) throw new PeerError('unreachable', 'nobody answers there');
+      return effect(manager);
+    });
+  return {
+    probe: (name, as) => ask('probe', (there) => there.probe(name, as)),
+    create: (order, as) => ask('create', (there) => there.create(order, as)),
+    adopt: (order, version, as) => ask('adopt', (there) => there.adopt(order, version, as)),
+    inspect: (name, as) => ask('inspect', (there) => there.inspect(name, as)),
+    update: (order) => ask('update', (there) => there.update(order)),
+    remove: (name, how, as) => ask('remove', (there) => there.remove(name, how, as)),
+  };
+}

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { createService } from '../../catalog/index.ts';
+import type { Version } from '../../cluster/index.ts';
+import { serviceBodies } from '../../service/service.arbitrary.ts';
+import { adoptWorker } from './adopt.ts';
+import { changeWorker } from './change.ts';
+import { releaseWorker } from './release.ts';
+import { alice, dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
+
+/** What may happen to an adopted service, until the manager dies in the middle of it or not. */
+const step = fc.record({
+  what: fc.constantFrom('adopt', 'change', 'repeat', 'undo'),
+  dies: fc.option(fc.integer({ min: 1, max: 14 }), { nil: Number.POSITIVE_INFINITY }),
+});
+
+test('whatever was adopted, changed, repeated and interrupted, after the undo it is what it was', async () => {
+  await fc.assert(
+    fc.asyncProperty(serviceBodies, fc.array(step, { minLength: 1, maxLength: 6 }), async (given, steps) => {
+      await using scene = openScene();
+      const own = await createService(alice, { ...given, ...PLAIN }, scene.catalog).catch(() => undefined);
+      fc.pre(own !== undefined);
+      const before = await scene.look();
+      let made = order();
+      let revision = 1;
+      for (const { what, dies } of steps) {
+        if (what === 'adopt') made = await anew(made, scene);
+        const { workers } = dying(scene.workers, dies);
+        const version = (await scene.get())?.version as Version;
+        const definition = { ...WORKER, script: `echo ${++revision}` };
+        const { digest } = later(made, {}, definition);
+        const act = {
+          adopt: () => adoptWorker(alice, made, version, workers),
+          repeat: () => adoptWorker(alice, made, version, workers),
+          change: () => changeWorker(NAME, { revision, digest, definition }, made.keyId, workers),
+          undo: () => releaseWorker(NAME, 'undo', made.keyId, workers),
+        }[what];
+        await act().catch(() => undefined);
+        await scene.recover();
+      }
+      await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+      assert.deepEqual(await scene.look(), before);
+    }),
+    { numRuns: Number(process.env['OSCAR_TEST_RUNS'] ?? 12) },
+  );
+});
+
+/** Anything but what this manager does not have. */
+const PLAIN = {
+  name: NAME,
+  volume: undefined,
+  mount: undefined,
+  expose: undefined,
+  kserve: undefined,
+  interlink_node_name: '',
+  total_cpu: '',
+  total_memory: '',
+  federation: undefined,
+};
+
+/** Another federation can have it once the one before has let it go. */
+async function anew(made: Order, scene: Scene): Promise<Order> {
+  await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+  return order();
+}

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { sign } from '../peer/signature.ts';
+import { authenticateMember, type MemberRequest } from './authenticate-member.ts';
+import { makeWorker } from './make.ts';
+import { removeHere } from './own-delete.ts';
+import { releaseWorker } from './release.ts';
+import { alice, NAME, type Order, openScene, order, type Scene } from './workers.fixture.ts';
+
+const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, query: '', body: '' };
+
+function signed(made: Order, scene: Scene, time = scene.clock.now): MemberRequest {
+  return { ...REQUEST, service: NAME, header: sign(REQUEST, made, { time, nonce: 'n'.repeat(16) }) };
+}
+
+test('who has the key is known by it', async () => {
+  await using scene = openScene();
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  assert.equal(await authenticateMember(signed(made, scene), scene.workers), made.keyId);
+});
+
+const forged: [string, (made: Order, scene: Scene) => MemberRequest][] = [
+  ['another key', (made, scene) => signed({ ...order(), uid: made.uid }, scene)],
+  ['another body', (made, scene) => ({ ...signed(made, scene), body: 'x' })],
+  ['another path', (made, scene) => ({ ...signed(made, scene), path: '/system/services/other/federation' })],
+  ['another method', (made, scene) => ({ ...signed(made, scene), method: 'DELETE' })],
+  ['a member of another name', (made, scene) => signed({ ...made, member: 'b/other' }, scene)],
+  ['a time that is long ago', (made, scene) => signed(made, scene, scene.clock.now - 6 * 60_000)],
+  ['a time that is to come', (made, scene) => signed(made, scene, scene.clock.now + 6 * 60_000)],
+  ['no header that can be read', (made, scene) => ({ ...signed(made, scene), header: '' })],
+  [
+    'a key that is brought and is not the one it is signed with',
+    (made, scene) => ({ ...signed(made, scene), brought: { ...order(), uid: made.uid, member: made.member } }),
+  ],
+  ['a key that is brought for another federation', (made, scene) => ({ ...signed(made, scene), brought: order() })],
+];
+for (const [name, forge] of forged) {
+  test(`${name} is refused`, async () => {
+    await using scene = openScene();
+    const made = order();
+    await makeWorker(alice, made, scene.workers);
+    await assert.rejects(authenticateMember(forge(made, scene), scene.workers), { code: 'bad-signature' });
+  });
+}
+
+test('where there is no such worker nothing is said, where there was one that it has gone', async () => {
+  await using scene = openScene();
+  const made = order();
+  const ask = () => authenticateMember(signed(made, scene), scene.workers);
+  await assert.rejects(ask(), { code: 'not-found' });
+  await scene.own();
+  await assert.rejects(ask(), { code: 'not-found' });
+  await removeHere(alice, NAME, undefined, scene.workers);
+  await makeWorker(alice, made, scene.workers);
+  await removeHere(alice, NAME, undefined, scene.workers);
+  await assert.rejects(ask(), { code: 'federation-gone' });
+});
+
+test('a member that is added again, with a new key, is no longer one that has gone', async () => {
+  await using scene = openScene();
+  const first = order();
+  await makeWorker(alice, first, scene.workers);
+  await releaseWorker(NAME, 'undo', first.keyId, scene.workers);
+  const again = order({ uid: first.uid });
+  await makeWorker(alice, again, scene.workers);
+  assert.equal(await authenticateMember(signed(again, scene), scene.workers), again.keyId);
+});
+
+test('a key that is brought needs no worker, and is worth that key alone', async () => {
+  await using scene = openScene();
+  const made = order();
+  const request = { ...signed(made, scene), brought: made };
+  assert.equal(await authenticateMember(request, scene.workers), made.keyId);
+});

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openScene } from '../workers.fixture.ts';
+import {
+  bury,
+  close,
+  forgetName,
+  hasEnded,
+  openTombstones,
+  remember,
+  sweepTombstones,
+  tombstoneOf,
+} from './tombstones.ts';
+
+const DAY = 24 * 60 * 60_000;
+const KEY = 'a'.repeat(64);
+const undone = { service: 'demo', reason: 'ended-by-coordinator', ending: 'undo' } as const;
+
+test('a mark stays for seven days, and is then forgotten', async () => {
+  await using scene = openScene();
+  await bury(KEY, undone, scene.catalog);
+  await close(KEY, scene.catalog);
+  await remember('uid', 'demo', scene.catalog);
+  scene.clock.now += 7 * DAY - 1;
+  assert.equal(await sweepTombstones(scene.catalog), 0);
+  assert.ok(await tombstoneOf(KEY, scene.catalog));
+  assert.ok(await hasEnded('uid', 'demo', scene.catalog));
+  scene.clock.now += 1;
+  assert.equal(await sweepTombstones(scene.catalog), 2);
+  assert.equal(await tombstoneOf(KEY, scene.catalog), undefined);
+  assert.equal(await hasEnded('uid', 'demo', scene.catalog), false);
+});
+
+test('one whose work is not finished stays however old it is, and says what is to be done', async () => {
+  await using scene = openScene();
+  await bury(KEY, undone, scene.catalog);
+  scene.clock.now += 8 * DAY;
+  assert.equal(await sweepTombstones(scene.catalog), 0);
+  const open = await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog));
+  assert.deepEqual(open, [{ keyId: KEY, service: 'demo', ending: 'undo' }]);
+  assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now - 9 * DAY, scene.catalog)), []);
+  await close(KEY, scene.catalog);
+  assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog)), []);
+});
+
+test('ended again, it is one mark, with the reason and the end that it had', async () => {
+  await using scene = openScene();
+  await bury(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'delete' }, scene.catalog);
+  const first = await tombstoneOf(KEY, scene.catalog);
+  scene.clock.now += DAY;
+  await Promise.all([1, 2, 3].map(() => bury(KEY, undone, scene.catalog)));
+  const { reason, until } = (await tombstoneOf(KEY, scene.catalog)) ?? {};
+  assert.deepEqual({ reason, until }, { reason: 'removed-by-owner', until: first?.until });
+});
+
+test('a name that is a worker’s again is no longer one that has ended', async () => {
+  await using scene = openScene();
+  await remember('uid', 'demo', scene.catalog);
+  await forgetName('uid', 'demo', scene.catalog);
+  await forgetName('uid', 'demo', scene.catalog);
+  assert.equal(await hasEnded('uid', 'demo', scene.catalog), false);
+});

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { Secret } from '../../base/secret.ts';
+import { seededRandom } from '../../cluster/local/seeded-random.ts';
+import { slotOf } from './detach.ts';
+import { endGrant } from './end.ts';
+import { GrantError } from './errors.ts';
+import { isAlive, readGrant, type Vault } from './grant.ts';
+import { isRace } from './race.ts';
+import { rotateGrant } from './rotate.ts';
+import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
+
+/** Services and whose they are. */
+const OWNERS: Record<string, string> = { a1: 'alice', a2: 'alice', a3: 'alice', b1: 'bob', b2: 'bob' };
+
+type Step =
+  | { readonly kind: 'bring'; readonly service: string; readonly token: string; readonly asAdmin: boolean }
+  | { readonly kind: 'rotate'; readonly service: string; readonly token: string }
+  | { readonly kind: 'remove'; readonly service: string }
+  | { readonly kind: 'end'; readonly service: string };
+
+const service = fc.constantFrom(...Object.keys(OWNERS));
+const token = fc.constantFrom('t1', 't2', 't3');
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('bring' as const),
+      service,
+      token,
+      asAdmin: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('remove' as const), service }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('end' as const), service }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('rotate' as const), service, token: fc.constantFrom('r1', 'r2', 't3') }),
+  },
+);
+
+/** Steps of one group are taken at the same moment, each for another service. */
+const group = fc.uniqueArray(step, { minLength: 1, maxLength: 4, selector: ({ service: which }) => which });
+
+async function take(each: Step, vault: Vault): Promise<void> {
+  if (each.kind === 'remove') return removeService(each.service, vault);
+  if (each.kind === 'bring') {
+    const who = each.asAdmin ? ADMIN : user(OWNERS[each.service] ?? '');
+    await bring(each.token, who, each.service, vault);
+    return;
+  }
+  const id = await slotOf(each.service, vault);
+  const record = id === undefined ? undefined : await readGrant(id, vault);
+  if (!id || !record) return;
+  if (each.kind === 'end') return endGrant(id, 'ended', vault);
+  await rotateGrant(id, record.version, new Secret(each.token), vault);
+}
+
+/** A refusal and a lost race are answers. */
+async function attempt(each: Step, vault: Vault): Promise<void> {
+  await take(each, vault).catch((error) => {
+    if (!(error instanceof GrantError) && !isRace(error)) throw error;
+  });
+}
+
+async function assertSound(vault: Vault): Promise<void> {
+  const { grants, marks, holdings } = await contents(vault);
+  const byId = new Map(grants.map((grant) => [grant.id, grant]));
+  const shared = grants.filter((grant) => isAlive(grant) && !grant.local);
+
+  const held = shared.flatMap(({ lineage }) => lineage);
+  assert.equal(new Set(held).size, held.length, 'a token has two holders');
+  for (const { id, lineage } of shared) for (const hash of lineage) assert.equal(marks.get(hash), id, 'a lost mark');
+  for (const [hash, id] of marks) assert.ok(byId.get(id)?.lineage.includes(hash), 'a mark of nothing');
+
+  for (const { id, owner, local, services } of grants) {
+    assert.ok(services.length > 0, 'a grant of nobody');
+    if (local) assert.equal(services.length, 1, 'a grant of a Basic caller is shared');
+    for (const uid of services) {
+      assert.equal(await slotOf(uid, vault), id, 'a grant that its service does not know');
+      assert.ok(holdings.get(uid)?.includes(id));
+      if (!local) assert.equal(OWNERS[uid], owner, "somebody else's grant");
+    }
+  }
+  for (const uid of Object.keys(OWNERS)) {
+    const slot = await slotOf(uid, vault);
+    if (slot !== undefined) assert.ok(byId.get(slot)?.services.includes(uid), 'a slot without a grant');
+    else assert.equal(holdings.has(uid), false, 'a service without a slot holds something');
+  }
+}
+
+const keepsPromises = (groups: Step[][], vault: Vault) =>
+  groups.reduce(async (before, each) => {
+    await before;
+    await Promise.all(each.map((one) => attempt(one, vault)));
+    await assertSound(vault);
+  }, Promise.resolve());
+
+test('whatever is brought, left, rotated and ended: one holder per token, nobody else’s grant, nothing orphaned', async () => {
+  const runs = fc.array(group, { minLength: 1, maxLength: 12 });
+  await fc.assert(
+    fc.asyncProperty(runs, fc.integer(), async (groups, seed) => {
+      await using vault = openVault(seededRandom(seed));
+      await keepsPromises(groups, vault);
+      for (const uid of Object.keys(OWNERS)) await removeService(uid, vault);
+      assert.deepEqual((await contents(vault)).keys, []);
+    }),
+    { numRuns: Number(process.env['OSCAR_TEST_RUNS'] ?? 30) },
+  );
+});

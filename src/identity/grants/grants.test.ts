@@ -1,0 +1,293 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret } from '../../base/secret.ts';
+import { StoreError, type Version } from '../../cluster/index.ts';
+import { CLUSTER_ADMIN, REFRESH_TOKEN_SLOT } from '../../service/index.ts';
+import {
+  ageOf,
+  attachGrant,
+  detachGrants,
+  endGrant,
+  type GrantErrorCode,
+  type GrantRecord,
+  grantOf,
+  proveGrant,
+  recordUse,
+  rotateGrant,
+} from '../index.ts';
+import { tokenHash, type Vault } from './grant.ts';
+import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
+
+const alice = user('alice');
+const bob = user('bob');
+const REFUSED: { code: GrantErrorCode } = { code: 'grant-refused' };
+const hashOf = (token: string) => tokenHash(new Secret(token));
+
+async function grant(uid: string, vault: Vault, owner = 'alice'): Promise<GrantRecord> {
+  const found = await grantOf({ uid, owner }, vault);
+  assert.ok(found, `${uid} has no grant`);
+  return found;
+}
+
+test('a token that was not seen before is a grant of its own, unproven', async () => {
+  await using vault = openVault();
+  await bring('t1', alice, 's1', vault);
+  const { grant: made, token } = await grant('s1', vault);
+  assert.equal(made.state, 'unproven');
+  assert.equal(made.owner, 'alice');
+  assert.deepEqual(made.services, ['s1']);
+  assert.deepEqual(made.lineage, [hashOf('t1')]);
+  assert.ok(token?.equals('t1'));
+  assert.equal(await grantOf({ uid: 's2', owner: 'alice' }, vault), undefined);
+});
+
+test('a token brought twice by one user joins its grant', async () => {
+  await using vault = openVault();
+  const first = await bring('t1', alice, 's1', vault);
+  assert.equal(await bring('t1', alice, 's2', vault), first);
+  assert.equal(await bring('t1', alice, 's2', vault), first);
+  assert.deepEqual((await grant('s1', vault)).grant.services, ['s1', 's2']);
+  assert.equal((await contents(vault)).grants.length, 1);
+});
+
+test("somebody else's token is refused and not kept, also by a name of its lineage", async () => {
+  await using vault = openVault();
+  const id = await bring('t1', alice, 's1', vault);
+  await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault);
+  const before = await contents(vault);
+  for (const token of ['t1', 't2']) {
+    for (const other of [bob, ADMIN]) await assert.rejects(bring(token, other, 's2', vault), REFUSED);
+  }
+  assert.deepEqual(await contents(vault), before);
+});
+
+test('one name at two issuers is two users', async () => {
+  await using vault = openVault();
+  await bring('t1', { ...alice, issuer: 'https://a.example' }, 's1', vault);
+  await assert.rejects(bring('t1', { ...alice, issuer: 'https://b.example' }, 's2', vault), REFUSED);
+  await bring('t1', { ...alice, issuer: 'https://a.example' }, 's2', vault);
+});
+
+test('what Basic callers bring is shared with nobody and hinders nobody', async () => {
+  await using vault = openVault();
+  const ids = [await bring('t1', ADMIN, 's1', vault), await bring('t1', ADMIN, 's2', vault)];
+  assert.notEqual(ids[0], ids[1]);
+  assert.equal(await bring('t1', ADMIN, 's1', vault), ids[0], 'the same service again');
+  const hers = await bring('t1', alice, 's3', vault);
+  assert.ok(!ids.includes(hers));
+  const { grant: local, version } = await grant('s1', vault, CLUSTER_ADMIN);
+  assert.equal(local.local, true);
+  assert.equal((await grant('s3', vault)).grant.local, false);
+  await assert.rejects(rotateGrant(local.id, version, new Secret('t2'), vault), REFUSED);
+  assert.equal(await proveGrant(local.id, { issuer: 'i', subject: CLUSTER_ADMIN }, vault), false);
+});
+
+test('the administrator may send a service again with the token that it has', async () => {
+  await using vault = openVault();
+  const id = await bring('t1', alice, 's1', vault);
+  assert.equal(await bring('t1', ADMIN, 's1', vault), id);
+  assert.equal((await grant('s1', vault)).grant.local, false);
+});
+
+test('another token replaces the grant, and the old one is forgotten', async () => {
+  await using vault = openVault();
+  await bring('t1', alice, 's1', vault);
+  await bring('t2', alice, 's1', vault);
+  const { grants, marks } = await contents(vault);
+  assert.equal(grants.length, 1);
+  assert.deepEqual([...marks.keys()], [hashOf('t2')]);
+});
+
+test('with its last service a grant is forgotten, and its token is anybody’s to bring', async () => {
+  await using vault = openVault();
+  await bring('t1', alice, 's1', vault);
+  await bring('t1', alice, 's2', vault);
+  await removeService('s1', vault);
+  assert.equal((await contents(vault)).grants.length, 1);
+  await removeService('s2', vault);
+  await removeService('s2', vault);
+  assert.deepEqual((await contents(vault)).keys, []);
+  await bring('t1', bob, 's3', vault);
+});
+
+test('a service that was never made, and has no slot yet, leaves nothing', async () => {
+  await using vault = openVault();
+  await attachGrant(new Secret('t1'), alice, 's1', vault);
+  await attachGrant(new Secret('t2'), alice, 's1', vault);
+  await detachGrants('s1', vault);
+  assert.deepEqual((await contents(vault)).keys, []);
+});
+
+test('rotation adds to the lineage under the version that was read', async () => {
+  await using vault = openVault();
+  const id = await bring('t1', alice, 's1', vault);
+  const { version } = await grant('s1', vault);
+  const next = await rotateGrant(id, version, new Secret('t2'), vault);
+  await assert.rejects(rotateGrant(id, version, new Secret('t3'), vault), { code: 'conflict' });
+  await assert.rejects(rotateGrant('gone', 'v' as Version, new Secret('t3'), vault), { code: 'conflict' });
+  const rotated = await grant('s1', vault);
+  assert.equal(rotated.version, next);
+  assert.ok(rotated.token?.equals('t2'));
+  assert.deepEqual(rotated.grant.lineage, [hashOf('t1'), hashOf('t2')]);
+  assert.equal(await bring('t1', alice, 's2', vault), id, 'the token that she knows');
+  assert.equal(await bring('t2', alice, 's3', vault), id);
+  assert.ok((await grant('s2', vault)).token?.equals('t2'), 'bringing an old one again does not bring it back');
+});
+
+test('an issuer that gives the same token again changes nothing', async () => {
+  await using vault = openVault();
+  const id = await bring('t1', alice, 's1', vault);
+  await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t1'), vault);
+  assert.deepEqual((await grant('s1', vault)).grant.lineage, [hashOf('t1')]);
+});
+
+test('a token that another grant has is not taken by rotation', async () => {
+  await using vault = openVault();
+  const id = await bring('t1', alice, 's1', vault);
+  await bring('t2', bob, 's2', vault);
+  await assert.rejects(rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault), REFUSED);
+});
+
+test('of a long lineage the token that was brought and the newest are remembered', async () => {
+  await using vault = openVault();
+  const id = await bring('t0', alice, 's1', vault);
+  let { version, grant: made, token } = await grant('s1', vault);
+  // As if a thousand had been given already.
+  const lineage = [...made.lineage, ...Array.from({ length: 999 }, (_, n) => `${n}`)];
+  const values = { grant: new Secret(JSON.stringify({ ...made, lineage })), ...(token && { token }) };
+  version = await vault.secrets.put('grant', `grant/${id}`, values, version);
+  await vault.secrets.put('grant', 'token/0', { grant: new Secret(id) });
+  await rotateGrant(id, version, new Secret('new'), vault);
+  ({ grant: made } = await grant('s1', vault));
+  assert.equal(made.lineage.length, 1000);
+  assert.deepEqual(made.lineage.slice(0, 2), [hashOf('t0'), '1']);
+  assert.equal(made.lineage.at(-1), hashOf('new'));
+  assert.equal((await contents(vault)).marks.has('0'), false);
+});
+
+test('the first exchange proves whose it is, and another’s token ends the grant', async () => {
+  await using vault = openVault();
+  const [good, stolen] = [await bring('t1', alice, 's1', vault), await bring('t2', bob, 's2', vault)];
+  assert.equal(await proveGrant(good, { issuer: 'https://i', subject: 'alice' }, vault), true);
+  assert.equal(await proveGrant(good, { issuer: 'https://i', subject: 'alice' }, vault), true, 'again');
+  const { grant: proven } = await grant('s1', vault);
+  assert.deepEqual([proven.state, proven.issuer, proven.subject], ['proven', 'https://i', 'alice']);
+
+  assert.equal(await proveGrant(stolen, { issuer: 'https://i', subject: 'alice' }, vault), false);
+  const ended = await grant('s2', vault);
+  assert.deepEqual([ended.grant.state, ended.grant.reason, ended.token], ['ended', "another user's token", undefined]);
+  await bring('t2', alice, 's3', vault);
+  assert.equal((await grant('s3', vault)).grant.state, 'unproven', 'whose it really is may bring it');
+});
+
+test('a grant that has ended is healed by bringing a token', async () => {
+  await using vault = openVault();
+  const id = await bring('t1', alice, 's1', vault);
+  await endGrant(id, 'revoked', vault);
+  await endGrant(id, 'again', vault);
+  assert.equal((await grant('s1', vault)).grant.reason, 'revoked');
+  await assert.rejects(rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault), {
+    code: 'conflict',
+  });
+  assert.notEqual(await bring('t1', alice, 's1', vault), id);
+  const { grants, marks } = await contents(vault);
+  assert.deepEqual(
+    grants.map(({ state }) => state),
+    ['unproven'],
+  );
+  assert.deepEqual([...marks.values()], [grants[0]?.id]);
+});
+
+test('of many services that bring one token at once all are in one grant', async () => {
+  await using vault = openVault();
+  const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => bring('t1', alice, `s${n}`, vault)));
+  assert.equal(new Set(ids).size, 1);
+  assert.equal((await grant('s0', vault)).grant.services.length, 12);
+});
+
+test('of two users who bring one token at once, one has it', async () => {
+  await using vault = openVault();
+  const people = [alice, bob];
+  const tries = people.map((who, n) => bring('t1', who, `s${n}`, vault));
+  const outcomes = await Promise.allSettled(tries);
+  assert.deepEqual(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
+  assert.equal((await contents(vault)).grants.filter(({ local }) => !local).length, 1);
+});
+
+test('a mark whose removal was interrupted is not taken at once, and not for ever', async () => {
+  await using vault = openVault();
+  const begun = Date.now();
+  await vault.secrets.put('grant', `token/${hashOf('t1')}`, {
+    grant: new Secret('gone'),
+    leaving: new Secret(String(begun)),
+  });
+  vault.now = () => begun;
+  await assert.rejects(attachGrant(new Secret('t1'), alice, 's1', vault), { code: 'unavailable' });
+  vault.now = () => begun + 30_001;
+  await bring('t1', alice, 's1', vault);
+  assert.equal((await contents(vault)).marks.size, 1);
+});
+
+test('who dies while a grant is forgotten leaves it to the next one', async () => {
+  await using vault = openVault();
+  const id = await bring('t1', alice, 's1', vault);
+  await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault);
+  await vault.secrets.remove('credentials', 's1');
+  for (let steps = 0; ; steps++) {
+    let left = steps;
+    const step = <T>(go: () => Promise<T>) =>
+      left-- > 0 ? go() : Promise.reject(new StoreError('unavailable', 'dies here'));
+    const dying = {
+      get: vault.secrets.get.bind(vault.secrets),
+      keys: vault.secrets.keys.bind(vault.secrets),
+      put: (...args: Parameters<typeof vault.secrets.put>) => step(() => vault.secrets.put(...args)),
+      remove: (...args: Parameters<typeof vault.secrets.remove>) => step(() => vault.secrets.remove(...args)),
+    };
+    const died = await detachGrants('s1', { ...vault, secrets: dying }).then(
+      () => false,
+      () => true,
+    );
+    if (!died) break;
+    assert.ok((await contents(vault)).holdings.has('s1'), 'what is left can be found');
+  }
+  assert.deepEqual((await contents(vault)).keys, []);
+});
+
+test('a token that a service kept itself goes to the vault when its grant is first asked for', async () => {
+  await using vault = openVault();
+  const old = { [REFRESH_TOKEN_SLOT]: new Secret('t1'), 'clusters/b/auth_password': new Secret('pw') };
+  for (const uid of ['s1', 's2']) await vault.secrets.put('credentials', uid, old);
+  const [one, other] = await Promise.all([grant('s1', vault), grant('s1', vault)]);
+  assert.equal(one.grant.id, other.grant.id);
+  assert.ok(one.token?.equals('t1'));
+  const { values } = (await vault.secrets.get('credentials', 's1')) ?? {};
+  assert.deepEqual(Object.keys(values ?? {}).toSorted(), ['clusters/b/auth_password', 'federation/grant']);
+  assert.equal(await grantOf({ uid: 's2', owner: 'bob' }, vault), undefined, 'it is not his');
+  const left = (await vault.secrets.get('credentials', 's2'))?.values ?? {};
+  assert.deepEqual(Object.keys(left), ['clusters/b/auth_password']);
+});
+
+test('age counts from when the token was brought', async () => {
+  await using vault = openVault();
+  vault.now = () => 1000;
+  await bring('t1', alice, 's1', vault);
+  const { grant: made } = await grant('s1', vault);
+  assert.equal(ageOf(made, 5000), 4000);
+  assert.equal(ageOf(made, 500), 0, 'a clock that was set back');
+});
+
+test('every use is one line that says who, for what and when, and nothing secret', () => {
+  const lines: unknown[] = [];
+  recordUse(
+    { grant: 'g1', owner: 'alice', service: 's1', why: 'to make a member', at: 0 },
+    { info: (fields, message) => void lines.push([fields, message]) },
+  );
+  const fields = {
+    grant: 'g1',
+    owner: 'alice',
+    service: 's1',
+    why: 'to make a member',
+    at: '1970-01-01T00:00:00.000Z',
+  };
+  assert.deepEqual(lines, [[{ audit: 'grant', ...fields }, 'refresh token used']]);
+});

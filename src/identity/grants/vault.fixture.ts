@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate as turn } from 'node:timers/promises';
+import { Secret } from '../../base/secret.ts';
+import { everyPage } from '../../cluster/every-page.ts';
+import type { SecretStore } from '../../cluster/index.ts';
+import { openLocalCluster } from '../../cluster/local/index.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
+import { GRANT_SLOT } from '../../service/index.ts';
+import { attachGrant, type Bringer } from './attach.ts';
+import { detachGrants } from './detach.ts';
+import type { Grant, Vault } from './grant.ts';
+
+export interface TestVault extends Vault, AsyncDisposable {
+  now: () => number;
+}
+
+/** On a real store. With `random` requests to it overtake each other. */
+export function openVault(random?: () => number): TestVault {
+  const directory = makeTemporaryDirectory();
+  const cluster = openLocalCluster({ directory });
+  return {
+    secrets: random ? shuffled(cluster.secrets, random) : cluster.secrets,
+    now: Date.now,
+    newUid: randomUUID,
+    async [Symbol.asyncDispose]() {
+      await cluster.close();
+      removeTemporaryDirectory(directory);
+    },
+  };
+}
+
+function shuffled(store: SecretStore, random: () => number): SecretStore {
+  const late = async <T>(ask: () => Promise<T>): Promise<T> => {
+    for (let turns = Math.floor(random() * 4); turns > 0; turns--) await turn();
+    return ask();
+  };
+  return {
+    get: (room, key) => late(() => store.get(room, key)),
+    put: (room, key, values, expected) => late(() => store.put(room, key, values, expected)),
+    remove: (room, key) => late(() => store.remove(room, key)),
+    keys: (room, cursor) => store.keys(room, cursor),
+  };
+}
+
+export const user = (uid: string) => ({ kind: 'user', uid }) as const satisfies Bringer;
+export const ADMIN: Bringer = { kind: 'admin' };
+
+/** As a change of a service does it: in comes the new grant, its id is kept, and the old one is left. */
+export async function bring(token: string, bringer: Bringer, service: string, vault: Vault): Promise<string> {
+  const id = await attachGrant(new Secret(token), bringer, service, vault);
+  await vault.secrets.put('credentials', service, { [GRANT_SLOT]: new Secret(id) });
+  await detachGrants(service, vault);
+  return id;
+}
+
+export async function removeService(service: string, vault: Vault): Promise<void> {
+  await vault.secrets.remove('credentials', service);
+  await detachGrants(service, vault);
+}
+
+/** Everything that is in the vault. */
+export async function contents({ secrets }: Pick<Vault, 'secrets'>) {
+  const keys = (await everyPage((cursor) => secrets.keys('grant', cursor))).flat();
+  const grants: Grant[] = [];
+  const marks = new Map<string, string>();
+  const holdings = new Map<string, readonly string[]>();
+  for (const key of keys) {
+    const { values = {} } = (await secrets.get('grant', key)) ?? {};
+    const [kind, name = ''] = key.split('/');
+    if (kind === 'grant') grants.push(JSON.parse(values['grant']?.reveal() ?? ''));
+    if (kind === 'token') marks.set(name, values['grant']?.reveal() ?? '');
+    if (kind === 'service') holdings.set(name, JSON.parse(values['grants']?.reveal() ?? ''));
+  }
+  return { keys, grants, marks, holdings };
+}
