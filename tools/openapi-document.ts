@@ -1,5 +1,6 @@
 import { Secret } from '../src/base/secret.ts';
 import type { Catalog } from '../src/catalog/index.ts';
+import type { Coordination } from '../src/federation/index.ts';
 import { createServer, Meters, singleProcess } from '../src/http/index.ts';
 import { createAuthenticator } from '../src/identity/index.ts';
 import type { Jobs } from '../src/jobs/index.ts';
@@ -8,6 +9,7 @@ import type { Jobs } from '../src/jobs/index.ts';
 export async function renderOpenApi(): Promise<string> {
   const app = await createServer({
     catalog: { objects: {} } as Catalog,
+    federations: { coordination: {} as Coordination, workers: { catalog: {} as Catalog, instance: '' } },
     authenticator: createAuthenticator({ admin: { username: '', password: new Secret('') } }),
     store: { endpoint: '', verify: true, region: '' },
     keysOf: () => Promise.reject(new Error('nobody asks')),

@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import type { Catalog } from '../../src/catalog/index.ts';
 import { createLog } from '../../src/cli/log.ts';
 import { openLocalCluster } from '../../src/cluster/local/index.ts';
 import { readConfig } from '../../src/config.ts';
+import type { Coordination } from '../../src/federation/index.ts';
 import { createServer } from '../../src/http/index.ts';
 import { newServiceToken, type User } from '../../src/identity/index.ts';
 import { ensureUserKeys, rotateUserKeys } from '../../src/storage/index.ts';
@@ -18,17 +20,20 @@ const cluster = openLocalCluster({ directory: config.dataDir });
 const alice: User = Object.freeze({ kind: 'user', uid: ALICE.sub, name: 'Alice', groups: [], operator: false });
 const store = { endpoint: config.minioEndpoint, verify: config.minioTlsVerify, region: config.minioRegion };
 
+const catalog: Catalog = {
+  ...cluster,
+  stores: { named: new Set(), endpoint: store.endpoint },
+  servicesNamespace: config.servicesNamespace,
+  managerName: config.name,
+  allowedGroups: [],
+  now: Date.now,
+  newUid: () => crypto.randomUUID(),
+  newToken: newServiceToken,
+};
+
 const app = await createServer({
-  catalog: {
-    ...cluster,
-    stores: { named: new Set(), endpoint: store.endpoint },
-    servicesNamespace: config.servicesNamespace,
-    managerName: config.name,
-    allowedGroups: [],
-    now: Date.now,
-    newUid: () => crypto.randomUUID(),
-    newToken: newServiceToken,
-  },
+  catalog,
+  federations: { coordination: {} as Coordination, workers: { catalog, instance: '' } },
   authenticator: { system: () => Promise.resolve(alice), service: () => Promise.resolve(alice) },
   store,
   keysOf: () => ensureUserKeys(alice.uid, cluster),

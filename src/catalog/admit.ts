@@ -5,6 +5,7 @@ import {
   isImageAllowed,
   loopProblems,
   providerProblems,
+  type Service,
   ServiceError,
   type StoredSecrets,
   settleSecrets,
@@ -22,8 +23,11 @@ export async function admit(
   given: DefinitionSecrets,
   stored: StoredSecrets | undefined,
   catalog: Pick<Catalog, 'settings' | 'stores'>,
+  { federation }: Pick<Service, 'federation'> = {},
 ): Promise<DefinitionSecrets> {
   const unsupported = unsupportedIn(definition);
+  // Whoever gives a service members also makes them: without a role nobody has.
+  if (!federation && (definition.federation?.members ?? []).length > 0) unsupported.push('federation.members');
   if (unsupported.length > 0) {
     throw new ServiceError(
       'not-supported',
@@ -31,7 +35,10 @@ export async function admit(
     );
   }
   const { secrets, problems } = settleSecrets(definition, given, stored);
-  const all = [...providerProblems(definition, catalog.stores), ...loopProblems(definition), ...problems];
+  // Stores and paths of a worker are its coordinator's, which has checked them.
+  const isWorker = federation?.role === 'worker';
+  const stores = isWorker ? [] : [...providerProblems(definition, catalog.stores), ...loopProblems(definition)];
+  const all = [...stores, ...(isWorker ? [] : problems)];
   if (all.length > 0) throw invalidDefinition(all);
 
   const { settings } = await catalog.settings.read();

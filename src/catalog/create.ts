@@ -28,7 +28,7 @@ export async function createService(
 ): Promise<ServiceRecord> {
   const { definition, secrets: given } = readDefinition(body);
   const planned = newService(principal, definition, catalog);
-  const secrets = await admit(planned.definition, given, undefined, catalog);
+  const secrets = await admit(planned.definition, given, undefined, catalog, role);
 
   // The name of a user's namespace is short, and may be another user's already: the store knows (S18).
   const service = { ...planned, ...role, namespace: await catalog.services.home(planned.owner, planned.namespace) };

@@ -1,10 +1,13 @@
+export { admit } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
 export type { Catalog } from './catalog.ts';
 export { createService } from './create.ts';
 export { CatalogError, type CatalogErrorCode } from './errors.ts';
 export { findService } from './find.ts';
+export { tidyStorage } from './forget.ts';
 export { listServices } from './list.ts';
+export { isRace } from './race.ts';
 export { recoverServices } from './recover.ts';
-export { removeService } from './remove.ts';
-export { loadSecrets, ownerOfSecrets } from './service-secrets.ts';
-export { updateService } from './update.ts';
+export { removeRecord, removeService } from './remove.ts';
+export { forgetSecrets, loadSecrets, ownerOfSecrets } from './service-secrets.ts';
+export { oldVersion, replaceDefinition, updateService } from './update.ts';

@@ -31,36 +31,65 @@ export async function updateService(
   ifMatch: Version | undefined,
   catalog: Catalog,
 ): Promise<ServiceRecord> {
-  const { definition, secrets: given } = readDefinition(body);
+  const given = readDefinition(body);
+  const { name } = given.definition;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const current = await findService(principal, 'update', definition.name, catalog);
-    if (ifMatch !== undefined && ifMatch !== current.version) {
-      throw new CatalogError('old-version', `"${definition.name}" has changed since you read it: read it again`);
-    }
-    const service = changed(principal, current.service, definition, catalog);
-    const owner = ownerOfSecrets(service);
-    const stored = await loadVaulted(service, catalog);
-    const settle = async (secrets: typeof stored) => {
-      const before = { definition: current.service.definition, secrets };
-      return vaultSecrets(service.uid, await admit(service.definition, given, before, catalog), principal, catalog);
-    };
-    const secrets = await settle(stored);
-    try {
-      // New buckets must be there before the definition names them; if one cannot be had, nothing has changed.
-      if (catalog.objects) await arrangeStorage(service, catalog.objects);
-      const replaced = await catalog.services.replace(service, current.version);
-      await replaceSecrets(owner, { stored, secrets, settle }, replaced, catalog);
-      if (catalog.objects) await alignStorage(service, catalog.objects);
-      await tidyStorage(storageClaim(current.service), service, catalog);
-      if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
-      return replaced;
-    } catch (error) {
-      await tidyStorage(storageClaim(service), (await catalog.services.get(definition.name))?.service, catalog);
-      if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
-      if (!isRace(error)) throw error;
-    }
+    const current = await findService(principal, 'update', name, catalog);
+    if (ifMatch !== undefined && ifMatch !== current.version) throw oldVersion(name);
+    // It was lent to a federation a moment ago: whoever asks again is told whose it is to change.
+    if (current.service.federation?.role === 'worker') break;
+    const replaced = await replaceDefinition(principal, given, current, {}, catalog);
+    if (replaced) return replaced;
   }
-  throw new CatalogError('contended', `"${definition.name}" is being changed by many at once: try again`);
+  throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+}
+
+export const oldVersion = (name: string) =>
+  new CatalogError('old-version', `"${name}" has changed since you read it: read it again`);
+
+/** Replaces the definition of a service as it was read, once. Undefined when somebody else was faster. */
+export async function replaceDefinition(
+  principal: Admin | User,
+  { definition, secrets: given }: ReturnType<typeof readDefinition>,
+  current: ServiceRecord,
+  role: { readonly federation?: Service['federation'] | undefined },
+  catalog: Catalog,
+): Promise<ServiceRecord | undefined> {
+  const service = withRole(changed(principal, current.service, definition, catalog), role);
+  const owner = ownerOfSecrets(service);
+  const stored = await loadVaulted(service, catalog);
+  const settle = async (secrets: typeof stored) => {
+    const before = { definition: current.service.definition, secrets };
+    return vaultSecrets(
+      service.uid,
+      await admit(service.definition, given, before, catalog, service),
+      principal,
+      catalog,
+    );
+  };
+  const secrets = await settle(stored);
+  try {
+    // New buckets must be there before the definition names them; if one cannot be had, nothing has changed.
+    if (catalog.objects) await arrangeStorage(service, catalog.objects);
+    const replaced = await catalog.services.replace(service, current.version);
+    await replaceSecrets(owner, { stored, secrets, settle }, replaced, catalog);
+    if (catalog.objects) await alignStorage(service, catalog.objects);
+    await tidyStorage(storageClaim(current.service), service, catalog);
+    if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
+    return replaced;
+  } catch (error) {
+    await tidyStorage(storageClaim(service), (await catalog.services.get(definition.name))?.service, catalog);
+    if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
+    if (!isRace(error)) throw error;
+    return undefined;
+  }
+}
+
+/** With another role, or none; without a word about it, with the one it has. */
+function withRole(service: Service, role: { readonly federation?: Service['federation'] | undefined }): Service {
+  if (!('federation' in role)) return service;
+  const { federation: _, ...alone } = service;
+  return role.federation ? { ...alone, federation: role.federation } : alone;
 }
 
 function changed(principal: Admin | User, before: Service, definition: Definition, catalog: Catalog): Service {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
@@ -8,6 +9,7 @@ import { createAuthenticator, createOidc, newServiceToken } from '../identity/in
 import { type Jobs, removeJobsOf } from '../jobs/index.ts';
 import { ensureUserKeys, rotateUserKeys } from '../storage/index.ts';
 import { type Cluster, openCluster } from './cluster.ts';
+import { openFederation } from './federation.ts';
 import { ownCredentials } from './first-start.ts';
 import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
 import { type OpenStore, openStore } from './object-store.ts';
@@ -45,13 +47,19 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   // Nobody waits for it: it reads every job there is.
   void running?.tidy();
 
+  const authenticator = createAuthenticator({
+    admin: { username: config.username, password },
+    ...(config.oidcEnable && { oidc: oidcOf(config, log) }),
+  });
+  const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, log), (it) =>
+    it.close(),
+  );
+
   const users = { secrets: cluster.secrets, objects: store.objects };
   const app = await createServer({
     catalog,
-    authenticator: createAuthenticator({
-      admin: { username: config.username, password },
-      ...(config.oidcEnable && { oidc: oidcOf(config, log) }),
-    }),
+    federations: federation,
+    authenticator,
     store: description,
     ...(running && { jobs: running.jobs }),
     eventsToken: config.eventsToken,
@@ -80,6 +88,7 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   });
   opened.defer(() => close(app, log));
   const address = await app.listen(config.listen);
+  await federation.begin(app.server.address() as AddressInfo, address);
   // From here on everything is closed by `stop`, last opened first.
   const all = opened.move();
   return {

@@ -216,6 +216,12 @@ const federation = {
       'The clusters this one knows. They count before what a definition says about the same id. ' +
       'See [below](#clusters).',
   },
+  maxMembers: {
+    name: 'OSCAR_MAX_MEMBERS',
+    kind: kind.count,
+    default: '100',
+    meaning: 'The most members that one federation may have.',
+  },
   peerNetworks: {
     name: 'OSCAR_PEER_NETWORKS',
     kind: networks,

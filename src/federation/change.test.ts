@@ -3,9 +3,16 @@ import { describe, test } from 'node:test';
 import { OscarError } from '../base/oscar-error.ts';
 import type { Version } from '../cluster/index.ts';
 import { changeMembers, changeService } from './change.ts';
-import { alice, coordination, federatedBody, memberOn, type World, worldOf } from './coordinator/coordinator.fixture.ts';
-import { openPassage, type Passage } from './coordinator/model-cluster.fixture.ts';
-import { remoteService } from './coordinator/model-manager.fixture.ts';
+import {
+  alice,
+  coordination,
+  federatedBody,
+  memberOn,
+  type World,
+  worldOf,
+} from './coordinator/model/coordinator.fixture.ts';
+import { openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
+import { remoteService } from './coordinator/model/model-manager.fixture.ts';
 import { deploy } from './deploy.ts';
 import { FederationError } from './errors.ts';
 import { type LedgerMember, memberId } from './ledger.ts';
@@ -45,7 +52,12 @@ const remove = (...ids: string[]) => readIntention('DELETE', { members: ids.map(
 describe('a new definition', () => {
   test('is at all members when the answer comes, one revision later', async () => {
     const world = await made('b', 'c');
-    const { record, pending } = await changeService(alice, { ...federatedBody(['b', 'c']), script: 'new' }, undefined, coordination(world));
+    const { record, pending } = await changeService(
+      alice,
+      { ...federatedBody(['b', 'c']), script: 'new' },
+      undefined,
+      coordination(world),
+    );
     assert.deepEqual(pending, []);
     assert.equal(record.service.federation?.revision, 2);
     for (const id of ['b', 'c']) {
@@ -56,7 +68,12 @@ describe('a new definition', () => {
 
   test('is stored although a member is away, which is named', async () => {
     const world = await made('b', 'c');
-    const { record, pending } = await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world, away('c')));
+    const { record, pending } = await changeService(
+      alice,
+      { ...federatedBody([]), script: 'new' },
+      undefined,
+      coordination(world, away('c')),
+    );
     assert.deepEqual(pending, [{ member: 'c/demo-c', reason: 'it did not answer' }]);
     assert.equal(record.service.definition.script, 'new');
     assert.equal(worker(world, 'b')?.worker?.revision, 2);
@@ -73,7 +90,10 @@ describe('a new definition', () => {
       const world = await made('b');
       const { federation: _, ...body } = federatedBody([]);
       await changeService(alice, change({ ...body, environment: {} }), undefined, coordination(world));
-      assert.deepEqual(serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id), ['b']);
+      assert.deepEqual(
+        serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id),
+        ['b'],
+      );
       assert.equal(worker(world, 'b')?.worker?.revision, 2);
     });
   }
@@ -96,14 +116,22 @@ describe('a new definition', () => {
   test('under an old version changes nothing', async () => {
     const world = await made('b');
     const change = changeService(alice, federatedBody(['b']), 'old' as Version, coordination(world));
-    await assert.rejects(change, (error) => error instanceof OscarError && ['old-version', 'conflict'].includes(error.code));
+    await assert.rejects(
+      change,
+      (error) => error instanceof OscarError && ['old-version', 'conflict'].includes(error.code),
+    );
     assert.equal(worker(world, 'b')?.worker?.revision, 1);
   });
 
   test('of a service without members is a plain update', async () => {
     const world = worldOf('b');
     await plain(world);
-    const { record } = await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
+    const { record } = await changeService(
+      alice,
+      { ...federatedBody([]), script: 'new' },
+      undefined,
+      coordination(world),
+    );
     assert.equal(record.service.federation, undefined);
     assert.equal(world.cluster.journal.size, 0);
   });
@@ -111,7 +139,9 @@ describe('a new definition', () => {
   test('at once with others is made one after the other, and none is lost', async () => {
     const world = await made('b');
     const scripts = ['one', 'two', 'three', 'four'];
-    const changes = scripts.map((script) => changeService(alice, { ...federatedBody([]), script }, undefined, coordination(world)));
+    const changes = scripts.map((script) =>
+      changeService(alice, { ...federatedBody([]), script }, undefined, coordination(world)),
+    );
     await Promise.all([...changes, changeMembers(alice, 'demo', post('c'), coordination(world))]);
     const { definition, federation } = serviceOf(world);
     assert.equal(federation?.revision, 6);
@@ -124,7 +154,11 @@ describe('a new definition', () => {
 async function plain(world: World, more: Record<string, unknown> = {}): Promise<void> {
   const deps = coordination(world);
   const { federation: _, ...body } = federatedBody([]);
-  const record = await deps.own.create(alice.principal, { ...body, ...more }, { role: 'coordinator', uid: '', revision: 0, committed: true });
+  const record = await deps.own.create(
+    alice.principal,
+    { ...body, ...more },
+    { role: 'coordinator', uid: '', revision: 0, committed: true },
+  );
   const { federation: __, ...service } = record.service;
   await deps.services.replace(service, record.version);
 }
@@ -160,7 +194,12 @@ describe('members', () => {
         'c/demo-c: the name belongs to another service there: choose another',
       ],
     );
-    assert.deepEqual(await states(world), { 'x/demo-x': 'wanted', 'b/demo-b': 'wanted', 'c/demo-c': 'conflict', 'd/demo-d': 'made' });
+    assert.deepEqual(await states(world), {
+      'x/demo-x': 'wanted',
+      'b/demo-b': 'wanted',
+      'c/demo-c': 'conflict',
+      'd/demo-d': 'made',
+    });
   });
 
   test('that leave are what they were, and their keys are gone', async () => {
@@ -185,7 +224,10 @@ describe('members', () => {
   test('that cannot be told that they leave are removed from the definition at once, and told later', async () => {
     const world = await made('b', 'c');
     await changeMembers(alice, 'demo', remove('b'), coordination(world, away('b')));
-    assert.deepEqual(serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id), ['c']);
+    assert.deepEqual(
+      serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id),
+      ['c'],
+    );
     assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'b/demo-b': 'undoing' });
   });
 
@@ -215,9 +257,17 @@ describe('members', () => {
 
   test('whose key is lost are in conflict, until somebody is there who can make them anew', async () => {
     const world = await made('b');
-    for (const key of [...world.cluster.secrets.keys()]) if (key.startsWith('member ')) world.cluster.secrets.delete(key);
-    const { pending } = await changeMembers(alice, 'demo', readIntention('PUT', { members: [memberOn('b')] }), coordination(world));
-    assert.deepEqual(pending.map(({ member }) => member), ['b/demo-b']);
+    for (const key of world.cluster.secrets.keys()) if (key.startsWith('member ')) world.cluster.secrets.delete(key);
+    const { pending } = await changeMembers(
+      alice,
+      'demo',
+      readIntention('PUT', { members: [memberOn('b')] }),
+      coordination(world),
+    );
+    assert.deepEqual(
+      pending.map(({ member }) => member),
+      ['b/demo-b'],
+    );
     assert.deepEqual(await states(world), { 'b/demo-b': 'conflict' });
   });
 });
@@ -229,7 +279,10 @@ describe('with the token of the service', () => {
   test('members that are not there yet are added, and wait for somebody who can ask for them', async () => {
     const world = await made('b');
     const { pending } = await changeMembers(token, 'demo', post('c'), coordination(world));
-    assert.deepEqual(pending.map(({ member }) => member), ['c/demo-c']);
+    assert.deepEqual(
+      pending.map(({ member }) => member),
+      ['c/demo-c'],
+    );
     assert.match(pending[0]?.reason ?? '', /PUT the service once/);
     await changeService(alice, federatedBody([]), undefined, coordination(world));
     assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
@@ -245,7 +298,10 @@ describe('with the token of the service', () => {
   const others = {
     'members are not removed': remove('b'),
     'members are not changed': readIntention('PUT', { members: [memberOn('b')] }),
-    'no clusters are named': readIntention('POST', { members: [memberOn('c')], clusters: { c: { endpoint: 'https://c' } } }),
+    'no clusters are named': readIntention('POST', {
+      members: [memberOn('c')],
+      clusters: { c: { endpoint: 'https://c' } },
+    }),
     'no headers are set': readIntention('POST', { members: [{ ...memberOn('c'), headers: { a: 'b' } }] }),
     'no URL is added': readIntention('POST', { members: [{ type: 'endpoint', url: 'https://anywhere' }] }),
   };
@@ -263,10 +319,21 @@ test('members are changed where the coordinator is', async () => {
   const current = await deps.services.get('demo');
   assert.ok(current);
   const origin = { clusterId: 'o', service: 'origin', endpoint: 'https://o.example', store: '' };
-  const federation = { role: 'worker', uid: 'u', revision: 1, keyId: 'k', digest: 'd', origin, adopted: false } as const;
+  const federation = {
+    role: 'worker',
+    uid: 'u',
+    revision: 1,
+    keyId: 'k',
+    digest: 'd',
+    origin,
+    adopted: false,
+  } as const;
   await deps.services.replace({ ...current.service, federation }, current.version);
   await assert.rejects(
     changeMembers(alice, 'demo', post('c'), deps),
-    (error) => error instanceof FederationError && error.code === 'not-the-coordinator' && /https:\/\/o\.example/.test(error.message),
+    (error) =>
+      error instanceof FederationError &&
+      error.code === 'not-the-coordinator' &&
+      /https:\/\/o\.example/.test(error.message),
   );
 });

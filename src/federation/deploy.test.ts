@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Secret } from '../base/secret.ts';
 import type { Coordination } from './coordinator/coordination.ts';
-import { alice, coordination, federatedBody, type World, worldOf } from './coordinator/coordinator.fixture.ts';
-import { openPassage, type Passage } from './coordinator/model-cluster.fixture.ts';
-import { remoteService } from './coordinator/model-manager.fixture.ts';
+import { alice, coordination, federatedBody, type World, worldOf } from './coordinator/model/coordinator.fixture.ts';
+import { openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
+import { remoteService } from './coordinator/model/model-manager.fixture.ts';
 import { deploy } from './deploy.ts';
 import { FederationError, type FederationErrorCode } from './errors.ts';
 import { Ledgers } from './ledger-store.ts';
@@ -48,7 +48,10 @@ describe('a create that succeeds', () => {
     const entry = await new Ledgers(coordination(world)).read(role.uid);
     assert.equal(entry?.ledger.phase, 'active');
     assert.equal(entry.ledger.serviceUid, record.service.uid);
-    assert.deepEqual(entry.ledger.members.map(({ state }) => state), ['made', 'made']);
+    assert.deepEqual(
+      entry.ledger.members.map(({ state }) => state),
+      ['made', 'made'],
+    );
   });
 
   test('gives members the secrets of the service, and no refresh token', async () => {
@@ -137,7 +140,10 @@ describe('a create that is refused has changed nothing', () => {
   for (const [fault, code] of codes) {
     test(`a probe that is ${fault} gives ${code}`, async () => {
       const world = worldOf('b');
-      const passage = failing(() => true, () => new PeerError(fault, 'because'));
+      const passage = failing(
+        () => true,
+        () => new PeerError(fault, 'because'),
+      );
       await untouched(world, deploy(alice, federatedBody(['b']), coordination(world, passage)), code, /because/);
     });
   }
@@ -146,7 +152,13 @@ describe('a create that is refused has changed nothing', () => {
     const { cluster, managers } = worldOf('b');
     const there = managers.get('b');
     assert.ok(there);
-    const world = { cluster, managers: new Map([['b', there], ['b2', there]]) };
+    const world = {
+      cluster,
+      managers: new Map([
+        ['b', there],
+        ['b2', there],
+      ]),
+    };
     const members = ['b', 'b2'].map((cluster_id) => ({ cluster_id, service_name: 'same' }));
     const body = { ...federatedBody([]), federation: { members } };
     await untouched(world, deploy(alice, body, coordination(world)), 'member-taken', /b2\/same: taken: it is the same/);
@@ -158,7 +170,12 @@ describe('a create that is refused has changed nothing', () => {
     const deps = coordination(world);
     const body = { ...federatedBody([]), federation: { members: [{ cluster_id: 'b', service_name: 'demo' }] } };
     const here = { ...deps.here, instance };
-    await untouched(world, deploy(alice, body, { ...deps, here }), 'invalid-federation', /b\/demo is the service itself/);
+    await untouched(
+      world,
+      deploy(alice, body, { ...deps, here }),
+      'invalid-federation',
+      /b\/demo is the service itself/,
+    );
   });
 
   test('when a member does not answer in time', async () => {
@@ -166,7 +183,12 @@ describe('a create that is refused has changed nothing', () => {
     const never = (): Promise<never> => new Promise(() => {});
     const peers = { at: () => ({ probe: never }) as unknown as Peer };
     const deps = { ...coordination(world), peers, budgets: { probe: 5 } };
-    await untouched(world, deploy(alice, federatedBody(['b']), deps), 'member-unreachable', /not answered within 0.005 s/);
+    await untouched(
+      world,
+      deploy(alice, federatedBody(['b']), deps),
+      'member-unreachable',
+      /not answered within 0.005 s/,
+    );
   });
 });
 
@@ -174,7 +196,8 @@ describe('a create that fails at a member', () => {
   for (const call of ['create', 'adopt']) {
     test(`is undone at once where it succeeded and where nobody knows (${call})`, async () => {
       const world = worldOf('b', 'c');
-      if (call === 'adopt') for (const [id, each] of world.managers) each.services.set(`demo-${id}`, remoteService('alice'));
+      if (call === 'adopt')
+        for (const [id, each] of world.managers) each.services.set(`demo-${id}`, remoteService('alice'));
       const before = structuredClone(snapshots(world));
       // It takes effect, but nobody hears of it.
       const passage: Passage = {
@@ -194,14 +217,20 @@ describe('a create that fails at a member', () => {
 
   test('stays written down where it cannot be undone, and the next create undoes it first', async () => {
     const world = worldOf('b', 'c');
-    const passage = failing((cluster, call) => (cluster === 'c' && call === 'create') || call === 'remove', unreachable);
+    const passage = failing(
+      (cluster, call) => (cluster === 'c' && call === 'create') || call === 'remove',
+      unreachable,
+    );
     await refuses(deploy(alice, federatedBody(['b', 'c']), coordination(world, passage)), 'member-unreachable');
     const [left] = await Array.fromAsync(new Ledgers(coordination(world)).all());
     assert.equal(left?.ledger.phase, 'ending');
-    assert.deepEqual(left.ledger.members.map(({ state, reason }) => [state, reason]), [
-      ['undoing', 'it did not answer'],
-      ['undoing', 'it did not answer'],
-    ]);
+    assert.deepEqual(
+      left.ledger.members.map(({ state, reason }) => [state, reason]),
+      [
+        ['undoing', 'it did not answer'],
+        ['undoing', 'it did not answer'],
+      ],
+    );
     assert.equal(world.cluster.services.size, 0, 'the name is free again');
 
     const { record } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
@@ -259,7 +288,10 @@ describe('with best effort', () => {
     const role = record.service.federation;
     assert.ok(role?.role === 'coordinator' && role.committed);
     const entry = await new Ledgers(coordination(world)).read(role.uid);
-    assert.deepEqual(entry?.ledger.members.map(({ state }) => state), ['made', 'wanted']);
+    assert.deepEqual(
+      entry?.ledger.members.map(({ state }) => state),
+      ['made', 'wanted'],
+    );
   });
 });
 
@@ -276,10 +308,19 @@ describe('who asks', () => {
     }
     const isSelf: Coordination['isSelf'] = ({ clusterId }) => clusterId === self;
     await deploy(caller, federatedBody(['b', 'c'], more), coordination(world, openPassage, { isSelf }));
-    return Object.fromEntries([...seen].map(([id, as]) => [id, as.kind === 'basic' ? `${as.username}:${as.password.reveal()}` : as.token.reveal()]));
+    return Object.fromEntries(
+      [...seen].map(([id, as]) => [
+        id,
+        as.kind === 'basic' ? `${as.username}:${as.password.reveal()}` : as.token.reveal(),
+      ]),
+    );
   }
 
-  const account = (id: string) => ({ endpoint: `https://${id}.example`, auth_user: `at-${id}`, auth_password: `pw-${id}` });
+  const account = (id: string) => ({
+    endpoint: `https://${id}.example`,
+    auth_user: `at-${id}`,
+    auth_password: `pw-${id}`,
+  });
   const password = new Secret('the administrator’s own');
   const basic = { principal: admin, credential: { kind: 'basic', username: 'oscar', password } } as const;
 
@@ -295,7 +336,11 @@ describe('who asks', () => {
 
   test('without an account there the administrator is refused', async () => {
     const create = shown(basic, { clusters: { c: account('c') } });
-    await refuses(create, 'member-refused', /b\/demo-b: refused: no account there is known: give clusters\.b\.auth_user/);
+    await refuses(
+      create,
+      'member-refused',
+      /b\/demo-b: refused: no account there is known: give clusters\.b\.auth_user/,
+    );
   });
 });
 

@@ -1,20 +1,20 @@
 import { allSettled } from '../base/all-settled.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
 import { readDefinition } from '../service/index.ts';
-import { asCaller } from './coordinator/asking.ts';
 import { checkMembers, requireGrant } from './coordinator/check-members.ts';
 import { markCommitted } from './coordinator/commit.ts';
 import { budgetsOf, type Caller, type Coordination } from './coordinator/coordination.ts';
 import { carryOut, endingOf, removeOwn } from './coordinator/ending.ts';
-import { makeMember } from './coordinator/make-member.ts';
-import { peerOf } from './coordinator/member-address.ts';
-import { dropKeys, keepKeys } from './coordinator/member-keys.ts';
+import { asCaller } from './coordinator/member/asking.ts';
+import { makeMember } from './coordinator/member/make-member.ts';
+import { peerOf } from './coordinator/member/member-address.ts';
+import { dropKeys, keepKeys } from './coordinator/member/member-keys.ts';
+import { type Probed, probeMembers } from './coordinator/member/probe-members.ts';
+import { problemOf, refusal, type Verdict } from './coordinator/member/verdicts.ts';
+import { within } from './coordinator/member/within.ts';
 import { ordersOf } from './coordinator/orders.ts';
 import { type Pending, pendingOf } from './coordinator/pending.ts';
-import { type Probed, probeMembers } from './coordinator/probe-members.ts';
-import { type Result, record } from './coordinator/results.ts';
-import { problemOf, refusal, type Verdict } from './coordinator/verdicts.ts';
-import { within } from './coordinator/within.ts';
+import { type Result, recordResults } from './coordinator/results.ts';
 import { FederationError } from './errors.ts';
 import type { Ledger, LedgerEntry, LedgerMember } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
@@ -78,13 +78,22 @@ async function begin(name: string, probed: readonly Probed[], deps: Coordination
     keys.set(keyId, key);
     const { instance } = each.ready ?? {};
     const member: LedgerMember = {
-      ...{ ...each.place, service: each.wanted.service, keyId, state: 'wanted', since: now },
+      ...each.place,
+      service: each.wanted.service,
+      keyId,
+      state: 'wanted',
+      since: now,
       ...(instance !== undefined && { instance }),
     };
     return { probed: each, member };
   });
   const ledger: Ledger = {
-    ...{ uid: deps.newUid(), service: name, serviceUid: '', phase: 'creating', revision: 1, begunAt: now },
+    uid: deps.newUid(),
+    service: name,
+    serviceUid: '',
+    phase: 'creating',
+    revision: 1,
+    begunAt: now,
     members: parts.map(({ member }) => member),
   };
   return { entry: await new Ledgers(deps).begin(ledger), keys, parts };
@@ -153,7 +162,7 @@ async function commit(
   deps: Coordination,
 ): Promise<Deployed> {
   const ledgers = new Ledgers(deps);
-  const ledger = record({ ...entry.ledger, phase: 'active', serviceUid: made.service.uid }, results, deps.now());
+  const ledger = recordResults({ ...entry.ledger, phase: 'active', serviceUid: made.service.uid }, results, deps.now());
   try {
     await ledgers.advance(entry, ledger);
   } catch (error) {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
+import { JOURNAL_STATE_BYTES } from '../cluster/journal.ts';
 import { openLocalCluster } from '../cluster/local/index.ts';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../cluster/local/temporary-directory.ts';
-import { JOURNAL_STATE_BYTES } from '../cluster/journal.ts';
 import { packLedger, unpackLedger } from './coordinator/pack-ledger.ts';
 import type { Ledger, LedgerMember } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
@@ -25,7 +25,12 @@ const members = fc
     state: fc.constantFrom('wanted', 'made', 'leaving', 'undoing', 'conflict', 'left'),
     end: maybe(fc.constantFrom('undo', 'detach')),
     revision: maybe(fc.nat()),
-    digest: maybe(fc.oneof(hex, fc.string({ maxLength: 20 }).filter((text) => !text.startsWith('~')))),
+    digest: maybe(
+      fc.oneof(
+        hex,
+        fc.string({ maxLength: 20 }).filter((text) => !text.startsWith('~')),
+      ),
+    ),
     instance: maybe(fc.uuid()),
     lastSeen: maybe(fc.nat()),
     reason: maybe(fc.string({ maxLength: 100 })),
@@ -74,7 +79,11 @@ test('a hundred members with long names, addresses and reasons fit into one entr
     since: 1_763_257_000_000,
   });
   const ledger: Ledger = {
-    ...{ uid: 'u', service: 's'.repeat(39), serviceUid: 'x'.repeat(36), phase: 'ending', revision: 4_000_000_000 },
+    uid: 'u',
+    service: 's'.repeat(39),
+    serviceUid: 'x'.repeat(36),
+    phase: 'ending',
+    revision: 4_000_000_000,
     begunAt: 1_763_257_000_000,
     members: Array.from({ length: 100 }, (_, index) => member(index)),
   };
@@ -84,7 +93,13 @@ test('a hundred members with long names, addresses and reasons fit into one entr
 
 describe('the ledgers in a real journal', () => {
   const ledger: Ledger = {
-    ...{ uid: 'u1', service: 'demo', serviceUid: '', phase: 'creating', revision: 1, begunAt: 5, members: [] },
+    uid: 'u1',
+    service: 'demo',
+    serviceUid: '',
+    phase: 'creating',
+    revision: 1,
+    begunAt: 5,
+    members: [],
   };
 
   async function using(work: (store: Ledgers) => Promise<void>): Promise<void> {

@@ -2,12 +2,18 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Replica } from '../service/schema.ts';
 import { FederationError } from './errors.ts';
+import type { Ledger, LedgerMember } from './ledger.ts';
 import { applyIntention, readIntention } from './members.ts';
 import { membersView } from './members-view.ts';
-import type { Ledger, LedgerMember } from './ledger.ts';
 
 const full = (cluster_id: string, service_name: string, more: Partial<Replica> = {}): Replica => ({
-  ...{ type: 'oscar', cluster_id, service_name, url: '', ssl_verify: true, priority: 0, headers: {} },
+  type: 'oscar',
+  cluster_id,
+  service_name,
+  url: '',
+  ssl_verify: true,
+  priority: 0,
+  headers: {},
   ...more,
 });
 const b = full('b', 'demo');
@@ -28,7 +34,13 @@ const forms: Form[] = [
   { name: 'POST appends members', method: 'POST', body: { members: [sent(c)] }, before: [b], after: [b, c] },
   { name: 'POST with the key of the seeds', method: 'POST', body: { replicas: [sent(c)] }, before: [b], after: [b, c] },
   { name: 'POST with a bare list', method: 'POST', body: [sent(c), sent(d)], before: [], after: [c, d] },
-  { name: 'POST in any letter case', method: 'POST', body: { Members: [{ Cluster_ID: 'c', Service_Name: 'demo' }] }, before: [], after: [c] },
+  {
+    name: 'POST in any letter case',
+    method: 'POST',
+    body: { Members: [{ Cluster_ID: 'c', Service_Name: 'demo' }] },
+    before: [],
+    after: [c],
+  },
   { name: 'POST without members changes nothing', method: 'POST', body: { members: [] }, before: [b], after: [b] },
   {
     name: 'POST of a member that is there updates it, in its place',
@@ -61,9 +73,18 @@ const forms: Form[] = [
   {
     name: 'PUT with two pairs',
     method: 'PUT',
-    body: { members: [sent(b), sent(c)], update: [{ ...sent(b), priority: 1 }, { ...sent(c), priority: 2 }] },
+    body: {
+      members: [sent(b), sent(c)],
+      update: [
+        { ...sent(b), priority: 1 },
+        { ...sent(c), priority: 2 },
+      ],
+    },
     before: [b, c],
-    after: [{ ...b, priority: 1 }, { ...c, priority: 2 }],
+    after: [
+      { ...b, priority: 1 },
+      { ...c, priority: 2 },
+    ],
   },
   {
     name: 'PUT with fewer new than old ones changes those that are named',
@@ -72,21 +93,75 @@ const forms: Form[] = [
     before: [b, c],
     after: [b, { ...c, priority: 2 }],
   },
-  { name: 'PUT with members only', method: 'PUT', body: { members: [{ ...sent(c), priority: 3 }] }, before: [b, c], after: [b, { ...c, priority: 3 }] },
-  { name: 'PUT with update only', method: 'PUT', body: { update: [{ ...sent(c), priority: 3 }] }, before: [b, c], after: [b, { ...c, priority: 3 }] },
-  { name: 'PUT with a bare list', method: 'PUT', body: [{ ...sent(c), priority: 3 }], before: [c], after: [{ ...c, priority: 3 }] },
-  { name: 'PUT with replicas only', method: 'PUT', body: { replicas: [{ ...sent(c), priority: 3 }] }, before: [c], after: [{ ...c, priority: 3 }] },
-  { name: 'PUT with an empty update changes nothing', method: 'PUT', body: { members: [sent(b)], update: [] }, before: [b, c], after: [b, c] },
-  { name: 'PUT of a member that is not there changes nothing', method: 'PUT', body: { members: [sent(d)], update: [{ ...sent(d), priority: 5 }] }, before: [b], after: [b] },
+  {
+    name: 'PUT with members only',
+    method: 'PUT',
+    body: { members: [{ ...sent(c), priority: 3 }] },
+    before: [b, c],
+    after: [b, { ...c, priority: 3 }],
+  },
+  {
+    name: 'PUT with update only',
+    method: 'PUT',
+    body: { update: [{ ...sent(c), priority: 3 }] },
+    before: [b, c],
+    after: [b, { ...c, priority: 3 }],
+  },
+  {
+    name: 'PUT with a bare list',
+    method: 'PUT',
+    body: [{ ...sent(c), priority: 3 }],
+    before: [c],
+    after: [{ ...c, priority: 3 }],
+  },
+  {
+    name: 'PUT with replicas only',
+    method: 'PUT',
+    body: { replicas: [{ ...sent(c), priority: 3 }] },
+    before: [c],
+    after: [{ ...c, priority: 3 }],
+  },
+  {
+    name: 'PUT with an empty update changes nothing',
+    method: 'PUT',
+    body: { members: [sent(b)], update: [] },
+    before: [b, c],
+    after: [b, c],
+  },
+  {
+    name: 'PUT of a member that is not there changes nothing',
+    method: 'PUT',
+    body: { members: [sent(d)], update: [{ ...sent(d), priority: 5 }] },
+    before: [b],
+    after: [b],
+  },
   { name: 'DELETE of one', method: 'DELETE', body: { members: [sent(b)] }, before: [b, c], after: [c] },
-  { name: 'DELETE with the key of the seeds', method: 'DELETE', body: { replicas: [sent(b)] }, before: [b, c], after: [c] },
+  {
+    name: 'DELETE with the key of the seeds',
+    method: 'DELETE',
+    body: { replicas: [sent(b)] },
+    before: [b, c],
+    after: [c],
+  },
   { name: 'DELETE with a bare list', method: 'DELETE', body: [sent(b)], before: [b, c], after: [c] },
-  { name: 'DELETE of one that is not there', method: 'DELETE', body: { members: [sent(d)] }, before: [b, c], after: [b, c] },
+  {
+    name: 'DELETE of one that is not there',
+    method: 'DELETE',
+    body: { members: [sent(d)] },
+    before: [b, c],
+    after: [b, c],
+  },
   { name: 'DELETE without a body is of all', method: 'DELETE', before: [b, c], after: [] },
   { name: 'DELETE with an empty body is of all', method: 'DELETE', body: '', before: [b, c], after: [] },
   { name: 'DELETE with no members is of all', method: 'DELETE', body: { members: [] }, before: [b, c], after: [] },
   { name: 'DELETE with null members is of all', method: 'DELETE', body: { members: null }, before: [b, c], after: [] },
-  { name: 'DELETE of one without ids is of all', method: 'DELETE', body: { members: [{ cluster_id: '', service_name: '' }] }, before: [b, c], after: [] },
+  {
+    name: 'DELETE of one without ids is of all',
+    method: 'DELETE',
+    body: { members: [{ cluster_id: '', service_name: '' }] },
+    before: [b, c],
+    after: [],
+  },
 ];
 
 describe('every body that clients send', () => {
@@ -112,14 +187,26 @@ test('clusters and storage providers come along', () => {
     clusters: { b: { endpoint: 'https://b.example' } },
     storage_providers: { s3: { one: { region: 'eu' } } },
   });
-  assert.deepEqual(clusters, { b: { endpoint: 'https://b.example', auth_user: '', auth_password: '', ssl_verify: true } });
+  assert.deepEqual(clusters, {
+    b: { endpoint: 'https://b.example', auth_user: '', auth_password: '', ssl_verify: true },
+  });
   assert.deepEqual(storageProviders, { s3: { one: { access_key: '', secret_key: '', region: 'eu' } } });
 });
 
 const refused: { name: string; method: 'POST' | 'PUT' | 'DELETE'; body: unknown; says: RegExp }[] = [
   { name: 'the same member twice', method: 'POST', body: [sent(b), sent(b)], says: /^members\[1\]: is there twice$/ },
-  { name: 'the same member twice in another spelling', method: 'POST', body: [sent(b), { ...sent(b), type: 'Oscar' }], says: /twice/ },
-  { name: 'an update that is for no member', method: 'PUT', body: { members: [sent(b), sent(c)], update: [sent(d)] }, says: /^update\[0\]: is for none/ },
+  {
+    name: 'the same member twice in another spelling',
+    method: 'POST',
+    body: [sent(b), { ...sent(b), type: 'Oscar' }],
+    says: /twice/,
+  },
+  {
+    name: 'an update that is for no member',
+    method: 'PUT',
+    body: { members: [sent(b), sent(c)], update: [sent(d)] },
+    says: /^update\[0\]: is for none/,
+  },
   { name: 'no object at all', method: 'POST', body: 7, says: /must be an object/ },
   { name: 'members that are no list', method: 'POST', body: { members: 'b' }, says: /^members: must be a list/ },
 ];
@@ -134,12 +221,26 @@ for (const { name, method, body, says } of refused) {
 
 describe('the view', () => {
   const entry = (clusterId: string, more: Partial<LedgerMember>): LedgerMember => ({
-    ...{ clusterId, service: 'demo', endpoint: `https://${clusterId}.example`, verify: true, guarded: true, kind: 'oscar' },
-    ...{ keyId: clusterId, state: 'made', revision: 3, since: 0 },
+    clusterId,
+    service: 'demo',
+    endpoint: `https://${clusterId}.example`,
+    verify: true,
+    guarded: true,
+    kind: 'oscar',
+    keyId: clusterId,
+    state: 'made',
+    revision: 3,
+    since: 0,
     ...more,
   });
   const ledgerOf = (...members: LedgerMember[]): Ledger => ({
-    ...{ uid: 'u', service: 'demo', serviceUid: 's', phase: 'active', revision: 3, begunAt: 0, members },
+    uid: 'u',
+    service: 'demo',
+    serviceUid: 's',
+    phase: 'active',
+    revision: 3,
+    begunAt: 0,
+    members,
   });
   const federation = (...members: Replica[]) => ({ group_id: 'demo', topology: 'STAR', members });
 
@@ -172,14 +273,21 @@ describe('the view', () => {
     const ledger = ledgerOf(entry('b', {}), going);
     assert.deepEqual(membersView({ federation: federation(b) }).members, [b]);
     assert.deepEqual(membersView({ federation: federation(b) }, ledger).members?.[1], {
-      ...{ ...c, ssl_verify: false, state: 'removing', revision: 3 },
-      ...{ last_seen: '1970-01-01T00:00:00.000Z', reason: 'no answer' },
+      ...c,
+      ssl_verify: false,
+      state: 'removing',
+      revision: 3,
+      last_seen: '1970-01-01T00:00:00.000Z',
+      reason: 'no answer',
     });
   });
 
   test('a member that the ledger does not know yet is pending, and a URL is always ready', () => {
     const endpoint = full('', '', { type: 'endpoint', url });
     const shown = membersView({ federation: federation(b, endpoint) }, ledgerOf()).members;
-    assert.deepEqual(shown?.map((each) => (each as { state?: string }).state), ['pending', 'ready']);
+    assert.deepEqual(
+      shown?.map((each) => (each as { state?: string }).state),
+      ['pending', 'ready'],
+    );
   });
 });

@@ -1,13 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ServiceRecord } from '../cluster/index.ts';
 import { CLUSTER_ADMIN } from '../service/index.ts';
-import { asOwner } from './coordinator/asking.ts';
 import { markCommitted } from './coordinator/commit.ts';
 import { budgetsOf, type Coordination } from './coordinator/coordination.ts';
 import { deliver } from './coordinator/deliver.ts';
 import { carryOut, type Turn } from './coordinator/ending.ts';
+import { asOwner } from './coordinator/member/asking.ts';
+import { Rounds } from './coordinator/member/rounds.ts';
 import { prepare } from './coordinator/prepare.ts';
-import { Rounds } from './coordinator/rounds.ts';
 import type { LedgerEntry } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
 import { giveUp } from './recover.ts';

@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { ServiceRecord } from '../cluster/index.ts';
-import type { Admin, Authenticator, Principal, User } from '../identity/index.ts';
+import type { Credential } from '../federation/index.ts';
+import { type Admin, type Authenticator, type Principal, readAuthorization, type User } from '../identity/index.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -42,6 +43,13 @@ export async function serviceBearer(
   const principal = await authenticator.service(authorizationsOf(request), route);
   request.who = nameOf(principal);
   return principal;
+}
+
+/** What the caller was known by, for other managers that are asked in their name. */
+export function credentialOf(request: FastifyRequest): Credential | undefined {
+  const given = readAuthorization(authorizationsOf(request));
+  if (given.scheme === 'bearer') return { kind: 'bearer', token: given.token };
+  return given.scheme === 'basic' && given.account ? { kind: 'basic', ...given.account } : undefined;
 }
 
 /** Every `Authorization` header that was sent: Node would silently keep the first one only. */

@@ -2,6 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { OscarError } from '../base/oscar-error.ts';
 import type { CatalogErrorCode } from '../catalog/index.ts';
 import type { StoreErrorCode } from '../cluster/index.ts';
+import type { FederationErrorCode } from '../federation/index.ts';
 import type { IdentityErrorCode } from '../identity/index.ts';
 import type { JobErrorCode } from '../jobs/index.ts';
 import type { ServiceErrorCode } from '../service/index.ts';
@@ -10,6 +11,7 @@ import { TEXT_TYPE } from './go-json.ts';
 
 type Code =
   | CatalogErrorCode
+  | FederationErrorCode
   | IdentityErrorCode
   | JobErrorCode
   | ServiceErrorCode
@@ -41,13 +43,17 @@ const ANSWERS: Record<Code, Answer> = {
   'invalid-setting': { status: 400 },
   'vo-refused': { status: 400 },
   'bad-page': { status: 400 },
+  'invalid-federation': { status: 400 },
+  'no-grant': { status: 400 },
   'ambiguous-credentials': { status: 400 },
   'no-credentials': { status: 401, body: 'none', challenge: 'basic' },
   'bad-credentials': { status: 401, body: 'none', challenge: 'basic' },
   'bad-token': { status: 401, body: 'none', challenge: 'bearer' },
   'not-in-group': { status: 401, body: 'none', challenge: 'bearer' },
   'bearer-required': { status: 401, body: 'none', challenge: 'bearer' },
+  'bad-signature': { status: 401 },
   'not-allowed': { status: 403 },
+  'member-refused': { status: 403 },
   'operators-only': { status: 403 },
   'not-found': { status: 404, body: 'none' },
   'job-not-found': { status: 404, body: 'none' },
@@ -61,10 +67,14 @@ const ANSWERS: Record<Code, Answer> = {
   exists: { status: 409 },
   conflict: { status: 409 },
   'job-finished': { status: 409 },
+  'member-taken': { status: 409 },
+  'not-the-coordinator': { status: 409 },
   expired: { status: 410 },
+  'federation-gone': { status: 410 },
   'old-version': { status: 412 },
   'too-large': { status: 413 },
   'event-too-large': { status: 413 },
+  'member-failed': { status: 424 },
   damaged: { status: 500 },
   'run-failed': { status: 502 },
   contended: { status: 503, retryAfter: 1 },
@@ -74,7 +84,9 @@ const ANSWERS: Record<Code, Answer> = {
   overloaded: { status: 503, retryAfter: 2 },
   // Room for it does not come by waiting.
   'no-room': { status: 503 },
+  'origin-away': { status: 503, retryAfter: 5 },
   'run-timeout': { status: 504 },
+  'member-unreachable': { status: 504 },
 };
 
 const isKnown = (error: unknown): error is OscarError<Code> =>

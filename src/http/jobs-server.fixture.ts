@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
 import { type JobKey, type LogOptions, StoreError } from '../cluster/index.ts';
+import type { Coordination } from '../federation/index.ts';
 import { IdentityError } from '../identity/errors.ts';
 import { createAuthenticator, type User } from '../identity/index.ts';
 import { ALICE, BOB, openJobs, type PuppetRunner, type TestJobs } from '../jobs/jobs.fixture.ts';
@@ -61,9 +62,11 @@ export async function startJobsServer(options: JobsServerOptions = {}): Promise<
   const jobs = await openJobs(options.cpu ?? 100_000);
   const printed = new Map<string, string[]>();
   Object.assign(jobs.runner, { logs: logsOf(jobs.runner, printed) });
+  const catalog = { ...jobs.cluster, servicesNamespace: 'oscar-svc', managerName: 'oscar' } as unknown as Catalog;
   const app = await createServer({
     ...SURROUNDINGS,
-    catalog: { ...jobs.cluster, servicesNamespace: 'oscar-svc', managerName: 'oscar' } as unknown as Catalog,
+    catalog,
+    federations: { coordination: {} as Coordination, workers: { catalog, instance: '' } },
     jobs,
     runTimeoutMs: options.runTimeoutMs ?? 60_000,
     pageSize: options.pageSize ?? 70,

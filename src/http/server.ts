@@ -7,6 +7,7 @@ import Fastify, {
 } from 'fastify';
 import type { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
+import type { Federations } from '../federation/index.ts';
 import type { Authenticator } from '../identity/index.ts';
 import { type Jobs, receiveEvents } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
@@ -33,6 +34,7 @@ import { invokeRoutes } from './routes/invoke.ts';
 import { jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
 import { metricsRoutes } from './routes/metrics.ts';
+import { peerRoutes } from './routes/peer.ts';
 import { prometheusRoutes } from './routes/prometheus.ts';
 import { serviceAuthRoutes } from './routes/service-auth.ts';
 import { servicesRoutes } from './routes/services.ts';
@@ -45,6 +47,7 @@ import type { ManagerDeployment, OidcSettings } from './status-view.ts';
 
 export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysOf' | 'rotateKeys'> {
   readonly catalog: Catalog;
+  readonly federations: Federations;
   readonly authenticator: Authenticator;
   readonly store: ClusterStore;
   readonly info: Info;
@@ -96,7 +99,7 @@ const NO_COMPILERS = {
 } as unknown as NonNullable<NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']>;
 
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
-  const { catalog, authenticator, store, logger } = options;
+  const { catalog, federations, authenticator, store, logger } = options;
   const app: FastifyInstance = Fastify({
     ...(logger ? { loggerInstance: logger } : { logger: false }),
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request' }),
@@ -135,7 +138,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   healthRoutes(app);
   infoRoutes(app, { authenticator, info: options.info });
   configRoutes(app, { ...options, authenticator, store, settings: catalog.settings });
-  servicesRoutes(app, { ...deps, view: createServiceView(store) });
+  servicesRoutes(app, { authenticator, federations, view: createServiceView(store) });
   serviceAuthRoutes(app, deps);
   if (catalog.objects) {
     const { managerName, now, objects } = catalog;
@@ -143,7 +146,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   }
   if (options.jobs) routesOfJobs(app, options, options.jobs);
   deploymentRoutes(app, deps);
-  federationRoutes(app, deps);
+  federationRoutes(app, { authenticator, federations });
+  peerRoutes(app, { authenticator, workers: federations.workers });
   uiRoutes(app, { pages: { '': readPage('index.html'), 'api.html': () => apiPage(app.swagger() as ApiDocument) } });
   return app;
 }

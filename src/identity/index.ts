@@ -1,4 +1,5 @@
 export { type Authenticator, createAuthenticator } from './authenticate.ts';
+export { readAuthorization } from './authorization-header.ts';
 export type { IdentityErrorCode } from './errors.ts';
 export { ageOf } from './grants/age.ts';
 export { attachGrant } from './grants/attach.ts';

@@ -12,6 +12,7 @@ export interface ServiceFolder {
 
 /** Where files for a service arrive; with isolation USER each allowed user has such folders of their own (§4.3). */
 export function inputFolders(service: Service): ServiceFolder[] {
+  if (worksElsewhere(service)) return [];
   const inputs = service.definition.input.filter(isClusterInput).map(({ path }) => splitPath(path));
   return [...inputs, ...isolated(service, inputs)];
 }
@@ -21,6 +22,7 @@ export function inputFolders(service: Service): ServiceFolder[] {
  * that the file came from, so that one has the folders for them too.
  */
 export function outputFolders(service: Service): ServiceFolder[] {
+  if (worksElsewhere(service)) return [];
   const { input, output } = service.definition;
   const outputs = output
     .filter(({ storage_provider }) => isClusterStore(parseProvider(storage_provider)))
@@ -29,6 +31,9 @@ export function outputFolders(service: Service): ServiceFolder[] {
   const beside = outputs.flatMap(({ folder }) => [...new Set(sources)].map((bucket) => ({ bucket, folder })));
   return [...outputs, ...isolated(service, beside)];
 }
+
+/** The files of a worker are at the store of its coordinator: here it has nothing (design §7). */
+const worksElsewhere = ({ federation }: Service) => federation?.role === 'worker';
 
 function isolated(service: Service, folders: readonly ServiceFolder[]): ServiceFolder[] {
   return isolatedUsers(service).flatMap((user) =>

@@ -5,7 +5,7 @@ import type { Definition } from './service.ts';
  * refused: accepting it and doing nothing would be worse. Their inactive forms, which clients always send, are fine.
  */
 export function unsupportedIn(definition: Definition): string[] {
-  const { volume, mount, expose, kserve, interlink_node_name, total_cpu, total_memory, federation } = definition;
+  const { volume, mount, expose, kserve, interlink_node_name, total_cpu, total_memory } = definition;
   const storages = [...definition.input, ...definition.output].map(({ storage_provider }) => storage_provider);
   const used: [string, boolean][] = [
     ['volume', volume !== undefined],
@@ -15,7 +15,6 @@ export function unsupportedIn(definition: Definition): string[] {
     ['interlink_node_name', interlink_node_name !== ''],
     ['total_cpu', total_cpu !== ''],
     ['total_memory', total_memory !== ''],
-    ['federation.members', (federation?.members ?? []).length > 0],
     ['the storage provider type onedata', storages.some((provider) => /^onedata(\.|$)/i.test(provider))],
     ['the storage provider type rucio', storages.some((provider) => /^rucio(\.|$)/i.test(provider))],
   ];

@@ -1,5 +1,13 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import {
+  existsSync,
+  mkdirSync,
+  opendirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import type { Attempt } from '../attempt.ts';
 import { StoreError } from '../errors.ts';
@@ -49,21 +57,36 @@ export class AttemptFiles {
   }
 
   readNote(): AttemptNote | undefined {
-    return readJson(this.#note) as AttemptNote | undefined;
+    const found = readJson(this.#note);
+    return found === 'empty' ? undefined : (found as AttemptNote | undefined);
   }
 
+  /** A power cut may take what it says and leave its name. That it ended is known then, and not how. */
   readEnd(): Ended | undefined {
-    return readJson(this.#end) as Ended | undefined;
+    const found = readJson(this.#end);
+    if (found !== 'empty') return found as Ended | undefined;
+    const message = 'the machine went down before it was on the disk how the script had ended';
+    const finishedAt = Math.round(statSync(this.#end).mtimeMs);
+    return { phase: 'ended', outcome: 'failed', reason: 'Lost', message, finishedAt };
   }
 
-  /** On the disk before its name is: an end that was lost would let the script run again. */
-  async writeEnd(ended: Ended): Promise<void> {
-    {
-      await using file = await open(`${this.#end}.new`, 'w', 0o600);
-      await file.writeFile(JSON.stringify(ended));
-      await file.datasync();
+  /**
+   * Nobody waits for the disk: a manager that is killed loses nothing. Of a power cut the name is safe as soon as anything
+   * is that is done to the directory later, and so the script does not run again because its other files are gone.
+   */
+  writeEnd(ended: Ended): void {
+    writeFileSync(`${this.#end}.new`, JSON.stringify(ended), { mode: 0o600 });
+    renameSync(`${this.#end}.new`, this.#end);
+  }
+
+  /** Is the output directory empty? One that cannot be read is not: whoever is to deliver it says why it cannot be. */
+  leftNothing(): boolean {
+    try {
+      using output = opendirSync(this.directory.output);
+      return output.readSync() === null;
+    } catch {
+      return false;
     }
-    await rename(`${this.#end}.new`, this.#end);
   }
 
   /** As before the input came: for an attempt whose script was never started. */
@@ -89,7 +112,8 @@ export function namesIn(directory: string): string[] {
 
 function readJson(path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, 'utf8'));
+    const text = readFileSync(path, 'utf8');
+    return /^\0*$/.test(text) ? 'empty' : JSON.parse(text);
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     const reason = error instanceof Error ? error.message : String(error);

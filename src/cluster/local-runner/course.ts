@@ -38,6 +38,7 @@ export class Course {
   #observation: Observation = { phase: 'preparing', message: 'begins' };
   #changed = Promise.withResolvers<void>();
   #over = false;
+  readonly #tidied = Promise.withResolvers<void>();
 
   constructor(attempt: Attempt, files: AttemptFiles, log: LogFile, deps: CourseDeps) {
     this.#attempt = attempt;
@@ -51,13 +52,11 @@ export class Course {
     return this.#observation.phase === 'ended';
   }
 
-  /** Resolves to true when its end is written down, to false when it was let go of. Never fails. */
+  /** Resolves to true when its end is written down and it is tidied up, to false when it was let go of. Never fails. */
   async follow(): Promise<boolean> {
     try {
       const ended = await this.#goOn().catch((error: unknown) => this.#unexpected(error));
-      const written = await this.#conclude(ended);
-      this.#show(ended);
-      return written;
+      return await this.#conclude(ended);
     } catch (error) {
       if (error instanceof LetGo) return false;
       throw error;
@@ -65,7 +64,13 @@ export class Course {
       this.log.close();
       this.#over = true;
       this.#changed.resolve();
+      this.#tidied.resolve();
     }
+  }
+
+  /** Resolves when nothing more is done: its end is known before that. */
+  get tidied(): Promise<void> {
+    return this.#tidied.promise;
   }
 
   /** Ends after `ended`, or when it was let go of. */
@@ -187,9 +192,11 @@ export class Course {
     const { outputs, answer } = this.#attempt;
     const { output } = this.#files.directory;
     const more = { exitCode: 0 };
+    // Nobody is to wait for a worker that finds nothing.
+    const left = !this.#files.leftNothing();
     try {
-      if (outputs.length > 0) await this.#upload(resumed);
-      if (answer) await this.#unlessLetGo(this.#deps.staging.pack(output, this.#files.answer));
+      if (left && outputs.length > 0) await this.#upload(resumed);
+      if (left && answer) await this.#unlessLetGo(this.#deps.staging.pack(output, this.#files.answer));
     } catch (error) {
       if (error instanceof LetGo) throw error;
       return this.#ended('failed', 'OutputFailed', `the output was not delivered: ${messageOf(error)}`, run, more);
@@ -213,15 +220,9 @@ export class Course {
   /** First the end, then the rest: whoever finds the end knows that nothing is left to be done but to tidy up. */
   async #conclude(ended: Ended): Promise<boolean> {
     if (ended.outcome !== 'succeeded') this.log.notice(ended.message, Date.now());
-    try {
-      await this.#files.writeEnd(ended).catch(async () => {
-        // The disk may be full, and the output of this attempt be what fills it.
-        await this.#files.empty();
-        await this.#files.writeEnd(ended);
-      });
-    } catch {
-      return false;
-    }
+    const written = await this.#writeEnd(ended);
+    this.#show(ended);
+    if (!written) return false;
     try {
       await this.#deps.launcher.remove(this.#attempt.name);
       await this.#files.tidy();
@@ -229,6 +230,22 @@ export class Course {
       this.log.notice(`not all is tidied up: ${messageOf(error)}`, Date.now());
     }
     return true;
+  }
+
+  async #writeEnd(ended: Ended): Promise<boolean> {
+    try {
+      this.#files.writeEnd(ended);
+      return true;
+    } catch {
+      // The disk may be full, and the output of this attempt be what fills it.
+    }
+    try {
+      await this.#files.empty();
+      this.#files.writeEnd(ended);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   #unexpected(error: unknown): Ended {

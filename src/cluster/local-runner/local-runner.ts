@@ -35,7 +35,7 @@ class LocalRunner implements Runner {
   readonly #attempts: string;
   readonly #removed: string;
   readonly #maxLogBytes: number;
-  /** Those that have not ended. */
+  /** Those that have not ended, or are not tidied up. */
   readonly #courses = new Map<string, Course>();
   #waiting: (() => void)[] = [];
   #closed = false;

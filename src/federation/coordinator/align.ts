@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
-import { nowhere, type Place } from './member-address.ts';
+import { nowhere, type Place } from './member/member-address.ts';
 
 /** What a definition says about one member. */
 export interface Wanted {

@@ -2,15 +2,15 @@ import { allSettled } from '../../base/all-settled.ts';
 import { type LedgerMember, memberId } from '../ledger.ts';
 import { Ledgers } from '../ledger-store.ts';
 import { PeerError } from '../peer/peer.ts';
-import type { Asking } from './asking.ts';
-import { bring } from './bring.ts';
 import { budgetsOf, type Coordination } from './coordination.ts';
 import { endMembers } from './ending.ts';
+import type { Asking } from './member/asking.ts';
+import { bring } from './member/bring.ts';
+import { problemOf } from './member/verdicts.ts';
+import { within } from './member/within.ts';
 import { isCurrent } from './orders.ts';
 import type { Prepared } from './prepare.ts';
-import { type Result, record } from './results.ts';
-import { problemOf } from './verdicts.ts';
-import { within } from './within.ts';
+import { type Result, recordResults } from './results.ts';
 
 export interface Delivery {
   readonly asking: Asking;
@@ -44,7 +44,7 @@ export async function deliver(
     return within(create, task).catch((error): Result => ({ keyId, kind: 'away', problem: problemOf(error) }));
   });
   const results = [...ended, ...brought];
-  await new Ledgers(deps).amend(ledger.uid, (current) => record(current, results, deps.now()));
+  await new Ledgers(deps).amend(ledger.uid, (current) => recordResults(current, results, deps.now()));
   return results;
 }
 

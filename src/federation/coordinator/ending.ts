@@ -4,11 +4,11 @@ import { memberId } from '../ledger.ts';
 import { isOvertaken, Ledgers } from '../ledger-store.ts';
 import { PeerError } from '../peer/peer.ts';
 import type { Coordination } from './coordination.ts';
-import { peerOf } from './member-address.ts';
-import { dropKeys, readKey } from './member-keys.ts';
-import { type Result, record } from './results.ts';
-import { problemOf } from './verdicts.ts';
-import { within } from './within.ts';
+import { peerOf } from './member/member-address.ts';
+import { dropKeys, readKey } from './member/member-keys.ts';
+import { problemOf } from './member/verdicts.ts';
+import { within } from './member/within.ts';
+import { type Result, recordResults } from './results.ts';
 
 /** Who is asked this time, where not everybody is. */
 export interface Turn {
@@ -46,7 +46,7 @@ export async function carryOut(
   const members = entry.ledger.members.filter((member) => turn?.isDue(member) ?? true);
   const results = await endMembers({ ...entry.ledger, members }, budget, deps);
   turn?.note(results);
-  const left = await new Ledgers(deps).amend(uid, (ledger) => record(ledger, results, deps.now()));
+  const left = await new Ledgers(deps).amend(uid, (ledger) => recordResults(ledger, results, deps.now()));
   // That it cannot be removed here is no reason to let the members wait, but the ledger stays until it is.
   if (own.status === 'rejected') throw own.reason;
   if (!left || left.ledger.phase !== 'ending' || left.ledger.members.length > 0) return left?.ledger;

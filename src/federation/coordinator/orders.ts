@@ -5,7 +5,7 @@ import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
 import type { WorkerOrder } from '../peer/peer.ts';
 import { bodyOf, digestOf, expand } from '../topology.ts';
 import type { Coordination } from './coordination.ts';
-import type { MemberKeys } from './member-keys.ts';
+import type { MemberKeys } from './member/member-keys.ts';
 
 /** What each member shall be, by the id of its key. Members whose key or cluster is not known get none. */
 export function ordersOf(

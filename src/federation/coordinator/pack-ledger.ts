@@ -65,7 +65,14 @@ function unpackMember(packed: Packed, places: readonly Place[]): LedgerMember {
   const [place, service, keyId, state, since, end, revision, digest, instance, lastSeen, reason] = packed;
   const [clusterId, endpoint, verify, guarded, kind] = places[place] ?? (['', '', true, true, 'oscar'] as const);
   return {
-    ...{ clusterId, service, endpoint, verify, guarded, kind, state, since },
+    clusterId,
+    service,
+    endpoint,
+    verify,
+    guarded,
+    kind,
+    state,
+    since,
     keyId: lengthen(keyId),
     ...(end !== null && { end }),
     ...(revision !== null && { revision }),

@@ -8,8 +8,8 @@ import type { WorkerOrder } from '../peer/peer.ts';
 import { keyIdOf } from '../peer/signature.ts';
 import { align, dismiss, type Wanted } from './align.ts';
 import type { Coordination } from './coordination.ts';
-import { placeOf } from './member-address.ts';
-import { dropKeys, keepKeys, readKey } from './member-keys.ts';
+import { placeOf } from './member/member-address.ts';
+import { dropKeys, keepKeys, readKey } from './member/member-keys.ts';
 import { isCurrent, ordersOf } from './orders.ts';
 
 export interface Prepared {
@@ -32,7 +32,7 @@ export async function prepare(
   deps: Coordination,
 ): Promise<Prepared | undefined> {
   const { revision = 0 } = service.federation ?? {};
-  if (revision < entry.ledger.revision) return undefined;
+  
   const known = await keysOf(entry, deps);
   const added = new Map<string, Secret>();
   const ledger = align(entry.ledger, {

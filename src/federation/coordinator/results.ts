@@ -24,7 +24,7 @@ type ResultOf =
  * The ledger with what is known by now. Others may have written meanwhile: a result never brings back a member that is
  * leaving, and none is recorded for a member that is gone.
  */
-export function record(ledger: Ledger, results: readonly Result[], now: number): Ledger {
+export function recordResults(ledger: Ledger, results: readonly Result[], now: number): Ledger {
   const byKey = new Map(results.map((result) => [result.keyId, result]));
   const members = ledger.members.flatMap((member) => {
     const result = byKey.get(member.keyId);

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createService, updateService } from '../../catalog/index.ts';
 import type { Version } from '../../cluster/index.ts';
+import type { JournalState } from '../../cluster/journal.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
+import { forgetMember } from './kept/member-key.ts';
+import { bury } from './kept/tombstones.ts';
 import { makeWorker } from './make.ts';
 import { releaseWorker } from './release.ts';
-import { admin, alice, bob, NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
+import { admin, alice, bob, butFor, NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('it becomes what the coordinator sent, and keeps uid, owner, token and buckets', async () => {
   await using scene = openScene();
@@ -121,6 +124,31 @@ test('an adoption and its undo at the same time leave what was there, whoever is
     assert.deepEqual(await scene.look(), before);
     version = (await scene.get())?.version ?? version;
   }
+});
+
+test('an undo that found nothing, and forgets what was kept, cannot take what an adoption has just kept', async () => {
+  await using scene = openScene();
+  const { version } = await scene.own();
+  const before = await scene.look();
+  const made = order();
+  const { catalog } = scene.workers;
+  const journal = butFor(catalog.journal, {
+    async begin(key: string, state: JournalState) {
+      if (key.startsWith('worker/'))
+        await bury(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);
+      return catalog.journal.begin(key, state);
+    },
+  });
+  const secrets = butFor(catalog.secrets, {
+    async put(...args: Parameters<typeof catalog.secrets.put>) {
+      const written = await catalog.secrets.put(...args);
+      if (args[1].startsWith('before/')) await forgetMember(made.keyId, catalog);
+      return written;
+    },
+  });
+  const workers = { ...scene.workers, catalog: { ...catalog, journal, secrets } };
+  await assert.rejects(adoptWorker(alice, made, version, workers), { code: 'federation-gone' });
+  assert.deepEqual(await scene.look(), before);
 });
 
 test('an adoption and a change of its owner at the same time: one of them is told, and both are whole', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Version } from '../../cluster/index.ts';
 import { sign } from '../peer/signature.ts';
 import { authenticateMember, type MemberRequest } from './authenticate-member.ts';
 import { makeWorker } from './make.ts';
@@ -65,6 +66,9 @@ test('a member that is added again, with a new key, is no longer one that has go
   const again = order({ uid: first.uid });
   await makeWorker(alice, again, scene.workers);
   assert.equal(await authenticateMember(signed(again, scene), scene.workers), again.keyId);
+  // As after a restore: nobody ended it, so that it is to be made again.
+  await scene.catalog.services.remove(NAME, (await scene.get())?.version as Version);
+  await assert.rejects(authenticateMember(signed(again, scene), scene.workers), { code: 'not-found' });
 });
 
 test('a key that is brought needs no worker, and is worth that key alone', async () => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bury } from './kept/tombstones.ts';
 import { makeWorker } from './make.ts';
 import { releaseWorker } from './release.ts';
-import { admin, alice, bob, NAME, openScene, order, WORKER } from './workers.fixture.ts';
+import { admin, alice, bob, butFor, NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('whoever asks becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
   await using scene = openScene();
@@ -111,4 +112,21 @@ test('a create and its undo at the same time leave nothing, whoever is faster', 
     await making;
     assert.deepEqual(await scene.look(), empty);
   }
+});
+
+test('an undo that leaves its mark while the worker is being made, and dies, is noticed by who makes it', async () => {
+  await using scene = openScene();
+  const empty = await scene.look();
+  const made = order();
+  const { catalog } = scene.workers;
+  const services = butFor(catalog.services, {
+    async create(...args: Parameters<typeof catalog.services.create>) {
+      const record = await catalog.services.create(...args);
+      await bury(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);
+      return record;
+    },
+  });
+  const workers = { ...scene.workers, catalog: { ...catalog, services } };
+  await assert.rejects(makeWorker(alice, made, workers), { code: 'federation-gone' });
+  assert.deepEqual(await scene.look(), empty);
 });

@@ -2,6 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { Type } from 'typebox';
 import { findService } from '../../catalog/index.ts';
 import type { ServiceRecord } from '../../cluster/index.ts';
+import { workerGuard } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
 import { eventTooLarge, invokeService, type Jobs, submitJob } from '../../jobs/index.ts';
 import { serviceBearer } from '../authentication.ts';
@@ -50,7 +51,10 @@ export function invokeRoutes(
     onRequest: async (request: FastifyRequest) => {
       const name = nameOf(request);
       const principal = await serviceBearer(request, authenticator, await jobs.services.get(name));
-      request.caller = { principal, record: await findService(principal, 'invoke', name, jobs) };
+      const record = await findService(principal, 'invoke', name, jobs);
+      const refused = workerGuard(record.service, 'invoke');
+      if (refused) throw refused;
+      request.caller = { principal, record };
     },
     onResponse: async (request: FastifyRequest, reply: FastifyReply) => {
       executions.add(executionOf(request, reply, userOf(request), jobs.now()));

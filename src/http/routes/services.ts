@@ -1,52 +1,59 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import {
-  type Catalog,
-  createService,
-  findService,
-  listServices,
-  removeService,
-  updateService,
-} from '../../catalog/index.ts';
+import { findService, listServices } from '../../catalog/index.ts';
 import type { Version } from '../../cluster/index.ts';
+import {
+  type Changed,
+  createFederated,
+  type Federations,
+  removeFederated,
+  updateFederated,
+} from '../../federation/index.ts';
 import { type Admin, type Authenticator, may, type User } from '../../identity/index.ts';
 import { ServiceSchema } from '../../service/index.ts';
-import { systemPrincipal } from '../authentication.ts';
+import { credentialOf, systemPrincipal } from '../authentication.ts';
 import { jsonOf } from '../body.ts';
 import { NO_DEPLOYMENT } from '../deployment.ts';
-import { JSON_TYPE } from '../go-json.ts';
+import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
 import { Name, nameOf } from '../params.ts';
 import type { ServiceView } from '../service-view.ts';
+import { workerRequest } from './peer.ts';
 
 export interface ServicesDeps {
   readonly authenticator: Authenticator;
-  readonly catalog: Catalog;
+  readonly federations: Federations;
   readonly view: ServiceView;
 }
 
 const tags = ['services'];
 const Include = Type.Object({ include: Type.Optional(Type.String({ description: '`deployment` adds its state' })) });
 
-export function servicesRoutes(app: FastifyInstance, { authenticator, catalog, view }: ServicesDeps): void {
+export function servicesRoutes(app: FastifyInstance, { authenticator, federations, view }: ServicesDeps): void {
+  const { catalog } = federations.workers;
+  const peers = { authenticator, workers: federations.workers };
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+  const callerOf = async (request: FastifyRequest) => {
+    const [principal, credential] = [await who(request), credentialOf(request)];
+    return { principal, ...(credential && { credential }) };
+  };
 
   const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
   app.post('/system/services', { schema: create }, async (request, reply) => {
-    const principal = await who(request);
-    const record = await createService(principal, jsonOf(request), catalog);
-    return reply.code(201).header('etag', etagOf(record.version)).send();
+    if (await workerRequest(request, peers)) return reply.code(201).send();
+    const made = await createFederated(await callerOf(request), jsonOf(request), federations);
+    return answerChanged(reply.code(201), made);
   });
 
   const update = {
     summary: 'Replace the definition of a service',
     tags,
     body: ServiceSchema,
-    response: { 204: Type.Null() },
+    response: { 200: Type.String(), 204: Type.Null() },
   };
   app.put('/system/services', { schema: update }, async (request, reply) => {
-    const principal = await who(request);
-    const record = await updateService(principal, jsonOf(request), ifMatchOf(request), catalog);
-    return reply.code(204).header('etag', etagOf(record.version)).send();
+    if (await workerRequest(request, peers)) return reply.code(204).send();
+    const changed = await updateFederated(await callerOf(request), jsonOf(request), ifMatchOf(request), federations);
+    return answerChanged(reply.code(changed.pending.length > 0 ? 200 : 204), changed);
   });
 
   const list = {
@@ -80,15 +87,26 @@ export function servicesRoutes(app: FastifyInstance, { authenticator, catalog, v
     params: Name,
     querystring: Type.Object({
       namespace: Type.Optional(Type.String({ description: 'where it must be; for the administrator' })),
+      cascade: Type.Optional(Type.String({ description: '`false` leaves the members as services of their own' })),
     }),
     response: { 204: Type.Null() },
   };
   app.delete('/system/services/:name', { schema: remove }, async (request, reply) => {
     const principal = await who(request);
-    const { namespace } = request.query as { namespace?: string };
-    await removeService(principal, nameOf(request), namespace, catalog);
+    const { namespace, cascade } = request.query as { namespace?: string; cascade?: string };
+    await removeFederated(principal, nameOf(request), { namespace, cascade: cascade !== 'false' }, federations);
     return reply.code(204).send();
   });
+}
+
+/** Members that are not there yet are named, one per line; otherwise the answer is empty, as clients expect. */
+function answerChanged(reply: FastifyReply, { record, pending }: Changed): FastifyReply {
+  reply.header('etag', etagOf(record.version));
+  if (pending.length === 0) return reply.send();
+  const lines = pending.map(({ member, reason }) => `  ${member}: pending: ${reason}`);
+  return reply
+    .type(TEXT_TYPE)
+    .send(['not all members have it yet; they get it as soon as they can:', ...lines].join('\n'));
 }
 
 function seesToken(principal: Admin | User, record: { service: Parameters<typeof may>[2] }): boolean {

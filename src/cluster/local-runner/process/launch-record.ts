@@ -2,7 +2,7 @@ import {
   closeSync,
   constants,
   fstatSync,
-  fsyncSync,
+  fsync,
   linkSync,
   openSync,
   readFileSync,
@@ -10,6 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const toDisk = promisify(fsync);
 
 /** What is written down before a script is started. In a directory that the script cannot write to. */
 export interface Launch {
@@ -17,7 +20,17 @@ export interface Launch {
   readonly number: number;
   readonly at: number;
   readonly uid?: number;
+  /** Which start of the machine it was in, where that has a name. */
+  readonly boot?: string;
 }
+
+/** Files of a few words are no larger. */
+const SMALL = 4096;
+
+const BOOT = readSmall('/proc/sys/kernel/random/boot_id')?.text.trim();
+
+/** The machine has been started since then: whatever ran is gone, and what it wrote last may be too. */
+export const isOfEarlierBoot = ({ boot }: Launch) => boot !== undefined && boot !== BOOT;
 
 const launchIn = (state: string) => join(state, 'launch.json');
 
@@ -30,12 +43,19 @@ export function readLaunch(state: string): Launch | undefined {
   return text ? (JSON.parse(text) as Launch) : undefined;
 }
 
-/** On the disk before the script is: after a power cut too, one that may have run is not taken for one that has not. */
-export function writeLaunch(state: string, launch: Launch): void {
+/**
+ * On the disk before the script is started: after a power cut too, one that may have run is not taken for one that has
+ * not. It is the only file of an attempt of which that is asked. The claim and the exit code of its wrapper may be lost
+ * then, and so may its end, but this file is removed after the end has got its name.
+ */
+export async function writeLaunch(state: string, launch: Launch): Promise<void> {
   const file = openSync(launchIn(state), 'w', 0o600);
-  writeFileSync(file, JSON.stringify(launch));
-  fsyncSync(file);
-  closeSync(file);
+  try {
+    writeFileSync(file, JSON.stringify({ ...(BOOT !== undefined && { boot: BOOT }), ...launch }));
+    await toDisk(file);
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** The claim of whoever runs the script under that launch: its process id; 0 while it writes it. */
@@ -70,8 +90,6 @@ export function readExit(state: string): { readonly code: number; readonly at: n
   if (!exit || !/^\d{1,3}\n$/.test(exit.text)) return undefined;
   return { code: Number(exit.text), at: exit.modifiedAt };
 }
-
-const SMALL = 4096;
 
 /** The script may have put anything there: a link to a file of ours, a pipe that nobody writes to, a terabyte. */
 function readSmall(path: string): { readonly text: string; readonly modifiedAt: number } | undefined {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../eventually.ts';
-import { marksIn, readClaim, readLaunch, writeLaunch } from './launch-record.ts';
+import { marksIn, readClaim, readLaunch, voidClaim, writeLaunch } from './launch-record.ts';
 import { launcherFor } from './launcher.fixture.ts';
 import { processTable } from './process-table.ts';
 import { WRAPPER } from './wrapper.ts';
@@ -17,7 +17,7 @@ test('a wrapper that comes after its launch was given up does not run the script
   const made = order('echo ran');
   const { state, script } = made.directory;
   mkdirSync(marksIn(state));
-  writeLaunch(state, { number: 1, at: 1 });
+  await writeLaunch(state, { number: 1, at: 1 });
   assert.equal(await launcher.find(made), undefined);
   assert.equal(await launcher.find(made), undefined);
   const late = spawnSync('/bin/sh', ['-c', WRAPPER, 'oscar', marksIn(state), '1', script, '', '0', '']);
@@ -107,10 +107,43 @@ test('a process id in a claim is not believed when that process is somebody else
   const made = order('echo ran');
   const { state } = made.directory;
   mkdirSync(marksIn(state));
-  writeLaunch(state, { number: 1, at: 1 });
+  await writeLaunch(state, { number: 1, at: 1 });
   execFileSync('/bin/sh', ['-c', 'echo "$1" >"$2/claim-1"', 'x', String(process.pid), marksIn(state)]);
   const found = await launcher.find(made);
   assert.equal((await found?.ended)?.cause, 'lost');
+});
+
+test('after the machine was started again, a script that may have run is lost, whatever became of its claim', async (t) => {
+  const { launcher, order } = launcherFor(t);
+  const made = order('echo ran');
+  const { state } = made.directory;
+  mkdirSync(marksIn(state));
+  await writeLaunch(state, { number: 1, at: 1, boot: 'an earlier one' });
+  const found = await launcher.find(made);
+  assert.equal((await found?.ended)?.cause, 'lost');
+  assert.equal(made.text(), '');
+});
+
+test('after the machine was started again, the exit code that was kept is believed', async (t) => {
+  const { launcher, order } = launcherFor(t);
+  const made = order('echo ran');
+  const { state } = made.directory;
+  mkdirSync(marksIn(state));
+  await writeLaunch(state, { number: 1, at: 1, boot: 'an earlier one' });
+  writeFileSync(join(marksIn(state), 'exit'), '3\n');
+  const found = await launcher.find(made);
+  assert.equal((await found?.ended)?.exitCode, 3);
+});
+
+test('after the machine was started again, a launch that was given up before is made anew', async (t) => {
+  const { launcher, order } = launcherFor(t);
+  const made = order('echo ran');
+  const { state } = made.directory;
+  mkdirSync(marksIn(state));
+  await writeLaunch(state, { number: 1, at: 1, boot: 'an earlier one' });
+  assert.equal(voidClaim(state, 1), true);
+  assert.equal((await (await launcher.launch(made)).ended).exitCode, 0);
+  assert.equal(made.text(), 'ran\n');
 });
 
 test('marks that are links or something else are not followed', async (t) => {

@@ -1,6 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { chownSync, closeSync, constants, existsSync, fstatSync, openSync } from 'node:fs';
+import { chownSync, closeSync, constants, fstatSync, openSync } from 'node:fs';
+import { uptime } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
   type AttemptDirectory,
@@ -12,14 +11,24 @@ import {
 } from '../launcher.ts';
 import { endEveryone } from './end-everyone.ts';
 import { handOver, homeIn, temporaryIn } from './hand-over.ts';
-import { marksIn, readClaim, readLaunch, voidClaim, writeLaunch } from './launch-record.ts';
+import {
+  isOfEarlierBoot,
+  type Launch,
+  marksIn,
+  readClaim,
+  readLaunch,
+  voidClaim,
+  writeLaunch,
+} from './launch-record.ts';
 import { Pipes } from './pipes.ts';
 import { Printed } from './printed.ts';
 import { ProcessRun, type RunningScript } from './process-run.ts';
 import { type ProcessTable, processTable } from './process-table.ts';
+import type { StartOrder } from './spawn-wrapper.ts';
+import { StarterGone } from './starter-process.ts';
+import { Starting } from './starting.ts';
 import { type UidRange, Uids } from './uids.ts';
 import { Watchdog } from './watchdog.ts';
-import { WRAPPER } from './wrapper.ts';
 
 export interface ProcessLauncherOptions {
   /** Keeps pipes in `pipes` there until they are used; on the file system of the attempts, as the runner's own is. */
@@ -39,8 +48,6 @@ export interface ProcessLauncherOptions {
 /** Enough for whatever works with threads; far below what a machine has. */
 const MAX_PROCESSES = 4096;
 
-const NICE = ['/usr/bin/nice', '/bin/nice'].find((path) => existsSync(path)) ?? '';
-
 /** Runs scripts as plain processes of this machine. */
 export function createProcessLauncher(options: ProcessLauncherOptions): Launcher {
   return new ProcessLauncher(options);
@@ -53,7 +60,9 @@ class ProcessLauncher implements Launcher {
   readonly #maxProcesses: number;
   readonly #table: ProcessTable;
   readonly #watchdog: Watchdog;
+  readonly #starting = new Starting();
   readonly #runs = new Map<string, ProcessRun>();
+  #closed = false;
 
   constructor({
     directory,
@@ -84,6 +93,8 @@ class ProcessLauncher implements Launcher {
     try {
       return await this.#start(order);
     } catch (error) {
+      // Whether it has started the script is told by the claim.
+      if (error instanceof StarterGone) return this.launch(order);
       this.#uids?.release(order.name);
       if (error instanceof LaunchError) throw error;
       const reason = error instanceof Error ? error.message : String(error);
@@ -96,9 +107,13 @@ class ProcessLauncher implements Launcher {
     if (known) return known;
     const { state } = directory;
     const launch = readLaunch(state);
-    if (!launch || voidClaim(state, launch.number)) return undefined;
-    const claim = readClaim(state, launch.number);
-    const { at: startedAt, uid } = launch;
+    if (!launch) return undefined;
+    const before = isOfEarlierBoot(launch);
+    // A power cut may have taken the claim back: one that is not there says nothing then.
+    if (before ? readClaim(state, launch.number) === 'void' : voidClaim(state, launch.number)) return undefined;
+    const claim = before ? undefined : readClaim(state, launch.number);
+    const { at: startedAt } = launch;
+    const uid = stillIts(launch);
     const script = { directory, demand, startedAt, ...(uid !== undefined && { uid }), table: this.#table };
     const leader = typeof claim === 'number' ? await this.#leaderOf(script, claim) : 0;
     const run = this.#keep(name, { ...script, leader, printed: new Printed(openPipe(state), print) });
@@ -116,8 +131,10 @@ class ProcessLauncher implements Launcher {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     for (const run of this.#runs.values()) run.letGo();
     this.#watchdog.close();
+    this.#starting.close();
     await this.#pipes.close();
   }
 
@@ -125,35 +142,34 @@ class ProcessLauncher implements Launcher {
     const { name, directory, demand } = order;
     const { state } = directory;
     const before = readLaunch(state);
+    const known = before && stillIts(before);
     // A script that took its own claim away to be started again is not to find itself there.
-    if (before?.uid !== undefined) await endEveryone({ directory, table: this.#table, uid: before.uid });
-    const uid = this.#uids && (before?.uid ?? this.#uids.take(name, dirname(directory.root)));
+    if (known !== undefined) await endEveryone({ directory, table: this.#table, uid: known });
+    const uid = this.#uids && (known ?? this.#uids.take(name, dirname(directory.root)));
     handOver(directory, uid);
     const number = (before?.number ?? 0) + 1;
     await this.#pipes.take(pipeIn(state));
     if (uid !== undefined) chownSync(pipeIn(state), uid, uid);
     const startedAt = Date.now();
-    writeLaunch(state, { number, at: startedAt, ...(uid !== undefined && { uid }) });
+    const startedMs = uptime() * 1_000;
+    await writeLaunch(state, { number, at: startedAt, ...(uid !== undefined && { uid }) });
 
-    using files = new DisposableStack();
-    const open = (flags: number) => files.adopt(openSync(pipeIn(state), flags), closeSync);
-    // Not an end of it each: whoever has both never hears that the other end is gone.
-    const pipe = open(constants.O_RDWR);
+    // As long as we could write to it, nobody who reads it takes it for finished.
+    using _held = holdPipe(state);
     const printed = new Printed(openPipe(state), order.print);
     try {
-      const child = this.#spawn(order, number, uid, [pipe, open(constants.O_RDONLY)]);
-      await once(child, 'spawn');
-      const script = { directory, demand, startedAt, ...(uid !== undefined && { uid }), table: this.#table };
-      return this.#keep(name, { ...script, leader: child.pid ?? 0, printed, child });
+      const started = await this.#starting.start(this.#startOrder(order, number, uid));
+      const script = { directory, demand, startedAt, startedMs, ...(uid !== undefined && { uid }), table: this.#table };
+      return this.#keep(name, { ...script, leader: started.pid, printed, started });
     } catch (error) {
       printed.close();
-      voidClaim(state, number);
+      if (!(error instanceof StarterGone)) voidClaim(state, number);
       throw error;
     }
   }
 
-  #spawn(order: LaunchOrder, number: number, uid: number | undefined, [pipe, kept]: [number, number]): ChildProcess {
-    const { state, script } = order.directory;
+  #startOrder({ directory, environment }: LaunchOrder, number: number, uid: number | undefined): StartOrder {
+    const { state, script } = directory;
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG, TZ } = process.env;
     const basics = {
       PATH,
@@ -162,21 +178,23 @@ class ProcessLauncher implements Launcher {
       HOME: homeIn(state),
       TMPDIR: temporaryIn(state),
     };
-    const alone = uid === undefined ? '' : 'alone';
-    const values = [marksIn(state), String(number), script, NICE, String(this.#maxProcesses), alone];
-    return spawn('/bin/sh', ['-c', WRAPPER, 'oscar', ...values], {
-      detached: true,
-      cwd: homeIn(state),
-      env: { ...basics, ...order.environment },
-      stdio: ['ignore', pipe, 'ignore', kept],
-      ...(uid !== undefined && { uid, gid: uid }),
-    });
+    return {
+      script,
+      marks: marksIn(state),
+      number,
+      home: homeIn(state),
+      pipe: pipeIn(state),
+      environment: { ...basics, ...environment },
+      ...(uid !== undefined && { uid }),
+      maxProcesses: this.#maxProcesses,
+    };
   }
 
   #keep(name: string, script: RunningScript): ProcessRun {
     const run = new ProcessRun(script);
     this.#runs.set(name, run);
-    this.#watchdog.add(run);
+    if (this.#closed) run.letGo();
+    else this.#watchdog.add(run);
     return run;
   }
 
@@ -195,7 +213,15 @@ class ProcessLauncher implements Launcher {
   }
 }
 
+/** The user that a script was given, unless the machine was started since: then somebody else may have it. */
+const stillIts = (launch: Launch) => (isOfEarlierBoot(launch) ? undefined : launch.uid);
+
 const pipeIn = (state: string) => join(state, 'pipe');
+
+function holdPipe(state: string): Disposable {
+  const file = openSync(pipeIn(state), constants.O_RDWR);
+  return { [Symbol.dispose]: () => closeSync(file) };
+}
 
 /** Undefined when it is no pipe any more: a script that runs as the manager does can put anything there. */
 function openPipe(state: string): number | undefined {

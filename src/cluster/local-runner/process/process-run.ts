@@ -1,8 +1,8 @@
-import type { ChildProcess } from 'node:child_process';
 import type { Demand } from '../../job-record.ts';
 import type { AttemptDirectory, Run, RunEnd } from '../launcher.ts';
 import { endEveryone } from './end-everyone.ts';
 import { readExit } from './launch-record.ts';
+import type { Leader, LeaderEnd } from './leader.ts';
 import type { Printed } from './printed.ts';
 import type { ProcessEntry, ProcessTable } from './process-table.ts';
 
@@ -13,13 +13,15 @@ export interface RunningScript {
   readonly directory: AttemptDirectory;
   readonly demand: Demand;
   readonly startedAt: number;
+  /** The same in milliseconds since the machine was started, by a clock that nobody sets; of a run that was found: unknown. */
+  readonly startedMs?: number;
   readonly uid?: number;
-  /** The wrapper: leader of the session. 0: it is gone, or was never found. */
+  /** The process id of the wrapper. 0: it is gone, or was never found. */
   readonly leader: number;
   readonly printed: Printed;
   readonly table: ProcessTable;
-  /** Absent when an earlier manager started it. */
-  readonly child?: ChildProcess;
+  /** Absent when an earlier manager started it: then nobody tells how it ended. */
+  readonly started?: Leader;
 }
 
 /** A script as processes of their own. */
@@ -28,7 +30,7 @@ export class ProcessRun implements Run {
   readonly ended: Promise<RunEnd>;
   readonly script: RunningScript;
   readonly #end = Promise.withResolvers<RunEnd>();
-  #leaderEnd: Pick<RunEnd, 'exitCode' | 'signal'> | undefined;
+  #leaderEnd: LeaderEnd | undefined;
   #cause: RunEnd['cause'];
   #finishing = false;
   #letGo = false;
@@ -37,9 +39,9 @@ export class ProcessRun implements Run {
     this.script = script;
     this.startedAt = script.startedAt;
     this.ended = this.#end.promise;
-    script.child?.once('exit', (code, signal) => {
-      this.#leaderEnd = { ...(code !== null && { exitCode: code }), ...(signal !== null && { signal }) };
-      this.#finish();
+    void script.started?.end.then((end) => {
+      this.#leaderEnd = end;
+      if (end) this.#finish();
     });
     if (script.leader === 0) this.#finish();
     // The wrapper gives its end of the pipe back when the script has ended.
@@ -57,8 +59,8 @@ export class ProcessRun implements Run {
 
   /** What runs of it now. Something of it may hold the pipe when the script has ended, so its marks are looked at too. */
   see(members: readonly ProcessEntry[]): void {
-    const { leader, child } = this.script;
-    const gone = !child && !members.some(({ pid, zombie }) => pid === leader && !zombie);
+    const { leader, started } = this.script;
+    const gone = !started?.told && !members.some(({ pid, zombie }) => pid === leader && !zombie);
     if (gone) this.#finish();
     else this.#look();
   }
@@ -78,7 +80,7 @@ export class ProcessRun implements Run {
   letGo(): void {
     this.#letGo = true;
     this.script.printed.close();
-    this.script.child?.unref();
+    this.script.started?.letGo();
   }
 
   #look(): void {

@@ -1,10 +1,10 @@
-import { memberId } from '../ledger.ts';
-import { Ledgers } from '../ledger-store.ts';
-import { type Credential, PeerError, type Probe } from '../peer/peer.ts';
-import type { Wanted } from './align.ts';
+import { memberId } from '../../ledger.ts';
+import { Ledgers } from '../../ledger-store.ts';
+import { type Credential, PeerError, type Probe } from '../../peer/peer.ts';
+import type { Wanted } from '../align.ts';
+import { budgetsOf, type Coordination } from '../coordination.ts';
+import { carryOut } from '../ending.ts';
 import type { Asking } from './asking.ts';
-import { budgetsOf, type Coordination } from './coordination.ts';
-import { carryOut } from './ending.ts';
 import { isGivenUp, type Readiness, readinessOf } from './make-member.ts';
 import { nowhere, type Place, peerOf } from './member-address.ts';
 import { problemOf, type Verdict } from './verdicts.ts';

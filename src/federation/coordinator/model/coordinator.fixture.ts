@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { Secret } from '../../base/secret.ts';
-import type { PeerAddress } from '../peer/peer.ts';
-import type { Coordination } from './coordination.ts';
+import { Secret } from '../../../base/secret.ts';
+import type { PeerAddress } from '../../peer/peer.ts';
+import type { Coordination } from '../coordination.ts';
 import {
   journalOf,
   ModelCluster,

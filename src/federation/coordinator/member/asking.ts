@@ -1,6 +1,6 @@
-import { CLUSTER_ADMIN, type Definition, type DefinitionSecrets, type Service } from '../../service/index.ts';
-import { type Credential, PeerError } from '../peer/peer.ts';
-import type { Caller, Coordination } from './coordination.ts';
+import { CLUSTER_ADMIN, type Definition, type DefinitionSecrets, type Service } from '../../../service/index.ts';
+import { type Credential, PeerError } from '../../peer/peer.ts';
+import type { Caller, Coordination } from '../coordination.ts';
 import { addressOf, type Place } from './member-address.ts';
 
 /** As whom the manager of a member is asked to make something. Throws `refused` when there is nobody to ask as. */
@@ -38,7 +38,7 @@ export function asOwner(service: Service, accounts: Accounts, { mint }: Pick<Coo
   return async (place) => {
     if (service.owner === CLUSTER_ADMIN) return accountAt(place, accounts);
     if (!mint) {
-      throw new PeerError('refused', 'it is gone there, and nobody’s credentials are at hand: PUT the service once');
+      throw new PeerError('refused', "nobody's credentials are at hand: PUT the service once");
     }
     return { kind: 'bearer', token: await mint(service) };
   };

@@ -1,5 +1,5 @@
+import type { Result } from '../results.ts';
 import { waitAfter } from './backoff.ts';
-import type { Result } from './results.ts';
 
 /** Whose turn it is: members that failed wait longer each time. Known by their keys, in memory alone. */
 export class Rounds {

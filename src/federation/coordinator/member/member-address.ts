@@ -1,6 +1,6 @@
-import type { LedgerMember } from '../ledger.ts';
-import type { Peer, PeerAddress } from '../peer/peer.ts';
-import type { Coordination } from './coordination.ts';
+import type { LedgerMember } from '../../ledger.ts';
+import type { Peer, PeerAddress } from '../../peer/peer.ts';
+import type { Coordination } from '../coordination.ts';
 
 /** What the ledger keeps of an address. */
 export type Place = Pick<LedgerMember, 'clusterId' | 'endpoint' | 'verify' | 'guarded' | 'kind'>;

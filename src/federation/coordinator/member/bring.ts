@@ -1,11 +1,11 @@
-import type { LedgerMember } from '../ledger.ts';
-import { Ledgers } from '../ledger-store.ts';
-import { type Peer, PeerError, type WorkerOrder, type WorkerState } from '../peer/peer.ts';
+import type { LedgerMember } from '../../ledger.ts';
+import { Ledgers } from '../../ledger-store.ts';
+import { type Peer, PeerError, type WorkerOrder, type WorkerState } from '../../peer/peer.ts';
+import type { Coordination } from '../coordination.ts';
+import type { Result } from '../results.ts';
 import type { Asking } from './asking.ts';
-import type { Coordination } from './coordination.ts';
 import { isGivenUp, makeMember, readinessOf } from './make-member.ts';
 import { peerOf } from './member-address.ts';
-import type { Result } from './results.ts';
 import { problemOf } from './verdicts.ts';
 
 /** One member, what it shall be, and as whom it can be made. */
@@ -69,7 +69,11 @@ async function make(
     return { keyId, kind: 'made', revision, digest, instance: readiness.instance };
   } catch (error) {
     const problem = problemOf(error);
-    return problem.code === 'refused' ? { keyId, kind: 'missing', problem } : failed(keyId, problem);
+    if (problem.code !== 'refused') return failed(keyId, problem);
+    // Where it was once made, whoever reads this learns more than that somebody may not make it.
+    const isGone = member.revision !== undefined;
+    const whole = isGone ? new PeerError('refused', `it is gone there, and ${problem.message}`) : problem;
+    return { keyId, kind: 'missing', problem: whole };
   }
 }
 

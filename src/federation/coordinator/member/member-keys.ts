@@ -1,6 +1,6 @@
-import { allSettled } from '../../base/all-settled.ts';
-import type { Secret } from '../../base/secret.ts';
-import type { SecretStore } from '../../cluster/index.ts';
+import { allSettled } from '../../../base/all-settled.ts';
+import type { Secret } from '../../../base/secret.ts';
+import type { SecretStore } from '../../../cluster/index.ts';
 
 /** Keys of members by their ids. */
 export type MemberKeys = ReadonlyMap<string, Secret>;

@@ -1,4 +1,4 @@
-import { PeerError } from '../peer/peer.ts';
+import { PeerError } from '../../peer/peer.ts';
 
 /** What comes of a request within its time. It may still take effect afterwards: who gives up has to reckon with that. */
 export async function within<T>(milliseconds: number, request: Promise<T>): Promise<T> {

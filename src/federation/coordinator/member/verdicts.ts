@@ -1,5 +1,5 @@
-import { FederationError, type FederationErrorCode } from '../errors.ts';
-import { PeerError, type PeerErrorCode } from '../peer/peer.ts';
+import { FederationError, type FederationErrorCode } from '../../errors.ts';
+import { PeerError, type PeerErrorCode } from '../../peer/peer.ts';
 
 /** What is said about one member. */
 export interface Verdict {

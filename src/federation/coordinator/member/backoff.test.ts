@@ -14,10 +14,14 @@ test('the wait doubles, up to a quarter of an hour', () => {
 
 test('chance spreads waits over half of their length, whatever the failures', () => {
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 2000 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (failures, chance) => {
-      const least = waitAfter(failures, 0);
-      const wait = waitAfter(failures, chance);
-      assert.ok(wait >= least && wait < 2 * least && least <= 450_000);
-    }),
+    fc.property(
+      fc.integer({ min: 1, max: 2000 }),
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      (failures, chance) => {
+        const least = waitAfter(failures, 0);
+        const wait = waitAfter(failures, chance);
+        assert.ok(wait >= least && wait < 2 * least && least <= 450_000);
+      },
+    ),
   );
 });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../../base/secret.ts';
 import {
   type Journal,
   type SecretStore,
@@ -7,12 +7,12 @@ import {
   type ServiceStore,
   StoreError,
   type Version,
-} from '../../cluster/index.ts';
-import type { JournalState } from '../../cluster/journal.ts';
-import { packState } from '../../cluster/pack-state.ts';
-import type { Room, SecretValues } from '../../cluster/secret-store.ts';
-import { GRANT_SLOT, REFRESH_TOKEN_SLOT, readDefinition, type Service, settleSecrets } from '../../service/index.ts';
-import type { OwnServices } from './coordination.ts';
+} from '../../../cluster/index.ts';
+import type { JournalState } from '../../../cluster/journal.ts';
+import { packState } from '../../../cluster/pack-state.ts';
+import type { Room, SecretValues } from '../../../cluster/secret-store.ts';
+import { GRANT_SLOT, REFRESH_TOKEN_SLOT, readDefinition, type Service, settleSecrets } from '../../../service/index.ts';
+import type { OwnServices } from '../coordination.ts';
 
 /** The process died: nothing it asks for happens any more. */
 export class Crash extends Error {}

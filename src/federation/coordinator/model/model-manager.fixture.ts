@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { type Credential, type MemberKey, type Peer, PeerError, type Probe, type WorkerOrder } from '../peer/peer.ts';
-import { keyIdOf } from '../peer/signature.ts';
+import {
+  type Credential,
+  type MemberKey,
+  type Peer,
+  PeerError,
+  type Probe,
+  type WorkerOrder,
+} from '../../peer/peer.ts';
+import { keyIdOf } from '../../peer/signature.ts';
 import { newVersion, type Passage } from './model-cluster.fixture.ts';
 
 /** A service of another cluster, as far as a federation touches it. */
@@ -29,7 +36,9 @@ export class ModelManager {
 
   /** What users have there, to be compared: the version tells nobody anything but that it moved. */
   snapshot(): unknown {
-    return [...this.services].toSorted().map(([name, { version: _, ...service }]) => ({ name, ...service }));
+    return [...this.services]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, { version: _, ...service }]) => ({ name, ...service }));
   }
 
   probe(name: string, as: Credential): Probe {

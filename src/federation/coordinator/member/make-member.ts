@@ -1,6 +1,6 @@
-import type { Ledgers } from '../ledger-store.ts';
-import type { Credential, Peer, Probe } from '../peer/peer.ts';
-import { PeerError, type WorkerOrder } from '../peer/peer.ts';
+import type { Ledgers } from '../../ledger-store.ts';
+import type { Credential, Peer, Probe } from '../../peer/peer.ts';
+import { PeerError, type WorkerOrder } from '../../peer/peer.ts';
 
 /** What a probe allows. */
 export type Readiness =

@@ -1,0 +1,90 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import type { Logger } from 'pino';
+import { Secret } from '../base/secret.ts';
+import type { Catalog } from '../catalog/index.ts';
+import type { Config } from '../config.ts';
+import {
+  type Coordination,
+  createPeers,
+  type Federations,
+  instanceId,
+  ownAddress,
+  ownServices,
+  Reconciler,
+  recoverFederations,
+  recoverWorkers,
+  resolveCluster,
+  selfPeer,
+} from '../federation/index.ts';
+import type { Authenticator } from '../identity/index.ts';
+import type { ClusterStore } from '../service/index.ts';
+
+export interface OpenFederation extends Federations {
+  /** Where the manager listens, as soon as it does: then it knows its own address, and looks after its members. */
+  begin(listening: AddressInfo, url: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Bytes of a member key. */
+const KEY_BYTES = 32;
+
+/** The part of this manager that deals with other managers. */
+export async function openFederation(
+  config: Config,
+  catalog: Catalog,
+  store: ClusterStore,
+  authenticator: Authenticator,
+  log: Logger,
+): Promise<OpenFederation> {
+  const instance = await instanceId(catalog);
+  const workers = { catalog, instance };
+  const listening: { host: string; port: number }[] = [];
+  let endpoint = config.endpoint ?? '';
+  const isOwn = ownAddress({ ...(config.endpoint && { endpoint: config.endpoint }), listening: () => listening });
+  const known = { registered: config.clusters, networks: config.peerNetworks, isOwn };
+  const self = selfPeer(workers, (as) => authenticator.system([headerOf(as)]));
+  const peers = createPeers({ self, isOwn, networks: config.peerNetworks });
+  const { clusterId, maxMembers: mostMembers } = config;
+  const coordination: Coordination = {
+    services: catalog.services,
+    secrets: catalog.secrets,
+    journal: catalog.journal,
+    own: ownServices(catalog),
+    peers,
+    resolve: (id, clusters) => resolveCluster(id, clusters, known),
+    isSelf: (address) => isOwn(address.endpoint),
+    get here() {
+      return { clusterId, endpoint, instance, store };
+    },
+    mostMembers,
+    now: catalog.now,
+    newUid: randomUUID,
+    newKey: () => new Secret(randomBytes(KEY_BYTES).toString('base64url')),
+  };
+  const report = (err: unknown, federation?: string) => log.warn({ err, federation }, 'trouble with a federation');
+  const reconciler = new Reconciler(coordination, { report });
+  return {
+    coordination,
+    workers,
+    async begin({ address, port }, url) {
+      listening.push({ host: address, port });
+      endpoint ||= url;
+      const before = catalog.now();
+      const settled = await recoverWorkers(before, workers);
+      if (settled > 0) log.info({ settled }, 'finished what an earlier run had begun with members of federations');
+      await recoverFederations(before, coordination);
+      reconciler.start();
+    },
+    async close() {
+      await reconciler.stop();
+      peers.close();
+    },
+  };
+}
+
+/** For this manager itself, which is asked as others would ask it. */
+function headerOf(as: Parameters<Parameters<typeof selfPeer>[1]>[0]): string {
+  if (as.kind === 'bearer') return `Bearer ${as.token.reveal()}`;
+  return `Basic ${Buffer.from(`${as.username}:${as.password.reveal()}`).toString('base64')}`;
+}

@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
+import { type Alignment, align, dismiss, type Wanted } from './align.ts';
+
+const place = (clusterId: string) => ({
+  clusterId,
+  endpoint: `https://${clusterId}.example`,
+  verify: true,
+  guarded: true,
+  kind: 'oscar' as const,
+});
+const entry = (clusterId: string, more: Partial<LedgerMember> = {}): LedgerMember => ({
+  ...place(clusterId),
+  service: 'demo',
+  keyId: `key-of-${clusterId}`,
+  state: 'made',
+  revision: 3,
+  since: 1,
+  ...more,
+});
+const wanted = (clusterId: string): Wanted => ({ clusterId, service: 'demo', place: place(clusterId) });
+const ledgerOf = (...members: LedgerMember[]): Ledger => ({
+  uid: 'u',
+  service: 'demo',
+  serviceUid: 's',
+  phase: 'active',
+  revision: 3,
+  begunAt: 0,
+  members,
+});
+const alignment = (more: Partial<Alignment>): Alignment => ({
+  revision: 4,
+  wanted: [],
+  lost: new Set<string>(),
+  renew: false,
+  newKeyId: () => 'new-key',
+  now: 9,
+  ...more,
+});
+
+interface Case {
+  readonly name: string;
+  readonly before: LedgerMember[];
+  readonly given: Partial<Alignment>;
+  readonly after: LedgerMember[];
+}
+
+const cases: Case[] = [
+  {
+    name: 'a new member is to be made',
+    before: [],
+    given: { wanted: [wanted('b')] },
+    after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
+  },
+  {
+    name: 'a member on an unknown cluster is written down with the reason',
+    before: [],
+    given: { wanted: [{ clusterId: 'x', service: 'demo', problem: 'nobody knows it' }] },
+    after: [
+      {
+        ...place('x'),
+        endpoint: '',
+        service: 'demo',
+        keyId: 'new-key',
+        state: 'wanted',
+        since: 9,
+        reason: 'nobody knows it',
+      },
+    ],
+  },
+  {
+    name: 'a member that stays keeps its key',
+    before: [entry('b')],
+    given: { wanted: [wanted('b')] },
+    after: [entry('b')],
+  },
+  {
+    name: 'a cluster that has moved is asked where it is now',
+    before: [entry('b', { endpoint: 'https://old.example' })],
+    given: { wanted: [wanted('b')] },
+    after: [entry('b')],
+  },
+  {
+    name: 'a member that is not wanted any more leaves, and is undone if nothing else was said',
+    before: [entry('b', { reason: 'it did not answer' }), entry('c', { end: 'detach' })],
+    given: {},
+    after: [
+      entry('b', { state: 'leaving', end: 'undo', since: 9 }),
+      entry('c', { state: 'leaving', end: 'detach', since: 9 }),
+    ],
+  },
+  {
+    name: 'a member that is leaving and wanted again stays what it was',
+    before: [entry('b', { state: 'leaving', end: 'undo' })],
+    given: { wanted: [wanted('b')] },
+    after: [entry('b', { since: 9 })],
+  },
+  {
+    name: 'a member that is being ended and wanted again is made anew beside it',
+    before: [entry('b', { state: 'undoing', end: 'undo' })],
+    given: { wanted: [wanted('b')] },
+    after: [
+      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 },
+      entry('b', { state: 'undoing', end: 'undo' }),
+    ],
+  },
+  {
+    name: 'a key that was never kept is made anew',
+    before: [entry('b', { state: 'wanted' })],
+    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
+  },
+  {
+    name: 'a key that is lost is made anew only when somebody can bring it there',
+    before: [entry('b')],
+    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    after: [entry('b')],
+  },
+  {
+    name: 'a key that is lost is made anew when somebody can bring it there',
+    before: [entry('b')],
+    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']), renew: true },
+    after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
+  },
+];
+
+describe('a ledger is aligned with a definition', () => {
+  for (const { name, before, given, after } of cases) {
+    test(name, () => {
+      const { members, revision } = align(ledgerOf(...before), alignment(given));
+      assert.equal(revision, 4);
+      assert.deepEqual(members, after);
+    });
+  }
+
+  test('an older definition says nothing', () => {
+    const ledger = ledgerOf(entry('b'));
+    assert.equal(align(ledger, alignment({ revision: 2 })), ledger);
+  });
+
+  test('what changes nothing is the same ledger', () => {
+    const ledger = ledgerOf(entry('b'));
+    assert.equal(align(ledger, alignment({ revision: 3, wanted: [wanted('b')] })), ledger);
+  });
+});
+
+test('members that are leaving are ended, others are not', () => {
+  const { members } = dismiss(ledgerOf(entry('b'), entry('c', { state: 'leaving' })));
+  assert.deepEqual(
+    members.map((each) => [memberId(each), each.state]),
+    [
+      ['b/demo', 'made'],
+      ['c/demo', 'undoing'],
+    ],
+  );
+});

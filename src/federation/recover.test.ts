@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { alice, coordination, federatedBody, worldOf } from './coordinator/model/coordinator.fixture.ts';
+import { Crash, openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
+import { deploy } from './deploy.ts';
+import { Ledgers } from './ledger-store.ts';
+import { recoverFederations } from './recover.ts';
+
+/** Dies when the given request has taken effect. */
+function dyingAfter(call: string): Passage {
+  let isDead = false;
+  const live = <T>(effect: () => T): T => {
+    if (isDead) throw new Crash();
+    return effect();
+  };
+  return {
+    write: live,
+    request: (_cluster, kind, effect) =>
+      live(() => {
+        const answer = effect();
+        isDead = kind === call;
+        return answer;
+      }),
+  };
+}
+
+const NOON = 43_200_000;
+
+async function died() {
+  const world = worldOf('b', 'c');
+  const deps = coordination(world, dyingAfter('create'), { now: () => NOON });
+  await assert.rejects(deploy(alice, federatedBody(['b', 'c']), deps));
+  assert.ok(world.managers.get('b')?.services.size, 'a member was made');
+  return world;
+}
+
+const isEmpty = ({ cluster, managers }: Awaited<ReturnType<typeof died>>) =>
+  [cluster.services, cluster.journal, cluster.secrets, ...[...managers.values()].map((each) => each.services)].every(
+    ({ size }) => size === 0,
+  );
+
+test('a create that was not committed is undone', async () => {
+  const world = await died();
+  await recoverFederations(NOON + 1, coordination(world));
+  assert.ok(isEmpty(world));
+});
+
+test('a create that another manager may be in the middle of is left alone', async () => {
+  const world = await died();
+  await recoverFederations(NOON, coordination(world));
+  const [entry] = await Array.fromAsync(new Ledgers(coordination(world)).all());
+  assert.equal(entry?.ledger.phase, 'creating');
+});
+
+test('an end goes on where it was', async () => {
+  const world = await died();
+  const deps = coordination(world);
+  const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+  assert.ok(entry);
+  const members = entry.ledger.members.map((member) => ({ ...member, state: 'undoing' as const }));
+  await new Ledgers(deps).advance(entry, { ...entry.ledger, phase: 'ending', members });
+  await recoverFederations(0, deps);
+  assert.ok(isEmpty(world));
+});
+
+test('a service that was committed in its ledger alone takes work', async () => {
+  const world = worldOf('b');
+  const deps = coordination(world);
+  const { record } = await deploy(alice, federatedBody(['b']), deps);
+  const role = record.service.federation;
+  assert.ok(role?.role === 'coordinator');
+  await deps.services.replace({ ...record.service, federation: { ...role, committed: false } }, record.version);
+  await recoverFederations(0, deps);
+  assert.deepEqual(world.cluster.services.get('demo')?.service.federation, role);
+});
+
+test('a service that was made after its create had been given up is removed', async () => {
+  const world = await died();
+  world.cluster.journal.clear();
+  await recoverFederations(0, coordination(world, openPassage));
+  assert.equal(world.cluster.services.size, 0);
+});

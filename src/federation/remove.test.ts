@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ServiceRecord } from '../cluster/index.ts';
+import { alice, coordination, federatedBody, type World, worldOf } from './coordinator/model/coordinator.fixture.ts';
+import { openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
+import { remoteService } from './coordinator/model/model-manager.fixture.ts';
+import { deploy } from './deploy.ts';
+import { Ledgers } from './ledger-store.ts';
+import { removeFederation } from './remove.ts';
+
+async function made(): Promise<{ world: World; record: ServiceRecord; before: unknown }> {
+  const world = worldOf('b', 'c');
+  world.managers.get('c')?.services.set('demo-c', remoteService('alice'));
+  const before = structuredClone(world.managers.get('c')?.snapshot());
+  const { record } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+  return { world, record, before };
+}
+
+test('members that the federation made are deleted, and adopted ones are what they were', async () => {
+  const { world, record, before } = await made();
+  assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
+  assert.equal(world.managers.get('b')?.services.size, 0);
+  assert.deepEqual(world.managers.get('c')?.snapshot(), before);
+  assert.equal(world.cluster.services.size + world.cluster.journal.size + world.cluster.secrets.size, 0);
+});
+
+test('without cascade members stay as services of their own', async () => {
+  const { world, record } = await made();
+  await removeFederation(record, { cascade: false }, coordination(world));
+  for (const id of ['b', 'c']) {
+    const there = world.managers.get(id)?.services.get(`demo-${id}`);
+    assert.ok(there && !there.worker && !there.before);
+  }
+  assert.equal(world.cluster.journal.size, 0);
+});
+
+test('it is written down before anything is removed', async () => {
+  const { world, record } = await made();
+  const deps = coordination(world);
+  let phase: string | undefined;
+  const remove = async () => {
+    const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+    phase = entry?.ledger.phase;
+    throw new Error('the store is away');
+  };
+  await assert.rejects(removeFederation(record, { cascade: true }, { ...deps, own: { ...deps.own, remove } }), /away/);
+  assert.equal(phase, 'ending');
+  assert.equal(world.cluster.journal.size, 1, 'the ledger stays until the service here is gone');
+  await removeFederation(record, { cascade: true }, deps);
+  assert.equal(world.cluster.services.size + world.cluster.journal.size, 0);
+});
+
+test('who deletes while it is being made stops that', async () => {
+  const world = worldOf('b');
+  const deps = coordination(world);
+  const interrupted: Passage = {
+    ...openPassage,
+    request: (_cluster, call, effect) => {
+      if (call !== 'create') return effect();
+      const record = world.cluster.services.get('demo');
+      assert.ok(record);
+      void removeFederation(record, { cascade: true }, deps);
+      return effect();
+    },
+  };
+  await assert.rejects(
+    deploy(alice, federatedBody(['b']), coordination(world, interrupted)),
+    /given up while it was being made/,
+  );
+  assert.equal(world.managers.get('b')?.services.size, 0);
+  assert.equal(world.cluster.services.size + world.cluster.journal.size + world.cluster.secrets.size, 0);
+});
+
+test('a service without a ledger is just removed', async () => {
+  const { world, record } = await made();
+  world.cluster.journal.clear();
+  assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
+  assert.equal(world.cluster.services.size, 0);
+});
