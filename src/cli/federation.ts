@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
@@ -16,6 +17,7 @@ import {
   recoverWorkers,
   resolveCluster,
   selfPeer,
+  type Workers,
 } from '../federation/index.ts';
 import type { Authenticator } from '../identity/index.ts';
 import type { ClusterStore } from '../service/index.ts';
@@ -25,6 +27,9 @@ export interface OpenFederation extends Federations {
   begin(listening: AddressInfo, url: string): Promise<void>;
   close(): Promise<void>;
 }
+
+/** What is older than this has nobody behind it any more: a create has 14 s. */
+const ABANDONED = 60_000;
 
 /** Bytes of a member key. */
 const KEY_BYTES = 32;
@@ -63,24 +68,44 @@ export async function openFederation(
     newKey: () => new Secret(randomBytes(KEY_BYTES).toString('base64url')),
   };
   const report = (err: unknown, federation?: string) => log.warn({ err, federation }, 'trouble with a federation');
-  const reconciler = new Reconciler(coordination, { report });
+  const interval = config.reconcileIntervalSeconds * 1000;
+  const reconciler = new Reconciler(coordination, { interval, report });
+  const ending = new AbortController();
   return {
     coordination,
     workers,
     async begin({ address, port }, url) {
       listening.push({ host: address, port });
       endpoint ||= url;
-      const before = catalog.now();
-      const settled = await recoverWorkers(before, workers);
-      if (settled > 0) log.info({ settled }, 'finished what an earlier run had begun with members of federations');
+      // A directory is ours alone; in Kubernetes another manager may be in the middle of something younger.
+      const before = catalog.now() - (config.backend === 'local' ? 0 : ABANDONED);
+      await settleWorkers(before, workers, log);
       await recoverFederations(before, coordination);
       reconciler.start();
+      void settleNowAndThen(interval, workers, ending.signal, log);
     },
     async close() {
+      ending.abort();
       await reconciler.stop();
       peers.close();
     },
   };
+}
+
+async function settleWorkers(begunBefore: number, workers: Workers, log: Logger): Promise<void> {
+  const settled = await recoverWorkers(begunBefore, workers);
+  if (settled > 0) log.info({ settled }, 'finished what somebody had begun with members of federations');
+}
+
+/** Finishes what other managers left, and forgets what has been kept for long enough. */
+async function settleNowAndThen(interval: number, workers: Workers, signal: AbortSignal, log: Logger): Promise<void> {
+  for (;;) {
+    await pause(interval, undefined, { signal, ref: false }).catch(() => undefined);
+    if (signal.aborted) return;
+    await settleWorkers(workers.catalog.now() - ABANDONED, workers, log).catch((err: unknown) =>
+      log.warn({ err }, 'members of federations could not be looked after'),
+    );
+  }
 }
 
 /** For this manager itself, which is asked as others would ask it. */

@@ -216,6 +216,12 @@ const federation = {
       'The clusters this one knows. They count before what a definition says about the same id. ' +
       'See [below](#clusters).',
   },
+  reconcileIntervalSeconds: {
+    name: 'OSCAR_RECONCILE_INTERVAL',
+    kind: kind.seconds,
+    default: '60',
+    meaning: 'How often the members of federations are looked at, so that what went wrong there is put right.',
+  },
   maxMembers: {
     name: 'OSCAR_MAX_MEMBERS',
     kind: kind.count,

@@ -16,7 +16,7 @@ export { createFederated, type Federations, removeFederated, updateFederated } f
 export { adoptWorker } from './worker/adopt.ts';
 export { authenticateMember } from './worker/authenticate-member.ts';
 export { changeWorker } from './worker/change.ts';
-export { workerGuard } from './worker/guard.ts';
+export { federationGuard } from './worker/guard.ts';
 export { inspectWorker } from './worker/inspect.ts';
 export { instanceId } from './worker/instance.ts';
 export { makeWorker } from './worker/make.ts';

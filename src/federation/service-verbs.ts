@@ -6,7 +6,7 @@ import { type Changed, changeService } from './change.ts';
 import type { Caller, Coordination } from './coordinator/coordination.ts';
 import { deploy } from './deploy.ts';
 import { removeFederation } from './remove.ts';
-import { workerGuard } from './worker/guard.ts';
+import { federationGuard } from './worker/guard.ts';
 import { removeHere } from './worker/own-delete.ts';
 import type { Workers } from './worker/workers.ts';
 
@@ -35,7 +35,7 @@ export async function updateFederated(
 ): Promise<Changed> {
   const { name, federation } = readDefinition(body).definition;
   const { service } = await findService(caller.principal, 'update', name, workers.catalog);
-  const refused = workerGuard(service, 'update');
+  const refused = federationGuard(service, 'update');
   if (refused) throw refused;
   if (service.federation || (federation?.members ?? []).length > 0) {
     return changeService(caller, body, ifMatch, coordination);

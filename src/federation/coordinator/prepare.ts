@@ -32,7 +32,7 @@ export async function prepare(
   deps: Coordination,
 ): Promise<Prepared | undefined> {
   const { revision = 0 } = service.federation ?? {};
-  
+  if (revision < entry.ledger.revision) return undefined;
   const known = await keysOf(entry, deps);
   const added = new Map<string, Secret>();
   const ledger = align(entry.ledger, {

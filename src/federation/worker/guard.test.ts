@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { FederationRole } from '../../service/index.ts';
 import { aService } from '../../service/service.fixture.ts';
-import { type WorkerAction, workerGuard } from './guard.ts';
+import { federationGuard, type WorkerAction } from './guard.ts';
 
 const worker: FederationRole = {
   role: 'worker',
@@ -14,6 +14,12 @@ const worker: FederationRole = {
   origin: { clusterId: 'a', service: 'origin', endpoint: 'https://a.example', store: '' },
 };
 const coordinator: FederationRole = { role: 'coordinator', uid: 'u', revision: 1, committed: true };
+
+test('a coordinator takes no work before its members are made', () => {
+  const service = { ...aService(), federation: { ...coordinator, committed: false } };
+  assert.equal(federationGuard(service, 'invoke')?.code, 'origin-away');
+  assert.equal(federationGuard(service, 'delete'), undefined);
+});
 
 const cases: [string, FederationRole | undefined, WorkerAction, RegExp | undefined][] = [
   ['an ordinary service is changed', undefined, 'update', undefined],
@@ -28,7 +34,7 @@ const cases: [string, FederationRole | undefined, WorkerAction, RegExp | undefin
 ];
 for (const [name, federation, action, message] of cases) {
   test(name, () => {
-    const refusal = workerGuard({ ...aService(), ...(federation && { federation }) }, action);
+    const refusal = federationGuard({ ...aService(), ...(federation && { federation }) }, action);
     if (!message) assert.equal(refusal, undefined);
     else {
       assert.equal(refusal?.code, 'not-the-coordinator');

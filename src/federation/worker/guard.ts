@@ -4,8 +4,14 @@ import { FederationError } from '../errors.ts';
 /** What people do to a service where it is. */
 export type WorkerAction = 'read' | 'update' | 'change-members' | 'invoke' | 'delete';
 
-/** Why this cannot be done to a service here, because it is a worker; undefined when it can. */
-export function workerGuard({ definition, federation }: Service, action: WorkerAction): FederationError | undefined {
+/** Why this cannot be done to a service here, because of what it is in its federation; undefined when it can. */
+export function federationGuard(
+  { definition, federation }: Service,
+  action: WorkerAction,
+): FederationError | undefined {
+  if (federation?.role === 'coordinator' && !federation.committed && action === 'invoke') {
+    return new FederationError('origin-away', `the members of "${definition.name}" are just being made: try again`);
+  }
   if (federation?.role !== 'worker' || action === 'read' || action === 'delete') return undefined;
   const { service, endpoint } = federation.origin;
   const what =

@@ -2,7 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { Type } from 'typebox';
 import { findService } from '../../catalog/index.ts';
 import type { ServiceRecord } from '../../cluster/index.ts';
-import { workerGuard } from '../../federation/index.ts';
+import { federationGuard } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
 import { eventTooLarge, invokeService, type Jobs, submitJob } from '../../jobs/index.ts';
 import { serviceBearer } from '../authentication.ts';
@@ -52,7 +52,7 @@ export function invokeRoutes(
       const name = nameOf(request);
       const principal = await serviceBearer(request, authenticator, await jobs.services.get(name));
       const record = await findService(principal, 'invoke', name, jobs);
-      const refused = workerGuard(record.service, 'invoke');
+      const refused = federationGuard(record.service, 'invoke');
       if (refused) throw refused;
       request.caller = { principal, record };
     },
