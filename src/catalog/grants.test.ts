@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Secret } from '../base/secret.ts';
 import { everyPage } from '../cluster/every-page.ts';
 import { StoreError } from '../cluster/index.ts';
-import { attachGrant, grantOf } from '../identity/index.ts';
+import { attachGrant, detachGrants, grantOf } from '../identity/index.ts';
 import { GRANT_SLOT, present, REFRESH_TOKEN_SLOT } from '../service/index.ts';
 import { admin, alice, bob, body, describeCatalog } from './catalog.fixture.ts';
 import type { Catalog } from './catalog.ts';
@@ -179,6 +179,28 @@ describeCatalog('the refresh token of a service', (open) => {
     const current = await catalog.services.get('demo');
     assert.equal(await tokenOf('demo', catalog), `rt-${current?.service.definition.labels['n']}`);
     assert.equal((await inVault(catalog)).length, count);
+  });
+
+  test('is there even if another update has left its grant before the service named it', async () => {
+    await using catalog = open();
+    const { service } = await createService(alice, federated('rt'), catalog);
+    let isFirst = true;
+    const { secrets } = catalog;
+    const interrupted: typeof secrets = {
+      get: (room, key) => secrets.get(room, key),
+      keys: (room, cursor) => secrets.keys(room, cursor),
+      remove: (room, key) => secrets.remove(room, key),
+      async put(room, key, values, expected) {
+        if (room === 'credentials' && isFirst) {
+          isFirst = false;
+          await detachGrants(service.uid, catalog);
+        }
+        return secrets.put(room, key, values, expected);
+      },
+    };
+    await updateService(alice, federated('new'), undefined, { ...catalog, secrets: interrupted });
+    assert.equal(isFirst, false);
+    assert.equal(await tokenOf('demo', catalog), 'new');
   });
 
   test('brought while the service is removed is gone with it', async () => {

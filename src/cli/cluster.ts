@@ -11,7 +11,6 @@ import {
   type ServiceStore,
   type SettingsStore,
 } from '../cluster/index.ts';
-import { openKubernetesCluster } from '../cluster/kubernetes/index.ts';
 import { openLocalCluster } from '../cluster/local/index.ts';
 import type { Config } from '../config.ts';
 import type { Seal } from '../objectstore/index.ts';
@@ -55,6 +54,8 @@ const LEASE = { name: 'oscar-manager', durationMs: 15_000, renewMs: 4_000 };
 const TIDY_EVERY_MS = 60_000;
 
 async function openKubernetes(config: Config, objectStore: ClusterStore, log: Logger): Promise<Cluster> {
+  // Most managers of one machine never need it.
+  const { openKubernetesCluster } = await import('../cluster/kubernetes/index.ts');
   const cluster = await openKubernetesCluster({
     ...(config.kubeconfig && { kubeconfig: config.kubeconfig }),
     namespace: config.namespace,

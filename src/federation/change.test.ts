@@ -243,6 +243,34 @@ describe('members', () => {
     assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
   });
 
+  test('that are added again wait until what was there before is ended', async () => {
+    const world = await made('b');
+    const lasting: Passage = {
+      ...openPassage,
+      request: (_cluster, call, effect) => {
+        if (call === 'remove') throw new PeerError('failed', 'it cannot be removed now');
+        return effect();
+      },
+    };
+    await changeMembers(alice, 'demo', remove('b'), coordination(world, lasting));
+    const { pending } = await changeMembers(alice, 'demo', post('b'), coordination(world, lasting));
+    assert.deepEqual(pending, [{ member: 'b/demo-b', reason: 'what was there before is still being ended' }]);
+  });
+
+  test('that cannot be stored leave no ledger behind', async () => {
+    const world = worldOf('b');
+    await plain(world);
+    const deps = coordination(world);
+    const update = async () => {
+      throw new Error('the image is not allowed');
+    };
+    await assert.rejects(
+      changeMembers(alice, 'demo', post('b'), { ...deps, own: { ...deps.own, update } }),
+      /not allowed/,
+    );
+    assert.equal(world.cluster.journal.size, 0);
+  });
+
   test('whose owner ended them there come back only when they are added again', async () => {
     const world = await made('b');
     const manager = world.managers.get('b');

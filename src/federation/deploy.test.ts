@@ -277,6 +277,40 @@ describe('a create that fails at a member', () => {
   });
 });
 
+describe('a create that somebody else takes for dead', () => {
+  test('does not ask members once its ledger is not its own', async () => {
+    const world = worldOf('b');
+    const calls: string[] = [];
+    const passage: Passage = {
+      ...openPassage,
+      request: (_cluster, call, effect) => {
+        calls.push(call);
+        return effect();
+      },
+    };
+    const deps = coordination(world, passage);
+    const put: Coordination['secrets']['put'] = async (...parameters) => {
+      for await (const entry of new Ledgers(deps).all()) await new Ledgers(deps).claim(entry);
+      return deps.secrets.put(...parameters);
+    };
+    const create = deploy(alice, federatedBody(['b']), { ...deps, secrets: { ...deps.secrets, put } });
+    await refuses(create, 'federation-gone');
+    assert.deepEqual(calls, ['probe']);
+    assert.ok(isEmpty(world));
+  });
+
+  test('removes the service that it made after all had been undone', async () => {
+    const world = worldOf('b');
+    const deps = coordination(world);
+    const create: Coordination['own']['create'] = async (...parameters) => {
+      world.cluster.journal.clear();
+      return deps.own.create(...parameters);
+    };
+    await refuses(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }), 'federation-gone');
+    assert.equal(world.cluster.services.size, 0);
+  });
+});
+
 describe('with best effort', () => {
   const body = federatedBody(['b', 'c'], { federation: { deployment: 'best-effort' } });
 

@@ -179,7 +179,7 @@ async function abort({ uid, service }: Ledger, deps: Coordination): Promise<void
   const entry = await new Ledgers(deps).amend(uid, (ledger) => givenUp(ledger, deps.now()));
   if (entry?.ledger.phase === 'ending') await carryOut(entry, budgetsOf(deps).undo, deps);
   // Somebody else has undone it, maybe before the service here was made.
-  
+  if (!entry) await removeOwn(service, uid, deps);
 }
 
 /** The name may be held by a create that was given up, or by a delete that is not finished. */

@@ -1,5 +1,5 @@
 export { type Changed, changeMembers } from './change.ts';
-export type { Caller, Coordination } from './coordinator/coordination.ts';
+export type { Coordination } from './coordinator/coordination.ts';
 export type { FederationErrorCode } from './errors.ts';
 export { Ledgers } from './ledger-store.ts';
 export { readIntention } from './members.ts';

@@ -63,6 +63,18 @@ test('an end goes on where it was', async () => {
   assert.ok(isEmpty(world));
 });
 
+test('a service of another federation that has the name by now stays', async () => {
+  const world = await died();
+  const deps = coordination(world);
+  const current = await deps.services.get('demo');
+  assert.ok(current);
+  const federation = { role: 'coordinator', uid: 'another', revision: 1, committed: true } as const;
+  await deps.services.replace({ ...current.service, federation }, current.version);
+  await recoverFederations(NOON + 1, deps);
+  assert.equal(world.cluster.services.size, 1);
+  assert.equal(world.cluster.journal.size, 0);
+});
+
 test('a service that was committed in its ledger alone takes work', async () => {
   const world = worldOf('b');
   const deps = coordination(world);

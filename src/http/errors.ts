@@ -3,7 +3,7 @@ import { OscarError } from '../base/oscar-error.ts';
 import type { CatalogErrorCode } from '../catalog/index.ts';
 import type { StoreErrorCode } from '../cluster/index.ts';
 import type { FederationErrorCode } from '../federation/index.ts';
-import type { IdentityErrorCode } from '../identity/index.ts';
+import type { GrantErrorCode, IdentityErrorCode } from '../identity/index.ts';
 import type { JobErrorCode } from '../jobs/index.ts';
 import type { ServiceErrorCode } from '../service/index.ts';
 import type { StorageErrorCode } from '../storage/index.ts';
@@ -12,6 +12,7 @@ import { TEXT_TYPE } from './go-json.ts';
 type Code =
   | CatalogErrorCode
   | FederationErrorCode
+  | GrantErrorCode
   | IdentityErrorCode
   | JobErrorCode
   | ServiceErrorCode
@@ -54,6 +55,7 @@ const ANSWERS: Record<Code, Answer> = {
   'bad-signature': { status: 401 },
   'not-allowed': { status: 403 },
   'member-refused': { status: 403 },
+  'grant-refused': { status: 403 },
   'operators-only': { status: 403 },
   'not-found': { status: 404, body: 'none' },
   'job-not-found': { status: 404, body: 'none' },

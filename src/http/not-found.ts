@@ -17,7 +17,9 @@ export function answerNotFound(app: FastifyInstance): void {
   // The router lets a parameter be empty; for everybody else `/system/services/` is another path.
   app.addHook('onRequest', async (request, reply) => {
     const { '*': _, ...named } = (request.params ?? {}) as Record<string, string>;
-    if (Object.values(named).includes('')) reply.callNotFound();
+    if (!Object.values(named).includes('')) return undefined;
+    reply.callNotFound();
+    return reply;
   });
 
   app.setNotFoundHandler((request, reply) => {

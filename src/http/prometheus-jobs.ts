@@ -35,13 +35,13 @@ export function meterJobs(store: JobStore, meters: Meters): JobStore {
 function countAccepted({ outcome, record }: Acceptance, meters: Meters): void {
   if (outcome !== 'created' || !record) return;
   const { trigger, object, acceptedAt } = record;
-  meters.accepted.inc({ trigger });
+  meters.accepted.add({ trigger });
   // The clock of the store may be ahead of ours.
   if (object?.modifiedAt !== undefined) meters.eventLag.observe(Math.max(0, acceptedAt - object.modifiedAt) / 1000);
 }
 
 function countFinished({ state, startedAt, finishedAt }: JobRecord, meters: Meters): void {
-  meters.finished.inc({ outcome: state });
+  meters.finished.add({ outcome: state });
   if (startedAt === undefined || finishedAt === undefined) return;
-  meters.durations.observe({ outcome: state }, Math.max(0, finishedAt - startedAt) / 1000);
+  meters.durations.observe(Math.max(0, finishedAt - startedAt) / 1000, { outcome: state });
 }

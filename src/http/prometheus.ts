@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { JobState, JobStore } from '../cluster/index.ts';
 import { isFinal, phaseOf } from '../jobs/index.ts';
+import { Counter, Gauge, Histogram, METRICS_TYPE, processMeters } from './meters.ts';
 
 /** Seconds. Scripts run for a moment or for a day. */
 const JOB_BUCKETS = [0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400];
@@ -29,84 +29,61 @@ const STATES: Record<JobState, true> = {
  * many of those there are, and each would be a series for ever.
  */
 export class Meters {
-  readonly #registry = new Registry();
-  readonly #registers = { registers: [this.#registry] };
-  #isWhole = false;
-
   readonly requests = new Histogram({
     name: 'oscar_http_request_duration_seconds',
     help: 'Time to answer a request, by the pattern of its route',
-    labelNames: ['method', 'route', 'status'],
     buckets: REQUEST_BUCKETS,
-    ...this.#registers,
   });
   readonly accepted = new Counter({
     name: 'oscar_jobs_accepted_total',
     help: 'Jobs accepted since the manager started',
-    labelNames: ['trigger'],
-    ...this.#registers,
   });
   readonly finished = new Counter({
     name: 'oscar_jobs_finished_total',
     help: 'Jobs that came into a final state since the manager started',
-    labelNames: ['outcome'],
-    ...this.#registers,
   });
   readonly durations = new Histogram({
     name: 'oscar_job_duration_seconds',
     help: 'Time that the script of a finished job ran',
-    labelNames: ['outcome'],
     buckets: JOB_BUCKETS,
-    ...this.#registers,
   });
   readonly eventLag = new Histogram({
     name: 'oscar_storage_event_lag_seconds',
     help: 'Time from the change of an object to the acceptance of its job',
     buckets: LAG_BUCKETS,
-    ...this.#registers,
   });
   readonly #jobs = new Gauge({
     name: 'oscar_jobs',
     help: 'Jobs that are remembered, by state',
-    labelNames: ['state'],
-    ...this.#registers,
   });
   readonly #waiting = new Gauge({
     name: 'oscar_jobs_waiting',
     help: 'Jobs that wait to run',
-    ...this.#registers,
   });
   readonly #oldest = new Gauge({
     name: 'oscar_jobs_oldest_waiting_seconds',
     help: 'How long the oldest job that waits to run has been waiting, 0 without one',
-    ...this.#registers,
   });
 
   constructor() {
-    for (const trigger of ['storage', 'job', 'run']) this.accepted.inc({ trigger }, 0);
-    for (const outcome of Object.keys(STATES) as JobState[]) if (isFinal(outcome)) this.finished.inc({ outcome }, 0);
+    for (const trigger of ['storage', 'job', 'run']) this.accepted.add({ trigger }, 0);
+    for (const outcome of Object.keys(STATES) as JobState[]) if (isFinal(outcome)) this.finished.add({ outcome }, 0);
   }
 
   /** Everything as text. Jobs are counted now: nobody pays for it between two scrapes. */
   async scrape(jobs: Pick<JobStore, 'counts' | 'oldestWaiting'>, now: number): Promise<{ type: string; text: string }> {
-    this.#complete();
     const [counts, oldest] = await Promise.all([jobs.counts(), jobs.oldestWaiting()]);
     let waiting = 0;
     for (const state of Object.keys(STATES) as JobState[]) {
       const count = counts.get(state) ?? 0;
-      this.#jobs.set({ state }, count);
+      this.#jobs.set(count, { state });
       if (phaseOf(state) === 'Pending') waiting += count;
     }
     this.#waiting.set(waiting);
     this.#oldest.set(oldest === undefined ? 0 : Math.max(0, now - oldest) / 1000);
-    return { type: this.#registry.contentType, text: await this.#registry.metrics() };
-  }
-
-  /** Those of the process watch the event loop a hundred times a second, for ever: not before somebody reads them. */
-  #complete(): void {
-    if (this.#isWhole) return;
-    this.#isWhole = true;
-    collectDefaultMetrics({ register: this.#registry });
+    const { requests, accepted, finished, durations, eventLag } = this;
+    const meters = [requests, accepted, finished, durations, eventLag, this.#jobs, this.#waiting, this.#oldest];
+    return { type: METRICS_TYPE, text: `${[...meters.map((meter) => meter.text()), processMeters()].join('\n')}\n` };
   }
 }
 
@@ -119,7 +96,7 @@ export function meterRequests(app: FastifyInstance, { requests }: Meters): void 
       route: request.is404 ? 'none' : (request.routeOptions.url ?? 'none'),
       status: reply.statusCode,
     };
-    requests.observe(labels, reply.elapsedTime / 1000);
+    requests.observe(reply.elapsedTime / 1000, labels);
     done();
   });
 }

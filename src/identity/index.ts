@@ -6,7 +6,7 @@ export { attachGrant } from './grants/attach.ts';
 export { detachGrants } from './grants/detach.ts';
 export { endGrant } from './grants/end.ts';
 export type { GrantErrorCode } from './grants/errors.ts';
-export type { Grant, GrantRecord } from './grants/grant.ts';
+export type { GrantRecord } from './grants/grant.ts';
 export { grantOf } from './grants/grant-of.ts';
 export { proveGrant } from './grants/prove.ts';
 export { recordUse } from './grants/record-use.ts';

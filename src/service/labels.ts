@@ -41,6 +41,20 @@ export function labelsOf(service: Service): Record<string, string> {
   };
 }
 
+/** The service's own annotations, and for a worker those by which it is known as one (contract §6.2). */
+export function annotationsOf({ definition, federation }: Service): Record<string, string> {
+  if (federation?.role !== 'worker') return definition.annotations;
+  const { origin, uid, revision } = federation;
+  return {
+    ...definition.annotations,
+    [`${RESERVED_PREFIX}origin-cluster`]: origin.clusterId,
+    [`${RESERVED_PREFIX}origin-service`]: origin.service,
+    [`${RESERVED_PREFIX}federation-worker`]: 'true',
+    [`${RESERVED_PREFIX}federation-uid`]: uid,
+    [`${RESERVED_PREFIX}federation-revision`]: String(revision),
+  };
+}
+
 /** `/vo.example.eu/group` → `vo.example.eu--group`, as existing queries expect it. */
 function voLabel(vo: string): string {
   return vo

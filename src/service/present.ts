@@ -1,6 +1,6 @@
 import { inputFolders } from './buckets.ts';
 import { encode } from './codec.ts';
-import { labelsOf } from './labels.ts';
+import { annotationsOf, labelsOf } from './labels.ts';
 import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
@@ -23,6 +23,7 @@ export function present(service: Service, viewing: Viewing): unknown {
     ...definition,
     token: viewing.showToken ? service.token.reveal() : '',
     labels: labelsOf(service),
+    annotations: annotationsOf(service),
     storage_providers: {
       ...definition.storage_providers,
       minio: {

@@ -4,7 +4,8 @@ type Substitute = (request: RecordedRequest) => RecordedRequest;
 
 /**
  * What is sent after an exchange that our manager answers otherwise, so that those behind it find what they need: a
- * request that we refuse once more without what we refuse; what only we make is removed again.
+ * request that we refuse once more without what we refuse; what only we make is removed again, and what only we remove
+ * is made again.
  */
 const SUBSTITUTES: Readonly<Record<number, Substitute>> = {
   59: without('total_memory', 'total_cpu'),
@@ -13,8 +14,8 @@ const SUBSTITUTES: Readonly<Record<number, Substitute>> = {
   149: without('mount'),
   151: without('mount'),
   225: without('expose'),
-  302: without('members'),
-  305: without('members'),
+  281: addingMembersAgain,
+  310: removing('/system/services/rec-star3'),
   343: without('volume'),
   346: without('volume'),
   447: without('log_level'),
@@ -23,7 +24,9 @@ const SUBSTITUTES: Readonly<Record<number, Substitute>> = {
   563: removing('/system/buckets/rec-b-over'),
   564: removing('/system/services/rec-over'),
   585: without('volume'),
-  589: (request) => ({ ...request, body: request.body?.replace(/ trailing$/, '') ?? '' }),
+  589: replacing(/ trailing$/, ''),
+  // Somebody else has brought that token.
+  606: replacing('dummy-token', 'token-of-bob'),
 };
 
 export function substituteFor(n: number, request: RecordedRequest): RecordedRequest | undefined {
@@ -40,6 +43,22 @@ function without(...keys: string[]): Substitute {
   };
 }
 
+function replacing(text: string | RegExp, other: string): Substitute {
+  return (request) => ({ ...request, body: request.body?.replace(text, other) ?? '' });
+}
+
 function removing(path: string): Substitute {
   return ({ headers }) => ({ method: 'DELETE', path, headers });
+}
+
+/** Those of `rec-star`, as they were. */
+function addingMembersAgain({ path, headers }: RecordedRequest): RecordedRequest {
+  const member = (cluster_id: string, service_name: string, priority: number) => ({
+    type: 'oscar',
+    cluster_id,
+    service_name,
+    priority,
+  });
+  const members = [member('oscar-jetson', 'rec-w1', 10), member('oscar-graspi', 'rec-w2', 1)];
+  return { method: 'POST', path, headers, body: JSON.stringify({ members }) };
 }

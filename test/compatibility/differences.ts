@@ -2,6 +2,7 @@ import { BUCKETS } from './differences/buckets.ts';
 import { DECISIONS } from './differences/decisions.ts';
 import { DEFECTS } from './differences/defects.ts';
 import type { Difference } from './differences/difference.ts';
+import { FEDERATION } from './differences/federation.ts';
 import { JOBS } from './differences/jobs.ts';
 import { LATER } from './differences/later.ts';
 import { METRICS } from './differences/metrics.ts';
@@ -12,6 +13,7 @@ export const DIFFERENCES: readonly Difference[] = [
   ...DEFECTS,
   ...DECISIONS,
   ...BUCKETS,
+  ...FEDERATION,
   ...JOBS,
   ...STATUS,
   ...METRICS,

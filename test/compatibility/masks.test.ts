@@ -13,6 +13,7 @@ const cases = [
   { name: 'the manager', text: '{"endpoint":"http://127.0.0.1:8080"}', masked: '{"endpoint":"<endpoint>"}' },
   { name: 'its store', text: '"http://127.0.0.1:9000/bucket"', masked: '"<minio-endpoint>/bucket"' },
   { name: 'the issuer', text: '["http://127.0.0.1:7000"]', masked: '["<issuer>"]' },
+  { name: 'an address where nobody listens', text: '"http://127.0.0.1:9/x"', masked: '"http://<address>/x"' },
   { name: 'a service token', text: `"token":"${'0a'.repeat(32)}"`, masked: '"token":"<token64>"' },
   {
     name: 'the keys of the store',

@@ -9,6 +9,9 @@ export interface Known {
   readonly issuer: string;
 }
 
+/** Nobody listens there. */
+export const NOWHERE = '127.0.0.1:9';
+
 const DATE = String.raw`\d{4}-\d{2}-\d{2}`;
 const CLOCK = String.raw`\d{2}:\d{2}:\d{2}`;
 
@@ -35,6 +38,7 @@ export function mask(text: string, known: Known, asked = ''): string {
     .replaceAll(known.store, '<minio-endpoint>')
     .replaceAll(known.endpoint, '<endpoint>')
     .replaceAll(known.issuer, '<issuer>')
+    .replaceAll(`//${NOWHERE}/`, '//<address>/')
     .replaceAll(`"access_key":"${known.accessKey}"`, '"access_key":"<access_key>"');
   return MASKS.reduce(
     (masked, [pattern, name]) => masked.replace(pattern, (found) => (asked.includes(found) ? found : name)),

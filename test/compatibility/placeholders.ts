@@ -1,6 +1,7 @@
 import { ALICE, BOB, CAROL, type Issuer, type TestUser } from '../support/issuer.ts';
 import { ADMIN, PASSWORD } from '../support/manager.ts';
 import type { RecordedRequest } from './exchanges.ts';
+import { NOWHERE } from './masks.ts';
 import type { Received, Sent } from './send.ts';
 
 /** What stands for the placeholders of recorded requests, by placeholder. */
@@ -35,8 +36,7 @@ export async function castOf(issuer: Issuer): Promise<Values> {
     // In a body, where it is what a client sends back or makes up; elsewhere it is the token of the service.
     '<token64>': 'e'.repeat(64),
     '<secret_key>': 'a-secret-key',
-    // Nobody listens there.
-    '<address>': '127.0.0.1:9',
+    '<address>': NOWHERE,
     // Until an answer names a next page.
     '<page-token>': 'page-2',
   };

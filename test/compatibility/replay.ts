@@ -20,6 +20,8 @@ export interface Replayed {
 
 const ALWAYS = {
   MINIO_TLS_VERIFY: 'false',
+  // A member where nobody listens was on loopback.
+  OSCAR_PEER_NETWORKS: '127.0.0.0/8',
   USERS_ADMIN: CAROL.sub,
 };
 

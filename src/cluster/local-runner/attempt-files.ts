@@ -49,7 +49,8 @@ export class AttemptFiles {
   make(attempt: Attempt): void {
     const { root, input, output, state, script } = this.directory;
     for (const path of [root, input, output, state]) mkdirSync(path, { recursive: true, mode: 0o700 });
-    writeFileSync(script, attempt.script, { mode: 0o600 });
+    // One that is there is left alone: a shell that an earlier manager has started may just be opening it.
+    if (readOrNothing(script) !== attempt.script) writeFileSync(script, attempt.script, { mode: 0o600 });
     const { name, image, timeout, answer, demand } = attempt;
     const note: AttemptNote = { name, image, timeout, answer, demand };
     writeFileSync(`${this.#note}.new`, JSON.stringify(note), { mode: 0o600 });
@@ -108,6 +109,14 @@ export class AttemptFiles {
 /** Names of the directories there; of a place that is not there: none. */
 export function namesIn(directory: string): string[] {
   return existsSync(directory) ? readdirSync(directory) : [];
+}
+
+function readOrNothing(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
 }
 
 function readJson(path: string): unknown {

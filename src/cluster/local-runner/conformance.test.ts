@@ -2,26 +2,36 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdtempSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { after, before } from 'node:test';
 import { eventually } from '../eventually.ts';
 import { describeRunner } from '../runner.conformance.ts';
 import type { RunnerUnderTest } from '../runner-under-test.ts';
 import { DirectoryStores } from './directory-staging.fixture.ts';
 import { createLocalRunner } from './local-runner.ts';
-import { createProcessLauncher } from './process/index.ts';
+import { createProcessLauncher, type ProcessLauncherOptions } from './process/process-launcher.ts';
 import { processTable } from './process/process-table.ts';
-import type { UidRange } from './process/uids.ts';
+import type { StartOrder } from './process/spawn-wrapper.ts';
+import { Starting } from './process/starting.ts';
 import { removeTree } from './remove-tree.ts';
 
 const traits = { image: 'not-used', basics: ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'] };
 
-describeRunner('processes of the same user', traits, () => make());
+const starting = new Starting();
+before(() => starting.warm());
+after(() => starting.close());
+/** One for all tests: it takes longer to begin than most of them do. */
+const throughStarter = { start: (order: StartOrder) => starting.start(order), close: () => undefined };
+
+describeRunner('processes of the same user', traits, () => make({}));
+describeRunner('processes that a starter starts', traits, () => make({ starting: throughStarter }));
 if (process.getuid?.() === 0) {
-  describeRunner('processes of users of their own', traits, () => make({ first: 61_000, count: 16 }));
+  const uids = { first: 61_000, count: 16 };
+  describeRunner('processes of users of their own', traits, () => make({ uids, starting: throughStarter }));
 } else {
   process.emitWarning('scripts with users of their own are NOT tested: only root can give them some');
 }
 
-async function make(uids?: UidRange): Promise<RunnerUnderTest> {
+async function make(options: Omit<ProcessLauncherOptions, 'directory'>): Promise<RunnerUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
   chmodSync(directory, 0o711);
   const stores = new DirectoryStores(join(directory, 'stores'));
@@ -29,7 +39,7 @@ async function make(uids?: UidRange): Promise<RunnerUnderTest> {
     createLocalRunner({
       directory: join(directory, 'runner'),
       staging: stores,
-      launcher: createProcessLauncher({ directory: join(directory, 'runner'), ...(uids && { uids }) }),
+      launcher: createProcessLauncher({ directory: join(directory, 'runner'), ...options }),
       grace: 300,
     });
   const attempts = join(directory, 'runner', 'attempts');

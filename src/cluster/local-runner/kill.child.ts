@@ -5,11 +5,15 @@ import { DirectoryStores } from './directory-staging.fixture.ts';
 import { ATTEMPTS, scheduled } from './kill.schedule.ts';
 import { createLocalRunner } from './local-runner.ts';
 import { createProcessLauncher } from './process/index.ts';
+import { Starting } from './process/starting.ts';
 
 /** Runs the attempts of the schedule in the directory it is given, and says what it sees, until it is killed. */
 const [, , directory = ''] = process.argv;
 const staging = new DirectoryStores(join(directory, 'stores'));
-const launcher = createProcessLauncher({ directory: join(directory, 'runner') });
+const starting = new Starting();
+// Otherwise all of them come before the starter does.
+if (Math.random() < 0.5) await starting.warm();
+const launcher = createProcessLauncher({ directory: join(directory, 'runner'), starting });
 const runner = createLocalRunner({ directory: join(directory, 'runner'), staging, launcher });
 const access = new Map([[STORE, staging.access]]);
 

@@ -56,7 +56,7 @@ test('before anything has happened everything is there, and zero', async (t) => 
   }
   assert.equal(all.get('oscar_jobs_waiting'), 0);
   assert.equal(all.get('oscar_jobs_oldest_waiting_seconds'), 0);
-  assert.ok(all.has('process_cpu_seconds_total') && all.has('nodejs_eventloop_lag_seconds'));
+  assert.ok(all.has('process_cpu_seconds_total') && all.has('nodejs_eventloop_utilization'));
 });
 
 test('jobs are counted by state, and the oldest that waits is known', async (t) => {
@@ -88,7 +88,7 @@ test('what is accepted and what ends is counted once, with how long it ran', asy
   assert.equal(all.get('oscar_jobs_finished_total{outcome="failed"}'), 1);
   assert.equal(all.get('oscar_jobs_finished_total{outcome="cancelled"}'), 1);
   assert.equal(all.get('oscar_job_duration_seconds_sum{outcome="succeeded"}'), 44);
-  assert.equal(all.get('oscar_job_duration_seconds_bucket{le="5",outcome="succeeded"}'), 1);
+  assert.equal(all.get('oscar_job_duration_seconds_bucket{outcome="succeeded",le="5"}'), 1);
   assert.equal(all.get('oscar_job_duration_seconds_count{outcome="failed"}'), 1);
   assert.equal(all.has('oscar_job_duration_seconds_count{outcome="cancelled"}'), false);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { Secret } from '../../base/secret.ts';
 import { seededRandom } from '../../cluster/local/seeded-random.ts';
 import { slotOf } from './detach.ts';

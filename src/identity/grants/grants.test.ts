@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../../base/secret.ts';
-import { StoreError, type Version } from '../../cluster/index.ts';
+import { eventually } from '../../cluster/eventually.ts';
+import { type SecretStore, StoreError, type Version } from '../../cluster/index.ts';
 import { CLUSTER_ADMIN, REFRESH_TOKEN_SLOT } from '../../service/index.ts';
 import {
   ageOf,
@@ -228,6 +229,46 @@ test('a mark whose removal was interrupted is not taken at once, and not for eve
   assert.equal((await contents(vault)).marks.size, 1);
 });
 
+test('a token that is brought while it is forgotten keeps its mark', async () => {
+  await using vault = openVault();
+  await bring('t1', alice, 's1', vault);
+  await vault.secrets.remove('credentials', 's1');
+  const { secrets } = vault;
+  let brought: Promise<string> | undefined;
+  /** How often the one who brings it has looked for the mark, and whether it is done. */
+  let looks = 0;
+  let isDone = false;
+  const watched: typeof secrets = {
+    ...plain(secrets),
+    get: (room, key) => {
+      if (key.startsWith('token/')) looks++;
+      return secrets.get(room, key);
+    },
+  };
+  const slow: typeof secrets = {
+    ...plain(secrets),
+    async remove(room, key) {
+      if (key.startsWith('token/')) {
+        brought = bring('t1', alice, 's2', { ...vault, secrets: watched }).finally(() => {
+          isDone = true;
+        });
+        await eventually(() => assert.ok(isDone || looks >= 3));
+      }
+      await secrets.remove(room, key);
+    },
+  };
+  await detachGrants('s1', { ...vault, secrets: slow });
+  const id = await brought;
+  assert.deepEqual([...(await contents(vault)).marks.values()], [id]);
+});
+
+const plain = (secrets: SecretStore): SecretStore => ({
+  get: (room, key) => secrets.get(room, key),
+  keys: (room, cursor) => secrets.keys(room, cursor),
+  put: (room, key, values, expected) => secrets.put(room, key, values, expected),
+  remove: (room, key) => secrets.remove(room, key),
+});
+
 test('who dies while a grant is forgotten leaves it to the next one', async () => {
   await using vault = openVault();
   const id = await bring('t1', alice, 's1', vault);
@@ -237,11 +278,10 @@ test('who dies while a grant is forgotten leaves it to the next one', async () =
     let left = steps;
     const step = <T>(go: () => Promise<T>) =>
       left-- > 0 ? go() : Promise.reject(new StoreError('unavailable', 'dies here'));
-    const dying = {
-      get: vault.secrets.get.bind(vault.secrets),
-      keys: vault.secrets.keys.bind(vault.secrets),
-      put: (...args: Parameters<typeof vault.secrets.put>) => step(() => vault.secrets.put(...args)),
-      remove: (...args: Parameters<typeof vault.secrets.remove>) => step(() => vault.secrets.remove(...args)),
+    const dying: SecretStore = {
+      ...plain(vault.secrets),
+      put: (...args) => step(() => vault.secrets.put(...args)),
+      remove: (...args) => step(() => vault.secrets.remove(...args)),
     };
     const died = await detachGrants('s1', { ...vault, secrets: dying }).then(
       () => false,

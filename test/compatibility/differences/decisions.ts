@@ -25,13 +25,6 @@ export const DECISIONS: readonly Difference[] = [
     cases: [{ matches: [32, 33], ours: otherBody(INFO) }],
   },
   {
-    id: 'second-spelling-of-federation',
-    kind: 'decision',
-    title: '`/system/replicas/{name}` is another name for `/system/federation/{name}`',
-    reason: 'The Go manager has no such route. Here a service that is not there is 404 without a body.',
-    cases: [{ matches: [17], ours: empty(404) }],
-  },
-  {
     id: 'bearer-challenge',
     kind: 'decision',
     title: 'A rejected bearer is told why',

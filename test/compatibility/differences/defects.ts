@@ -1,4 +1,4 @@
-import { challenged, empty, json, patched, refused } from './answers.ts';
+import { challenged, empty, patched, refused } from './answers.ts';
 import type { Difference } from './difference.ts';
 import { STILL_OF_ALICE, WITHOUT_MOUNT } from './services.ts';
 
@@ -58,35 +58,6 @@ export const DEFECTS: readonly Difference[] = [
       'The Go manager stores the new definition and answers 500 all the same. Here it is 204, and the ' +
       'bucket stays, as a private one of its owner.',
     cases: [{ matches: [450, 535], ours: empty(204) }],
-  },
-  {
-    id: 'federation-of-a-hidden-service',
-    kind: 'defect',
-    title: 'The federation of a service is shown to those who see the service',
-    reason: 'The Go manager shows it to every user. Here a service that the caller may not see is 404.',
-    cases: [{ matches: [257], ours: empty(404) }],
-  },
-  {
-    id: 'failed-create-harms-nobody',
-    kind: 'defect',
-    title: 'A create that fails leaves other services alone',
-    reason:
-      'When a member of a federation has the name already, the Go manager gives up and deletes that service, which ' +
-      'was there before. Here nothing is deleted that the request did not make.',
-    cases: [{ matches: [309], ours: json(/^\{"name":"rec-w2",.*\}$/) }],
-  },
-  {
-    id: 'certificates-are-verified',
-    kind: 'defect',
-    title: 'Certificates of other clusters are verified unless the definition says otherwise',
-    reason: 'A cluster without `ssl_verify` has `false` in the Go manager. Here it has `true`.',
-    // Its members are not supported yet.
-    cases: [
-      {
-        matches: [303],
-        ours: patched({ federation: { members: null }, clusters: { 'oscar-primary': { ssl_verify: true } } }),
-      },
-    ],
   },
   {
     id: 'namespace-is-the-managers',

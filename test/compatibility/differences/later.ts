@@ -4,7 +4,6 @@ import { jobList } from './job-bodies.ts';
 import { NOTHING_STAYS_UP, WITHOUT_EXPOSE, WITHOUT_MOUNT, WITHOUT_VOLUME } from './services.ts';
 
 const NO_LOGS = '{"service_name":"rec-exp","available":false,"message":"<text>","entries":[]}';
-const noMembers = (topology: string) => json(`{"topology":"${topology}","members":null}`);
 
 const THREE_JOBS = jobList(...Array.from({ length: 3 }, () => 'rec-min-<uuid>'));
 
@@ -22,38 +21,6 @@ export const LATER: readonly Difference[] = [
       { matches: [183, 184], ours: created('rec-min') },
       { matches: [188], ours: json(THREE_JOBS) },
       { matches: [198, 199], ours: empty(404) },
-    ],
-  },
-  {
-    id: 'federation',
-    kind: 'later',
-    title: 'Federations with members',
-    reason:
-      'A definition with `federation.members` is refused with 400, and members cannot be added, changed or removed ' +
-      'yet. A federation without members is kept and shown.',
-    cases: [
-      { matches: [99, 100, 302, 305, 307, 308, 606], ours: unsupported('federation.members') },
-      { matches: onRoute(/^(POST|PUT|DELETE) \/system\/federation\//), ours: noRoute },
-      { matches: [270, 272, 284], ours: noMembers('star') },
-      { matches: [291, 293, 295], ours: noMembers('mesh') },
-      { matches: [299], ours: noMembers('none') },
-      { matches: [608, 611], ours: noMembers('STAR') },
-      { matches: [273], ours: patched({ federation: { members: null }, clusters: null }) },
-      {
-        matches: [274],
-        ours: patched({
-          cluster_id: 'oscar-primary',
-          federation: null,
-          environment: { secrets: { refresh_token: null } },
-          annotations: {
-            'oscar.grycap/federation-worker': null,
-            'oscar.grycap/origin-cluster': null,
-            'oscar.grycap/origin-service': null,
-          },
-          clusters: null,
-        }),
-      },
-      { matches: [304, 306, 312], ours: empty(404) },
     ],
   },
   {

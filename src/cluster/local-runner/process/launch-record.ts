@@ -8,6 +8,7 @@ import {
   readFileSync,
   rmSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -32,6 +33,9 @@ const BOOT = readSmall('/proc/sys/kernel/random/boot_id')?.text.trim();
 /** The machine has been started since then: whatever ran is gone, and what it wrote last may be too. */
 export const isOfEarlierBoot = ({ boot }: Launch) => boot !== undefined && boot !== BOOT;
 
+/** More than one ever needs. */
+const LAUNCH_BYTES = 256;
+
 const launchIn = (state: string) => join(state, 'launch.json');
 
 /** Where the wrapper leaves its marks. The script may write there: nothing in it is trusted with more than its own fate. */
@@ -49,9 +53,11 @@ export function readLaunch(state: string): Launch | undefined {
  * then, and so may its end, but this file is removed after the end has got its name.
  */
 export async function writeLaunch(state: string, launch: Launch): Promise<void> {
-  const file = openSync(launchIn(state), 'w', 0o600);
+  // Written over, at one stroke: of one that is cut off first, a manager that is killed in between leaves an empty file.
+  // The next would count from one again then, and take the wrapper that finds an old claim for the script.
+  const file = openSync(launchIn(state), constants.O_WRONLY | constants.O_CREAT, 0o600);
   try {
-    writeFileSync(file, JSON.stringify({ ...(BOOT !== undefined && { boot: BOOT }), ...launch }));
+    writeSync(file, JSON.stringify({ ...(BOOT !== undefined && { boot: BOOT }), ...launch }).padEnd(LAUNCH_BYTES));
     await toDisk(file);
   } finally {
     closeSync(file);

@@ -21,11 +21,20 @@ test('a wrapper that comes after its launch was given up does not run the script
   assert.equal(await launcher.find(made), undefined);
   assert.equal(await launcher.find(made), undefined);
   const late = spawnSync('/bin/sh', ['-c', WRAPPER, 'oscar', marksIn(state), '1', script, '', '0', '']);
-  assert.deepEqual([late.status, late.stdout.toString()], [0, '']);
+  assert.deepEqual([late.status, late.signal, late.stdout.toString()], [null, 'SIGKILL', '']);
   const run = await launcher.launch(made);
   assert.equal((await run.ended).exitCode, 0);
   assert.equal(made.text(), 'ran\n');
   assert.equal(readLaunch(state)?.number, 2);
+});
+
+test('a script whose wrapper cannot make its claim has not run, and not succeeded', async (t) => {
+  const { launcher, order } = launcherFor(t);
+  const made = order('echo ran');
+  const { state } = made.directory;
+  mkdirSync(join(marksIn(state), 'claim-1'), { recursive: true });
+  const { exitCode, cause } = await (await launcher.launch(made)).ended;
+  assert.deepEqual([exitCode, cause, made.text()], [undefined, 'signal', '']);
 });
 
 test('of several who launch, one starts the script', async (t) => {

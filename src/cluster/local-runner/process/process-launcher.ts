@@ -43,6 +43,8 @@ export interface ProcessLauncherOptions {
   /** Processes of one script, threads too. Only kept for scripts with a user of their own: others share the count. */
   readonly maxProcesses?: number;
   readonly table?: ProcessTable;
+  /** Closed with the launcher. */
+  readonly starting?: Pick<Starting, 'start' | 'close'>;
 }
 
 /** Enough for whatever works with threads; far below what a machine has. */
@@ -60,7 +62,7 @@ class ProcessLauncher implements Launcher {
   readonly #maxProcesses: number;
   readonly #table: ProcessTable;
   readonly #watchdog: Watchdog;
-  readonly #starting = new Starting();
+  readonly #starting: Pick<Starting, 'start' | 'close'>;
   readonly #runs = new Map<string, ProcessRun>();
   #closed = false;
 
@@ -70,6 +72,7 @@ class ProcessLauncher implements Launcher {
     maxDisk,
     maxProcesses = MAX_PROCESSES,
     table = processTable(),
+    starting = new Starting(),
   }: ProcessLauncherOptions) {
     this.#pipes = new Pipes(directory);
     this.#pipes.prepare();
@@ -77,6 +80,7 @@ class ProcessLauncher implements Launcher {
     this.#uids = uids && new Uids(uids);
     this.#maxProcesses = uids ? maxProcesses : 0;
     this.#table = table;
+    this.#starting = starting;
     this.#watchdog = new Watchdog(table, maxDisk ?? Number.POSITIVE_INFINITY);
   }
 
@@ -155,7 +159,8 @@ class ProcessLauncher implements Launcher {
     await writeLaunch(state, { number, at: startedAt, ...(uid !== undefined && { uid }) });
 
     // As long as we could write to it, nobody who reads it takes it for finished.
-    using _held = holdPipe(state);
+    using held = new DisposableStack();
+    held.adopt(openSync(pipeIn(state), constants.O_RDWR), closeSync);
     const printed = new Printed(openPipe(state), order.print);
     try {
       const started = await this.#starting.start(this.#startOrder(order, number, uid));
@@ -217,11 +222,6 @@ class ProcessLauncher implements Launcher {
 const stillIts = (launch: Launch) => (isOfEarlierBoot(launch) ? undefined : launch.uid);
 
 const pipeIn = (state: string) => join(state, 'pipe');
-
-function holdPipe(state: string): Disposable {
-  const file = openSync(pipeIn(state), constants.O_RDWR);
-  return { [Symbol.dispose]: () => closeSync(file) };
-}
 
 /** Undefined when it is no pipe any more: a script that runs as the manager does can put anything there. */
 function openPipe(state: string): number | undefined {

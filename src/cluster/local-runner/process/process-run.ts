@@ -39,10 +39,7 @@ export class ProcessRun implements Run {
     this.script = script;
     this.startedAt = script.startedAt;
     this.ended = this.#end.promise;
-    void script.started?.end.then((end) => {
-      this.#leaderEnd = end;
-      if (end) this.#finish();
-    });
+    void script.started?.end.then((end) => this.#hear(end));
     if (script.leader === 0) this.#finish();
     // The wrapper gives its end of the pipe back when the script has ended.
     void script.printed.end.then(() => this.#look());
@@ -81,6 +78,11 @@ export class ProcessRun implements Run {
     this.#letGo = true;
     this.script.printed.close();
     this.script.started?.letGo();
+  }
+
+  #hear(end: LeaderEnd | undefined): void {
+    this.#leaderEnd = end;
+    if (end) this.#finish();
   }
 
   #look(): void {

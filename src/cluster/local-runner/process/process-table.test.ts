@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { uptime } from 'node:os';
 import { test } from 'node:test';
 import { eventually } from '../../eventually.ts';
 import { fromProc, fromPs } from './process-table.ts';
@@ -24,6 +25,8 @@ for (const { name, table, skip } of [
       [entry.parent, entry.session, entry.uid, entry.zombie],
       [process.pid, pid, process.getuid?.(), false],
     );
+    const ofUser = async (uid: number) => (await table.read(uid)).some((each) => each.pid === pid);
+    assert.deepEqual([await ofUser(entry.uid), await ofUser(entry.uid + 1)], [true, false]);
     assert.equal(await table.mentions(pid, 'a (strange) name'), true);
     assert.equal(await table.mentions(pid, 'another name'), false);
     child.kill('SIGKILL');
@@ -38,3 +41,13 @@ for (const { name, table, skip } of [
     assert.ok(own && own.cpuMs > expected - 1100 && own.cpuMs < expected + 1100, `${own?.cpuMs} for ${expected}`);
   });
 }
+
+test('when a process was started is told by the clock of the machine', { skip: linux }, async () => {
+  const before = uptime() * 1_000;
+  const child = spawn('/bin/sleep', ['60']);
+  await once(child, 'spawn');
+  const entry = (await fromProc.read()).find(({ pid }) => pid === child.pid);
+  const after = uptime() * 1_000;
+  child.kill('SIGKILL');
+  assert.ok(entry && entry.startedMs > before - 1_000 && entry.startedMs < after + 1_000);
+});

@@ -31,12 +31,15 @@ const PROGRAM = fileURLToPath(new URL('./starter.ts', import.meta.url));
 export class StarterProcess {
   readonly #child: ChildProcess;
   readonly #started = new Map<number, Started>();
-  readonly #gone = Promise.withResolvers<void>();
+  readonly #begun = Promise.withResolvers<void>();
+  readonly #gone: () => void;
   #next = 0;
   #ready = false;
   #over = false;
 
-  constructor() {
+  /** `gone` is called before anybody who waits for a script hears of it. */
+  constructor(gone: () => void) {
+    this.#gone = gone;
     const cache = getCompileCacheDir();
     this.#child = fork(PROGRAM, [], {
       cwd: '/',
@@ -55,9 +58,9 @@ export class StarterProcess {
     return this.#ready && !this.#over;
   }
 
-  /** Resolves when it is gone. */
-  get gone(): Promise<void> {
-    return this.#gone.promise;
+  /** Resolves when it has begun, or is gone. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
   }
 
   /** Rejects with {@link StarterGone} when nobody knows whether the script was started. */
@@ -81,6 +84,7 @@ export class StarterProcess {
   #hear(message: FromStarter): void {
     if (message.kind === 'ready') {
       this.#ready = true;
+      this.#begun.resolve();
       return;
     }
     const { id } = message;
@@ -113,12 +117,13 @@ export class StarterProcess {
   #end(): void {
     if (this.#over) return;
     this.#over = true;
+    this.#gone();
     for (const started of this.#started.values()) {
       started.told = false;
       started.leader.reject(new StarterGone());
       started.end.resolve(undefined);
     }
     this.#started.clear();
-    this.#gone.resolve();
+    this.#begun.resolve();
   }
 }

@@ -7,15 +7,29 @@ const AGAIN_MS = 60_000;
 
 /** Starts scripts through a small process that begins with the first of them. Nobody waits for it: until then, directly. */
 export class Starting {
+  readonly #againMs: number;
   #starter: StarterProcess | undefined;
   #notBefore = 0;
   #closed = false;
+
+  constructor(againMs = AGAIN_MS) {
+    this.#againMs = againMs;
+  }
 
   async start(order: StartOrder): Promise<Leader> {
     if (this.#closed) throw new Error('the manager stops');
     if (this.#starter?.ready) return this.#starter.start(order);
     this.#begin();
     return startHere(order);
+  }
+
+  /** Begins before the first script comes, and resolves when it has. */
+  async warm(): Promise<void> {
+    this.#begin();
+    // The event loop does not go on for the sake of a starter that nobody has asked for anything.
+    const patience = setTimeout(() => undefined, AGAIN_MS);
+    await this.#starter?.begun;
+    clearTimeout(patience);
   }
 
   close(): void {
@@ -25,12 +39,10 @@ export class Starting {
 
   #begin(): void {
     if (this.#starter || this.#closed || performance.now() < this.#notBefore) return;
-    const starter = new StarterProcess();
-    this.#starter = starter;
     const begunAt = performance.now();
-    void starter.gone.then(() => {
+    this.#starter = new StarterProcess(() => {
       this.#starter = undefined;
-      this.#notBefore = begunAt + AGAIN_MS;
+      this.#notBefore = begunAt + this.#againMs;
     });
   }
 }

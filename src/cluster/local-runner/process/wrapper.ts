@@ -4,7 +4,7 @@
  * `alone` if nobody else has its user.
  *
  * - Whoever makes the claim may start the script. A manager that came later and found none has made it itself, and then
- *   this one goes.
+ *   this one goes. Without an exit code: it would be taken for that of the script, as when there is no disk for a claim.
  * - Alone, it ends whatever else its user has running, before the script and after it. No process can fork its way out of
  *   that, and what has hidden from the manager's eyes does not see the next one who gets the user.
  * - TERM is for the script; the wrapper outlives it to write its exit code. A trap that does something is not inherited,
@@ -17,7 +17,7 @@
 export const WRAPPER = `
 [ "$6" = alone ] && kill -KILL -1
 set -C
-echo $$ >"$1/claim-$2" || exit 0
+echo $$ >"$1/claim-$2" || kill -KILL $$
 set +C
 trap : HUP INT TERM
 ulimit -c 0

@@ -1,10 +1,9 @@
 import type { LedgerMember } from '../../ledger.ts';
-import { Ledgers } from '../../ledger-store.ts';
 import { type Peer, PeerError, type WorkerOrder, type WorkerState } from '../../peer/peer.ts';
 import type { Coordination } from '../coordination.ts';
 import type { Result } from '../results.ts';
 import type { Asking } from './asking.ts';
-import { isGivenUp, makeMember, readinessOf } from './make-member.ts';
+import { makeMember, readinessOf } from './make-member.ts';
 import { peerOf } from './member-address.ts';
 import { problemOf } from './verdicts.ts';
 
@@ -27,7 +26,7 @@ export async function bring({ member, order, asking }: Task, deps: Coordination)
   const peer = peerOf(member, deps);
   try {
     const state = await inspect(peer, order);
-    return state ? await adjust(peer, order, keyId, state) : await make(peer, { member, order, asking }, deps);
+    return state ? await adjust(peer, order, keyId, state) : await make(peer, { member, order, asking });
   } catch (error) {
     return failed(keyId, problemOf(error));
   }
@@ -51,20 +50,12 @@ async function adjust(peer: Peer, order: WorkerOrder, keyId: string, state: Work
   return { keyId, kind: 'made', revision, digest, instance };
 }
 
-async function make(
-  peer: Peer,
-  { member, order, asking }: Task & { readonly order: WorkerOrder },
-  deps: Coordination,
-): Promise<Result> {
+async function make(peer: Peer, { member, order, asking }: Task & { readonly order: WorkerOrder }): Promise<Result> {
   const { keyId } = member;
   const { revision, digest } = order;
   try {
     const as = await asking(member);
-    const probe = await peer.probe(order.name, as);
-    if (await isGivenUp(probe, new Ledgers(deps))) {
-      return { keyId, kind: 'away', problem: new PeerError('taken', 'what was there before is still being undone') };
-    }
-    const readiness = readinessOf(probe, order.uid);
+    const readiness = readinessOf(await peer.probe(order.name, as), order.uid);
     await makeMember(peer, order, readiness, as);
     return { keyId, kind: 'made', revision, digest, instance: readiness.instance };
   } catch (error) {

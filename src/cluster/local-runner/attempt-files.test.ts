@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { AttemptFiles } from './attempt-files.ts';
+
+function scene(t: TestContext) {
+  const root = mkdtempSync(join(tmpdir(), 'oscar-files-'));
+  t.after(() => rmSync(root, { recursive: true }));
+  return { root, files: new AttemptFiles(root) };
+}
+
+test('an end is read as it was written', (t) => {
+  const { files } = scene(t);
+  const end = { phase: 'ended', outcome: 'succeeded', reason: 'Completed', message: 'well', finishedAt: 1 } as const;
+  assert.equal(files.readEnd(), undefined);
+  files.writeEnd(end);
+  assert.deepEqual(files.readEnd(), end);
+});
+
+for (const { what, text } of [
+  { what: 'nothing', text: '' },
+  { what: 'zeros', text: '\0\0\0' },
+]) {
+  test(`an end of which a power cut left ${what} is an end of which nobody knows how`, (t) => {
+    const { root, files } = scene(t);
+    writeFileSync(join(root, 'end.json'), text);
+    const end = files.readEnd();
+    assert.deepEqual([end?.outcome, end?.reason], ['failed', 'Lost']);
+    assert.match(end?.message ?? '', /the machine went down/);
+  });
+
+  test(`a note of which a power cut left ${what} is none`, (t) => {
+    const { root, files } = scene(t);
+    writeFileSync(join(root, 'attempt.json'), text);
+    assert.equal(files.readNote(), undefined);
+  });
+}
+
+test('an end that somebody has damaged is named', (t) => {
+  const { root, files } = scene(t);
+  writeFileSync(join(root, 'end.json'), '{"phase"');
+  assert.throws(() => files.readEnd(), { code: 'damaged', message: /end\.json cannot be read/ });
+});
+
+test('nothing was left where the output directory is empty; one that is gone is not empty', (t) => {
+  const { files } = scene(t);
+  const { output } = files.directory;
+  assert.equal(files.leftNothing(), false);
+  mkdirSync(output);
+  assert.equal(files.leftNothing(), true);
+  mkdirSync(join(output, 'deep'));
+  assert.equal(files.leftNothing(), false);
+});
+
+test('an output directory that cannot be read is not empty', {
+  skip: process.getuid?.() === 0 ? 'root can read all: NOT TESTED' : false,
+}, (t) => {
+  const { files } = scene(t);
+  const { output } = files.directory;
+  mkdirSync(output);
+  chmodSync(output, 0o000);
+  assert.equal(files.leftNothing(), false);
+});

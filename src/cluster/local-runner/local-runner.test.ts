@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { endOf, printed, RunnerBench, run, toBucket } from '../runner-under-test.ts';
+import { DirectoryStores } from './directory-staging.fixture.ts';
+import type { Launcher } from './launcher.ts';
+import { createLocalRunner } from './local-runner.ts';
+import { createProcessLauncher } from './process/index.ts';
+import { removeTree } from './remove-tree.ts';
+
+/** A runner that tells whom it asks for what: it tidies up when it is let to. */
+function scene(t: TestContext) {
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-local-runner-'));
+  const stores = new DirectoryStores(join(directory, 'stores'));
+  const asked: string[] = [];
+  const tidy = Promise.withResolvers<void>();
+  const launcher: Launcher = createProcessLauncher({ directory: join(directory, 'runner') });
+  const remove = launcher.remove.bind(launcher);
+  launcher.remove = async (name) => {
+    await tidy.promise;
+    await remove(name);
+  };
+  for (const step of ['plan', 'upload', 'pack'] as const) {
+    const works = stores[step].bind(stores) as (...parameters: unknown[]) => Promise<never>;
+    stores[step] = (...parameters: unknown[]) => {
+      asked.push(step);
+      return works(...parameters);
+    };
+  }
+  const runner = createLocalRunner({ directory: join(directory, 'runner'), staging: stores, launcher });
+  t.after(async () => {
+    tidy.resolve();
+    for (const name of await runner.list()) await runner.forget(name);
+    await runner.close();
+    await removeTree(directory);
+  });
+  const bench = new RunnerBench({ image: 'not-used', basics: [] }, () => Promise.reject(new Error('not used')));
+  const attempt = (script: string, more = {}) =>
+    bench.attempt({ runner, stores, reopen: async () => runner, close: async () => undefined }, script, more);
+  const output = (name: string) => join(directory, 'runner', 'attempts', name, 'output');
+  return { runner, asked, attempt, output, tidyUp: () => tidy.resolve() };
+}
+
+test('whoever waits for the end does not wait until it is tidied up', async (t) => {
+  const { runner, attempt, output } = scene(t);
+  const made = attempt('echo said', { answer: true });
+  assert.equal((await run(runner, made)).outcome, 'succeeded');
+  assert.ok(existsSync(output(made.name)));
+  assert.equal(Buffer.concat(await Array.fromAsync(await runner.answer(made.name))).toString(), 'said\n');
+  assert.equal(await printed(runner, made.name), 'said\n');
+});
+
+test('an attempt that is still being tidied up is started no second time', async (t) => {
+  const { runner, attempt } = scene(t);
+  const made = attempt('echo said');
+  const ended = await run(runner, made);
+  await runner.start(made);
+  assert.deepEqual(await endOf(runner, made.name), ended);
+  assert.equal(await printed(runner, made.name), 'said\n');
+});
+
+test('an attempt is forgotten when it is tidied up, and then nothing is known of it', async (t) => {
+  const { runner, attempt, tidyUp } = scene(t);
+  const made = attempt('echo said');
+  await run(runner, made);
+  const forgotten = runner.forget(made.name);
+  assert.deepEqual(await runner.list(), [made.name]);
+  tidyUp();
+  await forgotten;
+  assert.deepEqual(await runner.list(), []);
+  await assert.rejects(endOf(runner, made.name), { code: 'absent' });
+});
+
+for (const { left, script, steps } of [
+  { left: 'nothing', script: 'echo said', steps: [] },
+  { left: 'a file', script: 'echo x >"$TMP_OUTPUT_DIR/x"', steps: ['plan', 'upload', 'pack'] },
+  { left: 'an empty directory', script: 'mkdir "$TMP_OUTPUT_DIR/x"', steps: ['plan', 'pack'] },
+]) {
+  test(`of a script that left ${left}, this is asked for: ${steps.join(', ') || 'nothing'}`, async (t) => {
+    const { runner, attempt, asked } = scene(t);
+    assert.equal((await run(runner, attempt(script, { answer: true, outputs: toBucket() }))).outcome, 'succeeded');
+    assert.deepEqual(asked, steps);
+  });
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { deploy } from '../deploy.ts';
+import { Ledgers } from '../ledger-store.ts';
+import type { Coordination } from './coordination.ts';
+import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
+import { prepare } from './prepare.ts';
+
+/** A federation whose definition has another member by now. */
+async function scene() {
+  const world = worldOf('b', 'c');
+  const deps = coordination(world);
+  const { record } = await deploy(alice, federatedBody(['b']), deps);
+  const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+  const role = record.service.federation;
+  assert.ok(entry && role);
+  const { federation } = (await deploy(alice, { ...federatedBody(['c']), name: 'model' }, deps)).record.service
+    .definition;
+  const members = [...(record.service.definition.federation?.members ?? []), ...(federation?.members ?? [])];
+  const definition = { ...record.service.definition, federation: { group_id: 'demo', topology: 'star', members } };
+  const service = { ...record.service, definition, federation: { ...role, revision: 2 } };
+  const keys = () => [...world.cluster.secrets.keys()].filter((key) => key.startsWith('member ')).length;
+  return { world, deps, entry, service, keys };
+}
+
+/** Somebody else comes in while the keys are being kept. */
+const meddled = (deps: Coordination, meddle: () => Promise<unknown>): Coordination => ({
+  ...deps,
+  secrets: {
+    ...deps.secrets,
+    put: async (...parameters) => {
+      const version = await deps.secrets.put(...parameters);
+      await meddle();
+      return version;
+    },
+  },
+});
+
+test('the ledger and the keys are written before anybody is asked', async () => {
+  const { deps, entry, service, keys } = await scene();
+  const before = keys();
+  const prepared = await prepare(entry, service, { renew: false }, deps);
+  assert.equal(prepared?.orders.size, 2);
+  assert.equal(keys(), before + 1);
+  assert.deepEqual((await new Ledgers(deps).read(entry.ledger.uid))?.ledger, prepared.entry.ledger);
+});
+
+test('an older definition than the ledger knows is not told to anybody', async () => {
+  const { deps, entry, service } = await scene();
+  const later = { ...entry, ledger: { ...entry.ledger, revision: 3 } };
+  assert.equal(await prepare(later, service, { renew: false }, deps), undefined);
+});
+
+test('who is overtaken stops, and leaves the keys that the ledger names', async () => {
+  const { deps, entry, service, keys } = await scene();
+  const before = keys();
+  const meddling = meddled(deps, async () => {
+    const current = await new Ledgers(deps).read(entry.ledger.uid);
+    if (current) await new Ledgers(deps).claim(current);
+  });
+  assert.equal(await prepare(entry, service, { renew: false }, meddling), undefined);
+  assert.equal(keys(), before + 1);
+});
+
+test('who is overtaken by the end of the federation leaves no key', async () => {
+  const { world, deps, entry, service, keys } = await scene();
+  const before = keys();
+  const meddling = meddled(deps, async () => world.cluster.journal.clear());
+  assert.equal(await prepare(entry, service, { renew: false }, meddling), undefined);
+  assert.equal(keys(), before);
+});

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Ledger, LedgerMember } from '../ledger.ts';
+import { PeerError } from '../peer/peer.ts';
+import { type Result, recordResults } from './results.ts';
+
+const entry = (more: Partial<LedgerMember> = {}): LedgerMember => ({
+  clusterId: 'b',
+  service: 'demo',
+  endpoint: 'https://b.example',
+  verify: true,
+  guarded: true,
+  kind: 'oscar',
+  keyId: 'key',
+  state: 'wanted',
+  since: 1,
+  ...more,
+});
+const ledgerOf = (...members: LedgerMember[]): Ledger => ({
+  uid: 'u',
+  service: 'demo',
+  serviceUid: 's',
+  phase: 'active',
+  revision: 3,
+  begunAt: 0,
+  members,
+});
+
+const problem = new PeerError('failed', 'because');
+const made = (revision: number): Result => ({ keyId: 'key', kind: 'made', revision, digest: `d${revision}` });
+const left: Result = { keyId: 'key', kind: 'left', problem };
+
+interface Case {
+  readonly name: string;
+  readonly before: LedgerMember;
+  readonly result: Result;
+  readonly after: LedgerMember[];
+}
+
+const cases: Case[] = [
+  {
+    name: 'a member that was made is known by its revision, and why it was not is forgotten',
+    before: entry({ reason: 'it did not answer' }),
+    result: made(3),
+    after: [entry({ state: 'made', revision: 3, digest: 'd3', since: 9, lastSeen: 9 })],
+  },
+  {
+    name: 'a member that stays made has been so since before',
+    before: entry({ state: 'made', revision: 2 }),
+    result: made(3),
+    after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9 })],
+  },
+  {
+    name: 'an answer that comes after a later one says nothing',
+    before: entry({ state: 'made', revision: 4 }),
+    result: made(3),
+    after: [entry({ state: 'made', revision: 4 })],
+  },
+  {
+    name: 'a member that leaves does not come back by an answer',
+    before: entry({ state: 'leaving' }),
+    result: made(3),
+    after: [entry({ state: 'leaving' })],
+  },
+  {
+    name: 'a member that is being ended does not leave by itself',
+    before: entry({ state: 'undoing' }),
+    result: left,
+    after: [entry({ state: 'undoing' })],
+  },
+  {
+    name: 'a member that its owner ended stays ended',
+    before: entry({ state: 'left' }),
+    result: made(3),
+    after: [entry({ state: 'left' })],
+  },
+  {
+    name: 'a member that was ended is gone',
+    before: entry({ state: 'undoing' }),
+    result: { keyId: 'key', kind: 'ended' },
+    after: [],
+  },
+  {
+    name: 'a member that is wanted again is not gone',
+    before: entry({ state: 'made' }),
+    result: { keyId: 'key', kind: 'ended' },
+    after: [entry({ state: 'made' })],
+  },
+  {
+    name: 'a member that is away stays what it is, with the reason',
+    before: entry({ state: 'made' }),
+    result: { keyId: 'key', kind: 'away', problem },
+    after: [entry({ state: 'made', reason: 'because' })],
+  },
+  {
+    name: 'a member that is missing is wanted',
+    before: entry({ state: 'made' }),
+    result: { keyId: 'key', kind: 'missing', problem },
+    after: [entry({ state: 'wanted', since: 9, lastSeen: 9, reason: 'because' })],
+  },
+];
+
+describe('what came of asking a member', () => {
+  for (const { name, before, result, after } of cases) {
+    test(name, () => assert.deepEqual(recordResults(ledgerOf(before), [result], 9).members, after));
+  }
+
+  test('is not recorded for another of the same name', () => {
+    const ledger = ledgerOf(entry({ keyId: 'new-key' }));
+    assert.equal(recordResults(ledger, [made(3)], 9), ledger);
+  });
+});
