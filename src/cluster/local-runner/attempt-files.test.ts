@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -10,6 +10,28 @@ function scene(t: TestContext) {
   t.after(() => rmSync(root, { recursive: true }));
   return { root, files: new AttemptFiles(root) };
 }
+
+test('a script that is there is not written again: a shell may be about to read it', (t) => {
+  const { files } = scene(t);
+  const attempt = {
+    name: 'a',
+    image: 'not-used',
+    script: 'echo first',
+    environment: {},
+    demand: { cpu: 1, memory: 1, gpu: 0 },
+    timeout: 1,
+    input: { kind: 'none' },
+    outputs: [],
+    answer: false,
+    stores: async () => new Map(),
+  } as const;
+  files.make(attempt);
+  utimesSync(files.directory.script, 1, 1);
+  files.make(attempt);
+  assert.equal(statSync(files.directory.script).mtimeMs, 1_000);
+  files.make({ ...attempt, script: 'echo second' });
+  assert.equal(readFileSync(files.directory.script, 'utf8'), 'echo second');
+});
 
 test('an end is read as it was written', (t) => {
   const { files } = scene(t);

@@ -18,9 +18,12 @@ function scene(t: TestContext) {
   const tidy = Promise.withResolvers<void>();
   const launcher: Launcher = createProcessLauncher({ directory: join(directory, 'runner') });
   const remove = launcher.remove.bind(launcher);
+  const removing: string[] = [];
   launcher.remove = async (name) => {
+    removing.push('asked');
     await tidy.promise;
     await remove(name);
+    removing.push('done');
   };
   for (const step of ['plan', 'upload', 'pack'] as const) {
     const works = stores[step].bind(stores) as (...parameters: unknown[]) => Promise<never>;
@@ -40,7 +43,7 @@ function scene(t: TestContext) {
   const attempt = (script: string, more = {}) =>
     bench.attempt({ runner, stores, reopen: async () => runner, close: async () => undefined }, script, more);
   const output = (name: string) => join(directory, 'runner', 'attempts', name, 'output');
-  return { runner, asked, attempt, output, tidyUp: () => tidy.resolve() };
+  return { runner, asked, removing, attempt, output, tidyUp: () => tidy.resolve() };
 }
 
 test('whoever waits for the end does not wait until it is tidied up', async (t) => {
@@ -62,13 +65,14 @@ test('an attempt that is still being tidied up is started no second time', async
 });
 
 test('an attempt is forgotten when it is tidied up, and then nothing is known of it', async (t) => {
-  const { runner, attempt, tidyUp } = scene(t);
+  const { runner, attempt, removing, tidyUp } = scene(t);
   const made = attempt('echo said');
   await run(runner, made);
   const forgotten = runner.forget(made.name);
   assert.deepEqual(await runner.list(), [made.name]);
   tidyUp();
   await forgotten;
+  assert.deepEqual(removing, ['asked', 'done', 'asked', 'done']);
   assert.deepEqual(await runner.list(), []);
   await assert.rejects(endOf(runner, made.name), { code: 'absent' });
 });

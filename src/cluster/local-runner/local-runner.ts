@@ -125,6 +125,8 @@ class LocalRunner implements Runner {
     if (!NAME.test(name) || !files.exists()) return;
     if (this.#underWay(name) || !this.#hasEnded(files))
       throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
+    await this.#courses.get(name)?.tidied;
+    this.#courses.delete(name);
     await this.#deps.launcher.remove(name);
     // Somebody else may have forgotten it meanwhile.
     if (!files.exists()) return;

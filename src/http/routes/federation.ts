@@ -1,7 +1,14 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { findService } from '../../catalog/index.ts';
-import { changeMembers, type Federations, Ledgers, membersView, readIntention } from '../../federation/index.ts';
+import {
+  changeMembers,
+  type Federations,
+  federationGuard,
+  Ledgers,
+  membersView,
+  readIntention,
+} from '../../federation/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import type { Service } from '../../service/index.ts';
 import { credentialOf, servicePrincipal } from '../authentication.ts';
@@ -56,6 +63,10 @@ export function federationRoutes(app: FastifyInstance, { authenticator, federati
         schema,
         async handler(request) {
           const principal = await who(request);
+          // What any change needs at least; `changeMembers` asks for more where it takes more.
+          const { service } = await findService(principal, 'add-member', nameOf(request), workers.catalog);
+          const refused = federationGuard(service, 'change-members');
+          if (refused) throw refused;
           const credential = credentialOf(request);
           const intention = readIntention(method, bodyOf(request, method));
           const caller =

@@ -57,6 +57,13 @@ for (const { name, last } of [
   });
 }
 
+test('a script that says itself that it has ended is ended with all it started', { skip: root }, async (t) => {
+  const { launcher, order } = launcherFor(t, { uids: { first: 61_121, count: 1 } });
+  const made = order(`setsid sh -c '${FOREVER}' >/dev/null 2>&1 & echo 0 >"$TMPDIR/../marks/exit"; ${FOREVER}`);
+  await (await launcher.launch(made)).ended;
+  assert.equal(await ofUser(61_121), 0);
+});
+
 test('what has escaped does not see the next script of its user', { skip: root }, async (t) => {
   const { launcher, order } = launcherFor(t, { uids: { first: 61_122, count: 1 } });
   const stray = spawn('/bin/sleep', ['60'], { uid: 61_122, gid: 61_122 });
