@@ -19,13 +19,19 @@ export interface CpuTimes {
 }
 
 export function cpuTimes(pid: number): CpuTimes {
-  const children = childrenOf(pid).map(cpuSeconds);
-  const { endedUser, endedSystem } = statOf(pid);
+  const children = childrenOf(pid);
+  const sum = (seconds: number[]) => seconds.reduce((total, each) => total + each, 0);
+  // Scripts are started by a child.
   return {
     own: cpuSeconds(pid),
-    children: children.reduce((sum, seconds) => sum + seconds, 0),
-    ended: (endedUser + endedSystem) / TICKS_PER_SECOND,
+    children: sum(children.map(cpuSeconds)),
+    ended: sum([pid, ...children].map(endedSeconds)),
   };
+}
+
+function endedSeconds(pid: number): number {
+  const { endedUser, endedSystem } = statOf(pid);
+  return (endedUser + endedSystem) / TICKS_PER_SECOND;
 }
 
 function childrenOf(pid: number): number[] {

@@ -13,7 +13,7 @@ export interface Runner {
    */
   start(attempt: Attempt): Promise<void>;
 
-  /** Level-triggered: may repeat, may skip; ends after `ended`. Throws `absent` for an attempt that is not known. */
+  /** Level-triggered: may repeat, may skip; ends after `ended`, soon after which the files of the script are gone. Throws `absent` for an attempt that is not known. */
   observe(name: string): AsyncIterable<Observation>;
 
   /** Ends it: the script is asked, then made to go, with everything it started. Of an ended or unknown one: nothing. */
