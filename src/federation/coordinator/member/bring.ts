@@ -25,19 +25,23 @@ export async function bring({ member, order, asking }: Task, deps: Coordination)
   }
   const peer = peerOf(member, deps);
   try {
-    const state = await inspect(peer, order);
+    const state = await inspect(peer, order, member.revision !== undefined);
     return state ? await adjust(peer, order, keyId, state) : await make(peer, { member, order, asking });
   } catch (error) {
     return failed(keyId, problemOf(error));
   }
 }
 
-/** A key that is not known there is a worker that is not there: what has its name is seen when it is made. */
-async function inspect(peer: Peer, order: WorkerOrder): Promise<WorkerState | undefined> {
+/**
+ * A key that is not known there is a worker that is not there: what has its name is seen when it is made. One that never
+ * was made with this key may have been ended with an earlier one, and is wanted again.
+ */
+async function inspect(peer: Peer, order: WorkerOrder, wasMade: boolean): Promise<WorkerState | undefined> {
   try {
     return await peer.inspect(order.name, order);
   } catch (error) {
-    if (error instanceof PeerError && error.code === 'refused') return undefined;
+    if (error instanceof PeerError && (error.code === 'refused' || (error.code === 'gone' && !wasMade)))
+      return undefined;
     throw error;
   }
 }
