@@ -62,6 +62,14 @@ export class JobChangeLog {
     return this.#number;
   }
 
+  /**
+   * The number was not needed. If it were the last, nobody could tell after a restart that it was ever given, and a cursor
+   * with it would be one from the future.
+   */
+  giveBack(number: number): void {
+    if (number === this.#number) this.#number -= 1;
+  }
+
   /** Notes that a job is there, which may have been gone. */
   comes({ service, id }: JobKey): void {
     this.#drop.run(service, id);

@@ -198,3 +198,12 @@ for (const [name, [sql, plan]] of Object.entries(PLANS)) {
     assert.doesNotMatch(text, /TEMP B-TREE|SCAN jobs$/m);
   });
 }
+
+test('a job that comes twice leaves no number behind that a restart would not know', async (t) => {
+  const first = open(t);
+  for (let times = 0; times < 2; times++)
+    await first.store.accept(sampleJob('a'), sampleProgress('queued'), new Uint8Array());
+  const { cursor } = await first.store.changes({ limit: 1 });
+  const { store } = reopen(t, first);
+  assert.deepEqual((await store.changes({ since: cursor, limit: 1 })).items, []);
+});

@@ -46,10 +46,12 @@ export class LocalJobStore implements JobStore {
     const prepared = prepareJob(job, progress, event, newVersion());
     const { record } = prepared;
     const accept = (): Acceptance => {
-      if (this.#rows.insert(prepared, this.#changes.next())) {
+      const change = this.#changes.next();
+      if (this.#rows.insert(prepared, change)) {
         this.#changes.comes(record);
         return { outcome: 'created', record };
       }
+      this.#changes.giveBack(change);
       const known = this.#rows.load(record);
       return { outcome: 'exists', ...(known && { record: known.record }) };
     };
