@@ -44,7 +44,11 @@ for (let round = 0; round < ROUNDS; round++) {
     assert.deepEqual(lines.toSorted(), everyone.flatMap((n) => [`begun ${n}`, `done ${n}`]).toSorted());
     const delivered = everyone.filter((n) => expectedEnd(n)[0] === 'succeeded').map((n) => `out/${n}`);
     assert.deepEqual((await staging.uploads(BUCKET)).toSorted(), delivered.toSorted());
-    for (const { name } of attempts) assert.match(await log(runner, name), /^oscar: .*\nhello\nbye\n/);
+    const logs = await Promise.all(attempts.map(({ name }) => log(runner, name)));
+    for (const each of logs) assert.match(each, /^oscar: .*\n(hello\n)?(bye\n)?(oscar: .*\n)*$/);
+    // What a manager has just read from a pipe and not yet written goes with it, and each is killed once.
+    const incomplete = logs.filter((each) => !each.includes('\nhello\nbye\n'));
+    assert.ok(incomplete.length <= KILLS, incomplete.join());
     await runner.close();
     await removeTree(directory);
   });

@@ -42,7 +42,7 @@ test('whatever was adopted, changed, repeated and interrupted, after the undo it
       await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
       assert.deepEqual(await scene.look(), before);
     }),
-    { numRuns: Number(process.env['OSCAR_TEST_RUNS'] ?? 12) },
+    { numRuns: 4 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 3) },
   );
 });
 
