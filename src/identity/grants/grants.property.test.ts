@@ -106,6 +106,6 @@ test('whatever is brought, left, rotated and ended: one holder per token, nobody
       for (const uid of Object.keys(OWNERS)) await removeService(uid, vault);
       assert.deepEqual((await contents(vault)).keys, []);
     }),
-    { numRuns: Number(process.env['OSCAR_TEST_RUNS'] ?? 30) },
+    { numRuns: 10 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 3) },
   );
 });

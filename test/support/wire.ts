@@ -1,0 +1,91 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+  request as send,
+} from 'node:http';
+
+/** A request as it went over the wire. */
+export interface Seen {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** Does something else with a request than to pass it on. */
+export type Interference = (seen: Seen, response: ServerResponse, passOn: () => Promise<void>) => void | Promise<void>;
+
+/** The way to a server, on which everything is written down and any fault can be made. */
+export interface Wire extends AsyncDisposable {
+  readonly url: string;
+  readonly seen: readonly Seen[];
+  /** Until it is called again without anything. */
+  interfere(how?: Interference): void;
+  /** Nobody listens from now on. */
+  cut(): Promise<void>;
+  /** Somebody does again, at the same address. */
+  mend(): Promise<void>;
+}
+
+/** A proxy in front of a server; without one it answers what it is told to. */
+export async function startWire(target?: () => string): Promise<Wire> {
+  const seen: Seen[] = [];
+  let interference: Interference | undefined;
+  const server = createServer((request, response) => void handle(request, response));
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const { method = '', url = '', headers } = request;
+    const one = { method, path: url, headers, body: Buffer.concat(chunks).toString() };
+    seen.push(one);
+    const passOn = () => relay(one, target?.() ?? '', response);
+    await (interference ? interference(one, response, passOn) : passOn());
+  }
+
+  async function listen(port: number): Promise<number> {
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    const address = server.address();
+    return typeof address === 'object' && address ? address.port : port;
+  }
+  async function cut(): Promise<void> {
+    if (!server.listening) return;
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+  }
+
+  const port = await listen(0);
+  return {
+    url: `http://127.0.0.1:${port}`,
+    seen,
+    interfere: (how) => {
+      interference = how;
+    },
+    cut,
+    mend: async () => void (await listen(port)),
+    [Symbol.asyncDispose]: cut,
+  };
+}
+
+/** Whoever asked may have hung up by the time there is an answer. */
+async function relay({ method, path, headers, body }: Seen, target: string, response: ServerResponse): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const sent = send(`${target}${path}`, { method, headers: { ...headers, connection: 'close' } }, (answer) => {
+    if (!response.destroyed) response.writeHead(answer.statusCode ?? 500, answer.headers);
+    answer.on('data', (chunk) => response.destroyed || response.write(chunk));
+    answer.on('end', () => response.end());
+    answer.on('close', resolve);
+  });
+  sent.on('error', () => {
+    response.destroy();
+    resolve();
+  });
+  sent.end(body);
+  await promise;
+}
