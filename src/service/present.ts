@@ -28,7 +28,7 @@ export function present(service: Service, viewing: Viewing): unknown {
       ...definition.storage_providers,
       minio: {
         ...definition.storage_providers?.minio,
-        default: { ...viewing.store, access_key: HIDDEN, secret_key: HIDDEN },
+        default: { ...storeOf(service, viewing.store), access_key: HIDDEN, secret_key: HIDDEN },
       },
     },
     owner: service.owner,
@@ -39,6 +39,13 @@ export function present(service: Service, viewing: Viewing): unknown {
     ...(viewing.deployment && { deployment: viewing.deployment }),
   };
   return encode(ServiceSchema, document);
+}
+
+/** The data of a worker is at the store of its coordinator. */
+function storeOf({ federation }: Service, own: ClusterStore): ClusterStore {
+  return federation?.role === 'worker' && federation.origin.store !== ''
+    ? { ...own, endpoint: federation.origin.store }
+    : own;
 }
 
 /** With isolation USER the owner is one of the users (contract §2.2). */

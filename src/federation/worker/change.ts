@@ -19,8 +19,32 @@ export interface WorkerChange {
  * on its way is refused. The digest comes last, so that a change which was interrupted is asked for again.
  */
 export async function changeWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
-  const { catalog } = workers;
   const read = readWorker(change.definition, name);
+  // A change is two writes: many at once would keep overtaking each other between the two.
+  const before = turns.get(name);
+  const mine = (async () => {
+    await before?.catch(() => undefined);
+    await changeInTurn(name, change, read, keyId, workers);
+  })();
+  turns.set(name, mine);
+  try {
+    await mine;
+  } finally {
+    if (turns.get(name) === mine) turns.delete(name);
+  }
+}
+
+/** Changes under way in this manager, by worker. It only saves work: what is right is decided by versions. */
+const turns = new Map<string, Promise<void>>();
+
+async function changeInTurn(
+  name: string,
+  change: WorkerChange,
+  read: ReturnType<typeof readWorker>,
+  keyId: string,
+  workers: Workers,
+): Promise<void> {
+  const { catalog } = workers;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     await refuseEnded(keyId, catalog);
     const record = await catalog.services.get(name);
