@@ -16,6 +16,7 @@ const ALWAYS = [
   '/system/services/{name}/auth',
   '/system/services/{name}/deployment',
   '/system/services/{name}/deployment/logs',
+  '/system/services/{name}/federation',
 ];
 
 /** Of a manager that keeps objects, and so runs jobs. */
