@@ -6,12 +6,12 @@ import type { Logger } from 'pino';
 import type { JobStore, ServiceStore } from '../cluster/index.ts';
 import { LocalCapacity } from '../cluster/local/index.ts';
 import {
-  createDockerLauncher,
   createLocalRunner,
   createProcessLauncher,
   type DockerSearch,
   findDocker,
   type Launcher,
+  openDockerLauncher,
 } from '../cluster/local-runner/index.ts';
 import type { Config } from '../config.ts';
 import { Dispatcher, EventPump, expireJobs, forgetStrays, type Jobs, Sweep } from '../jobs/index.ts';
@@ -131,7 +131,7 @@ async function chooseLauncher(config: Config, log: Logger): Promise<Chosen> {
   if (docker.socket !== undefined) {
     log.info({ engine: docker.name, socket: docker.socket }, 'scripts run in containers');
     const directory = runsDirectory(config.dataDir, false, instance);
-    const launcher = createDockerLauncher({ socket: docker.socket, instance });
+    const launcher = await openDockerLauncher({ socket: docker.socket, instance });
     return { directory, launcher, endStrays: (known) => launcher.endStrays(known) };
   }
   if (config.localRuntime === 'docker') {

@@ -1,2 +1,2 @@
 export { createDockerLauncher, type DockerLauncherOptions } from './docker-launcher.ts';
-export { type DockerSearch, findDocker } from './engine/find-docker.ts';
+export { findDocker } from './engine/find-docker.ts';
