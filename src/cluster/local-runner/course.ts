@@ -262,7 +262,9 @@ export class Course {
     more: Partial<Pick<Ended, 'exitCode' | 'finishedAt'>> = {},
   ): Ended {
     const startedAt = run && { startedAt: run.startedAt };
-    return { phase: 'ended', outcome, reason, message, ...startedAt, finishedAt: Date.now(), ...more };
+    // Docker notes the start of a container a moment after it: one that ends at once may have ended before it.
+    const finishedAt = Math.max(more.finishedAt ?? Date.now(), startedAt?.startedAt ?? 0);
+    return { phase: 'ended', outcome, reason, message, ...startedAt, ...more, finishedAt };
   }
 
   #order(): LaunchOrder {
