@@ -6,7 +6,6 @@ export { CatalogError, type CatalogErrorCode } from './errors.ts';
 export { findService } from './find.ts';
 export { tidyStorage } from './forget.ts';
 export { listServices } from './list.ts';
-export { isRace } from './race.ts';
 export { recoverServices } from './recover.ts';
 export { removeRecord, removeService } from './remove.ts';
 export { forgetSecrets, loadSecrets, ownerOfSecrets } from './service-secrets.ts';

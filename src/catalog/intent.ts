@@ -1,7 +1,6 @@
-import type { Journal, JournalEntry } from '../cluster/index.ts';
+import { isRace, type Journal, type JournalEntry } from '../cluster/index.ts';
 import type { Service } from '../service/index.ts';
 import { type StorageClaim, storageClaim } from '../storage/index.ts';
-import { isRace } from './race.ts';
 import { ownerOfSecrets, type SecretsOwner } from './service-secrets.ts';
 
 /**

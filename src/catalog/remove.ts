@@ -1,11 +1,10 @@
-import type { ServiceRecord } from '../cluster/index.ts';
+import { isRace, type ServiceRecord } from '../cluster/index.ts';
 import type { Admin, User } from '../identity/index.ts';
 import type { Catalog } from './catalog.ts';
 import { CatalogError, notFound } from './errors.ts';
 import { findService } from './find.ts';
 import { forget } from './forget.ts';
 import { beginIntent, endIntent, leftoversOf } from './intent.ts';
-import { isRace } from './race.ts';
 
 const ATTEMPTS = 8;
 

@@ -1,9 +1,8 @@
 import { Secret } from '../base/secret.ts';
-import type { SecretRecord, ServiceRecord, Version } from '../cluster/index.ts';
+import { isRace, type SecretRecord, type ServiceRecord, type Version } from '../cluster/index.ts';
 import { type Admin, attachGrant, detachGrants, grantOf, type User } from '../identity/index.ts';
 import { type DefinitionSecrets, GRANT_SLOT, REFRESH_TOKEN_SLOT, type Service } from '../service/index.ts';
 import type { Catalog } from './catalog.ts';
-import { isRace } from './race.ts';
 
 /** What of a service says where its secrets are. */
 export type SecretsOwner = Pick<Service, 'uid' | 'namespace'> & { readonly name: string };

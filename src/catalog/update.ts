@@ -1,4 +1,4 @@
-import type { ServiceRecord, Version } from '../cluster/index.ts';
+import { isRace, type ServiceRecord, type Version } from '../cluster/index.ts';
 import { type Admin, chooseVo, type User } from '../identity/index.ts';
 import { type Definition, ownedBy, readDefinition, type Service } from '../service/index.ts';
 import { alignStorage, arrangeStorage, storageClaim } from '../storage/index.ts';
@@ -7,7 +7,6 @@ import type { Catalog } from './catalog.ts';
 import { CatalogError } from './errors.ts';
 import { findService } from './find.ts';
 import { tidyStorage } from './forget.ts';
-import { isRace } from './race.ts';
 import {
   leaveGrants,
   loadVaulted,

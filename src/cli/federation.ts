@@ -6,6 +6,7 @@ import { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
 import {
+  ABANDONED,
   type Coordination,
   createPeers,
   type Federations,
@@ -27,9 +28,6 @@ export interface OpenFederation extends Federations {
   begin(listening: AddressInfo, url: string): Promise<void>;
   close(): Promise<void>;
 }
-
-/** What is older than this has nobody behind it any more: a create has 14 s. */
-const ABANDONED = 60_000;
 
 /** Bytes of a member key. */
 const KEY_BYTES = 32;

@@ -9,3 +9,10 @@ import { OscarError } from '../base/oscar-error.ts';
 export type StoreErrorCode = 'conflict' | 'absent' | 'exists' | 'expired' | 'too-large' | 'damaged' | 'unavailable';
 
 export class StoreError extends OscarError<StoreErrorCode> {}
+
+const RACES: readonly StoreErrorCode[] = ['conflict', 'exists', 'absent'];
+
+/** Did somebody else change the record first? */
+export function isRace(error: unknown): boolean {
+  return error instanceof StoreError && RACES.includes(error.code);
+}

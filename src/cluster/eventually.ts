@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 const DEADLINE = 10_000;
 
 /** Tries until the check passes. At the deadline it fails with what the check said last. */
-export async function eventually<T>(check: () => T | Promise<T>, deadline = DEADLINE): Promise<T> {
+export async function eventually<T>(check: () => T | Promise<T>, deadline = DEADLINE, every = 2): Promise<T> {
   const end = performance.now() + deadline;
   for (;;) {
     try {
@@ -12,6 +12,6 @@ export async function eventually<T>(check: () => T | Promise<T>, deadline = DEAD
     } catch (error) {
       if (performance.now() > end) throw error;
     }
-    await pause(2);
+    await pause(every);
   }
 }

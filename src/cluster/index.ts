@@ -8,12 +8,13 @@ export type {
   WebdavAccess,
 } from './attempt.ts';
 export type { Capacity, NodeRoom } from './capacity.ts';
-export { StoreError, type StoreErrorCode } from './errors.ts';
+export { isRace, StoreError, type StoreErrorCode } from './errors.ts';
 export { readsBucket, usesBucket, visibleTo, visibleToAll } from './index-terms.ts';
 export {
   type AttemptRecord,
   type DecisionRecord,
   type Demand,
+  JOB_STATES,
   type JobKey,
   type JobProgress,
   type JobRecord,

@@ -1,16 +1,22 @@
 import type { Version } from './version.ts';
 
-/** `offering`, `delegated` and `committing` are of jobs that run on another cluster. The last three are final. */
-export type JobState =
-  | 'accepted'
-  | 'queued'
-  | 'offering'
-  | 'delegated'
-  | 'running'
-  | 'committing'
-  | 'succeeded'
-  | 'failed'
-  | 'cancelled';
+/**
+ * In the order of a job's life. `offering`, `delegated` and `committing` are of jobs that run on another cluster. The last
+ * three are final.
+ */
+export const JOB_STATES = [
+  'accepted',
+  'queued',
+  'offering',
+  'delegated',
+  'running',
+  'committing',
+  'succeeded',
+  'failed',
+  'cancelled',
+] as const;
+
+export type JobState = (typeof JOB_STATES)[number];
 
 /** A job is known by both: ids of two services may be equal, where a long name was cut. */
 export interface JobKey {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { JobProgress, JobRecord, JobState } from './job-record.ts';
+import { JOB_STATES, type JobProgress, type JobRecord } from './job-record.ts';
 import { describeJobChanges } from './job-store-changes.conformance.ts';
 import { describeJobLists } from './job-store-lists.conformance.ts';
 import { describeJobRemoval } from './job-store-removal.conformance.ts';
@@ -29,18 +29,6 @@ export function describeJobStore(name: string, make: () => Promise<JobStoreUnder
   });
 }
 
-const STATES: readonly JobState[] = [
-  'accepted',
-  'queued',
-  'offering',
-  'delegated',
-  'running',
-  'committing',
-  'succeeded',
-  'failed',
-  'cancelled',
-];
-
 function describeAcceptance(start: StartJobs): void {
   test('a job that was accepted is read as it was given', async (t) => {
     const store = await start(t);
@@ -64,7 +52,7 @@ function describeAcceptance(start: StartJobs): void {
     assert.equal(await store.event(sampleJob('a')), undefined);
   });
 
-  for (const state of STATES) {
+  for (const state of JOB_STATES) {
     test(`a job may begin as ${state}`, async (t) => {
       const store = await start(t);
       await accepted(store, sampleJob('a'), sampleProgress(state));

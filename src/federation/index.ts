@@ -10,7 +10,7 @@ export { ownAddress } from './peer/own-address.ts';
 export type { Credential, WorkerOrder } from './peer/peer.ts';
 export { createPeers } from './peer/peers.ts';
 export { FEDERATION_HEADER, MEMBER_HEADER, readBroughtKey, readChange, readOrder, writeState } from './peer/wire.ts';
-export { Reconciler } from './reconcile.ts';
+export { ABANDONED, Reconciler } from './reconcile.ts';
 export { recoverFederations } from './recover.ts';
 export { createFederated, type Federations, removeFederated, updateFederated } from './service-verbs.ts';
 export { adoptWorker } from './worker/adopt.ts';

@@ -1,5 +1,4 @@
-import type { Journal, JournalEntry } from '../cluster/index.ts';
-import { StoreError } from '../cluster/index.ts';
+import { type Journal, type JournalEntry, StoreError } from '../cluster/index.ts';
 import { packLedger, unpackLedger } from './coordinator/pack-ledger.ts';
 import type { Ledger, LedgerEntry } from './ledger.ts';
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Replica } from '../service/schema.ts';
 import { FederationError } from './errors.ts';
-import type { Ledger, LedgerMember } from './ledger.ts';
+import { ledgerOf } from './ledger.fixture.ts';
+import type { LedgerMember } from './ledger.ts';
 import { applyIntention, readIntention } from './members.ts';
 import { membersView } from './members-view.ts';
 
@@ -232,15 +233,6 @@ describe('the view', () => {
     revision: 3,
     since: 0,
     ...more,
-  });
-  const ledgerOf = (...members: LedgerMember[]): Ledger => ({
-    uid: 'u',
-    service: 'demo',
-    serviceUid: 's',
-    phase: 'active',
-    revision: 3,
-    begunAt: 0,
-    members,
   });
   const federation = (...members: Replica[]) => ({ group_id: 'demo', topology: 'STAR', members });
 

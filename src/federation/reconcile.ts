@@ -22,7 +22,7 @@ const AT_ONCE = 8;
  * When a create that is not committed, or a ledger without its service, has nobody behind it any more. A create has 14 s;
  * longer only delays the undo, shorter takes it away from somebody who is slow.
  */
-const ABANDONED = 60_000;
+export const ABANDONED = 60_000;
 
 export interface ReconcilerOptions {
   readonly interval?: number;

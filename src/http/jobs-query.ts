@@ -1,20 +1,7 @@
 import type { FastifyRequest } from 'fastify';
-import type { Cursor, JobState } from '../cluster/index.ts';
+import { type Cursor, JOB_STATES, type JobState } from '../cluster/index.ts';
 import { HttpError } from './errors.ts';
 import { queryOf } from './job-params.ts';
-
-/** Every state, in the order of a job's life. */
-export const STATES = [
-  'accepted',
-  'queued',
-  'offering',
-  'delegated',
-  'running',
-  'committing',
-  'succeeded',
-  'failed',
-  'cancelled',
-] as const satisfies readonly JobState[];
 
 /** Proxies give up on an answer after a minute or more. */
 const LONGEST_WAIT_SECONDS = 60;
@@ -38,8 +25,8 @@ export function readJobsQuery(request: FastifyRequest): JobsQuery {
 
 function readStates(text: string): JobState[] {
   return text.split(',').map((word) => {
-    const state = STATES.find((each) => each === word.trim());
-    if (!state) throw bad(`state: must be one or more of ${STATES.join(', ')}, with commas between`);
+    const state = JOB_STATES.find((each) => each === word.trim());
+    if (!state) throw bad(`state: must be one or more of ${JOB_STATES.join(', ')}, with commas between`);
     return state;
   });
 }

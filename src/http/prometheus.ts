@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import type { JobState, JobStore } from '../cluster/index.ts';
+import { JOB_STATES, type JobStore } from '../cluster/index.ts';
 import { isFinal, phaseOf } from '../jobs/index.ts';
 import { Counter, Gauge, Histogram, METRICS_TYPE, processMeters } from './meters.ts';
 
@@ -11,18 +11,6 @@ const LAG_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 30, 120, 600, 3_600];
 
 /** Seconds. The last ones are of callers who wait for a script. */
 const REQUEST_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300];
-
-const STATES: Record<JobState, true> = {
-  accepted: true,
-  queued: true,
-  offering: true,
-  delegated: true,
-  running: true,
-  committing: true,
-  succeeded: true,
-  failed: true,
-  cancelled: true,
-};
 
 /**
  * What Prometheus is told of one manager. Labels are of closed sets, never a service or a user: there is no limit to how
@@ -67,14 +55,14 @@ export class Meters {
 
   constructor() {
     for (const trigger of ['storage', 'job', 'run']) this.accepted.add({ trigger }, 0);
-    for (const outcome of Object.keys(STATES) as JobState[]) if (isFinal(outcome)) this.finished.add({ outcome }, 0);
+    for (const outcome of JOB_STATES) if (isFinal(outcome)) this.finished.add({ outcome }, 0);
   }
 
   /** Everything as text. Jobs are counted now: nobody pays for it between two scrapes. */
   async scrape(jobs: Pick<JobStore, 'counts' | 'oldestWaiting'>, now: number): Promise<{ type: string; text: string }> {
     const [counts, oldest] = await Promise.all([jobs.counts(), jobs.oldestWaiting()]);
     let waiting = 0;
-    for (const state of Object.keys(STATES) as JobState[]) {
+    for (const state of JOB_STATES) {
       const count = counts.get(state) ?? 0;
       this.#jobs.set(count, { state });
       if (phaseOf(state) === 'Pending') waiting += count;

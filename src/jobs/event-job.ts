@@ -1,6 +1,7 @@
 import type { NewJob } from '../cluster/index.ts';
 import { inputFolders, type Service } from '../service/index.ts';
 import { eventJobName, readStorageEvents, type StorageEvent } from '../storage/index.ts';
+import { jsonIn } from './json-in.ts';
 
 /** What a storage event says about the job that it causes. */
 export type EventJob = Pick<NewJob, 'id' | 'object'>;
@@ -21,15 +22,7 @@ export function isInput({ bucket, key }: Pick<StorageEvent, 'bucket' | 'key'>, s
 
 /** The same for bytes that may be such an event, or anything else. */
 export function eventJob(bytes: Uint8Array, service: Service): EventJob | undefined {
-  const events = readStorageEvents(jsonOf(bytes));
+  const events = readStorageEvents(jsonIn(bytes));
   const [event] = events;
   return event && events.length === 1 && isInput(event, service) ? jobOfEvent(event, service) : undefined;
-}
-
-function jsonOf(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(bytes).toString());
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,5 @@
 import { readStorageEvents } from '../storage/index.ts';
+import { jsonIn } from './json-in.ts';
 
 /** What brought a job about, as the script is to see it (contract §4.5, §8.3). */
 export interface JobEvent {
@@ -36,7 +37,7 @@ export function readEvent(bytes: Uint8Array): JobEvent {
 }
 
 function read(bytes: Uint8Array, variables: Record<string, string>, depth: number): JobEvent {
-  const json = jsonOf(bytes);
+  const json = jsonIn(bytes);
   if (json === undefined) return { input: fromBase64(bytes) ?? bytes, event: bytes, variables };
   const data: JobEvent = { input: bytes, event: bytes, variables };
   if (!isObject(json) || depth === 0) return data;
@@ -88,14 +89,6 @@ function queryVariables(parameters: unknown): Record<string, string> {
       /^[A-Za-z0-9_]+$/.test(entry[0]) && typeof entry[1] === 'string' && !entry[1].includes('\0'),
   );
   return Object.fromEntries(usable.map(([name, value]) => [`CONT_VAR_${name}`, value]));
-}
-
-function jsonOf(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch {
-    return undefined;
-  }
 }
 
 /** Clients send files as base64, in one line or many. */

@@ -1,8 +1,9 @@
 import type { JobRecord } from '../cluster/index.ts';
-import { inputFolders, parseProvider, type Service } from '../service/index.ts';
+import { parseProvider, type Service } from '../service/index.ts';
 import type { Bucket, ObjectStore } from '../storage/index.ts';
 import { mayBucket } from '../storage/index.ts';
 import type { NamedFile } from './event.ts';
+import { isInput } from './event-job.ts';
 
 /** What of a job decides which file it may have. */
 export type Claimant = Pick<JobRecord, 'principal' | 'trigger' | 'byToken'>;
@@ -43,10 +44,10 @@ export async function readableFile(
 function mayRead(bucket: Bucket, key: string, job: Claimant, service: Service): boolean {
   if (!job.byToken && job.trigger !== 'storage') return mayBucket(userOf(job.principal), 'use', bucket);
   if (job.trigger === 'run') return false;
-  const watched = inputFolders(service).some(
-    (input) => input.bucket === bucket.name && key.startsWith(`${input.folder}/`),
+  return (
+    isInput({ bucket: bucket.name, key }, service) &&
+    (bucket.madeFor?.uid === service.uid || mayBucket(userOf(service.owner), 'use', bucket))
   );
-  return watched && (bucket.madeFor?.uid === service.uid || mayBucket(userOf(service.owner), 'use', bucket));
 }
 
 /** Whoever the owner gave keys to in the definition is the owner's affair: nobody else reads with them. */

@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { type JobProgress, type JobState, KEPT_ATTEMPTS, KEPT_TRANSITIONS, type Transition } from '../cluster/index.ts';
+import {
+  JOB_STATES,
+  type JobProgress,
+  type JobState,
+  KEPT_ATTEMPTS,
+  KEPT_TRANSITIONS,
+  type Transition,
+} from '../cluster/index.ts';
 import { accepted, advance, isFinal, mayFollow, phaseOf } from './state.ts';
-
-const STATES: readonly JobState[] = [
-  'accepted',
-  'queued',
-  'offering',
-  'delegated',
-  'running',
-  'committing',
-  'succeeded',
-  'failed',
-  'cancelled',
-];
 
 const to = (state: JobState, at: number): Transition => ({
   state,
@@ -23,7 +18,7 @@ const to = (state: JobState, at: number): Transition => ({
   message: `now ${state}`,
   place: 'c',
 });
-const steps = fc.array(fc.constantFrom(...STATES), { maxLength: 60 });
+const steps = fc.array(fc.constantFrom(...JOB_STATES), { maxLength: 60 });
 
 /** Takes every step that there is a way for. */
 function live(wanted: readonly JobState[]): { progress: JobProgress; taken: JobState[] } {
@@ -63,12 +58,12 @@ test('the timeline tells every state in order, the first one always, and the las
 });
 
 test('a state is reached only over an edge, and every state can be left for an end', () => {
-  for (const from of STATES) {
-    for (const next of STATES) {
+  for (const from of JOB_STATES) {
+    for (const next of JOB_STATES) {
       const progress = { ...accepted(0, 'c'), state: from };
       assert.equal(advance(progress, to(next, 1)) !== undefined, mayFollow(from, next));
     }
-    assert.ok(isFinal(from) || STATES.some((next) => isFinal(next) && mayFollow(from, next)), from);
+    assert.ok(isFinal(from) || JOB_STATES.some((next) => isFinal(next) && mayFollow(from, next)), from);
   }
 });
 
@@ -83,7 +78,7 @@ test('only the last attempts are kept', () => {
 });
 
 test('old clients see four phases', () => {
-  assert.deepEqual(STATES.map(phaseOf), [
+  assert.deepEqual(JOB_STATES.map(phaseOf), [
     'Pending',
     'Pending',
     'Pending',

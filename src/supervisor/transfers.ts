@@ -1,7 +1,7 @@
+import { Slots } from '../base/slots.ts';
 import type { Network } from '../outbound/index.ts';
 import { Connections } from './connections.ts';
 import { fetchObject } from './fetch.ts';
-import { Gate } from './gate.ts';
 import { pack } from './pack.ts';
 import { plan } from './plan.ts';
 import type { OpenStore } from './remote-store.ts';
@@ -18,7 +18,7 @@ const FILES_AT_ONCE = 6;
 export function createTransfers(networks: readonly Network[]): Staging {
   const connections = new Connections(networks);
   const clients = new S3Clients(connections);
-  const gate = new Gate(FILES_AT_ONCE);
+  const slots = new Slots(FILES_AT_ONCE);
 
   const open: OpenStore = (access) =>
     access.type === 's3'
@@ -28,7 +28,7 @@ export function createTransfers(networks: readonly Network[]): Staging {
   return {
     fetch: (order) => fetchObject(order, open),
     plan,
-    upload: (order) => upload(order, { open, gate }),
+    upload: (order) => upload(order, { open, slots }),
     pack,
     close: async () => connections.close(),
   };

@@ -1,5 +1,5 @@
+import type { Slots } from '../base/slots.ts';
 import { SupervisorError } from './errors.ts';
-import type { Gate } from './gate.ts';
 import { openOutput } from './open-output.ts';
 import type { OpenStore, RemoteStore } from './remote-store.ts';
 import { retried } from './retried.ts';
@@ -8,11 +8,11 @@ import type { PlannedUpload, UploadOrder } from './staging.ts';
 export interface UploadMeans {
   readonly open: OpenStore;
   /** How many files are on their way at once, of all orders together: each one needs memory. */
-  readonly gate: Gate;
+  readonly slots: Slots;
 }
 
 /** Uploads everything; the first failure stops the rest. */
-export async function upload(order: UploadOrder, { open, gate }: UploadMeans): Promise<void> {
+export async function upload(order: UploadOrder, { open, slots }: UploadMeans): Promise<void> {
   const { directory, files, attempt, resumed } = order;
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -40,7 +40,7 @@ export async function upload(order: UploadOrder, { open, gate }: UploadMeans): P
     }
   };
 
-  await Promise.all(files.map((file) => gate.pass(() => uploadOne(file))));
+  await Promise.all(files.map((file) => slots.use(() => uploadOne(file))));
   if (failures[0]) throw failures[0];
 }
 

@@ -1,7 +1,7 @@
+import { Slots } from '../base/slots.ts';
 import type { Network } from '../outbound/index.ts';
 import type { Task, TaskResult } from './channel.ts';
 import { SupervisorError } from './errors.ts';
-import { Gate } from './gate.ts';
 import type { Staging, UploadPlan } from './staging.ts';
 import { WorkerGone, WorkerProcess } from './worker-process.ts';
 
@@ -40,14 +40,14 @@ export function createStaging({ workers, networks }: StagingOptions): StagingWor
 class Pool {
   readonly #size: number;
   readonly #networks: readonly Network[];
-  readonly #gate: Gate;
+  readonly #slots: Slots;
   #workers: WorkerProcess[] = [];
   #closed = false;
 
   constructor(size: number, networks: readonly Network[]) {
     this.#size = size;
     this.#networks = networks;
-    this.#gate = new Gate(size * ORDERS_EACH);
+    this.#slots = new Slots(size * ORDERS_EACH);
   }
 
   async warm(): Promise<void> {
@@ -61,7 +61,7 @@ class Pool {
   }
 
   perform(task: Task): Promise<TaskResult> {
-    return this.#gate.pass(() => this.#perform(task));
+    return this.#slots.use(() => this.#perform(task));
   }
 
   async close(): Promise<void> {

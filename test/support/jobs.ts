@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import {
   GetObjectCommand,
   ListObjectsV2Command,
@@ -10,6 +9,7 @@ import {
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
+import { eventually as tried } from '../../src/cluster/eventually.ts';
 import { ADMIN, type Answer, call } from './manager.ts';
 
 /** What `/system/jobs` says about a job, as far as tests look at it. */
@@ -41,17 +41,8 @@ const PATIENCE = 30_000;
 const TRY_EVERY_MS = 20;
 
 /** Tries until the check passes. At the deadline it fails with what the check said last. */
-export async function eventually<T>(check: () => T | Promise<T>, deadline = PATIENCE): Promise<T> {
-  const end = performance.now() + deadline;
-  for (;;) {
-    try {
-      return await check();
-    } catch (error) {
-      if (performance.now() > end) throw error;
-    }
-    await pause(TRY_EVERY_MS);
-  }
-}
+export const eventually = <T>(check: () => T | Promise<T>, deadline = PATIENCE): Promise<T> =>
+  tried(check, deadline, TRY_EVERY_MS);
 
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
+import { ledgerOf } from '../ledger.fixture.ts';
+import { type LedgerMember, memberId } from '../ledger.ts';
 import { type Alignment, align, dismiss, type Wanted } from './align.ts';
 
 const place = (clusterId: string) => ({
@@ -20,15 +21,6 @@ const entry = (clusterId: string, more: Partial<LedgerMember> = {}): LedgerMembe
   ...more,
 });
 const wanted = (clusterId: string): Wanted => ({ clusterId, service: 'demo', place: place(clusterId) });
-const ledgerOf = (...members: LedgerMember[]): Ledger => ({
-  uid: 'u',
-  service: 'demo',
-  serviceUid: 's',
-  phase: 'active',
-  revision: 3,
-  begunAt: 0,
-  members,
-});
 const alignment = (more: Partial<Alignment>): Alignment => ({
   revision: 4,
   wanted: [],

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Ledger, LedgerMember } from '../ledger.ts';
+import { ledgerOf } from '../ledger.fixture.ts';
+import type { LedgerMember } from '../ledger.ts';
 import { PeerError } from '../peer/peer.ts';
 import { type Result, recordResults } from './results.ts';
 
@@ -15,15 +16,6 @@ const entry = (more: Partial<LedgerMember> = {}): LedgerMember => ({
   state: 'wanted',
   since: 1,
   ...more,
-});
-const ledgerOf = (...members: LedgerMember[]): Ledger => ({
-  uid: 'u',
-  service: 'demo',
-  serviceUid: 's',
-  phase: 'active',
-  revision: 3,
-  begunAt: 0,
-  members,
 });
 
 const problem = new PeerError('failed', 'because');

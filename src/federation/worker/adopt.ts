@@ -1,6 +1,6 @@
 import { allSettled } from '../../base/all-settled.ts';
-import { admit, type Catalog, CatalogError, isRace } from '../../catalog/index.ts';
-import type { ServiceRecord, Version } from '../../cluster/index.ts';
+import { admit, type Catalog, CatalogError } from '../../catalog/index.ts';
+import { isRace, type ServiceRecord, type Version } from '../../cluster/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
 import { type Definition, type DefinitionSecrets, ownedBy, type Service } from '../../service/index.ts';
 import { storageClaim } from '../../storage/index.ts';

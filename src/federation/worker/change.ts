@@ -1,5 +1,5 @@
-import { admit, CatalogError, isRace, loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
-import { StoreError } from '../../cluster/index.ts';
+import { admit, CatalogError, loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
+import { isRace, StoreError } from '../../cluster/index.ts';
 import { ownedBy, type Service } from '../../service/index.ts';
 import { swapSecrets } from './kept/swap-secrets.ts';
 import { refuseEnded } from './kept/tombstones.ts';
@@ -21,6 +21,7 @@ export interface WorkerChange {
 export async function changeWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
   const read = readWorker(change.definition, name);
   // A change is two writes: many at once would keep overtaking each other between the two.
+  const turns = turnsOf(workers);
   const before = turns.get(name);
   const mine = (async () => {
     await before?.catch(() => undefined);
@@ -34,8 +35,14 @@ export async function changeWorker(name: string, change: WorkerChange, keyId: st
   }
 }
 
-/** Changes under way in this manager, by worker. It only saves work: what is right is decided by versions. */
-const turns = new Map<string, Promise<void>>();
+/** Changes under way in each manager, by worker. They only save work: what is right is decided by versions. */
+const underWay = new WeakMap<Workers, Map<string, Promise<void>>>();
+
+function turnsOf(workers: Workers): Map<string, Promise<void>> {
+  const turns = underWay.get(workers) ?? new Map<string, Promise<void>>();
+  underWay.set(workers, turns);
+  return turns;
+}
 
 async function changeInTurn(
   name: string,

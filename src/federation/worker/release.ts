@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { OscarError } from '../../base/oscar-error.ts';
-import { type Catalog, CatalogError, isRace, removeRecord, tidyStorage } from '../../catalog/index.ts';
+import { type Catalog, CatalogError, removeRecord, tidyStorage } from '../../catalog/index.ts';
+import { isRace } from '../../cluster/index.ts';
 import type { Service } from '../../service/index.ts';
 import { arrangeStorage, storageClaim } from '../../storage/index.ts';
 import { forgetMember } from './kept/member-key.ts';

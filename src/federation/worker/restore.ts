@@ -1,6 +1,6 @@
 import { allSettled } from '../../base/all-settled.ts';
-import { type Catalog, isRace } from '../../catalog/index.ts';
-import { StoreError } from '../../cluster/index.ts';
+import { type Catalog } from '../../catalog/index.ts';
+import { isRace, StoreError } from '../../cluster/index.ts';
 import type { Service } from '../../service/index.ts';
 import { storageClaim } from '../../storage/index.ts';
 import { loadBefore } from './kept/before.ts';

@@ -1,10 +1,11 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { JOB_STATES } from '../../cluster/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { cancelJob, changedJobs, currentCursor, findJob, type Jobs, listJobs, viewJob } from '../../jobs/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { JobName, jobOf } from '../job-params.ts';
-import { readJobsQuery, STATES } from '../jobs-query.ts';
+import { readJobsQuery } from '../jobs-query.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import { Name, nameOf } from '../params.ts';
 
@@ -19,7 +20,7 @@ export interface JobsDeps {
 const tags = ['jobs'];
 
 const Time = Type.String({ format: 'date-time' });
-const State = Type.Enum([...STATES]);
+const State = Type.Enum([...JOB_STATES]);
 const Course = {
   started_at: Type.Optional(Time),
   finished_at: Type.Optional(Time),
@@ -75,7 +76,7 @@ const JobsSchema = Type.Object({
 });
 
 const JobsQuerystring = Type.Object({
-  state: Type.Optional(Type.String({ description: `one or more of ${STATES.join(', ')}, with commas between` })),
+  state: Type.Optional(Type.String({ description: `one or more of ${JOB_STATES.join(', ')}, with commas between` })),
   page: Type.Optional(Type.String({ description: '`next_page` of the page before' })),
   since: Type.Optional(
     Type.String({ description: '`cursor` of an earlier answer: only what has changed; 410 if it is too old' }),

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Secret } from '../../base/secret.ts';
-import { StoreError } from '../../cluster/index.ts';
+import { isRace, StoreError } from '../../cluster/index.ts';
 import { CLUSTER_ADMIN } from '../../service/index.ts';
 import { GrantError } from './errors.ts';
 import {
@@ -15,7 +15,6 @@ import {
 } from './grant.ts';
 import { addHolding, dropHolding, holdingsOf } from './holdings.ts';
 import { findMark, isLeaving, type Mark, takeMark } from './marks.ts';
-import { isRace } from './race.ts';
 
 /** Who brings a token: an administrator or a user, as authentication knows them. */
 export type Bringer = { readonly kind: 'admin' } | Person;

@@ -1,8 +1,8 @@
+import { isRace } from '../../cluster/index.ts';
 import { GRANT_SLOT } from '../../service/index.ts';
 import { dropGrant, type Grant, readGrant, type Vault, writeGrant } from './grant.ts';
 import { holdingsOf, replaceHoldings } from './holdings.ts';
 import { releaseMark } from './marks.ts';
-import { isRace } from './race.ts';
 
 /**
  * Takes a service out of every grant but the one that its slot names; a service that is gone has no slot. A grant that is

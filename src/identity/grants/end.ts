@@ -1,5 +1,5 @@
+import { isRace } from '../../cluster/index.ts';
 import { readGrant, type Vault, writeGrant } from './grant.ts';
-import { isRace } from './race.ts';
 
 /**
  * The grant is good for nothing any more: expired, revoked, another user's. Its token is dropped, its services see why, and

@@ -1,10 +1,10 @@
 import { Secret } from '../../base/secret.ts';
+import { isRace } from '../../cluster/index.ts';
 import { CLUSTER_ADMIN, GRANT_SLOT, REFRESH_TOKEN_SLOT, type Service } from '../../service/index.ts';
 import { attachGrant, type Bringer } from './attach.ts';
 import { slotOf } from './detach.ts';
 import { GrantError } from './errors.ts';
 import { type GrantRecord, readGrant, type Vault } from './grant.ts';
-import { isRace } from './race.ts';
 
 /** The grant of a service. Undefined when it has none. */
 export async function grantOf(service: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<GrantRecord | undefined> {

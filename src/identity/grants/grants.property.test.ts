@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Secret } from '../../base/secret.ts';
+import { isRace } from '../../cluster/index.ts';
 import { seededRandom } from '../../cluster/local/seeded-random.ts';
 import { slotOf } from './detach.ts';
 import { endGrant } from './end.ts';
 import { GrantError } from './errors.ts';
 import { isAlive, readGrant, type Vault } from './grant.ts';
-import { isRace } from './race.ts';
 import { rotateGrant } from './rotate.ts';
 import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
 

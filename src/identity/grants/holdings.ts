@@ -1,7 +1,6 @@
 import { Secret } from '../../base/secret.ts';
-import type { Version } from '../../cluster/index.ts';
+import { isRace, type Version } from '../../cluster/index.ts';
 import type { Vault } from './grant.ts';
-import { isRace } from './race.ts';
 
 /**
  * The grants that a service may be in, written before it is in them: whoever cleans up after a crash finds them here, and

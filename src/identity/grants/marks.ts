@@ -1,7 +1,6 @@
 import { Secret } from '../../base/secret.ts';
-import type { Version } from '../../cluster/index.ts';
+import { isRace, type Version } from '../../cluster/index.ts';
 import type { Vault } from './grant.ts';
-import { isRace } from './race.ts';
 
 /** Says of which grant a token is, by its SHA-256: a token that comes again is found, and not looked for. */
 export interface Mark {

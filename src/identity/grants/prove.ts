@@ -1,6 +1,6 @@
+import { isRace } from '../../cluster/index.ts';
 import { endGrant } from './end.ts';
 import { isAlive, readGrant, type Vault, writeGrant } from './grant.ts';
-import { isRace } from './race.ts';
 
 /** Whose tokens an exchange gave. */
 export interface Proof {

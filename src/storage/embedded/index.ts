@@ -1,6 +1,5 @@
 import { Secret } from '../../base/secret.ts';
-import type { Cursor, Page } from '../../cluster/index.ts';
-import { StoreError } from '../../cluster/index.ts';
+import { type Cursor, type Page, StoreError } from '../../cluster/index.ts';
 import { type BucketView, type ObjectStoreServer, S3Error } from '../../objectstore/index.ts';
 import type {
   Bucket,

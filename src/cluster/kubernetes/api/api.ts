@@ -2,12 +2,12 @@ import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
+import { Slots } from '../../../base/slots.ts';
 import { ApiError, ConnectionError, isPassing, type Status } from './api-error.ts';
 import { backoff } from './backoff.ts';
 import type { Endpoint } from './endpoint.ts';
 import { type Kind, type KubeList, type KubeObject, type Place, pathOf, type Stored } from './kinds.ts';
 import { type RateLimit, RateLimiter } from './rate-limit.ts';
-import { Slots } from './slots.ts';
 
 export interface ApiOptions {
   readonly rate: RateLimit;

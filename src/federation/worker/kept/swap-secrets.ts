@@ -1,5 +1,5 @@
-import { type Catalog, forgetSecrets, isRace, ownerOfSecrets } from '../../../catalog/index.ts';
-import type { SecretRecord, ServiceRecord } from '../../../cluster/index.ts';
+import { type Catalog, forgetSecrets, ownerOfSecrets } from '../../../catalog/index.ts';
+import { isRace, type SecretRecord, type ServiceRecord } from '../../../cluster/index.ts';
 import type { DefinitionSecrets } from '../../../service/index.ts';
 
 /**

@@ -1,5 +1,5 @@
-import { type Catalog, isRace } from '../../../catalog/index.ts';
-import type { Journal, JournalEntry } from '../../../cluster/index.ts';
+import { type Catalog } from '../../../catalog/index.ts';
+import { isRace, type Journal, type JournalEntry } from '../../../cluster/index.ts';
 import { FederationError } from '../../errors.ts';
 
 /**

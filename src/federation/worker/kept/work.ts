@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Catalog, CatalogError, isRace } from '../../../catalog/index.ts';
-import type { Journal, JournalEntry } from '../../../cluster/index.ts';
+import { type Catalog, CatalogError } from '../../../catalog/index.ts';
+import { isRace, type Journal, type JournalEntry } from '../../../cluster/index.ts';
 import type { WorkerOrder } from '../../peer/peer.ts';
 
 /** A worker that is being made or adopted: written down first, so that whoever comes after a crash can settle it. */
