@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import { Secret } from '../../base/secret.ts';
-import { HttpPeer, type HttpPeerOptions } from './http-peer.ts';
+import { type Deadlines, HttpPeer } from './http-peer.ts';
+import { Line, type LineOptions } from './line.ts';
 import { describePeer } from './peer.conformance.ts';
 import { type MemberKey, type Peer, PeerError, type WorkerOrder } from './peer.ts';
 import { bearer, startStandIn } from './stand-in.fixture.ts';
@@ -22,7 +23,7 @@ describePeer('a manager over HTTP', async () => {
     });
   };
   return {
-    peer: new HttpPeer(address, transport),
+    peer: new HttpPeer(address, new Line(address, transport)),
     owner: bearer('owner'),
     stranger: bearer('stranger'),
     nobody: bearer('nobody'),
@@ -37,7 +38,7 @@ describePeer('a manager over HTTP', async () => {
   };
 });
 
-async function setUp(t: TestContext, options: HttpPeerOptions = {}) {
+async function setUp(t: TestContext, options: LineOptions & { deadlines?: Deadlines } = {}) {
   const standIn = await startStandIn();
   const address = { clusterId: 'b', endpoint: standIn.endpoint, verify: true, guarded: false, kind: 'oscar' } as const;
   const transport = new Transport(address, { networks: [] });
@@ -45,7 +46,7 @@ async function setUp(t: TestContext, options: HttpPeerOptions = {}) {
     transport.close();
     await standIn.close();
   });
-  return { standIn, peer: new HttpPeer(address, transport, options) };
+  return { standIn, peer: new HttpPeer(address, new Line(address, transport, options), options.deadlines) };
 }
 
 const OWNER = bearer('owner');

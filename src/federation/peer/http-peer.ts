@@ -1,7 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import { authorization } from './authorization.ts';
-import { Breaker } from './breaker.ts';
 import { type Read, serviceName } from './fields.ts';
+import type { Line } from './line.ts';
 import {
   type Credential,
   type MemberKey,
@@ -12,10 +11,9 @@ import {
   type WorkerOrder,
   type WorkerState,
 } from './peer.ts';
-import { AWAY, noManager, problemOf } from './problems.ts';
-import { sign } from './signature.ts';
-import type { PeerAnswer, PeerRequest, Transport } from './transport.ts';
-import { FEDERATION_HEADER, MEMBER_HEADER, readProbe, readState, writeChange, writeKey, writeOrder } from './wire.ts';
+import { noManager, problemOf } from './problems.ts';
+import type { PeerAnswer } from './transport.ts';
+import { FEDERATION_HEADER, readProbe, readState, writeChange, writeKey, writeOrder } from './wire.ts';
 
 /**
  * Milliseconds for each kind of call. A create with its probe and its undo is to be over before oscar-cli gives up, at
@@ -32,43 +30,22 @@ export interface Deadlines {
 
 export const DEADLINES: Deadlines = { look: 3_000, make: 8_000, end: 3_000 };
 
-export interface HttpPeerOptions {
-  /** The time of day. */
-  readonly now?: () => number;
-  /** Milliseconds that never go back, whatever is done to the clock. */
-  readonly elapsed?: () => number;
-  readonly deadlines?: Deadlines;
-}
-
-/** Less is what the way and the seconds of `Date` account for; it would change nothing within five minutes of skew. */
-const WORTH_CORRECTING = 60_000;
-
-/** A clock further off is not one that runs a little wrong, and a signature of next year is none to give away. */
-const BEYOND_CORRECTION = 24 * 3_600_000;
-
 /** Another manager of ours, over HTTP (docs/peer-protocol.md). */
 export class HttpPeer implements Peer {
   readonly #address: PeerAddress;
-  readonly #transport: Transport;
-  readonly #now: () => number;
-  readonly #elapsed: () => number;
+  readonly #line: Line;
   readonly #deadlines: Deadlines;
-  readonly #breaker = new Breaker();
-  /** How far its clock is ahead of ours, as far as it made a difference. */
-  #ahead = 0;
 
-  constructor(address: PeerAddress, transport: Transport, options: HttpPeerOptions = {}) {
+  constructor(address: PeerAddress, line: Line, deadlines: Deadlines = DEADLINES) {
     this.#address = address;
-    this.#transport = transport;
-    this.#now = options.now ?? Date.now;
-    this.#elapsed = options.elapsed ?? (() => performance.now());
-    this.#deadlines = options.deadlines ?? DEADLINES;
+    this.#line = line;
+    this.#deadlines = deadlines;
   }
 
   async probe(name: string, as: Credential): Promise<Probe> {
     const headers = authorization(as, this.#address.clusterId);
     const request = { method: 'GET', path: this.#federationOf(name), headers, deadline: this.#deadlines.look } as const;
-    const answer = await this.#send({ ...request, repeatable: true });
+    const answer = await this.#line.send({ ...request, repeatable: true });
     if (answer.status !== 200) throw problemOf(answer.status, name, this.#address);
     return this.#understood(readProbe(answer.json));
   }
@@ -85,7 +62,7 @@ export class HttpPeer implements Peer {
 
   async inspect(name: string, as: MemberKey): Promise<WorkerState | undefined> {
     const request = { method: 'GET', path: this.#federationOf(name), headers: {} } as const;
-    const answer = await this.#ask({ ...request, deadline: this.#deadlines.look }, as);
+    const answer = await this.#line.ask({ ...request, deadline: this.#deadlines.look }, as);
     if (isNone(answer)) return undefined;
     if (answer.status !== 200) throw problemOf(answer.status, name, this.#address);
     return this.#understood(readState(answer.json));
@@ -94,7 +71,7 @@ export class HttpPeer implements Peer {
   async update(order: WorkerOrder, as: MemberKey): Promise<void> {
     const { name } = order;
     const request = { method: 'PUT', path: this.#federationOf(name), headers: {}, body: writeChange(order) } as const;
-    const answer = await this.#ask({ ...request, deadline: this.#deadlines.make }, as);
+    const answer = await this.#line.ask({ ...request, deadline: this.#deadlines.make }, as);
     if (answer.status === 204) return;
     // With the key of a worker its name cannot belong to anything else: it is the revision that does not fit.
     if (answer.status === 409) throw problemOf(412, name, this.#address);
@@ -105,7 +82,7 @@ export class HttpPeer implements Peer {
   async remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<void> {
     const headers = { [FEDERATION_HEADER]: writeKey(as) };
     const request = { method: 'DELETE', path: this.#federationOf(name), query: `how=${how}`, headers } as const;
-    const { status } = await this.#ask({ ...request, deadline: this.#deadlines.end }, as);
+    const { status } = await this.#line.ask({ ...request, deadline: this.#deadlines.end }, as);
     // It ended before, which is what was asked for.
     if (status !== 204 && status !== 410) throw problemOf(status, name, this.#address);
   }
@@ -115,44 +92,7 @@ export class HttpPeer implements Peer {
     const headers = { ...own, ...more, [FEDERATION_HEADER]: writeOrder(order) };
     const body = order.body.reveal();
     const request = { method, path: '/system/services', headers, body, deadline: this.#deadlines.make } as const;
-    return this.#send({ ...request, repeatable: true });
-  }
-
-  /** A signed request; the ones that nobody waits for. If the clocks are too far apart, once more with theirs. */
-  async #ask(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): Promise<PeerAnswer> {
-    if (!this.#breaker.mayAsk(this.#elapsed())) {
-      throw this.#problem('unreachable', 'did not answer several times in a row: it is asked again in a while');
-    }
-    const answer = await this.#send(this.#signed(request, as));
-    if (answer.status !== 401 || !this.#corrects(answer)) return answer;
-    return this.#send(this.#signed(request, as));
-  }
-
-  #signed(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): PeerRequest {
-    const { method, path, query = '', body = '' } = request;
-    const stamp = { time: this.#now() + this.#ahead, nonce: randomBytes(16).toString('base64url') };
-    const signature = sign({ method, path, query, body }, as, stamp);
-    return { ...request, headers: { ...request.headers, [MEMBER_HEADER]: signature }, repeatable: true };
-  }
-
-  /** Takes up the other clock, if that may be why we were refused. */
-  #corrects({ date }: PeerAnswer): boolean {
-    const ahead = (date ?? Number.NaN) - this.#now();
-    const helps = Math.abs(ahead - this.#ahead) > WORTH_CORRECTING && Math.abs(ahead) < BEYOND_CORRECTION;
-    if (helps) this.#ahead = ahead;
-    return helps;
-  }
-
-  async #send(request: PeerRequest): Promise<PeerAnswer> {
-    try {
-      const answer = await this.#transport.send(request);
-      if (AWAY.includes(answer.status)) this.#breaker.silent(this.#elapsed());
-      else this.#breaker.answered();
-      return answer;
-    } catch (error) {
-      this.#breaker.silent(this.#elapsed());
-      throw error;
-    }
+    return this.#line.send({ ...request, repeatable: true });
   }
 
   #understood<T>(read: Read<T>): T {
@@ -166,7 +106,7 @@ export class HttpPeer implements Peer {
     return `/system/services/${name}/federation`;
   }
 
-  #problem(code: 'failed' | 'unreachable', why: string): PeerError {
+  #problem(code: 'failed', why: string): PeerError {
     return new PeerError(code, `cluster "${this.#address.clusterId}" ${why}`);
   }
 }

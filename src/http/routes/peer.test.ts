@@ -6,6 +6,7 @@ import { Secret } from '../../base/secret.ts';
 import { body } from '../../catalog/catalog.fixture.ts';
 import { createService, updateService } from '../../catalog/index.ts';
 import { HttpPeer } from '../../federation/peer/http-peer.ts';
+import { Line } from '../../federation/peer/line.ts';
 import { describePeer } from '../../federation/peer/peer.conformance.ts';
 import { sign } from '../../federation/peer/signature.ts';
 import { Transport } from '../../federation/peer/transport.ts';
@@ -83,7 +84,7 @@ describePeer('a manager over HTTP', async () => {
   const address = { clusterId, endpoint: manager.endpoint, verify: true, guarded: false, kind: 'oscar' } as const;
   const transport = new Transport(address, { networks: [] });
   return {
-    peer: new HttpPeer(address, transport),
+    peer: new HttpPeer(address, new Line(address, transport)),
     owner: { kind: 'bearer', token: new Secret('token-of-alice') },
     stranger: { kind: 'bearer', token: new Secret('token-of-bob') },
     nobody: { kind: 'basic', username: 'nobody', password: new Secret('password') },

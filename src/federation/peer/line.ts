@@ -1,0 +1,77 @@
+import { randomBytes } from 'node:crypto';
+import { Breaker } from './breaker.ts';
+import { type MemberKey, type PeerAddress, PeerError } from './peer.ts';
+import { AWAY } from './problems.ts';
+import { sign } from './signature.ts';
+import type { PeerAnswer, PeerRequest, Transport } from './transport.ts';
+import { MEMBER_HEADER } from './wire.ts';
+
+export interface LineOptions {
+  /** The time of day. */
+  readonly now?: () => number;
+  /** Milliseconds that never go back, whatever is done to the clock. */
+  readonly elapsed?: () => number;
+}
+
+/** Less is what the way and the seconds of `Date` account for; it would change nothing within five minutes of skew. */
+const WORTH_CORRECTING = 60_000;
+
+/** A clock further off is not one that runs a little wrong, and a signature of next year is none to give away. */
+const BEYOND_CORRECTION = 24 * 3_600_000;
+
+/** What is said to one manager, and how it answers: signatures by its clock, and silence that is remembered. */
+export class Line {
+  readonly #address: PeerAddress;
+  readonly #transport: Transport;
+  readonly #now: () => number;
+  readonly #elapsed: () => number;
+  readonly #breaker = new Breaker();
+  /** How far its clock is ahead of ours, as far as it made a difference. */
+  #ahead = 0;
+
+  constructor(address: PeerAddress, transport: Transport, options: LineOptions = {}) {
+    this.#address = address;
+    this.#transport = transport;
+    this.#now = options.now ?? Date.now;
+    this.#elapsed = options.elapsed ?? (() => performance.now());
+  }
+
+  /** A signed request; the ones that nobody waits for. If the clocks are too far apart, once more with theirs. */
+  async ask(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): Promise<PeerAnswer> {
+    if (!this.#breaker.mayAsk(this.#elapsed())) {
+      const why = 'did not answer several times in a row: it is asked again in a while';
+      throw new PeerError('unreachable', `cluster "${this.#address.clusterId}" ${why}`);
+    }
+    const answer = await this.send(this.#signed(request, as));
+    if (answer.status !== 401 || !this.#corrects(answer)) return answer;
+    return this.send(this.#signed(request, as));
+  }
+
+  /** The answer, whatever it says. No answer is a {@link PeerError}. */
+  async send(request: PeerRequest): Promise<PeerAnswer> {
+    try {
+      const answer = await this.#transport.send(request);
+      if (AWAY.includes(answer.status)) this.#breaker.silent(this.#elapsed());
+      else this.#breaker.answered();
+      return answer;
+    } catch (error) {
+      this.#breaker.silent(this.#elapsed());
+      throw error;
+    }
+  }
+
+  #signed(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): PeerRequest {
+    const { method, path, query = '', body = '' } = request;
+    const stamp = { time: this.#now() + this.#ahead, nonce: randomBytes(16).toString('base64url') };
+    const signature = sign({ method, path, query, body }, as, stamp);
+    return { ...request, headers: { ...request.headers, [MEMBER_HEADER]: signature }, repeatable: true };
+  }
+
+  /** Takes up the other clock, if that may be why we were refused. */
+  #corrects({ date }: PeerAnswer): boolean {
+    const ahead = (date ?? Number.NaN) - this.#now();
+    const helps = Math.abs(ahead - this.#ahead) > WORTH_CORRECTING && Math.abs(ahead) < BEYOND_CORRECTION;
+    if (helps) this.#ahead = ahead;
+    return helps;
+  }
+}
