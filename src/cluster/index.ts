@@ -14,6 +14,7 @@ export {
   type AttemptRecord,
   type DecisionRecord,
   type Demand,
+  type HandIn,
   JOB_STATES,
   type JobKey,
   type JobProgress,
@@ -22,6 +23,8 @@ export {
   KEPT_ATTEMPTS,
   KEPT_TRANSITIONS,
   type NewJob,
+  type Placement,
+  type TakenJob,
   type Transition,
 } from './job-record.ts';
 export type { Acceptance, ChangeQuery, JobStore, UsageRow } from './job-store.ts';

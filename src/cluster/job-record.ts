@@ -50,6 +50,23 @@ export interface NewJob extends JobKey {
   readonly acceptedAt: number;
   /** The object that caused it, for a storage event. */
   readonly object?: { readonly bucket: string; readonly key: string; readonly modifiedAt?: number };
+  /** It entered at this member of the federation, `<cluster id>/<service>`. */
+  readonly openedBy?: string;
+  /** It runs for another cluster, whose job it is. */
+  readonly taken?: TakenJob;
+}
+
+/** An offer of another cluster that was taken. Offers are known by all of this (design §9). */
+export interface TakenJob {
+  /** Of the federation. */
+  readonly uid: string;
+  /** Who was asked, `<cluster id>/<service>`: one cluster may be several members. */
+  readonly member: string;
+  /** At the origin. */
+  readonly job: JobKey;
+  readonly epoch: number;
+  /** SHA-256 of what was offered, in hexadecimal: under one epoch there is one. */
+  readonly payload: string;
 }
 
 /** Why and when a job came into a state. */
@@ -83,6 +100,30 @@ export interface DecisionRecord {
   readonly candidates: readonly { readonly member: string; readonly score?: number; readonly refusal?: string }[];
 }
 
+/**
+ * Where a job is that another cluster was asked to take. It counts while its epoch is the one of the job, and the job is
+ * `offering`, `delegated` or `committing`.
+ */
+export interface Placement {
+  /** `<cluster id>/<service>`, or the URL of an endpoint. */
+  readonly member: string;
+  readonly epoch: number;
+  /** When the member first was let run it, and when it last said something about it. */
+  readonly permittedAt?: number;
+  readonly heardAt?: number;
+  /** SHA-256 of the list of its results, once it has ended well: these are committed, and nothing else. */
+  readonly manifest?: string;
+}
+
+/** How a run for another cluster ended; kept until its origin has heard of it. */
+export interface HandIn {
+  readonly outcome: 'succeeded' | 'failed' | 'cancelled';
+  readonly reason: string;
+  readonly message: string;
+  readonly finishedAt: number;
+  readonly manifest?: string;
+}
+
 /** What changes while a job lives. */
 export interface JobProgress {
   readonly state: JobState;
@@ -96,6 +137,8 @@ export interface JobProgress {
   readonly exitCode?: number;
   /** Somebody wants it to end. */
   readonly cancelRequested?: { readonly at: number; readonly reason: string };
+  readonly placement?: Placement;
+  readonly handIn?: HandIn;
   readonly timeline: readonly Transition[];
   readonly attempts: readonly AttemptRecord[];
   readonly decisions: readonly DecisionRecord[];

@@ -2,10 +2,11 @@ import type { JobKey, NewJob } from '../cluster/index.ts';
 import type { Service } from '../service/index.ts';
 import { demandOf } from './demand.ts';
 import type { Jobs } from './jobs.ts';
+import { placingOf } from './placing.ts';
 import { accepted } from './state.ts';
 
 /** What the way it came says about a job. */
-export type Arrival = Pick<NewJob, 'id' | 'principal' | 'invoker' | 'trigger' | 'byToken' | 'object'>;
+export type Arrival = Pick<NewJob, 'id' | 'principal' | 'invoker' | 'trigger' | 'byToken' | 'object' | 'openedBy'>;
 
 /** Keeps a job of this service and puts it in line. One that is there already stays what it is. */
 export async function acceptJob(
@@ -25,6 +26,6 @@ export async function acceptJob(
   };
   const { outcome, record } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
   // One that is there and waits may have been accepted by a try whose answer was lost.
-  if (outcome === 'created' || record?.state === 'queued') jobs.dispatcher.enqueue(job);
+  if (outcome === 'created' || record?.state === 'queued') jobs.dispatcher.enqueue(job, placingOf(service, job));
   return { service: job.service, id: job.id };
 }

@@ -3,13 +3,19 @@ import type { JobKey, JobRecord, StopReason } from '../cluster/index.ts';
 import { attemptName } from './attempt-name.ts';
 import { changeJob } from './change-job.ts';
 import { drive } from './drive.ts';
-import type { Dispatching, Jobs } from './jobs.ts';
+import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
+import { placingOf } from './placing.ts';
 import { FairQueue, type Waiting } from './queue.ts';
 import { advance, isFinal } from './state.ts';
 
 export interface DispatcherOptions extends Omit<Jobs, 'dispatcher'> {
   /** Told of what nobody waits for. */
   readonly report: (problem: unknown, key: JobKey) => void;
+}
+
+/** What it takes to see an attempt through. */
+export interface Driving extends DispatcherOptions {
+  readonly elsewhere: Elsewhere | undefined;
 }
 
 /** How long to wait before a job is tried again whose record could not be written. */
@@ -19,7 +25,7 @@ const RETRY_MS = 2_000;
  * Starts jobs when there is room for them, and sees each one through. All it knows is in the records: after a crash the
  * next one takes up what waits and what runs, and nothing that was begun is begun again.
  */
-export class Dispatcher implements Dispatching {
+export class Dispatcher implements Line {
   readonly #jobs: DispatcherOptions;
   readonly #queue = new FairQueue();
   /** What is being seen through, by key; the value says why it is to be ended, if it is. */
@@ -27,6 +33,7 @@ export class Dispatcher implements Dispatching {
   readonly #waiting = new Map<string, ((record: JobRecord | undefined) => void)[]>();
   readonly #stopping = new AbortController();
   #ends: (() => void) | undefined;
+  #elsewhere: Elsewhere | undefined;
 
   constructor(jobs: DispatcherOptions) {
     this.#jobs = jobs;
@@ -39,6 +46,11 @@ export class Dispatcher implements Dispatching {
 
   get running(): number {
     return this.#driven.size;
+  }
+
+  /** Before it starts: jobs may run on other clusters. */
+  joins(elsewhere: Elsewhere): void {
+    this.#elsewhere = elsewhere;
   }
 
   /** Takes up what an earlier run has left, and begins. */
@@ -56,21 +68,35 @@ export class Dispatcher implements Dispatching {
     this.#waiting.clear();
   }
 
-  enqueue(job: Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'>): void {
+  enqueue(job: Waiter, placing: Placing = 'here'): void {
     const { service, id, owner, demand } = job;
+    const key = { service, id };
     if (this.#driven.has(nameOf(job))) return;
+    if (placing === 'anywhere' && this.#elsewhere) return this.#elsewhere.consider(key, placing);
     const refusal = this.#jobs.capacity.refusal(demand);
     // It would hold up everything of its owner for ever. It waits in its record, where it can be seen and cancelled.
     if (refusal !== undefined) this.#inBackground(job, this.#explain(job, refusal));
-    else this.#queue.add({ key: { service, id }, owner, demand });
+    else this.#queue.add({ key, owner, demand });
     this.#pump();
+    if (placing !== 'here' && (refusal !== undefined || this.#queue.has(key))) this.#elsewhere?.consider(key, placing);
+  }
+
+  begin({ service, id, owner, demand }: Waiter): void {
+    const key = { service, id };
+    if (this.#driven.has(nameOf(key))) return;
+    this.#driven.set(nameOf(key), {});
+    this.#inBackground(key, this.#begin({ key, owner, demand }));
+  }
+
+  withdraw(key: JobKey): void {
+    this.#queue.remove(key);
   }
 
   async cancel(key: JobKey, reason: StopReason): Promise<void> {
     const { store, runner, now, place } = this.#jobs;
     const message = STOPPED[reason];
     const record = await changeJob(key, store, (job) => {
-      if (isFinal(job.state) || job.cancelRequested) return undefined;
+      if (isFinal(job.state) || job.state === 'committing' || job.cancelRequested) return undefined;
       const at = now();
       const ended = { state: 'cancelled', at, reason: 'Cancelled', message, place } as const;
       return job.state === 'running'
@@ -78,7 +104,10 @@ export class Dispatcher implements Dispatching {
         : advance(job, ended, { finishedAt: at });
     });
     this.#queue.remove(key);
-    if (record && isFinal(record.state)) this.#tell(record);
+    if (record && isFinal(record.state)) {
+      this.tell(record);
+      if (record.placement?.epoch === record.epoch) this.#elsewhere?.cancelled(record);
+    }
     const driven = this.#driven.get(nameOf(key));
     if (!driven) return;
     driven.stop ??= reason;
@@ -95,14 +124,26 @@ export class Dispatcher implements Dispatching {
     return promise;
   }
 
+  tell(record: JobRecord): void {
+    this.#answer(nameOf(record), record);
+  }
+
   async #takeUp(record: JobRecord): Promise<void> {
     // Whoever called and waited for the answer is gone.
     const stop = record.trigger === 'run' ? 'caller-left' : record.cancelRequested ? 'cancelled' : undefined;
     if (record.state === 'running') {
       this.#jobs.capacity.hold(nameOf(record), record.demand);
       this.#inBackground(record, this.#see(record, stop));
-    } else if (stop) await this.cancel(record, stop);
-    else this.enqueue(record);
+    } else if (record.state === 'committing' && record.taken) this.#inBackground(record, this.#handIn(record));
+    else if (record.state === 'committing') this.#elsewhere?.takeUp(record);
+    else if (stop) await this.cancel(record, stop);
+    else if (record.state !== 'queued') this.#elsewhere?.takeUp(record);
+    else this.enqueue(record, await this.#placingOf(record));
+  }
+
+  async #placingOf(record: JobRecord): Promise<Placing> {
+    const found = this.#elsewhere && (await this.#jobs.services.get(record.service));
+    return found ? placingOf(found.service, record) : 'here';
   }
 
   #pump(): void {
@@ -141,13 +182,23 @@ export class Dispatcher implements Dispatching {
     const driven = { ...this.#driven.get(name), ...(stop && { stop }) };
     this.#driven.set(name, driven);
     try {
-      const last = await drive(record, driven, this.#jobs, this.#stopping.signal);
-      if (last) this.#tell(last);
+      const last = await drive(record, driven, { ...this.#jobs, elsewhere: this.#elsewhere }, this.#stopping.signal);
+      if (last?.state === 'committing') this.#inBackground(last, this.#handIn(last));
+      else if (last) this.tell(last);
       else this.#answer(name, undefined);
     } finally {
       this.#leave(record);
       this.#pump();
     }
+  }
+
+  /** A run for another cluster is over, and has no room here any more; its origin has to hear of it. */
+  async #handIn(record: JobRecord): Promise<void> {
+    const { store, now, place } = this.#jobs;
+    const end = await this.#elsewhere?.handIn(record, this.#stopping.signal);
+    if (!end) return;
+    const last = await changeJob(record, store, (job) => advance(job, { ...end, at: now(), place }));
+    if (last) this.tell(last);
   }
 
   #leave(key: JobKey): void {
@@ -159,10 +210,6 @@ export class Dispatcher implements Dispatching {
     await changeJob(key, this.#jobs.store, (job) =>
       job.state === 'queued' && job.message !== refusal ? { message: refusal } : undefined,
     );
-  }
-
-  #tell(record: JobRecord): void {
-    this.#answer(nameOf(record), record);
   }
 
   #answer(name: string, record: JobRecord | undefined): void {
@@ -182,5 +229,3 @@ const STOPPED: Readonly<Record<StopReason, string>> = {
   'service-removed': 'its service was removed',
   superseded: 'another attempt took its place',
 };
-
-const nameOf = ({ service, id }: JobKey) => `${service}/${id}`;

@@ -9,7 +9,7 @@ import {
 } from '../cluster/index.ts';
 import { type PreparedAttempt, prepareAttempt } from './attempt.ts';
 import { changeJob } from './change-job.ts';
-import type { DispatcherOptions } from './dispatcher.ts';
+import type { Driving } from './dispatcher.ts';
 import { advance, withAttempt } from './state.ts';
 
 /**
@@ -28,7 +28,7 @@ const RETRY_MS = 1_000;
 export async function drive(
   record: JobRecord,
   wanted: { stop?: StopReason },
-  jobs: DispatcherOptions,
+  jobs: Driving,
   stopping: AbortSignal,
 ): Promise<JobRecord | undefined> {
   const name = record.attempts.at(-1)?.name ?? record.id;
@@ -65,9 +65,10 @@ const failed = (reason: string, message: string, finishedAt: number): End => ({
   finishedAt,
 });
 
-async function prepare(name: string, record: JobRecord, jobs: DispatcherOptions): Promise<PreparedAttempt | undefined> {
+async function prepare(name: string, record: JobRecord, jobs: Driving): Promise<PreparedAttempt | undefined> {
   const [found, event] = await Promise.all([jobs.services.get(record.service), jobs.store.event(record)]);
   if (found?.service.uid !== record.serviceUid || !event) return undefined;
+  if (record.taken) return jobs.elsewhere?.prepare(name, record, found.service, event);
   return prepareAttempt(name, record, found.service, event, jobs);
 }
 
@@ -75,7 +76,7 @@ async function run(
   record: JobRecord,
   { attempt }: PreparedAttempt,
   wanted: { stop?: StopReason },
-  jobs: DispatcherOptions,
+  jobs: Driving,
 ): Promise<End | undefined> {
   await jobs.runner.start(attempt);
   // Whoever cancelled before there was anything to stop left a note.
@@ -94,7 +95,7 @@ async function tell(
   record: JobRecord,
   attempt: string,
   seen: Exclude<Observation, { phase: 'ended' }>,
-  jobs: DispatcherOptions,
+  jobs: Driving,
 ): Promise<void> {
   await changeJob(record, jobs.store, (job) => {
     if (job.state !== 'running') return undefined;
@@ -110,7 +111,7 @@ async function settle(
   record: JobRecord,
   attempt: string,
   end: End,
-  jobs: DispatcherOptions,
+  jobs: Driving,
   stopping: AbortSignal,
 ): Promise<JobRecord | undefined> {
   const facts = {
@@ -131,7 +132,7 @@ async function settle(
 async function untilAvailable<T>(
   work: () => Promise<T>,
   record: JobRecord,
-  jobs: DispatcherOptions,
+  jobs: Driving,
   stopping: AbortSignal,
 ): Promise<T> {
   for (;;) {

@@ -7,10 +7,12 @@ import type {
   SecretStore,
   ServiceStore,
   StopReason,
+  Transition,
 } from '../cluster/index.ts';
 import type { StorageProvider } from '../config.ts';
-import type { ClusterStore } from '../service/index.ts';
+import type { ClusterStore, Service } from '../service/index.ts';
 import type { ObjectStore } from '../storage/index.ts';
+import type { PreparedAttempt } from './attempt.ts';
 
 /** The jobs of this cluster and what is done with them: one verb per file. */
 export interface Jobs {
@@ -39,10 +41,56 @@ export interface Jobs {
 
 /** What the verbs need of the dispatcher. */
 export interface Dispatching {
-  /** A job was accepted and waits. Again: nothing happens. */
-  enqueue(job: Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'>): void;
+  /** A job was accepted and waits, for room here or for another cluster. Again: nothing happens. */
+  enqueue(job: Waiter, placing?: Placing): void;
   /** Somebody wants it to end: now if it waits, as soon as can be if it runs. */
   cancel(key: JobKey, reason: StopReason): Promise<void>;
   /** Resolves when the job is in a final state, with its record; undefined when it is gone. */
   ended(key: JobKey): Promise<JobRecord | undefined>;
+}
+
+/** What it takes to have jobs run on other clusters, and those of others here. */
+export interface Line extends Dispatching {
+  /** A job was accepted for which room is reserved already, under its {@link roomName}. */
+  begin(job: Waiter): void;
+  /** It does not wait for room here any more: somebody else is asked to run it. */
+  withdraw(key: JobKey): void;
+  /** It has ended, somewhere else: whoever waits for that is told. */
+  tell(record: JobRecord): void;
+}
+
+/** What of a job counts while it waits. */
+export type Waiter = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'>;
+
+/** Under which name a job has room. */
+export const roomName = ({ service, id }: JobKey) => `${service}/${id}`;
+
+/** Where a job may run: on this cluster alone, elsewhere when this one is full, or wherever its policy says. */
+export type Placing = 'here' | 'when-full' | 'anywhere';
+
+/** Other clusters, as far as jobs of this one run there, or jobs of theirs run here. */
+export interface Elsewhere {
+  /** A job waits that another cluster may run. With `anywhere` it is not in line here. Again: nothing happens. */
+  consider(key: JobKey, placing: Placing): void;
+
+  /** After a restart: a job that another cluster has, or was asked to take, or whose results are being written. */
+  takeUp(record: JobRecord): void;
+
+  /** Somebody ended a job that another cluster has, which is told. */
+  cancelled(record: JobRecord): void;
+
+  /** Everything that is needed to run a job for the cluster that it was taken from. */
+  prepare(name: string, record: JobRecord, service: Service, event: Uint8Array): Promise<PreparedAttempt>;
+
+  /** Tells the cluster that a job was taken from that it runs, again and again until the signal. */
+  running(record: JobRecord, until: AbortSignal): void;
+
+  /**
+   * Tells the cluster that a job was taken from how it ended, for as long as it takes. Resolves to how it ends here;
+   * undefined when this manager stops first.
+   */
+  handIn(
+    record: JobRecord,
+    stopping: AbortSignal,
+  ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined>;
 }

@@ -30,6 +30,10 @@ export class FairQueue {
     return this.#entries.size;
   }
 
+  has(key: JobKey): boolean {
+    return this.#entries.has(nameOf(key));
+  }
+
   /** Again: nothing happens. */
   add(waiting: Waiting): void {
     const name = nameOf(waiting.key);

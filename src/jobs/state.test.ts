@@ -67,8 +67,8 @@ test('a state is reached only over an edge, and every state can be left for an e
   }
 });
 
-test('what is committing can no longer be cancelled', () => {
-  assert.equal(mayFollow('committing', 'cancelled'), false);
+test('what is committing never goes back to waiting', () => {
+  for (const state of JOB_STATES) assert.equal(mayFollow('committing', state), isFinal(state));
 });
 
 test('only the last attempts are kept', () => {

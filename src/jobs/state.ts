@@ -16,8 +16,8 @@ const NEXT: Readonly<Record<JobState, readonly JobState[]>> = {
   queued: ['running', 'offering', 'failed', 'cancelled'],
   offering: ['delegated', 'queued', 'running', 'failed', 'cancelled'],
   delegated: ['committing', 'offering', 'queued', 'failed', 'cancelled'],
-  running: ['succeeded', 'failed', 'cancelled'],
-  committing: ['succeeded', 'failed'],
+  running: ['committing', 'succeeded', 'failed', 'cancelled'],
+  committing: ['succeeded', 'failed', 'cancelled'],
   succeeded: [],
   failed: [],
   cancelled: [],
@@ -42,7 +42,10 @@ export function accepted(at: number, place: string): JobProgress {
 }
 
 /** What else changes with a transition. */
-export type Facts = Pick<Partial<JobProgress>, 'startedAt' | 'finishedAt' | 'exitCode' | 'epoch' | 'attempts'>;
+export type Facts = Pick<
+  Partial<JobProgress>,
+  'startedAt' | 'finishedAt' | 'exitCode' | 'epoch' | 'attempts' | 'decisions' | 'placement' | 'handIn'
+>;
 
 /** The job after the transition, or undefined when there is no way from where it is. */
 export function advance(

@@ -13,6 +13,8 @@ const NEW_JOB: Record<keyof NewJob, true> = {
   demand: true,
   acceptedAt: true,
   object: true,
+  openedBy: true,
+  taken: true,
 };
 
 const PROGRESS: Record<keyof JobProgress, true> = {
@@ -23,6 +25,8 @@ const PROGRESS: Record<keyof JobProgress, true> = {
   finishedAt: true,
   exitCode: true,
   cancelRequested: true,
+  placement: true,
+  handIn: true,
   timeline: true,
   attempts: true,
   decisions: true,
