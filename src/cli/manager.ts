@@ -4,15 +4,16 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
-import { createServer, Meters, meterJobs, singleProcess } from '../http/index.ts';
+import { createServer, jobMeters, Meters, singleProcess } from '../http/index.ts';
 import { createAuthenticator, createOidc, newServiceToken } from '../identity/index.ts';
-import { type Jobs, removeJobsOf } from '../jobs/index.ts';
+import { type JobObserver, type Jobs, observedJobs, removeJobsOf } from '../jobs/index.ts';
 import { ensureUserKeys, rotateUserKeys } from '../storage/index.ts';
 import { type Cluster, openCluster } from './cluster.ts';
 import { openFederation } from './federation.ts';
 import { ownCredentials } from './first-start.ts';
 import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
 import { type OpenStore, openStore } from './object-store.ts';
+import { openTracing } from './tracing.ts';
 import { ARCHITECTURE, VERSION } from './version.ts';
 
 export interface Manager {
@@ -40,7 +41,9 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   const description = { ...describeStore(config), endpoint: store.endpoint };
   const meters = new Meters();
   const account = storeKeys.accessKey.reveal();
-  const running = await jobsOf(config, cluster, { ...store, description, account }, meters, log);
+  const tracing = opened.adopt(openTracing(config, log), (it) => it.close());
+  const observers = [jobMeters(meters), ...tracing.observers];
+  const running = await jobsOf(config, cluster, { ...store, description, account }, observers, log);
   if (running) opened.defer(() => running.close());
   const catalog = catalogOf(config, cluster, store, running?.jobs);
   await cluster.tidy(catalog);
@@ -116,11 +119,11 @@ async function jobsOf(
   config: Config,
   cluster: Cluster,
   { objects, events, ...store }: OpenStore & Pick<JobsStore, 'description' | 'account'>,
-  meters: Meters,
+  observers: readonly JobObserver[],
   log: Logger,
 ): Promise<OpenJobs | undefined> {
   if (!cluster.jobs || !objects || !events) return undefined;
-  const jobs = meterJobs(cluster.jobs, meters);
+  const jobs = observedJobs(cluster.jobs, observers);
   return openJobs(config, { ...cluster, jobs }, { ...store, objects, events }, log);
 }
 

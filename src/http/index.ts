@@ -1,4 +1,4 @@
 export { Meters } from './prometheus.ts';
-export { meterJobs } from './prometheus-jobs.ts';
+export { jobMeters } from './prometheus-jobs.ts';
 export { createServer } from './server.ts';
 export { singleProcess } from './status-view.ts';

@@ -6,12 +6,14 @@ export { findJob, listJobs } from './find.ts';
 export { invokeService } from './invoke.ts';
 export { type Elsewhere, type Jobs, type Line, type Placing, roomName, type Waiter } from './jobs.ts';
 export { readLog } from './logs.ts';
+export { type JobObserver, observedJobs } from './observed-store.ts';
 export { placingOf } from './placing.ts';
 export { receiveEvents } from './receive-events.ts';
 export { isFinal, phaseOf } from './state.ts';
 export { forgetStrays } from './strays.ts';
 export { submitJob } from './submit.ts';
 export { Sweep } from './sweep/sweep.ts';
+export { spansOf, traceparentOf } from './trace/spans.ts';
 export {
   byService,
   byUser,

@@ -5,8 +5,9 @@ import { text as readText } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { Secret } from '../../base/secret.ts';
 import { eventually } from '../../cluster/eventually.ts';
+import { observedJobs } from '../../jobs/observed-store.ts';
 import { Meters, meterRequests } from '../prometheus.ts';
-import { meterJobs } from '../prometheus-jobs.ts';
+import { jobMeters } from '../prometheus-jobs.ts';
 import { ADMIN, ALICE, addJob, CAROL, type Get, openTestCluster, serve } from './metrics.fixture.ts';
 import { prometheusRoutes } from './prometheus.ts';
 
@@ -15,7 +16,7 @@ const NOW = 1_000_000_000;
 async function start(t: TestContext, token?: string) {
   const cluster = openTestCluster(t, () => NOW);
   const meters = new Meters();
-  const jobs = meterJobs(cluster.jobs, meters);
+  const jobs = observedJobs(cluster.jobs, [jobMeters(meters)]);
   const get = await serve(t, (app, authenticator) => {
     meterRequests(app, meters);
     app.get('/echo/:name', async () => 'ok');

@@ -1,0 +1,41 @@
+import type { Logger } from 'pino';
+import { Secret } from '../base/secret.ts';
+import type { Config } from '../config.ts';
+import { type JobObserver, spansOf } from '../jobs/index.ts';
+import { TraceExporter } from '../outbound/index.ts';
+import { VERSION } from './version.ts';
+
+export interface Tracing {
+  readonly observers: readonly JobObserver[];
+  close(): Promise<void>;
+}
+
+/** Traces of jobs, if there is a collector for them. */
+export function openTracing(config: Config, log: Logger): Tracing {
+  const endpoint = config.tracesEndpoint;
+  if (endpoint === undefined) return { observers: [], close: async () => {} };
+  const exporter = new TraceExporter({
+    endpoint,
+    headers: headersOf(config.tracesHeaders?.reveal() ?? ''),
+    resource: {
+      'service.name': config.name,
+      'service.version': VERSION,
+      'service.instance.id': config.clusterId,
+    },
+    report: (err) => log.warn({ err }, 'the collector of traces could not be reached'),
+  });
+  return {
+    observers: [{ finished: (record) => exporter.add(spansOf(record)) }],
+    close: () => exporter.close(),
+  };
+}
+
+/** `name=value,name=value`, values URL-encoded, as OpenTelemetry says. */
+function headersOf(text: string): Record<string, Secret> {
+  const pairs = text.split(',').map((pair) => pair.trim().split('=', 2));
+  return Object.fromEntries(
+    pairs.flatMap(([name, value]) =>
+      name && value !== undefined ? [[name.trim(), new Secret(decodeURIComponent(value.trim()))]] : [],
+    ),
+  );
+}
