@@ -36,10 +36,12 @@ const span = (id: string, more: Partial<TraceSpan> = {}): TraceSpan => ({
   ...more,
 });
 
+const unexpected = (problem: unknown) => assert.fail(String(problem));
+
 test('spans go to the collector in one request, with names and times as OTLP has them', async (t) => {
   const { endpoint, received } = await collector(t);
   const headers = { authorization: new Secret('Bearer x') };
-  const exporter = new TraceExporter({ endpoint, headers, resource: { 'service.name': 'oscar' }, report: assert.fail });
+  const exporter = new TraceExporter({ endpoint, headers, resource: { 'service.name': 'oscar' }, report: unexpected });
   exporter.add([span('1'.repeat(16)), span('2'.repeat(16), { parent: '1'.repeat(16), problem: 'Timeout: too long' })]);
   await exporter.close();
   assert.equal(received.length, 1);
@@ -79,7 +81,7 @@ test('a collector that is away is reported, and gets the spans when it is back',
 
 test('many spans go in several requests, and none is lost', async (t) => {
   const { endpoint, received } = await collector(t);
-  const exporter = new TraceExporter({ endpoint, resource: {}, report: assert.fail, every: 1 });
+  const exporter = new TraceExporter({ endpoint, resource: {}, report: unexpected, every: 1 });
   for (let at = 0; at < 2_000; at++) exporter.add([span(at.toString(16).padStart(16, '0'))]);
   const count = () => received.flatMap(({ body }) => body.resourceSpans[0]?.scopeSpans[0]?.spans ?? []).length;
   while (count() < 2_000) await exporter.close();

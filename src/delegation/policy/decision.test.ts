@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { clusterWith, memberOn, never, SMALL } from './candidate.fixture.ts';
+import { decisionOf } from './decision.ts';
+import { rank } from './rank.ts';
+
+const many = rank(
+  {},
+  Array.from({ length: 14 }, (_, index) => memberOn(`c${index}`, { priority: index })),
+  SMALL,
+  never,
+);
+
+const keptWith = (chosen: string | undefined) =>
+  decisionOf('static', many, chosen, 1).candidates.map(({ member }) => member);
+
+const firstOf = (count: number) => Array.from({ length: count }, (_, index) => `c${index}/demo`);
+
+test('a decision says what was known of each and who was chosen', () => {
+  const given = [
+    memberOn('a', { snapshot: clusterWith([0.5]) }),
+    memberOn('b', { snapshot: clusterWith([7.0007]) }),
+    memberOn('c', { snapshot: undefined }),
+  ];
+  const rankings = rank({ policy: 'load-based' }, given, SMALL, never);
+  assert.deepEqual(decisionOf('load-based', rankings, 'b/demo', 1234), {
+    at: 1234,
+    policy: 'load-based',
+    chosen: 'b/demo',
+    candidates: [
+      { member: 'b/demo', score: 78.12 },
+      { member: 'c/demo' },
+      { member: 'a/demo', refusal: 'it needs 1 core and no node has more than 0.5 free' },
+    ],
+  });
+});
+
+test('nobody was chosen: the record names nobody', () => {
+  assert.deepEqual(decisionOf(undefined, [], undefined, 5), { at: 5, policy: 'static', candidates: [] });
+});
+
+test('the ten best are kept', () => assert.deepEqual(keptWith('c0/demo'), firstOf(10)));
+
+test('the tenth is among the ten best', () => assert.deepEqual(keptWith('c9/demo'), firstOf(10)));
+
+test('one who was chosen further down takes the last place', () => {
+  assert.deepEqual(keptWith('c10/demo'), [...firstOf(9), 'c10/demo']);
+  assert.deepEqual(keptWith('c13/demo'), [...firstOf(9), 'c13/demo']);
+});
+
+test('one who was chosen without being a candidate changes nothing', () => {
+  assert.deepEqual(keptWith('elsewhere/demo'), firstOf(10));
+  assert.deepEqual(keptWith(undefined), firstOf(10));
+});

@@ -1,0 +1,29 @@
+import type { DecisionRecord } from '../../cluster/index.ts';
+import { type MemberId, policyNamed, type Ranking } from './policy.ts';
+
+/** More are not kept: records are small. */
+const KEPT_CANDIDATES = 10;
+
+/** A decision as the job keeps it: the best candidates, and always the one that was chosen. */
+export function decisionOf(
+  policy: string | undefined,
+  rankings: readonly Ranking[],
+  chosen: MemberId | undefined,
+  at: number,
+): DecisionRecord {
+  const place = rankings.findIndex(({ candidate }) => candidate.member === chosen);
+  const kept =
+    place < KEPT_CANDIDATES
+      ? rankings.slice(0, KEPT_CANDIDATES)
+      : [...rankings.slice(0, KEPT_CANDIDATES - 1), ...rankings.slice(place, place + 1)];
+  return {
+    at,
+    policy: policyNamed(policy),
+    ...(chosen !== undefined && { chosen }),
+    candidates: kept.map(({ candidate: { member }, score, refusal }) => ({
+      member,
+      ...(score !== undefined && { score: Math.round(score * 100) / 100 }),
+      ...(refusal !== undefined && { refusal }),
+    })),
+  };
+}

@@ -1,0 +1,67 @@
+import type { Demand } from '../../cluster/index.ts';
+import { isKnown } from './known.ts';
+import { byLoad } from './load-based.ts';
+import {
+  type Candidate,
+  type Chance,
+  type Known,
+  policyNamed,
+  type Ranking,
+  type Taker,
+  type Weights,
+} from './policy.ts';
+import { byChance } from './random.ts';
+import { roomFor } from './room.ts';
+import { byPriority } from './static.ts';
+import { byTopsis } from './topsis.ts';
+
+/** How the definition wants it: `federation.delegation` and `federation.weights`. */
+export interface Choice {
+  readonly policy?: string | undefined;
+  readonly weights?: Weights | undefined;
+}
+
+/**
+ * All candidates: first those that can take the job, best first, then those that cannot, each with its reason (design §9).
+ * `static` and `random` need no status; the others put whom they know nothing of behind those they know, by priority.
+ */
+export function rank(
+  choice: Choice,
+  candidates: readonly Candidate[],
+  demand: Demand,
+  chance: Chance,
+): readonly Ranking[] {
+  const able: Candidate[] = [];
+  const refused: Ranking[] = [];
+  for (const candidate of candidates) {
+    const refusal = neverUsed(candidate) ?? roomFor(demand, candidate);
+    if (refusal === undefined) able.push(candidate);
+    else refused.push({ candidate, refusal });
+  }
+  return [...ordered(choice, able, chance), ...refused];
+}
+
+/** As the schema of the definition says. */
+const NEVER = 101;
+
+function neverUsed({ priority }: Candidate): string | undefined {
+  return priority < NEVER ? undefined : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
+}
+
+function ordered({ policy, weights = {} }: Choice, able: readonly Candidate[], chance: Chance): Taker[] {
+  switch (policyNamed(policy)) {
+    case 'static':
+      return byPriority(able);
+    case 'random':
+      return byChance(able, weights, chance);
+    case 'load-based':
+      return knownFirst(able, (known) => byLoad(known, chance));
+    case 'topsis':
+      return knownFirst(able, (known) => byTopsis(known, chance));
+  }
+}
+
+function knownFirst(able: readonly Candidate[], order: (known: readonly Known[]) => Taker[]): Taker[] {
+  const unknown = byPriority(able.filter((candidate) => !isKnown(candidate)));
+  return [...order(able.filter(isKnown)), ...unknown.map(({ candidate }) => ({ candidate }))];
+}

@@ -1,0 +1,8 @@
+import type { Candidate, Taker } from './policy.ts';
+
+/** By priority, 0 first. Among equals this cluster is first, then the order of the members counts. */
+export function byPriority(candidates: readonly Candidate[]): Taker[] {
+  return candidates
+    .toSorted((a, b) => a.priority - b.priority || Number(b.isSelf) - Number(a.isSelf))
+    .map((candidate) => ({ candidate, score: candidate.priority }));
+}
