@@ -14,6 +14,11 @@ export interface Attempt {
   readonly timeout: number;
   readonly input: StageIn;
   readonly outputs: readonly StageOut[];
+  /**
+   * After everything is uploaded, the list of it is put there, last, even if it is empty (see `writeManifest`). Names are
+   * relative to the output directory, so that one output should take all files. The store has eTags.
+   */
+  readonly manifest?: ObjectAt;
   /** Keep what a synchronous caller is to be answered, see {@link Runner.answer}. */
   readonly answer: boolean;
   /**

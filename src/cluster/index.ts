@@ -1,3 +1,4 @@
+export { type AssignedOutputs, assignOutputs, type PlannedUpload } from './assign-outputs.ts';
 export type {
   Attempt,
   ObjectAt,
@@ -29,6 +30,13 @@ export {
 } from './job-record.ts';
 export type { Acceptance, ChangeQuery, JobStore, UsageRow } from './job-store.ts';
 export type { Journal, JournalEntry } from './journal.ts';
+export {
+  type ManifestFile,
+  MOST_MANIFEST_BYTES,
+  MOST_MANIFEST_FILES,
+  readManifest,
+  writeManifest,
+} from './manifest.ts';
 export type { Ended, LogOptions, Observation, Runner, StopReason } from './runner.ts';
 export type { SecretRecord, SecretStore } from './secret-store.ts';
 export { RESERVATION_LIFETIME, type Reservation, type ServiceRecord, type ServiceStore } from './service-store.ts';

@@ -5,6 +5,7 @@ import { Secret } from '../base/secret.ts';
 import { eventually } from './eventually.ts';
 import { describeRunnerEnds } from './runner-ends.conformance.ts';
 import { describeRunnerLogs } from './runner-logs.conformance.ts';
+import { describeRunnerManifest } from './runner-manifest.conformance.ts';
 import { describeRunnerTakeUp } from './runner-take-up.conformance.ts';
 import {
   BUCKET,
@@ -29,6 +30,7 @@ export function describeRunner(name: string, traits: RunnerTraits, make: () => P
   const bench = new RunnerBench(traits, make);
   describe(`${name} as a Runner: what a script sees and leaves`, () => describeFiles(bench));
   describe(`${name} as a Runner: how an attempt ends`, () => describeRunnerEnds(bench));
+  describe(`${name} as a Runner: the list of what it uploaded`, () => describeRunnerManifest(bench));
   describe(`${name} as a Runner: logs and answers`, () => describeRunnerLogs(bench));
   describe(`${name} as a Runner: taken up by the next one`, () => describeRunnerTakeUp(bench));
 }

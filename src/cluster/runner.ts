@@ -61,6 +61,8 @@ export interface Ended {
   readonly finishedAt: number;
   /** Absent when the script did not end by itself. */
   readonly exitCode?: number;
+  /** SHA-256 of the manifest that was put, in hexadecimal digits. */
+  readonly manifest?: string;
 }
 
 export type EndReason =

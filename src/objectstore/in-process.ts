@@ -17,16 +17,26 @@ import { copyObject } from './store/copy.ts';
 import type { Origin } from './store/event.ts';
 import { keepContent } from './store/keep-content.ts';
 import type { ObjectRecord } from './store/object.ts';
+import { placeObject } from './store/place.ts';
 import { extentsOf, readContent } from './store/read-content.ts';
+import { removeUnder } from './store/remove-under.ts';
 
 type Objects = Pick<
   ObjectStoreServer,
-  'putObject' | 'writeObject' | 'statObject' | 'readObject' | 'listObjects' | 'deleteObject' | 'copyObject'
+  | 'putObject'
+  | 'writeObject'
+  | 'statObject'
+  | 'readObject'
+  | 'listObjects'
+  | 'deleteObject'
+  | 'deleteUnder'
+  | 'copyObject'
+  | 'placeObject'
 >;
 
 /** Objects for the process that the store is part of: no HTTP, no signature, and no question who may. */
 export function objectsInProcess(store: Served, manager: string): Objects {
-  const { buckets, objects, files, database, limits } = store;
+  const { buckets, objects, uploads, files, database, limits } = store;
   const originOf = (as = manager): Origin => ({
     principal: as,
     address: '127.0.0.1',
@@ -92,6 +102,7 @@ export function objectsInProcess(store: Served, manager: string): Objects {
       return { objects: rows.map(viewOf), commonPrefixes, next: truncated ? last : undefined };
     },
     deleteObject: async ({ bucket, key }) => (await objects.remove(() => buckets.get(bucket), [key])).length > 0,
+    deleteUnder: (bucket, prefix) => removeUnder({ objects, uploads }, () => buckets.get(bucket), prefix),
     async copyObject(from, to, options: CopyOptions = {}) {
       checkKey(to.key);
       const { ifMatch, ifNoneMatch, metadata, as, move = false } = options;
@@ -114,6 +125,19 @@ export function objectsInProcess(store: Served, manager: string): Objects {
         },
       );
       return viewOf(record);
+    },
+    placeObject({ eTag, ...from }, to, { mark, as }) {
+      checkKey(to.key);
+      headersOf({ 'oscar-attempt': mark });
+      return placeObject(
+        { database, objects },
+        {
+          from: { bucket: () => buckets.find(from.bucket), key: from.key, eTag },
+          to: { bucket: () => buckets.find(to.bucket), key: to.key },
+          mark,
+          origin: originOf(as),
+        },
+      );
     },
   };
 }

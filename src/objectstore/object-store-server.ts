@@ -6,6 +6,7 @@ import type { BucketPage } from './store/bucket-pages.ts';
 import type { NewSession, SessionKeys } from './store/identities.ts';
 import type { ObjectRecord } from './store/object.ts';
 import type { OutboxEvent } from './store/outbox.ts';
+import type { Placed } from './store/place.ts';
 
 export interface BucketView extends Omit<Bucket, 'id' | 'cors'> {
   readonly usage: Usage;
@@ -87,7 +88,15 @@ export interface ObjectStoreServer {
   ): ObjectPage;
   /** Says whether it was there. */
   deleteObject(at: At): Promise<boolean>;
+  /** Every object whose key begins with the prefix, and every upload that was to become one. */
+  deleteUnder(bucket: string, prefix: string): Promise<void>;
   copyObject(from: At, to: At, options?: CopyOptions): Promise<ObjectView>;
+  /** Copies an object to its final place, once and for all: see {@link Placed}. */
+  placeObject(
+    from: At & { readonly eTag: string },
+    to: At,
+    options: { readonly mark: string; readonly as?: string },
+  ): Promise<Placed>;
 
   putRule(
     bucket: string,

@@ -6,6 +6,13 @@ export type { StorageErrorCode } from './errors.ts';
 export { readStorageEvents, type StorageEvent } from './event.ts';
 export { eventJobName, jobName } from './event-job.ts';
 export type { Backlog, EventSource, KeptEvent } from './event-source.ts';
-export type { Bucket, KeyScope, ObjectStore, StoredObject, StoreKeys } from './object-store.ts';
+export {
+  type Bucket,
+  type KeyScope,
+  type ObjectStore,
+  STAGING_BUCKET,
+  type StoredObject,
+  type StoreKeys,
+} from './object-store.ts';
 export { presignObject } from './presign.ts';
 export { ensureUserKeys, rotateUserKeys } from './user-keys.ts';

@@ -1,18 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
-import { Secret } from '../base/secret.ts';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import type { Cursor } from '../cluster/index.ts';
 import { everyBucket } from './every-bucket.ts';
-import type { NewBucket, ObjectStore, StoreKeys } from './object-store.ts';
-
-/** A store to be tested, and where S3 clients reach it. */
-export interface StoreUnderTest {
-  readonly store: ObjectStore;
-  readonly endpoint: string;
-  readonly region: string;
-  close(): Promise<void>;
-}
+import type { ObjectStore, StoreKeys } from './object-store.ts';
+import { describeStaging } from './object-store-staging.conformance.ts';
+import { bucket, keysOf, type SomeKeys, type StoreUnderTest, storeClient } from './store-under-test.fixture.ts';
 
 /** What every object store promises (`object-store.ts`), whatever it stands on. */
 export function describeObjectStore(name: string, start: () => Promise<StoreUnderTest>): void {
@@ -25,33 +18,10 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
     });
     after(() => under.close());
 
-    const keysOf = (uid: string, secret = `secret-of-${uid}`): StoreKeys => ({
-      accessKey: new Secret(uid),
-      secretKey: new Secret(secret),
-    });
-    const client = ({ accessKey, secretKey, sessionToken }: StoreKeys & { sessionToken?: Secret }) =>
-      new S3Client({
-        endpoint: under.endpoint,
-        region: under.region,
-        forcePathStyle: true,
-        credentials: {
-          accessKeyId: accessKey.reveal(),
-          secretAccessKey: secretKey.reveal(),
-          ...(sessionToken && { sessionToken: sessionToken.reveal() }),
-        },
-      });
+    const client = (keys: SomeKeys) => storeClient(under, keys).client;
     const put = (keys: StoreKeys, Bucket: string, Key: string, Body = 'x') =>
-      client(keys).send(new PutObjectCommand({ Bucket, Key, Body }));
-    const get = (keys: StoreKeys, Bucket: string, Key: string) =>
-      client(keys).send(new GetObjectCommand({ Bucket, Key }));
-    const bucket = (bucketName: string, more: Partial<NewBucket> = {}): NewBucket => ({
-      name: bucketName,
-      owner: 'alice',
-      ownerName: 'Alice',
-      visibility: 'private',
-      allowedUsers: [],
-      ...more,
-    });
+      storeClient(under, keys).put(Bucket, Key, Body);
+    const get = (keys: StoreKeys, Bucket: string, Key: string) => storeClient(under, keys).get(Bucket, Key);
 
     test('a user is known by their keys; other keys end the old ones, the same ones end nothing', async () => {
       await store.putUser('alice', keysOf('alice'));
@@ -233,4 +203,6 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       for (const key of ['in/secret', 'in/x']) await assert.rejects(get(keys, 'pattern-b', key));
     });
   });
+
+  describeStaging(name, start);
 }

@@ -36,6 +36,22 @@ export interface ObjectStore {
   /** Ending what is not there is fine. */
   unsubscribe(subscription: Subscription): Promise<void>;
 
+  /** Makes the manager's own bucket {@link STAGING_BUCKET} if it is not there. Throws `conflict` when somebody else has it. */
+  ensureStaging(): Promise<void>;
+
+  /** The whole object; undefined when there is none. Throws `too-large` for one of more bytes. */
+  read(bucket: string, key: string, mostBytes: number): Promise<Uint8Array | undefined>;
+
+  /**
+   * Copies an object to its final place within the store, once: done again it is `there` and nothing is written, also when
+   * somebody has replaced or removed the final object meanwhile, for as long as the source is not removed. The copy has
+   * the content type of its source, the mark, and nothing else; it is an event like any other new object.
+   */
+  place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed>;
+
+  /** Everything whose key begins with the prefix, half-done uploads too. Again, or from no bucket: nothing happens. */
+  removeObjects(bucket: string, prefix: string): Promise<void>;
+
   presign(request: PresignRequest): Promise<string>;
 
   /**
@@ -54,6 +70,9 @@ export interface ObjectStore {
   /** Ends issued keys at once, where the store can (`revocable`). */
   revoke(id: string): Promise<void>;
 }
+
+/** The manager's own, where other clusters put what they made for this one. No user sees it. */
+export const STAGING_BUCKET = 'oscar-staging';
 
 /** Keys of a user or of the manager. */
 export interface StoreKeys {
@@ -113,6 +132,29 @@ export interface StoredObject {
   readonly modifiedAt: number;
 }
 
+export interface ObjectName {
+  readonly bucket: string;
+  readonly key: string;
+}
+
+export interface PlaceFrom extends ObjectName {
+  /** The source counts only with this one. */
+  readonly eTag: string;
+}
+
+export interface PlacedBy {
+  /** Tells what was placed by whom: the metadata `oscar-attempt` of the copy. */
+  readonly mark: string;
+  /** The principal of its event. */
+  readonly as: string;
+}
+
+/**
+ * `there`: it was placed before, by the same mark. `changed`: the source has another eTag. `missing`: there is no source.
+ * `full`: the quota of the bucket is used up. `no-bucket`: there is none to place it in.
+ */
+export type Placed = 'placed' | 'there' | 'changed' | 'missing' | 'full' | 'no-bucket';
+
 export interface Subscription {
   readonly bucket: string;
   readonly prefix: string;
@@ -135,7 +177,9 @@ export interface PresignRequest {
 
 export interface KeyScope {
   /** Objects that may be read. */
-  readonly read: readonly { readonly bucket: string; readonly key: string }[];
+  readonly read: readonly ObjectName[];
+  /** Prefixes below which objects may be read. */
+  readonly readUnder?: readonly { readonly bucket: string; readonly prefix: string }[];
   /** Prefixes below which objects may be written. */
   readonly write: readonly { readonly bucket: string; readonly prefix: string }[];
 }

@@ -23,7 +23,7 @@ export type Task =
   | { readonly kind: 'upload'; readonly order: UploadOrder }
   | { readonly kind: 'pack'; readonly parameters: Parameters<Staging['pack']> };
 
-export type TaskResult = UploadPlan | boolean | undefined;
+export type TaskResult = UploadPlan | boolean | string | undefined;
 
 /** The same with its secrets as they are. */
 type Bare<T> = T extends Secret

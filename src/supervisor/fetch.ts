@@ -5,10 +5,10 @@ import type { FetchOrder } from './staging.ts';
 import { writeWhole } from './whole-file.ts';
 
 /** Brings one object into a file. */
-export async function fetchObject({ from, to, access }: FetchOrder, open: OpenStore): Promise<void> {
+export async function fetchObject({ from, to, access, eTag }: FetchOrder, open: OpenStore): Promise<void> {
   try {
     const store = open(access);
-    await retried(async () => receive(await store.read(from), to));
+    await retried(async () => receive(await store.read(from, eTag), to));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const where = from.bucket === '' ? from.store : `${from.store}, bucket "${from.bucket}"`;

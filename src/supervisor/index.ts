@@ -1,2 +1,3 @@
-export type { FetchOrder, PlannedUpload, Staging, UploadOrder, UploadPlan } from './staging.ts';
+export { createObjectProbe, type ObjectProbe } from './object-probe.ts';
+export type { FetchOrder, Staging, UploadOrder, UploadPlan } from './staging.ts';
 export { createStaging } from './worker-pool.ts';

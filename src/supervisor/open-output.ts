@@ -37,6 +37,12 @@ export async function openOutput(directory: string, name: string): Promise<Outpu
   }
 }
 
+/** What was never on a disk, as if it were. */
+export function fileOfBytes(bytes: Uint8Array): OutputFile {
+  const content = () => Readable.from([bytes], { objectMode: false });
+  return { bytes: bytes.length, content, [Symbol.asyncDispose]: async () => undefined };
+}
+
 /** Not a stream of the handle: one that is destroyed takes the handle with it, and then there is no second try. */
 async function* blocks(handle: FileHandle, bytes: number): AsyncIterable<Uint8Array> {
   for (let at = 0; at < bytes; ) {

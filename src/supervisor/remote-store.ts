@@ -7,11 +7,21 @@ export type OpenStore = (access: StoreAccess) => RemoteStore;
 
 /** One store with one set of keys. Every failure is a {@link TransferError}. */
 export interface RemoteStore {
-  read(at: ObjectAt): Promise<RemoteObject>;
-  /** Writes the whole file, marked with the attempt that made it where the store can keep such a mark. */
-  write(at: ObjectAt, file: OutputFile, attempt: string, signal: AbortSignal): Promise<void>;
-  /** The attempt that wrote the object; undefined when there is none, or when nobody can say. */
-  writtenBy(at: ObjectAt, signal: AbortSignal): Promise<string | undefined>;
+  /** With an eTag: that very object, where the store knows eTags. */
+  read(at: ObjectAt, eTag?: string): Promise<RemoteObject>;
+  /**
+   * Writes the whole file, marked with the attempt that made it where the store can keep such a mark. Resolves to its
+   * eTag, where the store has them.
+   */
+  write(at: ObjectAt, file: OutputFile, attempt: string, signal: AbortSignal): Promise<string | undefined>;
+  /** What an attempt wrote there; undefined when there is nothing, or when nobody can say who wrote it. */
+  written(at: ObjectAt, signal: AbortSignal): Promise<WrittenObject | undefined>;
+}
+
+export interface WrittenObject {
+  readonly attempt: string;
+  readonly bytes: number;
+  readonly eTag: string;
 }
 
 export interface RemoteObject {

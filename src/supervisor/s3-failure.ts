@@ -8,6 +8,7 @@ const REASONS: Readonly<Record<string, string>> = {
   NotFound: 'the object does not exist',
   NoSuchBucket: 'the bucket does not exist',
   InvalidBucketName: 'the bucket has a name that the store does not take',
+  PreconditionFailed: 'the object has changed',
   AccessDenied: 'access is denied',
   AllAccessDisabled: 'access is denied',
   InvalidAccessKeyId: 'the store does not know the access key',

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { GetObjectCommand, HeadObjectCommand, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import type { ObjectAt, S3Access } from '../cluster/index.ts';
 import type { OutputFile } from './open-output.ts';
-import { type RemoteStore, readAddress } from './remote-store.ts';
+import { type RemoteStore, readAddress, type WrittenObject } from './remote-store.ts';
 import type { S3Clients } from './s3-clients.ts';
 import { s3Failure } from './s3-failure.ts';
 
@@ -25,8 +25,10 @@ export function s3Store(clients: S3Clients, access: S3Access): RemoteStore {
   };
 
   return {
-    async read({ bucket, key }) {
-      const answer = await client.send(new GetObjectCommand({ Bucket: bucket, Key: key })).catch(failed);
+    async read({ bucket, key }, eTag) {
+      const condition = eTag === undefined ? {} : { IfMatch: `"${eTag}"` };
+      const order = new GetObjectCommand({ Bucket: bucket, Key: key, ...condition });
+      const answer = await client.send(order).catch(failed);
       return { body: answer.Body as Readable, bytes: answer.ContentLength, host };
     },
     async write(at, file, attempt, abortSignal) {
@@ -34,9 +36,10 @@ export function s3Store(clients: S3Clients, access: S3Access): RemoteStore {
       if (file.bytes > PART) return inParts(client, params, file, abortSignal).catch(failed);
       // In memory: a request can be repeated only with a body that is still there.
       const body = Buffer.concat(await file.content().toArray());
-      await client.send(new PutObjectCommand({ ...params, Body: body }), { abortSignal }).catch(failed);
+      const order = new PutObjectCommand({ ...params, Body: body });
+      return bareETag(await client.send(order, { abortSignal }).catch(failed));
     },
-    writtenBy: (at, signal) => attemptOf(client, at, signal),
+    written: (at, signal) => writtenAt(client, at, signal),
   };
 }
 
@@ -58,7 +61,7 @@ async function inParts(client: S3Client, params: Params, file: OutputFile, signa
     const partSize = Math.max(PART, Math.ceil(file.bytes / MOST_PARTS));
     const whole = { ...params, Body: body, ContentLength: file.bytes };
     const upload = { client, params: whole, partSize, queueSize: PARTS_AT_ONCE, abortController };
-    await new Upload(upload).done();
+    return bareETag(await new Upload(upload).done());
   } finally {
     signal.removeEventListener('abort', stop);
     body.destroy();
@@ -66,11 +69,18 @@ async function inParts(client: S3Client, params: Params, file: OutputFile, signa
 }
 
 /** Keys for writing alone may not look: then nobody can say, and the file is written again. */
-async function attemptOf(client: S3Client, { bucket, key }: ObjectAt, abortSignal: AbortSignal) {
+async function writtenAt(
+  client: S3Client,
+  { bucket, key }: ObjectAt,
+  abortSignal: AbortSignal,
+): Promise<WrittenObject | undefined> {
   try {
     const head = await client.send(new HeadObjectCommand({ Bucket: bucket, Key: key }), { abortSignal });
-    return head.Metadata?.['oscar-attempt'];
+    const [attempt, bytes, eTag] = [head.Metadata?.['oscar-attempt'], head.ContentLength, bareETag(head)];
+    return attempt === undefined || bytes === undefined || eTag === undefined ? undefined : { attempt, bytes, eTag };
   } catch {
     return undefined;
   }
 }
+
+const bareETag = ({ ETag }: { readonly ETag?: string | undefined }) => ETag?.replace(/^(W\/)?"(.*)"$/, '$2');

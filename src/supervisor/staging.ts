@@ -1,4 +1,4 @@
-import type { ObjectAt, StageOut, StoreAccess } from '../cluster/index.ts';
+import type { AssignedOutputs, ObjectAt, PlannedUpload, StageOut, StoreAccess } from '../cluster/index.ts';
 
 /**
  * Moves files between stores and directories, outside the process that asks: in workers on this machine, in containers
@@ -11,8 +11,11 @@ export interface Staging {
   /** Which files of an output directory go where. Links, sockets and the like are left out, with a note for the log. */
   plan(directory: string, outputs: readonly StageOut[]): Promise<UploadPlan>;
 
-  /** Uploads everything, several at once; what the store already has from the same attempt is left alone if `resumed`. */
-  upload(order: UploadOrder): Promise<void>;
+  /**
+   * Uploads everything, several at once; what the store already has from the same attempt is left alone if `resumed`.
+   * Resolves to the SHA-256 of the manifest, in hexadecimal digits, if there is to be one.
+   */
+  upload(order: UploadOrder): Promise<string | undefined>;
 
   /** Writes what a synchronous caller is answered: base64 of the one file, or of a zip archive of all. False: no file. */
   pack(directory: string, to: string): Promise<boolean>;
@@ -23,21 +26,13 @@ export interface Staging {
 export interface FetchOrder {
   readonly from: ObjectAt;
   readonly access: StoreAccess;
+  /** Only an object that has this one, where the store knows eTags. */
+  readonly eTag?: string;
   /** Path of the file; its directory is there. */
   readonly to: string;
 }
 
-export interface UploadPlan {
-  readonly files: readonly PlannedUpload[];
-  readonly notes: readonly string[];
-}
-
-export interface PlannedUpload {
-  /** Relative to the output directory. */
-  readonly name: string;
-  readonly bytes: number;
-  readonly to: ObjectAt;
-}
+export type UploadPlan = AssignedOutputs;
 
 export interface UploadOrder {
   readonly directory: string;
@@ -47,4 +42,6 @@ export interface UploadOrder {
   readonly attempt: string;
   /** An earlier upload of the same attempt may have got somewhere. */
   readonly resumed: boolean;
+  /** Where the list of what was uploaded is put when everything is there: a store that knows eTags. */
+  readonly manifest?: ObjectAt;
 }

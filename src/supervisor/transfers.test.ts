@@ -1,13 +1,20 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Secret } from '../base/secret.ts';
-import type { S3Access, StoreAccess } from '../cluster/index.ts';
+import {
+  type ManifestFile,
+  type PlannedUpload,
+  readManifest,
+  type S3Access,
+  type StoreAccess,
+} from '../cluster/index.ts';
+import type { ObjectStoreServer } from '../objectstore/index.ts';
 import type { Network } from '../outbound/index.ts';
 import { embeddedStore, s3Access, scratch } from './embedded-store.fixture.ts';
-import type { PlannedUpload, Staging } from './staging.ts';
+import type { Staging } from './staging.ts';
 import { createTransfers } from './transfers.ts';
 
 type Context = Pick<TestContext, 'after'>;
@@ -35,12 +42,13 @@ async function uploadAll(
   staging: Staging,
   directory: string,
   access: StoreAccess,
-  given: { bucket?: string; folder?: string; attempt?: string; resumed?: boolean } = {},
+  given: { bucket?: string; folder?: string; attempt?: string; resumed?: boolean; manifest?: string } = {},
 ) {
-  const { bucket = 'outputs', folder, attempt = 'attempt-1', resumed = false } = given;
+  const { bucket = 'outputs', folder, attempt = 'attempt-1', resumed = false, manifest } = given;
   const { files } = await staging.plan(directory, [to(bucket, folder)]);
   const stores = new Map([['minio.default', access]]);
-  await staging.upload({ directory, files, stores, attempt, resumed });
+  const list = manifest !== undefined && { manifest: { store: 'minio.default', bucket, key: manifest } };
+  return staging.upload({ directory, files, stores, attempt, resumed, ...list });
 }
 
 const fetching = (access: S3Access, key: string, target: string, bucket = 'inputs') => ({
@@ -209,6 +217,91 @@ test('an upload is resumed with keys that may not look: everything is written', 
   const blind = { ...access, accessKey: new Secret(keys.accessKey), secretKey, sessionToken };
   await uploadAll(transfers(t), outputs(t, { a: 'x' }), blind, { resumed: true });
   assert.equal(store.statObject({ bucket: 'outputs', key: 'allowed/a' })?.size, 1);
+});
+
+test('only the object that was meant is fetched, where an eTag is given', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const { eTag } = await store.putObject({ bucket: 'inputs', key: 'a' }, Buffer.from('first'));
+  const target = join(scratch(t), 'input');
+  await transfers(t).fetch({ ...fetching(access, 'a', target), eTag });
+  assert.equal(readFileSync(target, 'utf8'), 'first');
+  await store.putObject({ bucket: 'inputs', key: 'a' }, Buffer.from('second'));
+  await assert.rejects(transfers(t).fetch({ ...fetching(access, 'a', target), eTag }), {
+    code: 'input-failed',
+    message: /: the object has changed$/,
+  });
+  assert.equal(readFileSync(target, 'utf8'), 'first');
+});
+
+/** The manifest in the store, and what is said of it by whoever put it there. */
+async function manifestAt(
+  store: ObjectStoreServer,
+  key: string,
+): Promise<{ files: readonly ManifestFile[]; digest: string }> {
+  const bytes = Buffer.concat(await store.readObject({ bucket: 'outputs', key }).stream.toArray());
+  const files = readManifest(bytes);
+  assert.ok(typeof files !== 'string', JSON.stringify(files));
+  return { files, digest: hash('sha256', bytes) };
+}
+
+test('the manifest names what has arrived, small and large, and its digest is told', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const large = randomBytes(11 * 1024 * 1024);
+  const directory = outputs(t, { 'b.txt': 'hello', 'a/ä b': '', large });
+  const digest = await uploadAll(transfers(t), directory, access, { manifest: 'allowed/manifest' });
+  const manifest = await manifestAt(store, 'allowed/manifest');
+  assert.equal(digest, manifest.digest);
+  const stored = ['a/ä b', 'b.txt', 'large'].map((name) => {
+    const { size = -1, eTag = '' } = store.statObject({ bucket: 'outputs', key: `allowed/${name}` }) ?? {};
+    return { name, size, etag: eTag };
+  });
+  assert.deepEqual(manifest.files, stored);
+  assert.match(manifest.files[2]?.etag ?? '', /-3$/);
+});
+
+test('of no files there is a manifest too, and without being asked for it there is none', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const digest = await uploadAll(transfers(t), scratch(t), access, { manifest: 'allowed/manifest' });
+  assert.deepEqual(await manifestAt(store, 'allowed/manifest'), { files: [], digest });
+  assert.equal(await uploadAll(transfers(t), outputs(t, { a: 'x' }), access), undefined);
+});
+
+test('an upload that was cut off anywhere ends with the same manifest', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const staging = transfers(t);
+  const directory = outputs(t, { a: 'x', b: 'y', large: randomBytes(6 * 1024 * 1024) });
+  const given = { manifest: 'allowed/manifest', resumed: true };
+  const first = await uploadAll(staging, directory, access, given);
+  for (const lost of [['manifest'], ['a', 'manifest'], ['large', 'b', 'manifest'], []]) {
+    for (const name of lost) await store.deleteObject({ bucket: 'outputs', key: `allowed/${name}` });
+    assert.equal(await uploadAll(staging, directory, access, given), first);
+    assert.equal((await manifestAt(store, 'allowed/manifest')).digest, first);
+  }
+});
+
+test('a file that did not arrive, or a manifest that may not be written, leaves no manifest', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const directory = outputs(t, { a: 'x' });
+  const given = { folder: 'forbidden', manifest: 'allowed/manifest' };
+  await assert.rejects(uploadAll(transfers(t), directory, access, given), /the output "a" could not be written/);
+  assert.equal(store.statObject({ bucket: 'outputs', key: 'allowed/manifest' }), undefined);
+  await assert.rejects(uploadAll(transfers(t), directory, access, { manifest: 'forbidden' }), {
+    code: 'output-failed',
+    message: 'the list of the outputs could not be written to minio.default, bucket "outputs": access is denied',
+  });
+});
+
+test('more files than a manifest takes are refused before any is uploaded', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const at = { store: 'minio.default', bucket: 'outputs', key: 'allowed/x' };
+  const files = Array.from({ length: 100_001 }, (_, n) => ({ name: `${n}`, bytes: 1, to: at }));
+  const order = { directory: scratch(t), files, attempt: 'a', resumed: false, manifest: at };
+  const stores = new Map([['minio.default', access]]);
+  await assert.rejects(transfers(t).upload({ ...order, stores }), {
+    code: 'output-failed',
+    message: /100001.*archive/,
+  });
+  assert.deepEqual(store.listObjects('outputs', { limit: 1 }).objects, []);
 });
 
 test('a store that nobody runs is unreachable in words', async (t) => {

@@ -1,9 +1,17 @@
+import { hash } from 'node:crypto';
 import type { Slots } from '../base/slots.ts';
+import {
+  type ManifestFile,
+  MOST_MANIFEST_FILES,
+  type ObjectAt,
+  type PlannedUpload,
+  writeManifest,
+} from '../cluster/index.ts';
 import { SupervisorError } from './errors.ts';
-import { openOutput } from './open-output.ts';
+import { fileOfBytes, openOutput } from './open-output.ts';
 import type { OpenStore, RemoteStore } from './remote-store.ts';
 import { retried } from './retried.ts';
-import type { PlannedUpload, UploadOrder } from './staging.ts';
+import type { UploadOrder } from './staging.ts';
 
 export interface UploadMeans {
   readonly open: OpenStore;
@@ -11,12 +19,21 @@ export interface UploadMeans {
   readonly slots: Slots;
 }
 
-/** Uploads everything; the first failure stops the rest. */
-export async function upload(order: UploadOrder, { open, slots }: UploadMeans): Promise<void> {
-  const { directory, files, attempt, resumed } = order;
+/** What has arrived. The eTag is absent where the store has none. */
+interface Uploaded {
+  readonly name: string;
+  readonly bytes: number;
+  readonly eTag: string | undefined;
+}
+
+/** Uploads everything, and last the list of it; the first failure stops the rest. */
+export async function upload(order: UploadOrder, { open, slots }: UploadMeans): Promise<string | undefined> {
+  const { directory, files, attempt, resumed, manifest } = order;
+  if (manifest && files.length > MOST_MANIFEST_FILES) throw tooMany(files.length);
   const stopping = new AbortController();
   const { signal } = stopping;
   const failures: SupervisorError[] = [];
+  const uploaded: Uploaded[] = [];
 
   const opened = new Map<string, RemoteStore>();
   const storeOf = (id: string): RemoteStore => {
@@ -27,27 +44,54 @@ export async function upload(order: UploadOrder, { open, slots }: UploadMeans): 
     return store;
   };
 
-  const uploadOne = async (file: PlannedUpload) => {
+  const uploadOne = async ({ name, to }: PlannedUpload) => {
     if (signal.aborted) return;
     try {
-      const store = storeOf(file.to.store);
-      if (resumed && (await store.writtenBy(file.to, signal)) === attempt) return;
-      await using output = await openOutput(directory, file.name);
-      await retried(() => store.write(file.to, output, attempt, signal), signal);
+      const store = storeOf(to.store);
+      const there = resumed ? await store.written(to, signal) : undefined;
+      if (there?.attempt === attempt) {
+        uploaded.push({ name, ...there });
+        return;
+      }
+      await using output = await openOutput(directory, name);
+      const eTag = await retried(() => store.write(to, output, attempt, signal), signal);
+      uploaded.push({ name, bytes: output.bytes, eTag });
     } catch (cause) {
-      failures.push(failure(file, cause));
+      failures.push(failure(`the output "${name}"`, to, cause));
       stopping.abort();
     }
   };
 
   await Promise.all(files.map((file) => slots.use(() => uploadOne(file))));
   if (failures[0]) throw failures[0];
+  if (!manifest) return undefined;
+  try {
+    const list = writeManifest(entriesOf(uploaded));
+    await retried(() => storeOf(manifest.store).write(manifest, fileOfBytes(list), attempt, signal));
+    return hash('sha256', list);
+  } catch (cause) {
+    throw failure('the list of the outputs', manifest, cause);
+  }
 }
 
-function failure({ name, to }: PlannedUpload, cause: unknown): SupervisorError {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  const where = to.bucket === '' ? to.store : `${to.store}, bucket "${to.bucket}"`;
-  return new SupervisorError('output-failed', `the output "${name}" could not be written to ${where}: ${why}`, {
-    cause,
-  });
+/** One for each name: a file that went to several places is the same in all of them. */
+function entriesOf(uploaded: readonly Uploaded[]): ManifestFile[] {
+  const entries = new Map<string, ManifestFile>();
+  for (const { name, bytes, eTag } of uploaded) {
+    if (eTag === undefined) throw new Error(`the store gave no eTag for "${name}"`);
+    entries.set(name, { name, size: bytes, etag: eTag });
+  }
+  return [...entries.values()];
 }
+
+function failure(what: string, { store, bucket }: ObjectAt, cause: unknown): SupervisorError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  const where = bucket === '' ? store : `${store}, bucket "${bucket}"`;
+  return new SupervisorError('output-failed', `${what} could not be written to ${where}: ${why}`, { cause });
+}
+
+const tooMany = (count: number) =>
+  new SupervisorError(
+    'output-failed',
+    `there are ${count} output files, and at most ${MOST_MANIFEST_FILES} can be handed over: pack them into an archive`,
+  );

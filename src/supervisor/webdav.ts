@@ -49,8 +49,9 @@ export function webdavStore(access: WebdavAccess, agents: Agents): RemoteStore {
       if (key.includes('/')) await ensure(parentOf(key), signal);
       const status = await done(call({ method: 'PUT', path: key, file, signal }));
       if (status < 200 || status > 299) throw refusal(status);
+      return undefined;
     },
-    writtenBy: async () => undefined,
+    written: async () => undefined,
   };
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
@@ -60,8 +60,12 @@ test('everything that staging does is done by workers, many orders at once', asy
   for (const name of names) await store.putObject({ bucket: 'inputs', key: name }, Buffer.from(`content ${name}`));
   mkdirSync(join(directory, 'outputs'));
   await Promise.all(names.map((name) => staging.fetch(fetching(access, name, join(directory, 'outputs', name)))));
-  await staging.upload(await uploading(staging, join(directory, 'outputs'), access));
-  assert.equal(store.listObjects('outputs', { limit: 100 }).objects.length, 40);
+  const manifest = { store: 'minio.default', bucket: 'outputs', key: 'allowed/manifest.json' };
+  const order = await uploading(staging, join(directory, 'outputs'), access);
+  const digest = await staging.upload({ ...order, manifest });
+  const list = Buffer.concat(await store.readObject(manifest).stream.toArray());
+  assert.equal(digest, hash('sha256', list));
+  assert.equal(store.listObjects('outputs', { limit: 100 }).objects.length, 41);
   assert.equal(await staging.pack(join(directory, 'outputs'), join(directory, 'answer')), true);
   assert.match(readFileSync(join(directory, 'answer'), 'latin1'), /^UEsD/);
   assert.equal(await staging.pack(scratch(t), join(directory, 'nothing')), false);

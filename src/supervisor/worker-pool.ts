@@ -29,9 +29,7 @@ export function createStaging({ workers, networks }: StagingOptions): StagingWor
       await pool.perform({ kind: 'fetch', order });
     },
     plan: async (...parameters) => (await pool.perform({ kind: 'plan', parameters })) as UploadPlan,
-    async upload(order) {
-      await pool.perform({ kind: 'upload', order });
-    },
+    upload: async (order) => (await pool.perform({ kind: 'upload', order })) as string | undefined,
     pack: async (...parameters) => (await pool.perform({ kind: 'pack', parameters })) as boolean,
     close: () => pool.close(),
   };

@@ -16,8 +16,7 @@ async function obey(task: Task): Promise<TaskResult> {
     case 'plan':
       return staging.plan(...task.parameters);
     case 'upload':
-      await staging.upload(task.order);
-      return undefined;
+      return staging.upload(task.order);
     case 'pack':
       return staging.pack(...task.parameters);
   }

@@ -189,13 +189,14 @@ export class Course {
   /** Uploads what the script left, and keeps what its caller is answered. */
   async #deliver(run: Run, end: RunEnd, resumed: boolean): Promise<Ended> {
     this.#show({ phase: 'uploading', startedAt: run.startedAt });
-    const { outputs, answer } = this.#attempt;
+    const { outputs, answer, manifest } = this.#attempt;
     const { output } = this.#files.directory;
-    const more = { exitCode: 0 };
+    let more: Partial<Pick<Ended, 'exitCode' | 'manifest'>> = { exitCode: 0 };
     // Nobody is to wait for a worker that finds nothing.
     const left = !this.#files.leftNothing();
     try {
-      if (left && outputs.length > 0) await this.#upload(resumed);
+      const digest = (left && outputs.length > 0) || manifest ? await this.#upload(left, resumed) : undefined;
+      if (digest !== undefined) more = { ...more, manifest: digest };
       if (left && answer) await this.#unlessLetGo(this.#deps.staging.pack(output, this.#files.answer));
     } catch (error) {
       if (error instanceof LetGo) throw error;
@@ -205,16 +206,19 @@ export class Course {
     return this.#ended('succeeded', 'Completed', 'the script ended with exit code 0', run, { ...more, finishedAt });
   }
 
-  async #upload(resumed: boolean): Promise<void> {
+  /** Resolves to the SHA-256 of the manifest, if there is to be one. */
+  async #upload(left: boolean, resumed: boolean): Promise<string | undefined> {
     const { staging } = this.#deps;
-    const { name, outputs } = this.#attempt;
+    const { name, outputs, manifest } = this.#attempt;
     const directory = this.#files.directory.output;
-    const { files, notes } = await this.#unlessLetGo(staging.plan(directory, outputs));
+    const nothing = { files: [], notes: [] };
+    const { files, notes } = left ? await this.#unlessLetGo(staging.plan(directory, outputs)) : nothing;
     for (const note of notes.slice(0, NOTES)) this.log.notice(note, Date.now());
     if (notes.length > NOTES) this.log.notice(`and ${notes.length - NOTES} more of such notes`, Date.now());
-    if (files.length === 0) return;
+    if (files.length === 0 && !manifest) return undefined;
     const stores = await this.#unlessLetGo(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
-    await this.#unlessLetGo(staging.upload({ directory, files, stores, attempt: name, resumed }));
+    const order = { directory, files, stores, attempt: name, resumed, ...(manifest && { manifest }) };
+    return this.#unlessLetGo(staging.upload(order));
   }
 
   /** First the end, then the rest: whoever finds the end knows that nothing is left to be done but to tidy up. */
@@ -259,7 +263,7 @@ export class Course {
     reason: EndReason,
     message: string,
     run?: Run,
-    more: Partial<Pick<Ended, 'exitCode' | 'finishedAt'>> = {},
+    more: Partial<Pick<Ended, 'exitCode' | 'finishedAt' | 'manifest'>> = {},
   ): Ended {
     const startedAt = run && { startedAt: run.startedAt };
     // Docker notes the start of a container a moment after it: one that ends at once may have ended before it.

@@ -1,11 +1,14 @@
+import { hash } from 'node:crypto';
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { copyFile, readFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { ZipFile } from 'yazl';
 import { Secret } from '../../base/secret.ts';
-import type { FetchOrder, PlannedUpload, Staging, UploadOrder, UploadPlan } from '../../supervisor/index.ts';
-import type { StageOut, StoreAccess } from '../attempt.ts';
+import type { FetchOrder, Staging, UploadOrder, UploadPlan } from '../../supervisor/index.ts';
+import type { PlannedUpload } from '../assign-outputs.ts';
+import type { ObjectAt, StageOut, StoreAccess } from '../attempt.ts';
+import { writeManifest } from '../manifest.ts';
 import type { StoresUnderTest } from '../runner-under-test.ts';
 
 /** Stores that are directories, and the staging for them. Uploads are written down where kill -9 does not reach them. */
@@ -60,14 +63,27 @@ export class DirectoryStores implements StoresUnderTest, Staging {
     return { files, notes: left.map(({ name }) => `${name} is no file, and was left out`) };
   }
 
-  async upload({ directory, files, attempt, resumed }: UploadOrder): Promise<void> {
+  async upload(order: UploadOrder): Promise<string | undefined> {
+    const { directory, files, attempt, resumed, manifest } = order;
     const known = new Set(this.#uploads().flatMap((line) => (line.attempt === attempt ? line.key : [])));
     for (const { name, to } of files) {
       if (to.bucket === 'nowhere') throw new Error(`${name} was not uploaded: there is no bucket nowhere`);
       if (resumed && known.has(to.key)) continue;
-      await this.put(to.bucket, to.key, await readFile(join(directory, name)));
-      appendFileSync(join(this.#root, 'uploads'), `${JSON.stringify({ attempt, bucket: to.bucket, key: to.key })}\n`);
+      await this.#upload(attempt, to, await readFile(join(directory, name)));
     }
+    if (!manifest) return undefined;
+    if (manifest.bucket === 'nowhere') throw new Error('the manifest was not uploaded: there is no bucket nowhere');
+    const entries = files.map(async ({ name, bytes, to }) => {
+      return { name, size: bytes, etag: hash('md5', (await this.get(to.bucket, to.key)) ?? '') };
+    });
+    const list = writeManifest(await Promise.all(entries));
+    await this.#upload(attempt, manifest, list);
+    return hash('sha256', list);
+  }
+
+  async #upload(attempt: string, { bucket, key }: ObjectAt, bytes: Uint8Array): Promise<void> {
+    await this.put(bucket, key, bytes);
+    appendFileSync(join(this.#root, 'uploads'), `${JSON.stringify({ attempt, bucket, key })}\n`);
   }
 
   async pack(directory: string, to: string): Promise<boolean> {

@@ -180,8 +180,13 @@ export class Objects {
     await this.#deps.database.write(() => {
       const bucket = bucketName();
       this.get(bucket, key);
-      this.#statements.setTags.run(packed(tags), bucket.id, key);
+      this.setTagsNow(bucket, key, tags);
     });
+  }
+
+  /** In a transaction. */
+  setTagsNow(bucket: Bucket, key: string, tags: Readonly<Record<string, string>>): void {
+    this.#statements.setTags.run(packed(tags), bucket.id, key);
   }
 
   /** Would so many more bytes be too many? Asked before they are received, so that they need not be. */

@@ -1,15 +1,29 @@
+import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { test } from 'node:test';
 import { Secret } from '../../base/secret.ts';
 import { openObjectStore } from '../../objectstore/index.ts';
+import { readStorageEvents } from '../event.ts';
 import { describeObjectStore } from '../object-store.conformance.ts';
+import { bucket, type StoreUnderTest } from '../store-under-test.fixture.ts';
 import { EmbeddedStore } from './index.ts';
 
 /** Nothing is secret here; how values are sealed is tested where they are. */
 const seal = { seal: (text: string) => Buffer.from(text), open: (bytes: Uint8Array) => Buffer.from(bytes).toString() };
 
-describeObjectStore('the embedded store', async () => {
+describeObjectStore('the embedded store', open);
+
+test('a staging bucket that somebody else has stops the start with a sentence', async (t) => {
+  const under = await open();
+  t.after(() => under.close());
+  const { store } = under;
+  await store.createBucket(bucket('oscar-staging', { owner: 'mallory' }));
+  await assert.rejects(store.ensureStaging(), { code: 'conflict', message: /belongs to "mallory".*remove it/ });
+});
+
+async function open(): Promise<StoreUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-store-'));
   const manager = { accessKey: 'manager', secret: new Secret('manager-secret') };
   const server = openObjectStore({ directory, region: 'us-east-1', manager, seal });
@@ -19,9 +33,14 @@ describeObjectStore('the embedded store', async () => {
     store: new EmbeddedStore({ server, endpoint }),
     endpoint,
     region: 'us-east-1',
+    async reported(name) {
+      const events = server.takeEvents(1000).flatMap(({ event }) => readStorageEvents(JSON.parse(event)));
+      const ofBucket = events.filter((event) => event.bucket === name);
+      return ofBucket.map(({ key, principal = '' }) => ({ key, principal }));
+    },
     async close() {
       await server.close();
       rmSync(directory, { recursive: true, force: true });
     },
   };
-});
+}

@@ -1,19 +1,26 @@
+import { buffer } from 'node:stream/consumers';
 import { Secret } from '../../base/secret.ts';
 import { type Cursor, type Page, StoreError } from '../../cluster/index.ts';
 import { type BucketView, type ObjectStoreServer, S3Error } from '../../objectstore/index.ts';
-import type {
-  Bucket,
-  BucketChange,
-  BucketQuery,
-  IssuedKeys,
-  KeyScope,
-  NewBucket,
-  ObjectQuery,
-  ObjectStore,
-  PresignRequest,
-  StoredObject,
-  StoreKeys,
-  Subscription,
+import { CLUSTER_ADMIN } from '../../service/index.ts';
+import {
+  type Bucket,
+  type BucketChange,
+  type BucketQuery,
+  type IssuedKeys,
+  type KeyScope,
+  type NewBucket,
+  type ObjectName,
+  type ObjectQuery,
+  type ObjectStore,
+  type Placed,
+  type PlacedBy,
+  type PlaceFrom,
+  type PresignRequest,
+  STAGING_BUCKET,
+  type StoredObject,
+  type StoreKeys,
+  type Subscription,
 } from '../object-store.ts';
 import { scopePolicy } from './scope-policy.ts';
 
@@ -121,6 +128,40 @@ export class EmbeddedStore implements ObjectStore {
 
   async unsubscribe({ bucket, prefix, subscriber }: Subscription): Promise<void> {
     await unlessAbsent(this.#server.removeRule(bucket, ruleId(prefix, subscriber)));
+  }
+
+  async ensureStaging(): Promise<void> {
+    const outcome = await this.#server.createBucket({ name: STAGING_BUCKET, owner: CLUSTER_ADMIN });
+    if (outcome.created || outcome.owner === CLUSTER_ADMIN) return;
+    throw new StoreError(
+      'conflict',
+      `the bucket "${STAGING_BUCKET}" belongs to "${outcome.owner}", and the manager needs one of that name for itself: ` +
+        'have what it holds moved to another bucket, and remove it',
+    );
+  }
+
+  async read(bucket: string, key: string, mostBytes: number): Promise<Uint8Array | undefined> {
+    const at = { bucket, key };
+    const found = this.#server.statObject(at);
+    if (!found) return undefined;
+    if (found.size > mostBytes) {
+      const message = `the object "${bucket}/${key}" has ${found.size} bytes: at most ${mostBytes} are read`;
+      throw new StoreError('too-large', message);
+    }
+    return buffer(this.#server.readObject(at).stream);
+  }
+
+  async place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed> {
+    try {
+      return await this.#server.placeObject(from, to, by);
+    } catch (error) {
+      if (error instanceof S3Error && error.code === 'XMinioAdminBucketQuotaExceeded') return 'full';
+      throw error;
+    }
+  }
+
+  async removeObjects(bucket: string, prefix: string): Promise<void> {
+    await unlessAbsent(this.#server.deleteUnder(bucket, prefix));
   }
 
   async presign({ method, bucket, key, expiresIn, as, headers, responseContentType }: PresignRequest): Promise<string> {

@@ -1,13 +1,17 @@
 import type { KeyScope } from '../object-store.ts';
 
-/** What a scope allows, as a policy document: these objects to read, below these prefixes to write. */
-export function scopePolicy({ read, write }: KeyScope): string {
+/** What a scope allows, as a policy document: these objects and prefixes to read, below these prefixes to write. */
+export function scopePolicy({ read, readUnder = [], write }: KeyScope): string {
   const arn = (bucket: string, key: string) => `arn:aws:s3:::${bucket}/${key}`;
+  const below = ({ bucket, prefix }: { bucket: string; prefix: string }) => arn(bucket, `${literal(prefix)}*`);
   const statements = [
-    { Action: ['s3:GetObject'], Resource: read.map(({ bucket, key }) => arn(bucket, literal(key))) },
+    {
+      Action: ['s3:GetObject'],
+      Resource: [...read.map(({ bucket, key }) => arn(bucket, literal(key))), ...readUnder.map(below)],
+    },
     {
       Action: ['s3:PutObject', 's3:AbortMultipartUpload', 's3:ListMultipartUploadParts'],
-      Resource: write.map(({ bucket, prefix }) => arn(bucket, `${literal(prefix)}*`)),
+      Resource: write.map(below),
     },
   ];
   return JSON.stringify({
