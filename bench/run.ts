@@ -1,5 +1,6 @@
 import { arch, cpus, loadavg } from 'node:os';
 import * as acceptJobs from './accept-jobs.ts';
+import * as commit from './commit.ts';
 import * as federation from './federation.ts';
 import * as jobs from './jobs.ts';
 import * as kubernetesStore from './kubernetes-store.ts';
@@ -25,6 +26,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['jobs', jobs],
   ['thousand-jobs', thousandJobs],
   ['accept-jobs', acceptJobs],
+  ['commit', commit],
   ['federation', federation],
   ['kubernetes-store', kubernetesStore],
 ]);
