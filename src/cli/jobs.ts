@@ -17,14 +17,20 @@ import type { Config } from '../config.ts';
 import { Dispatcher, EventPump, expireJobs, forgetStrays, type Jobs, Sweep } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
 import type { EventSource, ObjectStore } from '../storage/index.ts';
-import { createStaging } from '../supervisor/index.ts';
+import { createStaging, type Staging } from '../supervisor/index.ts';
 import type { Cluster } from './cluster.ts';
 import { runsDirectory } from './runs-directory.ts';
 
 export interface OpenJobs {
   readonly jobs: Jobs;
+  readonly dispatcher: Dispatcher;
+  readonly staging: Staging;
+  /** Where files of jobs are kept while they are worked on. */
+  readonly directory: string;
   /** How scripts are run here. */
   readonly runtime: Launcher['kind'];
+  /** Takes up what an earlier run has left, and begins. */
+  begin(): Promise<void>;
   /** Removes what an earlier manager died over removing; once the services are what they should be. Never fails. */
   tidy(): Promise<void>;
   close(): Promise<void>;
@@ -49,7 +55,7 @@ const UIDS = 500;
 const EXPIRE_EVERY_MS = 60_000;
 const EXPIRE_AT_MOST_EVERY_MS = 1_000;
 
-/** Runs jobs on this machine: takes up what an earlier run has left, and begins. */
+/** The jobs of this machine, ready to begin. */
 export async function openJobs(
   config: Config,
   cluster: Cluster & { readonly jobs: JobStore },
@@ -92,29 +98,37 @@ export async function openJobs(
     (it) => it.stop(),
   );
   const jobs: Jobs = { ...parts, dispatcher };
-  await dispatcher.start();
-  const report = (err: unknown) => log.warn({ err }, 'trouble with the events of the object store');
-  const pump = opened.adopt(new EventPump({ source: events, jobs, report }), (it) => it.stop());
-  pump.start();
-  const { journal } = cluster;
-  const sweep = opened.adopt(new Sweep({ jobs, journal, report, storeTime: Date.now }), (it) => it.stop());
-  sweep.start();
-
   const ending = new AbortController();
   opened.defer(() => ending.abort());
-  void warmWhenNeeded(cluster.services, () => staging.warm(), ending.signal).catch((err: unknown) =>
-    log.warn({ err }, 'the workers that move files could not be started beforehand'),
-  );
-  void forgetOldJobs(config.jobTtlSeconds * 1000, jobs, ending.signal, log);
-  log.info({ runtime: launcher.kind, waiting: dispatcher.waiting, running: dispatcher.running }, 'jobs can run');
-  const running = opened.move();
-  const tidy = () =>
-    forgetStrays(jobs).then(
-      (strays) => void (strays > 0 && log.info({ strays }, 'removed runs that no job names')),
-      (err: unknown) =>
-        void (ending.signal.aborted || log.warn({ err }, 'runs that no job names could not be removed')),
-    );
-  return { jobs, runtime: launcher.kind, tidy, close: () => running.disposeAsync() };
+  const closing = opened.move();
+  return {
+    jobs,
+    dispatcher,
+    staging,
+    directory,
+    runtime: launcher.kind,
+    async begin() {
+      await dispatcher.start();
+      const report = (err: unknown) => log.warn({ err }, 'trouble with the events of the object store');
+      const pump = closing.adopt(new EventPump({ source: events, jobs, report }), (it) => it.stop());
+      pump.start();
+      const { journal } = cluster;
+      const sweep = closing.adopt(new Sweep({ jobs, journal, report, storeTime: Date.now }), (it) => it.stop());
+      sweep.start();
+      void warmWhenNeeded(cluster.services, () => staging.warm(), ending.signal).catch((err: unknown) =>
+        log.warn({ err }, 'the workers that move files could not be started beforehand'),
+      );
+      void forgetOldJobs(config.jobTtlSeconds * 1000, jobs, ending.signal, log);
+      log.info({ runtime: launcher.kind, waiting: dispatcher.waiting, running: dispatcher.running }, 'jobs can run');
+    },
+    tidy: () =>
+      forgetStrays(jobs).then(
+        (strays) => void (strays > 0 && log.info({ strays }, 'removed runs that no job names')),
+        (err: unknown) =>
+          void (ending.signal.aborted || log.warn({ err }, 'runs that no job names could not be removed')),
+      ),
+    close: () => closing.disposeAsync(),
+  };
 }
 
 interface Chosen {

@@ -58,6 +58,11 @@ export const CHECKS: readonly Check[] = [
       ? 'OIDC_ISSUERS is missing; with OIDC_ENABLE=true at least one issuer is required'
       : undefined,
   ),
+  check(['oidcClientId', 'oidcClientSecret'], ({ oidcClientId, oidcClientSecret }) =>
+    oidcClientSecret && !oidcClientId
+      ? 'OIDC_CLIENT_ID is missing; OIDC_CLIENT_SECRET is the secret of that client'
+      : undefined,
+  ),
   check(['backend', 'listen', 'localAllowRemote'], ({ backend, listen, localAllowRemote }) =>
     backend === 'local' && !isLoopback(listen.host) && !localAllowRemote
       ? `OSCAR_LISTEN is "${listen.host}", which other machines can reach, and with OSCAR_BACKEND=local jobs run as ` +

@@ -166,6 +166,11 @@ const checks: { name: string; set: Record<string, string>; says: RegExp | undefi
     says: /^OIDC_ISSUERS is missing; with OIDC_ENABLE=true/,
   },
   {
+    name: 'the secret of a client needs the client',
+    set: { OIDC_CLIENT_SECRET: 'x' },
+    says: /^OIDC_CLIENT_ID is missing; OIDC_CLIENT_SECRET/,
+  },
+  {
     name: 'issuers may be there before OIDC is switched on',
     set: { OIDC_ISSUERS: 'https://a.example.org' },
     says: undefined,

@@ -84,6 +84,18 @@ const server = {
     unset: 'none: only the administrator reads them',
     meaning: 'The bearer token with which Prometheus reads `/metrics`.',
   },
+  tracesEndpoint: {
+    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    kind: kind.url,
+    unset: 'none: there are no traces',
+    meaning: 'A collector of traces (OTLP over HTTP): each job becomes one, over all clusters that it ran on.',
+  },
+  tracesHeaders: {
+    name: 'OTEL_EXPORTER_OTLP_HEADERS',
+    kind: kind.secret,
+    unset: 'none',
+    meaning: 'Headers for the collector, as `name=value,name=value`.',
+  },
   logLevel: {
     name: 'OSCAR_LOG_LEVEL',
     kind: kind.oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'),
@@ -144,14 +156,22 @@ const users = {
   oidcClientId: {
     name: 'OIDC_CLIENT_ID',
     kind: kind.text,
-    unset: 'none',
-    meaning: 'The client under which this manager redeems the refresh tokens of federated services.',
+    unset: 'the one that a refresh token names, if it is a JWT',
+    meaning: 'The client under which this manager redeems and revokes the refresh tokens of federated services.',
   },
   oidcClientSecret: {
     name: 'OIDC_CLIENT_SECRET',
     kind: kind.secret,
     unset: 'none: a public client',
     meaning: 'The secret of that client.',
+  },
+  oidcTokenExchange: {
+    name: 'OIDC_TOKEN_EXCHANGE',
+    kind: kind.flag,
+    default: 'false',
+    meaning:
+      'Make the tokens that are sent to another cluster for that one alone: their audience is its id. Only with issuers ' +
+      'that offer token exchange (RFC 8693).',
   },
   usersAdmin: {
     name: 'USERS_ADMIN',
@@ -227,6 +247,24 @@ const federation = {
     kind: kind.count,
     default: '100',
     meaning: 'The most members that one federation may have.',
+  },
+  grantWarnDays: {
+    name: 'OSCAR_GRANT_WARN_DAYS',
+    kind: kind.count,
+    default: '30',
+    meaning: 'After how many days a federation shows that its refresh token is old.',
+  },
+  leaseSeconds: {
+    name: 'OSCAR_LEASE_SECONDS',
+    kind: kind.seconds,
+    default: '90',
+    meaning: 'How long another cluster may be silent about a job that it runs for this one. It speaks three times in it.',
+  },
+  leaseGraceSeconds: {
+    name: 'OSCAR_LEASE_GRACE_SECONDS',
+    kind: kind.secondsOrNone,
+    default: '60',
+    meaning: 'How much longer it is waited for before the job is given to somebody else.',
   },
   peerNetworks: {
     name: 'OSCAR_PEER_NETWORKS',

@@ -14,6 +14,8 @@ export interface User {
   readonly kind: 'user';
   /** The `sub` of the token. */
   readonly uid: string;
+  /** The `iss` of the token. Known of everybody who brought one. */
+  readonly issuer?: string;
   /** For people to read; nothing is decided by it. */
   readonly name: string;
   readonly groups: readonly string[];

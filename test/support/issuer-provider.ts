@@ -1,3 +1,4 @@
+import { createLocalJWKSet, jwtVerify } from 'jose';
 import { errors, type GrantContext, Provider } from 'oidc-provider';
 import type { KeyPair } from './issuer-keys.ts';
 import type { IssuerStorage } from './issuer-storage.ts';
@@ -5,6 +6,7 @@ import type { TestUser } from './issuer-users.ts';
 
 const SCOPE = 'openid profile offline_access';
 const HOUR = 60 * 60;
+const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
 
 export interface ProviderOptions {
   readonly url: string;
@@ -13,17 +15,27 @@ export interface ProviderOptions {
   readonly audience: string;
   readonly accessTokenTtl: number;
   readonly accessTokenClaims: readonly string[] | undefined;
+  readonly accessTokenFormat: 'jwt' | 'opaque';
   readonly rotateRefreshTokens: boolean;
+  /** Of all clients, which are public without it. */
+  readonly clientSecret: string | undefined;
+  /** Audiences that access tokens are exchanged for; undefined where they are not. */
+  readonly exchangeAudiences: readonly string[] | undefined;
   readonly storage: IssuerStorage;
   /** The first signs. */
   readonly keys: readonly KeyPair[];
 }
 
-/** oidc-provider with JWT access tokens and a log-in without a browser. All is configured that it would warn about. */
+/** oidc-provider with access tokens for an audience and a log-in without a browser. All is configured that it would warn about. */
 export function createProvider(options: ProviderOptions): Provider {
   const { url, users, audience, accessTokenTtl } = options;
   const resource = `urn:${audience}`;
-  const resourceServer = { audience, scope: SCOPE, accessTokenTTL: accessTokenTtl, accessTokenFormat: 'jwt' };
+  const resourceServer = {
+    audience,
+    scope: SCOPE,
+    accessTokenTTL: accessTokenTtl,
+    accessTokenFormat: options.accessTokenFormat,
+  };
 
   const provider = new Provider(url, {
     adapter: options.storage.adapter,
@@ -31,8 +43,15 @@ export function createProvider(options: ProviderOptions): Provider {
     clients: options.clients.map((client_id) => ({
       client_id,
       application_type: 'native',
-      token_endpoint_auth_method: 'none',
-      grant_types: ['password', 'refresh_token', 'authorization_code'],
+      ...(options.clientSecret === undefined
+        ? { token_endpoint_auth_method: 'none' }
+        : { token_endpoint_auth_method: 'client_secret_basic', client_secret: options.clientSecret }),
+      grant_types: [
+        'password',
+        'refresh_token',
+        'authorization_code',
+        ...(options.exchangeAudiences ? [TOKEN_EXCHANGE] : []),
+      ],
       redirect_uris: ['http://127.0.0.1/callback'],
     })),
     cookies: { keys: ['only for tests'] },
@@ -93,5 +112,31 @@ export function createProvider(options: ProviderOptions): Provider {
     };
   }
   provider.registerGrantType('password', logIn, ['username', 'password']);
+
+  /** RFC 8693, as far as an access token is exchanged for one for another audience. */
+  async function exchange(ctx: GrantContext): Promise<void> {
+    const { client, params } = ctx.oidc;
+    const keys = createLocalJWKSet({ keys: options.keys.map((pair) => pair.public) });
+    const wanted = params['audience'] ?? '';
+    const { payload } = await jwtVerify(params['subject_token'] ?? '', keys, { issuer: url }).catch(() => {
+      throw new errors.InvalidGrant('the subject token is not good');
+    });
+    if (!options.exchangeAudiences?.includes(wanted)) throw new errors.InvalidTarget('no such audience');
+
+    const accountId = payload.sub ?? '';
+    const grant = new provider.Grant({ accountId, clientId: client.clientId });
+    grant.addResourceScope(`urn:${wanted}`, SCOPE);
+    const narrow = new provider.ResourceServer(`urn:${wanted}`, { ...resourceServer, audience: wanted });
+    const common = { accountId, client, grantId: await grant.save(), gty: 'exchange', scope: SCOPE };
+    const access = new provider.AccessToken({ ...common, resourceServer: narrow });
+    ctx.body = {
+      access_token: await access.save(),
+      issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+      expires_in: access.expiration,
+      token_type: 'Bearer',
+    };
+  }
+  const parameters = ['subject_token', 'subject_token_type', 'requested_token_type', 'audience'];
+  if (options.exchangeAudiences) provider.registerGrantType(TOKEN_EXCHANGE, exchange, parameters);
   return provider;
 }

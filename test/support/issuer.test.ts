@@ -28,6 +28,15 @@ test('without rotation a refresh token stays', async () => {
   assert.equal((await issuer.refresh(refreshToken)).refreshToken, refreshToken);
 });
 
+test('clients may have a secret, and access tokens be opaque', async () => {
+  await using issuer = await startIssuer({ clientSecret: 'a secret: %', accessTokenFormat: 'opaque' });
+  const { accessToken, refreshToken } = await issuer.tokensFor(ALICE);
+  assert.throws(() => decodeJwt(accessToken));
+  await issuer.refresh(refreshToken);
+  const body = new URLSearchParams({ client_id: 'oscar', grant_type: 'refresh_token', refresh_token: refreshToken });
+  assert.equal((await fetch(`${issuer.url}/token`, { method: 'POST', body })).status, 401);
+});
+
 test('grants outlive a restart and a new key', async () => {
   await using issuer = await startIssuer();
   const { accessToken, refreshToken } = await issuer.tokensFor(ALICE);

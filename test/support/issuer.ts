@@ -8,7 +8,7 @@ import { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
 
 export { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
 
-export type Endpoint = 'discovery' | 'jwks' | 'userinfo' | 'token';
+export type Endpoint = 'discovery' | 'jwks' | 'userinfo' | 'token' | 'revocation';
 
 export interface IssuerOptions {
   /** A free one if left out. */
@@ -27,6 +27,12 @@ export interface IssuerOptions {
   readonly accessTokenClaims?: readonly string[];
   /** Each refresh gives a new refresh token and spends the old one; true if left out. */
   readonly rotateRefreshTokens?: boolean;
+  /** JWTs if left out. */
+  readonly accessTokenFormat?: 'jwt' | 'opaque';
+  /** Makes all clients confidential. */
+  readonly clientSecret?: string;
+  /** Audiences that access tokens are exchanged for (RFC 8693); not at all if left out. */
+  readonly exchangeAudiences?: readonly string[];
 }
 
 export interface Tokens {
@@ -62,6 +68,7 @@ const ENDPOINTS: Readonly<Record<string, Endpoint>> = {
   '/jwks': 'jwks',
   '/me': 'userinfo',
   '/token': 'token',
+  '/token/revocation': 'revocation',
 };
 
 /**
@@ -73,7 +80,7 @@ const ENDPOINTS: Readonly<Record<string, Endpoint>> = {
  */
 export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> {
   const { path = '', users = [ALICE, BOB, CAROL], clients = ['oscar'], audience = 'oscar' } = options;
-  const requests = { discovery: 0, jwks: 0, userinfo: 0, token: 0 };
+  const requests = { discovery: 0, jwks: 0, userinfo: 0, token: 0, revocation: 0 };
   const replaced = new Map<Endpoint, RequestListener>();
   const storage = new IssuerStorage();
 
@@ -92,8 +99,10 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
   let answer = provide();
 
   function provide() {
-    const { accessTokenTtl = 3600, accessTokenClaims, rotateRefreshTokens = true } = options;
-    const tokens = { audience, accessTokenTtl, accessTokenClaims, rotateRefreshTokens };
+    const { accessTokenTtl = 3600, accessTokenClaims, accessTokenFormat = 'jwt', rotateRefreshTokens = true } = options;
+    const { clientSecret, exchangeAudiences } = options;
+    const access = { audience, accessTokenTtl, accessTokenClaims, accessTokenFormat, exchangeAudiences };
+    const tokens = { ...access, rotateRefreshTokens, clientSecret };
     return createProvider({ url, users, clients, ...tokens, storage, keys: published }).callback();
   }
 
@@ -127,8 +136,14 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
   }
 
   async function askForTokens(parameters: Record<string, string>): Promise<Tokens> {
-    const body = new URLSearchParams({ client_id: clients[0] ?? '', ...parameters });
-    const answered: unknown = await (await fetch(`${url}/token`, { method: 'POST', body })).json();
+    const [id = ''] = clients;
+    const secret = options.clientSecret;
+    const body = new URLSearchParams({ ...(secret === undefined && { client_id: id }), ...parameters });
+    const headers =
+      secret === undefined
+        ? {}
+        : { authorization: `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(secret)}`)}` };
+    const answered: unknown = await (await fetch(`${url}/token`, { method: 'POST', headers, body })).json();
     if (!areTokens(answered)) throw new Error(`the issuer gave no tokens: ${JSON.stringify(answered)}`);
     return { accessToken: answered.access_token, refreshToken: answered.refresh_token, idToken: answered.id_token };
   }

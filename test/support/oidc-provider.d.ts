@@ -67,5 +67,6 @@ declare module 'oidc-provider' {
     ) => ResourceServer;
   }
 
-  export const errors: { readonly InvalidGrant: new (description: string) => Error };
+  type ErrorClass = new (description: string) => Error;
+  export const errors: { readonly InvalidGrant: ErrorClass; readonly InvalidTarget: ErrorClass };
 }

@@ -28,8 +28,14 @@ interface Person {
 /** More than services that one user makes at one moment; each attempt lets one of them through. */
 const ATTEMPTS = 100;
 
-/** A removal is two requests to the store. */
-const REMOVAL_MS = 5;
+/** A removal, or somebody else's turn, is two requests to the store. */
+const FIRST_WAIT_MS = 5;
+
+/** Shorter: many who bring one token keep each other from it. Longer: the last of a few waits for nothing. */
+const LONGEST_WAIT_MS = 50;
+
+/** A random time, so that those who met do not meet again. */
+const waitBefore = (attempt: number) => Math.random() * Math.min(FIRST_WAIT_MS * (attempt - 1), LONGEST_WAIT_MS);
 
 /**
  * Puts a refresh token into the vault for a service, and gives the id of its grant. A token that was seen before joins its
@@ -40,14 +46,15 @@ const REMOVAL_MS = 5;
 export async function attachGrant(token: Secret, bringer: Bringer, service: string, vault: Vault): Promise<string> {
   const hash = tokenHash(token);
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    if (attempt > 2) await pause(waitBefore(attempt));
     const mark = await findMark(hash, vault);
     const found = mark && (await readGrant(mark.grant, vault));
     try {
       if (found && isAlive(found.grant)) return await join(found, bringer, service, vault);
       if (bringer.kind === 'admin') return await keepLocally(token, service, vault);
-      if (isLeaving(mark, vault.now())) await pause(REMOVAL_MS);
       // And once more around: it is found, unless somebody was faster or has forgotten it already.
-      else await begin(token, { owner: bringer.uid, ...issuerOf(bringer) }, mark, service, vault);
+      if (!isLeaving(mark, vault.now()))
+        await begin(token, { owner: bringer.uid, ...issuerOf(bringer) }, mark, service, vault);
     } catch (error) {
       if (!isRace(error)) throw error;
     }

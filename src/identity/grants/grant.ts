@@ -20,11 +20,21 @@ export interface Grant {
   readonly state: 'unproven' | 'proven' | 'ended';
   /** Why it ended. */
   readonly reason?: string;
+  readonly endedAt?: number;
+  /** Whose turn it is to show the token to its issuer. */
+  readonly turn?: Turn | undefined;
   readonly createdAt: number;
   /** SHA-256 of the tokens seen, the one that was brought first. */
   readonly lineage: readonly string[];
   /** Uids of the services that it is for. Empty while it is being forgotten: nobody joins it any more. */
   readonly services: readonly string[];
+}
+
+/** The right to show the token of a grant to its issuer, by compare-and-swap on the grant. See `turns.ts`. */
+export interface Turn {
+  /** Random, one for each turn. */
+  readonly holder: string;
+  readonly since: number;
 }
 
 export interface GrantRecord {

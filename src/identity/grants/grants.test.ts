@@ -16,7 +16,7 @@ import {
   recordUse,
   rotateGrant,
 } from '../index.ts';
-import { tokenHash, type Vault } from './grant.ts';
+import { readGrant, tokenHash, type Vault } from './grant.ts';
 import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
 
 const alice = user('alice');
@@ -204,6 +204,14 @@ test('of many services that bring one token at once all are in one grant', async
   const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => bring('t1', alice, `s${n}`, vault)));
   assert.equal(new Set(ids).size, 1);
   assert.equal((await grant('s0', vault)).grant.services.length, 12);
+});
+
+test('more who bring one token at once than there are attempts all get in', async () => {
+  await using vault = openVault();
+  const services = Array.from({ length: 120 }, (_, n) => `s${n}`);
+  const ids = await Promise.all(services.map((service) => attachGrant(new Secret('t1'), alice, service, vault)));
+  assert.equal(new Set(ids).size, 1);
+  assert.deepEqual((await readGrant(ids[0] ?? '', vault))?.grant.services.toSorted(), services.toSorted());
 });
 
 test('of two users who bring one token at once, one has it', async () => {

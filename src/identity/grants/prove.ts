@@ -15,7 +15,7 @@ export interface Proof {
 export async function proveGrant(
   id: string,
   { issuer, subject }: Proof,
-  vault: Pick<Vault, 'secrets'>,
+  vault: Pick<Vault, 'secrets' | 'now'>,
 ): Promise<boolean> {
   for (;;) {
     const record = await readGrant(id, vault);

@@ -11,7 +11,8 @@ import { findMark, isLeaving, releaseMark, takeMark } from './marks.ts';
 const REMEMBERED = 1000;
 
 /**
- * Stores the token that the issuer gave in exchange for the one in the grant; to be done before what came with it is used.
+ * Stores the token that the issuer gave in exchange for the one in the grant, which ends the turn of whoever asked for it;
+ * to be done before what came with it is used.
  * Throws `conflict` when the grant is in another version: read it again, and if the token is still the one that was
  * exchanged, store the new one under that version.
  */
@@ -33,7 +34,7 @@ export async function rotateGrant(
   await markToken(hash, id, vault);
   const lineage = grant.lineage.includes(hash) ? grant.lineage : remember([...grant.lineage, hash]);
   try {
-    const version = await writeGrant({ ...grant, lineage }, token, expected, vault);
+    const version = await writeGrant({ ...grant, lineage, turn: undefined }, token, expected, vault);
     for (const old of grant.lineage.filter((seen) => !lineage.includes(seen))) await releaseMark(old, id, vault);
     return version;
   } catch (error) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { after, before, test } from 'node:test';
-import { boundedFetch, ISSUER_ANSWER_LIMIT } from './bounded-fetch.ts';
+import { boundedFetch, boundedRequest, ISSUER_ANSWER_LIMIT } from './bounded-fetch.ts';
 
 let answer: RequestListener;
 const server = createServer((request, response) => answer(request, response));
@@ -25,6 +25,18 @@ test('an answer is passed on with its status', async () => {
   const response = await boundedFetch(url);
   assert.equal(response.status, 418);
   assert.deepEqual(await response.json(), { a: 1 });
+});
+
+test('a form is sent as it is, within the same bounds', async () => {
+  answer = (request, response) => {
+    response.write(`${request.method} ${request.headers['content-type']} `);
+    request.pipe(response);
+  };
+  const body = new URLSearchParams({ token: 'a&b' });
+  const response = await boundedRequest(url, { method: 'POST', body });
+  assert.equal(await response.text(), 'POST application/x-www-form-urlencoded;charset=UTF-8 token=a%26b');
+  answer = (_request, late) => late.end('x'.repeat(ISSUER_ANSWER_LIMIT + 1));
+  await assert.rejects(boundedRequest(url, { method: 'POST', body }), /longer than/);
 });
 
 test('an empty answer is no error', async () => {

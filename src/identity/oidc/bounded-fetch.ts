@@ -15,15 +15,25 @@ export type Fetch = (
   init?: { headers?: Headers | Record<string, string>; signal?: AbortSignal },
 ) => Promise<Response>;
 
+interface BoundedRequest {
+  readonly method: string;
+  readonly headers?: Headers | Record<string, string>;
+  readonly body?: URLSearchParams;
+  readonly signal?: AbortSignal;
+}
+
 /**
- * A GET with a deadline over the whole answer, a limit on its length, and no redirects. Issuers are addresses that the
+ * A request with a deadline over the whole answer, a limit on its length, and no redirects. Issuers are addresses that the
  * operator chose, plain `http` included; where a redirect leads, the operator did not choose.
  */
-export const boundedFetch: Fetch = async (url, init = {}) => {
-  const signal = init.signal ?? AbortSignal.timeout(ISSUER_DEADLINE);
-  const response = await fetch(url, { ...init, method: 'GET', redirect: 'manual', signal });
+export async function boundedRequest(url: string, request: BoundedRequest): Promise<Response> {
+  const signal = request.signal ?? AbortSignal.timeout(ISSUER_DEADLINE);
+  const response = await fetch(url, { ...request, redirect: 'manual', signal });
   return new Response(await read(response), { status: response.status, headers: response.headers });
-};
+}
+
+/** A GET within the same bounds. */
+export const boundedFetch: Fetch = (url, init = {}) => boundedRequest(url, { ...init, method: 'GET' });
 
 async function read(response: Response): Promise<Uint8Array<ArrayBuffer> | null> {
   const chunks: Uint8Array[] = [];

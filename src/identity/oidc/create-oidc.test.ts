@@ -22,6 +22,7 @@ suite('an issuer whose tokens carry groups', () => {
     assert.deepEqual(await oidc().verify(accessToken), {
       kind: 'user',
       uid: ALICE.sub,
+      issuer: issuer.url,
       name: 'Alice',
       groups: ['/oscar', '/alices'],
       operator: false,

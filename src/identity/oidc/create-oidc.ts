@@ -74,6 +74,7 @@ export function createOidc(options: OidcOptions): TokenVerifier {
     const user: User = Object.freeze({
       kind: 'user',
       uid,
+      issuer: url,
       name: nameOf(claims) ?? nameOf(about) ?? uid,
       groups: Object.freeze(groups),
       operator: options.usersAdmin.includes(uid),

@@ -5,6 +5,8 @@ export interface Metadata {
   readonly authorizationEndpoint: string;
   readonly jwksUri: string;
   readonly userinfoEndpoint: string | undefined;
+  /** All of it, as it was told. */
+  readonly told: Readonly<Record<string, unknown>> & { readonly issuer: string };
 }
 
 /**
@@ -30,6 +32,7 @@ export async function discover(issuer: string, fetch: Fetch): Promise<Metadata> 
     authorizationEndpoint: isUrl(authorization) ? authorization : '',
     jwksUri,
     userinfoEndpoint: isUrl(userinfo) ? userinfo : undefined,
+    told: { ...metadata, issuer },
   };
 }
 

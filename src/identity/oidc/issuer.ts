@@ -3,7 +3,7 @@ import { IdentityError } from '../errors.ts';
 import type { Claims } from '../groups.ts';
 import { boundedFetch, type Fetch, ISSUER_DEADLINE } from './bounded-fetch.ts';
 import { withCoolDown } from './cool-down.ts';
-import { discover } from './discover.ts';
+import { discover, type Metadata } from './discover.ts';
 import type { OidcLogger } from './logger.ts';
 import { askUserinfo } from './userinfo.ts';
 
@@ -22,6 +22,8 @@ const KEYS_MAX_AGE = 10 * 60_000;
 /** An issuer that has told us about itself. */
 export interface Issuer {
   readonly authorizationEndpoint: string;
+  /** Its metadata. */
+  readonly told: Metadata['told'];
   /** Finds the key that signed a token. */
   readonly keys: JWTVerifyGetKey;
   /** What it says about the holder of a token; `undefined` if it has no such endpoint. */
@@ -51,7 +53,7 @@ export function issuerAt(url: string, { now, logger }: IssuerOptions): () => Pro
     );
 
   async function connect(): Promise<Issuer> {
-    const { authorizationEndpoint, jwksUri, userinfoEndpoint } = await discoverAgain().catch((error: unknown) => {
+    const { authorizationEndpoint, jwksUri, userinfoEndpoint, told } = await discoverAgain().catch((error: unknown) => {
       throw unavailable(error);
     });
     logger?.info({ issuer: url }, 'issuer discovered');
@@ -63,6 +65,7 @@ export function issuerAt(url: string, { now, logger }: IssuerOptions): () => Pro
     });
     return {
       authorizationEndpoint,
+      told,
       keys: (header, token) =>
         keySet(header, token).catch((error: unknown) => {
           throw isAboutToken(error) ? error : unavailable(error);

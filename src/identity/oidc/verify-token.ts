@@ -7,7 +7,7 @@ import type { Issuer } from './issuer.ts';
  * signs, and a verifier that takes both can be given the issuer's public key as the secret (RFC 8725 §2.1, §3.1).
  */
 // biome-ignore format: families
-const ALGORITHMS = [
+export const ALGORITHMS = [
   'RS256', 'RS384', 'RS512',
   'PS256', 'PS384', 'PS512',
   'ES256', 'ES384', 'ES512',
@@ -18,7 +18,7 @@ const ALGORITHMS = [
  * Seconds by which the issuer's clock and ours may differ. Shorter: a token that was made this instant is "not valid
  * yet" for a manager whose clock lags. Longer: a token is good for that much longer than it says.
  */
-const CLOCK_TOLERANCE = 10;
+export const CLOCK_TOLERANCE = 10;
 
 /** Header `typ` of an access token: RFC 9068 §2.1, or nothing in particular as before it. */
 const ACCESS_TOKEN_TYPES = ['', 'jwt', 'at+jwt', 'application/at+jwt'];

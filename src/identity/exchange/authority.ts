@@ -1,0 +1,186 @@
+import {
+  allowInsecureRequests,
+  type ClientAuth,
+  ClientSecretBasic,
+  ClientSecretPost,
+  Configuration,
+  type CustomFetch,
+  customFetch,
+  genericGrantRequest,
+  None,
+  refreshTokenGrant,
+  type ServerMetadata,
+  tokenRevocation,
+} from 'openid-client';
+import { Secret } from '../../base/secret.ts';
+import { boundedRequest, ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
+import { type Issuer, type IssuerOptions, issuerAt } from '../oidc/issuer.ts';
+import { type Heard, type Verdict, verdictOf, wordOf } from './answer.ts';
+import type { Client } from './choose.ts';
+import { ExchangeError } from './errors.ts';
+
+/** RFC 8693 §2.1 and §3. */
+const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
+
+export interface AccessToken {
+  readonly token: Secret;
+  /** Absent when the issuer does not say. */
+  readonly expiresAt?: number;
+}
+
+/** What an issuer gave for a refresh token. */
+export interface Redeemed {
+  /** Instead of the one that it was shown; that one is spent, whatever is wrong with the rest. */
+  readonly refreshToken?: Secret;
+  /** Absent when the rest cannot be used. */
+  readonly access?: AccessToken;
+  readonly idToken?: Secret;
+}
+
+/** An issuer as the one who exchanges and revokes tokens. Found by its metadata, and dialled nowhere else (F9). */
+export class Authority {
+  readonly url: string;
+  readonly #now: () => number;
+  readonly #connect: () => Promise<Issuer>;
+
+  constructor(url: string, { now, logger }: IssuerOptions) {
+    this.url = url;
+    this.#now = now;
+    this.#connect = issuerAt(url, { now, logger });
+  }
+
+  /** @throws {ExchangeError} `issuer-unavailable` */
+  async issuer(): Promise<Issuer> {
+    return this.#connect().catch((error: unknown) => {
+      throw this.away(error instanceof Error ? error.cause : error);
+    });
+  }
+
+  /** The tokens of a refresh token, as they were granted; `spent` if it is good for nothing any more. */
+  async redeem(token: Secret, client: Client): Promise<Redeemed | 'spent'> {
+    const { told } = await this.issuer();
+    const heard: Heard = {};
+    const since = this.#now();
+    const tokens = await this.#ask(heard, 'redeem the refresh token', () =>
+      refreshTokenGrant(this.#configure(told, client, heard), token.reveal()),
+    );
+    if (tokens === 'spent') return tokens;
+    const [refresh, id] = [heard.body?.['refresh_token'], tokens?.id_token];
+    return {
+      ...(typeof refresh === 'string' && refresh !== '' && { refreshToken: new Secret(refresh) }),
+      ...(tokens && { access: accessOf(tokens, since) }),
+      ...(id !== undefined && { idToken: new Secret(id) }),
+    };
+  }
+
+  async canNarrow(): Promise<boolean> {
+    const { told } = await this.issuer();
+    const types = told['grant_types_supported'];
+    return Array.isArray(types) && types.includes(TOKEN_EXCHANGE);
+  }
+
+  /** A token that is good for one audience only, in exchange for one that is good for more. */
+  async narrow({ token }: AccessToken, audience: string, client: Client): Promise<AccessToken> {
+    const { told } = await this.issuer();
+    const heard: Heard = {};
+    const since = this.#now();
+    const parameters = {
+      subject_token: token.reveal(),
+      subject_token_type: ACCESS_TOKEN,
+      requested_token_type: ACCESS_TOKEN,
+      audience,
+    };
+    const what = `make a token for "${audience}" alone (OIDC_TOKEN_EXCHANGE)`;
+    const tokens = await this.#ask(heard, what, () =>
+      genericGrantRequest(this.#configure(told, client, heard), TOKEN_EXCHANGE, parameters),
+    );
+    if (tokens === 'spent') throw this.#refused(what, heard);
+    if (!tokens) throw this.away(new Error('its answer has no token that can be used'));
+    return accessOf(tokens, since);
+  }
+
+  /** Again, or with a token that it does not know: nothing happens. Issuers need not have such an endpoint (RFC 7009). */
+  async revoke(token: Secret, client: Client): Promise<void> {
+    const { told } = await this.issuer();
+    if (typeof told['revocation_endpoint'] !== 'string') return;
+    const heard: Heard = {};
+    await this.#ask(heard, 'revoke the refresh token', () =>
+      tokenRevocation(this.#configure(told, client, heard), token.reveal(), { token_type_hint: 'refresh_token' }),
+    );
+  }
+
+  /** Of what openid-client throws nothing is passed on: it holds answers, and those may hold tokens. */
+  async #ask<T>(heard: Heard, what: string, ask: () => Promise<T>): Promise<T | 'spent' | undefined> {
+    try {
+      return await ask();
+    } catch {
+      const handling: Record<Verdict, () => 'spent' | undefined> = {
+        answered: () => undefined,
+        spent: () => 'spent',
+        refused: () => {
+          throw this.#refused(what, heard);
+        },
+        away: () => {
+          throw this.away(heard.failure ?? new Error(`it answered with ${heard.status ?? 'nothing'}`));
+        },
+      };
+      return handling[verdictOf(heard)]();
+    }
+  }
+
+  #configure(told: Issuer['told'], { id, secret }: Client, heard: Heard): Configuration {
+    const config = new Configuration(told as ServerMetadata, id, undefined, secret ? authOf(told, secret) : None());
+    config[customFetch] = listenTo(heard);
+    config.timeout = ISSUER_DEADLINE / 1000;
+    // The operator chose plain http by the address of the issuer, or did not.
+    if (this.url.startsWith('http:')) allowInsecureRequests(config);
+    return config;
+  }
+
+  away(cause: unknown): ExchangeError {
+    const sentence = `no access token can be got because ${this.url} does not answer as it should: it is tried again`;
+    return new ExchangeError('issuer-unavailable', sentence, { cause });
+  }
+
+  #refused(what: string, heard: Heard): ExchangeError {
+    return new ExchangeError(
+      'exchange-refused',
+      `${this.url} does not ${what} for this manager (${wordOf(heard)}): ask the operator to check OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and what that client may do there`,
+    );
+  }
+}
+
+export const isAway = (error: unknown) => error instanceof ExchangeError && error.code === 'issuer-unavailable';
+
+/** Keeps what is heard: a new refresh token must not be lost because openid-client does not like the rest. */
+const listenTo =
+  (heard: Heard): CustomFetch =>
+  async (url, { method, headers, body, signal }) => {
+    try {
+      if (!(body instanceof URLSearchParams)) throw new TypeError('only forms are sent to issuers');
+      const response = await boundedRequest(url, { method, headers, body, ...(signal && { signal }) });
+      heard.status = response.status;
+      const parsed: unknown = await response
+        .clone()
+        .json()
+        .catch(() => undefined);
+      if (typeof parsed === 'object' && parsed !== null) heard.body = { ...parsed };
+      return response;
+    } catch (error) {
+      heard.failure = error;
+      throw error;
+    }
+  };
+
+/** RFC 8414 §2: `client_secret_basic` if the issuer does not say what it takes. */
+function authOf(told: Issuer['told'], secret: Secret): ClientAuth {
+  const methods = told['token_endpoint_auth_methods_supported'];
+  const takesBasic = !Array.isArray(methods) || methods.includes('client_secret_basic');
+  return takesBasic ? ClientSecretBasic(secret.reveal()) : ClientSecretPost(secret.reveal());
+}
+
+function accessOf(tokens: { access_token: string; expires_in?: number | undefined }, since: number): AccessToken {
+  const { access_token, expires_in } = tokens;
+  return { token: new Secret(access_token), ...(expires_in !== undefined && { expiresAt: since + expires_in * 1000 }) };
+}

@@ -1,0 +1,36 @@
+import type { Service } from '../../service/index.ts';
+import { ageOf } from '../grants/age.ts';
+import type { Vault } from '../grants/grant.ts';
+import { grantOf } from '../grants/grant-of.ts';
+
+/** What is the matter with the refresh token of a federated service, for whoever looks at the federation. */
+export interface GrantCondition {
+  /** `CredentialsExpired`: nothing is done for its owner any more. `CredentialsOld`: that may be soon. */
+  readonly type: 'CredentialsExpired' | 'CredentialsOld';
+  readonly reason: string;
+  /** ISO 8601. Absent where nobody wrote it down. */
+  readonly since?: string;
+}
+
+const DAY = 24 * 60 * 60_000;
+
+export async function grantCondition(
+  service: Pick<Service, 'uid' | 'owner'>,
+  vault: Vault,
+  warnDays: number,
+): Promise<GrantCondition | undefined> {
+  const { grant } = (await grantOf(service, vault)) ?? {};
+  if (!grant) return undefined;
+  if (grant.state === 'ended') {
+    const since = grant.endedAt === undefined ? {} : { since: new Date(grant.endedAt).toISOString() };
+    return { type: 'CredentialsExpired', reason: `${grant.reason ?? 'ended'}: bring a new refresh token`, ...since };
+  }
+  // One that is used for nothing may be as old as it likes.
+  const age = ageOf(grant, vault.now());
+  if (grant.local || age < warnDays * DAY) return undefined;
+  return {
+    type: 'CredentialsOld',
+    reason: `the refresh token was brought ${Math.floor(age / DAY)} days ago: bring a new one before it expires`,
+    since: new Date(grant.createdAt + warnDays * DAY).toISOString(),
+  };
+}

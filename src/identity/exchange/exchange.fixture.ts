@@ -1,0 +1,86 @@
+import { pino } from 'pino';
+import { ALICE, type Issuer, type IssuerOptions, startIssuer, type TestUser } from '../../../test/support/issuer.ts';
+import { Secret } from '../../base/secret.ts';
+import type { Bringer } from '../grants/attach.ts';
+import type { GrantRecord } from '../grants/grant.ts';
+import { grantOf } from '../grants/grant-of.ts';
+import { bring, openVault, type TestVault } from '../grants/vault.fixture.ts';
+import { createOidc } from '../oidc/create-oidc.ts';
+import { TokenMint, type TokenMintOptions } from './token-mint.ts';
+
+export { ALICE, BOB } from '../../../test/support/issuer.ts';
+
+export interface Exchange extends AsyncDisposable {
+  readonly issuer: Issuer;
+  readonly vault: TestVault;
+  readonly mint: TokenMint;
+  /** Whatever was logged, as it stands in the log. */
+  readonly lines: string[];
+  /** Goes on by that many milliseconds. */
+  wait(ms: number): void;
+  /** One more manager with the same vault. */
+  replica(options?: Partial<TokenMintOptions>): TokenMint;
+  /** A user brings a refresh token for a service; the issuer has just given it to `of`. Gives the token. */
+  brings(service: string, user?: TestUser, of?: TestUser): Promise<string>;
+  /** The grant of a service. */
+  grant(service: string, owner?: TestUser): Promise<GrantRecord>;
+}
+
+interface ExchangeOptions extends IssuerOptions {
+  readonly mint?: Partial<TokenMintOptions>;
+  /** Lets requests to the vault overtake each other. */
+  readonly random?: () => number;
+}
+
+export const serviceOf = (uid: string, { sub }: TestUser = ALICE) => ({ uid, owner: sub });
+export const asUser = ({ sub }: TestUser, issuer?: string): Bringer => ({ kind: 'user', uid: sub, issuer });
+
+/** A manager that mints tokens at a real issuer from a real vault. */
+export async function openExchange({ mint: changes, random, ...options }: ExchangeOptions = {}): Promise<Exchange> {
+  const issuer = await startIssuer(options);
+  const vault = openVault(random);
+  let offset = 0;
+  vault.now = () => Date.now() + offset;
+  const lines: string[] = [];
+  const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
+
+  const replica = (more: Partial<TokenMintOptions> = {}) =>
+    new TokenMint({
+      vault,
+      issuers: [issuer.url],
+      verifier: createOidc({ issuers: [issuer.url], groups: [], usersAdmin: [], logger: log }),
+      client: { id: 'oscar', ...(options.clientSecret && { secret: new Secret(options.clientSecret) }) },
+      log,
+      ...changes,
+      ...more,
+    });
+
+  return {
+    issuer,
+    vault,
+    mint: replica(),
+    lines,
+    wait: (ms) => void (offset += ms),
+    replica,
+    async brings(service, user = ALICE, of = user) {
+      const { refreshToken } = await issuer.tokensFor(of);
+      await bring(refreshToken, asUser(user, issuer.url), service, vault);
+      return refreshToken;
+    },
+    async grant(service, owner = ALICE) {
+      const found = await grantOf(serviceOf(service, owner), vault);
+      if (!found) throw new Error(`${service} has no grant`);
+      return found;
+    },
+    async [Symbol.asyncDispose]() {
+      await issuer.stop();
+      await vault[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** What of the log is about uses of grants. */
+export const audited = (lines: readonly string[]) =>
+  lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ audit }) => audit === 'grant');
+
+export const HOUR = 60 * 60_000;

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import type { RequestListener } from 'node:http';
+import { describe, test } from 'node:test';
+import { type SecretStore, StoreError } from '../../cluster/index.ts';
+import { bring } from '../grants/vault.fixture.ts';
+import { ISSUER_ANSWER_LIMIT } from '../oidc/bounded-fetch.ts';
+import { ALICE, asUser, audited, BOB, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+
+const S1 = serviceOf('s1');
+const AWAY = { code: 'issuer-unavailable' };
+
+const answer =
+  (status: number, body: unknown, type = 'application/json'): RequestListener =>
+  (_request, response) => {
+    response.writeHead(status, { 'content-type': type, location: 'http://127.0.0.1:9/' });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  };
+
+test('an issuer that goes away and comes back in the middle ends nothing', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  await exchange.mint.mint(S1, 'before');
+  await exchange.issuer.stop();
+  await exchange.mint.mint(S1, 'from memory');
+  exchange.wait(HOUR);
+  for (let attempt = 0; attempt < 3; attempt++) {
+    await assert.rejects(exchange.mint.mint(S1, 'while it is away'), AWAY);
+    exchange.wait(60_000);
+  }
+  const { grant } = await exchange.grant('s1');
+  assert.deepEqual([grant.state, grant.turn], ['proven', undefined]);
+  await exchange.issuer.start();
+  await exchange.mint.mint(S1, 'after');
+  assert.equal(audited(exchange.lines).length, 3);
+});
+
+test('an issuer that is away when it is first needed ends nothing', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  await exchange.issuer.stop();
+  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  await exchange.issuer.start();
+  exchange.wait(60_000);
+  await exchange.mint.mint(S1, 'offer');
+});
+
+describe('what says nothing about the token ends nothing:', () => {
+  const cases: [string, RequestListener][] = [
+    ['503', answer(503, { error: 'invalid_grant' })],
+    ['429', answer(429, { error: 'invalid_grant' })],
+    ['a page of a proxy', answer(403, '<h1>no</h1>', 'text/html')],
+    ['a redirect', answer(302, '')],
+    ['an answer that is cut', (request) => void request.socket.destroy()],
+    ['an answer without end', (_request, response) => void response.end('x'.repeat(ISSUER_ANSWER_LIMIT + 1))],
+    ['an answer that is no JSON', answer(200, 'yes')],
+    ['an answer without tokens', answer(200, { token_type: 'Bearer' })],
+    ['tokens of another kind', answer(200, { access_token: 'x', token_type: 'mac' })],
+    ['null', answer(200, null)],
+  ];
+  for (const [name, listener] of cases) {
+    test(name, async () => {
+      await using exchange = await openExchange();
+      await exchange.brings('s1');
+      const restore = exchange.issuer.answerInstead('token', listener);
+      await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+      const asked = exchange.issuer.requests.token;
+      await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+      assert.equal(exchange.issuer.requests.token, asked, 'who asks at once again is not passed on');
+      restore();
+      exchange.wait(3_000);
+      await exchange.mint.mint(S1, 'offer');
+    });
+  }
+});
+
+test('what an issuer says to one token does not keep others waiting', async () => {
+  await using exchange = await openExchange();
+  await bring('crashes-the-issuer', asUser(BOB), 's2', exchange.vault);
+  const restore = exchange.issuer.answerInstead('token', answer(500, 'oops'));
+  await assert.rejects(exchange.mint.mint(serviceOf('s2', BOB), 'offer'), AWAY);
+  restore();
+  await exchange.brings('s1');
+  await exchange.mint.mint(S1, 'offer');
+});
+
+test('a new refresh token is kept even if nothing else of the answer can be used', async () => {
+  await using exchange = await openExchange();
+  const brought = await exchange.brings('s1');
+  const { refreshToken } = await exchange.issuer.refresh(brought);
+  const odd = { access_token: 'x', token_type: 'Bearer', id_token: 'not one', refresh_token: refreshToken };
+  const restore = exchange.issuer.answerInstead('token', answer(200, odd));
+  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  restore();
+  assert.ok((await exchange.grant('s1')).token?.equals(refreshToken));
+  exchange.wait(3_000);
+  await exchange.mint.mint(S1, 'offer');
+});
+
+test('an issuer that cannot say now whose a token is has not proven it', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  const restore = exchange.issuer.answerInstead('jwks', answer(500, 'oops'));
+  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  restore();
+  assert.equal((await exchange.grant('s1')).grant.state, 'unproven');
+  exchange.wait(60_000);
+  await exchange.replica().mint(S1, 'offer');
+  assert.equal((await exchange.grant('s1')).grant.state, 'proven');
+});
+
+test('a refresh token of whom nobody can tell whose it is is not used', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  const opaque = { access_token: 'opaque', token_type: 'Bearer', expires_in: 3600 };
+  const restore = exchange.issuer.answerInstead('token', answer(200, opaque));
+  await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'exchange-refused', message: /scopes openid/ });
+  const forged = { ...opaque, id_token: `${btoa('{"alg":"none"}')}.${btoa(JSON.stringify({ sub: ALICE.sub }))}.` };
+  exchange.issuer.answerInstead('token', answer(200, forged));
+  exchange.wait(HOUR);
+  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  restore();
+  assert.deepEqual(audited(exchange.lines), []);
+  assert.equal((await exchange.grant('s1')).grant.state, 'unproven');
+});
+
+test('a store that fails after the exchange loses no refresh token', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  const { secrets } = exchange.vault;
+  // Goes down as soon as the issuer has been asked.
+  const asked = exchange.issuer.requests.token;
+  let isBack = false;
+  const isDown = () => !isBack && exchange.issuer.requests.token > asked;
+  const failing: SecretStore = {
+    get: (...args) => secrets.get(...args),
+    put: (...args) => (isDown() ? Promise.reject(new StoreError('unavailable', 'down')) : secrets.put(...args)),
+    remove: (...args) => secrets.remove(...args),
+    keys: (...args) => secrets.keys(...args),
+  };
+  const mint = exchange.replica({ vault: { ...exchange.vault, secrets: failing } });
+  await assert.rejects(mint.mint(S1, 'offer'), { code: 'unavailable' });
+  await assert.rejects(mint.mint(S1, 'offer'), { code: 'unavailable' });
+  assert.deepEqual(audited(exchange.lines), [], 'nothing is handed out before it is stored');
+  isBack = true;
+  await mint.mint(S1, 'offer');
+  assert.equal((await exchange.grant('s1')).grant.state, 'proven');
+});

@@ -1,0 +1,48 @@
+import { errors, jwtVerify } from 'jose';
+import type { TokenVerifier } from '../authenticate.ts';
+import { IdentityError } from '../errors.ts';
+import type { Proof } from '../grants/prove.ts';
+import { ALGORITHMS, CLOCK_TOLERANCE } from '../oidc/verify-token.ts';
+import type { Authority, Redeemed } from './authority.ts';
+import type { Client } from './choose.ts';
+
+/**
+ * Whose the tokens of an exchange are: what the access token says, as if its bearer came to us, or else the ID token that
+ * came with it. Undefined when neither says so.
+ */
+export async function proofOf(
+  { access, idToken }: Redeemed,
+  client: Client,
+  authority: Authority,
+  verifier: TokenVerifier,
+): Promise<Proof | undefined> {
+  try {
+    if (access) {
+      const { uid, issuer = authority.url } = await verifier.verify(access.token.reveal());
+      return { issuer, subject: uid };
+    }
+  } catch (error) {
+    // An opaque one, one for another audience, or of somebody who is let in elsewhere: they still have a name.
+    if (!(error instanceof IdentityError)) throw error;
+    if (error.code === 'issuer-unavailable') throw authority.away(error.cause);
+  }
+  return idToken && proofOfIdToken(idToken.reveal(), client, authority);
+}
+
+async function proofOfIdToken(token: string, { id }: Client, authority: Authority): Promise<Proof | undefined> {
+  const { keys } = await authority.issuer();
+  try {
+    const { payload } = await jwtVerify(token, keys, {
+      algorithms: ALGORITHMS,
+      issuer: authority.url,
+      audience: id,
+      clockTolerance: CLOCK_TOLERANCE,
+      requiredClaims: ['sub', 'exp'],
+    });
+    return payload.sub === undefined ? undefined : { issuer: authority.url, subject: payload.sub };
+  } catch (error) {
+    if (error instanceof IdentityError) throw authority.away(error.cause);
+    if (error instanceof errors.JOSEError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { eventually } from '../../cluster/eventually.ts';
+import { seededRandom } from '../../cluster/local/seeded-random.ts';
+import { TURN_MS, takeTurn } from '../grants/turns.ts';
+import { bring } from '../grants/vault.fixture.ts';
+import { ALICE, asUser, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+
+const S1 = serviceOf('s1');
+
+test('managers that share a vault never show a refresh token twice', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer(), fc.integer({ min: 2, max: 4 }), async (seed, managers) => {
+      await using exchange = await openExchange({ random: seededRandom(seed) });
+      const brought = await exchange.brings('s1');
+      const mints = Array.from({ length: managers }, () => exchange.replica());
+      for (let round = 1; round <= 3; round++) {
+        exchange.wait(HOUR);
+        const uses = mints.flatMap((mint) => [mint.mint(S1, 'offer'), mint.mint(S1, 'offer')]);
+        // Others change the grant meanwhile.
+        const joins = [1, 2].map((n) =>
+          bring(brought, asUser(ALICE, exchange.issuer.url), `j${round}-${n}`, exchange.vault),
+        );
+        await Promise.all([...uses, ...joins]);
+      }
+      const { grant, token } = await exchange.grant('s1');
+      assert.equal(grant.lineage.length, 1 + 3 * managers, 'each manager has exchanged once in each round');
+      // Reuse would have ended the whole lineage.
+      await exchange.issuer.refresh(token?.reveal() ?? '');
+    }),
+    { numRuns: 2 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 3) },
+  );
+});
+
+test('a manager that has died in its turn is waited for, and no longer', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  const { grant } = await exchange.grant('s1');
+  await takeTurn(grant.id, exchange.vault);
+  let isDone = false;
+  const minting = exchange.mint.mint(S1, 'offer').finally(() => (isDone = true));
+  const asked = exchange.issuer.requests;
+  await eventually(() => assert.equal(asked.discovery, 1));
+  exchange.wait(TURN_MS - 1000);
+  assert.deepEqual([isDone, asked.token], [false, 1]);
+  exchange.wait(2000);
+  await minting;
+  assert.equal(asked.token, 2);
+});
+
+test('revocation waits for an exchange that is under way, and revokes what came of it', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  const [minted] = await Promise.allSettled([exchange.mint.mint(S1, 'offer'), exchange.replica().revokeGrantOf(S1)]);
+  const { grant, token } = await exchange.grant('s1');
+  assert.deepEqual([grant.reason, token], ['revoked by its owner', undefined]);
+  if (minted.status === 'rejected') assert.equal(minted.reason.code, 'credentials-expired');
+  await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'credentials-expired' });
+});

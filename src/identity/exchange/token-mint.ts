@@ -1,0 +1,233 @@
+import type { Secret } from '../../base/secret.ts';
+import type { Service } from '../../service/index.ts';
+import type { TokenVerifier } from '../authenticate.ts';
+import { endGrant } from '../grants/end.ts';
+import { GrantError } from '../grants/errors.ts';
+import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '../grants/grant.ts';
+import { grantOf } from '../grants/grant-of.ts';
+import { proveGrant } from '../grants/prove.ts';
+import { recordUse } from '../grants/record-use.ts';
+import { endTurn, type HeldTurn, takeTurn } from '../grants/turns.ts';
+import { ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
+import type { OidcLogger } from '../oidc/logger.ts';
+import { type AccessToken, Authority, isAway, type Redeemed } from './authority.ts';
+import { type Client, chooseClient, chooseIssuer, hintsOf } from './choose.ts';
+import { ExchangeError } from './errors.ts';
+import { keepRotated, type Rotation } from './keep-rotated.ts';
+import { KeptTokens } from './kept-tokens.ts';
+import { proofOf } from './proof.ts';
+
+export interface TokenMintOptions {
+  readonly vault: Vault;
+  /** By their exact names; none where OIDC is off. */
+  readonly issuers: readonly string[];
+  /** Says whose an access token is, as it does of those who come in. */
+  readonly verifier?: TokenVerifier | undefined;
+  /** `OIDC_CLIENT_ID` and `OIDC_CLIENT_SECRET`. */
+  readonly client?: Client | undefined;
+  /** `OIDC_TOKEN_EXCHANGE`: tokens for an audience are made for it alone. */
+  readonly narrow?: boolean | undefined;
+  readonly log: OidcLogger;
+}
+
+/** Why a grant has ended that its issuer does not honour. */
+const REFUSED = 'its issuer refuses the refresh token as expired, revoked or of another client';
+
+/** An issuer, and as whom we go there. */
+interface Desk {
+  readonly authority: Authority;
+  readonly client: Client;
+}
+
+type ServiceOfGrant = Pick<Service, 'uid' | 'owner'>;
+
+/**
+ * Makes access tokens of a service's owner from the grant of that service, so that the manager can act for users when they
+ * are not there (design §8). One exchange at a time per grant, here and in all managers that share the vault; a new refresh
+ * token is stored before what came with it is used.
+ */
+export class TokenMint {
+  readonly #options: TokenMintOptions;
+  readonly #authorities: readonly Authority[];
+  readonly #tokens: KeptTokens;
+  /** New refresh tokens that could not be stored yet, by grant: the old ones are spent, and only here is the way on. */
+  readonly #unsaved = new Map<string, Rotation>();
+
+  readonly #cannotNarrow = new Set<string>();
+
+  constructor(options: TokenMintOptions) {
+    const { vault, issuers, log } = options;
+    this.#options = options;
+    this.#tokens = new KeptTokens(vault.now);
+    this.#authorities = issuers.map((url) => new Authority(url, { now: vault.now, logger: log }));
+  }
+
+  /**
+   * An access token of the service's owner; `why` goes to the audit record. With an audience it is good for that one alone,
+   * where this is wanted and the issuer can do it.
+   *
+   * @throws {ExchangeError} and, when the vault cannot be reached, what its store throws
+   */
+  async mint(service: ServiceOfGrant, why: string, { audience }: { audience?: string } = {}): Promise<Secret> {
+    const { vault, narrow, log } = this.#options;
+    const { grant, token: refresh } = await this.#usableGrant(service);
+    const desk = this.#deskFor(grant, refresh);
+    const wide = () => this.#tokens.get(grant.id, () => this.#exchange(grant.id, desk));
+    const { token } =
+      audience !== undefined && narrow && (await this.#canNarrow(desk.authority))
+        ? await this.#tokens.get(`${grant.id} ${audience}`, async () => {
+            return desk.authority.narrow(await wide(), audience, desk.client);
+          })
+        : await wide();
+    recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why, at: vault.now() }, log);
+    return token;
+  }
+
+  /**
+   * Revokes the refresh token of a service at its issuer, and ends the grant, for all services that it is of. An issuer that
+   * is away is to be asked again: nothing has changed then. Without a grant nothing happens.
+   */
+  async revokeGrantOf(service: ServiceOfGrant): Promise<void> {
+    const { vault, log } = this.#options;
+    const { grant } = (await grantOf(service, vault)) ?? {};
+    if (!grant) return;
+    const turn = grant.local ? undefined : await this.#takeTurn(grant.id);
+    if (turn) {
+      recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why: 'revoke', at: vault.now() }, log);
+      try {
+        const { authority, client } = this.#deskFor(grant, turn.token);
+        await authority.revoke(turn.token, client);
+      } catch (err) {
+        if (!(err instanceof ExchangeError) || isAway(err)) {
+          await endTurn(grant.id, turn.holder, vault);
+          throw err;
+        }
+        log.warn({ grant: grant.id, err }, 'refresh token forgotten, but not revoked at its issuer');
+      }
+    }
+    await endGrant(grant.id, 'revoked by its owner', vault);
+  }
+
+  async #usableGrant(service: ServiceOfGrant): Promise<GrantRecord & { token: Secret }> {
+    const record = await grantOf(service, this.#options.vault);
+    if (record?.grant.local) {
+      throw new ExchangeError(
+        'local-grant',
+        'the refresh token was brought with Basic credentials, and is not used: its user has to bring it with an access token',
+      );
+    }
+    if (record?.grant.owner !== service.owner) {
+      throw new ExchangeError(
+        'no-grant',
+        'the service has no refresh token of its owner: bring one under environment.secrets.refresh_token',
+      );
+    }
+    const { grant, token } = record;
+    if (!token || !isAlive(grant)) throw expired(grant);
+    return { ...record, token };
+  }
+
+  /** Where the token of a grant is shown, and as whom: the same for its whole lineage. */
+  #deskFor(grant: Grant, token: Secret): Desk {
+    const hints = hintsOf(token);
+    return {
+      authority: chooseIssuer(grant, hints, this.#authorities),
+      client: chooseClient(hints, this.#options.client),
+    };
+  }
+
+  /** Where the issuer cannot, tokens are as wide as they were granted: the operator is told once. */
+  async #canNarrow(authority: Authority): Promise<boolean> {
+    if (await authority.canNarrow()) return true;
+    const { url: issuer } = authority;
+    if (!this.#cannotNarrow.has(issuer)) {
+      this.#options.log.warn(
+        { issuer },
+        'issuer does not exchange tokens (RFC 8693): those for members are not narrowed',
+      );
+    }
+    this.#cannotNarrow.add(issuer);
+    return false;
+  }
+
+  async #exchange(id: string, desk: Desk): Promise<AccessToken> {
+    try {
+      // Before it is our turn: a turn is short.
+      await desk.authority.issuer();
+      for (;;) {
+        const turn = await this.#takeTurn(id);
+        if (!turn) throw expired((await readGrant(id, this.#options.vault))?.grant);
+        const access = await this.#exchangeInTurn(turn, desk);
+        if (access !== 'lost') return access;
+      }
+    } catch (err) {
+      this.#options.log.warn({ grant: id, issuer: desk.authority.url, err }, 'refresh token not exchanged');
+      throw err;
+    }
+  }
+
+  async #takeTurn(id: string): Promise<HeldTurn | undefined> {
+    const unsaved = this.#unsaved.get(id);
+    if (unsaved) await this.#keep(id, unsaved);
+    return takeTurn(id, this.#options.vault);
+  }
+
+  /** `lost`: the grant has another token by now, or none. */
+  async #exchangeInTurn(turn: HeldTurn, desk: Desk): Promise<AccessToken | 'lost'> {
+    const { grant, token } = turn;
+    const { vault } = this.#options;
+    const redeemed = await this.#redeem(turn, desk);
+    if (redeemed === 'lost') return redeemed;
+    if (redeemed === 'spent') {
+      await endGrant(grant.id, REFUSED, vault, token);
+      return 'lost';
+    }
+    if ((await this.#keep(grant.id, { from: token, to: redeemed.refreshToken ?? token })) === 'lost') return 'lost';
+    if (!redeemed.access) throw desk.authority.away(new Error('its answer has no token that can be used'));
+    if (grant.state === 'proven') return redeemed.access;
+    return (await this.#prove(grant, redeemed, desk)) ? redeemed.access : 'lost';
+  }
+
+  async #redeem(turn: HeldTurn, { authority, client }: Desk): Promise<Redeemed | 'spent' | 'lost'> {
+    const { vault } = this.#options;
+    try {
+      // Whoever was held up for so long may be given up soon, and the token be spent by somebody else.
+      if (vault.now() <= turn.until - 2 * ISSUER_DEADLINE) return await authority.redeem(turn.token, client);
+    } catch (error) {
+      await endTurn(turn.grant.id, turn.holder, vault);
+      throw error;
+    }
+    await endTurn(turn.grant.id, turn.holder, vault);
+    return 'lost';
+  }
+
+  /** False when it is another user's: then it has ended. */
+  async #prove({ id }: Grant, redeemed: Redeemed, { authority, client }: Desk): Promise<boolean> {
+    const { verifier, vault } = this.#options;
+    const proof = verifier && (await proofOf(redeemed, client, authority, verifier));
+    if (proof) return proveGrant(id, proof, vault);
+    throw new ExchangeError(
+      'exchange-refused',
+      `${authority.url} does not say whose the refresh token is: bring one that has the scopes openid and offline_access`,
+    );
+  }
+
+  async #keep(id: string, rotation: Rotation): Promise<'kept' | 'lost'> {
+    this.#unsaved.set(id, rotation);
+    const outcome = await keepRotated(id, rotation, this.#options.vault).catch(async (error: unknown) => {
+      if (!(error instanceof GrantError)) throw error;
+      await endGrant(id, 'its issuer gave a refresh token that another grant has already', this.#options.vault);
+      return 'lost' as const;
+    });
+    this.#unsaved.delete(id);
+    return outcome;
+  }
+}
+
+function expired(grant: Grant | undefined): ExchangeError {
+  const reason = grant?.reason ?? 'its service was changed or removed';
+  return new ExchangeError(
+    'credentials-expired',
+    `the refresh token is of no use any more (${reason}): update the service with a new one`,
+  );
+}
