@@ -22,6 +22,11 @@ export interface Attempt {
   /** Keep what a synchronous caller is to be answered, see {@link Runner.answer}. */
   readonly answer: boolean;
   /**
+   * Milliseconds for which results are offered again to a store that does not take them. None: what a store of this cluster
+   * refuses now it will refuse in a minute; one far away may only be out of reach.
+   */
+  readonly patience?: number;
+  /**
    * The stores that inputs and outputs name, with keys that work for a while: asked again for every transfer phase.
    * `inDoubt`: outputs that an interrupted attempt may have uploaded already, which are to be looked at.
    */

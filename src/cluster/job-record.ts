@@ -67,6 +67,16 @@ export interface TakenJob {
   readonly epoch: number;
   /** SHA-256 of what was offered, in hexadecimal: under one epoch there is one. */
   readonly payload: string;
+  /** Where its files are, at the store of the origin: what has begun needs nobody to go on. */
+  readonly files?: TakenFiles;
+}
+
+/** Of one attempt; never changes. */
+export interface TakenFiles {
+  /** Absent: the event is the input. */
+  readonly input?: { readonly bucket: string; readonly key: string };
+  /** All results go below the prefix; the list of them is the object `manifest`. */
+  readonly staging: { readonly bucket: string; readonly prefix: string; readonly manifest: string };
 }
 
 /** Why and when a job came into a state. */

@@ -54,6 +54,34 @@ export function describeRunnerEnds(bench: RunnerBench): void {
     assert.match(ended.message, /result\.txt/);
   });
 
+  bench.test('with patience, results are offered again to a store that did not take them', async (place) => {
+    let asked = 0;
+    const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket(), patience: 60_000 });
+    const stores = async () => {
+      asked++;
+      if (asked === 1) throw new Error('the store is away');
+      return attempt.stores();
+    };
+    const ended = await run(place.runner, { ...attempt, stores });
+    assert.equal(ended.outcome, 'succeeded');
+    assert.deepEqual([asked, await place.stores.uploads(BUCKET)], [2, ['x']]);
+  });
+
+  bench.test('who is stopped has no patience left', async (place) => {
+    const asked = Promise.withResolvers<void>();
+    const stores = async () => {
+      asked.resolve();
+      throw new Error('the store is away');
+    };
+    const more = { outputs: toBucket(), patience: 3_600_000, stores };
+    const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', more);
+    await place.runner.start(attempt);
+    await asked.promise;
+    await place.runner.stop(attempt.name, 'superseded');
+    const ended = await endOf(place.runner, attempt.name);
+    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutputFailed']);
+  });
+
   bench.test('one that is still preparing is stopped at once, and its script never runs', async (place) => {
     const input = { kind: 'object', name: 'x', from: objectAt(BUCKET, 'x') } as const;
     const attempt = bench.attempt(place, 'echo ran', { input, stores: () => new Promise(() => undefined) });

@@ -1,9 +1,21 @@
 import { uuidV5 } from '../base/uuid.ts';
+import type { JobKey } from '../cluster/index.ts';
 
-/** The space of the names of further attempts. It must never change. */
-const SPACE = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260002';
+/** The spaces of names that follow from others. They must never change. */
+const FURTHER = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260002';
+const TAKEN = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260003';
 
 /** The first attempt of a job has its name (design §4); further ones have names of their own that follow from it. */
 export function attemptName(id: string, epoch: number): string {
-  return epoch <= 1 ? id : `${id.slice(0, 16).replace(/-+$/, '')}-${uuidV5(SPACE, JSON.stringify([id, epoch]))}`;
+  return epoch <= 1 ? id : `${cut(id)}-${uuidV5(FURTHER, JSON.stringify([id, epoch]))}`;
 }
+
+/**
+ * The name, at the cluster that runs it, of an attempt that it took from another (design §4). Both sides know it without
+ * asking, and the same offer has the same name.
+ */
+export function takenName(uid: string, member: string, job: JobKey, epoch: number, workerService: string): string {
+  return `${cut(workerService)}-${uuidV5(TAKEN, JSON.stringify([uid, member, job.service, job.id, epoch]))}`;
+}
+
+const cut = (name: string) => name.slice(0, 16).replace(/-+$/, '');

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { Secret } from '../base/secret.ts';
 import { loadSecrets, ownerOfSecrets } from '../catalog/index.ts';
 import type { JobRecord, NewJob } from '../cluster/index.ts';
-import { LARGEST_EVENT_VARIABLE, prepareAttempt } from './attempt.ts';
+import { prepareAttempt } from './attempt.ts';
+import { LARGEST_EVENT_VARIABLE } from './attempt-parts.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
 import { accepted } from './state.ts';
 

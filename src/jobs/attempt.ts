@@ -1,10 +1,8 @@
-import { posix } from 'node:path';
-import type { Secret } from '../base/secret.ts';
 import { loadSecrets, ownerOfSecrets } from '../catalog/index.ts';
-import type { Attempt, JobRecord, ObjectAt, StageIn, StageOut, StoreAccess } from '../cluster/index.ts';
+import type { Attempt, JobRecord, ObjectAt, StageOut, StoreAccess } from '../cluster/index.ts';
 import type { Service } from '../service/index.ts';
-import { demandOf, timeoutOf } from './demand.ts';
-import { type JobEvent, readEvent } from './event.ts';
+import { attemptParts } from './attempt-parts.ts';
+import { readEvent } from './event.ts';
 import { OWN_STORE, type ReadableFile, readableFile } from './file-rights.ts';
 import type { Jobs } from './jobs.ts';
 import { outputPlaces } from './output-places.ts';
@@ -15,12 +13,6 @@ export interface PreparedAttempt {
   /** Ends the keys that it was given. */
   readonly release: () => Promise<void>;
 }
-
-/**
- * The largest event that is in the environment too. A string there can have 128 KiB on Linux, and they share one space
- * with the arguments; larger events are in the input file only (R23).
- */
-export const LARGEST_EVENT_VARIABLE = 64 * 1024;
 
 /**
  * Keys outlive no job: they are ended with it. This is how long they work if the manager dies and does not come back; it
@@ -48,13 +40,7 @@ export async function prepareAttempt(
   const outputs = outputPlaces(service, file?.bucket);
   const keys = new JobKeys(record, file, outputs, jobs);
   const attempt: Attempt = {
-    name,
-    image: definition.image,
-    script: definition.script,
-    environment: environmentOf(record, service, event, file, secrets.environment, jobs.node),
-    demand: demandOf(definition),
-    timeout: timeoutOf(definition, jobs.timeout),
-    input: definition.file_stage_in ? { kind: 'none' } : inputOf(record.id, event, file),
+    ...attemptParts({ name, job: record.id, service, event, file, secrets: secrets.environment }, jobs),
     outputs,
     answer: record.trigger === 'run',
     async stores(inDoubt = []) {
@@ -103,54 +89,5 @@ class JobKeys {
 
   async revoke(): Promise<void> {
     await Promise.all(this.#issued.splice(0).map((id) => this.#jobs.objects.revoke(id)));
-  }
-}
-
-function inputOf(id: string, event: JobEvent, file: ReadableFile | undefined): StageIn {
-  if (file) return { kind: 'object', name: fileName(file.key), from: file };
-  return { kind: 'bytes', name: `event-file-${id}`, bytes: event.input };
-}
-
-/** The last part of a key, as far as a file can be called that. */
-function fileName(key: string): string {
-  const name = posix.basename(key);
-  if (name === '' || name === '.' || name === '..') return 'input';
-  if (Buffer.byteLength(name) <= 255) return name;
-  const extension = posix.extname(name);
-  return `input${Buffer.byteLength(extension) <= 32 ? extension : ''}`;
-}
-
-/** What the script sees (contract §8.2). What the manager says comes last, so that no definition can say otherwise. */
-function environmentOf(
-  record: JobRecord,
-  service: Service,
-  event: JobEvent,
-  file: ReadableFile | undefined,
-  secrets: Readonly<Record<string, Secret>>,
-  node: string,
-): Record<string, string | Secret> {
-  const text = variableOf(event.event);
-  const time = event.file && event.file.type !== 'dcache' ? event.file.time : '';
-  return {
-    ...service.definition.environment.variables,
-    ...secrets,
-    ...event.variables,
-    OSCAR_SERVICE_NAME: service.definition.name,
-    OSCAR_SERVICE_TOKEN: service.token,
-    OSCAR_SERVICE_BASE_PATH: '',
-    JOB_UUID: record.id,
-    RESOURCE_ID: node,
-    ...(text !== undefined && { EVENT: text }),
-    ...(file && { STORAGE_OBJECT_KEY: file.key, ...(time !== '' && { EVENT_TIME: time }) }),
-  };
-}
-
-/** Text without NUL, and not too much of it. */
-function variableOf(bytes: Uint8Array): string | undefined {
-  if (bytes.length > LARGEST_EVENT_VARIABLE || bytes.includes(0)) return undefined;
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
   }
 }

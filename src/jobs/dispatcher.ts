@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { JobKey, JobRecord, StopReason } from '../cluster/index.ts';
 import { attemptName } from './attempt-name.ts';
 import { changeJob } from './change-job.ts';
-import { drive } from './drive.ts';
+import { drive, untilAvailable } from './drive.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
 import { placingOf } from './placing.ts';
 import { FairQueue, type Waiting } from './queue.ts';
@@ -106,7 +106,7 @@ export class Dispatcher implements Line {
     this.#queue.remove(key);
     if (record && isFinal(record.state)) {
       this.tell(record);
-      if (record.placement?.epoch === record.epoch) this.#elsewhere?.cancelled(record);
+      if (isOthersToo(record, reason)) this.#elsewhere?.cancelled(record);
     }
     const driven = this.#driven.get(nameOf(key));
     if (!driven) return;
@@ -197,7 +197,8 @@ export class Dispatcher implements Line {
     const { store, now, place } = this.#jobs;
     const end = await this.#elsewhere?.handIn(record, this.#stopping.signal);
     if (!end) return;
-    const last = await changeJob(record, store, (job) => advance(job, { ...end, at: now(), place }));
+    const write = () => changeJob(record, store, (job) => advance(job, { ...end, at: now(), place }));
+    const last = await untilAvailable(write, record, this.#jobs, this.#stopping.signal);
     if (last) this.tell(last);
   }
 
@@ -222,6 +223,10 @@ export class Dispatcher implements Line {
     work.catch((problem: unknown) => this.#jobs.report(problem, { service, id }));
   }
 }
+
+/** Does another cluster have it, or was it taken from one that does not know yet? */
+const isOthersToo = ({ taken, placement, epoch }: JobRecord, reason: StopReason) =>
+  taken ? reason !== 'superseded' : placement?.epoch === epoch;
 
 const STOPPED: Readonly<Record<StopReason, string>> = {
   cancelled: 'it was cancelled',

@@ -1,16 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  type Ended,
-  type JobRecord,
-  type Observation,
-  type StopReason,
-  StoreError,
-  type Transition,
-} from '../cluster/index.ts';
+import { type JobRecord, type Observation, type StopReason, StoreError } from '../cluster/index.ts';
 import { type PreparedAttempt, prepareAttempt } from './attempt.ts';
 import { changeJob } from './change-job.ts';
+import { conclude, type End, failed } from './conclude.ts';
 import type { Driving } from './dispatcher.ts';
-import { advance, withAttempt } from './state.ts';
+import { NotRun } from './not-run.ts';
+import { withAttempt } from './state.ts';
 
 /**
  * How often what is going on before the script runs is written down. More often: an image that is pulled for minutes costs
@@ -23,7 +18,7 @@ const RETRY_MS = 1_000;
 
 /**
  * Sees the last attempt of a job through: starts it, or takes it up where it is, and writes down its end. Resolves to the
- * record in its final state; undefined when it is gone, or this manager stops first.
+ * record that says so; undefined when it is gone, or this manager stops first.
  */
 export async function drive(
   record: JobRecord,
@@ -34,36 +29,29 @@ export async function drive(
   const name = record.attempts.at(-1)?.name ?? record.id;
   let prepared: PreparedAttempt | undefined;
   try {
-    prepared = await untilAvailable(() => prepare(name, record, jobs), record, jobs, stopping);
+    prepared = await untilAvailable(() => prepare(name, record, jobs), record, jobs, stopping, wanted);
     const ended = prepared
       ? await run(record, prepared, wanted, jobs)
       : failed('ServiceRemoved', 'its service is gone', jobs.now());
-    return ended && (await settle(record, name, ended, jobs, stopping));
+    return ended && (await settle(record, name, ended, wanted, jobs, stopping));
   } catch (error) {
     if (stopping.aborted) return undefined;
-    jobs.report(error, record);
-    const reason = error instanceof Error ? error.message : String(error);
-    return await settle(
-      record,
-      name,
-      failed('StartFailed', `it could not be started: ${reason}`, jobs.now()),
-      jobs,
-      stopping,
-    );
+    if (!isCalledOff(error)) jobs.report(error, record);
+    return await settle(record, name, endBy(error, wanted, jobs.now()), wanted, jobs, stopping);
   } finally {
     await prepared?.release().catch((problem: unknown) => jobs.report(problem, record));
   }
 }
 
-/** How an attempt ended; beyond the reasons of a runner there are those for which none was asked. */
-type End = Omit<Ended, 'reason' | 'phase'> & { readonly reason: string };
+const isCalledOff = (error: unknown): error is NotRun => error instanceof NotRun && error.code === 'called-off';
 
-const failed = (reason: string, message: string, finishedAt: number): End => ({
-  outcome: 'failed',
-  reason,
-  message,
-  finishedAt,
-});
+function endBy(error: unknown, { stop }: { stop?: StopReason }, at: number): End {
+  const why = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof NotRun)) return failed('StartFailed', `it could not be started: ${why}`, at);
+  const stopped: End = { outcome: 'stopped', reason: 'Stopped', message: why, finishedAt: at };
+  if (isCalledOff(error)) return { ...stopped, calledOff: true };
+  return stop ? stopped : failed('OriginAway', why, at);
+}
 
 async function prepare(name: string, record: JobRecord, jobs: Driving): Promise<PreparedAttempt | undefined> {
   const [found, event] = await Promise.all([jobs.services.get(record.service), jobs.store.event(record)]);
@@ -78,17 +66,47 @@ async function run(
   wanted: { stop?: StopReason },
   jobs: Driving,
 ): Promise<End | undefined> {
-  await jobs.runner.start(attempt);
-  // Whoever cancelled before there was anything to stop left a note.
-  if (wanted.stop) await jobs.runner.stop(attempt.name, wanted.stop);
-  let told = jobs.now();
-  for await (const seen of jobs.runner.observe(attempt.name)) {
-    if (seen.phase === 'ended') return seen;
-    if (seen.phase === 'preparing' && jobs.now() - told < TELL_EVERY_MS) continue;
-    told = jobs.now();
-    await tell(record, attempt.name, seen, jobs);
+  const hearing = new Hearing(jobs);
+  hearing.of(record);
+  try {
+    await jobs.runner.start(attempt);
+    // Whoever cancelled before there was anything to stop left a note.
+    if (wanted.stop) await jobs.runner.stop(attempt.name, wanted.stop);
+    let told = jobs.now();
+    for await (const seen of jobs.runner.observe(attempt.name)) {
+      if (seen.phase === 'ended') return seen;
+      if (seen.phase === 'preparing' && jobs.now() - told < TELL_EVERY_MS) continue;
+      told = jobs.now();
+      const changed = await tell(record, attempt.name, seen, jobs);
+      if (changed) hearing.of(changed);
+    }
+    return undefined;
+  } finally {
+    hearing.end();
   }
-  return undefined;
+}
+
+/** The cluster that a job was taken from hears of it: now and then, and at once when its script begins. */
+class Hearing {
+  readonly #jobs: Driving;
+  #until: AbortController | undefined;
+  #startedAt: number | undefined;
+
+  constructor(jobs: Driving) {
+    this.#jobs = jobs;
+  }
+
+  of(record: JobRecord): void {
+    if (!record.taken || (this.#until && this.#startedAt === record.startedAt)) return;
+    this.end();
+    this.#startedAt = record.startedAt;
+    this.#until = new AbortController();
+    this.#jobs.elsewhere?.running(record, this.#until.signal);
+  }
+
+  end(): void {
+    this.#until?.abort();
+  }
 }
 
 async function tell(
@@ -96,8 +114,8 @@ async function tell(
   attempt: string,
   seen: Exclude<Observation, { phase: 'ended' }>,
   jobs: Driving,
-): Promise<void> {
-  await changeJob(record, jobs.store, (job) => {
+): Promise<JobRecord | undefined> {
+  return changeJob(record, jobs.store, (job) => {
     if (job.state !== 'running') return undefined;
     if (seen.phase === 'preparing') return job.message === seen.message ? undefined : { message: seen.message };
     const { startedAt } = seen;
@@ -111,44 +129,36 @@ async function settle(
   record: JobRecord,
   attempt: string,
   end: End,
+  wanted: { stop?: StopReason },
   jobs: Driving,
   stopping: AbortSignal,
 ): Promise<JobRecord | undefined> {
-  const facts = {
-    finishedAt: end.finishedAt,
-    ...(end.startedAt !== undefined && { startedAt: end.startedAt }),
-    ...(end.exitCode !== undefined && { exitCode: end.exitCode }),
-  };
-  const write = () =>
-    changeJob(record, jobs.store, (job) =>
-      advance(job, lastTransition(job, end, jobs.place), {
-        ...facts,
-        attempts: withAttempt(job.attempts, attempt, facts),
-      }),
-    );
-  return untilAvailable(write, record, jobs, stopping);
+  const decide = (job: JobRecord) => conclude(job, attempt, end, wanted.stop, jobs.place);
+  return untilAvailable(() => changeJob(record, jobs.store, decide), record, jobs, stopping);
 }
 
-async function untilAvailable<T>(
+/** Does it, however often a store is away. */
+export async function untilAvailable<T>(
   work: () => Promise<T>,
   record: JobRecord,
-  jobs: Driving,
+  jobs: Pick<Driving, 'now' | 'report'>,
   stopping: AbortSignal,
+  wanted: { stop?: StopReason } = {},
 ): Promise<T> {
+  const began = jobs.now();
   for (;;) {
     try {
       return await work();
     } catch (problem) {
-      if (stopping.aborted || !(problem instanceof StoreError) || problem.code !== 'unavailable') throw problem;
-      jobs.report(problem, record);
+      if (stopping.aborted || wanted.stop || !passes(problem, jobs.now() - began)) throw problem;
+      if (problem instanceof StoreError) jobs.report(problem, record);
       await pause(RETRY_MS, undefined, { signal: stopping }).catch(() => undefined);
     }
   }
 }
 
-function lastTransition(job: JobRecord, end: End, place: string): Transition {
-  const at = Math.max(end.finishedAt, job.timeline.at(-1)?.at ?? 0);
-  if (end.outcome !== 'stopped') return { state: end.outcome, at, reason: end.reason, message: end.message, place };
-  const message = job.cancelRequested?.reason ?? end.message;
-  return { state: 'cancelled', at, reason: 'Cancelled', message, place };
+/** Is it worth trying again? A store of ours comes back; another cluster is waited for as long as it waits for us. */
+function passes(problem: unknown, waited: number): boolean {
+  if (problem instanceof NotRun) return problem.code === 'origin-away' && waited < problem.patience;
+  return problem instanceof StoreError && problem.code === 'unavailable';
 }

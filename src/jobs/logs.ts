@@ -31,7 +31,7 @@ export async function* readLog(
 }
 
 /** The job, once it is so, or has ended, or nobody waits any more. Undefined when it is gone. */
-async function untilIt(
+export async function untilIt(
   record: JobRecord,
   isSo: (job: JobRecord) => boolean,
   signal: AbortSignal | undefined,

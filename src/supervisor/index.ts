@@ -1,3 +1,3 @@
-export { createObjectProbe, type ObjectProbe } from './object-probe.ts';
+export { createObjectProbe } from './object-probe.ts';
 export type { FetchOrder, Staging, UploadOrder, UploadPlan } from './staging.ts';
 export { createStaging } from './worker-pool.ts';

@@ -6,11 +6,11 @@ import { readAddress } from './remote-store.ts';
 /** Looks whether objects can be read, in this process: no worker is waited for that moves files just then. */
 export interface ObjectProbe {
   /** Why it cannot be read with these keys, in words that end a sentence; undefined when it can. */
-  unreadable(
+  readonly unreadable: (
     object: { readonly bucket: string; readonly key: string },
     access: S3Access,
     until: AbortSignal,
-  ): Promise<string | undefined>;
+  ) => Promise<string | undefined>;
   close(): void;
 }
 

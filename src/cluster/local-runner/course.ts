@@ -20,6 +20,10 @@ export interface CourseDeps {
 /** Notes of one attempt that are worth the room in its log. */
 const NOTES = 100;
 
+/** Milliseconds between two tries to deliver; each pause is twice the one before. */
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 30_000;
+
 /** The manager lets go: whoever comes after it goes on from here. */
 class LetGo extends Error {}
 
@@ -195,7 +199,7 @@ export class Course {
     // Nobody is to wait for a worker that finds nothing.
     const left = !this.#files.leftNothing();
     try {
-      const digest = (left && outputs.length > 0) || manifest ? await this.#upload(left, resumed) : undefined;
+      const digest = (left && outputs.length > 0) || manifest ? await this.#uploadPatiently(left, resumed) : undefined;
       if (digest !== undefined) more = { ...more, manifest: digest };
       if (left && answer) await this.#unlessLetGo(this.#deps.staging.pack(output, this.#files.answer));
     } catch (error) {
@@ -204,6 +208,30 @@ export class Course {
     }
     const finishedAt = outputs.length > 0 ? Date.now() : end.at;
     return this.#ended('succeeded', 'Completed', 'the script ended with exit code 0', run, { ...more, finishedAt });
+  }
+
+  /** Again and again, for as long as the attempt has patience and nobody stops it. */
+  async #uploadPatiently(left: boolean, resumed: boolean): Promise<string | undefined> {
+    const until = Date.now() + (this.#attempt.patience ?? 0);
+    for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+      const before = wait > FIRST_WAIT;
+      try {
+        return await this.#upload(left, resumed || before);
+      } catch (error) {
+        if (error instanceof LetGo || this.#stopReason || Date.now() + wait > until) throw error;
+        if (!before) this.log.notice(`the output is not delivered yet: ${messageOf(error)}`, Date.now());
+        await this.#pause(wait);
+      }
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const over = new AbortController();
+    try {
+      await this.#unlessLetGo(Promise.race([after(ms, over.signal), this.#stop.promise]));
+    } finally {
+      over.abort();
+    }
   }
 
   /** Resolves to the SHA-256 of the manifest, if there is to be one. */

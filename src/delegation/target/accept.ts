@@ -1,0 +1,129 @@
+import { hash } from 'node:crypto';
+import type { JobKey, JobRecord, NewJob, TakenJob } from '../../cluster/index.ts';
+import { accepted, demandOf, roomName, takenName } from '../../jobs/index.ts';
+import type { Service } from '../../service/index.ts';
+import { DelegationError } from '../errors.ts';
+import type { Offer, Permit } from '../terms.ts';
+import type { Hosting, WorkerRole } from './hosting.ts';
+import { keepTelling } from './reporting.ts';
+import { accessTo } from './store-of-origin.ts';
+import { overBecause, type Word, wordAs } from './word.ts';
+
+/** A service that runs jobs of another cluster. */
+export type WorkerService = Service & { readonly federation: WorkerRole };
+
+export interface TakenOffer {
+  /** The name of the attempt here. */
+  readonly attempt: string;
+  /** It had been taken before. */
+  readonly repeated: boolean;
+}
+
+/** Of the ten seconds that an offer may take, five are for the permit. */
+const HEAD_DEADLINE = 4_000;
+
+/**
+ * The target's side of an offer (design §9, step 2). The job is on the disk before this resolves; whatever goes wrong
+ * before that leaves nothing behind. The same offer again, even at the same moment, is the same attempt.
+ */
+export async function acceptOffer(
+  offer: Offer,
+  worker: WorkerService,
+  member: string,
+  hosting: Hosting,
+): Promise<TakenOffer> {
+  const service = worker.definition.name;
+  const { uid } = worker.federation;
+  const key = { service, id: takenName(uid, member, offer.job, offer.epoch, service) };
+  const payload = hash('sha256', offer.event);
+  const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
+  return hosting.turns.take(roomName(key), async () => {
+    const known = await hosting.store.get(key);
+    if (known) return again(known, payload);
+    const room = takeRoom(key, offer, worker, hosting);
+    try {
+      const word = await wordAs(service, asked, worker.federation, hosting);
+      const permit = await askPermit(word, offer.from);
+      await proveReadable(permit, word, hosting);
+      hosting.permits.keep({ ...key, taken: asked }, permit);
+      return await keep(key, { ...asked, files: filesOf(permit) }, offer, worker, room, hosting);
+    } catch (error) {
+      hosting.capacity.release(roomName(key));
+      hosting.permits.forget(key);
+      throw error;
+    }
+  });
+}
+
+function again({ id, taken }: JobRecord, payload: string): TakenOffer {
+  if (taken?.payload === payload) return { attempt: id, repeated: true };
+  throw new DelegationError('payload-differs', 'another event was offered under the same job and epoch before');
+}
+
+/** Room for it now, or, for one that may run nowhere else, a place in line. Nobody overtakes who waits here already. */
+function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, hosting: Hosting): 'reserved' | 'waits' {
+  const { capacity, dispatcher } = hosting;
+  const demand = demandOf(worker.definition);
+  const refusal = capacity.refusal(demand);
+  if (refusal !== undefined) throw new DelegationError('offer-no-room', refusal);
+  if (dispatcher.waiting === 0 && capacity.reserve(roomName(key), demand)) return 'reserved';
+  if (offer.pinned) return 'waits';
+  throw new DelegationError('offer-no-room', `there is no room for a job of "${worker.definition.name}" now`);
+}
+
+async function askPermit({ origin, attempt, as }: Word, from: string): Promise<Permit> {
+  try {
+    return await origin.permit(attempt, as);
+  } catch (error) {
+    if (overBecause(error) !== undefined) throw error;
+    const why = `cluster "${from}" offered a job and did not answer when it was asked for the keys of its files`;
+    throw new DelegationError('origin-silent', why, { cause: error });
+  }
+}
+
+async function proveReadable({ input, store }: Permit, { role }: Word, hosting: Hosting): Promise<void> {
+  if (!input) return;
+  const access = accessTo(store, role.origin, hosting.stores);
+  const problem = await hosting.unreadable(input, access, AbortSignal.timeout(HEAD_DEADLINE));
+  if (problem === undefined) return;
+  throw new DelegationError('input-unreadable', `${input.bucket}/${input.key} cannot be read from here: ${problem}`);
+}
+
+const filesOf = ({ input, staging }: Permit) => ({ ...(input && { input }), staging });
+
+async function keep(
+  key: JobKey,
+  taken: TakenJob,
+  offer: Offer,
+  { definition, uid: serviceUid, owner }: WorkerService,
+  room: 'reserved' | 'waits',
+  hosting: Hosting,
+): Promise<TakenOffer> {
+  const { store, dispatcher, capacity, now, place } = hosting;
+  const job: NewJob = {
+    ...key,
+    serviceUid,
+    owner,
+    principal: owner,
+    invoker: '',
+    trigger: offer.trigger,
+    // It gives no right at the store of this cluster: its files are at the origin, with keys of the origin.
+    byToken: true,
+    demand: demandOf(definition),
+    acceptedAt: now(),
+    taken,
+  };
+  const { outcome, record } = await store.accept(job, accepted(job.acceptedAt, place), offer.event);
+  if (outcome === 'exists') {
+    // Another manager of this cluster was faster, and runs it.
+    capacity.release(roomName(key));
+    if (record) return again(record, taken.payload);
+    throw new DelegationError('fenced', 'this attempt was taken before, and removed');
+  }
+  if (room === 'reserved') dispatcher.begin(job);
+  else {
+    dispatcher.enqueue(job);
+    if (record) keepTelling(record, 'queued', hosting.closing, hosting);
+  }
+  return { attempt: key.id, repeated: false };
+}

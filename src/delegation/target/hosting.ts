@@ -1,0 +1,58 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Secret } from '../../base/secret.ts';
+import type { JobKey, S3Access } from '../../cluster/index.ts';
+import type { Jobs, Line } from '../../jobs/index.ts';
+import type { FederationRole } from '../../service/index.ts';
+import type { Origin } from '../terms.ts';
+import { InTurn } from './in-turn.ts';
+import { Permits } from './permits.ts';
+import type { KnownStores } from './store-of-origin.ts';
+
+export type WorkerRole = Extract<FederationRole, { role: 'worker' }>;
+
+/** What it takes to run jobs for other clusters. */
+export interface HostingParts
+  extends Pick<
+    Jobs,
+    'store' | 'runner' | 'capacity' | 'services' | 'secrets' | 'place' | 'node' | 'timeout' | 'maxEventBytes' | 'now'
+  > {
+  readonly dispatcher: Line & { readonly waiting: number };
+  /** The coordinator of a worker, and the key that both know; undefined when that is gone. */
+  readonly coordinatorOf: (role: WorkerRole) => Promise<Coordinator | undefined>;
+  readonly stores: KnownStores;
+  /** Why an object cannot be read with these keys; undefined when it can. */
+  readonly unreadable: (object: StoredAt, access: S3Access, until: AbortSignal) => Promise<string | undefined>;
+  /** Told of what nobody waits for. */
+  readonly report: (problem: unknown, key: JobKey) => void;
+  /** Resolves after so many milliseconds, or when it is not worth waiting any more. */
+  readonly wait?: (ms: number, until: AbortSignal) => Promise<void>;
+  readonly chance?: () => number;
+}
+
+export interface Coordinator {
+  readonly origin: Origin;
+  readonly key: Secret;
+}
+
+export interface StoredAt {
+  readonly bucket: string;
+  readonly key: string;
+}
+
+/** The same, with what is only known while this manager runs. */
+export interface Hosting extends Required<HostingParts> {
+  readonly turns: InTurn;
+  readonly permits: Permits;
+  /** Aborts when this manager stops. */
+  readonly closing: AbortSignal;
+}
+
+export function openHosting(parts: HostingParts, closing: AbortSignal): Hosting {
+  const hosting = { wait, chance: Math.random, ...parts, turns: new InTurn(), closing };
+  return { ...hosting, permits: new Permits(hosting) };
+}
+
+/** Nothing that waits keeps the process alive: it is in the records. */
+const wait = async (ms: number, signal: AbortSignal): Promise<void> => {
+  await pause(ms, undefined, { signal, ref: false }).catch(() => undefined);
+};

@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret } from '../../base/secret.ts';
+import type { Permit } from '../terms.ts';
+import { Permits } from './permits.ts';
+
+const key = new Secret('k');
+const permit = (lease: number): Permit => ({
+  store: { endpoint: 'http://s', region: 'r', verify: true, accessKey: key, secretKey: key, expiresAt: 0 },
+  staging: { bucket: 'b', prefix: 'p/', manifest: 'm' },
+  lease,
+});
+const taken = (uid: string) => ({ uid, member: 'b/calf', job: { service: 'cow', id: 'cow-1' }, epoch: 1, payload: '' });
+
+test('keys of jobs that never began are not held for ever', () => {
+  let now = 0;
+  const permits = new Permits({ services: undefined as never, coordinatorOf: undefined as never, now: () => now });
+  for (let n = 0; n < 100; n++) {
+    now += 10_000;
+    permits.keep({ service: 'calf', id: `calf-${n}`, taken: taken('u') }, permit(90_000));
+  }
+  assert.ok(permits.size <= 3, `${permits.size} are kept`);
+});
+
+test('each federation has the lease that its origin last said', () => {
+  const permits = new Permits({ services: undefined as never, coordinatorOf: undefined as never, now: () => 0 });
+  permits.keep({ service: 'calf', id: 'calf-1', taken: taken('u') }, permit(30_000));
+  assert.equal(permits.leaseOf({ taken: taken('u') }), 30_000);
+  assert.equal(permits.leaseOf({ taken: taken('v') }), 90_000);
+});

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../cluster/eventually.ts';
+import type { Attempt } from '../../cluster/index.ts';
+import { openTarget, type TestTarget } from './target.fixture.ts';
+
+const PHOTO = { bucket: 'inputs', key: 'in/photo.jpg' };
+const EVENT = Buffer.from(
+  JSON.stringify({
+    Records: [
+      {
+        eventSource: 'minio:s3',
+        eventName: 's3:ObjectCreated:Put',
+        eventTime: '2026-01-01T00:00:00Z',
+        s3: { bucket: { name: 'inputs' }, object: { key: 'in/photo.jpg', eTag: 'e' } },
+      },
+    ],
+  }),
+);
+
+async function attemptOf(target: TestTarget, event: Uint8Array): Promise<Attempt> {
+  const { attempt } = await target.offer({ event, trigger: 'storage' });
+  return eventually(() => {
+    const started = target.runner.attempts.get(attempt);
+    assert.ok(started);
+    return started.attempt;
+  });
+}
+
+test('the script sees what it would see at the origin, and the name of the service that runs it', async (t) => {
+  const target = await openTarget(t, {
+    definition: {
+      environment: { variables: { GREETING: 'hello', JOB_UUID: 'forged' } },
+      output: [
+        { storage_provider: 'minio.default', path: 'out/results', suffix: ['.txt'] },
+        { storage_provider: 's3.archive', path: 'arc/x' },
+      ],
+      storage_providers: { s3: { archive: { access_key: '', secret_key: '', region: 'eu' } } },
+    },
+  });
+  target.origin.input = PHOTO;
+  const attempt = await attemptOf(target, EVENT);
+  assert.deepEqual(attempt.environment, {
+    GREETING: 'hello',
+    JOB_UUID: 'cow-1',
+    OSCAR_SERVICE_NAME: 'calf',
+    OSCAR_SERVICE_TOKEN: target.service.token,
+    OSCAR_SERVICE_BASE_PATH: '',
+    RESOURCE_ID: 'node-b',
+    EVENT: EVENT.toString(),
+    EVENT_TIME: '2026-01-01T00:00:00Z',
+    STORAGE_OBJECT_KEY: 'in/photo.jpg',
+  });
+  assert.deepEqual(attempt.input, { kind: 'object', name: 'photo.jpg', from: { store: 'minio.origin', ...PHOTO } });
+  const at = { store: 'minio.origin', bucket: 'outputs' };
+  assert.deepEqual(attempt.outputs, [{ ...at, folder: 'allowed/cow/cow-1/1/files', prefix: [], suffix: [] }]);
+  assert.deepEqual(attempt.manifest, { ...at, key: 'allowed/cow/cow-1/1/manifest.json' });
+  assert.equal(attempt.answer, false);
+});
+
+test('an event that names a file which the origin does not give is data', async (t) => {
+  const target = await openTarget(t);
+  const attempt = await attemptOf(target, EVENT);
+  assert.deepEqual(attempt.input, { kind: 'bytes', name: 'event-file-cow-1', bytes: new Uint8Array(EVENT) });
+  assert.equal(attempt.environment['STORAGE_OBJECT_KEY'], undefined);
+});
+
+test('between the offer and the input one permit is enough; later there is a new one', async (t) => {
+  const target = await openTarget(t);
+  target.origin.input = PHOTO;
+  const attempt = await attemptOf(target, EVENT);
+  await attempt.stores();
+  assert.equal(target.origin.permits.length, 1);
+  target.ahead = 31_000;
+  const stores = await attempt.stores();
+  assert.equal(target.origin.permits.length, 2);
+  const { endpoint, region, verify, accessKey, secretKey, sessionToken } = target.origin.store;
+  const keys = { accessKey, secretKey, sessionToken };
+  const access = { type: 's3', endpoint, region, verify, ...keys, guarded: false };
+  assert.deepEqual([...stores], [['minio.origin', access]]);
+});
+
+test('results wait for an origin that is away, and their room is given to others', async (t) => {
+  const target = await openTarget(t);
+  const attempt = await attemptOf(target, EVENT);
+  target.ahead = 31_000;
+  target.origin.silent = true;
+  const stores = attempt.stores();
+  await eventually(() => assert.equal(target.capacity.taken, 0));
+  target.origin.silent = false;
+  assert.equal((await stores).size, 1);
+});
+
+test('results that nobody wants any more do not wait', async (t) => {
+  const target = await openTarget(t);
+  const attempt = await attemptOf(target, EVENT);
+  target.ahead = 31_000;
+  target.origin.fences = true;
+  await assert.rejects(attempt.stores(), { message: /another attempt/ });
+});
+
+test('results of a job that was cancelled do not wait', async (t) => {
+  const target = await openTarget(t);
+  const attempt = await attemptOf(target, EVENT);
+  target.ahead = 31_000;
+  target.origin.silent = true;
+  const given = assert.rejects(attempt.stores(), { message: 'its origin does not answer' });
+  await target.dispatcher.cancel(target.key(attempt.name), 'cancelled');
+  await given;
+});

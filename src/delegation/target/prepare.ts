@@ -1,0 +1,105 @@
+import { loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
+import type { JobRecord, StoreAccess } from '../../cluster/index.ts';
+import { attemptParts, NotRun, type PreparedAttempt, readEvent, roomName } from '../../jobs/index.ts';
+import type { Service } from '../../service/index.ts';
+import { waitAfter } from '../origin/backoff.ts';
+import type { Permit } from '../terms.ts';
+import type { Hosting } from './hosting.ts';
+import { accessTo, ORIGIN_STORE } from './store-of-origin.ts';
+import { overBecause } from './word.ts';
+
+/** How long what a script made is kept for an origin that does not answer (design §9). */
+export const RESULT_KEPT = 24 * 3_600_000;
+
+/**
+ * And how long its store may be out of reach while its manager answers. Longer: a store that refuses for good holds up the
+ * end of the job. Shorter: a run of hours is lost by a restart of the store.
+ */
+const DELIVERY_PATIENCE = 10 * 60_000;
+
+/**
+ * Everything that is needed to run a job for its origin: as a job of this service would run here, but its files are at
+ * the store of the origin, and the id that it is known by is the origin's. All results go to staging, whatever outputs
+ * the service has: where they belong is decided there.
+ */
+export async function prepareTaken(
+  name: string,
+  record: JobRecord,
+  service: Service,
+  eventBytes: Uint8Array,
+  hosting: Hosting,
+): Promise<PreparedAttempt> {
+  const { taken } = record;
+  if (!taken?.files) throw new NotRun('called-off', 'it is not known where its files are');
+  if (record.startedAt === undefined) await askLeave(name, record, hosting);
+  const { input, staging } = taken.files;
+  const at = { store: ORIGIN_STORE, bucket: staging.bucket };
+  const basis = {
+    name,
+    job: taken.job.id,
+    service,
+    event: readEvent(eventBytes),
+    file: input && !service.definition.file_stage_in ? { store: ORIGIN_STORE, ...input } : undefined,
+    secrets: (await loadSecrets(ownerOfSecrets(service), hosting)).environment,
+  };
+  const attempt = {
+    ...attemptParts(basis, hosting),
+    outputs: [{ ...at, folder: staging.prefix.replace(/\/+$/, ''), prefix: [], suffix: [] }],
+    manifest: { ...at, key: staging.manifest },
+    patience: DELIVERY_PATIENCE,
+    answer: false,
+    stores: () => storesOf(record, service, hosting),
+  };
+  return { attempt, release: async () => hosting.permits.forget(record) };
+}
+
+/** The origin may have changed its mind while the job waited. What has begun goes on: then the origin judges its end. */
+async function askLeave(name: string, record: JobRecord, hosting: Hosting): Promise<void> {
+  try {
+    await hosting.permits.current(record);
+  } catch (cause) {
+    if ((await hosting.runner.list()).includes(name)) return;
+    const over = overBecause(cause);
+    if (over !== undefined) throw new NotRun('called-off', over, { cause });
+    const patience = hosting.permits.leaseOf(record);
+    throw new NotRun('origin-away', 'its origin does not answer', { cause, patience });
+  }
+}
+
+async function storesOf(
+  record: JobRecord,
+  { federation }: Service,
+  hosting: Hosting,
+): Promise<ReadonlyMap<string, StoreAccess>> {
+  const { store } = await patiently(record, hosting);
+  if (federation?.role !== 'worker') throw new Error('its service is no worker any more');
+  return new Map([[ORIGIN_STORE, accessTo(store, federation.origin, hosting.stores)]]);
+}
+
+/**
+ * A permit, as soon as the origin answers. Whoever asks when it is away has results to hand in: these are worth waiting
+ * for, but the room of a script that has ended is not kept for that.
+ */
+async function patiently(record: JobRecord, hosting: Hosting): Promise<Permit> {
+  const { now, wait, chance, closing, permits, capacity, store } = hosting;
+  const until = now() + RESULT_KEPT;
+  for (let tries = 1; ; tries++) {
+    try {
+      return await permits.current(record);
+    } catch (error) {
+      const over = overBecause(error);
+      if (over !== undefined) throw new Error(over, { cause: error });
+      const job = await store.get(record).catch(() => record);
+      if (now() >= until || !job || job.cancelRequested) {
+        throw new Error('its origin does not answer', { cause: error });
+      }
+      // A failure would be written down as the end. The runner lets go too, and the next manager asks again.
+      if (closing.aborted) return new Promise(() => {});
+    }
+    capacity.release(roomName(record));
+    await wait(Math.min(waitAfter(tries, chance), LONGEST_PAUSE), closing);
+  }
+}
+
+/** Longer: somebody who cancels it waits as long. */
+const LONGEST_PAUSE = 10_000;

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { eventually } from '../../cluster/eventually.ts';
+import { readManifest } from '../../cluster/index.ts';
+import { createLocalRunner, createProcessLauncher } from '../../cluster/local-runner/index.ts';
+import { scratch } from '../../supervisor/embedded-store.fixture.ts';
+import { createStaging } from '../../supervisor/index.ts';
+import { type Context, openTarget, type ScriptedOrigin } from './target.fixture.ts';
+
+/** Scripts are real processes, and files really travel. */
+async function openRealTarget(t: Context, script: string) {
+  const directory = scratch(t);
+  const staging = createStaging({ workers: 1, networks: [] });
+  t.after(() => staging.close());
+  const launcher = () => createProcessLauncher({ directory });
+  const newRunner = () => createLocalRunner({ directory, staging, launcher: launcher() });
+  const target = await openTarget(t, { runner: newRunner(), definition: { script } });
+  target.origin.input = { bucket: 'inputs', key: 'in/photo.jpg' };
+  return { target, newRunner };
+}
+
+const read = async ({ objects }: ScriptedOrigin, key: string) =>
+  buffer(objects.readObject({ bucket: 'outputs', key: `allowed/cow/cow-1/1/${key}` }).stream);
+
+/** With a lease of nothing: for the offer, to begin, and for the input. */
+const FIRST_ONES = 3;
+
+/** What was handed in is exactly what lies in staging. */
+async function assertHandedIn(origin: ScriptedOrigin, names: string[]): Promise<void> {
+  const { report } = origin.reports.at(-1) ?? {};
+  assert.ok(report?.state === 'succeeded', JSON.stringify(report));
+  const list = await read(origin, 'manifest.json');
+  assert.equal(report.manifest, hash('sha256', list));
+  const files = readManifest(list);
+  assert.ok(typeof files !== 'string');
+  assert.deepEqual(
+    files.map(({ name }) => name),
+    names,
+  );
+  const staged = origin.objects.listObjects('outputs', { prefix: 'allowed/cow/cow-1/1/files/', limit: 10 });
+  assert.deepEqual(
+    staged.objects.map(({ key, eTag }) => [key.split('/files/')[1], eTag]),
+    files.map(({ name, etag }) => [name, etag]),
+  );
+}
+
+test('a script of another cluster reads its input there and leaves its results there', async (t) => {
+  const script =
+    'mkdir "$TMP_OUTPUT_DIR/d"; cat "$INPUT_FILE_PATH" > "$TMP_OUTPUT_DIR/d/copy"; echo "$JOB_UUID" > "$TMP_OUTPUT_DIR/id"';
+  const { target } = await openRealTarget(t, script);
+  const { attempt } = await target.offer();
+  await target.until(attempt, 'succeeded');
+  await assertHandedIn(target.origin, ['d/copy', 'id']);
+  assert.equal((await read(target.origin, 'files/d/copy')).toString(), 'a photo');
+  assert.equal((await read(target.origin, 'files/id')).toString(), 'cow-1\n');
+  await eventually(() => assert.equal(target.capacity.taken, 0));
+});
+
+test('one that is found again by the next manager, and whose origin is away when it ends, still delivers', async (t) => {
+  const signs = scratch(t);
+  const [begun, go] = [join(signs, 'begun'), join(signs, 'go')];
+  const script = `echo > ${begun}; while [ ! -e ${go} ]; do sleep 0.02; done; echo done > "$TMP_OUTPUT_DIR/out"`;
+  const { target, newRunner } = await openRealTarget(t, script);
+  const { attempt } = await target.offer();
+  await eventually(() => assert.ok(existsSync(begun)));
+  await eventually(async () => assert.ok((await target.get(attempt))?.startedAt !== undefined));
+  target.origin.silent = true;
+  target.end();
+  await target.runner.close();
+  const runner = newRunner();
+  t.after(() => runner.close());
+  const next = await target.restarted(runner);
+  t.after(() => next.end());
+  const asked = next.origin.permits.length;
+  writeFileSync(go, '');
+  await eventually(() => assert.ok(next.origin.permits.length > asked, 'nobody asked for keys'));
+  await eventually(() => assert.equal(next.capacity.taken, 0));
+  next.origin.silent = false;
+  await next.until(attempt, 'succeeded');
+  await assertHandedIn(next.origin, ['out']);
+});
+
+test('results that wait for an origin which is away outlive a manager that is told to stop', async (t) => {
+  const { target, newRunner } = await openRealTarget(t, 'echo done > "$TMP_OUTPUT_DIR/out"');
+  // Not young enough to upload with.
+  target.origin.lease = 0;
+  const permit = target.origin.permit.bind(target.origin);
+  target.origin.permit = async (...given) => {
+    if (target.origin.permits.length === FIRST_ONES) target.origin.silent = true;
+    return permit(...given);
+  };
+  const { attempt } = await target.offer();
+  await eventually(() => assert.equal(target.capacity.taken, 0));
+  target.stop();
+  const asked = target.origin.permits.length;
+  await eventually(() => assert.ok(target.origin.permits.length > asked));
+  await target.runner.close();
+  target.origin.permit = permit;
+  target.origin.silent = false;
+  const runner = newRunner();
+  t.after(() => runner.close());
+  const next = await target.restarted(runner);
+  t.after(() => next.end());
+  await next.until(attempt, 'succeeded');
+  await assertHandedIn(next.origin, ['out']);
+});
+
+test('a stop of the origin ends the process', async (t) => {
+  const begun = join(scratch(t), 'begun');
+  const { target } = await openRealTarget(t, `echo > ${begun}; exec sleep 600`);
+  const { attempt } = await target.offer();
+  await eventually(() => assert.ok(existsSync(begun)));
+  await target.taken.stop(target.key(attempt), target.from);
+  await target.until(attempt, 'cancelled');
+  assert.ok(!target.origin.states().includes('failed'));
+});

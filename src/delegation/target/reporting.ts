@@ -1,0 +1,118 @@
+import type { HandIn, JobRecord, JobState, Transition } from '../../cluster/index.ts';
+import { waitAfter } from '../origin/backoff.ts';
+import type { Report } from '../terms.ts';
+import type { Hosting } from './hosting.ts';
+import { RESULT_KEPT } from './prepare.ts';
+import { overBecause, wordOn } from './word.ts';
+
+/**
+ * Tells the origin that a job which it gave away is still here, for as long as it is in this state: at once when its
+ * script has begun, then three times within a lease. If the origin does not want it any more, it is ended.
+ */
+export function keepTelling(
+  record: JobRecord,
+  state: Extract<JobState, 'queued' | 'running'>,
+  until: AbortSignal,
+  hosting: Hosting,
+): void {
+  tellUntil(record, state, AbortSignal.any([until, hosting.closing]), hosting).catch((problem: unknown) =>
+    hosting.report(problem, record),
+  );
+}
+
+async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal, hosting: Hosting): Promise<void> {
+  const { permits, wait, dispatcher } = hosting;
+  let job: JobRecord | undefined = record;
+  // Without a start there is nothing new to say: the permit was the last word.
+  let due = record.startedAt !== undefined;
+  while (job?.state === state && !until.aborted) {
+    if (due && (await say(job, stillThere(job), hosting)).kind === 'over') {
+      return dispatcher.cancel({ service: job.service, id: job.id }, 'superseded');
+    }
+    await wait(permits.leaseOf(job) / 3, until);
+    due = true;
+    job = until.aborted ? undefined : await current(job, hosting);
+  }
+}
+
+/** A store of ours that is away is no reason to fall silent. */
+const current = (job: JobRecord, { store }: Hosting) => store.get(job).catch(() => job);
+
+const stillThere = ({ startedAt, message }: JobRecord): Report => ({
+  state: 'running',
+  ...(startedAt !== undefined && { startedAt }),
+  message,
+});
+
+type Said =
+  | { readonly kind: 'heard' }
+  | { readonly kind: 'silent'; readonly problem: unknown }
+  /** Nobody wants to hear of it any more. */
+  | { readonly kind: 'over'; readonly why: string };
+
+async function say(record: JobRecord, report: Report, hosting: Hosting): Promise<Said> {
+  try {
+    const { origin, attempt, as } = await wordOn(record, hosting);
+    await origin.report(attempt, report, as);
+    return { kind: 'heard' };
+  } catch (problem) {
+    const why = overBecause(problem);
+    return why === undefined ? { kind: 'silent', problem } : { kind: 'over', why };
+  }
+}
+
+/** Tells the origin how an attempt ended, until it has heard or wants to hear nothing, or for a day. */
+export async function handIn(
+  record: JobRecord,
+  stopping: AbortSignal,
+  hosting: Hosting,
+): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined> {
+  const { now, wait, chance } = hosting;
+  const end = record.handIn;
+  if (!end) return { state: 'failed', reason: 'Lost', message: 'it is not known how it ended' };
+  const until = AbortSignal.any([stopping, hosting.closing]);
+  for (let tries = 1; !until.aborted; tries++) {
+    const said = await say(record, reportOf(record, end), hosting);
+    if (said.kind === 'heard') return { state: end.outcome, reason: end.reason, message: lastWord(end) };
+    if (said.kind === 'over') return { state: 'cancelled', reason: 'Superseded', message: said.why };
+    if (now() - end.finishedAt >= RESULT_KEPT) {
+      return { state: 'cancelled', reason: 'OriginSilent', message: 'its origin did not answer for a day' };
+    }
+    if (tries === 1) hosting.report(said.problem, { service: record.service, id: record.id });
+    await wait(waitAfter(tries, chance), until);
+  }
+  return undefined;
+}
+
+/** A job that never began is given back; one that somebody here cancelled has failed, as far as its origin is concerned. */
+function reportOf({ startedAt, exitCode }: JobRecord, end: HandIn): Report {
+  const { outcome, reason, message, finishedAt, manifest } = end;
+  if (isGivenBack(end)) return { state: 'released', reason, message };
+  const ending = {
+    finishedAt,
+    reason,
+    message,
+    ...(startedAt !== undefined && { startedAt }),
+    ...(exitCode !== undefined && { exitCode }),
+  };
+  return outcome === 'succeeded' && manifest !== undefined
+    ? { state: 'succeeded', ...ending, manifest }
+    : { state: 'failed', ...ending };
+}
+
+const isGivenBack = ({ outcome, reason }: HandIn) => outcome === 'cancelled' && reason !== 'Cancelled';
+
+const lastWord = (end: HandIn) => (isGivenBack(end) ? `it was given back: ${end.message}` : end.message);
+
+/** Somebody here ended a job that waited. Told a few times: if nobody hears, the lease ends, and says the same. */
+export async function tellCancelled(record: JobRecord, hosting: Hosting): Promise<void> {
+  const { message, finishedAt = hosting.now() } = record;
+  const end: HandIn = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };
+  for (let tries = 1; tries <= TRIES && !hosting.closing.aborted; tries++) {
+    const said = await say(record, reportOf(record, end), hosting);
+    if (said.kind !== 'silent') return;
+    await hosting.wait(waitAfter(tries, hosting.chance), hosting.closing);
+  }
+}
+
+const TRIES = 3;

@@ -1,0 +1,40 @@
+import type { S3Access } from '../../cluster/index.ts';
+import type { Config } from '../../config.ts';
+import type { FederationOrigin } from '../../service/index.ts';
+import type { StoreOfOrigin } from '../terms.ts';
+
+/** Addresses of stores that the operator vouches for. */
+export interface KnownStores {
+  /** `OSCAR_CLUSTERS`. */
+  readonly registered: Config['clusters'];
+  /** Is this endpoint the manager itself? */
+  readonly isOwn: (endpoint: string) => boolean;
+  /** Of this cluster, as scripts and as others reach it. */
+  readonly own: readonly string[];
+}
+
+/** As the store of the origin is called in an attempt. */
+export const ORIGIN_STORE = 'minio.origin';
+
+/**
+ * The store of an origin, as it is dialled (design §6): with care, since whoever made the worker says where it is; unless
+ * the operator says the same, or it is our own.
+ */
+export function accessTo(store: StoreOfOrigin, origin: FederationOrigin, known: KnownStores): S3Access {
+  const { endpoint, region, verify, accessKey, secretKey, sessionToken } = store;
+  const keys = { accessKey, secretKey, ...(sessionToken && { sessionToken }) };
+  return { type: 's3', endpoint, region, verify, ...keys, guarded: !isVouchedFor(endpoint, origin, known) };
+}
+
+function isVouchedFor(endpoint: string, origin: FederationOrigin, { registered, isOwn, own }: KnownStores): boolean {
+  const store = registered.get(origin.clusterId)?.store;
+  if (store !== undefined && isSame(store, endpoint)) return true;
+  return isOwn(origin.endpoint) && own.some((each) => isSame(each, endpoint));
+}
+
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [URL.parse(one), URL.parse(other)];
+  return a !== null && b !== null && bare(a) === bare(b);
+}
+
+const bare = ({ origin, pathname }: URL) => `${origin}${pathname.replace(/\/+$/, '')}`;

@@ -1,0 +1,315 @@
+import { randomUUID } from 'node:crypto';
+import type { TestContext } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Secret } from '../../base/secret.ts';
+import type { JobKey, JobRecord, Runner, ServiceRecord } from '../../cluster/index.ts';
+import { type LocalCluster, openLocalCluster } from '../../cluster/local/index.ts';
+import type { Config } from '../../config.ts';
+import { type MemberKey, PeerError } from '../../federation/index.ts';
+import { Dispatcher } from '../../jobs/dispatcher.ts';
+import { ALICE, FewBuckets, OneNode, PuppetRunner } from '../../jobs/jobs.fixture.ts';
+import type { ObjectStoreServer } from '../../objectstore/index.ts';
+import { readDefinition } from '../../service/index.ts';
+import type { ObjectStore } from '../../storage/index.ts';
+import { embeddedStore, scratch } from '../../supervisor/embedded-store.fixture.ts';
+import { createObjectProbe } from '../../supervisor/index.ts';
+import { DelegationError } from '../errors.ts';
+import type { ProvenOwner } from '../server.ts';
+import type { AttemptKey, EnteredJob, Offer, Origin, Permit, Report, StoreOfOrigin } from '../terms.ts';
+import type { TakenOffer, WorkerService } from './accept.ts';
+import { TakenJobs } from './elsewhere-target.ts';
+import type { HostingParts } from './hosting.ts';
+import { mortal } from './mortal.fixture.ts';
+
+export type Context = Pick<TestContext, 'after'>;
+
+export const ORIGIN_ID = 'oscar-cluster';
+export const MEMBER = 'oscar-cluster-b/calf';
+const KEY = new Secret('member-key');
+
+/** An origin that says what the test wants it to, with a real store. */
+export class ScriptedOrigin implements Origin {
+  readonly permits: AttemptKey[] = [];
+  readonly reports: { attempt: AttemptKey; report: Report }[] = [];
+  readonly opened: EnteredJob[] = [];
+  /** What is asked is not answered. */
+  silent = false;
+  /** What is asked is answered with this. */
+  over: Error | undefined;
+  lease = 90_000;
+  /** Names the input of a job, if it has one. */
+  input: { bucket: string; key: string } | undefined;
+  /** Waited for before a permit is given. */
+  gate: Promise<void> = Promise.resolve();
+  readonly store: StoreOfOrigin;
+  readonly objects: ObjectStoreServer;
+
+  constructor(store: StoreOfOrigin, objects: ObjectStoreServer) {
+    this.store = store;
+    this.objects = objects;
+  }
+
+  get fences(): boolean {
+    return this.over !== undefined;
+  }
+
+  set fences(fences: boolean) {
+    this.over = fences ? new DelegationError('fenced', 'another attempt is current') : undefined;
+  }
+
+  async permit(attempt: AttemptKey, as: MemberKey): Promise<Permit> {
+    this.permits.push(attempt);
+    await this.gate;
+    this.#answer(as);
+    const { job, epoch } = attempt;
+    const prefix = `allowed/${job.service}/${job.id}/${epoch}/`;
+    return {
+      store: this.store,
+      ...(this.input && { input: this.input }),
+      staging: { bucket: 'outputs', prefix: `${prefix}files/`, manifest: `${prefix}manifest.json` },
+      lease: this.lease,
+    };
+  }
+
+  async report(attempt: AttemptKey, report: Report, as: MemberKey): Promise<void> {
+    this.#answer(as);
+    this.reports.push({ attempt, report });
+  }
+
+  async open(job: EnteredJob, as: MemberKey): Promise<void> {
+    this.#answer(as);
+    this.opened.push(job);
+  }
+
+  states(): string[] {
+    return this.reports.map(({ report }) => report.state);
+  }
+
+  #answer(as: MemberKey): void {
+    if (this.silent) throw new PeerError('unreachable', 'cluster "oscar-cluster" does not answer');
+    if (this.over) throw this.over;
+    if (as.member !== MEMBER || !as.key.equals(KEY)) throw new PeerError('refused', 'who is that?');
+  }
+}
+
+export interface TargetOptions<R extends Runner = PuppetRunner> {
+  readonly cpu?: number;
+  readonly runner?: R;
+  /** What stands in the worker's definition. */
+  readonly definition?: Record<string, unknown>;
+  readonly parts?: Partial<HostingParts>;
+  /** How much faster waits go by. */
+  readonly faster?: number;
+}
+
+/** A cluster that takes jobs: real records, a real store of the origin; the test plays scripts and the origin. */
+export class TestTarget<R extends Runner = PuppetRunner> {
+  readonly origin: ScriptedOrigin;
+  readonly cluster: LocalCluster;
+  readonly runner: R;
+  readonly capacity: OneNode;
+  readonly dispatcher: Dispatcher;
+  readonly taken: TakenJobs;
+  readonly worker: ServiceRecord;
+  readonly problems: unknown[] = [];
+  /** Milliseconds that the clock of this cluster is ahead. */
+  ahead = 0;
+  readonly #options: TargetOptions<R>;
+  readonly #probe: HostingParts['unreadable'];
+  readonly #death = new AbortController();
+  readonly #writes = new Set<unknown>();
+
+  constructor(
+    cluster: LocalCluster,
+    origin: ScriptedOrigin,
+    worker: ServiceRecord,
+    runner: R,
+    options: TargetOptions<R>,
+    probe: HostingParts['unreadable'],
+  ) {
+    this.cluster = cluster;
+    this.origin = origin;
+    this.worker = worker;
+    this.runner = runner;
+    this.#options = options;
+    this.#probe = probe;
+    this.capacity = new OneNode(options.cpu ?? 1000);
+    const { signal: death } = this.#death;
+    const jobs = {
+      store: mortal(cluster.jobs, death, this.#writes),
+      runner: mortal<Runner>(runner, death),
+      capacity: this.capacity,
+      services: cluster.services,
+      secrets: cluster.secrets,
+      objects: new FewBuckets() as unknown as ObjectStore,
+      ownStore: { endpoint: 'http://own.example', region: 'us-east-1', verify: true },
+      storeAccount: 'manager',
+      namedStores: new Map(),
+      place: 'oscar-cluster-b',
+      node: 'node-b',
+      timeout: 60_000,
+      maxEventBytes: 1024,
+      now: () => Date.now() + this.ahead,
+      report: (problem: unknown) => this.problems.push(problem),
+    };
+    this.dispatcher = new Dispatcher(jobs);
+    const registered = new Map([[ORIGIN_ID, { store: origin.store.endpoint }]]) as unknown as Config['clusters'];
+    this.taken = new TakenJobs({
+      ...jobs,
+      dispatcher: this.dispatcher,
+      coordinatorOf: async () => ({ origin: mortal<Origin>(origin, death), key: KEY }),
+      stores: { registered, isOwn: () => false, own: [] },
+      unreadable: probe,
+      wait: (ms, signal) =>
+        pause(ms / (options.faster ?? 1000), undefined, { signal, ref: false }).catch(() => undefined),
+      ...options.parts,
+    });
+    const { taken } = this;
+    this.dispatcher.joins({
+      consider: () => undefined,
+      takeUp: () => undefined,
+      cancelled: (record) => taken.cancelled(record),
+      prepare: (...given) => taken.prepare(...given),
+      running: (...given) => taken.running(...given),
+      handIn: (...given) => taken.handIn(...given),
+    });
+  }
+
+  get service(): WorkerService {
+    return this.worker.service as WorkerService;
+  }
+
+  get from(): ProvenOwner {
+    const principal = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: false } as const;
+    return { uid: this.service.federation.uid, member: MEMBER, worker: this.worker, principal };
+  }
+
+  async begin(): Promise<this> {
+    await this.dispatcher.start();
+    await this.taken.start();
+    return this;
+  }
+
+  /** As by kill -9. */
+  end(): void {
+    this.#death.abort();
+    this.stop();
+  }
+
+  /** As when it is told to. */
+  stop(): void {
+    this.dispatcher.stop();
+    this.taken.close();
+  }
+
+  offer(more: Partial<Offer> = {}): Promise<TakenOffer> {
+    return this.taken.offer(offered(more), this.from);
+  }
+
+  key(attempt: string): JobKey {
+    return { service: 'calf', id: attempt };
+  }
+
+  get(attempt: string): Promise<JobRecord | undefined> {
+    return this.cluster.jobs.get(this.key(attempt));
+  }
+
+  /** The job, as soon as it is in that state. */
+  async until(attempt: string, state: JobRecord['state']): Promise<JobRecord> {
+    const { jobs } = this.cluster;
+    for (;;) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const ends = jobs.onChange(resolve);
+      const record = await jobs.get(this.key(attempt));
+      if (record?.state === state) {
+        ends();
+        return record;
+      }
+      await promise;
+      ends();
+    }
+  }
+
+  /** As after a crash: the next manager on the same records, and scripts that went on meanwhile. */
+  async restarted(runner: R = this.runner): Promise<TestTarget<R>> {
+    this.end();
+    // After a death nothing is written any more.
+    await Promise.allSettled(this.#writes);
+    if (this.runner instanceof PuppetRunner) {
+      await this.runner.close();
+      this.runner.reopen();
+    }
+    const next = new TestTarget(this.cluster, this.origin, this.worker, runner, this.#options, this.#probe);
+    return next.begin();
+  }
+}
+
+export const offered = (more: Partial<Offer> = {}): Offer => ({
+  job: { service: 'cow', id: 'cow-1' },
+  epoch: 1,
+  service: 'calf',
+  from: ORIGIN_ID,
+  event: Buffer.from('moo'),
+  trigger: 'job',
+  pinned: false,
+  ...more,
+});
+
+export async function openTarget<R extends Runner = PuppetRunner>(
+  t: Context,
+  options: TargetOptions<R> = {},
+): Promise<TestTarget<R>> {
+  const origin = await openOrigin(t);
+  const cluster = openLocalCluster({ directory: scratch(t) });
+  const probe = createObjectProbe({ networks: [] });
+  const runner = options.runner ?? (new PuppetRunner() as unknown as R);
+  const worker = await addWorker(cluster, origin, options.definition);
+  const target = await new TestTarget(cluster, origin, worker, runner, options, probe.unreadable).begin();
+  t.after(async () => {
+    target.end();
+    probe.close();
+    await runner.close();
+    await cluster.close();
+  });
+  return target;
+}
+
+/** An origin whose store has the object `inputs/in/photo.jpg`. */
+async function openOrigin(t: Context): Promise<ScriptedOrigin> {
+  const { store, access } = await embeddedStore(t);
+  await store.putObject({ bucket: 'inputs', key: 'in/photo.jpg' }, Buffer.from('a photo'));
+  const { endpoint = '', region, verify, accessKey, secretKey, sessionToken } = access;
+  const keys = { accessKey, secretKey, ...(sessionToken && { sessionToken }) };
+  const expiresAt = Date.now() + 600_000;
+  return new ScriptedOrigin({ endpoint, region, verify, ...keys, expiresAt }, store);
+}
+
+async function addWorker(cluster: LocalCluster, origin: ScriptedOrigin, more: Record<string, unknown> = {}) {
+  const usual = { name: 'calf', image: 'busybox', script: 'true', cpu: '1', cluster_id: 'oscar-cluster-b' };
+  const { definition } = readDefinition({ ...usual, ...more });
+  const uid = randomUUID();
+  const reservation = await cluster.services.reserve('calf', uid);
+  if (reservation === 'taken') throw new Error('the name is taken');
+  return cluster.services.create(reservation, {
+    uid,
+    definition,
+    owner: ALICE,
+    ownerName: ALICE,
+    namespace: 'oscar-svc',
+    token: new Secret('f'.repeat(64)),
+    federation: {
+      role: 'worker',
+      uid: 'federation-1',
+      revision: 1,
+      keyId: 'key-1',
+      digest: 'd',
+      origin: {
+        clusterId: ORIGIN_ID,
+        service: 'cow',
+        endpoint: 'https://origin.example/',
+        store: origin.store.endpoint,
+      },
+      adopted: false,
+    },
+  });
+}
