@@ -117,6 +117,7 @@ function inProcess(): () => Peer {
     },
     inspect: async (name) => workers.get(name),
     adopt: unexpected,
+    rekey: unexpected,
     update: unexpected,
     remove: unexpected,
   };

@@ -18,7 +18,7 @@ export function fields<T extends object>(shape: Shape<T>): (raw: unknown) => Rea
   return (raw) => {
     if (!isObject(raw)) return { problems: ['is not an object'] };
     const entries = Object.entries<Field<unknown>>(shape)
-      .filter(([name, { optional }]) => !optional || Object.hasOwn(raw, name))
+      .filter(([name, field]) => !field.optional || Object.hasOwn(raw, name))
       .map(([name, field]) => ({
         name,
         field,
@@ -30,6 +30,11 @@ export function fields<T extends object>(shape: Shape<T>): (raw: unknown) => Rea
     if (problems.length > 0) return { problems };
     return { value: Object.fromEntries(entries.map(({ name, value }) => [name, value])) as T };
   };
+}
+
+/** What was read, as something else. */
+export function mapRead<T, R>(read: Read<T>, change: (value: T) => R): Read<R> {
+  return 'value' in read ? { value: change(read.value) } : read;
 }
 
 export function text(is: string, form: RegExp): Field<string> {

@@ -7,12 +7,16 @@ import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
 import {
   ABANDONED,
+  addressOf,
+  type Audited,
   type Coordination,
   createPeers,
   type Federations,
   instanceId,
+  type Lines,
   ownAddress,
   ownServices,
+  type PeerAddress,
   Reconciler,
   recoverFederations,
   recoverWorkers,
@@ -20,17 +24,35 @@ import {
   selfPeer,
   type Workers,
 } from '../federation/index.ts';
-import type { Authenticator } from '../identity/index.ts';
-import type { ClusterStore } from '../service/index.ts';
+import { type Authenticator, grantCondition } from '../identity/index.ts';
+import type { ClusterStore, Service } from '../service/index.ts';
+import type { Mint } from './mint.ts';
 
 export interface OpenFederation extends Federations {
+  /** Ways to other managers. */
+  readonly lines: Lines;
+  readonly isOwn: (endpoint: string) => boolean;
+  /** Where a member is by now. */
+  readonly addressOf: (member: Parameters<typeof addressOf>[0]) => PeerAddress;
   /** Where the manager listens, as soon as it does: then it knows its own address, and looks after its members. */
   begin(listening: AddressInfo, url: string): Promise<void>;
   close(): Promise<void>;
 }
 
+/** What is said of what was done to a federation. */
+const AUDITED: Readonly<Record<Audited['what'], string>> = {
+  restored: 'members knew more than this manager, which went past them',
+  rekeyed: 'a member has another key',
+  'taken-over': 'a worker is a service of its own now',
+};
+
 /** Bytes of a member key. */
 const KEY_BYTES = 32;
+
+/** What federations need of the parts of this manager that are put together later, or not at all. */
+export interface FederationLinks extends Pick<Coordination, 'outstanding'> {
+  readonly mint: Mint | undefined;
+}
 
 /** The part of this manager that deals with other managers. */
 export async function openFederation(
@@ -38,6 +60,7 @@ export async function openFederation(
   catalog: Catalog,
   store: ClusterStore,
   authenticator: Authenticator,
+  { mint, outstanding }: FederationLinks,
   log: Logger,
 ): Promise<OpenFederation> {
   const instance = await instanceId(catalog);
@@ -61,6 +84,13 @@ export async function openFederation(
       return { clusterId, endpoint, instance, store };
     },
     mostMembers,
+    ...(mint && { mint: (service: Service) => mint(service, 'federation') }),
+    ...(outstanding && { outstanding }),
+    conditions: async (service) => {
+      const condition = await grantCondition(service, catalog, config.grantWarnDays);
+      return condition ? [condition] : [];
+    },
+    audit: (event) => log.info({ audit: 'federation', ...event }, AUDITED[event.what]),
     now: catalog.now,
     newUid: randomUUID,
     newKey: () => new Secret(randomBytes(KEY_BYTES).toString('base64url')),
@@ -72,6 +102,9 @@ export async function openFederation(
   return {
     coordination,
     workers,
+    lines: peers,
+    isOwn,
+    addressOf: (member) => addressOf(member, coordination),
     async begin({ address, port }, url) {
       listening.push({ host: address, port });
       endpoint ||= url;
@@ -107,7 +140,7 @@ async function settleNowAndThen(interval: number, workers: Workers, signal: Abor
 }
 
 /** For this manager itself, which is asked as others would ask it. */
-function headerOf(as: Parameters<Parameters<typeof selfPeer>[1]>[0]): string {
+export function headerOf(as: Parameters<Parameters<typeof selfPeer>[1]>[0]): string {
   if (as.kind === 'bearer') return `Bearer ${as.token.reveal()}`;
   return `Basic ${Buffer.from(`${as.username}:${as.password.reveal()}`).toString('base64')}`;
 }

@@ -4,14 +4,16 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
-import { createServer, jobMeters, Meters, singleProcess } from '../http/index.ts';
-import { createAuthenticator, createOidc, newServiceToken } from '../identity/index.ts';
+import { createServer, delegationMeters, jobMeters, Meters, singleProcess } from '../http/index.ts';
+import { createAuthenticator, createOidc, newServiceToken, TokenMint } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeJobsOf } from '../jobs/index.ts';
 import { ensureUserKeys, rotateUserKeys } from '../storage/index.ts';
 import { type Cluster, openCluster } from './cluster.ts';
-import { openFederation } from './federation.ts';
+import { openDelegation } from './delegation.ts';
+import { type FederationLinks, openFederation } from './federation.ts';
 import { ownCredentials } from './first-start.ts';
 import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
+import type { Mint } from './mint.ts';
 import { type OpenStore, openStore } from './object-store.ts';
 import { openTracing } from './tracing.ts';
 import { ARCHITECTURE, VERSION } from './version.ts';
@@ -50,13 +52,33 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   // Nobody waits for it: it reads every job there is.
   void running?.tidy();
 
+  const oidc = config.oidcEnable ? oidcOf(config, log) : undefined;
   const authenticator = createAuthenticator({
     admin: { username: config.username, password },
-    ...(config.oidcEnable && { oidc: oidcOf(config, log) }),
+    ...(oidc && { oidc }),
   });
-  const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, log), (it) =>
+  const tokens = new TokenMint({
+    vault: catalog,
+    issuers: config.oidcEnable ? config.oidcIssuers : [],
+    verifier: oidc,
+    client:
+      config.oidcClientId === undefined ? undefined : { id: config.oidcClientId, secret: config.oidcClientSecret },
+    narrow: config.oidcTokenExchange,
+    log,
+  });
+  const mint: Mint | undefined =
+    oidc && ((service, why, audience) => tokens.mint(service, why, audience === undefined ? {} : { audience }));
+  const links: FederationLinks = {
+    mint,
+    outstanding: async (...member) => (await delegation?.outstanding(...member)) ?? 0,
+  };
+  const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, links, log), (it) =>
     it.close(),
   );
+  const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters) };
+  const delegation = running && (await openDelegation(config, { ...parts, running }, log));
+  if (delegation) opened.defer(() => delegation.close());
+  await running?.begin();
 
   const users = { secrets: cluster.secrets, objects: store.objects };
   const app = await createServer({
@@ -65,6 +87,10 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
     authenticator,
     store: description,
     ...(running && { jobs: running.jobs }),
+    delegation: delegation?.server,
+    enter: delegation?.enter,
+    logOf: delegation?.logs,
+    mint: tokens,
     eventsToken: config.eventsToken,
     figures: {
       meters,
@@ -92,6 +118,7 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   opened.defer(() => close(app, log));
   const address = await app.listen(config.listen);
   await federation.begin(app.server.address() as AddressInfo, address);
+  await delegation?.begin();
   // From here on everything is closed by `stop`, last opened first.
   const all = opened.move();
   return {

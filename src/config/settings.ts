@@ -188,6 +188,15 @@ const store = {
     default: { local: 'http://127.0.0.1:<OSCAR_STORE_PORT>', kubernetes: 'https://minio-service.minio:9000' },
     meaning: 'The object store of this cluster. The local backend starts its own unless another one is named here.',
   },
+  externalStore: {
+    name: 'OSCAR_EXTERNAL_STORE',
+    kind: kind.oneOf('minio', 'none'),
+    default: 'minio',
+    meaning:
+      'What is done with a store that this manager does not run itself. `minio`: its buckets, users, rights and events ' +
+      'are arranged, through the admin API of MinIO (see [MinIO](minio.md)). `none`: nothing is; services then have no ' +
+      'buckets and run on no files.',
+  },
   minioPublicEndpoint: {
     name: 'MINIO_PUBLIC_ENDPOINT',
     kind: kind.url,
@@ -258,7 +267,8 @@ const federation = {
     name: 'OSCAR_LEASE_SECONDS',
     kind: kind.seconds,
     default: '90',
-    meaning: 'How long another cluster may be silent about a job that it runs for this one. It speaks three times in it.',
+    meaning:
+      'How long another cluster may be silent about a job that it runs for this one. It speaks three times in it.',
   },
   leaseGraceSeconds: {
     name: 'OSCAR_LEASE_GRACE_SECONDS',

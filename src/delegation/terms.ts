@@ -68,8 +68,8 @@ export interface Offer extends AttemptAt {
 }
 
 export type OfferAnswer =
-  /** It is durable there, under this name. */
-  | { readonly kind: 'taken'; readonly attempt: string }
+  /** It is durable there, under this name. `done`: it has run already, and nobody will say how. */
+  | { readonly kind: 'taken'; readonly attempt: string; readonly done?: true }
   /** It does not run there. The reason is a sentence of ours, never what the other side wrote (F40). */
   | { readonly kind: 'refused'; readonly code: RefusalCode; readonly reason: string };
 

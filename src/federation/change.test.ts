@@ -46,6 +46,13 @@ async function states(world: World): Promise<Record<string, LedgerMember['state'
   return Object.fromEntries((entry?.ledger.members ?? []).map((each) => [memberId(each), each.state]));
 }
 
+async function onlyMember(world: World): Promise<LedgerMember> {
+  const entry = await new Ledgers(coordination(world)).read(serviceOf(world).federation?.uid ?? '');
+  const [member] = entry?.ledger.members ?? [];
+  assert.ok(member);
+  return member;
+}
+
 const post = (...ids: string[]) => readIntention('POST', { members: ids.map(memberOn) });
 const remove = (...ids: string[]) => readIntention('DELETE', { members: ids.map(memberOn) });
 
@@ -283,20 +290,31 @@ describe('members', () => {
     assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
   });
 
-  test('whose key is lost are in conflict, until somebody is there who can make them anew', async () => {
+  const forgetKeys = ({ cluster }: World) => {
+    for (const key of cluster.secrets.keys()) if (key.startsWith('member ')) cluster.secrets.delete(key);
+  };
+  const nothing = readIntention('PUT', { members: [memberOn('b')] });
+
+  test('whose key is lost get another when their owner is there', async () => {
     const world = await made('b');
-    for (const key of world.cluster.secrets.keys()) if (key.startsWith('member ')) world.cluster.secrets.delete(key);
+    forgetKeys(world);
+    const { pending } = await changeMembers(alice, 'demo', nothing, coordination(world));
+    assert.deepEqual(pending, []);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
+    assert.equal(worker(world, 'b')?.worker?.keyId, (await onlyMember(world)).keyId);
+  });
+
+  test('whose key is lost are in conflict where nobody is known there', async () => {
+    const world = await made('b');
+    forgetKeys(world);
     const { pending } = await changeMembers(
-      alice,
+      { principal: { kind: 'service-token', service: 'demo' } },
       'demo',
-      readIntention('PUT', { members: [memberOn('b')] }),
+      post('c'),
       coordination(world),
     );
-    assert.deepEqual(
-      pending.map(({ member }) => member),
-      ['b/demo-b'],
-    );
-    assert.deepEqual(await states(world), { 'b/demo-b': 'conflict' });
+    assert.deepEqual(pending[0], { member: 'b/demo-b', reason: 'key lost: PUT the service once' });
+    assert.deepEqual(await states(world), { 'b/demo-b': 'conflict', 'c/demo-c': 'wanted' });
   });
 });
 

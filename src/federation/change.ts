@@ -13,9 +13,10 @@ import { type Asking, asCaller, asNobody } from './coordinator/member/asking.ts'
 import { dropKeys } from './coordinator/member/member-keys.ts';
 import { originIdOf } from './coordinator/orders.ts';
 import { type Pending, pendingOf } from './coordinator/pending.ts';
-import { deployedOf, prepare, wantedBy } from './coordinator/prepare.ts';
+import { deployedOf, type Preparing, prepare, wantedBy } from './coordinator/prepare.ts';
+import { clustersWithoutAccounts } from './coordinator/without-accounts.ts';
 import { FederationError } from './errors.ts';
-import { type LedgerEntry, memberId } from './ledger.ts';
+import { keyIdsOf, type LedgerEntry, type LedgerMember, memberId } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
 import type { Intention } from './members.ts';
 import { isSame, memberProblems } from './topology.ts';
@@ -51,7 +52,9 @@ export async function changeService(
     refuseUnknown(given, stored.definition.federation?.members ?? [], deps);
     const asking = asCaller(caller, { clusters: given.definition.clusters, credentials }, deps);
     const before = { ...record, version: ifMatch ?? record.version };
-    return apply({ principal: caller.principal, before, given, credentials, asking, end: 'undo', again: [] }, deps);
+    const removal = { end: 'undo', force: false, named: [] } as const;
+    const keys = { renew: true, rekey: () => true };
+    return apply({ principal: caller.principal, before, given, credentials, asking, removal, again: [], keys }, deps);
   });
 }
 
@@ -65,10 +68,11 @@ export type MembersCaller = Caller | { readonly principal: Principal };
 export async function changeMembers(
   caller: MembersCaller,
   name: string,
-  intention: Intention,
+  given: Intention,
   deps: Coordination,
 ): Promise<Changed> {
   const { principal } = caller;
+  const intention = clustersWithoutAccounts(principal, given);
   return inTurn(undefined, async () => {
     const before = await findService(
       principal,
@@ -79,16 +83,20 @@ export async function changeMembers(
     const { definition } = before.service;
     const stored = { definition, secrets: await loadSecrets(ownerOfSecrets(before.service), deps) };
     const intended = isOwner(principal) ? intention : onlyNew(intention, definition.federation?.members ?? []);
-    const given = changedBy(intended, stored);
-    const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
+    const changed = changedBy(intended, stored);
+    const credentials = { ...stored.secrets.credentials, ...changed.secrets.credentials };
     const asking = isOwner(principal)
-      ? asCaller({ ...caller, principal }, { clusters: given.definition.clusters, credentials }, deps)
+      ? asCaller({ ...caller, principal }, { clusters: changed.definition.clusters, credentials }, deps)
       : asNobody;
-    const end = intention.verb === 'remove' ? intention.end : 'undo';
+    const removal =
+      intention.verb === 'remove'
+        ? { end: intention.end, force: intention.force, named: intention.members }
+        : ({ end: 'undo', force: false, named: [] } as const);
     const again = intended.verb === 'add' ? intended.members : [];
     // Whoever holds the token was let in above; the catalog keeps the owner, whoever writes (R16).
     const writer: Admin | User = isOwner(principal) ? principal : { kind: 'admin' };
-    return apply({ principal: writer, before, given, credentials, asking, end, again }, deps);
+    const keys = { renew: isOwner(principal) };
+    return apply({ principal: writer, before, given: changed, credentials, asking, removal, again, keys }, deps);
   });
 }
 
@@ -117,14 +125,23 @@ interface Change {
   /** Those that are stored and those that were brought. */
   readonly credentials: ReadDefinition['secrets']['credentials'];
   readonly asking: Asking;
-  /** How members that are no longer in it are ended. */
-  readonly end: 'undo' | 'detach';
+  readonly removal: Removal;
   /** Members that were named as new, and are made again although their owner had ended them. */
   readonly again: readonly Replica[];
+  readonly keys: Preparing;
+}
+
+/** How members that are no longer in it are ended. */
+interface Removal {
+  readonly end: 'undo' | 'detach';
+  /** At once, whatever work they have. */
+  readonly force: boolean;
+  /** Those that were named: what was said about others before, which are leaving already, holds. */
+  readonly named: readonly Replica[] | 'all';
 }
 
 async function apply(change: Change, deps: Coordination): Promise<Changed> {
-  const { principal, before, given, credentials, asking } = change;
+  const { principal, before, given, credentials } = change;
   const { definition } = given;
   const { federation: role } = before.service;
   const members = definition.federation?.members ?? [];
@@ -145,7 +162,7 @@ async function apply(change: Change, deps: Coordination): Promise<Changed> {
       if (!role) await discard(entry, deps);
       throw error;
     });
-  await tell(uid, record, asking, deps);
+  await tell(uid, record, change, deps);
   const told = await new Ledgers(deps).read(uid);
   return { record, pending: told ? pendingOf(told.ledger) : [] };
 }
@@ -194,7 +211,7 @@ async function discard(entry: LedgerEntry, deps: Coordination): Promise<void> {
  */
 async function noteEnds(
   { ledger: { uid } }: LedgerEntry,
-  { given, end, again }: Change,
+  { given, removal, again }: Change,
   deps: Coordination,
 ): Promise<void> {
   const staying = new Set(deployedOf(given.definition.federation?.members).map(idOf));
@@ -204,26 +221,38 @@ async function noteEnds(
     const members = ledger.members.flatMap((member) => {
       const id = memberId(member);
       if (member.state === 'left' && returning.has(id)) {
-        forgotten.push(member.keyId);
+        forgotten.push(...keyIdsOf(member));
         return [];
       }
-      return staying.has(id) || member.state === 'undoing' ? [member] : [{ ...member, end }];
+      return staying.has(id) ? [member] : [endingBy(removal, member)];
     });
     return isDeepStrictEqual(members, ledger.members) ? ledger : { ...ledger, members };
   });
   await dropKeys(forgotten, deps);
 }
 
+function endingBy({ end, force, named }: Removal, member: LedgerMember): LedgerMember {
+  const isNamed = named === 'all' || named.some((each) => idOf(each) === memberId(member));
+  if (member.state === 'undoing' || (member.state === 'leaving' && !isNamed)) return member;
+  const { force: _, ...known } = member;
+  return { ...known, end, ...(force && { force }) };
+}
+
 const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
 
 /** Whoever is overtaken here has still stored the definition, and `reconcile` brings it to the members. */
-async function tell(uid: string, { service }: ServiceRecord, asking: Asking, deps: Coordination): Promise<void> {
+async function tell(
+  uid: string,
+  { service }: ServiceRecord,
+  { asking, keys }: Pick<Change, 'asking' | 'keys'>,
+  deps: Coordination,
+): Promise<void> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const entry = await new Ledgers(deps).read(uid);
     const isOlder = (service.federation?.revision ?? 0) < (entry?.ledger.revision ?? 0);
     if (!entry || entry.ledger.phase !== 'active' || isOlder) return;
     try {
-      const prepared = await prepare(entry, service, { renew: true }, deps);
+      const prepared = await prepare(entry, service, keys, deps);
       if (!prepared) continue;
       await deliver(prepared, { asking }, deps);
       return;

@@ -35,6 +35,9 @@ const members = fc
     lastSeen: maybe(fc.nat()),
     reason: maybe(fc.string({ maxLength: 100 })),
     since: fc.nat(),
+    nextKeyId: maybe(hex),
+    keyedAt: maybe(fc.nat()),
+    force: maybe(fc.boolean()),
   })
   .map((member) => without(member) as LedgerMember);
 
@@ -77,6 +80,9 @@ test('a hundred members with long names, addresses and reasons fit into one entr
     lastSeen: 1_763_257_000_000,
     reason: 'it has not answered '.repeat(20),
     since: 1_763_257_000_000,
+    nextKeyId: 'ef'.repeat(32),
+    keyedAt: 1_763_257_000_000,
+    force: true,
   });
   const ledger: Ledger = {
     uid: 'u',

@@ -29,6 +29,10 @@ export interface LedgerMember {
   readonly kind: 'oscar' | 'upstream';
   /** SHA-256 of the member key, which is in the room `member` under this id. */
   readonly keyId: string;
+  /** Of the key that is to follow it: the member may have taken it up already. */
+  readonly nextKeyId?: string;
+  /** When the member took up its key. */
+  readonly keyedAt?: number;
   /**
    * `wanted`: to be made. `made`: it answered so, with this revision. `leaving`: gets no new work, and is ended when it has
    * none. `undoing`: to be ended at once. `conflict`: something else has its name. `left`: its owner ended it there.
@@ -36,6 +40,8 @@ export interface LedgerMember {
   readonly state: 'wanted' | 'made' | 'leaving' | 'undoing' | 'conflict' | 'left';
   /** How it is ended. */
   readonly end?: 'undo' | 'detach';
+  /** It is ended at once, whatever work it has. */
+  readonly force?: boolean;
   readonly revision?: number;
   readonly digest?: string;
   readonly instance?: string;
@@ -52,3 +58,7 @@ export interface LedgerEntry {
 
 export const memberId = ({ clusterId, service }: Pick<LedgerMember, 'clusterId' | 'service'>) =>
   `${clusterId}/${service}`;
+
+/** All keys by which the member may know this federation. */
+export const keyIdsOf = ({ keyId, nextKeyId }: Pick<LedgerMember, 'keyId' | 'nextKeyId'>): string[] =>
+  nextKeyId === undefined ? [keyId] : [keyId, nextKeyId];

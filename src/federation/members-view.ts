@@ -34,6 +34,13 @@ function withStatus(members: readonly Replica[], ledger: Ledger): (Replica & Mem
   return [...current, ...going];
 }
 
+/** What is known of each member that this federation has made or is to make, by `<cluster id>/<service>`. */
+export function memberStates(ledger: Ledger): Map<string, MemberStatus> {
+  // One that is being ended and made anew is what it becomes.
+  const last = ledger.members.toSorted((a, b) => Number(isGoing(b)) - Number(isGoing(a)));
+  return new Map(last.map((member) => [memberId(member), statusOf(member, ledger)]));
+}
+
 const isGoing = ({ state }: LedgerMember) => state === 'leaving' || state === 'undoing';
 
 function statusOf(member: LedgerMember, { revision }: Ledger): MemberStatus {

@@ -15,7 +15,13 @@ export type Intention = IntentionOf & {
 type IntentionOf =
   | { readonly verb: 'add'; readonly members: readonly Replica[] }
   | { readonly verb: 'change'; readonly changes: readonly { readonly from: Replica; readonly to: Replica }[] }
-  | { readonly verb: 'remove'; readonly members: readonly Replica[] | 'all'; readonly end: 'undo' | 'detach' };
+  | {
+      readonly verb: 'remove';
+      readonly members: readonly Replica[] | 'all';
+      readonly end: 'undo' | 'detach';
+      /** At once, whatever work they have. */
+      readonly force: boolean;
+    };
 
 const { federation, clusters, storage_providers } = ServiceSchema.properties;
 // An empty list is not the same as none here, and neither is `false`.
@@ -27,6 +33,7 @@ const BodySchema = Type.Object({
   clusters,
   storage_providers,
   delete: Type.Optional(Type.Boolean({ keepZero: true })),
+  force: Type.Optional(Type.Boolean({ keepZero: true })),
 });
 
 interface Body {
@@ -36,6 +43,7 @@ interface Body {
   readonly clusters?: Record<string, Cluster>;
   readonly storage_providers?: StorageProviders;
   readonly delete?: boolean;
+  readonly force?: boolean;
 }
 
 /**
@@ -73,14 +81,14 @@ const eachOf = (body: Body, key: 'members' | 'replicas' | 'update') =>
 
 function intentionOf(
   method: 'POST' | 'PUT' | 'DELETE',
-  { update, delete: ends = true }: Body,
+  { update, delete: ends = true, force = false }: Body,
   named: readonly Replica[] | undefined,
   problems: Problem[],
 ): IntentionOf {
   if (method === 'POST') return { verb: 'add', members: named ?? [] };
   if (method === 'PUT') return { verb: 'change', changes: changesOf(named, update, problems) };
   const all = !named || named.length === 0 || (named.length === 1 && named.every(isBlank));
-  return { verb: 'remove', members: all ? 'all' : named, end: ends ? 'undo' : 'detach' };
+  return { verb: 'remove', members: all ? 'all' : named, end: ends ? 'undo' : 'detach', force };
 }
 
 const isBlank = ({ cluster_id, service_name, url }: Replica) => cluster_id === '' && service_name === '' && url === '';

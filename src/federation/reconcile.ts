@@ -8,7 +8,7 @@ import { carryOut, type Turn } from './coordinator/ending.ts';
 import { asOwner } from './coordinator/member/asking.ts';
 import { Rounds } from './coordinator/member/rounds.ts';
 import { prepare } from './coordinator/prepare.ts';
-import type { LedgerEntry } from './ledger.ts';
+import type { LedgerEntry, LedgerMember } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
 import { giveUp } from './recover.ts';
 
@@ -23,6 +23,9 @@ const AT_ONCE = 8;
  * longer only delays the undo, shorter takes it away from somebody who is slow.
  */
 export const ABANDONED = 60_000;
+
+/** How long a member keeps its key, where somebody can be asked as. Shorter: more requests. Longer: a leaked key is good for longer. */
+const KEY_LIFETIME = 90 * 24 * 3_600_000;
 
 export interface ReconcilerOptions {
   readonly interval?: number;
@@ -124,7 +127,8 @@ async function converge(entry: LedgerEntry, current: ServiceRecord, turn: Turn, 
   const { service } = current;
   if (service.federation?.revision === ledger.revision && !ledger.members.some(turn.isDue)) return;
   const renew = deps.mint !== undefined || service.owner === CLUSTER_ADMIN;
-  const prepared = await prepare(entry, service, { renew }, deps);
+  const isOld = ({ keyedAt, since }: LedgerMember) => deps.now() - (keyedAt ?? since) > KEY_LIFETIME;
+  const prepared = await prepare(entry, service, { renew, rekey: (member) => renew && isOld(member) }, deps);
   if (!prepared) return;
   const { credentials } = prepared;
   const asking = asOwner(service, { clusters: service.definition.clusters, credentials }, deps);
@@ -140,6 +144,8 @@ async function jump({ service, version }: ServiceRecord, ahead: number, turn: Tu
   if (role?.role !== 'coordinator') return;
   const federation = { ...role, revision: ahead + 1 };
   const replaced = await deps.services.replace({ ...service, federation }, version);
+  const { uid, revision } = federation;
+  deps.audit?.({ what: 'restored', service: service.definition.name, uid, revision });
   const entry = await new Ledgers(deps).read(role.uid);
   if (entry) await converge(entry, replaced, turn, deps);
 }

@@ -1,13 +1,15 @@
-import { createService, findService, updateService } from '../catalog/index.ts';
+import { createService, findService, oldVersion, updateService } from '../catalog/index.ts';
 import type { ServiceRecord, Version } from '../cluster/index.ts';
 import type { Admin, User } from '../identity/index.ts';
 import { readDefinition } from '../service/index.ts';
 import { type Changed, changeService } from './change.ts';
 import type { Caller, Coordination } from './coordinator/coordination.ts';
+import { withoutAccounts } from './coordinator/without-accounts.ts';
 import { deploy } from './deploy.ts';
 import { removeFederation } from './remove.ts';
-import { federationGuard } from './worker/guard.ts';
 import { removeHere } from './worker/own-delete.ts';
+import { takeOver } from './worker/take-over.ts';
+import { isWorker } from './worker/worker-role.ts';
 import type { Workers } from './worker/workers.ts';
 
 /** What a cluster does with services that may be part of a federation. */
@@ -19,24 +21,33 @@ export interface Federations {
 /** Makes a service, and its members if it has any. */
 export async function createFederated(
   caller: Caller,
-  body: unknown,
+  given: unknown,
   { coordination, workers }: Federations,
 ): Promise<Changed> {
+  const body = withoutAccounts(caller.principal, given);
   if (namesFederation(body) && hasMembers(body)) return deploy(caller, body, coordination);
   return { record: await createService(caller.principal, body, workers.catalog), pending: [] };
 }
 
-/** Replaces a definition, at all members if there are any. Of a worker it is the coordinator's to do (F45). */
+/**
+ * Replaces a definition, at all members if there are any. Of a worker it is the coordinator's to do (F45), unless that has
+ * been silent for so long that the worker can be had.
+ */
 export async function updateFederated(
   caller: Caller,
-  body: unknown,
+  given: unknown,
   ifMatch: Version | undefined,
   { coordination, workers }: Federations,
 ): Promise<Changed> {
+  const body = withoutAccounts(caller.principal, given);
   const { name, federation } = readDefinition(body).definition;
-  const { service } = await findService(caller.principal, 'update', name, workers.catalog);
-  const refused = federationGuard(service, 'update');
-  if (refused) throw refused;
+  const record = await findService(caller.principal, 'update', name, workers.catalog);
+  if (isWorker(record)) {
+    if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(name);
+    await takeOver(caller.principal, record, workers);
+    return updateFederated(caller, body, undefined, { coordination, workers });
+  }
+  const { service } = record;
   if (service.federation || (federation?.members ?? []).length > 0) {
     return changeService(caller, body, ifMatch, coordination);
   }

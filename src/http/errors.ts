@@ -2,15 +2,18 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { OscarError } from '../base/oscar-error.ts';
 import type { CatalogErrorCode } from '../catalog/index.ts';
 import type { StoreErrorCode } from '../cluster/index.ts';
+import type { DelegationErrorCode } from '../delegation/index.ts';
 import type { FederationErrorCode } from '../federation/index.ts';
-import type { GrantErrorCode, IdentityErrorCode } from '../identity/index.ts';
+import type { ExchangeErrorCode, GrantErrorCode, IdentityErrorCode } from '../identity/index.ts';
 import type { JobErrorCode } from '../jobs/index.ts';
 import type { ServiceErrorCode } from '../service/index.ts';
 import type { StorageErrorCode } from '../storage/index.ts';
-import { TEXT_TYPE } from './go-json.ts';
+import { JSON_TYPE, TEXT_TYPE } from './go-json.ts';
 
 type Code =
   | CatalogErrorCode
+  | DelegationErrorCode
+  | ExchangeErrorCode
   | FederationErrorCode
   | GrantErrorCode
   | IdentityErrorCode
@@ -57,8 +60,13 @@ const ANSWERS: Record<Code, Answer> = {
   'member-refused': { status: 403 },
   'grant-refused': { status: 403 },
   'operators-only': { status: 403 },
+  'offer-not-allowed': { status: 403 },
   'not-found': { status: 404, body: 'none' },
+  'local-grant': { status: 409 },
+  'credentials-expired': { status: 409 },
+  'exchange-refused': { status: 502 },
   'job-not-found': { status: 404, body: 'none' },
+  'job-gone': { status: 404, body: 'none' },
   absent: { status: 404, body: 'none' },
   'invalid-bucket': { status: 400 },
   'bucket-exists': { status: 400 },
@@ -71,12 +79,16 @@ const ANSWERS: Record<Code, Answer> = {
   'job-finished': { status: 409 },
   'member-taken': { status: 409 },
   'not-the-coordinator': { status: 409 },
+  fenced: { status: 409 },
+  'payload-differs': { status: 409 },
   expired: { status: 410 },
   'federation-gone': { status: 410 },
   'old-version': { status: 412 },
   'too-large': { status: 413 },
   'event-too-large': { status: 413 },
   'member-failed': { status: 424 },
+  'input-unreadable': { status: 424 },
+  'offer-no-room': { status: 429 },
   damaged: { status: 500 },
   'run-failed': { status: 502 },
   contended: { status: 503, retryAfter: 1 },
@@ -87,6 +99,7 @@ const ANSWERS: Record<Code, Answer> = {
   // Room for it does not come by waiting.
   'no-room': { status: 503 },
   'origin-away': { status: 503, retryAfter: 5 },
+  'origin-silent': { status: 503, retryAfter: 5 },
   'run-timeout': { status: 504 },
   'member-unreachable': { status: 504 },
 };
@@ -108,6 +121,18 @@ export function answerError(error: FastifyError | Error, request: FastifyRequest
   }
   request.log.error({ err: error }, 'request failed');
   answerText(reply, 500, `the manager failed unexpectedly: ask its operator, naming request ${request.id}`);
+}
+
+/** The same for other managers, which read the code and no words. */
+export function answerCode(error: FastifyError | Error, request: FastifyRequest, reply: FastifyReply): void {
+  if (!isKnown(error)) return answerError(error, request, reply);
+  const { status, retryAfter } = ANSWERS[error.code];
+  if (status >= 500) request.log.warn({ err: error }, 'request refused');
+  if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));
+  reply
+    .code(status)
+    .type(JSON_TYPE)
+    .send(JSON.stringify({ code: error.code }));
 }
 
 function answerKnown({ status, body, challenge, retryAfter }: Answer, error: OscarError, reply: FastifyReply): void {

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
 import { type JobKey, type LogOptions, StoreError } from '../cluster/index.ts';
+import type { DelegationServer } from '../delegation/index.ts';
 import type { Coordination } from '../federation/index.ts';
 import { IdentityError } from '../identity/errors.ts';
 import { createAuthenticator, type User } from '../identity/index.ts';
@@ -55,6 +56,7 @@ export interface JobsServerOptions {
   readonly runTimeoutMs?: number;
   readonly pageSize?: number;
   readonly cpu?: number;
+  readonly delegation?: DelegationServer;
 }
 
 /** The whole HTTP surface on a real socket and real records; scripts are played by the test. */
@@ -68,6 +70,7 @@ export async function startJobsServer(options: JobsServerOptions = {}): Promise<
     catalog,
     federations: { coordination: {} as Coordination, workers: { catalog, instance: '' } },
     jobs,
+    delegation: options.delegation,
     runTimeoutMs: options.runTimeoutMs ?? 60_000,
     pageSize: options.pageSize ?? 70,
   });

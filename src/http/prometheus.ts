@@ -12,6 +12,12 @@ const LAG_BUCKETS = [0.01, 0.05, 0.25, 1, 5, 30, 120, 600, 3_600];
 /** Seconds. The last ones are of callers who wait for a script. */
 const REQUEST_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300];
 
+/** Seconds. Three round trips, near or far; the last ones are of members that do not answer, and of large results. */
+const OFFER_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 60];
+
+/** Seconds. A decision is made of what is at hand. */
+const DECISION_BUCKETS = [0.0001, 0.001, 0.005, 0.025, 0.1];
+
 /**
  * What Prometheus is told of one manager. Labels are of closed sets, never a service or a user: there is no limit to how
  * many of those there are, and each would be a series for ever.
@@ -40,6 +46,29 @@ export class Meters {
     help: 'Time from the change of an object to the acceptance of its job',
     buckets: LAG_BUCKETS,
   });
+  readonly offers = new Histogram({
+    name: 'oscar_offers_seconds',
+    help: 'Time until another cluster answered whether it takes a job, by what it answered',
+    buckets: OFFER_BUCKETS,
+  });
+  readonly decisions = new Histogram({
+    name: 'oscar_delegation_decision_seconds',
+    help: 'Time to decide which clusters are asked to take a job',
+    buckets: DECISION_BUCKETS,
+  });
+  readonly commits = new Histogram({
+    name: 'oscar_commits_seconds',
+    help: 'Time to bring the results of another cluster to their places, by how that ended',
+    buckets: OFFER_BUCKETS,
+  });
+  readonly leasesExpired = new Counter({
+    name: 'oscar_leases_expired_total',
+    help: 'Jobs that were taken back from clusters which were silent for too long',
+  });
+  readonly fenced = new Counter({
+    name: 'oscar_fenced_total',
+    help: 'Words of other clusters about attempts that are not the current ones',
+  });
   readonly #jobs = new Gauge({
     name: 'oscar_jobs',
     help: 'Jobs that are remembered, by state',
@@ -56,6 +85,8 @@ export class Meters {
   constructor() {
     for (const trigger of ['storage', 'job', 'run']) this.accepted.add({ trigger }, 0);
     for (const outcome of JOB_STATES) if (isFinal(outcome)) this.finished.add({ outcome }, 0);
+    this.leasesExpired.add({}, 0);
+    this.fenced.add({}, 0);
   }
 
   /** Everything as text. Jobs are counted now: nobody pays for it between two scrapes. */
@@ -70,7 +101,9 @@ export class Meters {
     this.#waiting.set(waiting);
     this.#oldest.set(oldest === undefined ? 0 : Math.max(0, now - oldest) / 1000);
     const { requests, accepted, finished, durations, eventLag } = this;
-    const meters = [requests, accepted, finished, durations, eventLag, this.#jobs, this.#waiting, this.#oldest];
+    const { offers, decisions, commits, leasesExpired, fenced } = this;
+    const ofJobs = [accepted, finished, durations, eventLag, this.#jobs, this.#waiting, this.#oldest];
+    const meters = [requests, ...ofJobs, offers, decisions, commits, leasesExpired, fenced];
     return { type: METRICS_TYPE, text: `${[...meters.map((meter) => meter.text()), processMeters()].join('\n')}\n` };
   }
 }

@@ -7,8 +7,9 @@ import Fastify, {
 } from 'fastify';
 import type { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
+import type { DelegationServer } from '../delegation/index.ts';
 import type { Federations } from '../federation/index.ts';
-import type { Authenticator } from '../identity/index.ts';
+import type { Authenticator, TokenMint } from '../identity/index.ts';
 import { type Jobs, receiveEvents } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
 import { type ApiDocument, apiPage } from './api-page.ts';
@@ -24,14 +25,16 @@ import { type Meters, meterRequests } from './prometheus.ts';
 import { logRequests, requestId, traceOf } from './request-log.ts';
 import { bucketsRoutes } from './routes/buckets.ts';
 import { type ConfigDeps, configRoutes } from './routes/config.ts';
+import { delegationRoutes } from './routes/delegation.ts';
 import { deploymentRoutes } from './routes/deployment.ts';
 import { eventsRoutes } from './routes/events.ts';
 import { executionLogRoutes } from './routes/execution-log.ts';
 import { federationRoutes } from './routes/federation.ts';
+import { federationTokenRoutes } from './routes/federation-token.ts';
 import { healthRoutes } from './routes/health.ts';
 import { type Info, infoRoutes } from './routes/info.ts';
-import { invokeRoutes } from './routes/invoke.ts';
-import { jobLogsRoutes } from './routes/job-logs.ts';
+import { type Enter, invokeRoutes } from './routes/invoke.ts';
+import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
 import { metricsRoutes } from './routes/metrics.ts';
 import { peerRoutes } from './routes/peer.ts';
@@ -53,8 +56,14 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly info: Info;
   /** Without them nothing can be invoked here, and their routes are not there. */
   readonly jobs?: Jobs;
+  /** Without it no jobs go to other clusters or come from there. */
+  readonly delegation?: DelegationServer | undefined;
+  readonly enter?: Enter | undefined;
+  readonly logOf?: JobLogsDeps['logOf'];
   /** How long a synchronous invocation may take. */
   readonly runTimeoutMs?: number;
+  /** Without it grants are not exchanged, and not revoked at their issuer. */
+  readonly mint?: Pick<TokenMint, 'revokeGrantOf'>;
   /** With which a store reports its events. */
   readonly eventsToken?: Secret | undefined;
   /** Without them the figures of jobs are not shown. */
@@ -147,6 +156,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   if (options.jobs) routesOfJobs(app, options, options.jobs);
   deploymentRoutes(app, deps);
   federationRoutes(app, { authenticator, federations });
+  if (options.mint) federationTokenRoutes(app, { authenticator, catalog, mint: options.mint });
   peerRoutes(app, { authenticator, workers: federations.workers });
   uiRoutes(app, { pages: { '': readPage('index.html'), 'api.html': () => apiPage(app.swagger() as ApiDocument) } });
   return app;
@@ -156,9 +166,9 @@ function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs):
   const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
   const executions = new ExecutionLog();
   const open = new OpenAnswers(app);
-  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions });
+  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter });
   executionLogRoutes(app, { authenticator, executions });
-  jobLogsRoutes(app, { authenticator, jobs, pageSize, open });
+  jobLogsRoutes(app, { authenticator, jobs, pageSize, open, logOf: options.logOf });
   jobsRoutes(app, { authenticator, jobs, pageSize, open });
   eventsRoutes(app, { authenticator, jobs, open });
   storageEventsRoutes(app, {
@@ -167,6 +177,10 @@ function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs):
     receive: (body, report) => receiveEvents(body, { jobs, report }),
   });
   if (options.figures) routesOfFigures(app, options.figures, authenticator, jobs);
+  if (options.delegation) {
+    const { delegation, federations } = options;
+    delegationRoutes(app, { authenticator, delegation, federations, maxEventBytes: jobs.maxEventBytes, open });
+  }
 }
 
 function routesOfFigures(app: FastifyInstance, figures: Figures, authenticator: Authenticator, jobs: Jobs): void {

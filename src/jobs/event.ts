@@ -95,7 +95,7 @@ function queryVariables(parameters: unknown): Record<string, string> {
 function fromBase64(bytes: Uint8Array): Uint8Array | undefined {
   const text = Buffer.from(bytes)
     .toString('latin1')
-    .replace(/[\t\n\r ]+/g, '');
+    .replace(/[\r\n]+/g, '');
   if (text === '' || text.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return undefined;
   return Buffer.from(text, 'base64');
 }

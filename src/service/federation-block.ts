@@ -22,6 +22,8 @@ export function readFederation(given: Federation, serviceName: string, report: R
     check(`${path}.delegate_when`, federation.delegate_when, ['saturated', 'always'], report);
   }
   if ((federation.rescheduler_threshold ?? 0) < 0) report(`${path}.rescheduler_threshold`, 'must not be negative');
+  if ((federation.self?.priority ?? 0) < 0) report(`${path}.self.priority`, 'must not be negative');
+  if ((federation.self?.weight ?? 0) < 0) report(`${path}.self.weight`, 'must not be negative');
   for (const [id, weight] of Object.entries(federation.weights ?? {})) {
     report(`${path}.weights.${id}`, clusterIdProblem(id) ?? (weight < 0 ? 'must not be negative' : undefined));
   }

@@ -9,10 +9,11 @@ export { type ClusterStore, ownedBy, present } from './present.ts';
 export { type KnownStores, providerProblems } from './providers.ts';
 export { bytes, millicores, quantityOf } from './quantity.ts';
 export { readDefinition } from './read.ts';
-export { type Deployment, DeploymentSchema, ServiceSchema } from './schema.ts';
+export { type Deployment, DeploymentSchema, type Replica, ServiceSchema } from './schema.ts';
 export {
   type DefinitionSecrets,
   GRANT_SLOT,
+  memberHeaders,
   providerSlot,
   REFRESH_TOKEN_SLOT,
   type StoredSecrets,

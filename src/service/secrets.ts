@@ -1,6 +1,6 @@
 import { Secret } from '../base/secret.ts';
 import type { Problem } from './codec.ts';
-import type { Cluster, Federation, ServiceDocument, StorageProviders } from './schema.ts';
+import type { Cluster, Federation, Replica, ServiceDocument, StorageProviders } from './schema.ts';
 import type { Definition } from './service.ts';
 
 /**
@@ -29,6 +29,18 @@ const PROVIDER_KEYS: Record<keyof StorageProviders, readonly string[]> = {
   webdav: ['password'],
   rucio: ['refresh_token'],
 };
+
+const headerSlot = ({ type, cluster_id, service_name, url }: Replica, header: string) =>
+  `members/${type}/${cluster_id}/${service_name}/${url}/${header}`;
+
+/** What a member is to be sent, by the names of headers; their values were kept apart from the definition. */
+export function memberHeaders(
+  member: Replica,
+  credentials: DefinitionSecrets['credentials'],
+): Readonly<Record<string, Secret>> {
+  const found = Object.keys(member.headers).map((header) => [header, credentials[headerSlot(member, header)]] as const);
+  return Object.fromEntries(found.filter((entry): entry is readonly [string, Secret] => entry[1] !== undefined));
+}
 
 /** Where a key of a provider, as `minio.archive`, is kept among the credentials. */
 export const providerSlot = (provider: string, field: string) => `providers/${provider}/${field}`;
@@ -179,7 +191,7 @@ function slotsOf(
   for (const [index, member] of (document.federation?.members ?? []).entries()) {
     for (const [header, value] of Object.entries(member.headers)) {
       slots.push({
-        key: `members/${member.type}/${member.cluster_id}/${member.service_name}/${member.url}/${header}`,
+        key: headerSlot(member, header),
         path: `federation.members[${index}].headers.${header}`,
         value,
         target: `${member.cluster_id} ${member.url}`,

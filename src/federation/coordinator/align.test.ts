@@ -115,6 +115,45 @@ const cases: Case[] = [
     given: { wanted: [wanted('b')], lost: new Set(['key-of-b']), renew: true },
     after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
   },
+  {
+    name: 'a member gets its next key beside the one it has',
+    before: [entry('b')],
+    given: { wanted: [wanted('b')], rekey: () => true },
+    after: [entry('b', { nextKeyId: 'new-key' })],
+  },
+  {
+    name: 'a next key that is kept may be known there, and stays the next one',
+    before: [entry('b', { nextKeyId: 'next' })],
+    given: { wanted: [wanted('b')], rekey: () => true },
+    after: [entry('b', { nextKeyId: 'next' })],
+  },
+  {
+    name: 'a next key that was never kept is made anew',
+    before: [entry('b', { nextKeyId: 'next' })],
+    given: { wanted: [wanted('b')], rekey: () => true, lost: new Set(['next']) },
+    after: [entry('b', { nextKeyId: 'new-key' })],
+  },
+  {
+    name: 'a key that was dropped had been replaced by the next one',
+    before: [entry('b', { nextKeyId: 'next' })],
+    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    after: [entry('b', { keyId: 'next' })],
+  },
+  {
+    name: 'members that are not made, or know no keys, get no other',
+    before: [entry('b', { state: 'wanted' }), entry('c', { kind: 'upstream' })],
+    given: {
+      wanted: [wanted('b'), { ...wanted('c'), place: { ...place('c'), kind: 'upstream' } }],
+      rekey: () => true,
+    },
+    after: [entry('b', { state: 'wanted' }), entry('c', { kind: 'upstream' })],
+  },
+  {
+    name: 'a member that was to be ended at once and is wanted again is as before',
+    before: [entry('b', { state: 'leaving', end: 'detach', force: true, reason: 'it still has jobs' })],
+    given: { wanted: [wanted('b')] },
+    after: [entry('b', { since: 9 })],
+  },
 ];
 
 describe('a ledger is aligned with a definition', () => {
@@ -137,13 +176,22 @@ describe('a ledger is aligned with a definition', () => {
   });
 });
 
-test('members that are leaving are ended, others are not', () => {
-  const { members } = dismiss(ledgerOf(entry('b'), entry('c', { state: 'leaving' })));
+test('members that are leaving are ended unless they have work, others are not', () => {
+  const leaving = { state: 'leaving', reason: 'it still had jobs' } as const;
+  const ledger = ledgerOf(entry('b'), entry('c', leaving), entry('d', leaving));
+  const { members } = dismiss(ledger, ({ clusterId }) => clusterId === 'd');
   assert.deepEqual(
-    members.map((each) => [memberId(each), each.state]),
+    members.map((each) => [memberId(each), each.state, each.reason]),
     [
-      ['b/demo', 'made'],
-      ['c/demo', 'undoing'],
+      ['b/demo', 'made', undefined],
+      ['c/demo', 'undoing', undefined],
+      ['d/demo', 'leaving', 'it still has jobs: it is ended when they are done, or after 24 hours'],
     ],
+  );
+  const waiting = ledgerOf(...members.filter(({ state }) => state !== 'undoing'));
+  assert.equal(
+    dismiss(waiting, () => true),
+    waiting,
+    'what is said already is not written again',
   );
 });

@@ -19,6 +19,8 @@ export interface Alignment {
   readonly lost: ReadonlySet<string>;
   /** Is somebody there who can make a member anew under another key? */
   readonly renew: boolean;
+  /** Which members get another key, although they have one. */
+  readonly rekey?: (member: LedgerMember) => boolean;
   readonly newKeyId: () => string;
   readonly now: number;
 }
@@ -46,12 +48,33 @@ function aligned(wanted: Wanted, known: LedgerMember | undefined, alignment: Ali
   const place = wanted.place ?? known ?? nowhere(clusterId);
   const { endpoint, verify, guarded, kind } = place;
   const fresh = { clusterId, service, endpoint, verify, guarded, kind, ...(problem && { reason: problem }) };
-  const made = known && lost.has(known.keyId) && (renew || known.state === 'wanted') ? undefined : known;
+  const keyed = known && withKeptKey(known, lost);
+  const made = keyed && lost.has(keyed.keyId) && (renew || keyed.state === 'wanted') ? undefined : keyed;
   if (!made) return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now };
-  const member = { ...made, ...fresh };
+  const member = withNextKey({ ...made, ...fresh }, alignment);
   if (made.state !== 'leaving') return member;
-  const { end: _, ...staying } = member;
-  return { ...staying, state: made.revision === undefined ? 'wanted' : 'made', since: now };
+  const { end: _, force: __, reason: ___, ...staying } = member;
+  return {
+    ...staying,
+    state: made.revision === undefined ? 'wanted' : 'made',
+    since: now,
+    ...(problem && { reason: problem }),
+  };
+}
+
+/** A key goes when the member has taken up the next one: whoever was stopped before it said so had come that far. */
+function withKeptKey(member: LedgerMember, lost: ReadonlySet<string>): LedgerMember {
+  const { nextKeyId, ...rest } = member;
+  if (nextKeyId === undefined || lost.has(nextKeyId) || !lost.has(member.keyId)) return member;
+  return { ...rest, keyId: nextKeyId };
+}
+
+/** A next key that is kept may be known there already, so that it stays the next one. */
+function withNextKey(member: LedgerMember, { rekey, lost, newKeyId }: Alignment): LedgerMember {
+  const { nextKeyId, keyId, state, kind } = member;
+  const isPlanned = nextKeyId !== undefined && !lost.has(nextKeyId);
+  const isWanted = state === 'made' && kind === 'oscar' && !lost.has(keyId) && rekey?.(member);
+  return isPlanned || !isWanted ? member : { ...member, nextKeyId: newKeyId() };
 }
 
 function leaving(member: LedgerMember, now: number): LedgerMember {
@@ -60,10 +83,16 @@ function leaving(member: LedgerMember, now: number): LedgerMember {
   return { end: 'undo', ...known, state: 'leaving', since: now };
 }
 
-/** Members without work are ended from here on; whoever adds one again makes it anew. */
-export function dismiss(ledger: Ledger): Ledger {
-  const members = ledger.members.map(
-    (member): LedgerMember => (member.state === 'leaving' ? { ...member, state: 'undoing' } : member),
-  );
-  return { ...ledger, members };
+/** Why a member that leaves is still there. */
+const HOLDS_WORK = 'it still has jobs: it is ended when they are done, or after 24 hours';
+
+/** Members without work are ended from here on; whoever adds one again makes it anew. Others say what they wait for. */
+export function dismiss(ledger: Ledger, isWorking: (member: LedgerMember) => boolean): Ledger {
+  const members = ledger.members.map((member): LedgerMember => {
+    if (member.state !== 'leaving') return member;
+    if (isWorking(member)) return member.reason === HOLDS_WORK ? member : { ...member, reason: HOLDS_WORK };
+    const { reason: _, ...known } = member;
+    return { ...known, state: 'undoing' };
+  });
+  return members.every((member, index) => member === ledger.members[index]) ? ledger : { ...ledger, members };
 }

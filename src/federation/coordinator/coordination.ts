@@ -2,8 +2,10 @@ import type { Secret } from '../../base/secret.ts';
 import type { Journal, SecretStore, ServiceRecord, ServiceStore, Version } from '../../cluster/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
 import type { ClusterStore, Definition, FederationRole, readDefinition, Service } from '../../service/index.ts';
+import type { Audit } from '../audit.ts';
 import type { Resolved } from '../peer/addresses.ts';
 import type { Credential, PeerAddress, Peers } from '../peer/peer.ts';
+import type { Lines } from '../peer/peers.ts';
 
 /** What the coordinator's verbs need: the stores of this cluster, its other managers, and what chance and time say. */
 export interface Coordination {
@@ -11,7 +13,7 @@ export interface Coordination {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly own: OwnServices;
-  readonly peers: Peers;
+  readonly peers: Peers & Partial<Lines>;
   /** Where a cluster is: by the operator's registry, else by these clusters of a definition. */
   readonly resolve: (clusterId: string, clusters: Definition['clusters']) => Resolved;
   /** Is it this very manager that would be asked there? */
@@ -26,10 +28,21 @@ export interface Coordination {
   readonly mostMembers: number;
   /** An access token of the owner from the grant that is kept with the service. Absent: nobody can be asked. */
   readonly mint?: (service: Service) => Promise<Secret>;
+  /** How many jobs of this service a member (`<cluster id>/<service>`) holds. Absent: none ever does. */
+  readonly outstanding?: (serviceUid: string, member: string) => Promise<number>;
+  /** What the owner has to know about a federation beside its members, such as a grant that has expired. */
+  readonly conditions?: (service: Service) => Promise<readonly Condition[]>;
+  /** Hears of what somebody may ask about later. */
+  readonly audit?: Audit;
   readonly budgets?: Partial<Budgets>;
   readonly now: () => number;
   readonly newUid: () => string;
   readonly newKey: () => Secret;
+}
+
+export interface Condition {
+  readonly type: string;
+  readonly reason: string;
 }
 
 /** The service of the coordinator on its own cluster: the verbs of the catalog, with the role that the client cannot say. */

@@ -1,11 +1,12 @@
 import { allSettled } from '../../base/all-settled.ts';
-import { type LedgerMember, memberId } from '../ledger.ts';
+import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
 import { Ledgers } from '../ledger-store.ts';
 import { PeerError } from '../peer/peer.ts';
 import { budgetsOf, type Coordination } from './coordination.ts';
 import { endMembers } from './ending.ts';
 import type { Asking } from './member/asking.ts';
 import { bring } from './member/bring.ts';
+import { dropKeys } from './member/member-keys.ts';
 import { problemOf } from './member/verdicts.ts';
 import { within } from './member/within.ts';
 import { isCurrent } from './orders.ts';
@@ -25,7 +26,7 @@ export interface Delivery {
  * still being ended is made anew when that is done.
  */
 export async function deliver(
-  { entry: { ledger }, orders }: Prepared,
+  { entry: { ledger }, orders, next }: Prepared,
   { asking, isDue = () => true, atOnce = Number.POSITIVE_INFINITY }: Delivery,
   deps: Coordination,
 ): Promise<Result[]> {
@@ -40,12 +41,27 @@ export async function deliver(
     if (ending.includes(memberId(member))) {
       return { keyId, kind: 'away', problem: new PeerError('failed', 'what was there before is still being ended') };
     }
-    const task = bring({ member, order: orders.get(keyId), asking }, deps);
+    const task = bring({ member, order: orders.get(keyId), asking, next: next.get(keyId) }, deps);
     return within(create, task).catch((error): Result => ({ keyId, kind: 'away', problem: problemOf(error) }));
   });
   const results = [...ended, ...brought];
+  // Before the ledger says so: a key that is not kept any more is one whose successor is known there.
+  await dropKeys(
+    brought.flatMap((result) => (isRekeyed(result) ? [result.keyId] : [])),
+    deps,
+  );
   await new Ledgers(deps).amend(ledger.uid, (current) => recordResults(current, results, deps.now()));
+  auditKeys(ledger, results, deps);
   return results;
+}
+
+const isRekeyed = (result: Result) => result.kind === 'made' && result.rekeyed !== undefined;
+
+function auditKeys({ uid, service, members }: Ledger, results: readonly Result[], { audit }: Coordination): void {
+  for (const { keyId } of results.filter(isRekeyed)) {
+    const member = members.find((each) => each.keyId === keyId);
+    if (member) audit?.({ what: 'rekeyed', service, uid, member: memberId(member) });
+  }
 }
 
 async function inTurns<T, R>(items: readonly T[], atOnce: number, work: (item: T) => Promise<R>): Promise<R[]> {

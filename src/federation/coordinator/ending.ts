@@ -1,6 +1,6 @@
 import { allSettled } from '../../base/all-settled.ts';
 import type { Ledger, LedgerEntry, LedgerMember } from '../ledger.ts';
-import { memberId } from '../ledger.ts';
+import { keyIdsOf, memberId } from '../ledger.ts';
 import { isOvertaken, Ledgers } from '../ledger-store.ts';
 import { PeerError } from '../peer/peer.ts';
 import type { Coordination } from './coordination.ts';
@@ -71,18 +71,32 @@ export async function endMembers(ledger: Ledger, budget: number, deps: Coordinat
   return allSettled(ending.map((member) => endMember(ledger.uid, member, budget, deps)));
 }
 
+/** It may know either of its keys, and the request that brings the later one may still be on its way. */
 async function endMember(uid: string, member: LedgerMember, budget: number, deps: Coordination): Promise<Result> {
-  const { keyId, service, end = 'undo' } = member;
-  const key = await readKey(keyId, deps);
+  const { keyId } = member;
+  try {
+    await allSettled(keyIdsOf(member).map((id) => endKeyed(id, uid, member, budget, deps)));
+    return { keyId, kind: 'ended' };
+  } catch (error) {
+    return { keyId, kind: 'away', problem: problemOf(error) };
+  }
+}
+
+async function endKeyed(
+  id: string,
+  uid: string,
+  member: LedgerMember,
+  budget: number,
+  deps: Coordination,
+): Promise<void> {
+  const key = await readKey(id, deps);
   // A key is kept before the first request that names it, and dropped after the last: without it nothing is there.
-  if (!key) return { keyId, kind: 'ended' };
+  if (!key) return;
   const as = { uid, member: memberId(member), key };
   try {
-    await within(budget, peerOf(member, deps).remove(service, end, as));
+    await within(budget, peerOf(member, deps).remove(member.service, member.end ?? 'undo', as));
   } catch (error) {
-    if (!(error instanceof PeerError && error.code === 'gone'))
-      return { keyId, kind: 'away', problem: problemOf(error) };
+    if (!(error instanceof PeerError && error.code === 'gone')) throw error;
   }
-  await dropKeys([keyId], deps);
-  return { keyId, kind: 'ended' };
+  await dropKeys([id], deps);
 }

@@ -39,14 +39,18 @@ type Packed = [
   instance: string | null,
   lastSeen: number | null,
   reason: string | null,
+  nextKeyId?: string | null,
+  keyedAt?: number | null,
+  force?: boolean | null,
 ];
 
 /** A sentence; the end of a longer one is in the log. */
-const LONGEST_REASON = 160;
+const LONGEST_REASON = 120;
 
 function packMember(member: LedgerMember, place: number): JournalValue[] {
   const { service, keyId, state, since, end, revision, digest, instance, lastSeen, reason } = member;
-  return [
+  const { nextKeyId, keyedAt, force } = member;
+  return withoutTail([
     place,
     service,
     shorten(keyId),
@@ -58,11 +62,18 @@ function packMember(member: LedgerMember, place: number): JournalValue[] {
     instance ?? null,
     lastSeen ?? null,
     reason?.slice(0, LONGEST_REASON) ?? null,
-  ];
+    nextKeyId === undefined ? null : shorten(nextKeyId),
+    keyedAt ?? null,
+    force ?? null,
+  ]);
 }
 
+/** What most members have not stands last, and need not be there. */
+const withoutTail = (packed: JournalValue[]) => packed.slice(0, packed.findLastIndex((each) => each !== null) + 1);
+
 function unpackMember(packed: Packed, places: readonly Place[]): LedgerMember {
-  const [place, service, keyId, state, since, end, revision, digest, instance, lastSeen, reason] = packed;
+  const [place, service, keyId, state, since, end = null, revision = null, digest = null, ...rest] = packed;
+  const [instance = null, lastSeen = null, reason = null, nextKeyId = null, keyedAt = null, force = null] = rest;
   const [clusterId, endpoint, verify, guarded, kind] = places[place] ?? (['', '', true, true, 'oscar'] as const);
   return {
     clusterId,
@@ -80,6 +91,9 @@ function unpackMember(packed: Packed, places: readonly Place[]): LedgerMember {
     ...(instance !== null && { instance }),
     ...(lastSeen !== null && { lastSeen }),
     ...(reason !== null && { reason }),
+    ...(nextKeyId !== null && { nextKeyId: lengthen(nextKeyId) }),
+    ...(keyedAt !== null && { keyedAt }),
+    ...(force !== null && { force }),
   };
 }
 

@@ -2,7 +2,7 @@ import type { Secret } from '../../base/secret.ts';
 import { loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
 import type { Service } from '../../service/index.ts';
 import type { Replica } from '../../service/schema.ts';
-import type { LedgerEntry } from '../ledger.ts';
+import { keyIdsOf, type LedgerEntry, type LedgerMember } from '../ledger.ts';
 import { isOvertaken, Ledgers } from '../ledger-store.ts';
 import type { WorkerOrder } from '../peer/peer.ts';
 import { keyIdOf } from '../peer/signature.ts';
@@ -11,6 +11,7 @@ import type { Coordination } from './coordination.ts';
 import { placeOf } from './member/member-address.ts';
 import { dropKeys, keepKeys, readKey } from './member/member-keys.ts';
 import { isCurrent, ordersOf } from './orders.ts';
+import { workingMembers } from './working.ts';
 
 export interface Prepared {
   readonly entry: LedgerEntry;
@@ -18,6 +19,14 @@ export interface Prepared {
   /** Everything else that its definition keeps secret, for asking other clusters. */
   readonly credentials: Readonly<Record<string, Secret>>;
   readonly orders: ReadonlyMap<string, WorkerOrder>;
+  /** Keys that are to follow those of members, by the ids of the latter. */
+  readonly next: ReadonlyMap<string, Secret>;
+}
+
+export interface Preparing {
+  /** Is somebody there who can make a member anew under another key? */
+  readonly renew: boolean;
+  readonly rekey?: (member: LedgerMember) => boolean;
 }
 
 /**
@@ -28,7 +37,7 @@ export interface Prepared {
 export async function prepare(
   entry: LedgerEntry,
   service: Service,
-  { renew }: { readonly renew: boolean },
+  { renew, rekey }: Preparing,
   deps: Coordination,
 ): Promise<Prepared | undefined> {
   const { revision = 0 } = service.federation ?? {};
@@ -38,8 +47,9 @@ export async function prepare(
   const ledger = align(entry.ledger, {
     revision,
     wanted: wantedBy(service, deps),
-    lost: new Set(entry.ledger.members.map(({ keyId }) => keyId).filter((id) => !known.has(id))),
+    lost: new Set(entry.ledger.members.flatMap(keyIdsOf).filter((id) => !known.has(id))),
     renew,
+    ...(rekey && { rekey }),
     newKeyId: () => {
       const key = deps.newKey();
       added.set(keyIdOf(key), key);
@@ -55,16 +65,23 @@ export async function prepare(
     return undefined;
   }
   const secrets = await loadSecrets(ownerOfSecrets(service), deps);
-  const orders = ordersOf(service, secrets.environment, held.ledger, new Map([...known, ...added]), deps);
-  return { entry: held, service, credentials: secrets.credentials, orders };
+  const keys = new Map([...known, ...added]);
+  const orders = ordersOf(service, secrets.environment, held.ledger, keys, deps);
+  const next = held.ledger.members.flatMap(({ keyId, nextKeyId = '' }) => {
+    const key = keys.get(nextKeyId);
+    return key ? [[keyId, key] as const] : [];
+  });
+  return { entry: held, service, credentials: secrets.credentials, orders, next: new Map(next) };
 }
 
 /** From here on members without work are ended; of all who come this far with one version, one goes on. */
 async function hold(entry: LedgerEntry, deps: Coordination): Promise<LedgerEntry | undefined> {
   const ledgers = new Ledgers(deps);
-  if (entry.ledger.members.every(({ state }) => state !== 'leaving')) return ledgers.claim(entry);
+  const working = await workingMembers(entry.ledger, deps);
+  const dismissed = dismiss(entry.ledger, (member) => working.has(member));
+  if (dismissed === entry.ledger) return ledgers.claim(entry);
   try {
-    return await ledgers.advance(entry, dismiss(entry.ledger));
+    return await ledgers.advance(entry, dismissed);
   } catch (error) {
     if (isOvertaken(error)) return undefined;
     throw error;
@@ -74,7 +91,7 @@ async function hold(entry: LedgerEntry, deps: Coordination): Promise<LedgerEntry
 /** Whoever overtook us may use the keys that the ledger names; nobody can use others. */
 async function dropUnnamed(uid: string, keyIds: Iterable<string>, deps: Coordination): Promise<void> {
   const current = await new Ledgers(deps).read(uid);
-  const named = new Set(current?.ledger.members.map(({ keyId }) => keyId));
+  const named = new Set(current?.ledger.members.flatMap(keyIdsOf));
   await dropKeys(
     [...keyIds].filter((id) => !named.has(id)),
     deps,
@@ -82,7 +99,7 @@ async function dropUnnamed(uid: string, keyIds: Iterable<string>, deps: Coordina
 }
 
 async function keysOf({ ledger }: LedgerEntry, deps: Coordination): Promise<Map<string, Secret>> {
-  const ids = ledger.members.filter(isCurrentOrLeaving).map(({ keyId }) => keyId);
+  const ids = ledger.members.filter(isCurrentOrLeaving).flatMap(keyIdsOf);
   const keys = await Promise.all(ids.map(async (id) => [id, await readKey(id, deps)] as const));
   return new Map(keys.flatMap(([id, key]) => (key ? [[id, key]] : [])));
 }

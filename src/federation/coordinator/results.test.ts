@@ -34,13 +34,25 @@ const cases: Case[] = [
     name: 'a member that was made is known by its revision, and why it was not is forgotten',
     before: entry({ reason: 'it did not answer' }),
     result: made(3),
-    after: [entry({ state: 'made', revision: 3, digest: 'd3', since: 9, lastSeen: 9 })],
+    after: [entry({ state: 'made', revision: 3, digest: 'd3', since: 9, lastSeen: 9, keyedAt: 9 })],
   },
   {
     name: 'a member that stays made has been so since before',
-    before: entry({ state: 'made', revision: 2 }),
+    before: entry({ state: 'made', revision: 2, keyedAt: 2 }),
     result: made(3),
-    after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9 })],
+    after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9, keyedAt: 2 })],
+  },
+  {
+    name: 'a member that took up its next key is known by that',
+    before: entry({ state: 'made', revision: 2, keyedAt: 2, nextKeyId: 'next' }),
+    result: { ...made(3), rekeyed: 'next' } as Result,
+    after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9, keyId: 'next', keyedAt: 9 })],
+  },
+  {
+    name: 'a member that leaves is ended by the key that it answers to',
+    before: entry({ state: 'leaving', revision: 2, nextKeyId: 'next' }),
+    result: { ...made(3), rekeyed: 'next' } as Result,
+    after: [entry({ state: 'leaving', revision: 2, keyId: 'next', keyedAt: 9 })],
   },
   {
     name: 'an answer that comes after a later one says nothing',

@@ -6,7 +6,14 @@ export type Result = { readonly keyId: string } & ResultOf;
 
 type ResultOf =
   /** It is what it should be at this revision. */
-  | { readonly kind: 'made'; readonly revision: number; readonly digest: string; readonly instance?: string }
+  | {
+      readonly kind: 'made';
+      readonly revision: number;
+      readonly digest: string;
+      readonly instance?: string;
+      /** The id of the key that it has taken up. */
+      readonly rekeyed?: string;
+    }
   /** It has a revision that is yet to come: this manager was restored from a backup. */
   | { readonly kind: 'ahead'; readonly revision: number }
   /** Nothing of the federation is there any more. */
@@ -35,7 +42,8 @@ export function recordResults(ledger: Ledger, results: readonly Result[], now: n
     : { ...ledger, members };
 }
 
-function recorded(member: LedgerMember, result: Result, now: number): LedgerMember[] {
+function recorded(before: LedgerMember, result: Result, now: number): LedgerMember[] {
+  const member = result.kind === 'made' ? rekeyed(before, result.rekeyed, now) : before;
   const isEnding = member.state === 'undoing' || member.state === 'leaving';
   const { reason: _, ...known } = member;
   switch (result.kind) {
@@ -47,8 +55,10 @@ function recorded(member: LedgerMember, result: Result, now: number): LedgerMemb
       return [{ ...member, lastSeen: now }];
     case 'made': {
       if (isEnding || member.state === 'left' || result.revision < (member.revision ?? 0)) return [member];
-      const { kind: __, keyId: ___, ...facts } = result;
-      return [{ ...known, ...facts, ...stateOf(member, 'made', now), lastSeen: now }];
+      const { kind: __, keyId: ___, rekeyed: ____, ...facts } = result;
+      return [
+        { ...known, keyedAt: now, ...keyedAtOf(member), ...facts, ...stateOf(member, 'made', now), lastSeen: now },
+      ];
     }
     default: {
       if (isEnding || member.state === 'left') return [member];
@@ -56,6 +66,15 @@ function recorded(member: LedgerMember, result: Result, now: number): LedgerMemb
       return [{ ...known, ...stateOf(member, state, now), lastSeen: now, reason: result.problem.message }];
     }
   }
+}
+
+const keyedAtOf = ({ keyedAt }: LedgerMember) => (keyedAt === undefined ? {} : { keyedAt });
+
+/** The member with the key that it answers to, whatever else became of it. */
+function rekeyed(member: LedgerMember, keyId: string | undefined, now: number): LedgerMember {
+  if (keyId === undefined || member.nextKeyId !== keyId) return member;
+  const { nextKeyId: _, ...rest } = member;
+  return { ...rest, keyId, keyedAt: now };
 }
 
 const stateOf = (member: LedgerMember, state: LedgerMember['state'], now: number) => ({

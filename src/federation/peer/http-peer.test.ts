@@ -66,6 +66,7 @@ const CALLS: Record<keyof Peer, (peer: Peer) => Promise<unknown>> = {
   probe: (peer) => peer.probe('cow', OWNER),
   create: (peer) => peer.create(ORDER, OWNER),
   adopt: (peer) => peer.adopt(ORDER, 'v1', OWNER),
+  rekey: (peer) => peer.rekey(ORDER, OWNER),
   inspect: (peer) => peer.inspect('cow', KEY),
   update: (peer) => peer.update(ORDER, KEY),
   remove: (peer) => peer.remove('cow', 'undo', KEY),
@@ -106,7 +107,7 @@ const statuses: [string, number, Record<string, string>, Record<string, string>]
     '404 without words is no manager, unless it was asked for a worker',
     404,
     {},
-    all('unreachable', { inspect: 'done', update: 'failed' }),
+    all('unreachable', { rekey: 'done', inspect: 'done', update: 'failed' }),
   ],
   ['404 with a page is no manager', 404, { 'content-type': 'text/html' }, all('unreachable')],
   ['200 with a page is no manager', 200, { 'content-type': 'text/html' }, all('unreachable')],
@@ -148,7 +149,7 @@ test('a member key goes where an order goes, and into no signed request but a re
   const carrying = standIn.requests
     .filter(({ headers }) => 'x-oscar-federation' in headers)
     .map(({ method = '' }) => method);
-  assert.deepEqual(carrying.toSorted(), ['DELETE', 'POST', 'PUT']);
+  assert.deepEqual(carrying.toSorted(), ['DELETE', 'POST', 'PUT', 'PUT']);
   const signed = standIn.requests.filter(({ headers }) => 'x-oscar-member' in headers);
   assert.deepEqual(signed.map(({ method = '' }) => method).toSorted(), ['DELETE', 'GET', 'PUT']);
   assert.ok(signed.every(({ headers }) => headers.authorization === undefined));

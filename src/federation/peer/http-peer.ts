@@ -1,5 +1,6 @@
+import type { Read } from '../../base/fields.ts';
+import { serviceName } from '../../service/fields.ts';
 import { authorization } from './authorization.ts';
-import { type Read, serviceName } from './fields.ts';
 import type { Line } from './line.ts';
 import {
   type Credential,
@@ -22,7 +23,7 @@ import { FEDERATION_HEADER, readProbe, readState, writeChange, writeKey, writeOr
 export interface Deadlines {
   /** Probe, inspect. */
   readonly look: number;
-  /** Create, adopt, update. */
+  /** Create, adopt, give another key, update. */
   readonly make: number;
   /** Remove. */
   readonly end: number;
@@ -58,6 +59,13 @@ export class HttpPeer implements Peer {
   async adopt(order: WorkerOrder, version: string, as: Credential): Promise<void> {
     const { status } = await this.#give('PUT', order, { 'if-match': `"${version}"` }, as);
     if (status !== 204) throw problemOf(status, order.name, this.#address);
+  }
+
+  async rekey(order: WorkerOrder, as: Credential): Promise<boolean> {
+    const answer = await this.#give('PUT', order, { 'if-match': '*' }, as);
+    if (isNone(answer)) return false;
+    if (answer.status !== 204) throw problemOf(answer.status, order.name, this.#address);
+    return true;
   }
 
   async inspect(name: string, as: MemberKey): Promise<WorkerState | undefined> {

@@ -3,7 +3,7 @@ import { Breaker } from './breaker.ts';
 import { type MemberKey, type PeerAddress, PeerError } from './peer.ts';
 import { AWAY } from './problems.ts';
 import { sign } from './signature.ts';
-import type { PeerAnswer, PeerRequest, Transport } from './transport.ts';
+import type { PeerAnswer, PeerRequest, PeerStream, StreamRequest, Transport } from './transport.ts';
 import { MEMBER_HEADER } from './wire.ts';
 
 export interface LineOptions {
@@ -18,6 +18,8 @@ const WORTH_CORRECTING = 60_000;
 
 /** A clock further off is not one that runs a little wrong, and a signature of next year is none to give away. */
 const BEYOND_CORRECTION = 24 * 3_600_000;
+
+type Heard = Pick<PeerAnswer, 'status' | 'date'>;
 
 /** What is said to one manager, and how it answers: signatures by its clock, and silence that is remembered. */
 export class Line {
@@ -37,20 +39,33 @@ export class Line {
   }
 
   /** A signed request; the ones that nobody waits for. If the clocks are too far apart, once more with theirs. */
-  async ask(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): Promise<PeerAnswer> {
+  ask(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): Promise<PeerAnswer> {
+    return this.#inTheirTime(() => this.send({ ...request, headers: this.#signed(request, as), repeatable: true }));
+  }
+
+  /** The same for an answer that is read as it comes. Without a key it is sent as it is. */
+  stream(request: StreamRequest, as?: MemberKey): Promise<PeerStream> {
+    const headers = () => (as ? this.#signed({ ...request, method: 'GET' }, as) : request.headers);
+    return this.#inTheirTime(() => this.#heard(this.#transport.stream({ ...request, headers: headers() })));
+  }
+
+  /** The answer, whatever it says. No answer is a {@link PeerError}. */
+  send(request: PeerRequest): Promise<PeerAnswer> {
+    return this.#heard(this.#transport.send(request));
+  }
+
+  async #inTheirTime<T extends Heard>(ask: () => Promise<T>): Promise<T> {
     if (!this.#breaker.mayAsk(this.#elapsed())) {
       const why = 'did not answer several times in a row: it is asked again in a while';
       throw new PeerError('unreachable', `cluster "${this.#address.clusterId}" ${why}`);
     }
-    const answer = await this.send(this.#signed(request, as));
-    if (answer.status !== 401 || !this.#corrects(answer)) return answer;
-    return this.send(this.#signed(request, as));
+    const answer = await ask();
+    return answer.status === 401 && this.#corrects(answer) ? ask() : answer;
   }
 
-  /** The answer, whatever it says. No answer is a {@link PeerError}. */
-  async send(request: PeerRequest): Promise<PeerAnswer> {
+  async #heard<T extends Heard>(asked: Promise<T>): Promise<T> {
     try {
-      const answer = await this.#transport.send(request);
+      const answer = await asked;
       if (AWAY.includes(answer.status)) this.#breaker.silent(this.#elapsed());
       else this.#breaker.answered();
       return answer;
@@ -60,15 +75,15 @@ export class Line {
     }
   }
 
-  #signed(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): PeerRequest {
+  #signed(request: Omit<PeerRequest, 'repeatable' | 'deadline'>, as: MemberKey): PeerRequest['headers'] {
     const { method, path, query = '', body = '' } = request;
     const stamp = { time: this.#now() + this.#ahead, nonce: randomBytes(16).toString('base64url') };
     const signature = sign({ method, path, query, body }, as, stamp);
-    return { ...request, headers: { ...request.headers, [MEMBER_HEADER]: signature }, repeatable: true };
+    return { ...request.headers, [MEMBER_HEADER]: signature };
   }
 
   /** Takes up the other clock, if that may be why we were refused. */
-  #corrects({ date }: PeerAnswer): boolean {
+  #corrects({ date }: Heard): boolean {
     const ahead = (date ?? Number.NaN) - this.#now();
     const helps = Math.abs(ahead - this.#ahead) > WORTH_CORRECTING && Math.abs(ahead) < BEYOND_CORRECTION;
     if (helps) this.#ahead = ahead;

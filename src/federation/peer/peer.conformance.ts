@@ -33,6 +33,7 @@ export function describePeer(name: string, make: () => Promise<PeerUnderTest>): 
     describeMaking(start);
     describeAdopting(start);
     describeChanging(start);
+    describeRekeying(start);
     describeEnding(start);
   });
 }
@@ -226,6 +227,96 @@ function describeChanging(start: Start): void {
     await assert.rejects(peer.update(forged, keyOf(forged)), { name: 'PeerError' });
     await peer.remove(NAME, 'undo', keyOf(forged)).catch(() => undefined);
     assert.deepEqual(await look(NAME), before);
+    assert.equal((await peer.inspect(NAME, keyOf(made)))?.digest, made.digest);
+  });
+}
+
+function describeRekeying(start: Start): void {
+  const other = ({ order }: Scene, made: WorkerOrder, changes: Parameters<Scene['order']>[0] = {}) =>
+    order({ uid: made.uid, revision: made.revision, ...changes });
+
+  test('another key of the same federation replaces the one it has, and brings its revision', async (t) => {
+    const scene = await start(t);
+    const { peer, owner } = scene;
+    const made = scene.order();
+    await peer.create(made, owner);
+    const next = other(scene, made, { revision: 2, text: 'moo moo' });
+    assert.equal(await peer.rekey(next, owner), true);
+    assert.equal(await peer.rekey(next, owner), true, 'again');
+    const state = await peer.inspect(NAME, keyOf(next));
+    assert.deepEqual([state?.revision, state?.digest], [2, next.digest]);
+    await assert.rejects(peer.inspect(NAME, keyOf(made)), code('refused'), 'the new one has been used');
+    await peer.remove(NAME, 'undo', keyOf(next));
+    assert.equal((await peer.probe(NAME, owner)).found, 'nothing');
+  });
+
+  test('the old key is good until the new one is used', async (t) => {
+    const scene = await start(t);
+    const { peer, owner } = scene;
+    const made = scene.order();
+    await peer.create(made, owner);
+    const next = other(scene, made);
+    await peer.rekey(next, owner);
+    assert.equal((await peer.inspect(NAME, keyOf(made)))?.revision, 1);
+    const later = scene.order({ uid: made.uid, key: made.key, revision: 2 });
+    await peer.update(later, keyOf(made));
+    assert.equal((await peer.inspect(NAME, keyOf(next)))?.revision, 2);
+    await assert.rejects(peer.update(later, keyOf(made)), code('refused'));
+  });
+
+  test('what was adopted is given back by either key', async (t) => {
+    for (const used of ['old', 'new'] as const) {
+      const scene = await start(t);
+      const { peer, owner, look } = scene;
+      await scene.make(NAME);
+      const before = await look(NAME);
+      const probe = await peer.probe(NAME, owner);
+      const made = scene.order();
+      await peer.adopt(made, probe.found === 'own' ? probe.version : '', owner);
+      const next = other(scene, made);
+      await peer.rekey(next, owner);
+      await peer.remove(NAME, 'undo', keyOf(used === 'old' ? made : next));
+      assert.deepEqual(await look(NAME), before, used);
+    }
+  });
+
+  test('a key that was overtaken by a later revision is stale, and replaces nothing', async (t) => {
+    const scene = await start(t);
+    const { peer, owner } = scene;
+    const made = scene.order({ revision: 3 });
+    await peer.create(made, owner);
+    await assert.rejects(peer.rekey(other(scene, made, { revision: 2 }), owner), code('stale'));
+    assert.equal((await peer.inspect(NAME, keyOf(made)))?.digest, made.digest);
+  });
+
+  test('there is none where there is no worker of this federation, and nobody makes one by it', async (t) => {
+    const scene = await start(t);
+    const { peer, owner, order, make, look } = scene;
+    assert.equal(await peer.rekey(order(), owner), false);
+    await make(NAME);
+    const before = await look(NAME);
+    assert.equal(await peer.rekey(order(), owner), false);
+    assert.deepEqual(await look(NAME), before);
+  });
+
+  test('nobody but its owner gives a worker another key', async (t) => {
+    const scene = await start(t);
+    const { peer, owner, stranger, nobody } = scene;
+    const made = scene.order();
+    await peer.create(made, owner);
+    await assert.rejects(peer.rekey(other(scene, made), stranger), { name: 'PeerError' });
+    await assert.rejects(peer.rekey(other(scene, made), nobody), code('refused'));
+    assert.equal((await peer.inspect(NAME, keyOf(made)))?.digest, made.digest);
+  });
+
+  test('a key that was ended before it arrived replaces nothing', async (t) => {
+    const scene = await start(t);
+    const { peer, owner } = scene;
+    const made = scene.order();
+    await peer.create(made, owner);
+    const next = other(scene, made);
+    await peer.remove(NAME, 'undo', keyOf(next));
+    await assert.rejects(peer.rekey(next, owner), code('gone'));
     assert.equal((await peer.inspect(NAME, keyOf(made)))?.digest, made.digest);
   });
 }

@@ -17,6 +17,13 @@ export interface Peer {
   /** Makes a service that its owner has there into a worker, if it still is in that version. It can be given back. */
   adopt(order: WorkerOrder, version: string, as: Credential): Promise<void>;
 
+  /**
+   * Gives the worker of this federation another key, whatever the old one was, under the identity that owns it, and brings
+   * it to this revision. An older one than it has is `stale`: it may have been overtaken by another key. The old key stays
+   * good until the new one is used, for ten minutes at most. False when there is no such worker.
+   */
+  rekey(order: WorkerOrder, as: Credential): Promise<boolean>;
+
   /** What the worker is by now, asked with the key. Undefined when there is none of this federation. */
   inspect(name: string, as: MemberKey): Promise<WorkerState | undefined>;
 

@@ -31,7 +31,7 @@ interface StoredService {
   readonly owner: string;
   readonly version: string;
   readonly body: string;
-  readonly worker?: OrderHeader;
+  readonly worker?: OrderHeader & { readonly former?: Secret };
   readonly before?: StoredService;
 }
 
@@ -114,6 +114,7 @@ function order(owner: string, request: http.IncomingMessage, body: Buffer, { ser
   const present = services.get(name);
   if (ended.has(keyId)) return { status: 410 };
   if (present?.worker && keyIdOf(present.worker.key) === keyId) return done;
+  if (request.headers['if-match'] === '*') return rekey(owner, name, worker, body, services);
   if (adopts ? present?.owner !== owner || present.worker : present) return { status: 409 };
   if (present && request.headers['if-match'] !== `"${present.version}"`) return { status: 412 };
   const version = `${present?.version ?? 'v'}+`;
@@ -121,13 +122,41 @@ function order(owner: string, request: http.IncomingMessage, body: Buffer, { ser
   return done;
 }
 
+function rekey(owner: string, name: string, order: OrderHeader, body: Buffer, services: State['services']): Answer {
+  const present = services.get(name);
+  if (!present?.worker || present.worker.uid !== order.uid) return { status: 404 };
+  if (present.owner !== owner) return { status: 409 };
+  if (order.revision < present.worker.revision) return { status: 412 };
+  const worker = { ...order, former: present.worker.key };
+  services.set(name, { ...present, version: `${present.version}+`, body: body.toString(), worker });
+  return { status: 204 };
+}
+
 function byKey(name: string, request: http.IncomingMessage, signed: SignedRequest, state: State): Answer {
   const present = state.services.get(name);
   const brought = readBroughtKey(String(request.headers[FEDERATION_HEADER]));
-  const key = 'value' in brought ? brought.value.key : present?.worker?.key;
-  if (!key) return { status: 404 };
-  const proof = verify(String(request.headers[MEMBER_HEADER]), signed, () => key, state.now);
-  if ('refused' in proof) return { status: 401 };
+  if ('problems' in brought && !present?.worker) return { status: 404 };
+  const keys = 'value' in brought ? [brought.value.key] : [present?.worker?.key, present?.worker?.former];
+  const isSigned = (each: Secret | undefined) =>
+    !('refused' in verify(String(request.headers[MEMBER_HEADER]), signed, () => each, state.now));
+  const used = keys.find(isSigned);
+  if (!used) return { status: 401 };
+  if (present?.worker?.former && used.equals(present.worker.key)) {
+    const { former: _, ...worker } = present.worker;
+    state.services.set(name, { ...present, worker });
+  }
+  const key = present?.worker?.former?.equals(used) ? present.worker.key : used;
+  return byOpenedKey(name, request, signed, key, state);
+}
+
+function byOpenedKey(
+  name: string,
+  request: http.IncomingMessage,
+  signed: SignedRequest,
+  key: Secret,
+  state: State,
+): Answer {
+  const present = state.services.get(name);
   const worker = present?.worker && present.worker.key.equals(key) ? present.worker : undefined;
   if (request.method === 'DELETE') return end(name, signed.query, key, state);
   if (!present || !worker) return { status: 404 };

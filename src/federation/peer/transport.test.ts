@@ -4,6 +4,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { eventually } from '../../cluster/eventually.ts';
 import { TEST_CERTIFICATE, TEST_KEY } from '../../outbound/certificate.fixture.ts';
 import type { Resolver } from '../../outbound/index.ts';
@@ -148,18 +149,18 @@ test('a path of the endpoint comes before that of the request, and its end does 
   }
 });
 
-test('a slow manager is not asked by more than eight at once, and all get their answer', async (t) => {
+test('a slow manager is not asked by more than 32 at once, and all get their answer', async (t) => {
   let connections = 0;
   const waiting: http.ServerResponse[] = [];
   const server = http.createServer((_request, response) => waiting.push(response));
   server.on('connection', () => connections++);
   const transport = transportTo(t, `http://127.0.0.1:${await listen(t, server)}`);
-  const answers = Promise.all(Array.from({ length: 20 }, () => transport.send(ASK)));
-  await eventually(() => assert.equal(waiting.length, 8));
+  const answers = Promise.all(Array.from({ length: 50 }, () => transport.send(ASK)));
+  await eventually(() => assert.equal(waiting.length, 32));
   server.on('request', () => waiting.shift()?.end());
   for (const response of waiting.splice(0)) response.end();
-  assert.equal((await answers).length, 20);
-  assert.equal(connections, 8);
+  assert.equal((await answers).length, 50);
+  assert.equal(connections, 32);
 });
 
 /** Closes a connection of the pool when the second request comes, as servers do whose patience is over. */
@@ -247,4 +248,92 @@ test('a name that leads elsewhere a moment later leads nowhere', async (t) => {
 test('where the operator points, any address is dialled', async (t) => {
   const { port } = await counting(t);
   assert.equal((await transportTo(t, `http://127.0.0.1:${port}`).send(ASK)).status, 200);
+});
+
+const LISTEN = { path: '/x', headers: {}, deadline: 5_000, idle: 5_000 };
+
+async function streaming(t: Context, handler: http.RequestListener) {
+  return transportTo(t, `http://127.0.0.1:${await listen(t, http.createServer(handler))}`);
+}
+
+async function textOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  return Buffer.concat(await Array.fromAsync(chunks)).toString();
+}
+
+test('an answer that is read as it comes may be longer than any other', async (t) => {
+  const transport = await streaming(t, (_request, response) => response.end('x'.repeat(3_000_000)));
+  const { status, chunks } = await transport.stream(LISTEN);
+  assert.equal(status, 200);
+  assert.equal((await textOf(chunks)).length, 3_000_000);
+  assert.equal(transport.isBusy, false);
+});
+
+test('what has come is read before there is more', async (t) => {
+  const { promise: more, resolve: goOn } = Promise.withResolvers<void>();
+  const transport = await streaming(t, (_request, response) => {
+    response.write('first');
+    void more.then(() => response.end('last'));
+  });
+  const { chunks } = await transport.stream(LISTEN);
+  const reading = chunks[Symbol.asyncIterator]();
+  assert.equal(Buffer.from((await reading.next()).value ?? '').toString(), 'first');
+  assert.equal(transport.isBusy, true);
+  goOn();
+  assert.equal(Buffer.from((await reading.next()).value ?? '').toString(), 'last');
+});
+
+test('who falls silent in the middle is given up, who only reads slowly is not', async (t) => {
+  const transport = await streaming(t, (_request, response) => void response.write('first'));
+  const { chunks } = await transport.stream({ ...LISTEN, idle: 60 });
+  await assert.rejects(textOf(chunks), unreachable(/no answer in time/));
+  const prompt = await streaming(t, (_request, response) => {
+    response.write('first');
+    response.end('last');
+  });
+  const read = [];
+  for await (const chunk of (await prompt.stream({ ...LISTEN, idle: 60 })).chunks) {
+    await pause(120);
+    read.push(Buffer.from(chunk).toString());
+  }
+  assert.equal(read.join(''), 'firstlast');
+});
+
+test('a stream that never begins is given up, and one that is cut is no whole one', async (t) => {
+  const never = await streaming(t, () => undefined);
+  await assert.rejects(never.stream({ ...LISTEN, deadline: 60 }), unreachable(/no answer in time/));
+  assert.equal(never.isBusy, false);
+  const cut = await streaming(t, (_request, response) => void response.write('first', () => response.destroy()));
+  await assert.rejects(textOf((await cut.stream(LISTEN)).chunks), unreachable(/the connection was cut/));
+});
+
+test('who stops reading is not told of an error, and the other side notices', async (t) => {
+  const { promise: closed, resolve: isClosed } = Promise.withResolvers<void>();
+  const transport = await streaming(t, (_request, response) => {
+    response.on('close', isClosed).write('first');
+  });
+  const leaving = new AbortController();
+  const { chunks } = await transport.stream({ ...LISTEN, signal: leaving.signal });
+  const read = textOf(chunks);
+  leaving.abort();
+  await read;
+  await closed;
+  await eventually(() => assert.equal(transport.isBusy, false));
+  assert.equal(await textOf((await transport.stream({ ...LISTEN, signal: leaving.signal })).chunks), '');
+});
+
+test('of a stream that is refused nothing is read', async (t) => {
+  const transport = await streaming(t, (_request, response) => response.writeHead(404).end('<html>'));
+  const { status, chunks } = await transport.stream(LISTEN);
+  assert.equal(status, 404);
+  assert.equal(await textOf(chunks), '');
+  await eventually(() => assert.equal(transport.isBusy, false));
+});
+
+test('logs that are read for hours keep nobody else waiting', async (t) => {
+  const transport = await streaming(t, (request, response) => {
+    if (request.url === '/log') response.write('first');
+    else response.end();
+  });
+  await Promise.all(Array.from({ length: 40 }, () => transport.stream({ ...LISTEN, path: '/log' })));
+  assert.equal((await transport.send(ASK)).status, 200);
 });

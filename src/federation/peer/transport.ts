@@ -27,6 +27,21 @@ export interface PeerRequest {
   readonly repeatable: boolean;
 }
 
+/** A request whose answer is read as it comes, however long it gets. */
+export interface StreamRequest extends Omit<PeerRequest, 'method' | 'body' | 'repeatable'> {
+  /** Milliseconds until the head of the answer is here. */
+  readonly deadline: number;
+  /** Milliseconds that may pass without a byte of it while somebody reads. There is no limit to the whole. */
+  readonly idle: number;
+  /** Whoever reads has gone. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PeerStream extends Pick<PeerAnswer, 'status' | 'date'> {
+  /** Of any other status than 200 nothing is read. Ends early, without an error, for the signal alone. */
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
 export interface PeerAnswer {
   readonly status: number;
   /** Undefined when the body is none that we read. */
@@ -42,8 +57,18 @@ export interface TransportOptions {
   readonly resolve?: Resolver;
 }
 
-/** Requests at one manager at a time. More: a slow one holds more of our memory. Fewer: fifty federations wait for each other. */
-const MOST_AT_ONCE = 8;
+/**
+ * Requests at one manager at a time. An offer of a job takes up to three round trips, since the other side asks back before
+ * it answers: at 50 ms each, these are some 200 offers a second. More: a slow manager holds more of our memory. Fewer: a
+ * burst of jobs waits for connections while the members have room.
+ */
+const MOST_AT_ONCE = 32;
+
+/** Logs are read for hours: they have connections of their own, so that nothing else waits for them. */
+const MOST_STREAMS = 64;
+
+/** A host that went away without a word is noticed by the system, which asks it after this many milliseconds of silence. */
+const KEEP_ALIVE = 30_000;
 
 /** Definitions are the longest that managers show each other, and those are far below. */
 const LONGEST_ANSWER = 256 * 1024;
@@ -53,18 +78,23 @@ export class Transport {
   readonly #address: PeerAddress;
   readonly #base: URL;
   readonly #agents: Agents;
+  readonly #streams: Agents;
   #underWay = 0;
 
   constructor(address: PeerAddress, { networks, resolve }: TransportOptions) {
     this.#address = address;
     this.#base = new URL(address.endpoint);
-    this.#agents = createAgents({
+    const options = {
       verify: address.verify,
-      mostConnections: MOST_AT_ONCE,
       ...(address.ca !== undefined && { ca: address.ca }),
       ...(address.guarded && { allowed: allowedAddresses(networks) }),
       ...(resolve && { resolve }),
-    });
+    };
+    this.#agents = createAgents({ ...options, mostConnections: MOST_AT_ONCE });
+    this.#streams = createAgents({ ...options, mostConnections: MOST_STREAMS });
+    // Between two bursts they would be closed, and dialling again costs as much as asking.
+    this.#agents.http.maxFreeSockets = MOST_AT_ONCE;
+    this.#agents.https.maxFreeSockets = MOST_AT_ONCE;
   }
 
   get isBusy(): boolean {
@@ -84,12 +114,56 @@ export class Transport {
     }
   }
 
+  /** The answer as it comes, whatever it says. No answer is a {@link PeerError}, and so is one that breaks off. */
+  async stream(request: StreamRequest): Promise<PeerStream> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(silence()), request.deadline);
+    this.#underWay++;
+    try {
+      const asked = { ...request, method: 'GET' as const };
+      const response = await this.#start(asked, late.signal, this.#streams).response;
+      response.once('close', () => this.#underWay--);
+      response.socket.setKeepAlive(true, KEEP_ALIVE);
+      const { statusCode: status = 0 } = response;
+      if (status !== 200) response.destroy();
+      return { status, date: dateOf(response), chunks: status === 200 ? this.#chunks(response, request) : nothing() };
+    } catch (error) {
+      this.#underWay--;
+      throw this.#failure(late.signal.aborted ? late.signal.reason : error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   close(): void {
     this.#agents.close();
+    this.#streams.close();
+  }
+
+  async *#chunks(response: http.IncomingMessage, { idle, signal }: StreamRequest): AsyncGenerator<Uint8Array> {
+    // A reader that is slow is not the other side's silence: it counts only while we wait for more.
+    const wait = () => setTimeout(() => response.destroy(silence()), idle);
+    const leave = () => response.destroy();
+    let timer = wait();
+    if (signal?.aborted) leave();
+    signal?.addEventListener('abort', leave, { once: true });
+    try {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        clearTimeout(timer);
+        yield chunk;
+        timer = wait();
+      }
+    } catch (error) {
+      if (!signal?.aborted) throw this.#failure(error);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', leave);
+      response.destroy();
+    }
   }
 
   async #send(request: PeerRequest, signal: AbortSignal): Promise<PeerAnswer> {
-    const attempt = this.#start(request, signal);
+    const attempt = this.#start(request, signal, this.#agents);
     let response: http.IncomingMessage;
     try {
       response = await attempt.response;
@@ -101,7 +175,8 @@ export class Transport {
     return read(response);
   }
 
-  #start({ method, path, query, headers, body }: PeerRequest, signal: AbortSignal) {
+  #start(request: Omit<PeerRequest, 'deadline' | 'repeatable'>, signal: AbortSignal, agents: Agents) {
+    const { method, path, query, headers, body } = request;
     const secure = this.#base.protocol === 'https:';
     const length =
       body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
@@ -111,7 +186,7 @@ export class Transport {
       method,
       path: `${this.#base.pathname.replace(/\/+$/, '')}${path}${query ? `?${query}` : ''}`,
       headers: { accept: 'application/json', ...headers, ...length },
-      agent: secure ? this.#agents.https : this.#agents.http,
+      agent: secure ? agents.https : agents.http,
       signal,
     });
     const response = new Promise<http.IncomingMessage>((resolve, reject) => {
@@ -144,14 +219,22 @@ async function read(response: http.IncomingMessage): Promise<PeerAnswer> {
     chunks.push(chunk);
   }
   const { statusCode = 0, headers } = response;
-  const date = Date.parse(headers.date ?? '');
   return {
     status: statusCode,
     json: /^application\/json\b/i.test(headers['content-type'] ?? '') ? jsonOf(Buffer.concat(chunks)) : undefined,
     isEmpty: length === 0,
-    date: Number.isNaN(date) ? undefined : date,
+    date: dateOf(response),
   };
 }
+
+function dateOf({ headers }: http.IncomingMessage): number | undefined {
+  const date = Date.parse(headers.date ?? '');
+  return Number.isNaN(date) ? undefined : date;
+}
+
+const silence = () => new DOMException('no answer in time', 'TimeoutError');
+
+async function* nothing(): AsyncGenerator<never, undefined> {}
 
 function jsonOf(body: Buffer): unknown {
   try {

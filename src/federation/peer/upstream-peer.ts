@@ -1,5 +1,6 @@
+import { isObject } from '../../base/fields.ts';
+import { serviceName } from '../../service/fields.ts';
 import { authorization } from './authorization.ts';
-import { isObject, serviceName } from './fields.ts';
 import { DEADLINES, type Deadlines } from './http-peer.ts';
 import {
   type Credential,
@@ -64,6 +65,11 @@ export class UpstreamPeer implements Peer {
 
   async adopt({ name }: WorkerOrder): Promise<void> {
     throw problemOf(409, name, this.#address);
+  }
+
+  /** It has no keys. */
+  async rekey(order: WorkerOrder, as: Credential): Promise<boolean> {
+    return isOf(await this.#find(order.name, as), order.uid);
   }
 
   async inspect(name: string, as: MemberKey): Promise<WorkerState | undefined> {

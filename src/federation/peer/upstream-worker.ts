@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { fields, isObject, object, text } from './fields.ts';
+import { fields, isObject, object, text } from '../../base/fields.ts';
 import type { WorkerOrder } from './peer.ts';
 
 /**

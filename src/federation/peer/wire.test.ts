@@ -123,11 +123,19 @@ test('the state of a worker is read as it was written', () => {
 
 test('a change carries the definition as the text that it is', () => {
   const body = '{"name":"cow",  "script":"é\\u0000"}';
-  const text = writeChange({ revision: 2, digest: DIGEST, body: new Secret(body) });
+  const origin = { clusterId: 'a', service: 'cow', endpoint: 'https://a.example', store: '' };
+  const text = writeChange({ revision: 2, digest: DIGEST, origin, body: new Secret(body) });
   assert.ok(text.includes(body));
   const change = { revision: 2, digest: DIGEST, definition: JSON.parse(body) };
-  assert.deepEqual(readChange(JSON.parse(text)), { value: change });
+  assert.deepEqual(readChange(JSON.parse(text)), { value: { ...change, origin } });
   problems(readChange({ ...change, definition: [] }));
+});
+
+test('a change may not say where the coordinator is, but not say it wrong', () => {
+  const change = { revision: 2, digest: DIGEST, definition: {} };
+  assert.deepEqual(readChange(change), { value: change });
+  problems(readChange({ ...change, origin: 'https://a.example' }));
+  problems(readChange({ ...change, origin: { cluster_id: 'a', service: 'cow', endpoint: 'file:///a', store: '' } }));
 });
 
 const claim = { uid: 'f6a1', member: 'b/cow', time: 1_700_000_000_000, nonce: 'A'.repeat(22), signature: DIGEST };

@@ -1,6 +1,19 @@
+import {
+  type Field,
+  fields,
+  isObject,
+  mapRead,
+  nested,
+  object,
+  optional,
+  type Read,
+  sha256,
+  url,
+  wholeNumber,
+} from '../../base/fields.ts';
+import { clusterId, serviceName } from '../../service/fields.ts';
 import type { FederationOrigin } from '../../service/index.ts';
 import * as field from './fields.ts';
-import { type Field, fields, isObject, nested, type Read } from './fields.ts';
 import type { MemberKey, Probe, WorkerOrder, WorkerState } from './peer.ts';
 
 /** What managers say to each other (docs/peer-protocol.md): headers and bodies, read and written by both sides. */
@@ -20,39 +33,47 @@ interface WireOrigin extends Omit<FederationOrigin, 'clusterId'> {
 
 /** Not every cluster has a store that others reach. */
 const store: Field<string> = {
-  is: `${field.url.is}, or empty`,
-  read: (raw) => (raw === '' ? raw : field.url.read(raw)),
+  is: `${url.is}, or empty`,
+  read: (raw) => (raw === '' ? raw : url.read(raw)),
 };
 
 const origin = fields<WireOrigin>({
-  cluster_id: field.clusterId,
-  service: field.serviceName,
-  endpoint: field.url,
+  cluster_id: clusterId,
+  service: serviceName,
+  endpoint: url,
   store,
 });
+
+const wiredOrigin = nested('an object with cluster_id, service, endpoint and store', origin);
+
+const wireOrigin = ({ clusterId: id, service, endpoint, store: at }: FederationOrigin): WireOrigin => ({
+  cluster_id: id,
+  service,
+  endpoint,
+  store: at,
+});
+
+const originOf = ({ cluster_id, ...rest }: WireOrigin): FederationOrigin => ({ clusterId: cluster_id, ...rest });
 
 const readKey = fields<MemberKey>({ uid: field.uid, member: field.member, key: field.key });
 
 const readWireOrder = fields<Omit<OrderHeader, 'origin'> & { readonly origin: WireOrigin }>({
   uid: field.uid,
-  revision: field.revision,
+  revision: wholeNumber,
   member: field.member,
   key: field.key,
-  digest: field.sha256,
-  origin: nested('an object with cluster_id, service, endpoint and store', origin),
+  digest: sha256,
+  origin: wiredOrigin,
 });
 
 export function writeOrder({ uid, revision, member, key, digest, origin: from }: OrderHeader): string {
-  const { clusterId, service, endpoint, store: at } = from;
-  const wire = { cluster_id: clusterId, service, endpoint, store: at };
-  return pack({ uid, revision, member, key: key.reveal(), digest, origin: wire });
+  return pack({ uid, revision, member, key: key.reveal(), digest, origin: wireOrigin(from) });
 }
 
 export function readOrder(header: string): Read<OrderHeader> {
   const read = readWireOrder(unpack(header));
   if ('problems' in read) return about(FEDERATION_HEADER, read);
-  const { cluster_id, service, endpoint, store: at } = read.value.origin;
-  return { value: { ...read.value, origin: { clusterId: cluster_id, service, endpoint, store: at } } };
+  return { value: { ...read.value, origin: originOf(read.value.origin) } };
 }
 
 /** The key alone, for a member that never saw the order which would have brought it. */
@@ -84,7 +105,7 @@ const readMemberFields = fields<MemberClaim>({
     read: (raw) => (typeof raw === 'string' && /^[1-9]\d{0,14}$/.test(raw) ? Number(raw) : undefined),
   },
   nonce: field.nonce,
-  signature: field.sha256,
+  signature: sha256,
 });
 
 export function writeMember({ uid, member, time, nonce, signature }: MemberClaim): string {
@@ -101,7 +122,7 @@ const PROBES: { readonly [F in Probe['found']]: (raw: unknown) => Read<Omit<Extr
   {
     nothing: fields({ instance: field.instance }),
     own: fields({ instance: field.instance, version: field.version }),
-    member: fields({ instance: field.instance, uid: field.uid, revision: field.revision }),
+    member: fields({ instance: field.instance, uid: field.uid, revision: wholeNumber }),
     taken: fields({ instance: field.instance }),
   };
 
@@ -117,8 +138,8 @@ export function readProbe(raw: unknown): Read<Probe> {
 
 const readWireState = fields<WorkerState>({
   instance: field.instance,
-  revision: field.revision,
-  digest: field.sha256,
+  revision: wholeNumber,
+  digest: sha256,
 });
 
 export function writeState({ instance, revision, digest }: WorkerState) {
@@ -135,18 +156,30 @@ export interface Change {
   readonly revision: number;
   readonly digest: string;
   readonly definition: Readonly<Record<string, unknown>>;
+  /** Where the coordinator is by now. Earlier managers did not say it. */
+  readonly origin?: FederationOrigin;
 }
 
 /** The definition goes in as the text that it is, so that both sides have the same bytes of it. */
-export function writeChange({ revision, digest, body }: Pick<WorkerOrder, 'revision' | 'digest' | 'body'>): string {
-  return `{"revision":${revision},"digest":${JSON.stringify(digest)},"definition":${body.reveal()}}`;
+export function writeChange(order: Pick<WorkerOrder, 'revision' | 'digest' | 'origin' | 'body'>): string {
+  const { revision, digest, origin: from, body } = order;
+  const said = JSON.stringify({ revision, digest, origin: wireOrigin(from) });
+  return `${said.slice(0, -1)},"definition":${body.reveal()}}`;
 }
 
-export const readChange = fields<Change>({
-  revision: field.revision,
-  digest: field.sha256,
-  definition: field.object,
+const readWireChange = fields<Omit<Change, 'origin'> & { readonly origin?: WireOrigin }>({
+  revision: wholeNumber,
+  digest: sha256,
+  definition: object,
+  origin: optional(wiredOrigin),
 });
+
+export function readChange(raw: unknown): Read<Change> {
+  return mapRead(readWireChange(raw), ({ origin: from, ...change }) => ({
+    ...change,
+    ...(from && { origin: originOf(from) }),
+  }));
+}
 
 function about<T>(header: string, read: Read<T>): Read<T> {
   return 'value' in read ? read : { problems: read.problems.map((problem) => `${header}: ${problem}`) };

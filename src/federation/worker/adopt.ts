@@ -80,7 +80,7 @@ async function adopt(
   try {
     // Whoever undoes this looks for the work after the mark is there.
     await refuseEnded(work.keyId, catalog);
-    await keepMemberKey(work.keyId, order.key, catalog);
+    await keepMemberKey(work.keyId, order, catalog);
     await saveBefore(work.keyId, before, catalog);
     const half = await catalog.services.replace(as({ ...before, definition }, UNFINISHED), version);
     await swapSecrets(half, secrets, catalog);

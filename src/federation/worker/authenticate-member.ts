@@ -1,11 +1,11 @@
+import type { Secret } from '../../base/secret.ts';
 import { CatalogError } from '../../catalog/index.ts';
 import { FederationError } from '../errors.ts';
 import type { MemberKey } from '../peer/peer.ts';
 import { keyIdOf, type SignatureProblem, type SignedRequest, verify } from '../peer/signature.ts';
 import { readMember } from '../peer/wire.ts';
-import { memberKey } from './kept/member-key.ts';
+import { knownKeys, noteUse, openedBy } from './kept/known-keys.ts';
 import { gone, hasEnded } from './kept/tombstones.ts';
-import { isWorker } from './worker-role.ts';
 import type { Workers } from './workers.ts';
 
 /** A request that claims to come from the coordinator of a worker. */
@@ -19,7 +19,7 @@ export interface MemberRequest extends SignedRequest {
 }
 
 /**
- * The id of the key that a request is signed with. Requests of this kind may come twice, since the second changes nothing,
+ * The id of the key that the worker has which a request is signed for. Requests of this kind may come twice, since the second changes nothing,
  * so that nonces need not be remembered.
  */
 export async function authenticateMember(request: MemberRequest, { catalog }: Workers): Promise<string> {
@@ -30,18 +30,25 @@ export async function authenticateMember(request: MemberRequest, { catalog }: Wo
   if (member.split('/')[1] !== service) throw refusals.mismatch();
   if (brought && (brought.uid !== uid || brought.member !== member)) throw refusals.mismatch();
 
-  const key = brought?.key ?? (await keyOf(uid, service, { catalog }));
-  const verified = verify(header, request, () => key, catalog.now());
-  if ('refused' in verified) throw refusals[verified.refused]();
-  return keyIdOf(key);
+  const check = (key: Secret) => {
+    const verified = verify(header, request, () => key, catalog.now());
+    return 'refused' in verified ? verified.refused : undefined;
+  };
+  if (brought) {
+    const refused = check(brought.key);
+    if (refused) throw refusals[refused]();
+    return (await openedBy(brought, service, keyIdOf(brought.key), { catalog })).keyId;
+  }
+  const known = (await knownKeys(uid, service, { catalog })) ?? (await noKey(uid, service, { catalog }));
+  const refused = known.keys.map(check);
+  const used = known.keys[refused.indexOf(undefined)];
+  if (!used) throw refusals[refused.find((each) => each !== 'mismatch') ?? 'mismatch']();
+  await noteUse(known, used, { catalog });
+  return known.keyId;
 }
 
 /** Throws `federation-gone` where there was such a worker, and `not-found` where there never was. */
-async function keyOf(uid: string, service: string, { catalog }: Pick<Workers, 'catalog'>) {
-  const record = await catalog.services.get(service);
-  const role = isWorker(record) && record.service.federation.uid === uid ? record.service.federation : undefined;
-  const key = role && (await memberKey(role.keyId, catalog));
-  if (key) return key;
+async function noKey(uid: string, service: string, { catalog }: Pick<Workers, 'catalog'>): Promise<never> {
   // The key went with the worker, so this cannot be verified: who knows the random uid is told no more than that.
   if (await hasEnded(uid, service, catalog)) throw gone(service);
   throw new CatalogError('not-found', `there is no worker "${service}" of this federation`);

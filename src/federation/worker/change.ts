@@ -1,6 +1,6 @@
 import { admit, CatalogError, loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
 import { isRace, StoreError } from '../../cluster/index.ts';
-import { ownedBy, type Service } from '../../service/index.ts';
+import { type FederationOrigin, ownedBy, type Service } from '../../service/index.ts';
 import { swapSecrets } from './kept/swap-secrets.ts';
 import { refuseEnded } from './kept/tombstones.ts';
 import { readWorker } from './read-worker.ts';
@@ -12,6 +12,8 @@ export interface WorkerChange {
   readonly revision: number;
   readonly digest: string;
   readonly definition: unknown;
+  /** Where the coordinator is by now. */
+  readonly origin?: FederationOrigin;
 }
 
 /**
@@ -83,7 +85,7 @@ function has({ service }: WorkerRecord, { revision, digest }: WorkerChange): boo
   );
 }
 
-function as(service: Service, { revision }: WorkerChange, digest: string): Service {
+function as(service: Service, { revision, origin }: WorkerChange, digest: string): Service {
   if (service.federation?.role !== 'worker') return service;
-  return { ...service, federation: { ...service.federation, revision, digest } };
+  return { ...service, federation: { ...service.federation, revision, digest, ...(origin && { origin }) } };
 }

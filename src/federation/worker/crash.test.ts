@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect, isDeepStrictEqual } from 'node:util';
+import { Secret } from '../../base/secret.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
 import { inspectWorker } from './inspect.ts';
 import { makeWorker } from './make.ts';
 import { removeHere } from './own-delete.ts';
+import { rekeyWorker } from './rekey.ts';
 import { releaseWorker } from './release.ts';
 import {
   alice,
@@ -43,7 +45,19 @@ const created = async (scene: Scene) => {
 };
 const NEXT = { ...WORKER, script: 'echo next', environment: { secrets: { PASSWORD: 'next-password' } } };
 
+const nextOf = (made: Order) => order({ uid: made.uid, key: new Secret(`next-of-${made.key.reveal()}`) });
+
 const cases: Case[] = [
+  {
+    name: 'giving a worker another key',
+    begin: created,
+    act: async (made, workers) => void (await rekeyWorker(alice, nextOf(made), workers)),
+  },
+  {
+    name: 'giving an adopted service another key',
+    begin: adopted,
+    act: async (made, workers) => void (await rekeyWorker(alice, nextOf(made), workers)),
+  },
   {
     name: 'making a worker',
     begin: async () => order(),
@@ -144,6 +158,7 @@ function stable(seen: Seen, made: Order): unknown {
     [uid, 'service-uid'],
     [seen.services[0]?.token ?? 'none', 'token'],
     [made.keyId, 'key-id'],
+    [nextOf(made).keyId, 'next-key-id'],
     [made.key.reveal(), 'key'],
     [made.uid, 'federation-uid'],
   ];

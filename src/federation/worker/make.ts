@@ -36,7 +36,7 @@ async function make(principal: Admin | User, order: WorkerOrder, work: Work, wor
   try {
     // Whoever undoes this looks for the work after the mark is there.
     await refuseEnded(federation.keyId, catalog);
-    await keepMemberKey(federation.keyId, order.key, catalog);
+    await keepMemberKey(federation.keyId, order, catalog);
     await createService(principal, documentOf(order.body), catalog, { federation });
   } catch (error) {
     await settleWork(work, workers);

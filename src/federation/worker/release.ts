@@ -4,6 +4,7 @@ import { type Catalog, CatalogError, removeRecord, tidyStorage } from '../../cat
 import { isRace } from '../../cluster/index.ts';
 import type { Service } from '../../service/index.ts';
 import { arrangeStorage, storageClaim } from '../../storage/index.ts';
+import { forgetHeard } from './kept/heard.ts';
 import { forgetMember } from './kept/member-key.ts';
 import { bury, close, type Ending, remember } from './kept/tombstones.ts';
 import { type Work, workIsOver } from './kept/work.ts';
@@ -48,6 +49,7 @@ export async function endWorker({ name, ending, keyId, work }: Ended, { catalog 
     if (attempt > ATTEMPTS)
       throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
     await remember(record.service.federation.uid, name, catalog);
+    await forgetHeard(record.service.federation.uid, name, catalog);
     if (await end(record, ending, catalog)) break;
     // By chance, so that two requests of this kind do not overtake each other for ever.
     await pause(Math.random() * LONGEST_PAUSE);

@@ -6,9 +6,11 @@ import { keyIdOf } from '../peer/signature.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
 import { inspectWorker } from './inspect.ts';
+import { openedBy } from './kept/known-keys.ts';
 import { makeWorker } from './make.ts';
 import { probeWorker } from './probe.ts';
 import { documentOf } from './read-worker.ts';
+import { rekeyWorker } from './rekey.ts';
 import { releaseWorker } from './release.ts';
 import type { Workers } from './workers.ts';
 
@@ -17,16 +19,25 @@ export type Authenticate = (credential: Credential) => Promise<Admin | User>;
 
 /** This manager as a member of its own federations: the same verbs that others reach over HTTP, without dialling. */
 export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
-  const keyId = ({ key }: MemberKey) => keyIdOf(key);
+  const opened = (name: string, as: MemberKey) => openedBy(as, name, keyIdOf(as.key), workers);
+  const keyOf = async (name: string, as: MemberKey) => {
+    const { keyId, isAnother } = await opened(name, as);
+    if (!isAnother) return keyId;
+    throw new PeerError('refused', `"${name}" has another key by now`);
+  };
   return {
     probe: (name, as) => told(async () => probeWorker(await authenticate(as), name, workers)),
     create: (order, as) => told(async () => makeWorker(await authenticate(as), order, workers)),
     adopt: (order, version, as) =>
       told(async () => adoptWorker(await authenticate(as), order, version as Version, workers)),
-    inspect: (name, as) => told(() => inspectWorker(name, keyId(as), workers)),
+    rekey: (order, as) => told(async () => rekeyWorker(await authenticate(as), order, workers)),
+    inspect: (name, as) => told(async () => inspectWorker(name, await keyOf(name, as), workers)),
     update: (order, as) =>
-      told(() => changeWorker(order.name, { ...order, definition: documentOf(order.body) }, keyId(as), workers)),
-    remove: (name, how, as) => told(() => releaseWorker(name, how, keyId(as), workers)),
+      told(async () => {
+        const change = { ...order, definition: documentOf(order.body) };
+        await changeWorker(order.name, change, await keyOf(order.name, as), workers);
+      }),
+    remove: (name, how, as) => told(async () => releaseWorker(name, how, (await opened(name, as)).keyId, workers)),
   };
 }
 
@@ -50,7 +61,7 @@ async function told<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {
-    if (!(error instanceof OscarError)) throw error;
+    if (!(error instanceof OscarError) || error instanceof PeerError) throw error;
     throw new PeerError(CODES[error.code] ?? 'failed', error.message, { cause: error });
   }
 }

@@ -1,5 +1,6 @@
 import { CatalogError } from '../../catalog/index.ts';
-import { forgetMember } from './kept/member-key.ts';
+import { keyIdOf } from '../peer/signature.ts';
+import { forgetMember, keptKey } from './kept/member-key.ts';
 import { forgetName, gone, tombstoneOf } from './kept/tombstones.ts';
 import { endWork, type Work } from './kept/work.ts';
 import { endWorker } from './release.ts';
@@ -34,10 +35,17 @@ async function endIfBuried(work: Work, workers: Workers): Promise<boolean> {
   return tombstone !== undefined;
 }
 
+/** What was kept by a key that has been replaced; the key itself is kept with its successor. */
+async function forgetReplaced(keyId: string, catalog: Workers['catalog']): Promise<void> {
+  const former = (await keptKey(keyId, catalog))?.former;
+  if (former) await forgetMember(keyIdOf(former.key), catalog);
+}
+
 async function giveBack({ service, keyId, revision }: Work, { catalog }: Workers): Promise<void> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const record = await catalog.services.get(service);
     if (!isWorkerOf(record, keyId)) return forgetMember(keyId, catalog);
+    await forgetReplaced(keyId, catalog);
     const { adopted, digest, revision: has } = record.service.federation;
     // Another revision is the coordinator's next change, which comes only after this was done.
     if (!adopted || digest !== UNFINISHED || has !== revision) return;

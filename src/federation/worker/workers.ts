@@ -1,4 +1,5 @@
 import type { Catalog } from '../../catalog/index.ts';
+import type { Audit } from '../audit.ts';
 
 /**
  * What a manager does when the manager of another cluster asks (design §7, §8): one verb per file. A worker is a service
@@ -8,6 +9,8 @@ export interface Workers {
   readonly catalog: Catalog;
   /** Names this cluster, whatever address it is asked under. */
   readonly instance: string;
+  /** Hears of what somebody may ask about later. */
+  readonly audit?: Audit;
 }
 
 /** Enough for any burst of writers to one service; more would be a fault, not contention. */

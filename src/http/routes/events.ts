@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Cursor } from '../../cluster/index.ts';
+import type { MemberEvent, MemberWatch } from '../../federation/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
 import { currentCursor, followJobs, type Jobs, type Missed, type SeenChanges, summarizeJob } from '../../jobs/index.ts';
 import { systemPrincipal } from '../authentication.ts';
@@ -12,6 +13,8 @@ export interface EventsDeps {
   readonly authenticator: Authenticator;
   readonly jobs: Jobs;
   readonly open: OpenAnswers;
+  /** Without it nothing is told of federations. */
+  readonly members?: MemberWatch;
   /** How often a connection on which nothing happens is shown to be alive. */
   readonly heartbeatMs?: number;
 }
@@ -26,12 +29,13 @@ const HEARTBEAT_MS = 15_000;
 const LONGEST_MS = 15 * 60_000;
 
 export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
-  const { authenticator, jobs, open, heartbeatMs = HEARTBEAT_MS } = deps;
+  const { authenticator, jobs, open, members, heartbeatMs = HEARTBEAT_MS } = deps;
   const schema = {
-    summary: 'What happens to the jobs that the caller sees, as server-sent events',
+    summary: 'What happens to the jobs and members that the caller sees, as server-sent events',
     description:
       '`job`: a job has changed; `gone`: it was deleted; `resync`: changes were missed, list again. With `Last-Event-ID` ' +
-      'it goes on where another connection ended.',
+      'it goes on where another connection ended. `member`: what a member of a federation is, at first of all of them, ' +
+      'then of each that changes.',
     tags: ['jobs'],
     headers: Type.Object({
       'last-event-id': Type.Optional(Type.String({ description: 'the last `id` that was received' })),
@@ -42,8 +46,11 @@ export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
     const principal = await systemPrincipal(request, authenticator);
     const last = request.headers['last-event-id'];
     const since = typeof last === 'string' && last !== '' ? (last as Cursor) : await currentCursor(jobs);
-    const options = { since, idle: heartbeatMs, signal: open.until(reply, LONGEST_MS) };
-    const text = eventText(followJobs(principal, options, jobs), principal, heartbeatMs);
+    const over = new AbortController();
+    const signal = AbortSignal.any([open.until(reply, LONGEST_MS), over.signal]);
+    const options = { since, idle: heartbeatMs, signal };
+    const ofJobs = eventText(followJobs(principal, options, jobs), principal, heartbeatMs);
+    const text = members ? merged([ofJobs, memberText(members.follow(principal, signal))], over) : ofJobs;
     return (
       reply
         .type('text/event-stream; charset=utf-8')
@@ -71,6 +78,31 @@ async function* eventText(
     // The cursor stands at the end of what was read together, so it comes with the last of it. Alone it is no event, but
     // whoever is cut off goes on from there.
     yield `${events.length > 0 ? events.join('\n') : ':\n'}id: ${seen.cursor}\n\n`;
+  }
+}
+
+/** They have no cursor: whoever comes back is told what all of them are. */
+async function* memberText(events: AsyncIterable<MemberEvent[]>): AsyncGenerator<string, undefined> {
+  for await (const each of events) yield each.map((event) => `event: member\ndata: ${goJson(event)}\n\n`).join('');
+}
+
+/** What comes from either, until one of them ends. */
+async function* merged<T>(
+  sources: readonly AsyncGenerator<T, undefined>[],
+  over: AbortController,
+): AsyncGenerator<T, undefined> {
+  const next = async (source: AsyncGenerator<T, undefined>) => ({ source, result: await source.next() });
+  const waiting = new Map(sources.map((source) => [source, next(source)]));
+  try {
+    for (;;) {
+      const { source, result } = await Promise.race(waiting.values());
+      if (result.done) return;
+      waiting.set(source, next(source));
+      yield result.value;
+    }
+  } finally {
+    over.abort();
+    await Promise.allSettled([...waiting.values(), ...sources.map((source) => source.return(undefined))]);
   }
 }
 

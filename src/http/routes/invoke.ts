@@ -1,8 +1,8 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { findService } from '../../catalog/index.ts';
-import type { ServiceRecord } from '../../cluster/index.ts';
-import { federationGuard } from '../../federation/index.ts';
+import type { JobKey, ServiceRecord } from '../../cluster/index.ts';
+import { federationGuard, isWorker, type WorkerRecord } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
 import { eventTooLarge, invokeService, type Jobs, submitJob } from '../../jobs/index.ts';
 import { serviceBearer } from '../authentication.ts';
@@ -18,7 +18,15 @@ export interface InvokeDeps {
   /** How long a synchronous caller is kept waiting. */
   readonly runTimeoutMs: number;
   readonly executions: ExecutionLog;
+  /** Opens a job that came to a worker at its coordinator. */
+  readonly enter?: Enter | undefined;
 }
+
+export type Enter = (
+  principal: Principal,
+  worker: WorkerRecord['service'],
+  event: Uint8Array,
+) => Promise<{ readonly key: JobKey; readonly location: string }>;
 
 /** Who invokes what; known before the body is read. */
 interface Caller {
@@ -42,7 +50,7 @@ const Event = Type.Unsafe({
 
 export function invokeRoutes(
   app: FastifyInstance,
-  { authenticator, jobs, runTimeoutMs, executions }: InvokeDeps,
+  { authenticator, jobs, runTimeoutMs, executions, enter }: InvokeDeps,
 ): void {
   app.decorateRequest('caller', undefined);
   const common = {
@@ -53,7 +61,7 @@ export function invokeRoutes(
       const principal = await serviceBearer(request, authenticator, await jobs.services.get(name));
       const record = await findService(principal, 'invoke', name, jobs);
       const refused = federationGuard(record.service, 'invoke');
-      if (refused) throw refused;
+      if (refused && !(enter && isWorker(record) && isSubmission(request))) throw refused;
       request.caller = { principal, record };
     },
     onResponse: async (request: FastifyRequest, reply: FastifyReply) => {
@@ -63,19 +71,28 @@ export function invokeRoutes(
       answerError(isTooLarge(error) ? eventTooLarge(jobs.maxEventBytes) : error, request, reply),
   };
 
-  const submit = {
+  const submit = async (principal: Principal, record: ServiceRecord, event: Uint8Array) => {
+    const key = await submitJob(principal, record, event, 'job', jobs);
+    return { key, location: `/system/jobs/${key.service}/${key.id}` };
+  };
+
+  const submission = {
     summary: 'Run a service with this event, some time soon',
-    description: '`Location` and `X-Oscar-Job-Id` name the job.',
+    description:
+      '`Location` and `X-Oscar-Job-Id` name the job. At the worker of a federation it is opened at the coordinator, where `Location` leads.',
     tags,
     params: Name,
     querystring: Owner,
     body: Event,
     response: { 201: Type.Null() },
   };
-  app.post('/job/:name', { ...common, schema: submit }, async (request, reply) => {
+  app.post('/job/:name', { ...common, schema: submission }, async (request, reply) => {
     const { principal, record } = callerOf(request);
-    const { service, id } = await submitJob(principal, record, eventOf(request), 'job', jobs);
-    return reply.code(201).header('location', `/system/jobs/${service}/${id}`).header('x-oscar-job-id', id).send();
+    const { key, location } =
+      enter && isWorker(record)
+        ? await enter(principal, record.service, eventOf(request))
+        : await submit(principal, record, eventOf(request));
+    return reply.code(201).header('location', location).header('x-oscar-job-id', key.id).send();
   });
 
   const run = {
@@ -117,5 +134,8 @@ const eventOf = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body
 function userOf({ caller }: FastifyRequest): string {
   return caller?.principal.kind === 'user' ? caller.principal.uid : 'nil';
 }
+
+/** Whoever waits for the answer waits where the job is. */
+const isSubmission = ({ routeOptions }: FastifyRequest) => routeOptions.url === '/job/:name';
 
 const isTooLarge = (error: Error) => 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import type { JobRecord, LogOptions } from '../../cluster/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { findJob, type Jobs, listJobs, oldJobView, readLog, removeJob, removeJobs } from '../../jobs/index.ts';
 import { systemPrincipal } from '../authentication.ts';
@@ -15,6 +16,8 @@ export interface JobLogsDeps {
   /** Jobs in a page: `JOB_LISTING_LIMIT`. */
   readonly pageSize: number;
   readonly open: OpenAnswers;
+  /** What the script of a job printed, wherever it ran. */
+  readonly logOf?: ((record: JobRecord, options: LogOptions) => AsyncIterable<Uint8Array>) | undefined;
 }
 
 const tags = ['jobs'];
@@ -31,7 +34,8 @@ const OldPageSchema = Type.Object({
   next_page: Type.Optional(Type.String()),
 });
 
-export function jobLogsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize, open }: JobLogsDeps): void {
+export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
+  const { authenticator, jobs, pageSize, open, logOf = (...log) => readLog(...log, jobs) } = deps;
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
 
   const list = {
@@ -85,7 +89,7 @@ export function jobLogsRoutes(app: FastifyInstance, { authenticator, jobs, pageS
     const record = await findJob(principal, name, id, jobs);
     const follow = flagOf(request, 'follow');
     const options = { timestamps: flagOf(request, 'timestamps'), follow, signal: open.until(reply) };
-    const log = readLog(record, options, jobs);
+    const log = logOf(record, options);
     // What a script writes must not become a page of ours.
     reply.type(TEXT_TYPE).header('x-content-type-options', 'nosniff');
     if (!follow) return reply.send(Readable.from(log, { objectMode: false }));

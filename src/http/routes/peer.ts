@@ -15,6 +15,7 @@ import {
   readBroughtKey,
   readChange,
   readOrder,
+  rekeyWorker,
   releaseWorker,
   type WorkerOrder,
   type Workers,
@@ -22,9 +23,10 @@ import {
 } from '../../federation/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { jsonOf } from '../body.ts';
+import { jsonOf, valueOf } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { Name, nameOf } from '../params.ts';
+import { bytesOf, headerOf, signedPartsOf } from '../signed.ts';
 
 export interface PeerDeps {
   readonly authenticator: Authenticator;
@@ -53,7 +55,7 @@ export function peerRoutes(app: FastifyInstance, { authenticator, workers }: Pee
       return probeWorker(await systemPrincipal(request, authenticator), name, workers);
     }
     const state = await inspectWorker(name, await memberOf(request, workers), workers);
-    if (!state) throw new CatalogError('not-found', `there is no worker "${name}" with this key`);
+    if (!state) throw noWorker(name);
     return writeState(state);
   });
 
@@ -84,10 +86,14 @@ export async function workerRequest(request: FastifyRequest, { authenticator, wo
   const principal = await systemPrincipal(request, authenticator);
   const said = valueOf(readOrder(header));
   const order: WorkerOrder = { ...said, name: said.member.split('/')[1] ?? '', body: new Secret(textOf(request)) };
-  if (request.method === 'PUT') await adoptWorker(principal, order, versionOf(request), workers);
-  else await makeWorker(principal, order, workers);
+  if (request.method === 'POST') await makeWorker(principal, order, workers);
+  else if (request.headers['if-match']?.trim() !== '*')
+    await adoptWorker(principal, order, versionOf(request), workers);
+  else if (!(await rekeyWorker(principal, order, workers))) throw noWorker(order.name);
   return true;
 }
+
+const noWorker = (name: string) => new CatalogError('not-found', `there is no worker "${name}" of this federation`);
 
 /** The id of the key that the request is signed with. */
 function memberOf(
@@ -95,24 +101,10 @@ function memberOf(
   workers: Workers,
   brought?: Parameters<typeof authenticateMember>[0]['brought'],
 ): Promise<string> {
-  const [path = '', ...query] = (request.raw.url ?? '').split('?');
-  const signed = { method: request.method, path, query: query.join('?'), body: bytesOf(request) };
-  const header = headerOf(request, MEMBER_HEADER) ?? '';
-  return authenticateMember({ ...signed, header, service: nameOf(request), brought }, workers);
+  return authenticateMember({ ...signedPartsOf(request), service: nameOf(request), brought }, workers);
 }
 
-function headerOf({ headers }: FastifyRequest, name: string): string | undefined {
-  const value = headers[name];
-  return Array.isArray(value) ? value.join(',') : value;
-}
-
-const bytesOf = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body : new Uint8Array());
 const textOf = (request: FastifyRequest) => Buffer.from(bytesOf(request)).toString();
-
-function valueOf<T>(read: { readonly value: T } | { readonly problems: readonly string[] }): T {
-  if ('value' in read) return read.value;
-  throw new HttpError('bad-request', read.problems.join('\n'));
-}
 
 function howOf(request: FastifyRequest): 'undo' | 'detach' {
   const { how = 'undo' } = request.query as { how?: string };

@@ -1,5 +1,7 @@
+import type { Secret } from '../../../base/secret.ts';
 import type { LedgerMember } from '../../ledger.ts';
 import { type Peer, PeerError, type WorkerOrder, type WorkerState } from '../../peer/peer.ts';
+import { keyIdOf } from '../../peer/signature.ts';
 import type { Coordination } from '../coordination.ts';
 import type { Result } from '../results.ts';
 import type { Asking } from './asking.ts';
@@ -12,36 +14,71 @@ export interface Task {
   readonly member: LedgerMember;
   readonly order: WorkerOrder | undefined;
   readonly asking: Asking;
+  /** The key that is to follow; it may be known there already. */
+  readonly next?: Secret | undefined;
 }
 
+type Ordered = Task & { readonly order: WorkerOrder };
+
 /** Brings a member to what it shall be, from whatever it is: made, changed, or said why not. Again: nothing changes. */
-export async function bring({ member, order, asking }: Task, deps: Coordination): Promise<Result> {
+export async function bring({ member, order, asking, next }: Task, deps: Coordination): Promise<Result> {
   const { keyId } = member;
   if (member.endpoint === '') {
     return { keyId, kind: 'away', problem: new PeerError('failed', member.reason ?? 'its cluster is unknown') };
   }
-  if (!order) {
-    return { keyId, kind: 'conflict', problem: new PeerError('refused', 'its key is lost: PUT the service once') };
-  }
+  if (!order) return keyLost(keyId);
+  const task = { member, order, asking, next };
   const peer = peerOf(member, deps);
   try {
-    const state = await inspect(peer, order, member.revision !== undefined);
-    return state ? await adjust(peer, order, keyId, state) : await make(peer, { member, order, asking });
+    const rekeyed = await rekey(peer, task);
+    if (rekeyed) return rekeyed;
+    const seen = await adjusted(peer, task);
+    return typeof seen === 'object' ? seen : await make(peer, task, seen);
   } catch (error) {
     return failed(keyId, problemOf(error));
   }
 }
 
-/**
- * A key that is not known there is a worker that is not there: what has its name is seen when it is made. One that never
- * was made with this key may have been ended with an earlier one, and is wanted again.
- */
+/** Gives it its next key, if there is one and somebody to ask as. Whoever refuses that is told by the key it has. */
+async function rekey(peer: Peer, task: Ordered): Promise<Result | undefined> {
+  const { member, order, asking, next } = task;
+  if (!next) return undefined;
+  try {
+    const isDone = await peer.rekey({ ...order, key: next }, await asking(member));
+    return isDone ? await adjustedBy(next, peer, task) : undefined;
+  } catch (error) {
+    if (error instanceof PeerError && ['refused', 'taken', 'stale', 'failed'].includes(error.code)) return undefined;
+    throw error;
+  }
+}
+
+/** A key that is refused may have been followed by the next one, by somebody who could not say so any more. */
+async function adjusted(peer: Peer, task: Ordered): Promise<Result | 'nothing' | 'refused'> {
+  const { order, next } = task;
+  for (const key of next ? [order.key, next] : [order.key]) {
+    try {
+      return (await adjustedBy(key, peer, task)) ?? 'nothing';
+    } catch (error) {
+      if (!(error instanceof PeerError && error.code === 'refused')) throw error;
+    }
+  }
+  return 'refused';
+}
+
+async function adjustedBy(key: Secret, peer: Peer, { member, order }: Ordered): Promise<Result | undefined> {
+  const keyed = { ...order, key };
+  const state = await inspect(peer, keyed, member.revision !== undefined);
+  if (!state) return undefined;
+  const result = await adjust(peer, keyed, member.keyId, state);
+  return result.kind === 'made' && key !== order.key ? { ...result, rekeyed: keyIdOf(key) } : result;
+}
+
+/** One that never was made with this key may have been ended with an earlier one, and is wanted again. */
 async function inspect(peer: Peer, order: WorkerOrder, wasMade: boolean): Promise<WorkerState | undefined> {
   try {
     return await peer.inspect(order.name, order);
   } catch (error) {
-    if (error instanceof PeerError && (error.code === 'refused' || (error.code === 'gone' && !wasMade)))
-      return undefined;
+    if (error instanceof PeerError && error.code === 'gone' && !wasMade) return undefined;
     throw error;
   }
 }
@@ -54,23 +91,37 @@ async function adjust(peer: Peer, order: WorkerOrder, keyId: string, state: Work
   return { keyId, kind: 'made', revision, digest, instance };
 }
 
-async function make(peer: Peer, { member, order, asking }: Task & { readonly order: WorkerOrder }): Promise<Result> {
+/** Nothing there answers to the key: what has its name is seen by who may make it, or give it this key again. */
+async function make(peer: Peer, { member, order, asking }: Ordered, seen: 'nothing' | 'refused'): Promise<Result> {
   const { keyId } = member;
   const { revision, digest } = order;
   try {
     const as = await asking(member);
-    const readiness = readinessOf(await peer.probe(order.name, as), order.uid);
+    const probe = await peer.probe(order.name, as);
+    const readiness = readinessOf(probe, order.uid);
+    // A manager that was restored from a backup has neither the key nor the revision of by now.
+    if (probe.found === 'member' && probe.revision > revision)
+      return { keyId, kind: 'ahead', revision: probe.revision };
     await makeMember(peer, order, readiness, as);
+    if (readiness.by === 'repeat')
+      return (await adjustedBy(order.key, peer, { member, order, asking })) ?? keyLost(keyId);
     return { keyId, kind: 'made', revision, digest, instance: readiness.instance };
   } catch (error) {
     const problem = problemOf(error);
     if (problem.code !== 'refused') return failed(keyId, problem);
+    if (member.revision === undefined) return { keyId, kind: 'missing', problem };
+    if (seen === 'refused') return keyLost(keyId);
     // Where it was once made, whoever reads this learns more than that somebody may not make it.
-    const isGone = member.revision !== undefined;
-    const whole = isGone ? new PeerError('refused', `it is gone there, and ${problem.message}`) : problem;
+    const whole = new PeerError('refused', `it is gone there, and ${problem.message}`);
     return { keyId, kind: 'missing', problem: whole };
   }
 }
+
+const keyLost = (keyId: string): Result => ({
+  keyId,
+  kind: 'conflict',
+  problem: new PeerError('refused', 'key lost: PUT the service once'),
+});
 
 function failed(keyId: string, problem: PeerError): Result {
   if (problem.code === 'gone') {

@@ -6,7 +6,7 @@ import { PeerError, type WorkerOrder } from '../../peer/peer.ts';
 export type Readiness =
   | { readonly by: 'create'; readonly instance: string }
   | { readonly by: 'adopt'; readonly version: string; readonly instance: string }
-  /** It is one of this federation already. */
+  /** It is one of this federation already, under another key. */
   | { readonly by: 'repeat'; readonly instance: string };
 
 /** Says how a member can be made from what is there; throws `taken` when it cannot. */
@@ -26,8 +26,9 @@ export function readinessOf(probe: Probe, uid: string | undefined): Readiness {
 }
 
 export async function makeMember(peer: Peer, order: WorkerOrder, readiness: Readiness, as: Credential): Promise<void> {
-  if (readiness.by === 'adopt') await peer.adopt(order, readiness.version, as);
-  else await peer.create(order, as);
+  if (readiness.by === 'create') await peer.create(order, as);
+  else if (readiness.by === 'adopt') await peer.adopt(order, readiness.version, as);
+  else if (!(await peer.rekey(order, as))) throw new PeerError('stale', 'it has gone there just now');
 }
 
 /** Was this federation of ours given up, so that what it still holds can be had once its undo is done? */

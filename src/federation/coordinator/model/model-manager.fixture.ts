@@ -30,6 +30,8 @@ interface RemoteService {
 export class ModelManager {
   readonly services = new Map<string, RemoteService>();
   readonly tombstones = new Set<string>();
+  /** What a key has replaced, as long as that is still good. */
+  readonly formerKeys = new Map<string, string>();
   readonly instance = randomUUID();
   /** Whom it lets in. */
   accepts: (as: Credential) => boolean = () => true;
@@ -74,10 +76,34 @@ export class ModelManager {
     this.services.set(order.name, { owner: current.owner, token: current.token, before: current, ...workerOf(order) });
   }
 
-  inspect(name: string, { key }: MemberKey) {
+  rekey(order: WorkerOrder, as: Credential): boolean {
+    this.#admit(as);
+    const keyId = keyIdOf(order.key);
+    if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was ended');
+    const current = this.services.get(order.name);
+    if (current?.worker?.uid !== order.uid) return false;
+    const { keyId: former, revision } = current.worker;
+    if (order.revision < revision) throw new PeerError('stale', 'it has a later revision');
+    if (former !== keyId) this.formerKeys.set(keyId, former);
+    this.services.set(order.name, { ...current, ...workerOf(order) });
+    return true;
+  }
+
+  /** The key that the worker has by now, for who has it or the one before; using the new one ends the old one. */
+  #keyIdOf(name: string, { key, uid }: MemberKey): string {
     const keyId = keyIdOf(key);
+    const worker = this.services.get(name)?.worker;
+    if (worker?.uid !== uid) return keyId;
+    if (worker.keyId === keyId) this.formerKeys.delete(keyId);
+    else if (this.formerKeys.get(worker.keyId) === keyId) return worker.keyId;
+    return keyId;
+  }
+
+  inspect(name: string, as: MemberKey) {
+    const keyId = this.#keyIdOf(name, as);
     if (this.tombstones.has(keyId)) throw new PeerError('gone', 'it was ended');
     const worker = this.services.get(name)?.worker;
+    if (worker?.uid === as.uid && worker.keyId !== keyId) throw new PeerError('refused', 'the key is another');
     if (worker?.keyId !== keyId) return undefined;
     return { revision: worker.revision, digest: worker.digest, instance: this.instance };
   }
@@ -88,11 +114,13 @@ export class ModelManager {
     if (!state || !current) throw new PeerError('refused', 'the key is not known');
     if (state.revision > order.revision) throw new PeerError('stale', 'it has a later revision');
     assert.ok(state.revision < order.revision || state.digest === order.digest, 'a revision has one definition');
-    this.services.set(order.name, { ...current, ...workerOf(order) });
+    const changed = workerOf(order);
+    const keyId = this.#keyIdOf(order.name, order);
+    this.services.set(order.name, { ...current, ...changed, worker: { ...changed.worker, keyId } });
   }
 
-  remove(name: string, how: 'undo' | 'detach', { key }: MemberKey): void {
-    const keyId = keyIdOf(key);
+  remove(name: string, how: 'undo' | 'detach', as: MemberKey): void {
+    const keyId = this.#keyIdOf(name, as);
     const current = this.services.get(name);
     if (current?.worker?.keyId === keyId) {
       const { worker: _, before, ...plain } = current;
@@ -100,7 +128,7 @@ export class ModelManager {
       else if (before) this.services.set(name, { ...before, version: newVersion() });
       else this.services.delete(name);
     }
-    this.tombstones.add(keyId);
+    this.tombstones.add(keyId).add(keyIdOf(as.key));
   }
 
   #admit(as: Credential): void {
@@ -131,6 +159,7 @@ export function modelPeer(manager: ModelManager | undefined, clusterId: string, 
     probe: (name, as) => ask('probe', (there) => there.probe(name, as)),
     create: (order, as) => ask('create', (there) => there.create(order, as)),
     adopt: (order, version, as) => ask('adopt', (there) => there.adopt(order, version, as)),
+    rekey: (order, as) => ask('rekey', (there) => there.rekey(order, as)),
     inspect: (name, as) => ask('inspect', (there) => there.inspect(name, as)),
     update: (order) => ask('update', (there) => there.update(order)),
     remove: (name, how, as) => ask('remove', (there) => there.remove(name, how, as)),

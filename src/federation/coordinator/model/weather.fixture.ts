@@ -74,6 +74,11 @@ export class Weather {
     for (const { effect } of due) quietly(effect);
   }
 
+  /** How many jobs a member holds: some have a few, until all is well. */
+  outstanding(): number {
+    return this.#healed ? 0 : this.#requests % 2;
+  }
+
   heal(): void {
     this.#healed = true;
   }
@@ -110,7 +115,11 @@ export interface Life {
 }
 
 export const live = ({ world, weather, clock }: Life): Coordination =>
-  coordination(world, weather.passage(), { now: clock.now, mint: async () => new Secret('minted') });
+  coordination(world, weather.passage(), {
+    now: clock.now,
+    mint: async () => new Secret('minted'),
+    outstanding: async () => weather.outstanding(),
+  });
 
 /** Does something; if the coordinator dies of it, another life settles what it left. */
 export async function attempt(

@@ -41,6 +41,12 @@ export async function loadBefore(keyId: string, { secrets }: Stores): Promise<Be
   };
 }
 
+/** For another key of the same adoption. */
+export async function copyBefore(from: string, to: string, { secrets }: Stores): Promise<void> {
+  const record = await secrets.get(ROOM, place(from));
+  if (record) await secrets.put(ROOM, place(to), record.values);
+}
+
 export async function forgetBefore(keyId: string, { secrets }: Stores): Promise<void> {
   await secrets.remove(ROOM, place(keyId));
 }

@@ -8,7 +8,7 @@ import { FederationError } from '../../errors.ts';
  */
 export interface Tombstone {
   readonly service: string;
-  readonly reason: 'ended-by-coordinator' | 'removed-by-owner';
+  readonly reason: 'ended-by-coordinator' | 'removed-by-owner' | 'taken-over';
   readonly begun: number;
   readonly until: number;
   /** How the worker ends; null once it has, or when there was none. */

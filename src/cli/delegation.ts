@@ -1,0 +1,165 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import type { Catalog } from '../catalog/index.ts';
+import type { JobRecord, LogOptions } from '../cluster/index.ts';
+import type { Config } from '../config.ts';
+import {
+  commit,
+  type DelegationMeters,
+  type DelegationServer,
+  Delegator,
+  type Entered,
+  enterJob,
+  readLogAnywhere,
+  realClock,
+  Scoreboard,
+  selfOrigin,
+  selfTarget,
+  snapshotOfNodes,
+  TakenJobs,
+  WorkingFederations,
+  waysOver,
+} from '../delegation/index.ts';
+import { Ledgers } from '../federation/index.ts';
+import type { Authenticator, Principal } from '../identity/index.ts';
+import type { Elsewhere } from '../jobs/index.ts';
+import { createObjectProbe } from '../supervisor/index.ts';
+import { coordinators } from './coordinators.ts';
+import { Endpoints } from './endpoints.ts';
+import { headerOf, type OpenFederation } from './federation.ts';
+import type { OpenJobs } from './jobs.ts';
+import type { Mint } from './mint.ts';
+
+export interface OpenDelegation {
+  readonly server: DelegationServer;
+  /** A job that came to a worker. */
+  enter(principal: Principal, worker: Parameters<typeof enterJob>[1], event: Uint8Array): Promise<Entered>;
+  logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
+  outstanding(serviceUid: string, member: string): Promise<number>;
+  /** Once this manager can be reached. */
+  begin(): Promise<void>;
+  close(): void;
+}
+
+export interface DelegationParts {
+  readonly catalog: Catalog;
+  readonly running: OpenJobs;
+  readonly federation: OpenFederation;
+  readonly authenticator: Authenticator;
+  readonly mint: Mint | undefined;
+  readonly meters: DelegationMeters;
+}
+
+/** Jobs of this cluster that run on others, and theirs that run here. Joins the dispatcher, which must not have begun. */
+export async function openDelegation(config: Config, parts: DelegationParts, log: Logger): Promise<OpenDelegation> {
+  const { catalog, federation, authenticator, mint, meters } = parts;
+  const { jobs, dispatcher, staging } = parts.running;
+  const { coordination, workers, lines } = federation;
+  await jobs.objects.ensureStaging();
+  const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'trouble with a job of several clusters');
+
+  const probe = createObjectProbe({ networks: config.peerNetworks });
+  const board = new Scoreboard({
+    report: (err, place) => log.debug({ err, place }, 'a cluster did not say what is free'),
+  });
+  const endpoints = new Endpoints(config.peerNetworks, catalog);
+  const own = () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes()), waiting: dispatcher.waiting });
+  const ways = waysOver(lines, {
+    get target() {
+      return selfTarget(self);
+    },
+    get origin() {
+      return selfOrigin(self);
+    },
+  });
+  const federations = new WorkingFederations({
+    services: catalog.services,
+    ledgers: new Ledgers(coordination),
+    secrets: catalog.secrets,
+    reach: (where, service) =>
+      where.type === 'endpoint'
+        ? endpoints.targetOf(where.member, service)
+        : ways.targetAt(federation.addressOf(where.member)),
+    clock: realClock,
+  });
+  const delegator = new Delegator({
+    ...jobs,
+    line: dispatcher,
+    federations,
+    board,
+    own,
+    here: { clusterId: config.clusterId, store: jobs.ownStore },
+    ...(mint && { mint: (service, audience) => mint(service, 'delegation', audience) }),
+    commit: (order) => commit(order, { ...jobs, staging, directory: commitsDirectory(config) }),
+    threshold: config.reschedulerThresholdSeconds * 1000,
+    lease: { lease: config.leaseSeconds * 1000, grace: config.leaseGraceSeconds * 1000 },
+    clock: realClock,
+    chance: Math.random,
+    meters,
+    report,
+  });
+  const coordinatorOf = coordinators({ ways, coordination, catalog });
+  const taken = new TakenJobs({
+    ...jobs,
+    dispatcher,
+    coordinatorOf,
+    stores: { registered: config.clusters, isOwn: federation.isOwn, own: [jobs.ownStore.endpoint] },
+    unreadable: probe.unreadable,
+    report,
+  });
+  const server: DelegationServer = {
+    offer: (offer, from) => taken.offer(offer, from),
+    stop: (attempt, from) => taken.stop(attempt, from),
+    logs: (attempt, options, from) => taken.logs(attempt, options, from),
+    status: async () => own().snapshot,
+    permit: (attempt, from) => delegator.permit(attempt, from),
+    report: (attempt, word, from) => delegator.report(attempt, word, from),
+    open: (job, from) => delegator.open(job, from),
+  };
+  const self = {
+    server,
+    workers,
+    coordination,
+    authenticate: (credential: Parameters<typeof headerOf>[0]) => authenticator.system([headerOf(credential)]),
+    clusterId: config.clusterId,
+  };
+  dispatcher.joins(bothHalves(delegator, taken));
+  return {
+    server,
+    enter: (principal, worker, event) =>
+      enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
+    logs: (record, options) => readLogAnywhere(record, options, { ...jobs, federations }),
+    outstanding: (serviceUid, member) => delegator.outstanding(serviceUid, member),
+    async begin() {
+      delegator.start();
+      await taken.start();
+    },
+    close() {
+      delegator.stop();
+      taken.close();
+      board.close();
+      endpoints.close();
+      probe.close();
+    },
+  };
+}
+
+/** What is ours is the delegator's, what was taken is of those who took it. */
+function bothHalves(delegator: Delegator, taken: TakenJobs): Elsewhere {
+  return {
+    consider: (key, placing) => delegator.consider(key, placing),
+    takeUp: (record) => delegator.takeUp(record),
+    cancelled: (record) => (record.taken ? taken.cancelled(record) : delegator.cancelled(record)),
+    prepare: (...attempt) => taken.prepare(...attempt),
+    running: (record, until) => taken.running(record, until),
+    handIn: (record, stopping) => taken.handIn(record, stopping),
+  };
+}
+
+/** For results on their way to other providers. */
+function commitsDirectory({ dataDir }: Config): string {
+  const directory = join(dataDir, 'commits');
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  return directory;
+}

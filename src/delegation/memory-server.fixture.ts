@@ -1,0 +1,102 @@
+import { Secret } from '../base/secret.ts';
+import type { JobKey } from '../cluster/index.ts';
+import { takenName } from '../jobs/index.ts';
+import { DelegationError } from './errors.ts';
+import type { Snapshot } from './policy/index.ts';
+import type { DelegationServer, ProvenOwner, ProvenWorker } from './server.ts';
+import type { AttemptKey, EnteredJob, Offer, Permit, RemoteLogOptions, Report } from './terms.ts';
+
+export const SNAPSHOT: Snapshot = {
+  nodes: [
+    { cpu: 4000, memory: 8 * 2 ** 30, gpu: 0 },
+    { cpu: 500, memory: 2 ** 20, gpu: 1 },
+  ],
+  freeCpu: 4500,
+  nodeCount: 3,
+  age: 0,
+  pending: 2,
+};
+
+export const PERMIT: Permit = {
+  store: {
+    endpoint: 'https://store.example',
+    region: 'us-east-1',
+    verify: true,
+    accessKey: new Secret('access'),
+    secretKey: new Secret('very/secret+key='),
+    sessionToken: new Secret('session'),
+    expiresAt: 1_767_225_600_000,
+  },
+  input: { bucket: 'cow', key: 'in/a file; with "signs" – ü.png' },
+  staging: { bucket: 'oscar-staging', prefix: 'cow/job/3/', manifest: 'cow/job/3/manifest.json' },
+  lease: 90_000,
+};
+
+/** The other side of delegation, in a few maps: what it was asked, by whom, and what it is told to answer. */
+export class MemoryServer implements DelegationServer {
+  readonly offers: { readonly offer: Offer; readonly from: ProvenOwner }[] = [];
+  readonly attempts = new Map<string, Offer>();
+  readonly stopped: JobKey[] = [];
+  readonly permits: { readonly attempt: AttemptKey; readonly from: ProvenWorker }[] = [];
+  readonly reports: { readonly attempt: AttemptKey; readonly report: Report; readonly from: ProvenWorker }[] = [];
+  readonly opened: { readonly job: EnteredJob; readonly from: ProvenWorker }[] = [];
+  readonly logOptions: RemoteLogOptions[] = [];
+  permitted: Permit = PERMIT;
+  printed: AsyncIterable<Uint8Array> | undefined;
+  /** Thrown instead of an answer. */
+  problem: Error | undefined;
+
+  async offer(offer: Offer, from: ProvenOwner) {
+    this.#fail();
+    this.offers.push({ offer, from });
+    const attempt = takenName(from.uid, from.member, offer.job, offer.epoch, offer.service);
+    const known = this.attempts.get(attempt);
+    if (known && !Buffer.from(known.event).equals(offer.event)) {
+      throw new DelegationError('payload-differs', 'another event came under this offer');
+    }
+    this.attempts.set(attempt, offer);
+    return { attempt };
+  }
+
+  async stop(attempt: JobKey) {
+    this.#fail();
+    if (this.attempts.delete(attempt.id)) this.stopped.push(attempt);
+  }
+
+  async logs({ id }: JobKey, options: RemoteLogOptions) {
+    this.#fail();
+    if (!this.attempts.has(id)) throw new DelegationError('job-gone', 'there is no such attempt');
+    this.logOptions.push(options);
+    return this.printed ?? printing();
+  }
+
+  async status() {
+    this.#fail();
+    return SNAPSHOT;
+  }
+
+  async permit(attempt: AttemptKey, from: ProvenWorker) {
+    this.#fail();
+    this.permits.push({ attempt, from });
+    return this.permitted;
+  }
+
+  async report(attempt: AttemptKey, report: Report, from: ProvenWorker) {
+    this.#fail();
+    this.reports.push({ attempt, report, from });
+  }
+
+  async open(job: EnteredJob, from: ProvenWorker) {
+    this.#fail();
+    this.opened.push({ job, from });
+  }
+
+  #fail(): void {
+    if (this.problem) throw this.problem;
+  }
+}
+
+async function* printing() {
+  yield Buffer.from('one\n');
+  yield Buffer.from('two\n');
+}

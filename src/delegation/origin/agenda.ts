@@ -1,0 +1,105 @@
+import type { Clock } from './clock.ts';
+
+interface Entry<T> {
+  readonly name: string;
+  readonly at: number;
+  readonly item: T;
+}
+
+/** What is to be done later, each under a name: one timer for all of it, however much there is. */
+export class Agenda<T> {
+  readonly #clock: Clock;
+  readonly #due: (item: T, name: string) => void;
+  readonly #entries = new Map<string, Entry<T>>();
+  /** A heap, the earliest first. What was moved or dropped stays in it until it comes to the top. */
+  readonly #heap: Entry<T>[] = [];
+  #undo: (() => void) | undefined;
+  #wakesAt = Infinity;
+  #closed = false;
+
+  constructor(clock: Clock, due: (item: T, name: string) => void) {
+    this.#clock = clock;
+    this.#due = due;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** In the place of what was there under this name. */
+  add(name: string, at: number, item: T): void {
+    if (this.#closed) return;
+    const entry = { name, at, item };
+    this.#entries.set(name, entry);
+    push(this.#heap, entry);
+    if (at < this.#wakesAt) this.#wakeAt(at);
+  }
+
+  drop(name: string): void {
+    this.#entries.delete(name);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#undo?.();
+    this.#entries.clear();
+  }
+
+  #wakeAt(at: number): void {
+    this.#undo?.();
+    this.#wakesAt = at;
+    this.#undo = this.#clock.at(at, () => this.#wake());
+  }
+
+  #wake(): void {
+    this.#wakesAt = Infinity;
+    const now = this.#clock.now();
+    for (let first = this.#first(); first; first = this.#first()) {
+      if (first.at > now) return this.#wakeAt(first.at);
+      pop(this.#heap);
+      this.#entries.delete(first.name);
+      this.#due(first.item, first.name);
+      if (this.#closed) return;
+    }
+  }
+
+  #first(): Entry<T> | undefined {
+    for (;;) {
+      const [first] = this.#heap;
+      if (!first || this.#entries.get(first.name) === first) return first;
+      pop(this.#heap);
+    }
+  }
+}
+
+type Timed = { readonly at: number };
+
+function push<E extends Timed>(heap: E[], entry: E): void {
+  let index = heap.push(entry) - 1;
+  while (index > 0) {
+    const above = (index - 1) >> 1;
+    if (!swapIfLater(heap, above, index)) return;
+    index = above;
+  }
+}
+
+function pop(heap: Timed[]): void {
+  const last = heap.pop();
+  if (!last || heap.length === 0) return;
+  heap[0] = last;
+  for (let index = 0; ; ) {
+    const left = 2 * index + 1;
+    const [a, b] = [heap[left], heap[left + 1]];
+    const below = a && b && b.at < a.at ? left + 1 : left;
+    if (!swapIfLater(heap, index, below)) return;
+    index = below;
+  }
+}
+
+function swapIfLater(heap: Timed[], above: number, below: number): boolean {
+  const [upper, lower] = [heap[above], heap[below]];
+  if (!upper || !lower || upper.at <= lower.at) return false;
+  heap[above] = lower;
+  heap[below] = upper;
+  return true;
+}

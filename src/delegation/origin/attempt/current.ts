@@ -1,0 +1,33 @@
+import type { JobRecord } from '../../../cluster/index.ts';
+import { DelegationError } from '../../errors.ts';
+import type { AttemptKey } from '../../terms.ts';
+import { NO_METERS } from '../meters.ts';
+import type { Asker, OriginDeps } from '../origin.ts';
+
+/** The job that somebody speaks of. Throws `job-gone` where their federation has no such job. */
+export async function spokenOf(
+  { job }: AttemptKey,
+  { service }: Asker,
+  { store }: Pick<OriginDeps, 'store'>,
+): Promise<JobRecord> {
+  const record = await store.get(job);
+  // Of a job of another service it is not said that there is one.
+  if (record?.serviceUid !== service.uid) {
+    throw new DelegationError('job-gone', `there is no job "${job.id}" of "${job.service}" any more`);
+  }
+  return record;
+}
+
+/** Is this the attempt that the record says this member has, or had when it ended? */
+export function isItsAttempt({ epoch, placement }: JobRecord, attempt: AttemptKey, { member }: Asker): boolean {
+  return placement?.member === member;
+}
+
+/** For who speaks for an attempt that does not count any more. */
+export function fenced(
+  { job, epoch }: AttemptKey,
+  { meters = NO_METERS }: Pick<OriginDeps, 'meters'>,
+): DelegationError {
+  meters.fenced();
+  return new DelegationError('fenced', `attempt ${epoch} of the job "${job.id}" is not the current one`);
+}

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../../cluster/eventually.ts';
+import type { JobKey, JobRecord } from '../../../cluster/index.ts';
+import { ALICE, idOf, openScene, type Scene } from '../origin.fixture.ts';
+
+const isDelegated = ({ state }: JobRecord) => state === 'delegated';
+const INPUT = { input: [{ storage_provider: 'minio.default', path: 'demo/in' }] };
+
+const eventOf = (bucket: string, key: string) =>
+  JSON.stringify({
+    Records: [
+      { eventSource: 'minio:s3', eventName: 's3:ObjectCreated:Put', s3: { bucket: { name: bucket }, object: { key } } },
+    ],
+  });
+
+async function delegatedJob(scene: Scene, event = '{}', more: Partial<JobRecord> = {}): Promise<JobKey> {
+  scene.fill();
+  const key = await scene.submit(event, more);
+  await scene.until(key, isDelegated);
+  return key;
+}
+
+const permit = async (scene: Scene, key: JobKey, id = 'b', epoch = 1) =>
+  scene.manager.current.delegator.permit({ job: key, epoch }, await scene.proof(id));
+
+test('leave brings keys that write below the part of this attempt and nowhere else', async () => {
+  await using scene = await openScene();
+  const key = await delegatedJob(scene);
+  const { staging, store, input, lease } = await permit(scene, key);
+  assert.deepEqual(staging, {
+    bucket: 'oscar-staging',
+    prefix: `demo/${key.id}/1/files/`,
+    manifest: `demo/${key.id}/1/manifest.json`,
+  });
+  assert.deepEqual([store.endpoint, input, lease], ['http://127.0.0.1', undefined, 90_000]);
+  assert.equal(store.expiresAt, scene.clock.now() + 3_600_000);
+});
+
+test('leave again is the renewal of the lease, and changes nothing else', async () => {
+  await using scene = await openScene();
+  const key = await delegatedJob(scene);
+  const before = await scene.job(key);
+  scene.clock.pass(30_000);
+  await permit(scene, key);
+  const after = await scene.job(key);
+  assert.equal(after.placement?.heardAt, scene.clock.now());
+  assert.equal(after.placement?.permittedAt, before.placement?.permittedAt);
+  assert.deepEqual(after.timeline, before.timeline);
+});
+
+test('the input may be read if the job may have it', async () => {
+  await using scene = await openScene({ body: INPUT });
+  const key = await delegatedJob(scene, eventOf('demo', 'in/a.txt'));
+  assert.deepEqual((await permit(scene, key)).input, { bucket: 'demo', key: 'in/a.txt' });
+});
+
+test('a file of somebody else is no input, whatever the event says', async () => {
+  await using scene = await openScene({ body: INPUT });
+  const bob = { owner: 'bob-000002', ownerName: 'Bob', visibility: 'private', allowedUsers: [] } as const;
+  await scene.objects.createBucket({ name: 'bobs', ...bob });
+  const key = await delegatedJob(scene, eventOf('bobs', 'in/a.txt'));
+  assert.equal((await permit(scene, key)).input, undefined);
+});
+
+test('a job that entered at a member reads only below an input of the service, although its owner may read more', async () => {
+  await using scene = await openScene({ body: INPUT, federation: { topology: 'mesh' } });
+  const opened = { openedBy: idOf('b'), byToken: true, principal: ALICE };
+  const inside = await delegatedJob(scene, eventOf('demo', 'in/a.txt'), opened);
+  assert.deepEqual((await permit(scene, inside)).input, { bucket: 'demo', key: 'in/a.txt' });
+  const outside = await delegatedJob(scene, eventOf('demo', 'private/a.txt'), opened);
+  assert.equal((await permit(scene, outside)).input, undefined);
+});
+
+test('nobody else gets leave, nor for another epoch, nor for a job that is not there', async () => {
+  await using scene = await openScene();
+  const key = await delegatedJob(scene);
+  await assert.rejects(permit(scene, key, 'c'), { code: 'fenced' });
+  await assert.rejects(permit(scene, key, 'b', 2), { code: 'fenced' });
+  await assert.rejects(permit(scene, key, 'b', 0), { code: 'fenced' });
+  await assert.rejects(permit(scene, { ...key, id: 'demo-other' }), { code: 'job-gone' });
+});
+
+test('a member of another federation learns nothing of the job', async () => {
+  await using scene = await openScene();
+  const key = await delegatedJob(scene);
+  const proof = await scene.proof('b');
+  const other = { ...proof, record: { ...proof.record, service: { ...proof.record.service, uid: 'another' } } };
+  const asked = scene.manager.current.delegator.permit({ job: key, epoch: 1 }, other);
+  await assert.rejects(asked, { code: 'job-gone' });
+});
+
+test('keys end with the job', async () => {
+  await using scene = await openScene();
+  const revoked: string[] = [];
+  const { objects } = scene;
+  const revoke = objects.revoke.bind(objects);
+  objects.revoke = async (id) => {
+    revoked.push(id);
+    await revoke(id);
+  };
+  const key = await delegatedJob(scene);
+  await permit(scene, key);
+  await scene.manager.current.dispatcher.cancel(key, 'cancelled');
+  await eventually(() => assert.equal(new Set(revoked).size, 2));
+  await assert.rejects(permit(scene, key), { code: 'fenced' });
+});

@@ -1,0 +1,65 @@
+import { changeJob, OWN_STORE } from '../../../jobs/index.ts';
+import { stagingArea } from '../../commit/index.ts';
+import { DelegationError } from '../../errors.ts';
+import type { AttemptKey, Permit } from '../../terms.ts';
+import type { HeldAttempts } from '../held.ts';
+import { permitted } from '../moves.ts';
+import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
+import { fenced, isItsAttempt, spokenOf } from './current.ts';
+import { inputOf } from './input.ts';
+import type { IssuedKeys } from './issued-keys.ts';
+
+export interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here' | 'lease' | 'clock' | 'meters'> {
+  readonly held: HeldAttempts;
+  readonly keys: IssuedKeys;
+}
+
+/**
+ * Lets a member run the attempt that it was offered, if that is the current one still; asked again, it is the renewal of its
+ * lease. The keys read the one object that is the input, if the job may have it, and write below the attempt's own part of
+ * the staging area: whatever becomes of them, no result of anybody is within their reach.
+ */
+export async function givePermit(attempt: AttemptKey, asker: Asker, deps: PermitDeps): Promise<Permit> {
+  const { store, clock, here, held, lease } = deps;
+  const record = await spokenOf(attempt, asker, deps);
+  const event = await store.event(attempt.job);
+  const input = event && (await inputOf(record, asker.service, event, deps.objects));
+  if (input && input.store !== OWN_STORE) {
+    throw new DelegationError('input-unreadable', `the keys of ${input.store} stay at the origin: the job runs there`);
+  }
+  const word = {
+    at: clock.now(),
+    reason: 'Permitted',
+    message: `${asker.member} was let run it`,
+    place: placeOf(asker.member),
+  };
+  const written = await changeJob(
+    attempt.job,
+    store,
+    (job) =>
+      (job.state === 'offering' || job.state === 'delegated') && isItsAttempt(job, attempt, asker) && job.placement
+        ? permitted(job, job.placement, word)
+        : undefined,
+    record,
+  );
+  if (!written) throw fenced(attempt, deps);
+  held.note(written);
+
+  const area = stagingArea(attempt.job, attempt.epoch);
+  const below = [{ bucket: area.bucket, prefix: area.prefix }];
+  const object = input && { bucket: input.bucket, key: input.key };
+  const scope = { read: object ? [object] : [], readUnder: below, write: below };
+  const keys = await deps.keys.issue(attempt.job, scope, record.principal);
+  return {
+    store: {
+      ...here.store,
+      accessKey: keys.accessKey,
+      secretKey: keys.secretKey,
+      sessionToken: keys.sessionToken,
+      expiresAt: keys.expiresAt.getTime(),
+    },
+    ...(object && { input: object }),
+    staging: { bucket: area.bucket, prefix: area.files, manifest: area.manifest },
+    lease: lease.lease,
+  };
+}

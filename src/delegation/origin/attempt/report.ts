@@ -1,0 +1,117 @@
+import { type AttemptRecord, type JobProgress, type JobRecord, KEPT_ATTEMPTS } from '../../../cluster/index.ts';
+import { advance, changeJob, isFinal, takenName } from '../../../jobs/index.ts';
+import type { AttemptKey, Report } from '../../terms.ts';
+import type { HeldAttempts } from '../held.ts';
+import { givenBack } from '../moves.ts';
+import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
+import { fenced, isItsAttempt, spokenOf } from './current.ts';
+import { inOneLine, inOneWord } from './words.ts';
+
+export interface ReportDeps extends Pick<OriginDeps, 'store' | 'here' | 'clock' | 'meters'> {
+  readonly held: HeldAttempts;
+  /** The member gave it back: it waits here again. */
+  readonly back: (record: JobRecord, member: string) => void;
+  /** Its results are to be brought to their places. */
+  readonly commit: (record: JobRecord) => void;
+  /** It has ended. */
+  readonly ended: (record: JobRecord) => void;
+}
+
+/**
+ * Hears how an attempt goes. Only the current one has a say; its end may be said again, and is heard once. Throws `fenced`
+ * or `job-gone`.
+ */
+export async function takeReport(attempt: AttemptKey, asker: Asker, report: Report, deps: ReportDeps): Promise<void> {
+  const known = await spokenOf(attempt, asker, deps);
+  let repeated = false;
+  const record = await changeJob(
+    attempt.job,
+    deps.store,
+    (job) => {
+      repeated = saysNothingNew(job, attempt, asker, report);
+      const counts = job.state === 'delegated' && isItsAttempt(job, attempt, asker);
+      return counts ? changeBy(report, job, asker, deps) : undefined;
+    },
+    known,
+  );
+  if (!record) {
+    if (repeated) return;
+    throw fenced(attempt, deps);
+  }
+  deps.held.note(record);
+  if (record.state === 'queued') deps.back(record, asker.member);
+  if (record.state === 'committing') deps.commit(record);
+  if (isFinal(record.state)) deps.ended(record);
+}
+
+/** The answer to the same word was lost, or a word that it still runs came after its end. */
+function saysNothingNew(job: JobRecord, attempt: AttemptKey, asker: Asker, report: Report): boolean {
+  if (!isItsAttempt(job, attempt, asker)) return false;
+  const { state, placement } = job;
+  const committed = state === 'committing' || state === 'succeeded' || state === 'failed';
+  switch (report.state) {
+    case 'succeeded':
+      return committed && placement?.manifest === report.manifest;
+    case 'failed':
+      return state === 'failed' && placement?.manifest === undefined;
+    case 'running':
+      return state === 'committing';
+    case 'released':
+      // Whoever is asked next raises the epoch.
+      return state === 'queued';
+  }
+}
+
+function changeBy(
+  report: Report,
+  job: JobRecord,
+  asker: Asker,
+  { clock, here }: Pick<OriginDeps, 'clock' | 'here'>,
+): Partial<JobProgress> | undefined {
+  const at = clock.now();
+  const { member } = asker;
+  const place = placeOf(member);
+  const placement = { ...(job.placement ?? { member, epoch: job.epoch }), heardAt: at };
+  if (report.state === 'released') {
+    const message = `${member} gave it back: ${inOneLine(report.message)}`;
+    return givenBack(job, { at, reason: 'Released', message, place: here.clusterId });
+  }
+  const course = courseOf(report, at);
+  const attempts = withCourse(job, asker, course);
+  if (report.state === 'running') {
+    const { startedAt } = course;
+    const message = inOneLine(report.message ?? '') || (startedAt === undefined ? job.message : 'the script runs');
+    return { placement, attempts, message, ...(startedAt !== undefined && { startedAt }) };
+  }
+  const { reason, message } = report;
+  const facts = { placement, attempts, ...course };
+  if (report.state === 'failed') {
+    const word = { at, reason: inOneWord(reason, 'ScriptFailed'), message: inOneLine(message), place };
+    return advance(job, { ...word, state: 'failed' }, facts);
+  }
+  const manifest = { ...placement, manifest: report.manifest };
+  const word = { at, reason: 'Finished', message: 'its results are being written', place };
+  return advance(job, { ...word, state: 'committing' }, { ...facts, placement: manifest });
+}
+
+/** Clocks of other clusters may be ahead: nothing of a job happens later than now. */
+function courseOf(report: Exclude<Report, { state: 'released' }>, now: number) {
+  const { startedAt } = report;
+  const ending = report.state === 'running' ? undefined : report;
+  return {
+    ...(startedAt !== undefined && { startedAt: Math.min(startedAt, now) }),
+    ...(ending && { finishedAt: Math.min(ending.finishedAt, now) }),
+    ...(ending?.exitCode !== undefined && { exitCode: ending.exitCode }),
+  };
+}
+
+function withCourse(
+  { attempts, service, id, epoch }: JobRecord,
+  { uid, member }: Asker,
+  course: Pick<AttemptRecord, 'startedAt' | 'finishedAt' | 'exitCode'>,
+): readonly AttemptRecord[] {
+  const name = takenName(uid, member, { service, id }, epoch, member.slice(member.indexOf('/') + 1));
+  const known = attempts.find((attempt) => attempt.epoch === epoch);
+  const attempt = { name, epoch, place: placeOf(member), ...known, ...course };
+  return [...attempts.filter((each) => each !== known), attempt].slice(-KEPT_ATTEMPTS);
+}

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../cluster/eventually.ts';
+import { idOf, openScene } from './origin.fixture.ts';
+import { failure } from './scripted-target.fixture.ts';
+
+test('a job that fits here runs here, and nobody is asked', async () => {
+  await using scene = await openScene();
+  const key = await scene.submit();
+  await scene.until(key, ({ state }) => state === 'running');
+  assert.deepEqual(
+    [...scene.targets.values()].flatMap(({ offers }) => offers),
+    [],
+  );
+});
+
+test('a job that does not fit is offered to the first member, runs there, and its results come home', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  const key = await scene.submit();
+  const delegated = await scene.until(key, ({ state }) => state === 'delegated');
+  assert.equal(delegated.placement?.member, idOf('b'));
+  const b = scene.target('b');
+  await eventually(() => assert.equal(b.taken.size, 1));
+  await b.says({ state: 'running', startedAt: scene.clock.now() });
+  assert.deepEqual(
+    (await scene.job(key)).attempts.map(({ epoch, place }) => [epoch, place]),
+    [[1, 'b']],
+  );
+  const manifest = await scene.stage(b.last, { 'a.txt': 'A' });
+  scene.clock.pass(5_000);
+  await b.says({
+    state: 'succeeded',
+    manifest,
+    finishedAt: scene.clock.now(),
+    exitCode: 0,
+    reason: 'Completed',
+    message: '',
+  });
+  const last = await scene.until(key, ({ state }) => state === 'succeeded');
+  assert.deepEqual(
+    last.timeline.map(({ state, reason, place }) => [state, reason, place]),
+    [
+      ['accepted', 'Accepted', 'here'],
+      ['queued', 'Waiting', 'here'],
+      ['offering', 'Offered', 'b'],
+      ['delegated', 'Permitted', 'b'],
+      ['committing', 'Finished', 'b'],
+      ['succeeded', 'Completed', 'b'],
+    ],
+  );
+  assert.equal(last.exitCode, 0);
+  assert.equal((last.finishedAt ?? 0) - (last.startedAt ?? 0), 5_000);
+  assert.deepEqual(scene.outputs(), ['out/a.txt']);
+  await eventually(() => assert.deepEqual(scene.staged(), []));
+  assert.equal(await scene.manager.current.delegator.outstanding(scene.record.service.uid, idOf('b')), 0);
+  assert.deepEqual(scene.problems, []);
+});
+
+test('a script that failed there has failed here, with its exit code and where it was', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  const key = await scene.submit();
+  await eventually(() => assert.equal(scene.target('b').taken.size, 1));
+  await scene.target('b').says(failure(scene.clock.now()));
+  const last = await scene.until(key, ({ state }) => state === 'failed');
+  assert.deepEqual([last.exitCode, last.message, last.timeline.at(-1)?.place], [3, 'exit code 3', 'b']);
+});

@@ -1,0 +1,235 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Slots } from '../../base/slots.ts';
+import type { JobKey, JobRecord } from '../../cluster/index.ts';
+import { type Elsewhere, placingOf, roomName } from '../../jobs/index.ts';
+import { sweepStaging } from '../commit/index.ts';
+import { DelegationError } from '../errors.ts';
+import type { OriginServer, ProvenWorker } from '../server.ts';
+import type { AttemptKey, EnteredJob, Permit, Report } from '../terms.ts';
+import { Agenda } from './agenda.ts';
+import { Following } from './attempt/follow.ts';
+import { IssuedKeys } from './attempt/issued-keys.ts';
+import { LeaseWatch } from './attempt/lease-watch.ts';
+import { givePermit } from './attempt/permit.ts';
+import { takeReport } from './attempt/report.ts';
+import { waitAfter } from './backoff.ts';
+import { HeldAttempts } from './held.ts';
+import { openJob } from './open.ts';
+import type { Asker, OriginDeps } from './origin.ts';
+import { Committing } from './results/committing.ts';
+import { StagingSweep } from './results/staging-sweep.ts';
+import { FullFederations } from './round/full.ts';
+import { OfferingRound, type RoundDeps, type RoundEnd, type Wish } from './round/round.ts';
+
+/** Jobs that are offered at once. More: members are asked faster than they answer. Fewer: a slow member holds up others. */
+const AT_ONCE = 64;
+
+/** How often a member is told that a job is not wanted any more, and how long between; if all fail it hears at its next word. */
+const STOP_TRIES = 3;
+const STOP_AGAIN_MS = 2_000;
+
+/** A round that is to come. */
+interface Due extends Wish {
+  readonly key: JobKey;
+  /** How often it was tried in a row. */
+  readonly tries: number;
+}
+
+/**
+ * Has jobs of this cluster run on others: decides where, offers, gives leave, hears how it goes, takes back, commits. What
+ * it keeps in memory only saves work: all that is true is in the records, and the next manager goes on from there.
+ */
+export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cancelled'>, OriginServer {
+  readonly #deps: OriginDeps;
+  readonly #held = new HeldAttempts();
+  readonly #keys: IssuedKeys;
+  readonly #slots = new Slots(AT_ONCE);
+  readonly #agenda: Agenda<Due>;
+  readonly #leases: LeaseWatch;
+  readonly #committing: Committing;
+  readonly #sweep: StagingSweep;
+  readonly #following: Following;
+  /** What rounds know beside the dependencies. */
+  readonly #parts: Pick<RoundDeps, 'held' | 'full' | 'follow' | 'stopping'>;
+  /** Jobs that are looked at, each with what came up meanwhile. */
+  readonly #rounds = new Map<string, { again?: Wish }>();
+  readonly #begun = Promise.withResolvers<void>();
+  readonly #stopping = new AbortController();
+
+  constructor(deps: OriginDeps) {
+    this.#deps = deps;
+    this.#keys = new IssuedKeys(deps.objects);
+    this.#agenda = new Agenda(deps.clock, ({ key, tries, ...wish }) => this.#look(key, wish, tries));
+    const held = this.#held;
+    const ended = (record: JobRecord) => this.#ended(record);
+    this.#committing = new Committing({ ...deps, ended });
+    this.#leases = new LeaseWatch({ ...deps, held, back: (record, last) => this.#back(record, { last }) });
+    this.#sweep = new StagingSweep(deps);
+    this.#following = new Following({ ...deps, held, ended });
+    this.#parts = {
+      held,
+      full: new FullFederations(),
+      follow: (record) => this.#following.begin(record),
+      stopping: this.#stopping.signal,
+    };
+  }
+
+  /** From now on others can be reached: what was considered before is looked at, and leases count. */
+  start(): void {
+    this.#leases.start();
+    this.#sweep.start();
+    this.#begun.resolve();
+  }
+
+  /** Asks nobody any more. What members have they go on with, and the next manager hears of it. */
+  stop(): void {
+    this.#stopping.abort();
+    this.#agenda.close();
+    this.#leases.stop();
+    this.#committing.stop();
+    this.#sweep.stop();
+    this.#following.stop();
+  }
+
+  consider(key: JobKey, placing: Parameters<Elsewhere['consider']>[1]): void {
+    if (!this.#rounds.has(roomName(key))) this.#look(key, { inLine: placing === 'when-full' }, 0);
+  }
+
+  takeUp(record: JobRecord): void {
+    this.#held.note(record);
+    if (record.state === 'committing') this.#committing.begin(record);
+    else this.consider(record, 'anywhere');
+    if (record.state === 'delegated') this.#following.begin(record);
+  }
+
+  cancelled(record: JobRecord): void {
+    this.#ended(record, { told: true });
+    void this.#stop(record).catch((problem: unknown) => this.#deps.report(problem, record));
+  }
+
+  permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
+    return givePermit(attempt, askerOf(from), { ...this.#deps, held: this.#held, keys: this.#keys });
+  }
+
+  report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
+    return takeReport(attempt, askerOf(from), report, {
+      ...this.#deps,
+      held: this.#held,
+      back: (record, without) => this.#back(record, { without }),
+      commit: (record) => {
+        this.#noteDuration(record);
+        // It has ended there and needs them no more.
+        this.#endKeys(record);
+        this.#committing.begin(record);
+      },
+      ended: (record) => {
+        this.#noteDuration(record);
+        this.#ended(record);
+      },
+    });
+  }
+
+  async open(job: EnteredJob, from: ProvenWorker): Promise<void> {
+    if (from.member.state === 'leaving') {
+      throw new DelegationError('offer-not-allowed', 'this member is leaving the federation: invoke the coordinator');
+    }
+    await openJob(job, askerOf(from), this.#deps);
+  }
+
+  /** How many attempts of this service a member still has. */
+  async outstanding(serviceUid: string, member: string): Promise<number> {
+    return this.#held.count(serviceUid, member);
+  }
+
+  #look({ service, id }: JobKey, wish: Wish, tries: number): void {
+    const key = { service, id };
+    const name = roomName(key);
+    const under = this.#rounds.get(name);
+    if (under) {
+      under.again = { ...under.again, ...wish };
+      return;
+    }
+    this.#agenda.drop(name);
+    this.#rounds.set(name, {});
+    const round = new OfferingRound(key, wish, { ...this.#deps, ...this.#parts });
+    void this.#begun.promise
+      .then(() => this.#slots.use(() => round.run()))
+      .catch((problem: unknown): RoundEnd => {
+        this.#deps.report(problem, key);
+        return { kind: 'unsettled' };
+      })
+      .then((end) => this.#after({ key, tries, inLine: round.inLine }, end));
+  }
+
+  #after(due: Due, end: RoundEnd): void {
+    const { key, tries } = due;
+    const name = roomName(key);
+    const again = this.#rounds.get(name)?.again;
+    this.#rounds.delete(name);
+    if (this.#stopping.signal.aborted) return;
+    if (again) return this.#look(key, { inLine: due.inLine ?? false, ...again }, 0);
+    if (end.kind === 'over') return;
+    const { clock, chance } = this.#deps;
+    const after = end.kind === 'waits' && end.after !== undefined ? end.after : waitAfter(tries + 1, chance);
+    this.#agenda.add(name, clock.now() + after, { ...due, tries: tries + 1 });
+  }
+
+  /** A job that a member had waits here again: in line, if it may run here, and offered at once. */
+  #back(record: JobRecord, wish: Wish): void {
+    void this.#deps.federations
+      .of(record.service)
+      .catch(() => undefined)
+      .then((federation) => {
+        const inLine = federation !== undefined && placingOf(federation.service, record) === 'when-full';
+        if (inLine) this.#deps.line.enqueue(record, 'here');
+        this.#look(record, { ...wish, inLine }, 0);
+      });
+  }
+
+  /** Tells who waits for it, ends its keys, and sweeps what it left; what is left later, the sweep finds. */
+  #ended(record: JobRecord, { told = false } = {}): void {
+    this.#held.forget(record);
+    this.#agenda.drop(roomName(record));
+    if (!told) this.#deps.line.tell(record);
+    this.#endKeys(record);
+    sweepStaging(record, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, record));
+  }
+
+  #endKeys(record: JobRecord): void {
+    this.#keys.revoke(record).catch((problem: unknown) => this.#deps.report(problem, record));
+  }
+
+  async #stop({ service, id, placement, epoch }: JobRecord): Promise<void> {
+    const federation = await this.#deps.federations.of(service);
+    const member = federation?.members.find((each) => each.id === placement?.member);
+    if (!member) return;
+    const attempt = { job: { service, id }, epoch, service: member.service };
+    for (let tries = 1; ; tries++) {
+      try {
+        return await member.target.stop(attempt, member.as);
+      } catch (problem) {
+        if (tries === STOP_TRIES || this.#stopping.signal.aborted) throw problem;
+        await pause(STOP_AGAIN_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(() => undefined);
+      }
+    }
+  }
+
+  /** How long jobs take at a member counts for who decides where the next one goes. */
+  #noteDuration({ service, startedAt, finishedAt, placement }: JobRecord): void {
+    if (startedAt === undefined || finishedAt === undefined) return;
+    const { federations, board } = this.#deps;
+    void federations
+      .of(service)
+      .then((federation) => {
+        const member = federation?.members.find(({ id }) => id === placement?.member);
+        if (member) board.ended(member.board, (finishedAt - startedAt) / 1000);
+      })
+      .catch(() => undefined);
+  }
+}
+
+const askerOf = ({ ledger, member, record }: ProvenWorker): Asker => ({
+  uid: ledger.uid,
+  member: `${member.clusterId}/${member.service}`,
+  service: record.service,
+});

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../cluster/eventually.ts';
+import type { JobKey, LogOptions } from '../../cluster/index.ts';
+import { readLogAnywhere } from './logs.ts';
+import { openScene, type Scene } from './origin.fixture.ts';
+
+async function read(scene: Scene, key: JobKey, options: Partial<LogOptions> = {}): Promise<string> {
+  const deps = { ...scene.manager.current.deps, runner: scene.runner };
+  const chunks = readLogAnywhere(await scene.job(key), { timestamps: false, follow: false, ...options }, deps);
+  return Buffer.concat(await Array.fromAsync(chunks)).toString();
+}
+
+async function running(scene: Scene): Promise<JobKey> {
+  scene.fill();
+  const key = await scene.submit();
+  await eventually(() => assert.equal(scene.target('b').taken.size, 1));
+  await scene.target('b').says({ state: 'running', startedAt: scene.clock.now() });
+  return key;
+}
+
+test('what was printed at another cluster is read there', async () => {
+  await using scene = await openScene();
+  const key = await running(scene);
+  scene.target('b').log = ['one\n', 'two\n'];
+  assert.equal(await read(scene, key), 'one\ntwo\n');
+});
+
+test('a cluster that goes away in the middle leaves a line that says so', async () => {
+  await using scene = await openScene();
+  const key = await running(scene);
+  scene.target('b').log = ['one\n'];
+  scene.target('b').logFails = true;
+  assert.match(
+    await read(scene, key),
+    /^one\n\[cluster "b", where it ran, cannot be asked for the rest of this log now\]\n$/,
+  );
+});
+
+test('who follows waits until there is something to read', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  scene.target('b').log = ['late\n'];
+  const key = await scene.submit();
+  await eventually(() => assert.equal(scene.target('b').taken.size, 1));
+  const log = read(scene, key, { follow: true });
+  await scene.target('b').says({ state: 'running', startedAt: scene.clock.now() });
+  assert.equal(await log, 'late\n');
+});
+
+test('of a job that waits there is nothing yet', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
+  const key = await scene.submit();
+  assert.equal(await read(scene, key), '');
+});
+
+test('of an attempt at somebody who is no member any more it is said that there is none', async () => {
+  await using scene = await openScene();
+  const key = await running(scene);
+  await scene.changeLedger((ledger) => ({
+    ...ledger,
+    members: ledger.members.filter((each) => each.clusterId !== 'b'),
+  }));
+  scene.clock.pass(6_000);
+  assert.match(await read(scene, key), /^\[it ran at b, which is no member any more/);
+});
+
+test('a job that ran here is read here', async () => {
+  await using scene = await openScene();
+  const key = await scene.submit();
+  await eventually(() => assert.ok(scene.runner.attempts.has(key.id)));
+  assert.equal(await read(scene, key), `log of ${key.id}\n`);
+});

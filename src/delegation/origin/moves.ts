@@ -1,0 +1,43 @@
+import type { DecisionRecord, JobProgress, JobRecord, Placement, Transition } from '../../cluster/index.ts';
+import { advance } from '../../jobs/index.ts';
+
+/** What becomes of the record of a job that another cluster is to run: pure, and each for one compare-and-swap. */
+
+/** More decisions are not kept: records are small. */
+const KEPT_DECISIONS = 5;
+
+type Change = Partial<JobProgress> | undefined;
+type Word = Pick<Transition, 'at' | 'reason' | 'message' | 'place'>;
+
+/** The placement, as far as it counts. */
+export function placementOf({ state, epoch, placement }: JobRecord): Placement | undefined {
+  const counts = state === 'offering' || state === 'delegated' || state === 'committing';
+  return counts && placement?.epoch === epoch ? placement : undefined;
+}
+
+/** The job is offered to this member, and nobody else has it any more: a new epoch. */
+export function claimed(job: JobRecord, member: string, decision: DecisionRecord, word: Word): Change {
+  const epoch = job.epoch + 1;
+  const facts = { epoch, placement: { member, epoch }, decisions: decided(job, decision) };
+  // From one member to the next there is no state between; each offer is a line in the story all the same.
+  const from = job.state === 'offering' ? { ...job, state: 'queued' as const } : job;
+  return advance(from, { ...word, state: 'offering' }, facts);
+}
+
+/** It waits here again. The epoch stays: whatever runs next, here or elsewhere, raises it. */
+export function givenBack(job: JobRecord, word: Word, decision?: DecisionRecord): Change {
+  return advance(job, { ...word, state: 'queued' }, decision && { decisions: decided(job, decision) });
+}
+
+/** The member may run it, or was told so before and asks again. */
+export function permitted(job: JobRecord, placement: Placement, word: Word): Change {
+  const { at } = word;
+  if (job.state === 'delegated') return { placement: { ...placement, heardAt: at } };
+  const facts = { placement: { ...placement, permittedAt: at, heardAt: at } };
+  return advance(job, { ...word, state: 'delegated' }, facts);
+}
+
+/** The decisions with this one as the last. */
+export function decided({ decisions }: JobRecord, decision: DecisionRecord): readonly DecisionRecord[] {
+  return [...decisions, decision].slice(-KEPT_DECISIONS);
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { ALICE, idOf, openScene, type Scene } from './origin.fixture.ts';
+
+const entered = (id = `demo-${randomUUID()}`, event = 'data') => ({
+  job: { service: 'demo', id },
+  event: Buffer.from(event),
+  invoker: 'carol-0003',
+});
+
+const open = async (scene: Scene, job: ReturnType<typeof entered>, id = 'b') =>
+  scene.manager.current.delegator.open(job, await scene.proof(id));
+
+test('a job that entered at a worker is one of the coordinator, with the rights of the token, and goes back there', async () => {
+  await using scene = await openScene();
+  const given = entered();
+  await open(scene, given);
+  const record = await scene.until(given.job, ({ state }) => state === 'delegated');
+  const { principal, byToken, trigger, openedBy, invoker, placement } = record;
+  assert.deepEqual(
+    { principal, byToken, trigger, openedBy, invoker, member: placement?.member },
+    { principal: ALICE, byToken: true, trigger: 'job', openedBy: idOf('b'), invoker: 'carol-0003', member: idOf('b') },
+  );
+});
+
+test('the same job again is the same job', async () => {
+  await using scene = await openScene();
+  const given = entered();
+  await Promise.all([open(scene, given), open(scene, given)]);
+  await open(scene, given);
+  await scene.until(given.job, ({ state }) => state === 'delegated');
+  assert.equal(scene.target('b').offers.length, 1);
+});
+
+test('another event, or another member, under the same id is refused', async () => {
+  await using scene = await openScene();
+  const given = entered();
+  await open(scene, given);
+  await assert.rejects(open(scene, entered(given.job.id, 'other')), { code: 'payload-differs' });
+  await assert.rejects(open(scene, given, 'c'), { code: 'payload-differs' });
+  const own = await scene.submit('data');
+  await assert.rejects(open(scene, entered(own.id)), { code: 'payload-differs' });
+});
+
+for (const id of [
+  'demo',
+  'other-6f1c2a4e-0000-4000-8000-000000000001',
+  'demo-1',
+  'demo-6F1C2A4E-0000-4000-8000-000000000001',
+  '../x',
+]) {
+  test(`no job of this service is called "${id}"`, async () => {
+    await using scene = await openScene();
+    await assert.rejects(open(scene, entered(id)), { code: 'offer-not-allowed' });
+  });
+}
+
+test('an event that is too large is refused', async () => {
+  await using scene = await openScene();
+  await assert.rejects(open(scene, entered(undefined, 'x'.repeat(1025))), { code: 'event-too-large' });
+});
+
+test('who is leaving opens nothing any more', async () => {
+  await using scene = await openScene();
+  await scene.changeLedger((ledger) => ({
+    ...ledger,
+    members: ledger.members.map((each) => ({ ...each, state: 'leaving' })),
+  }));
+  await assert.rejects(open(scene, entered()), { code: 'offer-not-allowed' });
+});

@@ -1,0 +1,49 @@
+import { federationGuard } from '../../federation/index.ts';
+import { acceptJob, eventTooLarge } from '../../jobs/index.ts';
+import { jobName } from '../../storage/index.ts';
+import { DelegationError } from '../errors.ts';
+import type { EnteredJob } from '../terms.ts';
+import { inOneLine } from './attempt/words.ts';
+import type { Asker, OriginDeps } from './origin.ts';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/**
+ * Opens a job that entered at a worker: its record is here, like those of all jobs of the federation. It has the rights of
+ * the service's own token, whoever called there. The same id again, with the same event from the same member: the same job.
+ */
+export async function openJob(
+  { job, event, invoker }: EnteredJob,
+  { member, service }: Asker,
+  { store, line, clock, here, maxEventBytes }: Pick<OriginDeps, 'store' | 'line' | 'clock' | 'here' | 'maxEventBytes'>,
+): Promise<void> {
+  const { name } = service.definition;
+  if (job.service !== name || !isIdOf(name, job.id)) {
+    throw new DelegationError(
+      'offer-not-allowed',
+      `a job of "${name}" has the id <service>-<uuid>: give it such an id`,
+    );
+  }
+  if (event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
+  const refusal = federationGuard(service, 'invoke');
+  if (refusal) throw refusal;
+
+  const [known, knownEvent] = await Promise.all([store.get(job), store.event(job)]);
+  const isAnother = known && (known.openedBy !== member || !knownEvent || Buffer.compare(knownEvent, event) !== 0);
+  if (isAnother) throw new DelegationError('payload-differs', `there is another job "${job.id}" of "${name}" already`);
+  const arrival = {
+    id: job.id,
+    principal: service.owner,
+    invoker: inOneLine(invoker),
+    trigger: 'job',
+    byToken: true,
+    openedBy: member,
+  } as const;
+  const dispatcher = { now: () => clock.now(), place: here.clusterId, dispatcher: line };
+  await acceptJob(service, arrival, event, { store, ...dispatcher });
+}
+
+function isIdOf(service: string, id: string): boolean {
+  const uuid = id.slice(-36);
+  return UUID.test(uuid) && id === jobName(service, uuid);
+}

@@ -1,0 +1,349 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { Secret } from '../../base/secret.ts';
+import { eventually } from '../../cluster/eventually.ts';
+import { type JobKey, type JobRecord, type JobStore, type ServiceRecord, writeManifest } from '../../cluster/index.ts';
+import { LocalCapacity, type LocalCluster, openLocalCluster } from '../../cluster/local/index.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
+import { Ledgers } from '../../federation/index.ts';
+import type { Ledger } from '../../federation/ledger.ts';
+import { acceptJob } from '../../jobs/accept.ts';
+import { Dispatcher, type Elsewhere, type Jobs } from '../../jobs/index.ts';
+import { PuppetRunner } from '../../jobs/jobs.fixture.ts';
+import { openObjectStore } from '../../objectstore/index.ts';
+import type { FederationRole } from '../../service/index.ts';
+import { aService } from '../../service/service.fixture.ts';
+import { EmbeddedStore } from '../../storage/embedded/index.ts';
+import { commit, stagingArea } from '../commit/index.ts';
+import { Scoreboard, snapshotOfNodes } from '../scoreboard/index.ts';
+import type { AttemptKey, Report } from '../terms.ts';
+import { HandClock } from './clock.fixture.ts';
+import { Delegator } from './delegator.ts';
+import type { OriginDeps } from './origin.ts';
+import { WorkingFederations } from './round/members.ts';
+import { digestOf, FollowedScript, QuietTarget, ScriptedTarget } from './scripted-target.fixture.ts';
+
+export const ALICE = 'alice-0001';
+
+export type Scene = Awaited<ReturnType<typeof openScene>>;
+
+export interface SceneOptions {
+  /** Millicores of this cluster. */
+  readonly cpu?: number;
+  /** Clusters that have a member each. */
+  readonly clusters?: readonly string[];
+  /** Those of them whose managers are written in Go. */
+  readonly upstream?: readonly string[];
+  /** URLs that are members too. */
+  readonly endpoints?: readonly string[];
+  readonly federation?: Record<string, unknown>;
+  readonly body?: Record<string, unknown>;
+  readonly deps?: Partial<OriginDeps>;
+  readonly owner?: string;
+  /** Sees every change of a record. */
+  readonly saw?: (record: JobRecord) => void;
+}
+
+const OWN_STORE = { endpoint: 'http://127.0.0.1', region: 'us-east-1', verify: true };
+const SERVICE = 'demo';
+const UID = '5b0c9b0e-6f5c-4d0e-9d8f-2f3a1c7e4b6a';
+
+export const idOf = (cluster: string) => `${cluster}/${SERVICE}-${cluster}`;
+
+/**
+ * A coordinator with real stores for records, journal and objects, whose members are played by the test and whose time passes
+ * when the test says so. It can be restarted: members, stores and runs outlive it.
+ */
+export async function openScene(options: SceneOptions = {}) {
+  const { clusters = ['b', 'c'], upstream = [], endpoints = [], cpu = 1000, owner = ALICE } = options;
+  const clock = new HandClock();
+  const directory = makeTemporaryDirectory();
+  const cluster = openLocalCluster({ directory, now: clock.now });
+  const server = openObjectStore({
+    directory: join(directory, 'objects'),
+    region: 'us-east-1',
+    manager: { accessKey: 'oscar', secret: new Secret('manager-secret') },
+    seal: cluster.seal,
+    now: clock.now,
+  });
+  const objects = new EmbeddedStore({ server, endpoint: 'http://127.0.0.1' });
+  await objects.ensureStaging();
+  const runner = new PuppetRunner();
+  const targets = new Map<string, ScriptedTarget>([
+    ...clusters.map((id) => [idOf(id), new ScriptedTarget(idOf(id))] as const),
+    ...upstream.map((id) => [idOf(id), new FollowedScript(idOf(id))] as const),
+    ...endpoints.map((url) => [url, new QuietTarget(url, true)] as const),
+  ]);
+  const problems: unknown[] = [];
+  const record = await addService(cluster, clusters, options, owner);
+  await objects.createBucket({ name: SERVICE, owner, ownerName: owner, visibility: 'private', allowedUsers: [] });
+
+  const store = options.saw ? seenBy(options.saw, cluster.jobs) : cluster.jobs;
+  const manager = { current: await begin() };
+
+  async function begin() {
+    const capacity = new LocalCapacity({ cpu, memory: 2 ** 40, used: () => ({ cpu: 0, memory: 0 }) });
+    const parts: Omit<Jobs, 'dispatcher'> = {
+      store,
+      runner,
+      capacity,
+      services: cluster.services,
+      secrets: cluster.secrets,
+      objects,
+      ownStore: OWN_STORE,
+      storeAccount: 'oscar',
+      namedStores: new Map(),
+      place: 'here',
+      node: 'node-1',
+      timeout: 60_000,
+      maxEventBytes: 1024,
+      now: clock.now,
+    };
+    const report = (problem: unknown) => void problems.push(problem);
+    const dispatcher = new Dispatcher({ ...parts, report });
+    const board = new Scoreboard({ elapsed: clock.now, chance: () => 0.5 });
+    const deps: OriginDeps = {
+      store,
+      services: cluster.services,
+      line: dispatcher,
+      objects,
+      federations: new WorkingFederations({
+        services: cluster.services,
+        ledgers: new Ledgers(cluster),
+        secrets: cluster.secrets,
+        reach: ({ member }) => {
+          const id = 'clusterId' in member ? `${member.clusterId}/${member.service}` : member.url;
+          const target = targets.get(id);
+          if (!target) throw new Error(`there is no ${id}`);
+          return target;
+        },
+        clock,
+      }),
+      board,
+      own: () => ({ snapshot: snapshotOfNodes(capacity.nodes()), waiting: dispatcher.waiting }),
+      here: { clusterId: 'here', store: OWN_STORE },
+      commit: (order) => commit(order, scene.commitDeps),
+      maxEventBytes: 1024,
+      threshold: 10_000,
+      lease: { lease: 90_000, grace: 60_000 },
+      clock,
+      chance: () => 0.5,
+      report,
+      ...options.deps,
+    };
+    const delegator = new Delegator(deps);
+    for (const target of targets.values()) target.origin = originFor(target.member, delegator);
+    dispatcher.joins(onlyOrigin(delegator));
+    await dispatcher.start();
+    delegator.start();
+    return { capacity, dispatcher, delegator, deps, board };
+  }
+
+  function originFor(member: string, delegator: Delegator) {
+    const from = async () => {
+      const [clusterId = '', service = ''] = member.split('/');
+      const current = await cluster.services.get(SERVICE);
+      const entry = await new Ledgers(cluster).read(UID);
+      const found = entry?.ledger.members.find((each) => each.clusterId === clusterId && each.service === service);
+      if (!current || !entry || !found) throw new Error('there is no such member');
+      return { ledger: entry.ledger, member: found, record: current };
+    };
+    return {
+      permit: async (attempt: AttemptKey) => delegator.permit(attempt, await from()),
+      report: async (attempt: AttemptKey, report: Report) => delegator.report(attempt, report, await from()),
+      from,
+    };
+  }
+
+  function leave() {
+    manager.current.dispatcher.stop();
+    manager.current.delegator.stop();
+    manager.current.board.close();
+  }
+
+  const scene = {
+    commitDeps: {
+      secrets: cluster.secrets,
+      objects,
+      ownStore: OWN_STORE,
+      namedStores: new Map(),
+      staging: nobody,
+      directory,
+    },
+    clock,
+    cluster,
+    objects,
+    server,
+    runner,
+    targets,
+    problems,
+    record,
+    manager,
+    get store() {
+      return cluster.jobs;
+    },
+    target(id: string): ScriptedTarget {
+      const target = targets.get(idOf(id)) ?? targets.get(id);
+      if (!target) throw new Error(`there is no ${id}`);
+      return target;
+    },
+    proof: (id: string) => originFor(idOf(id), manager.current.delegator).from(),
+    /** A job, as `/job` brings it. */
+    async submit(event = '{}', more: Partial<JobRecord> = {}): Promise<JobKey> {
+      const { dispatcher } = manager.current;
+      const current = (await cluster.services.get(SERVICE)) ?? record;
+      const arrival = {
+        id: `${SERVICE}-${randomUUID()}`,
+        principal: owner,
+        invoker: '',
+        trigger: 'job',
+        byToken: false,
+      } as const;
+      const jobs = { store: cluster.jobs, dispatcher, now: clock.now, place: 'here' };
+      return acceptJob(current.service, { ...arrival, ...more }, Buffer.from(event), jobs);
+    },
+    /** Fills this cluster, so that what comes next does not fit. */
+    fill(): void {
+      manager.current.capacity.hold('filler', { cpu, memory: 0, gpu: 0 });
+    },
+    empty(): void {
+      manager.current.capacity.release('filler');
+    },
+    async job(key: JobKey): Promise<JobRecord> {
+      const found = await cluster.jobs.get(key);
+      if (!found) throw new Error('the job is gone');
+      return found;
+    },
+    /** The job, as soon as it is so. */
+    until(key: JobKey, isSo: (job: JobRecord) => boolean): Promise<JobRecord> {
+      return eventually(async () => {
+        const found = await this.job(key);
+        if (!isSo(found)) throw new Error(`the job is ${found.state}, ${found.message}`);
+        return found;
+      });
+    },
+    /** Lets time pass, some at a time, until it is so. */
+    passing<T>(check: () => T | Promise<T>, ms = 500): Promise<T> {
+      return eventually(() => {
+        clock.pass(ms);
+        return check();
+      });
+    },
+    /** Leaves files in the staging area as a member would, and gives the digest of their list. */
+    async stage({ job, epoch }: AttemptKey, files: Record<string, string>): Promise<string> {
+      const area = stagingArea(job, epoch);
+      const listed = [];
+      for (const [name, text] of Object.entries(files)) {
+        const at = { bucket: area.bucket, key: `${area.files}${name}` };
+        await server.putObject(at, Buffer.from(text));
+        listed.push({ name, size: text.length, etag: server.statObject(at)?.eTag ?? '' });
+      }
+      const manifest = writeManifest(listed);
+      await server.putObject({ bucket: area.bucket, key: area.manifest }, manifest);
+      return digestOf(manifest);
+    },
+    staged: () => server.listObjects('oscar-staging', { limit: 1000 }).objects.map(({ key }) => key),
+    outputs: () => server.listObjects(SERVICE, { prefix: 'out/', limit: 1000 }).objects.map(({ key }) => key),
+    /** As after a crash: others on the same stores, with the same members. */
+    async restart(): Promise<void> {
+      leave();
+      await runner.close();
+      runner.reopen();
+      manager.current = await begin();
+    },
+    async changeLedger(change: (ledger: Ledger) => Ledger): Promise<void> {
+      await new Ledgers(cluster).amend(UID, change);
+    },
+    async [Symbol.asyncDispose]() {
+      leave();
+      await runner.close();
+      await server.close();
+      await cluster.close();
+      removeTemporaryDirectory(directory);
+    },
+  };
+  return scene;
+}
+
+/** The same store, with somebody who looks. */
+function seenBy(saw: (record: JobRecord) => void, store: JobStore): JobStore {
+  const update: JobStore['update'] = async (...change) => {
+    const record = await store.update(...change);
+    saw(record);
+    return record;
+  };
+  return new Proxy(store, {
+    get: (_, name) => {
+      const value: unknown = Reflect.get(store, name);
+      if (name === 'update') return update;
+      return typeof value === 'function' ? value.bind(store) : value;
+    },
+  });
+}
+
+/** Files that stay in the store of this cluster need nobody to carry them. */
+const nobody = {
+  fetch: () => Promise.reject(new Error('nothing is fetched')),
+  upload: () => Promise.reject(new Error('nothing is uploaded')),
+};
+
+function onlyOrigin(delegator: Delegator): Elsewhere {
+  const none = () => {
+    throw new Error('nothing is taken from others');
+  };
+  return {
+    consider: (key, placing) => delegator.consider(key, placing),
+    takeUp: (record) => delegator.takeUp(record),
+    cancelled: (record) => delegator.cancelled(record),
+    prepare: none,
+    running: none,
+    handIn: none,
+  };
+}
+
+async function addService(
+  cluster: LocalCluster,
+  clusters: readonly string[],
+  { federation = {}, body = {}, upstream = [], endpoints = [] }: SceneOptions,
+  owner: string,
+): Promise<ServiceRecord> {
+  const uid = randomUUID();
+  const role: FederationRole = { role: 'coordinator', uid: UID, revision: 1, committed: true };
+  const members = [
+    ...clusters.map((id) => ({ type: 'oscar', cluster_id: id, service_name: `${SERVICE}-${id}` })),
+    ...endpoints.map((url) => ({ type: 'endpoint', url })),
+  ];
+  const document = {
+    name: SERVICE,
+    cpu: '1',
+    memory: '1Mi',
+    output: [{ storage_provider: 'minio.default', path: `${SERVICE}/out` }],
+    federation: { topology: 'star', members, ...federation },
+    ...body,
+  };
+  const service = aService(document, { uid, owner, ownerName: owner, federation: role });
+  await new Ledgers(cluster).begin({
+    uid: UID,
+    service: SERVICE,
+    serviceUid: uid,
+    phase: 'active',
+    revision: 1,
+    begunAt: 0,
+    members: clusters.map((id) => ({
+      clusterId: id,
+      service: `${SERVICE}-${id}`,
+      endpoint: `https://${id}.example`,
+      verify: true,
+      guarded: false,
+      kind: upstream.includes(id) ? 'upstream' : 'oscar',
+      keyId: `key-${id}`,
+      state: 'made',
+      revision: 1,
+      since: 0,
+    })),
+  });
+  await Promise.all(clusters.map((id) => cluster.secrets.put('member', `key-${id}`, { key: new Secret(`k-${id}`) })));
+  const reservation = await cluster.services.reserve(SERVICE, uid);
+  if (reservation === 'taken') throw new Error('the name is taken');
+  return cluster.services.create(reservation, service);
+}

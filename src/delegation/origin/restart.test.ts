@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../cluster/eventually.ts';
+import type { JobKey, JobRecord } from '../../cluster/index.ts';
+import { idOf, openScene, type Scene } from './origin.fixture.ts';
+
+const isDelegated = ({ state }: JobRecord) => state === 'delegated';
+
+async function taken(scene: Scene, id = 'b'): Promise<JobKey> {
+  scene.fill();
+  const key = await scene.submit();
+  await scene.until(key, isDelegated);
+  await eventually(() => assert.ok(scene.target(id).taken.size > 0));
+  return key;
+}
+
+test('a job that was being offered is offered under a new epoch by the next manager', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  const { target } = scene;
+  const asked = Promise.withResolvers<void>();
+  const offer = target('b').offer.bind(target('b'));
+  target('b').offer = () => {
+    asked.resolve();
+    return new Promise(() => {});
+  };
+  const key = await scene.submit();
+  await asked.promise;
+  assert.equal((await scene.job(key)).state, 'offering');
+  target('b').offer = offer;
+  await scene.restart();
+  const record = await scene.until(key, isDelegated);
+  assert.deepEqual([record.epoch, record.placement?.member], [2, idOf('b')]);
+});
+
+test('a job that a member may have is offered again as it was, and one that it has is left there', async () => {
+  await using scene = await openScene();
+  scene.target('b').plays = ['take-unheard', 'take'];
+  const key = await taken(scene);
+  await scene.restart();
+  await eventually(() =>
+    assert.deepEqual(
+      scene.target('b').offers.map(({ offer }) => offer.epoch),
+      [1, 1],
+    ),
+  );
+  await scene.target('b').says({ state: 'running', startedAt: scene.clock.now() });
+  await scene.restart();
+  scene.clock.pass(30_000);
+  assert.equal((await scene.job(key)).epoch, 1);
+  assert.equal(scene.target('b').offers.length, 2);
+  assert.equal(await scene.manager.current.delegator.outstanding(scene.record.service.uid, idOf('b')), 1);
+});
+
+test('results that were being written are written by the next manager', async () => {
+  let go: (() => void) | undefined;
+  const stuck = new Promise<never>((_, reject) => {
+    go = () => reject(new Error('killed'));
+  });
+  let calls = 0;
+  await using scene = await openScene({
+    deps: {
+      commit: () => {
+        calls++;
+        return calls === 1 ? stuck : Promise.resolve({ outcome: 'committed', objects: 1, notes: [] });
+      },
+    },
+  });
+  const key = await taken(scene);
+  const manifest = 'e'.repeat(64);
+  const end = { finishedAt: scene.clock.now(), reason: 'Completed', message: '' };
+  await scene.target('b').says({ state: 'succeeded', manifest, ...end });
+  await eventually(() => assert.equal(calls, 1));
+  await scene.restart();
+  const last = await scene.until(key, ({ state }) => state === 'succeeded');
+  assert.equal(last.placement?.manifest, manifest);
+  assert.equal(calls, 2);
+  go?.();
+});
+
+test('a member that falls silent loses the job to the others, and is asked last', async () => {
+  await using scene = await openScene();
+  const key = await taken(scene);
+  scene.target('c').plays = [{ refuse: 'no-room' }];
+  await scene.target('b').says({ state: 'running', startedAt: scene.clock.now() });
+  scene.clock.pass(149_000);
+  assert.equal((await scene.job(key)).epoch, 1);
+  scene.clock.pass(10_000);
+  const record = await scene.until(key, ({ epoch, state }) => epoch === 3 && state === 'delegated');
+  assert.deepEqual(
+    record.timeline.slice(4).map(({ state, reason, place }) => [state, reason, place]),
+    [
+      ['queued', 'LeaseExpired', 'here'],
+      ['offering', 'Offered', 'c'],
+      ['offering', 'Offered', 'b'],
+      ['delegated', 'Permitted', 'b'],
+    ],
+  );
+  await assert.rejects(scene.target('b').says({ state: 'running' }, { job: key, epoch: 1 }), { code: 'fenced' });
+});
+
+test('a member that speaks keeps the job for as long as it takes', async () => {
+  await using scene = await openScene();
+  const key = await taken(scene);
+  for (let minute = 0; minute < 10; minute++) {
+    scene.clock.pass(60_000);
+    await scene.target('b').says({ state: 'running' });
+  }
+  assert.deepEqual([(await scene.job(key)).state, (await scene.job(key)).epoch], ['delegated', 1]);
+});
+
+test('while this manager was away nobody could be heard: leases count from its return', async () => {
+  await using scene = await openScene();
+  const key = await taken(scene);
+  await scene.target('b').says({ state: 'running', startedAt: scene.clock.now() });
+  scene.manager.current.delegator.stop();
+  scene.clock.pass(3_600_000);
+  await scene.restart();
+  scene.clock.pass(140_000);
+  await scene.target('b').says({ state: 'running' });
+  assert.equal((await scene.job(key)).epoch, 1);
+});
+
+test('when all members fall silent at once the fault is probably here, and they keep their jobs for a while', async () => {
+  await using scene = await openScene();
+  const first = await taken(scene);
+  scene.target('b').plays = [{ refuse: 'no-room' }];
+  const second = await taken(scene, 'c');
+  await scene.target('b').says({ state: 'running', startedAt: scene.clock.now() });
+  await scene.target('c').says({ state: 'running', startedAt: scene.clock.now() });
+  scene.clock.pass(300_000);
+  await scene.target('b').says({ state: 'running' });
+  assert.equal((await scene.job(first)).epoch, 1);
+  assert.equal((await scene.job(second)).placement?.member, idOf('c'));
+});
+
+test('a job that was given back by its lease may run here, where there is room by now', async () => {
+  await using scene = await openScene();
+  const key = await taken(scene);
+  scene.empty();
+  scene.clock.pass(160_000);
+  const record = await scene.until(key, ({ state }) => state === 'running');
+  assert.equal(record.epoch, 2);
+});

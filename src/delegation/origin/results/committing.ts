@@ -1,0 +1,96 @@
+import { Slots } from '../../../base/slots.ts';
+import type { JobKey, JobRecord } from '../../../cluster/index.ts';
+import { advance, changeJob, roomName } from '../../../jobs/index.ts';
+import { Agenda } from '../agenda.ts';
+import { inputOf } from '../attempt/input.ts';
+import { waitAfter } from '../backoff.ts';
+import { NO_METERS } from '../meters.ts';
+import { type OriginDeps, placeOf } from '../origin.ts';
+
+export interface CommittingDeps
+  extends Pick<
+    OriginDeps,
+    'store' | 'objects' | 'services' | 'commit' | 'clock' | 'chance' | 'here' | 'meters' | 'report'
+  > {
+  /** It has ended. */
+  readonly ended: (record: JobRecord) => void;
+}
+
+/** Commits at once. Each has several files under way, and jobs that run here share the disk. */
+const AT_ONCE = 16;
+
+/**
+ * Brings the results of jobs that ended on other clusters to their places. The record says which attempt counts, and no
+ * longer changes its mind: what fails on the way is tried until it is done.
+ */
+export class Committing {
+  readonly #deps: CommittingDeps;
+  readonly #under = new Set<string>();
+  readonly #slots = new Slots(AT_ONCE);
+  readonly #later: Agenda<{ readonly key: JobKey; readonly tries: number }>;
+  #stopped = false;
+
+  constructor(deps: CommittingDeps) {
+    this.#deps = deps;
+    this.#later = new Agenda(deps.clock, ({ key, tries }) => this.#begin(key, tries));
+  }
+
+  /** Again, while it is under way: nothing happens. */
+  begin({ service, id }: JobKey): void {
+    this.#begin({ service, id }, 0);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#later.close();
+  }
+
+  #begin(key: JobKey, tries: number): void {
+    const name = roomName(key);
+    if (this.#stopped || this.#under.has(name)) return;
+    this.#under.add(name);
+    void this.#slots
+      .use(() => this.#commit(key))
+      .catch((problem: unknown) => {
+        const { report, clock, chance } = this.#deps;
+        report(problem, key);
+        this.#later.add(name, clock.now() + waitAfter(tries + 1, chance), { key, tries: tries + 1 });
+      })
+      .finally(() => this.#under.delete(name));
+  }
+
+  async #commit(key: JobKey): Promise<void> {
+    const { store, clock, here, ended, meters = NO_METERS } = this.#deps;
+    const record = await store.get(key);
+    if (this.#stopped || record?.state !== 'committing') return;
+    const began = performance.now();
+    const end = await this.#bring(record);
+    const at = clock.now();
+    const place = end.state === 'succeeded' ? placeOf(record.placement?.member ?? here.clusterId) : here.clusterId;
+    const last = await changeJob(key, store, (job) =>
+      job.epoch === record.epoch
+        ? advance(job, { ...end, at, place }, { finishedAt: job.finishedAt ?? at })
+        : undefined,
+    );
+    if (!last) return;
+    meters.committed(end.state, (performance.now() - began) / 1000);
+    ended(last);
+  }
+
+  async #bring(record: JobRecord) {
+    const { services, store, objects, commit } = this.#deps;
+    const manifest = record.placement?.manifest;
+    const [found, event] = await Promise.all([services.get(record.service), store.event(record)]);
+    const service = found?.service;
+    if (service?.uid !== record.serviceUid || !event || manifest === undefined) return failed('ServiceRemoved', GONE);
+    const input = await inputOf(record, service, event, objects);
+    const result = await commit({ service, record, manifest, ...(input && { eventBucket: input.bucket }) });
+    if (result.outcome === 'failed') return failed(result.reason, result.message);
+    const notes = result.notes.length === 0 ? '' : `: ${result.notes.join('; ')}`;
+    return { state: 'succeeded', reason: 'Completed', message: `its results are written${notes}` } as const;
+  }
+}
+
+const GONE = 'its service is gone';
+
+const failed = (reason: string, message: string) => ({ state: 'failed', reason, message }) as const;

@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto';
+import { PeerError } from '../../federation/index.ts';
+import type { Snapshot } from '../policy/index.ts';
+import type {
+  AttemptAt,
+  AttemptKey,
+  Offer,
+  OfferAnswer,
+  Permit,
+  RefusalCode,
+  Report,
+  Speaker,
+  Target,
+} from '../terms.ts';
+import type { FollowedJob, FollowedTarget } from './attempt/follow.ts';
+
+/** The origin, as a member of it speaks to it. */
+export interface OriginOfMember {
+  permit(attempt: AttemptKey): Promise<Permit>;
+  report(attempt: AttemptKey, report: Report): Promise<void>;
+}
+
+/** What a cluster does with an offer. */
+export type Play =
+  /** Asks for leave, and takes it. */
+  | 'take'
+  /** The same, and its answer is lost. */
+  | 'take-unheard'
+  /** Does nothing, and nobody hears of it. */
+  | 'silent'
+  /** Asks for leave, does not take it, and nobody hears of it. */
+  | 'permit-silent'
+  | { readonly refuse: RefusalCode; readonly after?: 'permit' };
+
+const ROOMY: Snapshot = {
+  nodes: [{ cpu: 64_000, memory: 2 ** 40, gpu: 8 }],
+  freeCpu: 64_000,
+  nodeCount: 1,
+  age: 0,
+  roundTrip: 1,
+};
+
+/** Another cluster, which does what the test says. What it has taken it keeps, also while its origin is away. */
+export class ScriptedTarget implements Target {
+  readonly member: string;
+  readonly offers: { readonly offer: Offer; readonly as: Speaker }[] = [];
+  readonly taken = new Map<string, AttemptKey>();
+  readonly stopped: AttemptAt[] = [];
+  /** What comes next; the last one stays. */
+  plays: Play[] = ['take'];
+  snapshot: Snapshot = ROOMY;
+  log: readonly string[] = [];
+  logFails = false;
+  origin: OriginOfMember | undefined;
+
+  constructor(member: string) {
+    this.member = member;
+  }
+
+  async offer(offer: Offer, as: Speaker): Promise<OfferAnswer> {
+    this.offers.push({ offer, as });
+    const play = (this.plays.length > 1 ? this.plays.shift() : this.plays[0]) ?? 'take';
+    const name = `${offer.job.service}/${offer.job.id}/${offer.epoch}`;
+    const attempt = { job: offer.job, epoch: offer.epoch };
+    if (typeof play === 'object') {
+      if (play.after) await this.origin?.permit(attempt);
+      return { kind: 'refused', code: play.refuse, reason: play.refuse };
+    }
+    if (play === 'silent') throw away();
+    if (!this.taken.has(name)) {
+      try {
+        await this.origin?.permit(attempt);
+      } catch {
+        return { kind: 'refused', code: 'fenced', reason: 'fenced' };
+      }
+    }
+    if (play === 'permit-silent') throw away();
+    this.taken.set(name, attempt);
+    if (play === 'take-unheard') throw away();
+    return { kind: 'taken', attempt: `taken-${offer.epoch}` };
+  }
+
+  async stop(attempt: AttemptAt): Promise<void> {
+    this.stopped.push(attempt);
+  }
+
+  async *logs(): AsyncGenerator<Uint8Array> {
+    for (const line of this.log) yield Buffer.from(line);
+    if (this.logFails) throw away();
+  }
+
+  async status(): Promise<Snapshot> {
+    return this.snapshot;
+  }
+
+  /** The last attempt that it has. */
+  get last(): AttemptKey {
+    const attempt = [...this.taken.values()].at(-1);
+    if (!attempt) throw new Error(`${this.member} has taken nothing`);
+    return attempt;
+  }
+
+  async says(report: Report, attempt = this.last): Promise<void> {
+    await this.origin?.report(attempt, report);
+  }
+}
+
+/** A cluster that asks for no leave and says nothing: an endpoint, or a manager of another kind. */
+export class QuietTarget extends ScriptedTarget {
+  readonly #done: boolean;
+
+  constructor(member: string, done: boolean) {
+    super(member);
+    this.#done = done;
+  }
+
+  override async offer(offer: Offer, as: Speaker): Promise<OfferAnswer> {
+    this.offers.push({ offer, as });
+    const play = (this.plays.length > 1 ? this.plays.shift() : this.plays[0]) ?? 'take';
+    if (typeof play === 'object') return { kind: 'refused', code: play.refuse, reason: play.refuse };
+    if (play === 'take' || play === 'take-unheard') this.taken.set(offer.job.id, offer);
+    if (play !== 'take') throw away();
+    return { kind: 'taken', attempt: offer.job.id, ...(this.#done && { done: true as const }) };
+  }
+}
+
+/** One that can be asked how its jobs go. */
+export class FollowedScript extends QuietTarget implements FollowedTarget {
+  /** By id of the job. What it has taken and is not here is Pending. */
+  readonly states = new Map<string, FollowedJob>();
+  asked = 0;
+  cannotSay = false;
+
+  constructor(member: string) {
+    super(member, false);
+  }
+
+  async state({ job }: AttemptAt): Promise<FollowedJob | undefined> {
+    this.asked++;
+    if (this.cannotSay) throw away();
+    return this.states.get(job.id) ?? (this.taken.has(job.id) ? { phase: 'Pending' } : undefined);
+  }
+}
+
+const away = () => new PeerError('unreachable', 'nobody answers');
+
+export const digestOf = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
+
+export const failure = (finishedAt: number): Report => ({
+  state: 'failed',
+  finishedAt,
+  exitCode: 3,
+  reason: 'ScriptFailed',
+  message: 'exit code 3',
+});

@@ -1,0 +1,55 @@
+import type { JobKey, ServiceRecord } from '../cluster/index.ts';
+import type { AuthenticatedWorker } from '../federation/index.ts';
+import type { Admin, User } from '../identity/index.ts';
+import type { Snapshot } from './policy/index.ts';
+import type { AttemptKey, EnteredJob, Offer, Permit, RemoteLogOptions, Report } from './terms.ts';
+
+/**
+ * What this manager answers when others speak of jobs: as the target of their offers, and as the origin of the jobs they
+ * run. Who asks is proven before any of it is called, and that they speak of a service of their own federation; whether a
+ * job, an epoch or an attempt is theirs is for the implementation to say.
+ */
+export interface DelegationServer extends TargetServer, OriginServer {}
+
+export interface TargetServer {
+  /** Takes the job, or throws why not. The same offer again: the same attempt. */
+  offer(offer: Offer, from: ProvenOwner): Promise<{ readonly attempt: string }>;
+
+  /** Ends an attempt that was taken from this federation. One that is not there, or has ended, or is none of theirs: nothing. */
+  stop(attempt: JobKey, from: ProvenCoordinator): Promise<void>;
+
+  /** Throws `job-gone` for what was not taken from this federation. It must throw before the first piece is asked for. */
+  logs(attempt: JobKey, options: RemoteLogOptions, from: ProvenCoordinator): Promise<AsyncIterable<Uint8Array>>;
+
+  /** What is free here. */
+  status(from: ProvenCoordinator): Promise<Snapshot>;
+}
+
+export interface OriginServer {
+  /** Throws `fenced` or `job-gone`. */
+  permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit>;
+
+  /** Throws like {@link permit}. */
+  report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void>;
+
+  open(job: EnteredJob, from: ProvenWorker): Promise<void>;
+}
+
+/** The coordinator of a worker of this cluster, known by the key that they share. */
+export interface ProvenCoordinator {
+  /** Of the federation. */
+  readonly uid: string;
+  /** `<cluster id>/<service>`: who is asked. */
+  readonly member: string;
+  /** The service of that name, which has this very key. */
+  readonly worker: ServiceRecord;
+}
+
+/** The same, for what only the owner of the worker may have done. */
+export interface ProvenOwner extends ProvenCoordinator {
+  /** Who owns the worker: proven by a bearer, except for the services of the administrator. */
+  readonly principal: Admin | User;
+}
+
+/** A member of a federation of this cluster. Its jobs are those of `record.service`. */
+export type ProvenWorker = AuthenticatedWorker;

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { Secret } from '../../base/secret.ts';
+import { body } from '../../catalog/catalog.fixture.ts';
+import { createService } from '../../catalog/index.ts';
+import type { Version } from '../../cluster/index.ts';
+import type { Ledger, LedgerMember } from '../ledger.ts';
+import { Ledgers } from '../ledger-store.ts';
+import { Nonces } from '../peer/nonces.ts';
+import { keyIdOf, sign } from '../peer/signature.ts';
+import { alice, openScene, type Scene } from '../worker/workers.fixture.ts';
+import { authenticateWorker, knowsFederation, type WorkerRequest } from './authenticate-worker.ts';
+
+const UID = 'federation-of-cow';
+const newKey = () => new Secret(randomBytes(32).toString('hex'));
+const REQUEST = { method: 'GET', path: '/system/config', query: 'job=cow/x&epoch=1', body: '' };
+
+/** A federation with one member, and its ledger as a test wants it. */
+async function openFederation(change: (member: LedgerMember) => readonly LedgerMember[] = (member) => [member]) {
+  const scene = openScene();
+  const { catalog } = scene;
+  const key = newKey();
+  const { service, version } = await createService(alice, body({ name: 'cow' }), catalog);
+  const federation = { role: 'coordinator', uid: UID, revision: 1, committed: true } as const;
+  await catalog.services.replace({ ...service, federation }, version);
+  await catalog.secrets.put('member', keyIdOf(key), { key });
+  const place = { clusterId: 'b', endpoint: 'https://b.example', verify: true, guarded: true, kind: 'oscar' } as const;
+  const member: LedgerMember = { ...place, service: 'calf', keyId: keyIdOf(key), state: 'made', since: 0 };
+  const ledger: Ledger = {
+    uid: UID,
+    service: 'cow',
+    serviceUid: service.uid,
+    phase: 'active',
+    revision: 1,
+    begunAt: 0,
+    members: change(member),
+  };
+  await new Ledgers(catalog).begin(ledger);
+  return { scene, key, [Symbol.asyncDispose]: () => scene[Symbol.asyncDispose]() };
+}
+
+function signed(key: Secret, { clock }: Scene, { uid = UID, member = 'b/calf', time = clock.now } = {}): WorkerRequest {
+  const header = sign(REQUEST, { uid, member, key }, { time, nonce: 'nonce-of-the-test' });
+  return { ...REQUEST, service: 'cow', header };
+}
+
+test('who has the key of a member is that member', async () => {
+  await using federation = await openFederation();
+  const { scene, key } = federation;
+  const { ledger, member, record } = await authenticateWorker(signed(key, scene), scene.catalog);
+  assert.deepEqual([ledger.uid, member.clusterId, record.service.definition.name], [UID, 'b', 'cow']);
+});
+
+for (const state of ['wanted', 'made', 'leaving', 'conflict'] as const) {
+  test(`a member that is ${state} has a say`, async () => {
+    await using federation = await openFederation((member) => [{ ...member, state }]);
+    const { scene, key } = federation;
+    assert.equal((await authenticateWorker(signed(key, scene), scene.catalog)).member.state, state);
+  });
+}
+
+for (const state of ['undoing', 'left'] as const) {
+  test(`a member that is ${state} has none`, async () => {
+    await using federation = await openFederation((member) => [{ ...member, state }]);
+    const { scene, key } = federation;
+    await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
+  });
+}
+
+test('a member that is ended and made anew is known by its new key alone', async () => {
+  const next = newKey();
+  await using federation = await openFederation((member) => [
+    { ...member, state: 'undoing' },
+    { ...member, keyId: keyIdOf(next) },
+  ]);
+  const { scene, key } = federation;
+  await scene.catalog.secrets.put('member', keyIdOf(next), { key: next });
+  assert.equal((await authenticateWorker(signed(next, scene), scene.catalog)).member.state, 'made');
+  await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'bad-signature' });
+});
+
+test('a member that is given another key is known by both meanwhile', async () => {
+  const next = newKey();
+  await using federation = await openFederation((member) => [{ ...member, nextKeyId: keyIdOf(next) }]);
+  const { scene, key } = federation;
+  await scene.catalog.secrets.put('member', keyIdOf(next), { key: next });
+  for (const each of [key, next]) await authenticateWorker(signed(each, scene), scene.catalog);
+  await assert.rejects(authenticateWorker(signed(newKey(), scene), scene.catalog), { code: 'bad-signature' });
+});
+
+const forged: [string, (request: WorkerRequest) => WorkerRequest][] = [
+  ['another body', (request) => ({ ...request, body: 'x' })],
+  ['another path', (request) => ({ ...request, path: '/system/info' })],
+  ['another query', (request) => ({ ...request, query: 'job=cow/x&epoch=2' })],
+  ['another method', (request) => ({ ...request, method: 'POST' })],
+  ['another service', (request) => ({ ...request, service: 'sheep' })],
+  ['no header that can be read', (request) => ({ ...request, header: '' })],
+];
+for (const [what, forge] of forged) {
+  test(`${what} is refused`, async () => {
+    await using federation = await openFederation();
+    const { scene, key } = federation;
+    await assert.rejects(authenticateWorker(forge(signed(key, scene)), scene.catalog), { code: 'bad-signature' });
+  });
+}
+
+test('a clock that is wrong is told to who has the key', async () => {
+  await using federation = await openFederation();
+  const { scene, key } = federation;
+  const late = signed(key, scene, { time: scene.clock.now - 6 * 60_000 });
+  await assert.rejects(authenticateWorker(late, scene.catalog), { code: 'bad-signature', message: /clocks/ });
+});
+
+test('of a federation that nobody knows, or a member that is none, it is said that it is gone', async () => {
+  await using federation = await openFederation();
+  const { scene, key } = federation;
+  for (const who of [{ uid: 'another' }, { member: 'c/calf' }, { member: 'b/cow' }]) {
+    await assert.rejects(authenticateWorker(signed(key, scene, who), scene.catalog), { code: 'federation-gone' });
+  }
+  await knowsFederation(signed(key, scene).header, scene.catalog);
+  const unknown = signed(key, scene, { uid: 'another' }).header;
+  await assert.rejects(knowsFederation(unknown, scene.catalog), { code: 'federation-gone' });
+  await assert.rejects(knowsFederation('', scene.catalog), { code: 'bad-signature' });
+});
+
+test('when the service is gone, or its name is another’s by now, the federation is gone', async () => {
+  await using federation = await openFederation();
+  const { scene, key } = federation;
+  const { services } = scene.catalog;
+  await services.remove('cow', (await services.get('cow'))?.version as Version);
+  await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
+  await createService(alice, body({ name: 'cow' }), scene.catalog);
+  await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
+});
+
+test('what may come once comes once, from each member', async () => {
+  await using federation = await openFederation();
+  const { scene, key } = federation;
+  const once = new Nonces();
+  await authenticateWorker({ ...signed(key, scene), once }, scene.catalog);
+  await assert.rejects(authenticateWorker({ ...signed(key, scene), once }, scene.catalog), { message: /here before/ });
+  await authenticateWorker(signed(key, scene), scene.catalog);
+});

@@ -1,0 +1,144 @@
+import type { Admin, Principal, User } from '../../identity/index.ts';
+import { changeMembers } from '../change.ts';
+import type { Coordination } from '../coordinator/coordination.ts';
+import { FederationError, type FederationErrorCode } from '../errors.ts';
+import { readIntention } from '../members.ts';
+import { authorization } from '../peer/authorization.ts';
+import type { Line } from '../peer/line.ts';
+import { type PassedAnswer, type PassedChange, readPassedAnswer } from '../peer/passed-change.ts';
+import { type Credential, type PeerAddress, PeerError } from '../peer/peer.ts';
+import { noManager } from '../peer/problems.ts';
+import type { PeerAnswer } from '../peer/transport.ts';
+import { federationGuard } from './guard.ts';
+import { keptKey } from './kept/member-key.ts';
+import type { WorkerRecord } from './worker-role.ts';
+import type { Workers } from './workers.ts';
+
+/** Who asks at a worker, and by what they may be known elsewhere. */
+export interface WorkerCaller {
+  readonly principal: Principal;
+  readonly credential?: Credential | undefined;
+}
+
+export interface PassingOn {
+  readonly coordination: Coordination;
+  readonly workers: Workers;
+}
+
+/** The change itself has 14 s at the coordinator. */
+const DEADLINE = 16_000;
+
+/**
+ * Passes a change of members on to the coordinator of a worker, with the caller's own access token, which is verified there
+ * again: the signature says only that it comes from this worker (design §7). Whoever has nothing that is known there, such as
+ * the administrator of this cluster, or who holds the token of this very service, is told where to go.
+ */
+export async function passOn(
+  record: WorkerRecord,
+  { principal, credential }: WorkerCaller,
+  change: PassedChange,
+  { coordination, workers }: PassingOn,
+): Promise<PassedAnswer> {
+  const { service } = record;
+  const refused = federationGuard(service, 'change-members');
+  if (principal.kind !== 'user' || credential?.kind !== 'bearer') throw refused;
+  // What makes no sense anywhere is said here, in words that are ours.
+  const intention = readIntention(change.method, change.body);
+  const { uid, origin, keyId } = service.federation;
+  const resolved = coordination.resolve(origin.clusterId, clustersOf(record));
+  if ('problem' in resolved) {
+    throw new FederationError(
+      'not-the-coordinator',
+      `${refused?.message}. It is not asked from here: ${resolved.problem}`,
+    );
+  }
+  const line = coordination.peers.lineTo?.(resolved.address);
+  if (line === 'self') {
+    return changeHere({ principal, credential }, record, intention, coordination);
+  }
+  const key = (await keptKey(keyId, workers.catalog))?.key;
+  if (!line || !key) throw away(record);
+  const member = `${service.definition.cluster_id}/${service.definition.name}`;
+  const answer = await ask(line, record, change, { as: { uid, member, key }, credential });
+  return understood(answer, record, resolved.address);
+}
+
+/** The coordinator, as whoever made the worker named it; what the operator has registered counts before that. */
+function clustersOf({ service }: WorkerRecord): Parameters<Coordination['resolve']>[1] {
+  const { clusterId, endpoint } = service.federation.origin;
+  return { [clusterId]: { endpoint, ssl_verify: true, auth_user: '', auth_password: '' } };
+}
+
+/** It is this very manager: nobody is dialled, and who asks is known already. */
+async function changeHere(
+  caller: { readonly principal: Admin | User; readonly credential: Credential },
+  { service: { federation } }: WorkerRecord,
+  intention: ReturnType<typeof readIntention>,
+  coordination: Coordination,
+): Promise<PassedAnswer> {
+  const { service: name } = federation.origin;
+  const role = (await coordination.services.get(name))?.service.federation;
+  if (role?.role !== 'coordinator' || role.uid !== federation.uid) throw gone(name);
+  return passedAnswer(await changeMembers(caller, name, intention, coordination));
+}
+
+export function passedAnswer({ record, pending }: Awaited<ReturnType<typeof changeMembers>>): PassedAnswer {
+  const { topology = 'none', members = [] } = record.service.definition.federation ?? {};
+  return { topology, members, pending: pending.map(({ member }) => member) };
+}
+
+async function ask(
+  line: Line,
+  record: WorkerRecord,
+  change: PassedChange,
+  { as, credential }: { readonly as: Parameters<Line['ask']>[1]; readonly credential: Credential },
+): Promise<PeerAnswer> {
+  const { clusterId, service } = record.service.federation.origin;
+  const request = { method: 'POST', path: `/system/federation/${service}/changes`, deadline: DEADLINE } as const;
+  const headers = authorization(credential, clusterId);
+  try {
+    return await line.ask({ ...request, headers, body: JSON.stringify(change) }, as);
+  } catch (error) {
+    if (!(error instanceof PeerError)) throw error;
+    throw error.code === 'unreachable' ? away(record, error) : new FederationError('member-refused', error.message);
+  }
+}
+
+interface Reason {
+  readonly code: FederationErrorCode;
+  readonly why: string;
+}
+
+/** What the coordinator's refusals mean; its own words are not passed back (F40). */
+const REASONS: Readonly<Record<number, Reason>> = {
+  400: { code: 'invalid-federation', why: 'does not take this change: send it there to see why' },
+  401: { code: 'member-refused', why: 'does not know you, or not the key of this worker' },
+  403: { code: 'member-refused', why: 'does not let you change its members' },
+  404: { code: 'member-refused', why: 'has no such service that you may see' },
+  409: { code: 'not-the-coordinator', why: 'does not take this change here: send it there' },
+};
+
+function understood({ status, json }: PeerAnswer, record: WorkerRecord, address: PeerAddress): PassedAnswer {
+  const { origin } = record.service.federation;
+  if (status === 200) {
+    const read = readPassedAnswer(json);
+    if ('value' in read) return read.value;
+    throw away(record, noManager(address));
+  }
+  if (status === 410) throw gone(origin.service);
+  if (status >= 500) throw away(record);
+  const { code, why } = REASONS[status] ?? { code: 'member-failed', why: `answered ${status}` };
+  throw new FederationError(code, `the coordinator, "${origin.service}" at ${origin.endpoint}, ${why}`);
+}
+
+function away({ service: { federation, definition } }: WorkerRecord, cause?: Error): FederationError {
+  const { service, endpoint } = federation.origin;
+  const message = `the coordinator of "${definition.name}", "${service}" at ${endpoint}, cannot be asked now: try again`;
+  return new FederationError('origin-away', message, { cause });
+}
+
+const gone = (name: string) =>
+  new FederationError(
+    'federation-gone',
+    `the coordinator "${name}" no longer knows this federation: delete the worker`,
+  );

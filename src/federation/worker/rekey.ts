@@ -1,0 +1,89 @@
+import { CatalogError, oldVersion } from '../../catalog/index.ts';
+import { isRace } from '../../cluster/index.ts';
+import type { Admin, User } from '../../identity/index.ts';
+import type { WorkerOrder } from '../peer/peer.ts';
+import { keyIdOf } from '../peer/signature.ts';
+import { changeWorker } from './change.ts';
+import { copyBefore } from './kept/before.ts';
+import { forgetMember, keepMemberKey, keptKey } from './kept/member-key.ts';
+import { gone, hasEnded, refuseEnded } from './kept/tombstones.ts';
+import { beginWork, type Work, workIsOver } from './kept/work.ts';
+import { taken } from './make.ts';
+import { isOwner } from './probe.ts';
+import { documentOf, readWorker } from './read-worker.ts';
+import { finishWork, settleWork } from './settle.ts';
+import { isWorker, isWorkerOf, type WorkerRecord } from './worker-role.ts';
+import { ATTEMPTS, type Workers } from './workers.ts';
+
+/** How long a key that was replaced is good, for what was under way; a request takes seconds. */
+const FORMER_LIFETIME = 10 * 60_000;
+
+/** The work of another key has no revision that a worker could have: what is there is never given back because of it. */
+const NO_REVISION = -1;
+
+/**
+ * Gives a worker another key, whatever it has, since its owner asks for it; and brings it to the revision of the order.
+ * With the same key again nothing changes. False when there is no worker of that federation, which is then to be made.
+ */
+export async function rekeyWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<boolean> {
+  const definition = documentOf(order.body);
+  readWorker(definition, order.name);
+  const keyId = keyIdOf(order.key);
+  if (!(await takeUpKey(principal, order, keyId, workers))) return false;
+  const { name, revision, digest, origin } = order;
+  await changeWorker(name, { revision, digest, definition, origin }, keyId, workers);
+  return true;
+}
+
+async function takeUpKey(
+  principal: Admin | User,
+  order: WorkerOrder,
+  keyId: string,
+  workers: Workers,
+): Promise<boolean> {
+  const { catalog } = workers;
+  const { uid, name, revision } = order;
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    await refuseEnded(keyId, catalog);
+    const record = await catalog.services.get(name);
+    if (!isWorker(record) || record.service.federation.uid !== uid) {
+      if (await hasEnded(uid, name, catalog)) throw gone(name);
+      return false;
+    }
+    if (!isOwner(principal, record.service)) throw taken(name);
+    // It was sent before something that has arrived already, and so may be the key.
+    if (revision < record.service.federation.revision) throw oldVersion(name);
+    if (isWorkerOf(record, keyId)) return true;
+    const work = await beginWork(keyId, { name, uid, revision: NO_REVISION }, catalog);
+    if (work === 'busy') await workIsOver(keyId, catalog);
+    else if (await replaceKey(record, order, work, workers)) return true;
+  }
+  throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+}
+
+/** Everything that is kept by the key comes along first, so that the one write which names the new key is all there is to it. */
+async function replaceKey(
+  { service, version }: WorkerRecord,
+  { key }: WorkerOrder,
+  work: Work,
+  workers: Workers,
+): Promise<boolean> {
+  const { catalog } = workers;
+  const { federation } = service;
+  try {
+    // Whoever undoes this looks for the work after the mark is there.
+    await refuseEnded(work.keyId, catalog);
+    const former = (await keptKey(federation.keyId, catalog))?.key;
+    const until = catalog.now() + FORMER_LIFETIME;
+    if (federation.adopted) await copyBefore(federation.keyId, work.keyId, catalog);
+    await keepMemberKey(work.keyId, { key, ...(former && { former: { key: former, until } }) }, catalog);
+    await catalog.services.replace({ ...service, federation: { ...federation, keyId: work.keyId } }, version);
+  } catch (error) {
+    await settleWork(work, workers);
+    if (isRace(error)) return false;
+    throw error;
+  }
+  await forgetMember(federation.keyId, catalog);
+  await finishWork(work, workers);
+  return true;
+}

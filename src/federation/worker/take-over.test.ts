@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Coordination } from '../coordinator/coordination.ts';
+import { sign } from '../peer/signature.ts';
+import { updateFederated } from '../service-verbs.ts';
+import { adoptWorker } from './adopt.ts';
+import { authenticateMember } from './authenticate-member.ts';
+import { makeWorker } from './make.ts';
+import { alice, bob, NAME, type Order, OWN, openScene, order, type Scene } from './workers.fixture.ts';
+
+const HOUR = 3_600_000;
+const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, query: '', body: '' };
+
+function hear(made: Order, { clock, workers }: Scene): Promise<string> {
+  const header = sign(REQUEST, made, { time: clock.now, nonce: 'n'.repeat(16) });
+  return authenticateMember({ ...REQUEST, service: NAME, header }, workers);
+}
+
+const put = ({ workers }: Scene, principal: typeof alice | typeof bob = alice, body: object = OWN) =>
+  updateFederated({ principal }, body, undefined, { coordination: {} as Coordination, workers });
+
+test('while its coordinator is heard, a worker is not its owner’s to change, and is told until when', async () => {
+  await using scene = openScene();
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  for (let day = 0; day < 3; day++) {
+    await hear(made, scene);
+    scene.clock.now += 20 * HOUR;
+    await assert.rejects(put(scene), {
+      code: 'not-the-coordinator',
+      message: /change "origin" at https:\/\/a\.example, .* a PUT after 20\d\d-.* makes it a service of its own/,
+    });
+  }
+});
+
+test('after a day of silence its owner takes it over, and nobody else', async () => {
+  await using scene = openScene();
+  const events: unknown[] = [];
+  const workers = { ...scene.workers, audit: (event: unknown) => events.push(event) };
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  await hear(made, scene);
+  scene.clock.now += 25 * HOUR;
+  await assert.rejects(put(scene, bob), { code: 'not-found' });
+  await put({ ...scene, workers });
+  const service = (await scene.get())?.service;
+  assert.equal(service?.federation, undefined);
+  assert.equal(service?.definition.script, OWN.script);
+  assert.deepEqual(events, [{ what: 'taken-over', service: NAME, uid: made.uid, by: alice.uid }]);
+  await assert.rejects(hear(made, scene), { code: 'federation-gone' }, 'a coordinator that comes back is told');
+  await assert.rejects(makeWorker(alice, made, scene.workers), { code: 'federation-gone' });
+  const { journal, secrets } = await scene.look();
+  assert.deepEqual(journal, []);
+  assert.deepEqual(
+    Object.keys(secrets).filter((key) => key.startsWith('member/')),
+    [],
+  );
+});
+
+test('an adopted service that is taken over is what its owner writes, not what it was', async () => {
+  await using scene = openScene();
+  const { version } = await scene.own();
+  const made = order();
+  await adoptWorker(alice, made, version, scene.workers);
+  await hear(made, scene);
+  scene.clock.now += 25 * HOUR;
+  await put(scene, alice, { ...OWN, script: 'echo mine again' });
+  const service = (await scene.get())?.service;
+  assert.deepEqual([service?.federation, service?.definition.script], [undefined, 'echo mine again']);
+});
+
+test('a coordinator that was never heard has a day from when its worker is first asked for', async () => {
+  await using scene = openScene();
+  await makeWorker(alice, order(), scene.workers);
+  scene.clock.now += 100 * HOUR;
+  await assert.rejects(put(scene), { code: 'not-the-coordinator' });
+  scene.clock.now += 25 * HOUR;
+  await put(scene);
+  assert.equal((await scene.get())?.service.federation, undefined);
+});
+
+test('an old version is not taken over', async () => {
+  await using scene = openScene();
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  await hear(made, scene);
+  scene.clock.now += 25 * HOUR;
+  const federations = { coordination: {} as Coordination, workers: scene.workers };
+  const old = updateFederated(
+    { principal: alice },
+    OWN,
+    'old' as NonNullable<Parameters<typeof updateFederated>[2]>,
+    federations,
+  );
+  await assert.rejects(old, { code: 'old-version' });
+  assert.ok((await scene.get())?.service.federation);
+});
+
+test('that a coordinator is heard is written once an hour', async () => {
+  await using scene = openScene();
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  const versionOf = async () => (await scene.catalog.journal.read(`heard/${made.uid}/${NAME}`))?.version;
+  await hear(made, scene);
+  const first = await versionOf();
+  assert.ok(first);
+  scene.clock.now += HOUR - 1;
+  await hear(made, scene);
+  assert.equal(await versionOf(), first);
+  scene.clock.now += 1;
+  await hear(made, scene);
+  assert.notEqual(await versionOf(), first);
+});

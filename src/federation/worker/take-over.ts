@@ -1,0 +1,36 @@
+import type { Admin, User } from '../../identity/index.ts';
+import { FederationError } from '../errors.ts';
+import { federationGuard } from './guard.ts';
+import { HEARD_EVERY, heardAt } from './kept/heard.ts';
+import { bury } from './kept/tombstones.ts';
+import { endWorker } from './release.ts';
+import type { WorkerRecord } from './worker-role.ts';
+import type { Workers } from './workers.ts';
+
+/**
+ * How long a coordinator has been silent before its worker can be had. Shorter: a manager that is down over night loses its
+ * members. Longer: whose coordinator is gone for good waits for longer. What is remembered may be an hour behind.
+ */
+const SILENCE = 24 * 3_600_000 + HEARD_EVERY;
+
+/**
+ * Makes a worker a service of its own, as its owner wishes, if its coordinator has not been heard for a day; throws
+ * `not-the-coordinator` before. A coordinator that comes back is told that it has gone.
+ */
+export async function takeOver(principal: Admin | User, { service }: WorkerRecord, workers: Workers): Promise<void> {
+  const { catalog, audit } = workers;
+  const { uid, keyId } = service.federation;
+  const { name } = service.definition;
+  const heard = await heardAt(uid, name, catalog);
+  if (catalog.now() - heard < SILENCE) {
+    const refused = federationGuard(service, 'update')?.message ?? '';
+    const then = new Date(heard + SILENCE).toISOString();
+    throw new FederationError(
+      'not-the-coordinator',
+      `${refused}. If its coordinator stays silent, a PUT after ${then} makes it a service of its own`,
+    );
+  }
+  await bury(keyId, { service: name, reason: 'taken-over', ending: 'detach' }, catalog);
+  await endWorker({ name, ending: 'detach', keyId }, workers);
+  audit?.({ what: 'taken-over', service: name, uid, by: principal.kind === 'admin' ? 'admin' : principal.uid });
+}

@@ -1,0 +1,88 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import {
+  type DelegationServer,
+  longestBody,
+  type ProvenWorker,
+  readAttempt,
+  readOpened,
+  readReport,
+  writePermit,
+} from '../../delegation/index.ts';
+import { authenticateWorker, type Federations, knowsFederation, Nonces } from '../../federation/index.ts';
+import type { Authenticator } from '../../identity/index.ts';
+import { eventTooLarge } from '../../jobs/index.ts';
+import { jsonOf, valueOf } from '../body.ts';
+import { jobOf } from '../job-params.ts';
+import type { OpenAnswers } from '../open-answers.ts';
+import { nameOf } from '../params.ts';
+import { claimIn, SIGNED, signedPartsOf, tellSigned } from '../signed.ts';
+import { offerRoutes } from './offers.ts';
+
+export interface DelegationDeps {
+  readonly authenticator: Authenticator;
+  readonly delegation: DelegationServer;
+  readonly federations: Federations;
+  readonly maxEventBytes: number;
+  readonly open: OpenAnswers;
+}
+
+/**
+ * Permits that one member may ask for within ten minutes: 300 a second, which is more than it can take jobs. At some 100
+ * bytes each it is 18 MB for a member that does. Fewer: a burst of jobs is refused as if somebody repeated it.
+ */
+const MOST_PERMITS = 180_000;
+
+/** What managers of other clusters say about jobs (design §8, §9). Pages for people do not list it: docs/peer-protocol.md does. */
+export function delegationRoutes(app: FastifyInstance, deps: DelegationDeps): void {
+  tellSigned(app);
+  offerRoutes(app, deps);
+  originRoutes(app, deps);
+}
+
+/** The side of the origin: members that run its jobs ask for leave, say how it goes, and bring what entered with them. */
+function originRoutes(app: FastifyInstance, { delegation, federations, maxEventBytes }: DelegationDeps): void {
+  const { coordination } = federations;
+  const permits = new Nonces(MOST_PERMITS);
+  const hidden = { hide: true };
+
+  const member = async (request: FastifyRequest, service: string, once?: Nonces): Promise<ProvenWorker> => {
+    const signed = { ...signedPartsOf(request), service, ...(once && { once }) };
+    const from = await authenticateWorker(signed, coordination);
+    request.who = `member ${claimIn(request).member}`;
+    return from;
+  };
+
+  app.get('/system/config', { ...SIGNED, schema: hidden }, async (request, reply) => {
+    const attempt = valueOf(readAttempt(request.query));
+    // What somebody recorded would get them keys.
+    const from = await member(request, attempt.job.service, permits);
+    reply.header('cache-control', 'no-store');
+    return writePermit(await delegation.permit(attempt, from));
+  });
+
+  const report = '/system/federation/:name/jobs/:id/attempts/:epoch';
+  app.post(report, { errorHandler: SIGNED.errorHandler, schema: hidden }, async (request, reply) => {
+    const { name, id } = jobOf(request);
+    const from = await member(request, name);
+    const { epoch } = request.params as { epoch: string };
+    const attempt = valueOf(readAttempt({ job: `${name}/${id}`, epoch }));
+    await delegation.report(attempt, valueOf(readReport(jsonOf(request))), from);
+    return reply.code(204).send();
+  });
+
+  const enters = {
+    errorHandler: SIGNED.errorHandler,
+    schema: hidden,
+    bodyLimit: longestBody(maxEventBytes),
+    // Before the body is read: strangers do not fill our memory.
+    onRequest: async (request: FastifyRequest) => knowsFederation(signedPartsOf(request).header, coordination),
+  };
+  app.post('/system/federation/:name/jobs', enters, async (request, reply) => {
+    const service = nameOf(request);
+    const from = await member(request, service);
+    const { id, event, invoker } = valueOf(readOpened(jsonOf(request)));
+    if (event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
+    await delegation.open({ job: { service, id }, event, invoker }, from);
+    return reply.code(201).header('location', `/system/jobs/${service}/${id}`).send();
+  });
+}
