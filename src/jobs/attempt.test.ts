@@ -109,6 +109,15 @@ test('keys reach the one object and the prefixes of the outputs, are asked for a
   assert.equal(jobs.buckets.issued.size, 0);
 });
 
+test('there is no key for a bucket that somebody else has by now', async () => {
+  await using jobs = await openJobs();
+  jobs.buckets.add('out', BOB);
+  const { attempt } = await prepared(jobs, eventFor('inbox', 'uploads/a.txt'));
+  await attempt.stores();
+  const [scope] = jobs.buckets.issued.values();
+  assert.deepEqual(scope?.write, []);
+});
+
 test('a store that a user chose is dialled with care', async () => {
   await using jobs = await openJobs();
   const { attempt } = await prepared(jobs, Buffer.from('{}'));

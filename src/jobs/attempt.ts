@@ -6,6 +6,7 @@ import { readEvent } from './event.ts';
 import { OWN_STORE, type ReadableFile, readableFile } from './file-rights.ts';
 import type { Jobs } from './jobs.ts';
 import { outputPlaces } from './output-places.ts';
+import { writableOutputs } from './output-rights.ts';
 import { definedAccess, namedAccess } from './store-access.ts';
 
 export interface PreparedAttempt {
@@ -38,7 +39,7 @@ export async function prepareAttempt(
     event.file && !definition.file_stage_in ? readableFile(event.file, record, service, jobs.objects) : undefined,
   ]);
   const outputs = outputPlaces(service, file?.bucket);
-  const keys = new JobKeys(record, file, outputs, jobs);
+  const keys = new JobKeys(record, service, file, outputs, jobs);
   const attempt: Attempt = {
     ...attemptParts({ name, job: record.id, service, event, file, secrets: secrets.environment }, jobs),
     outputs,
@@ -61,13 +62,21 @@ export async function prepareAttempt(
 /** The keys of one attempt for the store of the cluster: this object to read, below these prefixes to write. */
 class JobKeys {
   readonly #record: JobRecord;
+  readonly #service: Service;
   readonly #file: ReadableFile | undefined;
   readonly #outputs: readonly StageOut[];
   readonly #jobs: Surroundings;
   readonly #issued: string[] = [];
 
-  constructor(record: JobRecord, file: ReadableFile | undefined, outputs: readonly StageOut[], jobs: Surroundings) {
+  constructor(
+    record: JobRecord,
+    service: Service,
+    file: ReadableFile | undefined,
+    outputs: readonly StageOut[],
+    jobs: Surroundings,
+  ) {
     this.#record = record;
+    this.#service = service;
     this.#file = file;
     this.#outputs = outputs;
     this.#jobs = jobs;
@@ -76,7 +85,7 @@ class JobKeys {
   async issue(inDoubt: readonly ObjectAt[]): Promise<StoreAccess> {
     const { objects, ownStore } = this.#jobs;
     const read = [...(this.#file ? [this.#file] : []), ...inDoubt].filter(({ store }) => store === OWN_STORE);
-    const write = this.#outputs.filter(({ store }) => store === OWN_STORE);
+    const write = await writableOutputs(this.#outputs, this.#service, this.#record, this.#jobs);
     const scope = {
       read: read.map(({ bucket, key }) => ({ bucket, key })),
       write: write.map(({ bucket, folder }) => ({ bucket, prefix: folder === '' ? '' : `${folder}/` })),

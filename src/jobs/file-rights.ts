@@ -4,6 +4,7 @@ import type { Bucket, ObjectStore } from '../storage/index.ts';
 import { mayBucket } from '../storage/index.ts';
 import type { NamedFile } from './event.ts';
 import { isInput } from './event-job.ts';
+import { userOf } from './user-of.ts';
 
 /** What of a job decides which file it may have. */
 export type Claimant = Pick<JobRecord, 'principal' | 'trigger' | 'byToken'>;
@@ -67,9 +68,4 @@ function dcacheFile(name: string, { definition }: Service): ReadableFile | undef
   const input = definition.input.find(({ storage_provider }) => storage_provider.toLowerCase() === 'webdav.dcache');
   if (!input || name.split('/').some((part) => part === '' || part === '.' || part === '..')) return undefined;
   return { store: 'webdav.dcache', bucket: '', key: input.path === '' ? name : `${input.path}/${name}` };
-}
-
-/** A principal for the rules of buckets. The administrator's services work with the rights of no user. */
-function userOf(uid: string): { kind: 'user'; uid: string; name: string; groups: string[]; operator: boolean } {
-  return { kind: 'user', uid, name: uid, groups: [], operator: false };
 }

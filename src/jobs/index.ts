@@ -18,6 +18,7 @@ export { readLog, untilIt } from './logs.ts';
 export { NotRun } from './not-run.ts';
 export { type JobObserver, observedJobs } from './observed-store.ts';
 export { outputPlaces } from './output-places.ts';
+export { mayWrite } from './output-rights.ts';
 export { placingOf } from './placing.ts';
 export { receiveEvents } from './receive-events.ts';
 export { accepted, advance, isFinal, phaseOf } from './state.ts';

@@ -1,13 +1,10 @@
 import type { JobRecord, PlannedUpload } from '../../cluster/index.ts';
-import type { User } from '../../identity/index.ts';
+import { mayWrite } from '../../jobs/index.ts';
 import type { Service } from '../../service/index.ts';
-import { type Bucket, mayBucket, type ObjectStore } from '../../storage/index.ts';
+import type { ObjectStore } from '../../storage/index.ts';
 import { OutputFailed } from './output-failed.ts';
 
-/**
- * May the job's principal or the owner of the service write to these places of our own store? When the definition was
- * taken the buckets were the owner's; what has happened to them since counts as well.
- */
+/** The results of a job go where those of a local run would, and nowhere that it may not write. */
 export async function checkPlaces(
   files: readonly PlannedUpload[],
   service: Service,
@@ -25,10 +22,3 @@ export async function checkPlaces(
     }
   }
 }
-
-const mayWrite = (bucket: Bucket, service: Service, principal: string) =>
-  bucket.madeFor?.uid === service.uid ||
-  [service.owner, principal].some((uid) => mayBucket(userOf(uid), 'use', bucket));
-
-/** A principal for the rules of buckets. The administrator's services work with the rights of no user. */
-const userOf = (uid: string): User => ({ kind: 'user', uid, name: uid, groups: [], operator: false });
