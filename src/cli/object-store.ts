@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { type Config, hasOwnStore } from '../config.ts';
-import { openObjectStore } from '../objectstore/index.ts';
+import { openObjectStore, type Seal } from '../objectstore/index.ts';
 import { EmbeddedEvents, EmbeddedStore } from '../storage/embedded/index.ts';
 import type { EventSource, ObjectStore, StoreKeys } from '../storage/index.ts';
 import type { Cluster } from './cluster.ts';
+import { openMinio } from './minio.ts';
 
 /** The object store of this cluster, as far as the manager has to do with it. */
 export interface OpenStore {
@@ -14,19 +15,25 @@ export interface OpenStore {
   readonly events?: EventSource;
   /** What users and definitions are told. */
   readonly endpoint: string;
+  /** Milliseconds by the clock of the store; that of this machine if absent. */
+  readonly time?: () => Promise<number>;
   close(): Promise<void>;
 }
 
-/** Starts the store of an embedded cluster; one that stands elsewhere is only named. */
+/** Starts the store of an embedded cluster, or takes up the one that stands elsewhere. */
 export async function openStore(config: Config, cluster: Cluster, keys: StoreKeys, log: Logger): Promise<OpenStore> {
-  if (!cluster.seal || !hasOwnStore(config)) {
-    return { endpoint: config.minioPublicEndpoint ?? config.minioEndpoint, close: async () => undefined };
-  }
+  if (cluster.seal && hasOwnStore(config)) return openEmbedded(config, cluster.seal, keys, log);
+  const endpoint = config.minioPublicEndpoint ?? config.minioEndpoint;
+  if (config.externalStore === 'none') return { endpoint, close: async () => undefined };
+  return openMinio(config, endpoint, cluster, keys, log);
+}
+
+async function openEmbedded(config: Config, seal: Seal, keys: StoreKeys, log: Logger): Promise<OpenStore> {
   const server = openObjectStore({
     directory: join(config.dataDir, 'objects'),
     region: config.minioRegion,
     manager: { accessKey: keys.accessKey.reveal(), secret: keys.secretKey },
-    seal: cluster.seal,
+    seal,
     report: (error, request) => log.error({ err: error, ...request }, 'the object store failed'),
   });
   try {

@@ -1,25 +1,18 @@
 import { OscarError } from '../base/oscar-error.ts';
-import { serve } from './serve.ts';
-import { VERSION } from './version.ts';
-
-const USAGE = `usage: oscar <command>
-
-  serve      start one manager from its environment (see docs/configuration.md)
-  version    say which version this is
-`;
 
 /** Runs the command line and gives the exit code. */
 export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const [command] = args;
-  if (command === 'version') {
-    process.stdout.write(`oscar ${VERSION}\n`);
-    return 0;
-  }
-  if (command !== 'serve') {
-    process.stderr.write(USAGE);
-    return 2;
-  }
+  // Each loads only what it needs: a manager does not carry the command line, nor that one a manager.
+  if (args[0] === 'serve' && args.length === 1) return runServe(env);
+  const { runCommand } = await import('./commands/index.ts');
+  if (env['npm_lifecycle_event'] === 'postinstall') await warmUp();
+  return runCommand(args, env);
+}
+
+async function runServe(env: NodeJS.ProcessEnv): Promise<number> {
+  leaveWithParent();
   try {
+    const { serve } = await import('./serve.ts');
     await serve(env);
     return 0;
   } catch (error) {
@@ -28,6 +21,19 @@ export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Prom
     process.stderr.write(`oscar: ${text}\n`);
     return 1;
   }
+}
+
+/** A manager that `oscar up` has started stops when that is gone, however it went. */
+function leaveWithParent(): void {
+  if (!process.channel) return;
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  // After the listener, which would hold the process.
+  process.channel.unref();
+}
+
+/** npm runs a command after it has installed everything: what that loads is in the compile cache at the first start. */
+async function warmUp(): Promise<void> {
+  await Promise.all([import('./serve.ts'), import('./up/up.ts')]);
 }
 
 function isListenError(error: unknown): error is Error {

@@ -1,0 +1,128 @@
+import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { Secret } from '../../base/secret.ts';
+import type { ClusterEntry } from './config-file.ts';
+import { ClientError, type ClientErrorCode } from './errors.ts';
+import { bytesOf, send } from './http.ts';
+import { printable } from './table.ts';
+
+/** The value of `Authorization`, made when it is needed. */
+export type Credentials =
+  | { readonly kind: 'basic'; readonly authorization: () => Promise<Secret> }
+  | { readonly kind: 'bearer'; readonly authorization: () => Promise<Secret> };
+
+export interface Call {
+  readonly body?: unknown;
+  readonly raw?: string | Uint8Array | Readable;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** In whose name, if not in that of the user. */
+  readonly as?: Secret;
+  /** Statuses that are an answer, beyond those of success. */
+  readonly expect?: readonly number[];
+  /** How long nothing may be heard. */
+  readonly patienceMs?: number | 'for-ever';
+  /** What the call is about, for messages: `service "x"`. */
+  readonly about?: string;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly text: string;
+  readonly json: () => unknown;
+}
+
+/** A federation is made within 14 s; everything else takes less. */
+const PATIENCE_MS = 30_000;
+
+/** One cluster, as one user. */
+export class ClusterClient {
+  readonly id: string;
+  readonly entry: ClusterEntry;
+  readonly credentials: Credentials;
+
+  constructor(id: string, entry: ClusterEntry, credentials: Credentials) {
+    this.id = id;
+    this.entry = entry;
+    this.credentials = credentials;
+  }
+
+  /** Sends a request and reads the whole answer; what the manager refuses is a {@link ClientError}. */
+  async call(method: string, path: string, options: Call = {}): Promise<Answer> {
+    const answer = await this.#send(method, path, options);
+    const text = (await bytesOf(answer, this.#url(path))).toString();
+    const status = answer.statusCode ?? 0;
+    if (status >= 400 && !options.expect?.includes(status)) throw this.#refused(answer, text, options.about);
+    return { status, headers: answer.headers, text, json: () => this.#parse(text) };
+  }
+
+  /** The body of the answer as it comes. */
+  async stream(method: string, path: string, options: Call = {}): Promise<IncomingMessage> {
+    const answer = await this.#send(method, path, { patienceMs: 'for-ever', ...options });
+    if ((answer.statusCode ?? 0) < 400) return answer;
+    throw this.#refused(answer, (await bytesOf(answer, this.#url(path))).toString(), options.about);
+  }
+
+  async #send(method: string, path: string, options: Call): Promise<IncomingMessage> {
+    const authorization = options.as ?? (await this.credentials.authorization());
+    const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
+    const patience = options.patienceMs ?? PATIENCE_MS;
+    return send({
+      method,
+      url: this.#url(path),
+      verify: this.entry.ssl_verify,
+      headers: {
+        authorization: authorization.reveal(),
+        ...(options.body !== undefined && { 'content-type': 'application/json' }),
+        ...options.headers,
+      },
+      ...(body !== undefined && { body }),
+      ...(patience !== 'for-ever' && { patienceMs: patience }),
+    });
+  }
+
+  #url(path: string): string {
+    return `${this.entry.endpoint}${path}`;
+  }
+
+  #parse(text: string): unknown {
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
+      throw new ClientError(
+        'failed',
+        `what ${this.entry.endpoint} answered is no JSON: is it the address of an OSCAR manager?`,
+        { cause },
+      );
+    }
+  }
+
+  #refused({ statusCode = 0, headers }: IncomingMessage, text: string, about = 'what was asked for'): ClientError {
+    const code = CODES[statusCode] ?? (statusCode >= 500 ? 'failed' : 'bad-input');
+    const said = text.trim().split('\n').map(printable).join('\n');
+    if (statusCode === 401) return new ClientError(code, this.#whoIsRefused(headers['www-authenticate'] ?? ''));
+    if (statusCode === 404) return new ClientError(code, `cluster "${this.id}" has no ${about}, or it is not for you`);
+    if (statusCode === 403) return new ClientError(code, `you may not do that: ${said}`);
+    if (statusCode === 503) return new ClientError(code, `${said || 'the manager is busy'}. Try again in a moment`);
+    return new ClientError(code, said || `cluster "${this.id}" answered ${statusCode}, and did not say why`);
+  }
+
+  #whoIsRefused(challenge: string): string {
+    const why = /error_description="([^"]*)"/.exec(challenge)?.[1];
+    const reason = why ? `: ${printable(why)}` : '';
+    return this.credentials.kind === 'bearer'
+      ? `cluster "${this.id}" does not accept your login${reason}. Log in again with \`oscar login\``
+      : `cluster "${this.id}" does not accept the user and password of the configuration: correct them with \`oscar clusters add\`, or use \`oscar login\``;
+  }
+}
+
+const CODES: Readonly<Record<number, ClientErrorCode>> = {
+  401: 'login-needed',
+  403: 'not-allowed',
+  404: 'not-found',
+  409: 'conflict',
+  410: 'conflict',
+  412: 'conflict',
+  503: 'unreachable',
+  504: 'unreachable',
+};

@@ -1,0 +1,133 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { type Document, parseDocument, stringify } from 'yaml';
+import { ClientError } from './errors.ts';
+import { nearest } from './nearest.ts';
+import { writePrivateFile } from './private-file.ts';
+
+/** A cluster as oscar-cli's file describes it; `oidc_issuer` and `oidc_client_id` are ours, and oscar-cli ignores them. */
+export interface ClusterEntry {
+  readonly endpoint: string;
+  readonly auth_user?: string;
+  readonly auth_password?: string;
+  readonly oidc_account_name?: string;
+  readonly oidc_refresh_token?: string;
+  readonly oidc_issuer?: string;
+  readonly oidc_client_id?: string;
+  readonly ssl_verify: boolean;
+}
+
+/** What oscar-cli writes beside, and we do not need. */
+const FOR_OSCAR_CLI = { memory: '256Mi', log_level: 'INFO' };
+
+/**
+ * Where the clusters are written down: what was asked for, else what `oscar up` left in this directory, else the file of
+ * oscar-cli, whose users need not write anything twice.
+ */
+export function configPath(given: string | undefined, env: NodeJS.ProcessEnv): string {
+  const named = given ?? env['OSCAR_CONFIG_FILE'];
+  if (named) return resolve(named);
+  const here = resolve('.oscar', 'config.yaml');
+  return existsSync(here) ? here : join(env['HOME'] || homedir(), '.oscar-cli', 'config.yaml');
+}
+
+/** The clusters somebody works with, in the format of oscar-cli. Comments survive changes. */
+export class ConfigFile {
+  readonly path: string;
+  readonly clusters: ReadonlyMap<string, ClusterEntry>;
+  readonly default: string | undefined;
+  readonly #document: Document;
+
+  constructor(path: string, document: Document) {
+    this.path = path;
+    this.#document = document;
+    const plain = document.toJS() as { oscar?: unknown; default?: unknown } | null;
+    const listed = plain?.oscar ?? {};
+    if (typeof listed !== 'object' || Array.isArray(listed)) throw badConfig(path, '"oscar" must be a map of clusters');
+    this.clusters = new Map(Object.entries(listed).map(([id, raw]) => [id, readEntry(path, id, raw)]));
+    this.default = typeof plain?.default === 'string' && plain.default !== '' ? plain.default : undefined;
+  }
+
+  static read(path: string): ConfigFile {
+    const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+    const document = parseDocument(text, { prettyErrors: true });
+    const [broken] = document.errors;
+    // What the parser quotes may be a password.
+    if (broken) throw badConfig(path, `it is not YAML, line ${broken.linePos?.[0].line ?? '?'}`);
+    return new ConfigFile(path, document);
+  }
+
+  /** The cluster of that id; without one the default, or the only one there is. */
+  cluster(id: string | undefined): { id: string; entry: ClusterEntry } {
+    const ids = [...this.clusters.keys()];
+    if (ids.length === 0) {
+      throw new ClientError(
+        'bad-input',
+        `no cluster is known, since ${this.path} names none: add one with \`oscar clusters add ID URL\`, or start a federation here with \`oscar up\``,
+      );
+    }
+    const wanted = id ?? this.default ?? (ids.length === 1 ? ids[0] : undefined);
+    if (wanted === undefined) {
+      throw new ClientError(
+        'bad-input',
+        `say which cluster, with --cluster or \`oscar clusters default ID\`: ${ids.join(', ')}`,
+      );
+    }
+    const entry = this.clusters.get(wanted);
+    if (!entry) {
+      throw new ClientError(
+        'bad-input',
+        `cluster "${wanted}" is not in ${this.path}${nearest(wanted, ids) || '.'} It has ${ids.join(', ')}; \`oscar clusters add\` adds one`,
+      );
+    }
+    return { id: wanted, entry };
+  }
+
+  add(id: string, entry: ClusterEntry): void {
+    this.#document.setIn(['oscar', id], this.#document.createNode({ ...entry, ...FOR_OSCAR_CLI }));
+    if (this.clusters.size === 0) this.#document.set('default', id);
+    this.#write();
+  }
+
+  remove(id: string): void {
+    this.cluster(id);
+    this.#document.deleteIn(['oscar', id]);
+    if (this.default === id) this.#document.delete('default');
+    this.#write();
+  }
+
+  setDefault(id: string): void {
+    this.cluster(id);
+    this.#document.set('default', id);
+    this.#write();
+  }
+
+  #write(): void {
+    writePrivateFile(this.path, this.#document.toString());
+  }
+}
+
+/** The text of a whole file, for `oscar up`. */
+export function configText(clusters: ReadonlyMap<string, ClusterEntry>, standard: string): string {
+  const entries = [...clusters].map(([id, entry]) => [id, { ...entry, ...FOR_OSCAR_CLI }]);
+  return stringify({ oscar: Object.fromEntries(entries), default: standard });
+}
+
+function readEntry(path: string, id: string, raw: unknown): ClusterEntry {
+  if (typeof raw !== 'object' || raw === null) throw badConfig(path, `cluster "${id}" must be a map`);
+  const { endpoint, ssl_verify, ...rest } = raw as Record<string, unknown>;
+  if (typeof endpoint !== 'string' || !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
+    throw badConfig(path, `the endpoint of cluster "${id}" must be an http or https URL`);
+  }
+  const words = ['auth_user', 'auth_password', 'oidc_account_name', 'oidc_refresh_token', 'oidc_issuer'] as const;
+  const given = [...words, 'oidc_client_id'].filter((key) => rest[key] !== undefined && rest[key] !== '');
+  return {
+    endpoint: endpoint.replace(/\/+$/, ''),
+    ...Object.fromEntries(given.map((key) => [key, String(rest[key])])),
+    ssl_verify: ssl_verify !== false,
+  };
+}
+
+const badConfig = (path: string, problem: string) =>
+  new ClientError('bad-input', `${path} cannot be used: ${problem}. Mend it, or name another file with --config`);

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { ALICE, type Issuer, startIssuer } from '../../../test/support/issuer.ts';
+import { Secret } from '../../base/secret.ts';
+import { credentialsFor } from './credentials.ts';
+import { ClientError } from './errors.ts';
+import { Logins } from './logins.ts';
+
+let issuer: Issuer;
+before(async () => {
+  issuer = await startIssuer();
+});
+after(() => issuer.stop());
+
+/** Logged in for cluster `one`, with an access token that has that long to live. */
+async function loggedIn(t: { after: (how: () => void) => void }, lifeMs: number): Promise<Logins> {
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-logins-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const logins = new Logins(join(directory, 'config.yaml'));
+  const { accessToken, refreshToken } = await issuer.tokensFor(ALICE);
+  const tokens = {
+    accessToken: new Secret(accessToken),
+    expiresAt: Date.now() + lifeMs,
+    refreshToken: new Secret(refreshToken),
+  };
+  await logins.put('login', { issuer: issuer.url, clientId: 'oscar', user: 'alice' }, tokens, ['one']);
+  return logins;
+}
+
+const HOUR = 3_600_000;
+
+test('a login is in a file of its own that only its owner reads', async (t) => {
+  const logins = await loggedIn(t, HOUR);
+  assert.equal(statSync(logins.path).mode & 0o777, 0o600);
+  assert.deepEqual(logins.at('one')?.login.user, 'alice');
+  assert.equal(logins.at('two'), undefined);
+});
+
+test('while the access token is good the issuer is not asked', async (t) => {
+  const logins = await loggedIn(t, HOUR);
+  const asked = issuer.requests.token;
+  await logins.accessToken('login');
+  assert.equal(issuer.requests.token, asked);
+});
+
+test('many at once spend a refresh token once: a second time the issuer would revoke the login', async (t) => {
+  const logins = await loggedIn(t, 0);
+  const asked = issuer.requests.token;
+  // Each as a process of its own would: nothing but the file is shared.
+  const tokens = await Promise.all(Array.from({ length: 5 }, () => new Logins(logins.path).accessToken('login')));
+  assert.equal(issuer.requests.token - asked, 1);
+  assert.equal(new Set(tokens.map((each) => each.reveal())).size, 1);
+  const kept = readFileSync(logins.path, 'utf8');
+  writeFileSync(logins.path, kept.replace(/"expiresAt": \d+/, '"expiresAt": 0'));
+  await logins.accessToken('login');
+});
+
+test('a login that the issuer does not renew has expired, and that is not any other error', async (t) => {
+  const logins = await loggedIn(t, 0);
+  writeFileSync(
+    logins.path,
+    readFileSync(logins.path, 'utf8').replace(/"refreshToken": "[^"]+"/, '"refreshToken": "x"'),
+  );
+  await assert.rejects(
+    logins.accessToken('login'),
+    (error) =>
+      error instanceof ClientError && error.code === 'login-needed' && /has expired.*oscar login/.test(error.message),
+  );
+});
+
+test('an issuer that is away is not an expired login', async (t) => {
+  const logins = await loggedIn(t, 0);
+  await issuer.stop();
+  try {
+    await assert.rejects(
+      logins.accessToken('login'),
+      (error) => error instanceof ClientError && error.code === 'unreachable' && error.message.includes(issuer.url),
+    );
+  } finally {
+    await issuer.start();
+  }
+  await logins.accessToken('login');
+});
+
+test('who has logged in is asked for as that user, before what the configuration says', async (t) => {
+  const logins = await loggedIn(t, HOUR);
+  const entry = { endpoint: 'http://x', auth_user: 'oscar', auth_password: 'p', ssl_verify: true };
+  assert.equal((await credentialsFor('one', entry, logins)).kind, 'bearer');
+  const { kind, authorization } = await credentialsFor('two', entry, logins);
+  assert.equal(kind, 'basic');
+  assert.equal((await authorization()).reveal(), `Basic ${Buffer.from('oscar:p').toString('base64')}`);
+  await logins.remove('login');
+  assert.equal((await credentialsFor('one', entry, logins)).kind, 'basic');
+});
+
+test('a refresh token in the file of oscar-cli is used where it says it is from', async (t) => {
+  const logins = await loggedIn(t, HOUR);
+  const claims = Buffer.from(JSON.stringify({ iss: issuer.url, azp: 'oscar' })).toString('base64url');
+  const entry = { endpoint: 'http://x', oidc_refresh_token: `e30.${claims}.x`, ssl_verify: true };
+  const { authorization } = await credentialsFor('two', entry, logins);
+  // It is nobody's; but the issuer it names was asked.
+  const asked = issuer.requests.token;
+  await assert.rejects(authorization(), /has expired/);
+  assert.equal(issuer.requests.token, asked + 1);
+});
+
+test('without anything it says how to log in', async (t) => {
+  const logins = await loggedIn(t, HOUR);
+  const entry = { endpoint: 'http://x', oidc_account_name: 'egi', ssl_verify: true };
+  await assert.rejects(
+    credentialsFor('two', entry, logins),
+    (error) =>
+      error instanceof ClientError && error.code === 'login-needed' && /--cluster two --issuer URL/.test(error.message),
+  );
+});

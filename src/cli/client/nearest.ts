@@ -1,0 +1,25 @@
+/** Further away than this, a suggestion would be a guess. */
+const FARTHEST = 3;
+
+/** `: did you mean "x"?` when one of the names is near what was written, otherwise nothing. */
+export function nearest(written: string, names: Iterable<string>): string {
+  const ranked = [...names]
+    .map((name) => ({ name, distance: distance(written.toLowerCase(), name.toLowerCase()) }))
+    .filter((each) => each.distance <= Math.min(FARTHEST, each.name.length / 2))
+    .toSorted((a, b) => a.distance - b.distance);
+  return ranked[0] ? `: did you mean "${ranked[0].name}"?` : '';
+}
+
+/** Letters to insert, drop or replace (Levenshtein). */
+function distance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column++) {
+      const replaced = (previous[column - 1] ?? 0) + (a[row - 1] === b[column - 1] ? 0 : 1);
+      current.push(Math.min(replaced, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1));
+    }
+    previous = current;
+  }
+  return previous[b.length] ?? 0;
+}

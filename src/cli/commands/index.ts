@@ -1,0 +1,68 @@
+import { Command, CommanderError } from 'commander';
+import { OscarError } from '../../base/oscar-error.ts';
+import { ClientError, EXIT_CODES } from '../client/errors.ts';
+import { VERSION } from '../version.ts';
+import { clusters } from './clusters/clusters.ts';
+import { config } from './clusters/config.ts';
+import { login, logout } from './clusters/login.ts';
+import { status } from './clusters/status.ts';
+import type { Register } from './command.ts';
+import { completion } from './completion.ts';
+import { cancel } from './jobs/cancel.ts';
+import { job } from './jobs/job.ts';
+import { jobs } from './jobs/jobs.ts';
+import { logs } from './jobs/logs.ts';
+import { run } from './jobs/run.ts';
+import { apply } from './services/apply.ts';
+import { remove } from './services/delete.ts';
+import { describe } from './services/describe.ts';
+import { diff } from './services/diff.ts';
+import { get } from './services/get.ts';
+import { replicas } from './services/replicas.ts';
+import { bucket } from './storage/bucket.ts';
+import { cp } from './storage/cp.ts';
+import { ls } from './storage/ls.ts';
+import { put } from './storage/put.ts';
+import { up } from './up.ts';
+import { version } from './version.ts';
+
+const GROUPS: Readonly<Record<string, readonly Register[]>> = {
+  'Clusters:': [up, login, logout, clusters, status, config],
+  'Services:': [apply, diff, get, describe, replicas, remove],
+  'Jobs:': [run, job, jobs, logs, cancel],
+  'Files:': [put, ls, cp, bucket],
+  'Other:': [version, completion],
+};
+
+/** Runs one command of the command line and gives the exit code. */
+export async function runCommand(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const program = createProgram(env);
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    return codeFor(error);
+  }
+}
+
+function createProgram(env: NodeJS.ProcessEnv): Command {
+  const program = new Command('oscar')
+    .description('Serverless file processing on one cluster or a federation of them.')
+    .version(`oscar ${VERSION}`)
+    .exitOverride()
+    .showHelpAfterError('(--help says more)');
+  program.command('serve', { hidden: false }).helpGroup('Clusters:').description('one manager from its environment');
+  for (const [group, registers] of Object.entries(GROUPS)) {
+    program.commandsGroup(group);
+    for (const register of registers) register(program, env);
+  }
+  return program;
+}
+
+function codeFor(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_CODES.usage;
+  // What was expected to go wrong is a sentence; anything else is a fault of ours, and its stack is wanted.
+  const text = error instanceof OscarError ? error.message : (error as Error).stack;
+  process.stderr.write(`oscar: ${text}\n`);
+  return error instanceof ClientError ? EXIT_CODES[error.code] : EXIT_CODES.failed;
+}

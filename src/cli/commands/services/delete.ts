@@ -1,0 +1,24 @@
+import { withProgress } from '../../client/progress.ts';
+import { act, clusterCommand, type Register } from '../command.ts';
+import { pathOf } from './seen.ts';
+
+export const remove: Register = (program, env) => {
+  const command = clusterCommand(
+    program,
+    'delete <service...>',
+    'delete services, with their members, buckets and jobs',
+  ).option('--keep-members', 'members stay, as services of their own');
+  act(command, env, async (session, names) => {
+    const { keepMembers } = command.opts<{ keepMembers?: boolean }>();
+    const cluster = await session.cluster();
+    for (const name of names) {
+      const path = `${pathOf(name)}${keepMembers ? '?cascade=false' : ''}`;
+      await withProgress(
+        session.terminal,
+        () => `deleting ${name}`,
+        () => cluster.call('DELETE', path, { about: `service "${name}"` }),
+      );
+      session.terminal.note(`${name} deleted`);
+    }
+  });
+};

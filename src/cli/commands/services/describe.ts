@@ -1,0 +1,73 @@
+import type { ClusterClient } from '../../client/cluster-client.ts';
+import { hideSecrets } from '../../client/hide.ts';
+import { printable, showValue, tableOf } from '../../client/table.ts';
+import type { Terminal } from '../../client/terminal.ts';
+import { act, type Register, required, secretsOption, showCommand } from '../command.ts';
+import { JOB_COLUMNS, type Job } from '../jobs/view.ts';
+import { MEMBER_COLUMNS } from './member-columns.ts';
+import { type Member, readMembers, readService, type Service } from './seen.ts';
+
+/** Jobs that are shown: enough to see how it goes. */
+const JOBS = 5;
+
+export const describe: Register = (program, env) => {
+  const command = showCommand(
+    program,
+    'describe <service>',
+    'a service with its members and its newest jobs',
+  ).addOption(secretsOption());
+  act(command, env, async (session, [name]) => {
+    const cluster = await session.cluster();
+    const service = await readService(cluster, required(name));
+    const federated = service.federation !== undefined;
+    const [members, jobs] = await Promise.all([
+      federated ? readMembers(cluster, service.name) : [],
+      newestJobs(cluster, service.name),
+    ]);
+    if (session.isForPrograms) {
+      const whole = { service, members, jobs };
+      return showValue(session.showSecrets ? whole : hideSecrets(whole), session);
+    }
+    session.terminal.print(text(service, members, jobs, cluster, session.terminal));
+  });
+};
+
+async function newestJobs(cluster: ClusterClient, service: string): Promise<readonly Job[]> {
+  const path = `/system/jobs/${encodeURIComponent(service)}`;
+  // A worker, and a cluster that runs no jobs, have none to tell of.
+  const answer = await cluster.call('GET', path, { expect: [404, 409] });
+  return answer.status >= 400 ? [] : (answer.json() as { jobs: Job[] }).jobs.slice(0, JOBS);
+}
+
+function text(
+  service: Service,
+  members: readonly Member[],
+  jobs: readonly Job[],
+  cluster: ClusterClient,
+  terminal: Terminal,
+): string {
+  const { federation } = service;
+  const places = (list: Service['input']) => list.map((each) => `${each.storage_provider}:${each.path}`).join(', ');
+  const facts: [string, string][] = [
+    ['Service', `${service.name} on ${cluster.id}`],
+    ['Image', service.image],
+    ['Limits', `${service.cpu} CPU, ${service.memory}`],
+    ['Owner', `${service.owner} (${service.visibility ?? 'private'})`],
+    ['Input', places(service.input) || 'none: it is called'],
+    ['Output', places(service.output) || 'none'],
+    ...(federation
+      ? ([['Federation', [federation.topology, federation.delegation].filter(Boolean).join(', ')]] as [
+          string,
+          string,
+        ][])
+      : []),
+  ];
+  const sections = [facts.map(([word, value]) => `${word.padEnd(11)} ${printable(value)}`).join('\n')];
+  if (members.length > 0) sections.push(section('Members', tableOf(members, MEMBER_COLUMNS), terminal));
+  const columns = JOB_COLUMNS.filter(({ wide }) => !wide);
+  sections.push(section('Newest jobs', jobs.length > 0 ? tableOf(jobs, columns) : 'none yet', terminal));
+  return sections.join('\n\n');
+}
+
+const section = (title: string, body: string, terminal: Terminal) =>
+  [terminal.colour('dim', title), ...body.split('\n').map((line) => `  ${line}`)].join('\n');

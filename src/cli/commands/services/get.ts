@@ -1,0 +1,33 @@
+import { hideSecrets } from '../../client/hide.ts';
+import { type Column, show, showValue } from '../../client/table.ts';
+import { act, type Register, secretsOption, showCommand } from '../command.ts';
+import { readService, type Service } from './seen.ts';
+
+const COLUMNS: readonly Column<Service>[] = [
+  { title: 'SERVICE', of: ({ name }) => name },
+  { title: 'IMAGE', of: ({ image }) => image },
+  { title: 'CPU', of: ({ cpu }) => cpu },
+  { title: 'MEMORY', of: ({ memory }) => memory },
+  { title: 'MEMBERS', of: ({ federation }) => String(federation?.members?.length || '') },
+  { title: 'INPUT', of: ({ input }) => input.map(({ path }) => path).join(', '), wide: true },
+  { title: 'OUTPUT', of: ({ output }) => output.map(({ path }) => path).join(', '), wide: true },
+  { title: 'VISIBILITY', of: ({ visibility = 'private' }) => visibility, wide: true },
+  { title: 'OWNER', of: ({ owner }) => owner, wide: true },
+];
+
+export const get: Register = (program, env) => {
+  const command = showCommand(program, 'get [service...]', 'services: all that you see, or these').addOption(
+    secretsOption(),
+  );
+  act(command, env, async (session, names) => {
+    const cluster = await session.cluster();
+    const found =
+      names.length === 0
+        ? ((await cluster.call('GET', '/system/services')).json() as Service[])
+        : await Promise.all(names.map((name) => readService(cluster, name)));
+    const shown = session.showSecrets ? found : (hideSecrets(found) as Service[]);
+    if (names.length === 1 && session.isForPrograms) return showValue(shown[0], session);
+    const none = `${cluster.id} has no services of yours: \`oscar apply FILE\` makes some`;
+    show(shown, COLUMNS, session, none);
+  });
+};

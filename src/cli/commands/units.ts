@@ -1,0 +1,23 @@
+/** Millicores for people: `1.5`. */
+export const cores = (millicores: number | undefined) =>
+  millicores === undefined ? '' : String(Math.round(millicores / 10) / 100);
+
+export const gibibytes = (bytes: number | undefined) =>
+  bytes === undefined ? '' : `${(bytes / 1024 ** 3).toFixed(1)} GiB`;
+
+const STEPS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** `1.5 MiB`. */
+export function size(bytes: number): string {
+  const step = Math.min(STEPS.length - 1, Math.floor(Math.log2(Math.max(bytes, 1)) / 10));
+  return `${step === 0 ? bytes : (bytes / 1024 ** step).toFixed(1)} ${STEPS[step]}`;
+}
+
+/** How long ago, or how long it took: `42 s`, `5 min`, `3 h`, `2 d`. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 2 * 60 * 60) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 48 * 60 * 60) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} d`;
+}

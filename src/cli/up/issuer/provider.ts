@@ -1,0 +1,140 @@
+import { createLocalJWKSet, type JWK, jwtVerify } from 'jose';
+import { errors, type GrantContext, Provider } from 'oidc-provider';
+import { OWN_GRANT_TYPE } from '../../client/issuer.ts';
+import { claimsOf, PEOPLE, type Person, personWith } from './people.ts';
+import type { IssuerRecords } from './records.ts';
+
+/** The public client that people, and the managers for them, use. */
+export const CLIENT_ID = 'oscar';
+
+const SCOPE = 'openid profile offline_access';
+const AUDIENCE = 'oscar';
+const RESOURCE = `urn:${AUDIENCE}`;
+const HOUR = 60 * 60;
+const DAY = 24 * HOUR;
+const ACCESS_TOKEN_TTL = HOUR;
+const RESOURCE_SERVER = {
+  audience: AUDIENCE,
+  scope: SCOPE,
+  accessTokenTTL: ACCESS_TOKEN_TTL,
+  accessTokenFormat: 'jwt',
+};
+
+/** The issuer of `oscar up`: refresh tokens rotate, as at real ones. All is configured that it would warn about. */
+export function createProvider(url: string, records: IssuerRecords): Provider {
+  const provider = new Provider(url, {
+    adapter: records.adapter,
+    jwks: { keys: [records.key] },
+    clients: [
+      {
+        client_id: CLIENT_ID,
+        application_type: 'native',
+        token_endpoint_auth_method: 'none',
+        grant_types: ['password', OWN_GRANT_TYPE, DEVICE_GRANT_TYPE, 'refresh_token'],
+        response_types: [],
+        redirect_uris: [],
+      },
+    ],
+    cookies: { keys: ['no page of this issuer has a session'] },
+    scopes: SCOPE.split(' '),
+    claims: { openid: ['sub'], profile: ['name', 'group_membership'] },
+    findAccount: (_ctx: unknown, sub: string) => {
+      const person = personWith(sub);
+      return person && { accountId: sub, claims: () => claimsOf(person) };
+    },
+    extraTokenClaims: (_ctx: unknown, { accountId }: { accountId: string }) => {
+      const { sub: _, ...claims } = claimsOf(personWith(accountId) ?? { sub: '', login: '', name: '' });
+      return claims;
+    },
+    issueRefreshToken: () => true,
+    rotateRefreshToken: true,
+    ttl: {
+      AccessToken: ACCESS_TOKEN_TTL,
+      DeviceCode: 10 * 60,
+      IdToken: HOUR,
+      Interaction: HOUR,
+      Grant: 30 * DAY,
+      RefreshToken: 30 * DAY,
+      Session: DAY,
+    },
+    features: {
+      devInteractions: { enabled: false },
+      deviceFlow: { enabled: true },
+      revocation: { enabled: true, allowedPolicy: () => true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => RESOURCE,
+        useGrantedResource: () => true,
+        getResourceServerInfo: () => RESOURCE_SERVER,
+      },
+    },
+  });
+
+  // Whoever waits at a terminal should not wait five seconds more, which is what clients do unless told.
+  provider.use(async (ctx, next) => {
+    await next();
+    if (typeof ctx.body === 'object' && ctx.body && 'device_code' in ctx.body) ctx.body = { ...ctx.body, interval: 1 };
+  });
+
+  const withPassword = async (ctx: GrantContext) => {
+    const { username, password } = ctx.oidc.params;
+    const person = PEOPLE.find(({ login }) => login === username);
+    if (!person || password !== person.login) throw new errors.InvalidGrant('wrong user name or password');
+    ctx.body = await tokensFor(person, ctx, provider);
+  };
+  provider.registerGrantType('password', withPassword, ['username', 'password', 'scope']);
+
+  /** Whoever has an access token may have another grant, for a service: it is not the grant that the token is from. */
+  const ownGrant = async (ctx: GrantContext) => {
+    const person = await bearerOf(ctx.oidc.params['access_token'] ?? '', url, records.key);
+    if (!person) throw new errors.InvalidGrant('the access token is not, or no longer, good');
+    ctx.body = await tokensFor(person, ctx, provider);
+  };
+  provider.registerGrantType(OWN_GRANT_TYPE, ownGrant, ['access_token', 'scope']);
+  return provider;
+}
+
+const DEVICE_GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:device_code';
+
+/** Lets a device in that shows this code, as that person. Says whether there was one. */
+export async function approveDevice(userCode: string, person: Person, provider: Provider): Promise<boolean> {
+  const code = await provider.DeviceCode.findByUserCode(userCode.toUpperCase().replace(/\W/g, ''));
+  if (!code || code.accountId !== undefined) return false;
+  const grantId = await newGrant(person, code.clientId, provider);
+  const authTime = Math.floor(Date.now() / 1000);
+  await Object.assign(code, { accountId: person.sub, grantId, authTime, scope: SCOPE, resource: RESOURCE }).save();
+  return true;
+}
+
+async function newGrant({ sub }: Person, clientId: string, provider: Provider): Promise<string> {
+  const grant = new provider.Grant({ accountId: sub, clientId });
+  grant.addOIDCScope(SCOPE);
+  grant.addResourceScope(RESOURCE, SCOPE);
+  return grant.save();
+}
+
+async function tokensFor(person: Person, { oidc: { client } }: GrantContext, provider: Provider): Promise<object> {
+  const grantId = await newGrant(person, client.clientId, provider);
+  const common = { accountId: person.sub, client, grantId, gty: 'password', scope: SCOPE };
+  const resourceServer = new provider.ResourceServer(RESOURCE, RESOURCE_SERVER);
+  const access = new provider.AccessToken({ ...common, resourceServer });
+  const refresh = new provider.RefreshToken({ ...common, resource: RESOURCE, rotations: 0 });
+  return {
+    access_token: await access.save(),
+    refresh_token: await refresh.save(),
+    expires_in: access.expiration,
+    token_type: 'Bearer',
+    scope: SCOPE,
+  };
+}
+
+/** Whose access token it is. */
+export async function bearerOf(token: string, issuer: string, key: JWK): Promise<Person | undefined> {
+  const { kty, n, e, kid, alg } = key;
+  const keys = createLocalJWKSet({ keys: [{ kty, n, e, kid, alg } as JWK] });
+  try {
+    return personWith((await jwtVerify(token, keys, { issuer, audience: AUDIENCE })).payload.sub);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import { eventually, isThere } from '../support/jobs.ts';
+import { replay } from './transcript.ts';
+import { newClone, removeClone, UpProcess } from './up-process.ts';
+
+/** Out of the way of whatever else runs on this machine, the same tests of somebody else included. */
+const FIRST_PORT = 20_000 + (process.pid % 300) * 20;
+const PORTS = { shared: String(FIRST_PORT), own: String(FIRST_PORT + 10) };
+
+const pidOf = (directory: string, cluster: string) =>
+  Number.parseInt(readFileSync(join(directory, '.oscar', cluster, 'manager.pid'), 'utf8'), 10);
+
+const isHealthy = async (url: string) => assert.equal((await fetch(`${url}/health`)).status, 200);
+
+describe('a federation that `oscar up` has started', () => {
+  const directory = newClone();
+  let up: UpProcess;
+  before(async () => {
+    up = new UpProcess(directory, ['--port', PORTS.shared]);
+    await up.isUp;
+  });
+  after(async () => {
+    await up.interrupt();
+    removeClone(directory);
+  });
+
+  for (const name of ['quickstart', 'everyday', 'mistakes']) {
+    test(`goes as its transcript says: ${name}`, async () => {
+      const file = fileURLToPath(new URL(`transcripts/${name}.txt`, import.meta.url));
+      const { actual, expected } = await replay(file, directory);
+      assert.equal(actual, expected);
+    });
+  }
+
+  test('has a configuration that oscar-cli reads, for its owner alone', () => {
+    const file = join(directory, '.oscar', 'config.yaml');
+    const { oscar, default: standard } = parse(readFileSync(file, 'utf8')) as {
+      oscar: Record<string, Record<string, unknown>>;
+      default: string;
+    };
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    assert.equal(standard, 'oscar-cluster');
+    assert.deepEqual(Object.keys(oscar), ['oscar-cluster', 'oscar-cluster-a', 'oscar-cluster-b', 'oscar-cluster-c']);
+    for (const entry of Object.values(oscar)) {
+      const { endpoint, auth_user, auth_password, ssl_verify, memory, log_level } = entry;
+      assert.match(String(endpoint), /^http:\/\/127\.0\.0\.1:\d+$/);
+      assert.equal(auth_user, 'oscar');
+      assert.ok(typeof auth_password === 'string' && !up.output.includes(auth_password), 'passwords are not printed');
+      assert.deepEqual([ssl_verify, memory, log_level], [false, '256Mi', 'INFO']);
+    }
+  });
+
+  test('starts a manager again that was killed, and says so', async () => {
+    const killed = pidOf(directory, 'oscar-cluster-b');
+    process.kill(killed, 'SIGKILL');
+    await eventually(() => assert.match(up.output, /oscar-cluster-b ended \(SIGKILL\).*\noscar-cluster-b is back/));
+    assert.notEqual(pidOf(directory, 'oscar-cluster-b'), killed);
+  });
+});
+
+describe('`oscar up`', () => {
+  test('stops everything at Ctrl-C, and goes on with the same data; managers leave when it is killed', async (t) => {
+    const directory = newClone();
+    t.after(() => removeClone(directory));
+    const first = new UpProcess(directory, ['--port', PORTS.own, '--clusters', '1']);
+    t.after(() => first.child.kill('SIGKILL'));
+    await first.isUp;
+    const pid = pidOf(directory, 'oscar-cluster');
+    const config = readFileSync(join(directory, '.oscar', 'config.yaml'), 'utf8');
+    assert.equal(await first.interrupt(), 0, first.output);
+    assert.ok(!isThere(pid));
+
+    const second = new UpProcess(directory, ['--clusters', '1']);
+    t.after(() => second.child.kill('SIGKILL'));
+    await second.isUp;
+    assert.equal(readFileSync(join(directory, '.oscar', 'config.yaml'), 'utf8'), config);
+    const { oscar } = parse(config) as { oscar: Record<string, { endpoint: string }> };
+    await isHealthy(oscar['oscar-cluster']?.endpoint ?? '');
+
+    const again = pidOf(directory, 'oscar-cluster');
+    second.child.kill('SIGKILL');
+    await second.ended;
+    await eventually(() => assert.ok(!isThere(again)));
+  });
+
+  test('says what is wrong when a manager cannot start, and leaves nothing running', async (t) => {
+    const directory = newClone();
+    t.after(() => removeClone(directory));
+    const up = new UpProcess(directory, ['--port', PORTS.own, '--clusters', '1', '--data', 'examples/upper.sh/x']);
+    assert.equal(await up.ended, 1);
+    assert.match(up.output, /^oscar: .*examples\/upper\.sh/);
+  });
+});
