@@ -130,7 +130,10 @@ test('when the service is gone, or its name is another’s by now, the federatio
   const { services } = scene.catalog;
   await services.remove('cow', (await services.get('cow'))?.version as Version);
   await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
-  await createService(alice, body({ name: 'cow' }), scene.catalog);
+  const { service, version } = await createService(alice, body({ name: 'cow' }), scene.catalog);
+  await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
+  const another = { role: 'coordinator', uid: 'another', revision: 1, committed: true } as const;
+  await services.replace({ ...service, federation: another }, version);
   await assert.rejects(authenticateWorker(signed(key, scene), scene.catalog), { code: 'federation-gone' });
 });
 

@@ -286,13 +286,15 @@ test('who falls silent in the middle is given up, who only reads slowly is not',
   const transport = await streaming(t, (_request, response) => void response.write('first'));
   const { chunks } = await transport.stream({ ...LISTEN, idle: 60 });
   await assert.rejects(textOf(chunks), unreachable(/no answer in time/));
+  const { promise: more, resolve: goOn } = Promise.withResolvers<void>();
   const prompt = await streaming(t, (_request, response) => {
     response.write('first');
-    response.end('last');
+    void more.then(() => response.end('last'));
   });
   const read = [];
-  for await (const chunk of (await prompt.stream({ ...LISTEN, idle: 60 })).chunks) {
-    await pause(120);
+  for await (const chunk of (await prompt.stream({ ...LISTEN, idle: 500 })).chunks) {
+    await pause(700);
+    goOn();
     read.push(Buffer.from(chunk).toString());
   }
   assert.equal(read.join(''), 'firstlast');

@@ -53,7 +53,7 @@ const base64Length = (bytes: number) => Math.ceil(bytes / 3) * 4;
 /** Undefined for what is no text. A mark of the byte order belongs to it. */
 function textOf(bytes: Uint8Array): string | undefined {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return undefined;
   }
