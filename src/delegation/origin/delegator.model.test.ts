@@ -11,9 +11,10 @@ import { History } from './history.fixture.ts';
 import { idOf, openScene, type Scene } from './origin.fixture.ts';
 import { failure, type Play } from './scripted-target.fixture.ts';
 
-const RUNS = 4 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
+const RUNS = 3 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
 
-const CLUSTERS = ['b', 'c', 'd'];
+/** Few, so that a job often comes back to who had it before. */
+const CLUSTERS = ['b', 'c'];
 
 const member = fc.constantFrom(...CLUSTERS);
 const play = fc.constantFrom<Play>(
@@ -29,7 +30,7 @@ const word = fc.constantFrom('running', 'failed', 'succeeded', 'released', 'perm
 
 /** What may happen, in any order; `which` chooses among what there is by then. */
 const step = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('submit' as const), opened: fc.option(member) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('submit' as const), opened: fc.option(member) }) },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -46,8 +47,9 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('cancel' as const), which: fc.nat(20) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('fill' as const, 'empty' as const, 'end' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('echo' as const), word }) },
   // Without it the next step comes while the last is under way.
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
+  { weight: 8, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
 );
 
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
@@ -69,6 +71,8 @@ async function take(next: Step, { scene, jobs }: Stage): Promise<void> {
       return;
     case 'say':
       return say(scene, next);
+    case 'echo':
+      return echo(scene, next.word);
     case 'pass':
       return scene.clock.pass(next.ms);
     case 'restart':
@@ -85,7 +89,16 @@ async function take(next: Step, { scene, jobs }: Stage): Promise<void> {
     case 'end':
       return endLocal(scene);
     case 'settle':
-      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      return settle(scene, jobs);
+  }
+}
+
+/** Lets what is under way come to an end, if it does. */
+async function settle(scene: Scene, jobs: readonly JobKey[]): Promise<void> {
+  for (let turn = 0; turn < 300; turn++) {
+    const records = await Promise.all(jobs.map((key) => scene.job(key)));
+    if (turn > 10 && records.every(({ state }) => state !== 'offering')) return;
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
@@ -105,6 +118,20 @@ async function say(scene: Scene, { id, which, word: said }: Extract<Step, { do: 
   }
   // Who was heard spoke for the current epoch; it may have been given on since.
   assert.ok((before?.epoch ?? 0) <= attempt.epoch, 'an old attempt was heard');
+}
+
+/** Everybody speaks once more of what they lost: nobody hears it. */
+async function echo(scene: Scene, said: Extract<Step, { do: 'say' }>['word']): Promise<void> {
+  for (const id of CLUSTERS) {
+    const target = scene.target(id);
+    for (const attempt of target.taken.values()) {
+      const record = await scene.job(attempt.job);
+      if (record.epoch === attempt.epoch) continue;
+      const spoken =
+        said === 'permit' ? target.origin?.permit(attempt) : target.says(await reportOf(scene, attempt, said), attempt);
+      await assert.rejects(spoken ?? Promise.resolve(), { code: 'fenced' });
+    }
+  }
 }
 
 async function reportOf(
@@ -169,12 +196,12 @@ async function assertFree({ manager, record }: Scene): Promise<void> {
     const requested = capacity.nodes().map((node) => node.requested.cpu);
     assert.deepEqual(requested, [0]);
     const held = await Promise.all(CLUSTERS.map((id) => delegator.outstanding(record.service.uid, idOf(id))));
-    assert.deepEqual(held, [0, 0, 0]);
+    assert.deepEqual(held, [0, 0]);
   });
 }
 
 test('whatever members do and whoever dies: each job ends, one epoch is committed, and old ones have no say', async () => {
-  const all = fc.array(step, { minLength: 5, maxLength: 40 });
+  const all = fc.array(step, { minLength: 10, maxLength: 60, size: 'max' });
   const federations = fc.record({
     topology: fc.constantFrom('star', 'mesh'),
     delegate_when: fc.constantFrom('saturated', 'always'),
@@ -198,11 +225,14 @@ test('whatever members do and whoever dies: each job ends, one epoch is committe
       });
       const stage: Stage = { scene, jobs: [] };
       scene.fill();
+      await take({ do: 'submit', opened: null }, stage);
       for (const each of steps) await take(each, stage);
       const records = await heal(stage);
 
       assert.deepEqual(history.problems, []);
       for (const [id, once] of committed) assert.equal(once.size, 1, `${id} was committed as ${[...once].join(', ')}`);
+      for (const said of ['running', 'failed', 'succeeded', 'released', 'permit'] as const) await echo(scene, said);
+      assert.deepEqual(await Promise.all(stage.jobs.map((key) => scene.job(key))), records);
       await assertOutputs(scene, records);
       await assertFree(scene);
     }),

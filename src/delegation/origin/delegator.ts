@@ -63,7 +63,7 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     const held = this.#held;
     const ended = (record: JobRecord) => this.#ended(record);
     this.#committing = new Committing({ ...deps, ended });
-    this.#leases = new LeaseWatch({ ...deps, held, back: (record, last) => this.#back(record, { last }) });
+    this.#leases = new LeaseWatch({ ...deps, held, back: (record, last) => void this.#back(record, { last }) });
     this.#sweep = new StagingSweep(deps);
     this.#following = new Following({ ...deps, held, ended });
     this.#parts = {
@@ -115,15 +115,15 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     return takeReport(attempt, askerOf(from), report, {
       ...this.#deps,
       held: this.#held,
-      back: (record, without) => this.#back(record, { without }),
+      back: (record, without) => void this.#back(record, { without }),
       commit: (record) => {
-        this.#noteDuration(record);
+        void this.#noteDuration(record);
         // It has ended there and needs them no more.
         this.#endKeys(record);
         this.#committing.begin(record);
       },
       ended: (record) => {
-        this.#noteDuration(record);
+        void this.#noteDuration(record);
         this.#ended(record);
       },
     });
@@ -175,15 +175,11 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   }
 
   /** A job that a member had waits here again: in line, if it may run here, and offered at once. */
-  #back(record: JobRecord, wish: Wish): void {
-    void this.#deps.federations
-      .of(record.service)
-      .catch(() => undefined)
-      .then((federation) => {
-        const inLine = federation !== undefined && placingOf(federation.service, record) === 'when-full';
-        if (inLine) this.#deps.line.enqueue(record, 'here');
-        this.#look(record, { ...wish, inLine }, 0);
-      });
+  async #back(record: JobRecord, wish: Wish): Promise<void> {
+    const federation = await this.#deps.federations.of(record.service).catch(() => undefined);
+    const inLine = federation !== undefined && placingOf(federation.service, record) === 'when-full';
+    if (inLine) this.#deps.line.enqueue(record, 'here');
+    this.#look(record, { ...wish, inLine }, 0);
   }
 
   /** Tells who waits for it, ends its keys, and sweeps what it left; what is left later, the sweep finds. */
@@ -215,16 +211,11 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   }
 
   /** How long jobs take at a member counts for who decides where the next one goes. */
-  #noteDuration({ service, startedAt, finishedAt, placement }: JobRecord): void {
+  async #noteDuration({ service, startedAt, finishedAt, placement }: JobRecord): Promise<void> {
     if (startedAt === undefined || finishedAt === undefined) return;
-    const { federations, board } = this.#deps;
-    void federations
-      .of(service)
-      .then((federation) => {
-        const member = federation?.members.find(({ id }) => id === placement?.member);
-        if (member) board.ended(member.board, (finishedAt - startedAt) / 1000);
-      })
-      .catch(() => undefined);
+    const federation = await this.#deps.federations.of(service).catch(() => undefined);
+    const member = federation?.members.find(({ id }) => id === placement?.member);
+    if (member) this.#deps.board.ended(member.board, (finishedAt - startedAt) / 1000);
   }
 }
 

@@ -20,7 +20,7 @@ export async function spokenOf(
 
 /** Is this the attempt that the record says this member has, or had when it ended? */
 export function isItsAttempt({ epoch, placement }: JobRecord, attempt: AttemptKey, { member }: Asker): boolean {
-  return placement?.member === member;
+  return epoch === attempt.epoch && placement?.epoch === epoch && placement.member === member;
 }
 
 /** For who speaks for an attempt that does not count any more. */

@@ -160,3 +160,19 @@ test('a commit that fails on the way is tried until it is done', async () => {
   assert.equal(tries, 3);
   assert.match(last.message, /left out: x/);
 });
+
+test('a member that has the job a second time does not speak for the first', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  const key = await delegatedJob(scene);
+  const { last } = scene.target('b');
+  await scene.target('b').says({ state: 'released', reason: 'NoRoom', message: '' });
+  await scene.passing(() => assert.equal(scene.target('b').taken.size, 2));
+  const record = await scene.until(key, ({ state }) => state === 'delegated');
+  assert.deepEqual([record.epoch, record.placement?.member], [2, idOf('b')]);
+  const released = { state: 'released', reason: 'NoRoom', message: '' } as const;
+  for (const report of [{ state: 'running' } as const, released, failure(0), success(scene, 'f'.repeat(64))]) {
+    await assert.rejects(scene.target('b').says(report, last), { code: 'fenced' });
+  }
+  await assert.rejects(scene.target('b').origin?.permit(last) ?? Promise.resolve(), { code: 'fenced' });
+  assert.deepEqual(await scene.job(key), record);
+});

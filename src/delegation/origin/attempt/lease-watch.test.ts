@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../../cluster/eventually.ts';
+import type { JobKey, JobRecord } from '../../../cluster/index.ts';
+import { HeldAttempts } from '../held.ts';
+import { idOf, openScene, type Scene } from '../origin.fixture.ts';
+import { LeaseWatch } from './lease-watch.ts';
+
+/** A job that a member has and has spoken of. */
+async function heard(scene: Scene, id: string): Promise<JobKey> {
+  const others = ['b', 'c'].filter((each) => each !== id);
+  for (const other of others) scene.target(other).plays = [{ refuse: 'no-room' }];
+  scene.target(id).plays = ['take'];
+  scene.fill();
+  const key = await scene.submit();
+  await eventually(() => assert.ok(scene.target(id).taken.size > 0));
+  await scene.target(id).says({ state: 'running', startedAt: scene.clock.now() });
+  return key;
+}
+
+/** A watch that looks only when it is told to; that of the manager has ended. */
+async function watching(scene: Scene, ...keys: JobKey[]) {
+  const { deps, delegator } = scene.manager.current;
+  delegator.stop();
+  const held = new HeldAttempts();
+  const back: [string, string][] = [];
+  for (const key of keys) held.note(await scene.job(key));
+  const watch = new LeaseWatch({ ...deps, held, back: ({ id }, member) => back.push([id, member]) });
+  watch.start();
+  return { watch, back, held };
+}
+
+const stateOf = async (scene: Scene, key: JobKey): Promise<JobRecord['state']> => (await scene.job(key)).state;
+
+test('a member that is silent for longer than lease and grace loses the job', async () => {
+  await using scene = await openScene();
+  const key = await heard(scene, 'b');
+  const { watch, back } = await watching(scene, key);
+  scene.clock.pass(150_000);
+  await watch.look();
+  assert.equal(await stateOf(scene, key), 'delegated');
+  scene.clock.pass(1_000);
+  await watch.look();
+  const record = await scene.job(key);
+  assert.deepEqual(
+    [record.state, record.epoch, record.message],
+    ['queued', 1, `${idOf('b')} has not been heard of for 151 s`],
+  );
+  assert.deepEqual(back, [[key.id, idOf('b')]]);
+  watch.stop();
+});
+
+test('while this manager was away nobody could be heard: leases count from its return', async () => {
+  await using scene = await openScene();
+  const key = await heard(scene, 'b');
+  scene.manager.current.delegator.stop();
+  scene.clock.pass(3_600_000);
+  const { watch } = await watching(scene, key);
+  scene.clock.pass(150_000);
+  await watch.look();
+  assert.equal(await stateOf(scene, key), 'delegated');
+  scene.clock.pass(1_000);
+  await watch.look();
+  assert.equal(await stateOf(scene, key), 'queued');
+  watch.stop();
+});
+
+test('when all members fall silent at once the fault is probably here, and they keep their jobs for a while', async () => {
+  await using scene = await openScene();
+  const [first, second] = [await heard(scene, 'b'), await heard(scene, 'c')];
+  const { watch } = await watching(scene, first, second);
+  scene.clock.pass(600_000);
+  await watch.look();
+  assert.deepEqual([await stateOf(scene, first), await stateOf(scene, second)], ['delegated', 'delegated']);
+  scene.clock.pass(151_000);
+  await watch.look();
+  assert.deepEqual([await stateOf(scene, first), await stateOf(scene, second)], ['queued', 'queued']);
+  watch.stop();
+});
+
+test('a word that came in while the watch was looking counts', async () => {
+  await using scene = await openScene();
+  const key = await heard(scene, 'b');
+  const { watch } = await watching(scene, key);
+  scene.clock.pass(200_000);
+  await scene.target('b').says({ state: 'running' });
+  await watch.look();
+  assert.equal(await stateOf(scene, key), 'delegated');
+  watch.stop();
+});

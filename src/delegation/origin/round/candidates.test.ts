@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret } from '../../../base/secret.ts';
+import type { JobRecord, Version } from '../../../cluster/index.ts';
+import { sampleJob, sampleProgress } from '../../../cluster/sample-job.ts';
+import type { Placing } from '../../../jobs/index.ts';
+import { aService } from '../../../service/service.fixture.ts';
+import type { Snapshot } from '../../policy/index.ts';
+import { ScriptedTarget } from '../scripted-target.fixture.ts';
+import { chooseMember, refusalsOf } from './candidates.ts';
+import type { Member } from './members.ts';
+
+const SELF = 'here/demo';
+
+const room = (cpu: number): Snapshot => ({
+  nodes: [{ cpu, memory: 2 ** 40, gpu: 0 }],
+  freeCpu: cpu,
+  nodeCount: 1,
+  age: 0,
+});
+
+const memberOf = (id: string, unfit?: string): Member => ({
+  id,
+  type: 'oscar',
+  place: id,
+  service: 'demo',
+  priority: 0,
+  board: id,
+  speaks: true,
+  target: new ScriptedTarget(id),
+  as: { uid: 'u', member: id, key: new Secret('k') },
+  ...(unfit !== undefined && { unfit }),
+});
+
+interface Case {
+  readonly name: string;
+  readonly placing?: Placing;
+  readonly federation?: Record<string, unknown>;
+  readonly openedBy?: string;
+  readonly unfit?: Record<string, string>;
+  readonly refusals?: Record<string, string>;
+  readonly last?: string;
+  /** Millicores that are free; 4000 if left out. */
+  readonly free?: Record<string, number>;
+  readonly waiting?: number;
+  /** Who may be asked, in this order. */
+  readonly order: readonly string[];
+}
+
+const cases: Case[] = [
+  { name: 'members come in their order', order: ['b', 'c', 'd'] },
+  { name: 'this cluster is no candidate while the job is in line here', placing: 'when-full', order: ['b', 'c', 'd'] },
+  { name: 'with `anywhere` this cluster is the first among equals', placing: 'anywhere', order: [SELF, 'b', 'c', 'd'] },
+  { name: 'not when jobs wait here already', placing: 'anywhere', waiting: 1, order: ['b', 'c', 'd'] },
+  { name: 'nor when there is no room', placing: 'anywhere', free: { [SELF]: 100 }, order: ['b', 'c', 'd'] },
+  {
+    name: '`self` says where it stands',
+    placing: 'anywhere',
+    federation: { self: { priority: 1 } },
+    order: ['b', 'c', 'd', SELF],
+  },
+  { name: 'who refused is not asked again', refusals: { b: 'no room' }, order: ['c', 'd'] },
+  { name: 'who is not fit is not asked', unfit: { c: 'it is leaving' }, order: ['b', 'd'] },
+  { name: 'who has no room is not asked', free: { b: 100 }, order: ['c', 'd'] },
+  { name: 'who lost it is asked last', last: 'b', order: ['c', 'd', 'b'] },
+  { name: 'in a star only where it entered', openedBy: 'c', placing: 'anywhere', order: ['c'] },
+  {
+    name: 'also when there is no room: it waits there',
+    openedBy: 'c',
+    placing: 'anywhere',
+    free: { c: 0 },
+    order: ['c'],
+  },
+  {
+    name: 'in a mesh first where it entered, then here, then by the policy',
+    federation: { topology: 'mesh', self: { priority: 9 } },
+    openedBy: 'c',
+    placing: 'anywhere',
+    order: ['c', SELF, 'b', 'd'],
+  },
+  {
+    name: 'in a mesh that delegates always, first where it entered, then by the policy',
+    federation: { topology: 'mesh', delegate_when: 'always', self: { priority: 9 } },
+    openedBy: 'c',
+    placing: 'anywhere',
+    order: ['c', 'b', 'd', SELF],
+  },
+  {
+    name: 'in a mesh not where it entered when there is no room',
+    federation: { topology: 'mesh' },
+    openedBy: 'c',
+    placing: 'anywhere',
+    free: { c: 0 },
+    order: [SELF, 'b', 'd'],
+  },
+];
+
+for (const each of cases) {
+  test(each.name, () => {
+    const { free = {}, unfit = {}, refusals = {}, openedBy, waiting = 0 } = each;
+    const service = aService({ federation: { topology: 'star', ...each.federation } });
+    const federation = { service, uid: 'u', members: ['b', 'c', 'd'].map((id) => memberOf(id, unfit[id])) };
+    const job = sampleJob('1', { ...(openedBy !== undefined && { openedBy }) });
+    const record: JobRecord = { ...job, ...sampleProgress('queued'), eventBytes: 0, version: '1' as Version };
+    const snapshotOf = (id: string) => room(free[id] ?? 4000);
+    const { rankings, chosen } = chooseMember(
+      {
+        record,
+        federation,
+        placing: each.placing ?? 'when-full',
+        refusals: new Map(Object.entries(refusals)),
+        last: each.last,
+      },
+      {
+        board: {
+          snapshotOf,
+          inFlightTo: () => ({ cpu: 0, memory: 0, gpu: 0 }),
+          interested: () => {},
+          send: () => ({ arrived: () => {}, refused: () => {} }),
+          ended: () => {},
+        },
+        own: () => ({ snapshot: snapshotOf(SELF), waiting }),
+        here: { clusterId: 'here', store: { endpoint: '', region: '', verify: true } },
+        chance: () => 0.5,
+      },
+    );
+    const able = rankings.filter(({ refusal }) => refusal === undefined).map(({ candidate }) => candidate.member);
+    assert.deepEqual(able, each.order);
+    assert.equal(chosen?.id, each.order[0]);
+    const [first] = rankings;
+    assert.equal(first?.candidate.member, each.order[0]);
+  });
+}
+
+test('who has the same reason is named once, and long lists are cut', () => {
+  const refused = (member: string, refusal: string) => ({
+    candidate: {
+      member,
+      type: 'oscar' as const,
+      isSelf: false,
+      priority: 0,
+      snapshot: undefined,
+      inFlight: { cpu: 0, memory: 0, gpu: 0 },
+    },
+    refusal,
+  });
+  assert.equal(refusalsOf([refused('b', 'full'), refused('c', 'away'), refused('d', 'full')]), 'b, d: full; c: away');
+  const many = Array.from({ length: 8 }, (_, index) => refused(`m${index}`, 'full'));
+  assert.equal(refusalsOf(many), 'm0, m1, m2, m3, m4 and 3 more: full');
+  const reasons = Array.from({ length: 7 }, (_, index) => refused(`m${index}`, `reason ${index}`));
+  assert.match(refusalsOf(reasons), /m4: reason 4; and 2 more reasons$/);
+});
