@@ -93,6 +93,7 @@ export async function openDelegation(config: Config, parts: DelegationParts, log
     ...(mint && { mint: (service, audience) => mint(service, 'delegation', audience) }),
     commit: (order) => commit(order, { ...jobs, staging, directory: commitsDirectory(config) }),
     threshold: config.reschedulerThresholdSeconds * 1000,
+    when: { arriving: config.resourceManagerEnable, waiting: config.reschedulerEnable },
     lease: { lease: config.leaseSeconds * 1000, grace: config.leaseGraceSeconds * 1000 },
     clock: realClock,
     chance: Math.random,

@@ -7,8 +7,8 @@ import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
 import {
   ABANDONED,
-  addressOf,
   type Audited,
+  addressOf,
   type Coordination,
   createPeers,
   type Federations,

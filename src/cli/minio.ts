@@ -66,6 +66,9 @@ export async function openMinio(
 
 async function makeReady(objects: MinioStore, config: Config, log: Logger): Promise<void> {
   await objects.ensureStaging();
+  if (!(await objects.takesSeveralManagers())) {
+    log.warn('this release of MinIO does not look at the conditions of a write: upgrade it, or run one manager only');
+  }
   const missing = await objects.missingTargets();
   log.info({ endpoint: config.minioEndpoint }, 'object store is up');
   if (missing.length > 0) {

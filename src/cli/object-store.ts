@@ -39,9 +39,11 @@ async function openEmbedded(config: Config, seal: Seal, keys: StoreKeys, log: Lo
   try {
     const { address, port, family } = await server.listen({ host: config.listen.host, port: config.storePort });
     const endpoint = config.minioPublicEndpoint ?? `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    const objects = new EmbeddedStore({ server, endpoint });
+    await objects.ensureStaging();
     log.info({ endpoint }, 'object store is up');
     return {
-      objects: new EmbeddedStore({ server, endpoint }),
+      objects,
       events: new EmbeddedEvents(server),
       endpoint,
       close: () => server.close(),

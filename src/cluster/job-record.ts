@@ -105,6 +105,8 @@ export interface AttemptRecord {
 /** Why a job was offered where it was. */
 export interface DecisionRecord {
   readonly at: number;
+  /** Of the attempt that it was for; absent when it led to none elsewhere. */
+  readonly epoch?: number;
   readonly policy: string;
   readonly chosen?: string;
   readonly candidates: readonly { readonly member: string; readonly score?: number; readonly refusal?: string }[];

@@ -1,6 +1,6 @@
 import underPressure from '@fastify/under-pressure';
 import type { FastifyInstance } from 'fastify';
-import { answerError, HttpError } from './errors.ts';
+import { HttpError } from './errors.ts';
 
 /**
  * How late the event loop may run before requests are turned away. Lower: a burst that would be over in a moment is
@@ -13,9 +13,10 @@ export async function shedLoad(app: FastifyInstance, { latestMs = LATEST_MS, sam
   await app.register(underPressure, {
     maxEventLoopDelay: latestMs,
     sampleInterval: sampleMs,
-    pressureHandler: (request, reply) => {
+    // Thrown, not answered here: after an answer the plugin goes on, and what was refused would be done all the same.
+    pressureHandler: async (request) => {
       if (request.raw.url === '/health') return;
-      answerError(new HttpError('overloaded', 'the manager has too much to do: try again in a moment'), request, reply);
+      throw new HttpError('overloaded', 'the manager has too much to do: try again in a moment');
     },
   });
 }

@@ -84,7 +84,7 @@ const wrong: { name: string; text: string; id?: string; says: RegExp }[] = [
     name: 'a slip of the pen',
     text: WRITTEN,
     id: 'onne',
-    says: /"onne" is not in .*did you mean "one"\? It has one, two/,
+    says: /"onne" is not in .*did you mean one\? It has one, two/,
   },
   {
     name: 'an endpoint without a scheme',

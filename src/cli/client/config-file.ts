@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type Document, parseDocument, stringify } from 'yaml';
+import { closest } from '../../base/closest.ts';
 import { ClientError } from './errors.ts';
-import { nearest } from './nearest.ts';
 import { writePrivateFile } from './private-file.ts';
 
 /** A cluster as oscar-cli's file describes it; `oidc_issuer` and `oidc_client_id` are ours, and oscar-cli ignores them. */
@@ -78,7 +78,7 @@ export class ConfigFile {
     if (!entry) {
       throw new ClientError(
         'bad-input',
-        `cluster "${wanted}" is not in ${this.path}${nearest(wanted, ids) || '.'} It has ${ids.join(', ')}; \`oscar clusters add\` adds one`,
+        `cluster "${wanted}" is not in ${this.path}${closest(wanted, ids) || '.'} It has ${ids.join(', ')}; \`oscar clusters add\` adds one`,
       );
     }
     return { id: wanted, entry };

@@ -82,11 +82,11 @@ describe('keys that have no effect', () => {
 storage_provider: {}
 `;
     assert.deepEqual(read(text).warnings, [
-      'x.yaml:6:7: "functions.oscar[0].memroy" is not known and has no effect: did you mean "memory"?',
-      'x.yaml:9:11: "functions.oscar[0].input[0].pth" is not known and has no effect: did you mean "path"?',
-      'x.yaml:11:9: "functions.oscar[0].federation.topolgy" is not known and has no effect: did you mean "topology"?',
-      'x.yaml:13:13: "functions.oscar[0].federation.members[0].clusterid" is not known and has no effect: did you mean "cluster_id"?',
-      'x.yaml:14:1: "storage_provider" is not known and has no effect: did you mean "storage_providers"?',
+      'x.yaml:6:7: "functions.oscar[0].memroy" is not known and has no effect, did you mean memory?',
+      'x.yaml:9:11: "functions.oscar[0].input[0].pth" is not known and has no effect, did you mean path?',
+      'x.yaml:11:9: "functions.oscar[0].federation.topolgy" is not known and has no effect, did you mean topology?',
+      'x.yaml:13:13: "functions.oscar[0].federation.members[0].clusterid" is not known and has no effect, did you mean cluster_id?',
+      'x.yaml:14:1: "storage_provider" is not known and has no effect, did you mean storage_providers?',
     ]);
   });
 

@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
+import { closest } from '../../base/closest.ts';
 import { fdlSchema, type JsonSchema } from '../../service/json-schema.ts';
-import { nearest } from './nearest.ts';
 
 /** Written by oscar-cli's users since its first version, and by now without meaning: not a slip of the pen. */
 const OLD_KEYS = new Set(['replicas', 'delegation', 'rescheduler_threshold', 'image_rules']);
@@ -34,7 +34,7 @@ export function unknownKeys(name: string, text: string): string[] {
       else if (others) walk(value, others, below);
       else if (properties && !OLD_KEYS.has(word)) {
         const at = lines.linePos(isScalar(key) ? (key.range?.[0] ?? 0) : 0);
-        const like = nearest(word, Object.keys(properties));
+        const like = closest(word, Object.keys(properties));
         found.push(`${name}:${at.line}:${at.col}: "${below}" is not known and has no effect${like}`);
       }
     }

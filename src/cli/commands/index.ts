@@ -8,7 +8,9 @@ import { login, logout } from './clusters/login.ts';
 import { status } from './clusters/status.ts';
 import type { Register } from './command.ts';
 import { completion } from './completion.ts';
+import { doctor } from './doctor/doctor.ts';
 import { cancel } from './jobs/cancel.ts';
+import { explain } from './jobs/explain.ts';
 import { job } from './jobs/job.ts';
 import { jobs } from './jobs/jobs.ts';
 import { logs } from './jobs/logs.ts';
@@ -27,9 +29,9 @@ import { up } from './up.ts';
 import { version } from './version.ts';
 
 const GROUPS: Readonly<Record<string, readonly Register[]>> = {
-  'Clusters:': [up, login, logout, clusters, status, config],
+  'Clusters:': [up, login, logout, clusters, status, config, doctor],
   'Services:': [apply, diff, get, describe, replicas, remove],
-  'Jobs:': [run, job, jobs, logs, cancel],
+  'Jobs:': [run, job, jobs, logs, explain, cancel],
   'Files:': [put, ls, cp, bucket],
   'Other:': [version, completion],
 };

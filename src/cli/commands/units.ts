@@ -21,3 +21,9 @@ export function span(ms: number): string {
   if (seconds < 48 * 60 * 60) return `${Math.floor(seconds / 3600)} h`;
   return `${Math.floor(seconds / 86_400)} d`;
 }
+
+/** How long something took that may have been short: `53 ms`, `1.6 s`, `42 s`. */
+export function exactly(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms);
+}

@@ -71,12 +71,19 @@ export function prepareJob(job: NewJob, progress: JobProgress, event: Uint8Array
 }
 
 const ROW = 'seq, accepted_at, version, event_bytes, job, progress';
+
+/**
+ * Records that are at hand. Each one is read and changed some ten times within its life. More: memory, some 2 KB each.
+ * Fewer: of more than so many jobs that are under way at once, each is read from JSON every time.
+ */
+const MOST_KEPT = 2_000;
 const FOUND = `service, id, trigger, standing, state, ${ROW}`;
 
 /** Jobs, their events and how many there are, as rows. Knows nothing of who may write when. */
 export class JobRows {
   readonly #insert: Query<never>;
   readonly #insertEvent: Query<never>;
+  readonly #version: Query<{ version: Version }>;
   readonly #load: Query<Row>;
   readonly #find: Query<FoundRow>;
   readonly #event: Query<{ event: Uint8Array }>;
@@ -94,6 +101,8 @@ export class JobRows {
   readonly #oldestWaiting: Query<{ accepted_at: number }>;
   readonly #changed: Query<Row & { change: number }>;
   readonly #lastChange: Query<{ change: number }>;
+  /** By their versions, the oldest first. No version is used twice, so that none of these can be wrong; only of no use. */
+  readonly #kept = new Map<Version, Listed>();
 
   constructor(database: Database) {
     this.#insert = database.query(
@@ -102,6 +111,7 @@ export class JobRows {
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (service, id) DO NOTHING`,
     );
     this.#insertEvent = database.query('INSERT INTO job_events (seq, event) VALUES (?, ?)');
+    this.#version = database.query("SELECT version FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'");
     this.#load = database.query(`SELECT ${ROW} FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'`);
     this.#find = database.query(`SELECT ${FOUND} FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'`);
     this.#event = database.query(
@@ -139,12 +149,24 @@ export class JobRows {
     if (inserted.changes !== 1) return false;
     this.#insertEvent.run(change, event);
     this.#count.run(state, 1);
+    this.#keep({ seq: change, acceptedAt, record });
     return true;
   }
 
   load({ service, id }: JobKey): Listed | undefined {
-    const row = this.#load.get(service, id);
-    return row && listedIn(row);
+    const version = this.#version.get(service, id)?.version;
+    const kept = version && this.#kept.get(version);
+    if (kept) return kept;
+    const row = version && this.#load.get(service, id);
+    return row && this.#keep(listedIn(row));
+  }
+
+  #keep(listed: Listed, before?: Version): Listed {
+    if (before) this.#kept.delete(before);
+    this.#kept.set(listed.record.version, listed);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
+    return listed;
   }
 
   find({ service, id }: JobKey): Found | undefined {
@@ -156,11 +178,20 @@ export class JobRows {
     return this.#event.get(service, id)?.event;
   }
 
-  update({ seq, record: old }: Listed, changed: Partial<JobProgress>, version: Version, change: number): JobRecord {
-    const progress = JSON.stringify({ ...progressIn(old), ...progressIn(changed) });
-    const record = recordOf(newJobIn(old), JSON.parse(progress), old.eventBytes, version);
+  update(
+    { seq, acceptedAt, record: old }: Listed,
+    changed: Partial<JobProgress>,
+    version: Version,
+    change: number,
+  ): JobRecord {
+    // Through JSON, as if it had been read: what is undefined is not there any more.
+    const news = progressIn(changed);
+    const kept = Object.entries(progressIn(old)).filter(([field]) => !Object.hasOwn(news, field));
+    const progress = { ...Object.fromEntries(kept), ...JSON.parse(JSON.stringify(news)) };
+    const record = recordOf(newJobIn(old), progress, old.eventBytes, version);
     const { state } = record;
-    this.#update.run(change, version, standingIn(state), state, endedAt(record), progress, seq);
+    this.#update.run(change, version, standingIn(state), state, endedAt(record), JSON.stringify(progress), seq);
+    this.#keep({ seq, acceptedAt, record }, old.version);
     if (state !== old.state) {
       this.#count.run(old.state, -1);
       this.#count.run(state, 1);

@@ -66,3 +66,24 @@ test('a script that failed there has failed here, with its exit code and where i
   const last = await scene.until(key, ({ state }) => state === 'failed');
   assert.deepEqual([last.exitCode, last.message, last.timeline.at(-1)?.place], [3, 'exit code 3', 'b']);
 });
+
+test('where arriving jobs are not offered, one that has waited is', async () => {
+  await using scene = await openScene({ deps: { when: { arriving: false, waiting: true } } });
+  scene.fill();
+  const key = await scene.submit();
+  assert.equal(scene.target('b').offers.length, 0);
+  scene.clock.pass(10_000);
+  await scene.until(key, ({ state }) => state === 'delegated');
+});
+
+test('where waiting jobs are not offered, nobody is asked a second time', async () => {
+  await using scene = await openScene({ deps: { when: { arriving: true, waiting: false } } });
+  scene.fill();
+  for (const target of scene.targets.values()) target.plays = [{ refuse: 'no-room' }];
+  const key = await scene.submit();
+  await scene.until(key, ({ message }) => /no member could take it/.test(message));
+  const asked = scene.target('b').offers.length;
+  scene.clock.pass(3_600_000);
+  assert.equal((await scene.job(key)).state, 'queued');
+  assert.equal(scene.target('b').offers.length, asked);
+});

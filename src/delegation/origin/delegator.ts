@@ -28,6 +28,8 @@ const AT_ONCE = 64;
 const STOP_TRIES = 3;
 const STOP_AGAIN_MS = 2_000;
 
+const ALWAYS = { arriving: true, waiting: true };
+
 /** A round that is to come. */
 interface Due extends Wish {
   readonly key: JobKey;
@@ -92,7 +94,11 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   }
 
   consider(key: JobKey, placing: Parameters<Elsewhere['consider']>[1]): void {
-    if (!this.#rounds.has(roomName(key))) this.#look(key, { inLine: placing === 'when-full' }, 0);
+    if (this.#rounds.has(roomName(key))) return;
+    const inLine = placing === 'when-full';
+    const { when = ALWAYS, clock, threshold } = this.#deps;
+    if (!inLine || when.arriving) this.#look(key, { inLine }, 0);
+    else if (when.waiting) this.#agenda.add(roomName(key), clock.now() + threshold, { key, inLine, tries: 0 });
   }
 
   takeUp(record: JobRecord): void {
@@ -169,7 +175,8 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     if (this.#stopping.signal.aborted) return;
     if (again) return this.#look(key, { inLine: due.inLine ?? false, ...again }, 0);
     if (end.kind === 'over') return;
-    const { clock, chance } = this.#deps;
+    const { clock, chance, when = ALWAYS } = this.#deps;
+    if (end.kind === 'waits' && end.after !== undefined && !when.waiting) return;
     const after = end.kind === 'waits' && end.after !== undefined ? end.after : waitAfter(tries + 1, chance);
     this.#agenda.add(name, clock.now() + after, { ...due, tries: tries + 1 });
   }

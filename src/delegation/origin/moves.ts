@@ -18,7 +18,7 @@ export function placementOf({ state, epoch, placement }: JobRecord): Placement |
 /** The job is offered to this member, and nobody else has it any more: a new epoch. */
 export function claimed(job: JobRecord, member: string, decision: DecisionRecord, word: Word): Change {
   const epoch = job.epoch + 1;
-  const facts = { epoch, placement: { member, epoch }, decisions: decided(job, decision) };
+  const facts = { epoch, placement: { member, epoch }, decisions: decided(job, { ...decision, epoch }) };
   // From one member to the next there is no state between; each offer is a line in the story all the same.
   const from = job.state === 'offering' ? { ...job, state: 'queued' as const } : job;
   return advance(from, { ...word, state: 'offering' }, facts);

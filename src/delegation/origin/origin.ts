@@ -30,6 +30,8 @@ export interface OriginDeps {
   readonly maxEventBytes: number;
   /** Milliseconds that a job waits before it is offered again, unless its service says otherwise. */
   readonly threshold: number;
+  /** Are jobs offered when they come and there is no room, and when they have waited? Both if left out. */
+  readonly when?: { readonly arriving: boolean; readonly waiting: boolean };
   readonly lease: LeaseTerms;
   readonly clock: Clock;
   readonly chance: Chance;

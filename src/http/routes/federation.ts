@@ -171,5 +171,5 @@ function bodyOf(request: FastifyRequest, method: Method): unknown {
   const body = method === 'DELETE' && isEmpty ? undefined : jsonOf(request);
   const { force } = request.query as { force?: string };
   if (method !== 'DELETE' || force !== 'true') return body;
-  return { ...(Array.isArray(body) ? { members: body } : (body as object | undefined)), force: true };
+  return { ...(Array.isArray(body) ? { members: body } : (body ?? {})), force: true };
 }

@@ -44,6 +44,7 @@ const JobSchema = Type.Object(
     decisions: Type.Array(
       Type.Object({
         at: Time,
+        epoch: Type.Optional(Type.Integer({ description: 'of the attempt that it was for' })),
         policy: Type.String(),
         chosen: Type.Optional(Type.String()),
         candidates: Type.Array(

@@ -29,7 +29,7 @@ export const apply: Register = (program, env) => {
     // What a definition may hold is much to load, and most commands need none of it.
     const { prepareFile } = await import('./prepare.ts');
     const services = await prepareFile(required(file), session);
-    if (dryRun) return showPlanned(await Promise.all(services.map(planned)), session);
+    if (dryRun) return showPlanned(await Promise.all(services.map((each) => planned(each, session))), session);
     const applied: Applied[] = [];
     for (const service of services) applied.push(await applyOne(service, session));
     if (session.isForPrograms) showValue(applied, session);
@@ -59,17 +59,19 @@ async function applyOne({ name, cluster, body }: Prepared, session: Session): Pr
   return { service: name, cluster: cluster.id, action, members };
 }
 
-/** What would be done, with secrets hidden. The manager makes the definition of each member from that of the service. */
-async function planned({ name, cluster, body }: Prepared) {
-  const members = body.federation?.members ?? [];
+/** What would be done, with secrets hidden. */
+async function planned(prepared: Prepared, { config }: Session) {
+  const { name, cluster, body } = prepared;
+  const { workersOf } = await import('./planned-workers.ts');
   return {
     service: name,
     cluster: cluster.id,
     action: (await isThere(cluster, name)) ? 'update' : 'create',
-    ...(members.length > 0 && {
-      members: members.map(({ cluster_id, service_name }) => ({ cluster_id, service_name })),
-    }),
     definition: hideSecrets(body),
+    workers: (await workersOf(prepared, config)).map(({ member, definition }) => ({
+      member,
+      definition: hideSecrets(definition),
+    })),
   };
 }
 
@@ -80,9 +82,11 @@ async function isThere(cluster: ClusterClient, name: string): Promise<boolean> {
 function showPlanned(plans: readonly Awaited<ReturnType<typeof planned>>[], session: Session): void {
   if (session.isForPrograms) return showValue(plans, session);
   for (const plan of plans) {
-    const workers = plan.members?.map(({ cluster_id, service_name }) => `${cluster_id}/${service_name}`) ?? [];
-    const beside = workers.length > 0 ? `, and with it ${workers.join(', ')}` : '';
-    session.terminal.print(`--- # would ${plan.action} ${plan.service} on ${plan.cluster}${beside}`);
+    session.terminal.print(`--- # would ${plan.action} ${plan.service} on ${plan.cluster}`);
     showValue(plan.definition, session);
+    for (const { member, definition } of plan.workers) {
+      session.terminal.print(`--- # which would make of it ${member}`);
+      showValue(definition, session);
+    }
   }
 }

@@ -13,6 +13,7 @@ export interface Service {
   readonly federation?: {
     readonly topology: string;
     readonly delegation?: string;
+    readonly delegate_when?: string;
     readonly members?: readonly Member[];
   };
 }

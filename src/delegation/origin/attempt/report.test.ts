@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { eventually } from '../../../cluster/eventually.ts';
 import type { JobKey, JobRecord } from '../../../cluster/index.ts';
+import { jobName } from '../../../storage/index.ts';
 import type { Report } from '../../terms.ts';
 import { idOf, openScene, type Scene } from '../origin.fixture.ts';
 import { failure } from '../scripted-target.fixture.ts';
@@ -175,4 +177,25 @@ test('a member that has the job a second time does not speak for the first', asy
   }
   await assert.rejects(scene.target('b').origin?.permit(last) ?? Promise.resolve(), { code: 'fenced' });
   assert.deepEqual(await scene.job(key), record);
+});
+
+test('a member that gives back what entered there is asked again, and not for ever', async () => {
+  await using scene = await openScene();
+  const b = scene.target('b');
+  const event = Buffer.from('{}');
+  const { name } = scene.record.service.definition;
+  const job = { service: name, id: jobName(name, randomUUID()) };
+  await scene.manager.current.delegator.open({ job, event, invoker: '' }, await scene.proof('b'));
+  const released = { state: 'released', reason: 'ImageFailed', message: 'the image cannot be pulled' } as const;
+  for (let taken = 1; (await scene.job(job)).state !== 'failed'; taken++) {
+    assert.ok(taken < 50);
+    await eventually(() => assert.equal(b.taken.size, taken));
+    await b.says(released);
+    await eventually(async () => {
+      scene.clock.pass(1_000);
+      assert.ok(b.taken.size > taken || (await scene.job(job)).state === 'failed');
+    });
+  }
+  assert.match((await scene.job(job)).message, /gave it back: the image cannot be pulled/);
+  assert.equal(scene.target('c').offers.length, 0);
 });

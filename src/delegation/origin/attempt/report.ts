@@ -7,6 +7,9 @@ import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
 import { fenced, isItsAttempt, spokenOf } from './current.ts';
 import { inOneLine, inOneWord } from './words.ts';
 
+/** How often a member may give back what entered there before it has failed. Between tries there are pauses that grow. */
+const MOST_PINNED_TRIES = 8;
+
 export interface ReportDeps extends Pick<OriginDeps, 'store' | 'here' | 'clock' | 'meters'> {
   readonly held: HeldAttempts;
   /** The member gave it back: it waits here again. */
@@ -74,6 +77,9 @@ function changeBy(
   const placement = { ...(job.placement ?? { member, epoch: job.epoch }), heardAt: at };
   if (report.state === 'released') {
     const message = `${member} gave it back: ${inOneLine(report.message)}`;
+    if (isPinned(job, asker) && job.epoch >= MOST_PINNED_TRIES) {
+      return advance(job, { state: 'failed', at, reason: inOneWord(report.reason, 'Released'), message, place });
+    }
     return givenBack(job, { at, reason: 'Released', message, place: here.clusterId });
   }
   const course = courseOf(report, at);
@@ -93,6 +99,10 @@ function changeBy(
   const word = { at, reason: 'Finished', message: 'its results are being written', place };
   return advance(job, { ...word, state: 'committing' }, { ...facts, placement: manifest });
 }
+
+/** It runs there or nowhere, so that a cluster which cannot begin it would be asked for ever. */
+const isPinned = ({ openedBy }: JobRecord, { service }: Asker) =>
+  openedBy !== undefined && service.definition.federation?.topology.toLowerCase() !== 'mesh';
 
 /** Clocks of other clusters may be ahead: nothing of a job happens later than now. */
 function courseOf(report: Exclude<Report, { state: 'released' }>, now: number) {

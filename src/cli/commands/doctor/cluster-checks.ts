@@ -1,0 +1,146 @@
+import { cores } from '../../../base/amounts.ts';
+import type { Answer, ClusterClient } from '../../client/cluster-client.ts';
+import type { ClusterEntry } from '../../client/config-file.ts';
+import { ClientError } from '../../client/errors.ts';
+import { bytesOf, send } from '../../client/http.ts';
+import type { Session } from '../../client/session.ts';
+import { VERSION } from '../../version.ts';
+import { exactly, gibibytes, span } from '../units.ts';
+import { bad, type Check, failed, good } from './check.ts';
+import { storeCheck } from './store-check.ts';
+
+/** Longer than a healthy manager takes for a health check, shorter than anybody looks on. */
+const PATIENCE_MS = 10_000;
+
+/**
+ * How far a clock may be off. Managers accept tokens that are a minute too early, and each other's signatures for five:
+ * who is half a minute off is on the way there. `Date` counts whole seconds, so that less than two mean nothing.
+ */
+const FARTHEST_MS = 30_000;
+
+/** Everything that can be seen of a cluster from here; what depends on something that failed is left out. */
+export async function clusterChecks(id: string, session: Session): Promise<Check[]> {
+  const { entry } = session.config.cluster(id);
+  const reached = await reach(id, entry);
+  if (!reached.answer) return [reached.check];
+  const before = [reached.check, transport(id, entry), clock(id, reached.answer)];
+  const asked = await identify(id, session);
+  if (!asked.cluster) return [...before, asked.check];
+  const { cluster } = asked;
+  const rest = await Promise.all([version(cluster), room(cluster), storeCheck(cluster)]);
+  return [...before, asked.check, ...rest];
+}
+
+interface Health {
+  readonly date: string | undefined;
+  readonly sentAt: number;
+  readonly answeredAt: number;
+}
+
+async function reach(id: string, { endpoint, ssl_verify }: ClusterEntry): Promise<{ check: Check; answer?: Health }> {
+  const url = `${endpoint}/health`;
+  const sentAt = Date.now();
+  try {
+    const answer = await send({ method: 'GET', url, verify: ssl_verify, patienceMs: PATIENCE_MS });
+    const answeredAt = Date.now();
+    await bytesOf(answer, url);
+    if (answer.statusCode !== 200) {
+      const said = `${url} answers ${answer.statusCode}: is it the address of an OSCAR manager? \`oscar clusters add\` changes it`;
+      return { check: bad(id, 'address', said) };
+    }
+    const check = good(id, 'address', `${endpoint} answers after ${exactly(answeredAt - sentAt)}`);
+    return { check, answer: { date: answer.headers.date, sentAt, answeredAt } };
+  } catch (error) {
+    if (error instanceof ClientError) return { check: failed(id, 'address', error) };
+    throw error;
+  }
+}
+
+function transport(id: string, { endpoint, ssl_verify }: ClusterEntry): Check {
+  const { protocol, hostname } = new URL(endpoint);
+  if (protocol === 'https:') {
+    return ssl_verify
+      ? good(id, 'tls', 'its certificate holds')
+      : bad(
+          id,
+          'tls',
+          'its certificate is not verified: set `ssl_verify: true`, and NODE_EXTRA_CA_CERTS for its authority',
+        );
+  }
+  return isLoopback(hostname)
+    ? good(id, 'tls', 'none is needed: it is on this machine')
+    : bad(id, 'tls', 'whoever is on the way there reads your tokens: give its https address with `oscar clusters add`');
+}
+
+const isLoopback = (host: string) => host === 'localhost' || host === '[::1]' || /^127(\.\d+){3}$/.test(host);
+
+/** Its clock against ours at the middle of the exchange. */
+export function clock(id: string, { date, sentAt, answeredAt }: Health): Check {
+  const there = Date.parse(date ?? '');
+  if (Number.isNaN(there)) return good(id, 'clock', 'it does not say what time it is');
+  const off = there - (sentAt + answeredAt) / 2;
+  if (Math.abs(off) < FARTHEST_MS) return good(id, 'clock', 'as here');
+  const said = `it is ${span(Math.abs(off))} ${off > 0 ? 'ahead of' : 'behind'} this machine: one of the two needs NTP, tokens and offers are refused otherwise`;
+  return bad(id, 'clock', said);
+}
+
+async function identify(id: string, session: Session): Promise<{ check: Check; cluster?: ClusterClient }> {
+  try {
+    const cluster = await session.clusterNamed(id);
+    await cluster.call('GET', '/system/config');
+    const { entry } = cluster;
+    const user = session.logins.at(id)?.login.user;
+    const administrator = `${entry.auth_user ?? 'the administrator'}, its administrator`;
+    const who = cluster.credentials.kind === 'basic' ? administrator : (user ?? 'a user of its issuer');
+    return { check: good(id, 'identity', `you are ${who}`), cluster };
+  } catch (error) {
+    if (error instanceof ClientError) return { check: failed(id, 'identity', error) };
+    throw error;
+  }
+}
+
+async function version(cluster: ClusterClient): Promise<Check> {
+  return asking(cluster, 'version', '/system/info', (answer) => {
+    const { version: there, kubernetes_version, runtime } = answer as Record<string, string | undefined>;
+    const other = there === VERSION ? '' : `; this program is ${VERSION}`;
+    const beside = kubernetes_version ? `, Kubernetes ${kubernetes_version}` : '';
+    const how = runtime?.startsWith('process') ? ', scripts run as plain processes without their images' : '';
+    return good(cluster.id, 'version', `${there}${beside}${how}${other}`);
+  });
+}
+
+async function room(cluster: ClusterClient): Promise<Check> {
+  return asking(cluster, 'room', '/system/status', (answer) => {
+    const { nodes_count, metrics } = (answer as Status).cluster;
+    const { total_schedulable_cores: free } = metrics.cpu;
+    const memory = gibibytes(metrics.memory.total_schedulable_bytes);
+    if (nodes_count === 0)
+      return bad(cluster.id, 'room', 'it has no node that takes work: its operator has to see to it');
+    return good(cluster.id, 'room', free > 0 ? `${cores(free)} and ${memory} are free` : 'it is full now');
+  });
+}
+
+interface Status {
+  readonly cluster: {
+    readonly nodes_count: number;
+    readonly metrics: {
+      readonly cpu: { readonly total_schedulable_cores: number };
+      readonly memory: { readonly total_schedulable_bytes: number };
+    };
+  };
+}
+
+async function asking(
+  cluster: ClusterClient,
+  what: string,
+  path: string,
+  judge: (answer: unknown) => Check,
+): Promise<Check> {
+  try {
+    const answer: Answer = await cluster.call('GET', path);
+    return judge(answer.json());
+  } catch (error) {
+    if (error instanceof ClientError) return failed(cluster.id, what, error);
+    throw error;
+  }
+}

@@ -1,0 +1,44 @@
+import type { Job } from './view.ts';
+
+/** What a manager says of a job, with all that was decided about it. */
+export interface ToldJob extends Job {
+  readonly attempts: readonly Attempt[];
+  readonly decisions: readonly Decision[];
+  readonly timeline: readonly Transition[];
+}
+
+interface Attempt {
+  readonly place: string;
+  readonly started_at?: string;
+  readonly finished_at?: string;
+}
+
+export interface Decision {
+  readonly at: string;
+  readonly policy: string;
+  readonly chosen?: string;
+  readonly candidates: readonly Candidate[];
+}
+
+export interface Candidate {
+  readonly member: string;
+  readonly score?: number;
+  readonly refusal?: string;
+}
+
+export interface Transition {
+  readonly state: string;
+  readonly at: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly place: string;
+}
+
+/** The cluster that the job belongs to. */
+export const originOf = ({ timeline }: ToldJob) => timeline[0]?.place ?? '';
+
+/** The cluster where it ran last, if it has begun anywhere. */
+export const placeOf = ({ attempts }: ToldJob) => attempts.at(-1)?.place;
+
+/** `oscar-cluster-a` of `oscar-cluster-a/grey1`; an endpoint is its own. */
+export const clusterOf = (member: string) => (/^https?:/.test(member) ? member : (member.split('/')[0] ?? member));
