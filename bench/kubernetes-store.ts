@@ -108,6 +108,7 @@ function settingsFor(kubeconfig: string): Record<string, string> {
     OSCAR_CONTROLLER_SERVICE_ACCOUNT: SERVICE_ACCOUNT,
     OSCAR_PASSWORD: 'of nobody here',
     MINIO_ENDPOINT: 'http://127.0.0.1:9000',
+    OSCAR_EXTERNAL_STORE: 'none',
     MINIO_ACCESS_KEY: 'store',
     MINIO_SECRET_KEY: 'of no store',
   };

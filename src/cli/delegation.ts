@@ -52,11 +52,10 @@ export interface DelegationParts {
 }
 
 /** Jobs of this cluster that run on others, and theirs that run here. Joins the dispatcher, which must not have begun. */
-export async function openDelegation(config: Config, parts: DelegationParts, log: Logger): Promise<OpenDelegation> {
+export function openDelegation(config: Config, parts: DelegationParts, log: Logger): OpenDelegation {
   const { catalog, federation, authenticator, mint, meters } = parts;
   const { jobs, dispatcher, staging } = parts.running;
   const { coordination, workers, lines } = federation;
-  await jobs.objects.ensureStaging();
   const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'trouble with a job of several clusters');
 
   const probe = createObjectProbe({ networks: config.peerNetworks });

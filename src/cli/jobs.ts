@@ -43,6 +43,8 @@ export interface JobsStore {
   readonly description: ClusterStore;
   /** Access key of the manager. */
   readonly account: string;
+  /** What the clock of the store says; ours if left out. */
+  readonly time?: () => Promise<number>;
 }
 
 /** Worker processes that move files for jobs. They mostly wait for stores and disks. */
@@ -59,7 +61,7 @@ const EXPIRE_AT_MOST_EVERY_MS = 1_000;
 export async function openJobs(
   config: Config,
   cluster: Cluster & { readonly jobs: JobStore },
-  { objects, events, description, account }: JobsStore,
+  { objects, events, description, account, time }: JobsStore,
   log: Logger,
 ): Promise<OpenJobs> {
   await using opened = new AsyncDisposableStack();
@@ -113,7 +115,7 @@ export async function openJobs(
       const pump = closing.adopt(new EventPump({ source: events, jobs, report }), (it) => it.stop());
       pump.start();
       const { journal } = cluster;
-      const sweep = closing.adopt(new Sweep({ jobs, journal, report, storeTime: Date.now }), (it) => it.stop());
+      const sweep = closing.adopt(new Sweep({ jobs, journal, report, storeTime: time ?? Date.now }), (it) => it.stop());
       sweep.start();
       void warmWhenNeeded(cluster.services, () => staging.warm(), ending.signal).catch((err: unknown) =>
         log.warn({ err }, 'the workers that move files could not be started beforehand'),

@@ -76,7 +76,7 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
     it.close(),
   );
   const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters) };
-  const delegation = running && (await openDelegation(config, { ...parts, running }, log));
+  const delegation = running && openDelegation(config, { ...parts, running }, log);
   if (delegation) opened.defer(() => delegation.close());
   await running?.begin();
 

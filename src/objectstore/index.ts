@@ -1,4 +1,10 @@
 export { S3Error } from './errors.ts';
 export type { BucketView, ObjectStoreServer } from './object-store-server.ts';
 export { type ObjectStoreOptions, openObjectStore } from './open.ts';
+export { presignUrl } from './signature/presign.ts';
+export { signRequest } from './signature/sign-request.ts';
+export { SigningSecret } from './signature/signing-key.ts';
+export { encodePath } from './signature/uri.ts';
 export type { Seal } from './store/identities.ts';
+export { all, type Element, readXml, textOf } from './xml/read-xml.ts';
+export { type Elements, writeXml } from './xml/write-xml.ts';

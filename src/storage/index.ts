@@ -15,4 +15,5 @@ export {
   type StoreKeys,
 } from './object-store.ts';
 export { presignObject } from './presign.ts';
+export { renewSubscriptions } from './renew-subscriptions.ts';
 export { ensureUserKeys, rotateUserKeys } from './user-keys.ts';

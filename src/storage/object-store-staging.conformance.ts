@@ -41,6 +41,8 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
         const names = (await Array.fromAsync(everyBucket(store, query))).map((each) => each.name);
         assert.ok(!names.includes(STAGING_BUCKET));
       }
+      // Some stores refuse a list to whoever has nothing to be listed.
+      await store.createBucket(bucket('beside-b'));
       const { Buckets = [] } = await alice().client.send(new ListBucketsCommand({}));
       assert.ok(!Buckets.some(({ Name }) => Name === STAGING_BUCKET));
       await assert.rejects(alice().put(STAGING_BUCKET, 'k'));
@@ -58,6 +60,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
 
     test('a prefix that looks like a pattern is a prefix', async () => {
       await staged('any/thing');
+      if (under.refusesPatterns) return assert.rejects(stager('any*'), { code: 'conflict' });
       const client = await stager('any*');
       await assert.rejects(client.head(STAGING_BUCKET, 'any/thing'));
     });
@@ -84,7 +87,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.deepEqual(found.Metadata, { 'oscar-attempt': 'job-1/1' });
       assert.deepEqual([found.ContentType, eTagOf(found)], ['text/x-test', from.eTag]);
       assert.equal(found.TagCount, undefined);
-      assert.deepEqual(await under.reported('place-b'), [{ key: 'out/ä b', principal: 'bob' }]);
+      assert.deepEqual(await under.reported('place-b'), [{ key: 'out/ä b', principal: under.writesAs ?? 'bob' }]);
 
       assert.equal(await store.place(from, to, { mark: 'job-1/1', as: 'bob' }), 'there');
       assert.equal((await under.reported('place-b')).length, 1);

@@ -7,6 +7,10 @@ export interface StoreUnderTest {
   readonly store: ObjectStore;
   readonly endpoint: string;
   readonly region: string;
+  /** In whose name it reports what the manager places, where it cannot do that in the name of others. */
+  readonly writesAs?: string;
+  /** Does it give no keys at all for what its policies take for a pattern? */
+  readonly refusesPatterns?: boolean;
   /** What it has reported of new objects in this bucket, in order. */
   reported(bucket: string): Promise<{ readonly key: string; readonly principal?: string }[]>;
   close(): Promise<void>;

@@ -10,6 +10,7 @@ export const managerSettings = (kubeconfig: string): Record<string, string> => (
   OSCAR_CONTROLLER_SERVICE_ACCOUNT: SERVICE_ACCOUNT,
   OSCAR_LISTEN: '127.0.0.1:0',
   MINIO_ENDPOINT: 'http://127.0.0.1:9000',
+  OSCAR_EXTERNAL_STORE: 'none',
   MINIO_ACCESS_KEY: 'store-key',
   MINIO_SECRET_KEY: 'store-secret',
 });

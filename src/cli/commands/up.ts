@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { ClientError } from '../client/errors.ts';
 import { act, plainCommand, type Register } from './command.ts';
 
 interface Options {
@@ -6,21 +7,43 @@ interface Options {
   readonly fresh?: boolean;
   readonly data: string;
   readonly port?: number;
+  readonly demo?: boolean;
+  readonly keep?: boolean;
+  readonly quiet?: boolean;
 }
+
+/** The quickstart has a coordinator and two members. */
+const FOR_DEMO = 3;
 
 export const up: Register = (program, env) => {
   const command = plainCommand(program, 'up', 'a federation on this machine, until Ctrl-C')
     .option('--clusters <number>', 'how many clusters', wholeNumber, 4)
     .option('--data <directory>', 'where everything is kept', '.oscar')
     .option('--port <port>', 'of the first manager; the others follow', wholeNumber)
-    .option('--fresh', 'forget what an earlier one has kept there');
+    .option('--fresh', 'forget what an earlier one has kept there')
+    .option(
+      '--demo',
+      'show the quickstart: a service on three clusters, with more to do than one of them can; then stop',
+    )
+    .option('--keep', 'with --demo: do not stop, until Ctrl-C');
   act(command, env, async (session) => {
-    const { clusters, fresh = false, data, port } = command.opts<Options>();
+    const { clusters, fresh = false, data, port, demo, keep = false, quiet = false } = command.opts<Options>();
+    if (demo && clusters < FOR_DEMO) throw new ClientError('usage', `--demo needs --clusters ${FOR_DEMO} or more`);
     // It brings an issuer along, which other commands do not need.
     const { up: start } = await import('../up/up.ts');
-    await start({ clusters, fresh, data, ...(port !== undefined && { port }) }, session.terminal, env);
+    const then = demo && (await showing(keep, quiet, env));
+    const options = { clusters, fresh, data, ...(port !== undefined && { port }), ...(then && { then }) };
+    await start(options, session.terminal, env);
   });
 };
+
+async function showing(keep: boolean, quiet: boolean, env: NodeJS.ProcessEnv) {
+  const { demo } = await import('./demo/demo.ts');
+  return async (config: string, stop: AbortSignal) => {
+    await demo(config, env, quiet, stop);
+    return keep ? ('stay' as const) : ('stop' as const);
+  };
+}
 
 function wholeNumber(text: string): number {
   if (!/^\d{1,5}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');

@@ -16,6 +16,8 @@ import { toldToStop } from './stop-signals.ts';
 export interface UpOptions extends Wanted {
   readonly data: string;
   readonly fresh: boolean;
+  /** What is done once it is up, with the configuration of its clusters; and whether it stays up after that. */
+  readonly then?: (config: string, stop: AbortSignal) => Promise<'stay' | 'stop'>;
 }
 
 /** `oscar up`: a federation on this machine, until it is told to stop. */
@@ -55,12 +57,23 @@ export async function up(options: UpOptions, terminal: Terminal, env: NodeJS.Pro
   ready.catch(() => undefined);
   if (await Promise.race([ready.then(() => false), told.then(() => true)])) return;
 
-  writePrivateFile(join(directory, 'config.yaml'), configOf(plan, issuer.url));
+  const config = join(directory, 'config.yaml');
+  writePrivateFile(config, configOf(plan, issuer.url));
   flushCompileCache();
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   terminal.print(banner(plan, { issuer: issuer.url, directory, seconds }));
-  await told;
+  await untilOver(options, config, told);
   terminal.note('stopping …');
+}
+
+async function untilOver({ then }: UpOptions, config: string, told: Promise<unknown>): Promise<void> {
+  if (!then) return void (await told);
+  const stop = new AbortController();
+  const shown = then(config, stop.signal);
+  // What fails because everything is being stopped is no failure.
+  shown.catch(() => undefined);
+  void told.then(() => stop.abort());
+  if ((await Promise.race([shown, told])) === 'stay') await told;
 }
 
 function configOf({ clusters: [...clusters] }: Plan, issuer: string): string {

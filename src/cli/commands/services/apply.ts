@@ -30,11 +30,22 @@ export const apply: Register = (program, env) => {
     const { prepareFile } = await import('./prepare.ts');
     const services = await prepareFile(required(file), session);
     if (dryRun) return showPlanned(await Promise.all(services.map((each) => planned(each, session))), session);
-    const applied: Applied[] = [];
-    for (const service of services) applied.push(await applyOne(service, session));
+    const applied = await applyAll(services, session);
     if (session.isForPrograms) showValue(applied, session);
   });
 };
+
+/** What `oscar apply FILE` does. */
+export async function applyFile(file: string, session: Session): Promise<void> {
+  const { prepareFile } = await import('./prepare.ts');
+  await applyAll(await prepareFile(file, session), session);
+}
+
+async function applyAll(services: readonly Prepared[], session: Session): Promise<Applied[]> {
+  const applied: Applied[] = [];
+  for (const service of services) applied.push(await applyOne(service, session));
+  return applied;
+}
 
 async function applyOne({ name, cluster, body }: Prepared, session: Session): Promise<Applied> {
   const { terminal } = session;

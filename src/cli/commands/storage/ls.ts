@@ -1,14 +1,8 @@
-import type { ClusterClient } from '../../client/cluster-client.ts';
 import { type Column, show } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
 import { size } from '../units.ts';
+import { objectsOf, type StoredObject } from './objects.ts';
 import { placeOf } from './place.ts';
-
-interface StoredObject {
-  readonly object_name: string;
-  readonly size_bytes: number;
-  readonly last_modified: string;
-}
 
 const COLUMNS: readonly Column<StoredObject>[] = [
   { title: 'OBJECT', of: ({ object_name }) => object_name },
@@ -25,19 +19,3 @@ export const ls: Register = (program, env) => {
     show(found, COLUMNS, session, `nothing is in ${bucket}${key ? `/${key}` : ''}`);
   });
 };
-
-async function objectsOf(cluster: ClusterClient, bucket: string): Promise<StoredObject[]> {
-  const found: StoredObject[] = [];
-  let page: string | undefined;
-  do {
-    const query = page === undefined ? '' : `?page=${encodeURIComponent(page)}`;
-    const path = `/system/buckets/${encodeURIComponent(bucket)}${query}`;
-    const answer = (await cluster.call('GET', path, { about: `bucket "${bucket}"` })).json() as {
-      objects?: StoredObject[];
-      next_page?: string;
-    };
-    found.push(...(answer.objects ?? []));
-    page = answer.next_page;
-  } while (page !== undefined);
-  return found;
-}

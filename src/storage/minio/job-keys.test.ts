@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { sessionPolicy } from './job-keys.ts';
+
+const statements = (policy: string) =>
+  (JSON.parse(policy) as { Statement: { Effect: string; Action: string[]; Resource: string[] }[] }).Statement;
+
+describe('the policy of a session', () => {
+  const write = [{ bucket: 'b', prefix: 'out/' }];
+
+  test('names each object, and each prefix with what is below it', () => {
+    const read = [{ bucket: 'b', key: 'in/a' }];
+    const [reading, writing] = statements(sessionPolicy({ read, readUnder: [{ bucket: 'c', prefix: 'x/' }], write }));
+    assert.deepEqual(reading, {
+      Effect: 'Allow',
+      Action: ['s3:GetObject'],
+      Resource: ['arn:aws:s3:::b/in/a', 'arn:aws:s3:::c/x/*'],
+    });
+    assert.deepEqual(writing?.Resource, ['arn:aws:s3:::b/out/*']);
+  });
+
+  test('says nothing about what is not in the scope', () => {
+    assert.deepEqual(statements(sessionPolicy({ read: [], write })).length, 1);
+  });
+
+  test('takes many objects together only where they may be written anyway', () => {
+    const many = (folder: string) =>
+      Array.from({ length: 100 }, (_, i) => ({ bucket: 'b', key: `${folder}/a file ${i}` }));
+    const inside = statements(sessionPolicy({ read: [{ bucket: 'b', key: 'in/a' }, ...many('out')], write }));
+    assert.deepEqual(inside[0]?.Resource, ['arn:aws:s3:::b/in/a', 'arn:aws:s3:::b/out/*']);
+    assert.throws(() => sessionPolicy({ read: many('in'), write }), { code: 'too-large' });
+  });
+
+  for (const key of ['a*', 'a?b', 'a${aws:username}', '${x}']) {
+    test(`has no way to mean "${key}", and does not mean more`, () => {
+      const refused = { code: 'conflict', message: /pattern/ };
+      assert.throws(() => sessionPolicy({ read: [{ bucket: 'b', key }], write: [] }), refused);
+      assert.throws(() => sessionPolicy({ read: [], write: [{ bucket: 'b', prefix: key }] }), refused);
+    });
+  }
+
+  test('of a key with a dollar is that of the key', () => {
+    const [reading] = statements(sessionPolicy({ read: [{ bucket: 'b', key: 'in/5$ {x}' }], write: [] }));
+    assert.deepEqual(reading?.Resource, ['arn:aws:s3:::b/in/5$ {x}']);
+  });
+});

@@ -1,0 +1,47 @@
+import { StoreError } from '../../../cluster/index.ts';
+
+/**
+ * The store has refused a request; `reason` is its word for why. Whoever knows what that means catches it. For all others
+ * the store is not as it should be, and it may be tried again once somebody has mended it.
+ */
+export class Refusal extends StoreError {
+  readonly status: number;
+  readonly reason: string;
+
+  constructor(status: number, reason: string, what: string) {
+    super('unavailable', `the object store refused ${what}: ${HINTS[reason] ?? `${status} ${reason}`.trim()}`);
+    this.status = status;
+    this.reason = reason;
+  }
+
+  /** S3 answers with XML, the admin API with JSON, and to a HEAD nobody says more than the status. */
+  static of(status: number, body: Uint8Array, what: string): Refusal {
+    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+    const reason = /<Code>([^<]{1,100})<\/Code>/.exec(text)?.[1] ?? /"Code":"([^"]{1,100})"/.exec(text)?.[1];
+    return new Refusal(status, reason ?? STATUSES[status] ?? '', what);
+  }
+}
+
+const STATUSES: Readonly<Record<number, string>> = { 404: 'NotFound', 412: 'PreconditionFailed' };
+
+/** What only the operator can mend. */
+const HINTS: Readonly<Record<string, string>> = {
+  InvalidAccessKeyId: 'it does not know the access key: look at MINIO_ACCESS_KEY',
+  SignatureDoesNotMatch: 'the secret key is wrong: look at MINIO_SECRET_KEY',
+  AccessDenied: 'access is denied: MINIO_ACCESS_KEY must be that of an administrator of the store',
+  RequestTimeTooSkewed: 'its clock and that of this machine differ too much',
+};
+
+/** What the work gives, or undefined where the store says one of these. */
+export async function unless<T>(reasons: readonly string[], work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isRefused(error, ...reasons)) return undefined;
+    throw error;
+  }
+}
+
+export function isRefused(error: unknown, ...reasons: readonly string[]): error is Refusal {
+  return error instanceof Refusal && reasons.includes(error.reason);
+}

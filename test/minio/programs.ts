@@ -1,0 +1,70 @@
+import { execFile } from 'node:child_process';
+import { hash, randomUUID } from 'node:crypto';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** The module proxy knows it by no other name than that of its last commit. */
+const VERSION = 'v0.0.0-20260212201848-7aac2a2c5b7c';
+const MODULE = 'github.com/minio/minio';
+const FLAGS = ['-trimpath', '-buildvcs=false', '-ldflags', '-s -w'];
+
+/**
+ * MinIO, built now unless the cache has it. The first time takes some minutes of CPU; afterwards neither Go nor a network
+ * is needed. It is for tests only: nothing of it is part of the manager.
+ */
+export async function minioProgram(tell: (line: string) => void = () => {}): Promise<string> {
+  const directory = cache();
+  const binary = join(directory, 'minio');
+  if (existsSync(binary)) return binary;
+  const go = await goVersion();
+  tell(`building minio ${VERSION} with ${go} into ${binary}: this happens once and takes minutes`);
+  const begin = performance.now();
+  // In another place until it is whole: whoever finds the name finds the program, also when two build at once.
+  const unfinished = join(directory, randomUUID());
+  mkdirSync(unfinished, { recursive: true });
+  try {
+    await compile(unfinished);
+    renameSync(join(unfinished, 'minio'), binary);
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+  tell(`built minio ${VERSION} in ${Math.round((performance.now() - begin) / 1_000)} s`);
+  return binary;
+}
+
+async function compile(directory: string): Promise<void> {
+  const env = { ...process.env, CGO_ENABLED: '0', GOBIN: directory };
+  try {
+    await run('go', ['install', ...FLAGS, `${MODULE}@${VERSION}`], { env, maxBuffer: 2 ** 26 });
+  } catch (error) {
+    const said = error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error);
+    throw new Error(
+      `minio ${VERSION} could not be built. Go fetches its parts through the module proxy that \`go env GOPROXY\` ` +
+        `names; what Go said:\n${said}`,
+      { cause: error },
+    );
+  }
+}
+
+async function goVersion(): Promise<string> {
+  try {
+    return (await run('go', ['env', 'GOVERSION'])).stdout.trim();
+  } catch (error) {
+    const help = 'install Go (https://go.dev), or bring a cache that has it and name it in OSCAR_TEST_CACHE';
+    throw new Error(`the MinIO tests need minio ${VERSION}, and there is no \`go\` to build it: ${help}`, {
+      cause: error,
+    });
+  }
+}
+
+/** By version and by how it is built: whoever changes either gets a new build, and both can stay. */
+function cache(): string {
+  const root =
+    process.env['OSCAR_TEST_CACHE'] ??
+    join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'oscar-manager');
+  return join(root, `minio-${VERSION}-${hash('sha256', FLAGS.join(' ')).slice(0, 8)}`);
+}

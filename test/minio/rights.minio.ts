@@ -1,0 +1,265 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import {
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  GetBucketTaggingCommand,
+  PutBucketNotificationConfigurationCommand,
+  PutBucketPolicyCommand,
+  PutBucketTaggingCommand,
+} from '@aws-sdk/client-s3';
+import { ACCOUNT, type MinioStore } from '../../src/storage/minio/index.ts';
+import { Admin } from '../../src/storage/minio/wire/admin.ts';
+import { Requests } from '../../src/storage/minio/wire/requests.ts';
+import type { ObjectStore } from '../../src/storage/object-store.ts';
+import { bucket, keysOf, storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { Minio, ROOT } from './minio.ts';
+import { openStore } from './under-test.ts';
+
+let minio: Minio;
+let store: ObjectStore & Pick<MinioStore, 'close'>;
+let requests: Requests;
+let admin: Admin;
+before(async () => {
+  minio = await Minio.start();
+  store = openStore(minio);
+  requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
+  admin = new Admin({ requests, keys: ROOT });
+  for (const uid of ['alice', 'bob', 'carol']) await store.putUser(uid, keysOf(uid));
+});
+after(async () => {
+  store.close();
+  requests.close();
+  await minio.stop();
+});
+
+const as = (uid: string) => storeClient(minio, keysOf(uid));
+const root = () => storeClient(minio, ROOT).client;
+const tags = async (Bucket: string) => {
+  const { TagSet = [] } = await root().send(new GetBucketTaggingCommand({ Bucket }));
+  return Object.fromEntries(TagSet.map(({ Key, Value }) => [Key, Value]));
+};
+const allows = async (policy: string) =>
+  (await admin.policy(policy))?.Statement.flatMap(({ Effect, Resource }) => (Effect === 'Allow' ? Resource : [])) ?? [];
+
+describe('keys of jobs', () => {
+  test('are sessions of the account of the manager, never of root or a user (S4)', async () => {
+    await store.createBucket(bucket('keys-b'));
+    const keys = await store.issue({ read: [{ bucket: 'keys-b', key: 'k' }], write: [] }, 60, 'alice');
+    const [, claims = ''] = keys.sessionToken.reveal().split('.');
+    const { parent } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { parent: string };
+    assert.equal(parent, ACCOUNT);
+    assert.equal(keys.revocable, false);
+    const minutes = (keys.expiresAt.getTime() - Date.now()) / 60_000;
+    assert.ok(minutes > 14 && minutes < 16, 'the shortest that the store has');
+  });
+
+  test('are given for many objects that a job may have written, and for no others', async () => {
+    await store.createBucket(bucket('doubt-b'));
+    const read = Array.from({ length: 200 }, (_, i) => ({ bucket: 'doubt-b', key: `out/a result of the job ${i}` }));
+    const write = [{ bucket: 'doubt-b', prefix: 'out/' }];
+    for (const key of ['out/a result of the job 7', 'in/secret']) await as('alice').put('doubt-b', key);
+    const client = storeClient(minio, await store.issue({ read, write }, 900, 'alice'));
+    await client.head('doubt-b', 'out/a result of the job 7');
+    await assert.rejects(client.head('doubt-b', 'in/secret'));
+    const far = read.map(({ key }) => ({ bucket: 'doubt-b', key: `in/${key}` }));
+    await assert.rejects(store.issue({ read: far, write }, 900, 'alice'), { code: 'too-large' });
+  });
+});
+
+describe('who reaches a bucket', () => {
+  test('uses it, and changes nothing of the bucket itself: nobody takes over a public one (S8)', async () => {
+    await store.createBucket(bucket('public-b', { visibility: 'public' }));
+    for (const uid of ['alice', 'bob']) {
+      const { client, put } = as(uid);
+      await put('public-b', `of-${uid}`);
+      const Bucket = 'public-b';
+      const Policy = JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [{ Effect: 'Allow', Principal: '*', Action: 's3:GetObject', Resource: 'arn:aws:s3:::public-b/*' }],
+      });
+      const Tagging = { TagSet: [{ Key: 'owner', Value: uid }] };
+      const denied = { name: 'AccessDenied' };
+      await assert.rejects(client.send(new PutBucketTaggingCommand({ Bucket, Tagging })), denied);
+      await assert.rejects(client.send(new PutBucketPolicyCommand({ Bucket, Policy })), denied);
+      const NotificationConfiguration = {};
+      const unwatch = new PutBucketNotificationConfigurationCommand({ Bucket, NotificationConfiguration });
+      await assert.rejects(client.send(unwatch), denied);
+      await assert.rejects(client.send(new DeleteBucketCommand({ Bucket })), denied);
+    }
+  });
+
+  test('is what the policies of the store say, by the names of the Go manager', async () => {
+    await store.createBucket(bucket('mine-b', { owner: 'carol', madeFor: { uid: 'uid-1', service: 'svc' } }));
+    await store.createBucket(bucket('ours-b', { owner: 'carol', visibility: 'restricted', allowedUsers: ['bob'] }));
+    await store.createBucket(bucket('all-b', { owner: 'carol', visibility: 'public' }));
+    const all = (name: string) => `arn:aws:s3:::${name}/*`;
+    assert.deepEqual(new Set(await allows('carol')), new Set([all('mine-b'), all('ours-b')]));
+    assert.deepEqual(await allows('ours-b'), [all('ours-b')]);
+    assert.ok((await allows('all_users_group')).includes(all('all-b')));
+    assert.deepEqual((await admin.user('carol'))?.policies, ['carol']);
+    assert.deepEqual(await admin.group('ours-b'), { members: ['bob'], policies: ['ours-b'] });
+    assert.deepEqual(await tags('mine-b'), {
+      owner: 'carol',
+      owner_name: 'Alice',
+      from_service: 'svc',
+      oscar_service_uid: 'uid-1',
+    });
+    await store.createBucket(bucket('admins-b', { owner: 'cluster_admin', ownerName: 'oscar' }));
+    assert.equal((await tags('admins-b'))['owner'], 'oscar');
+    await store.removeBucket('ours-b');
+    assert.equal(await admin.group('ours-b'), undefined);
+    assert.equal(await admin.policy('ours-b'), undefined);
+    await store.removeBucket('mine-b');
+    assert.deepEqual(await allows('carol'), []);
+  });
+
+  test('are those it is shared with, also when these are none, or it is the administrator’s', async () => {
+    await store.createBucket(bucket('few-b', { owner: 'cluster_admin', visibility: 'restricted', allowedUsers: [] }));
+    await assert.rejects(as('bob').put('few-b', 'k'));
+    const shown = async () => {
+      const { visibility, allowedUsers } = (await store.bucket('few-b')) ?? {};
+      return [visibility, allowedUsers];
+    };
+    assert.deepEqual(await shown(), ['restricted', []]);
+    await store.changeBucket('few-b', { allowedUsers: ['bob', 'carol'] });
+    await as('bob').put('few-b', 'k');
+    await store.changeBucket('few-b', { allowedUsers: ['carol'] });
+    await assert.rejects(as('bob').get('few-b', 'k'));
+    assert.deepEqual(await shown(), ['restricted', ['carol']]);
+    await store.changeBucket('few-b', { visibility: 'public' });
+    await as('bob').get('few-b', 'k');
+    await store.changeBucket('few-b', { visibility: 'private' });
+    await assert.rejects(as('carol').get('few-b', 'k'));
+  });
+
+  test('does so too where a Go manager arranged it, and from the first change on with no more rights than ours', async () => {
+    const make = async (name: string, owner: string) => {
+      await root().send(new CreateBucketCommand({ Bucket: name }));
+      const TagSet = [
+        { Key: 'owner', Value: owner },
+        { Key: 'owner_name', Value: 'Zoe' },
+        { Key: 'from_service', Value: 'old' },
+      ];
+      await root().send(new PutBucketTaggingCommand({ Bucket: name, Tagging: { TagSet } }));
+    };
+    const everything = (...names: string[]) => ({
+      Version: '2012-10-17',
+      Statement: [{ Effect: 'Allow', Action: ['s3:*'], Resource: names.map((name) => `arn:aws:s3:::${name}/*`) }],
+    });
+    await store.putUser('zoe', keysOf('zoe'));
+    for (const name of ['go-private', 'go-restricted', 'go-public']) await make(name, 'zoe');
+    await admin.putPolicy('zoe', everything('go-private', 'go-restricted'));
+    await admin.attach(['zoe'], { user: 'zoe' });
+    await admin.putPolicy('go-restricted', everything('go-restricted'));
+    await admin.addMembers('go-restricted', ['bob']);
+    await admin.attach(['go-restricted'], { group: 'go-restricted' });
+    const already = [...((await allows('all_users_group')) ?? [])].map((arn) => /:::(.*)\//.exec(arn ?? '')?.[1] ?? '');
+    await admin.putPolicy('all_users_group', everything(...already, 'go-public'));
+
+    const seen = async (name: string) => {
+      const { owner, ownerName, visibility, allowedUsers } = (await store.bucket(name)) ?? {};
+      return [owner, ownerName, visibility, allowedUsers];
+    };
+    assert.deepEqual(await seen('go-private'), ['zoe', 'Zoe', 'private', []]);
+    assert.deepEqual(await seen('go-restricted'), ['zoe', 'Zoe', 'restricted', ['bob']]);
+    assert.deepEqual(await seen('go-public'), ['zoe', 'Zoe', 'public', []]);
+    const names = (await store.buckets({ visibleTo: 'zoe' })).items.map(({ name }) => name);
+    assert.deepEqual(
+      names.filter((name) => name.startsWith('go-')),
+      ['go-private', 'go-public', 'go-restricted'],
+    );
+
+    await store.changeBucket('go-private', { visibility: 'public' });
+    assert.deepEqual(await seen('go-private'), ['zoe', 'Zoe', 'public', []]);
+    for (const policy of ['zoe', 'all_users_group']) {
+      const actions = (await admin.policy(policy))?.Statement.flatMap(({ Action = [] }) => Action) ?? [];
+      assert.ok(!actions.includes('s3:*'), policy);
+    }
+  });
+});
+
+describe('names', () => {
+  test('of users and of policies that are there already are kept apart (S15)', async () => {
+    const builtIn = await admin.policy('consoleAdmin');
+    await store.putUser('consoleAdmin', keysOf('consoleAdmin'));
+    await store.createBucket(bucket('sly-b', { owner: 'consoleAdmin' }));
+    assert.deepEqual(await admin.policy('consoleAdmin'), builtIn);
+    assert.deepEqual((await admin.user('consoleAdmin'))?.policies, ['consoleAdmin:oscar']);
+    await as('consoleAdmin').put('sly-b', 'k');
+    await assert.rejects(as('consoleAdmin').put('public-b-of-others', 'k'));
+  });
+
+  test('of a bucket that is the name of a user do not give one the rights of the other', async () => {
+    await store.putUser('uid-of-dave', keysOf('uid-of-dave'));
+    await store.createBucket(bucket('daves-b', { owner: 'uid-of-dave' }));
+    const sly = bucket('uid-of-dave', { owner: 'bob', visibility: 'restricted', allowedUsers: ['bob'] });
+    await assert.rejects(store.createBucket(sly), { code: 'conflict', message: /another name/ });
+    assert.equal(await store.bucket('uid-of-dave'), undefined, 'and nothing is left of it');
+    assert.deepEqual(await allows('bob'), []);
+    await assert.rejects(as('bob').put('daves-b', 'k'));
+    await as('uid-of-dave').put('daves-b', 'k');
+
+    await store.createBucket(
+      bucket('uid-of-erin', { owner: 'bob', visibility: 'restricted', allowedUsers: ['carol'] }),
+    );
+    await store.createBucket(bucket('erins-b', { owner: 'uid-of-erin' }));
+    await store.putUser('uid-of-erin', keysOf('uid-of-erin'));
+    await as('uid-of-erin').put('erins-b', 'k');
+    await assert.rejects(as('carol').put('erins-b', 'k'));
+    assert.equal((await store.bucket('uid-of-erin'))?.visibility, 'restricted');
+  });
+
+  test('of the manager and of root are nobody else’s', async () => {
+    for (const uid of [ACCOUNT, ROOT.accessKey.reveal()]) {
+      await assert.rejects(store.putUser(uid, keysOf(uid)), { code: 'conflict', message: /own account/ });
+    }
+    await store.ensureStaging();
+  });
+
+  test('of users that the store has no place for own buckets without keys; sharing with them is refused', async () => {
+    assert.equal(await store.createBucket(bucket('odd-b', { owner: 'a=b,c|d é' })), 'created');
+    assert.equal((await store.bucket('odd-b'))?.owner, 'a=b,c|d é');
+    await assert.rejects(store.putUser('a=b', keysOf('a=b')), { code: 'conflict' });
+    const shared = { visibility: 'restricted', allowedUsers: ['a=b'] } as const;
+    await assert.rejects(store.changeBucket('odd-b', shared), { code: 'conflict', message: /"a=b"/ });
+  });
+});
+
+test('a bucket of a name that was removed behind our back is not reached by who had the first', async () => {
+  await store.createBucket(bucket('second-b', { owner: 'bob' }));
+  await root().send(new DeleteBucketCommand({ Bucket: 'second-b' }));
+  await store.createBucket(bucket('second-b', { owner: 'carol' }));
+  await as('carol').put('second-b', 'k');
+  await assert.rejects(as('bob').get('second-b', 'k'));
+});
+
+test('a bucket that an administrator of the store made is theirs', async () => {
+  await root().send(new CreateBucketCommand({ Bucket: 'by-hand' }));
+  const outcome = await store.createBucket(bucket('by-hand'));
+  assert.ok(outcome !== 'created');
+  assert.deepEqual([outcome.exists.owner, outcome.exists.visibility], ['cluster_admin', 'private']);
+  await assert.rejects(as('alice').put('by-hand', 'k'));
+});
+
+test('a store with a certificate of its own is used only where the operator says that it need not hold', async (t) => {
+  const secure = await Minio.start({ tls: true });
+  t.after(() => secure.stop());
+  const [strict, lax] = [openStore(secure), openStore(secure, { verify: false })];
+  await assert.rejects(strict.createBucket(bucket('tls-b')), {
+    code: 'unavailable',
+    message: /certificate of .* does not hold/,
+  });
+  assert.equal(await lax.createBucket(bucket('tls-b')), 'created');
+  strict.close();
+  lax.close();
+});
+
+test('a store that has lost its users is told of them again', async () => {
+  await store.putUser('frank', keysOf('frank'));
+  await requests.send({ method: 'DELETE', path: '/minio/admin/v3/remove-user', query: { accessKey: 'frank' } }, ROOT);
+  await requests.send({ method: 'DELETE', path: '/minio/admin/v3/remove-user', query: { accessKey: ACCOUNT } }, ROOT);
+  await store.createBucket(bucket('franks-b', { owner: 'frank' }));
+  await store.putUser('frank', keysOf('frank'));
+  await as('frank').put('franks-b', 'k');
+});

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
+import { everyBucket } from '../../src/storage/every-bucket.ts';
+import type { MinioStore } from '../../src/storage/minio/index.ts';
+import { bucket, keysOf, storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { bothAt, Minio, ROOT } from './minio.ts';
+import { openStore } from './under-test.ts';
+
+const CHILD = fileURLToPath(new URL('create-buckets.child.ts', import.meta.url));
+
+/** Claims of the dead are over after this time; the store tells its own in whole seconds. */
+const LEASE = 1_000;
+
+let minio: Minio;
+/** Two managers of one cluster: they know nothing of each other but what the store says. */
+let one: MinioStore;
+let other: MinioStore;
+before(async () => {
+  // Nobody is there to be told of events.
+  minio = await Minio.start({ hooks: bothAt('http://127.0.0.1:9/') });
+  [one, other] = [openStore(minio, { lease: LEASE }), openStore(minio, { lease: LEASE })];
+  for (const uid of ['alice', 'bob']) await one.putUser(uid, keysOf(uid));
+});
+after(async () => {
+  one.close();
+  other.close();
+  await minio.stop();
+});
+
+const as = (uid: string) => storeClient(minio, keysOf(uid));
+
+test('what two managers give at once is given, and what they take is taken', async () => {
+  const names = Array.from({ length: 24 }, (_, i) => `both-${i}`);
+  const outcomes = await Promise.all(
+    names.flatMap((name) => [one, other].map((store) => store.createBucket(bucket(name)))),
+  );
+  assert.equal(outcomes.filter((outcome) => outcome === 'created').length, names.length);
+  for (const name of names) await as('alice').put(name, 'k');
+
+  await Promise.all(
+    names.map((name, i) =>
+      (i % 2 === 0 ? one : other).changeBucket(name, { visibility: i % 3 === 0 ? 'public' : 'private' }),
+    ),
+  );
+  for (const [i, name] of names.entries()) {
+    await as('alice').get(name, 'k');
+    if (i % 3 === 0) await as('bob').get(name, 'k');
+    else await assert.rejects(as('bob').get(name, 'k'));
+  }
+  await Promise.all(names.map((name, i) => (i % 2 === 0 ? one : other).removeBucket(name)));
+  const left = (await Array.fromAsync(everyBucket(one, { visibleTo: 'alice' }))).map(({ name }) => name);
+  assert.deepEqual(
+    left.filter((name) => name.startsWith('both-')),
+    [],
+  );
+});
+
+test('the store looks at the conditions of a write, as claims need it', async () => {
+  assert.equal(await one.takesSeveralManagers(), true);
+  assert.equal(await other.takesSeveralManagers(), true);
+});
+
+test('rules of two managers for one bucket are all there', async () => {
+  await one.createBucket(bucket('rules-b'));
+  const subscription = (i: number) => ({ bucket: 'rules-b', prefix: `in-${i}/`, subscriber: `u${i}` });
+  const all = Array.from({ length: 8 }, (_, i) => subscription(i));
+  await Promise.all(all.map((each, i) => (i % 2 === 0 ? one : other).subscribe(each)));
+  const rules = async () => {
+    const asked = new GetBucketNotificationConfigurationCommand({ Bucket: 'rules-b' });
+    return (await storeClient(minio, ROOT).client.send(asked)).QueueConfigurations ?? [];
+  };
+  assert.equal((await rules()).length, 2 * all.length, 'one for each target');
+  await Promise.all(all.slice(1).map((each, i) => (i % 2 === 0 ? one : other).unsubscribe(each)));
+  assert.deepEqual(
+    (await rules()).map(({ QueueArn }) => QueueArn),
+    ['arn:minio:sqs::OSCAR_FAST:webhook', 'arn:minio:sqs::OSCAR_DURABLE:webhook'],
+  );
+});
+
+test('a manager that is killed in the middle leaves no bucket that is nobody’s, and no right that is not shown', {
+  timeout: 120_000,
+}, async () => {
+  for (let round = 0; round < 6; round++) {
+    const prefix = `killed-${round}`;
+    const begun = await killedAfter(prefix, 2 + round * 3, round * 7);
+    for (const name of begun) {
+      const found = await one.bucket(name);
+      if (!found) continue;
+      assert.deepEqual([found.owner, found.madeFor?.uid], ['alice', `uid-${prefix}`], name);
+      await as('alice').put(name, 'k');
+      const bob = await as('bob')
+        .get(name, 'k')
+        .then(
+          () => true,
+          () => false,
+        );
+      assert.equal(bob, found.visibility !== 'private', `${name} is ${found.visibility}`);
+    }
+    const made = (await Array.fromAsync(everyBucket(one, { madeFor: `uid-${prefix}` }))).map(({ name }) => name);
+    const there = (await Promise.all(begun.map((name) => one.bucket(name)))).flatMap((found) =>
+      found ? [found.name] : [],
+    );
+    assert.deepEqual(made, there.toSorted(), 'who removes the service finds them all');
+    for (const name of made) await one.removeBucket(name);
+    for (const name of begun) assert.equal(await one.createBucket(bucket(name, { owner: 'bob' })), 'created', name);
+  }
+});
+
+/** The names that a process had begun with when it was killed, a moment after it had begun with the last. */
+async function killedAfter(prefix: string, buckets: number, ms: number): Promise<string[]> {
+  const child = spawn(process.execPath, [CHILD, minio.endpoint, prefix, String(LEASE)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  const names: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    names.push(line);
+    if (names.length === buckets) setTimeout(() => child.kill('SIGKILL'), ms);
+  }
+  await exited;
+  return names;
+}

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { ACCOUNT, MinioStore, type MinioStoreOptions } from '../../src/storage/minio/index.ts';
+import { bucket, type StoreUnderTest, storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { Hook } from './hook.ts';
+import { Minio, ROOT } from './minio.ts';
+
+/** Of the manager's own administrator. */
+export const openStore = (
+  minio: Pick<Minio, 'endpoint' | 'region'>,
+  more: Partial<MinioStoreOptions> = {},
+): MinioStore =>
+  new MinioStore({
+    endpoint: minio.endpoint,
+    publicEndpoint: minio.endpoint,
+    region: minio.region,
+    verify: true,
+    keys: ROOT,
+    managerName: 'oscar',
+    ...more,
+  });
+
+/** The adapter on a MinIO of its own, with both targets. */
+export async function startUnderTest(): Promise<
+  StoreUnderTest & { readonly store: MinioStore; readonly minio: Minio }
+> {
+  const hook = new Hook();
+  const url = await hook.listen();
+  const minio = await Minio.start({
+    hooks: {
+      OSCAR_FAST: { url: `${url}/fast`, durable: false },
+      OSCAR_DURABLE: { url: `${url}/durable`, durable: true },
+    },
+  });
+  const store = openStore(minio);
+  const root = storeClient(minio, ROOT);
+  let last = 0;
+  return {
+    store,
+    minio,
+    endpoint: minio.endpoint,
+    region: minio.region,
+    writesAs: ACCOUNT,
+    refusesPatterns: true,
+    /** Events of the durable target come in order: once a later one is there, so are all before it. */
+    async reported(name) {
+      const key = `in/${++last}`;
+      await store.createBucket(bucket('later-than-all'));
+      await store.subscribe({ bucket: 'later-than-all', prefix: 'in/', subscriber: 'test' });
+      await root.put('later-than-all', key);
+      await eventually(
+        () =>
+          assert.ok(hook.events('/durable').some((event) => event.key === key && event.bucket === 'later-than-all')),
+        20_000,
+        20,
+      );
+      const events = hook.events('/durable').filter((event) => event.bucket === name);
+      return events.map(({ key: of, principal = '' }) => ({ key: of, principal }));
+    },
+    async close() {
+      store.close();
+      await minio.stop();
+      hook.close();
+    },
+  };
+}
