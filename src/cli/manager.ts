@@ -88,8 +88,10 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
     store: description,
     ...(running && { jobs: running.jobs }),
     delegation: delegation?.server,
-    enter: delegation?.enter,
-    logOf: delegation?.logs,
+    ...(delegation && {
+      enter: (...entry) => delegation.enter(...entry),
+      logOf: (...log) => delegation.logs(...log),
+    }),
     mint: tokens,
     eventsToken: config.eventsToken,
     figures: {

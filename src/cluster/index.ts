@@ -28,7 +28,7 @@ export {
   type TakenJob,
   type Transition,
 } from './job-record.ts';
-export type { Acceptance, ChangeQuery, JobStore, UsageRow } from './job-store.ts';
+export type { ChangeQuery, JobStore, UsageRow } from './job-store.ts';
 export type { Journal, JournalEntry } from './journal.ts';
 export {
   type ManifestFile,

@@ -1,8 +1,8 @@
 export { type Authenticator, createAuthenticator } from './authenticate.ts';
 export { readAuthorization } from './authorization-header.ts';
 export type { IdentityErrorCode } from './errors.ts';
-export { type GrantCondition, grantCondition } from './exchange/condition.ts';
-export { ExchangeError, type ExchangeErrorCode } from './exchange/errors.ts';
+export { grantCondition } from './exchange/condition.ts';
+export type { ExchangeErrorCode } from './exchange/errors.ts';
 export { TokenMint } from './exchange/token-mint.ts';
 export { ageOf } from './grants/age.ts';
 export { attachGrant } from './grants/attach.ts';

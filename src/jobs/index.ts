@@ -13,7 +13,7 @@ export { EventPump } from './event-pump.ts';
 export { OWN_STORE, type ReadableFile, readableFile } from './file-rights.ts';
 export { findJob, listJobs } from './find.ts';
 export { invokeService } from './invoke.ts';
-export { type Elsewhere, type Jobs, type Line, type Placing, roomName, type Waiter } from './jobs.ts';
+export { type Elsewhere, type Jobs, type Line, type Placing, roomName } from './jobs.ts';
 export { readLog, untilIt } from './logs.ts';
 export { NotRun } from './not-run.ts';
 export { type JobObserver, observedJobs } from './observed-store.ts';

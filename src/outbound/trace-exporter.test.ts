@@ -14,11 +14,14 @@ interface Received {
 /** A collector that answers with these statuses, one after the other, and then with 200. */
 async function collector(t: TestContext, statuses: number[] = []) {
   const received: Received[] = [];
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    received.push({ url: request.url, headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString()) });
-    response.writeHead(statuses.shift() ?? 200).end('{}');
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const body = JSON.parse(Buffer.concat(chunks).toString());
+      received.push({ url: request.url, headers: request.headers, body });
+      response.writeHead(statuses.shift() ?? 200).end('{}');
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.after(() => new Promise((resolve) => server.close(resolve)));

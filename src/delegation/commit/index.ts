@@ -1,3 +1,3 @@
 export { type CommitOrder, type CommitResult, commit } from './commit.ts';
 export type { CommitDeps } from './commit-deps.ts';
-export { type StagingArea, stagingArea, sweepStaging } from './staging-area.ts';
+export { stagingArea, sweepStaging } from './staging-area.ts';

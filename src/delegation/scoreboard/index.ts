@@ -1,3 +1,3 @@
 export { snapshotOfNodes } from './own-snapshot.ts';
-export { type Board, Scoreboard } from './scoreboard.ts';
+export { Scoreboard } from './scoreboard.ts';
 export type { Shipment } from './sent.ts';

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Secret } from '../../base/secret.ts';
 import type { JobKey, S3Access } from '../../cluster/index.ts';
 import type { Jobs, Line } from '../../jobs/index.ts';
@@ -52,7 +51,18 @@ export function openHosting(parts: HostingParts, closing: AbortSignal): Hosting 
   return { ...hosting, permits: new Permits(hosting) };
 }
 
-/** Nothing that waits keeps the process alive: it is in the records. */
-const wait = async (ms: number, signal: AbortSignal): Promise<void> => {
-  await pause(ms, undefined, { signal, ref: false }).catch(() => undefined);
-};
+/**
+ * Nothing that waits keeps the process alive: it is in the records. Made by hand, because every job ends such a wait, and
+ * the one of Node makes an error of that, with its stack.
+ */
+const wait = (ms: number, until: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (until.aborted) return resolve();
+    const done = () => {
+      clearTimeout(timer);
+      until.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms).unref();
+    until.addEventListener('abort', done);
+  });
