@@ -9,6 +9,8 @@ const ALWAYS = [
   '/system/config',
   '/system/config/keys',
   '/system/federation/{name}',
+  '/system/federation/{name}/changes',
+  '/system/federation/{name}/token',
   '/system/info',
   '/system/replicas/{name}',
   '/system/services',

@@ -15,20 +15,19 @@ type Shape<T> = { readonly [K in keyof T]-?: Field<Exclude<T[K], undefined>> };
 
 /** Reads every field of an object; what else is in it is left alone, so that later versions may say more. */
 export function fields<T extends object>(shape: Shape<T>): (raw: unknown) => Read<T> {
+  const known = Object.entries<Field<unknown>>(shape);
   return (raw) => {
     if (!isObject(raw)) return { problems: ['is not an object'] };
-    const entries = Object.entries<Field<unknown>>(shape)
-      .filter(([name, field]) => !field.optional || Object.hasOwn(raw, name))
-      .map(([name, field]) => ({
-        name,
-        field,
-        value: Object.hasOwn(raw, name) ? field.read(raw[name]) : undefined,
-      }));
-    const problems = entries.flatMap(({ name, field, value }) =>
-      value === undefined ? [`${name} is not ${field.is}`] : [],
-    );
-    if (problems.length > 0) return { problems };
-    return { value: Object.fromEntries(entries.map(({ name, value }) => [name, value])) as T };
+    const value: Record<string, unknown> = {};
+    const problems: string[] = [];
+    for (const [name, field] of known) {
+      const isThere = Object.hasOwn(raw, name);
+      if (!isThere && field.optional) continue;
+      const read = isThere ? field.read(raw[name]) : undefined;
+      if (read === undefined) problems.push(`${name} is not ${field.is}`);
+      else value[name] = read;
+    }
+    return problems.length > 0 ? { problems } : { value: value as T };
   };
 }
 

@@ -64,7 +64,8 @@ export async function openFederation(
   log: Logger,
 ): Promise<OpenFederation> {
   const instance = await instanceId(catalog);
-  const workers = { catalog, instance };
+  const audit = (event: Audited) => log.info({ audit: 'federation', ...event }, AUDITED[event.what]);
+  const workers = { catalog, instance, audit };
   const listening: { host: string; port: number }[] = [];
   let endpoint = config.endpoint ?? '';
   const isOwn = ownAddress({ ...(config.endpoint && { endpoint: config.endpoint }), listening: () => listening });
@@ -90,7 +91,7 @@ export async function openFederation(
       const condition = await grantCondition(service, catalog, config.grantWarnDays);
       return condition ? [condition] : [];
     },
-    audit: (event) => log.info({ audit: 'federation', ...event }, AUDITED[event.what]),
+    audit,
     now: catalog.now,
     newUid: randomUUID,
     newKey: () => new Secret(randomBytes(KEY_BYTES).toString('base64url')),

@@ -250,11 +250,22 @@ describe('a create that fails at a member', () => {
       },
     };
     const deps = coordination(world, passage);
-    const create = async () => {
+    const plan = async () => {
       throw new Error('the image is not allowed');
     };
-    await assert.rejects(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }), /not allowed/);
-    assert.deepEqual(calls, ['probe']);
+    await assert.rejects(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, plan } }), /not allowed/);
+    assert.deepEqual(calls, []);
+    assert.ok(isEmpty(world));
+  });
+
+  test('is undone when the service cannot be made here after all', async () => {
+    const world = worldOf('b');
+    const deps = coordination(world);
+    const create = async () => {
+      throw new Error('the name was taken just now');
+    };
+    await assert.rejects(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }), /just now/);
+    assert.equal(world.managers.get('b')?.services.size, 0);
     assert.ok(isEmpty(world));
   });
 

@@ -1,6 +1,6 @@
 import { allSettled } from '../base/all-settled.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
-import { readDefinition } from '../service/index.ts';
+import { type Definition, readDefinition } from '../service/index.ts';
 import { checkMembers, requireGrant } from './coordinator/check-members.ts';
 import { markCommitted } from './coordinator/commit.ts';
 import { budgetsOf, type Caller, type Coordination } from './coordinator/coordination.ts';
@@ -38,6 +38,9 @@ export async function deploy(caller: Caller, body: unknown, deps: Coordination):
   const wanted = checkMembers(given, deps);
   requireGrant(credentials);
   await finishAborted(name, deps);
+  const uid = deps.newUid();
+  const role = { role: 'coordinator', uid, revision: 1, committed: false } as const;
+  const definition = await deps.own.plan(caller.principal, body, role);
 
   const probed = await probeMembers(wanted, asCaller(caller, { clusters, credentials }, deps), deps);
   refuseItself(probed, name, deps);
@@ -46,10 +49,15 @@ export async function deploy(caller: Caller, body: unknown, deps: Coordination):
     throw refusal(`nothing was made, since not every member of "${name}" can be:`, probed);
   }
 
-  const transaction = await begin(name, probed, deps);
+  const transaction = await begin(uid, name, probed, deps);
   try {
-    const record = await makeOwn(transaction, caller, body, deps);
-    const results = await makeMembers(transaction, record, given.secrets.environment, deps);
+    await hold(transaction, deps);
+    // Neither needs the other until all is committed, and both are undone by the ledger.
+    const [own, made] = await Promise.allSettled([
+      deps.own.create(caller.principal, body, role),
+      makeMembers(transaction, definition, given.secrets.environment, deps),
+    ]);
+    const [record, results] = [valueOf(own), valueOf(made)];
     const verdicts = verdictsOf(transaction, results);
     if (!mayMiss && verdicts.some(({ problem }) => problem)) {
       throw refusal(`"${name}" was not made, since a member failed; what had been made is undone:`, verdicts);
@@ -69,7 +77,12 @@ interface Transaction {
   readonly parts: readonly { readonly probed: Probed; readonly member: LedgerMember }[];
 }
 
-async function begin(name: string, probed: readonly Probed[], deps: Coordination): Promise<Transaction> {
+function valueOf<T>(settled: PromiseSettledResult<T>): T {
+  if (settled.status === 'fulfilled') return settled.value;
+  throw settled.reason;
+}
+
+async function begin(uid: string, name: string, probed: readonly Probed[], deps: Coordination): Promise<Transaction> {
   const keys: Transaction['keys'] = new Map();
   const now = deps.now();
   const parts = probed.map((each) => {
@@ -88,7 +101,7 @@ async function begin(name: string, probed: readonly Probed[], deps: Coordination
     return { probed: each, member };
   });
   const ledger: Ledger = {
-    uid: deps.newUid(),
+    uid,
     service: name,
     serviceUid: '',
     phase: 'creating',
@@ -99,21 +112,14 @@ async function begin(name: string, probed: readonly Probed[], deps: Coordination
   return { entry: await new Ledgers(deps).begin(ledger), keys, parts };
 }
 
-/** The keys are kept and the service is made here, not yet taking work. If that fails, no member has been asked. */
-async function makeOwn(
-  transaction: Transaction,
-  { principal }: Caller,
-  body: unknown,
-  deps: Coordination,
-): Promise<ServiceRecord> {
+/** The keys are kept, and nobody has given this up meanwhile. If that fails, no member has been asked. */
+async function hold(transaction: Transaction, deps: Coordination): Promise<void> {
   const { keys, entry } = transaction;
-  const { uid, revision } = entry.ledger;
   try {
     await keepKeys(keys, deps);
     const held = await new Ledgers(deps).claim(entry);
     if (!held) throw overtaken(entry.ledger);
     transaction.entry = held;
-    return await deps.own.create(principal, body, { role: 'coordinator', uid, revision, committed: false });
   } catch (error) {
     // Without its key a member is not asked to undo what it never heard of.
     await dropKeys(keys.keys(), deps).catch(() => {});
@@ -123,11 +129,11 @@ async function makeOwn(
 
 async function makeMembers(
   { entry, keys, parts }: Transaction,
-  { service }: ServiceRecord,
+  definition: Definition,
   secrets: Parameters<typeof ordersOf>[1],
   deps: Coordination,
 ): Promise<Result[]> {
-  const orders = ordersOf(service, secrets, entry.ledger, keys, deps);
+  const orders = ordersOf({ definition }, secrets, entry.ledger, keys, deps);
   const { create } = budgetsOf(deps);
   return allSettled(
     parts.map(async ({ probed: { ready, problem }, member }): Promise<Result> => {

@@ -18,7 +18,7 @@ export { authorization } from './peer/authorization.ts';
 export type { Line } from './peer/line.ts';
 export { Nonces } from './peer/nonces.ts';
 export { ownAddress } from './peer/own-address.ts';
-export { type PassedAnswer, readPassedChange } from './peer/passed-change.ts';
+export { readPassedChange } from './peer/passed-change.ts';
 export {
   type Credential,
   type MemberKey,
@@ -43,6 +43,7 @@ export {
 export { ABANDONED, Reconciler } from './reconcile.ts';
 export { recoverFederations } from './recover.ts';
 export { createFederated, type Federations, removeFederated, updateFederated } from './service-verbs.ts';
+export { expand } from './topology.ts';
 export { adoptWorker } from './worker/adopt.ts';
 export { authenticateMember } from './worker/authenticate-member.ts';
 export { changeWorker } from './worker/change.ts';

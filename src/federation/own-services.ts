@@ -1,5 +1,22 @@
-import { type Catalog, createService, oldVersion, removeRecord, replaceDefinition } from '../catalog/index.ts';
+import {
+  admit,
+  type Catalog,
+  CatalogError,
+  createService,
+  oldVersion,
+  removeRecord,
+  replaceDefinition,
+} from '../catalog/index.ts';
+import { type Admin, chooseVo, type User } from '../identity/index.ts';
+import { CLUSTER_ADMIN, type Definition, ownedBy, readDefinition } from '../service/index.ts';
 import type { OwnServices } from './coordinator/coordination.ts';
+
+/** As the catalog stores it. */
+function definitionOf(principal: Admin | User, definition: Definition, { allowedGroups }: Catalog): Definition {
+  if (principal.kind === 'admin') return ownedBy(definition, CLUSTER_ADMIN);
+  const { vo } = chooseVo({ asked: definition.vo, userGroups: principal.groups, allowedGroups });
+  return ownedBy({ ...definition, vo }, principal.uid);
+}
 
 /** Enough for any burst of writers to one service. */
 const ATTEMPTS = 8;
@@ -7,6 +24,14 @@ const ATTEMPTS = 8;
 /** The coordinator's own service, by the verbs of the catalog. */
 export function ownServices(catalog: Catalog): OwnServices {
   return {
+    async plan(principal, body, federation) {
+      const { definition, secrets } = readDefinition(body);
+      const planned = definitionOf(principal, definition, catalog);
+      await admit(planned, secrets, undefined, catalog, { federation });
+      if (!(await catalog.services.get(planned.name))) return planned;
+      throw new CatalogError('name-taken', `the name "${planned.name}" is taken on this cluster: choose another`);
+    },
+
     create: (principal, body, federation) => createService(principal, body, catalog, { federation }),
 
     async update(principal, given, expected, federation) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { OscarError } from '../base/oscar-error.ts';
 import { Secret } from '../base/secret.ts';
 import { eventually } from '../cluster/eventually.ts';
 import { changeService } from './change.ts';
@@ -110,6 +111,26 @@ describe('a pass', () => {
     assert.equal(member?.state, 'wanted');
     assert.match(member.reason ?? '', /it is gone there, and nobody's credentials are at hand: PUT the service once/);
   });
+
+  const refusals: [string, string, string, RegExp][] = [
+    ['refused', 'credentials-expired', 'wanted', /it is gone there, and nobody's .*: PUT the service once \(why\)/],
+    ['away', 'issuer-unavailable', 'made', /^why$/],
+  ];
+  for (const [name, code, state, reason] of refusals) {
+    test(`says why a member that is gone is not made again, where a token is ${name}`, async () => {
+      class MintError extends OscarError {}
+      const { reconciler, manager, world } = await scene({
+        mint: async () => {
+          throw new MintError(code, 'why');
+        },
+      });
+      manager.services.clear();
+      await reconciler.pass();
+      const member = await onlyMember(world);
+      assert.equal(member?.state, state);
+      assert.match(member.reason ?? '', reason);
+    });
+  }
 
   test('does not make a member again that its owner ended', async () => {
     const { reconciler, manager, world, calls } = await scene({ mint: async () => new Secret('minted') });

@@ -64,11 +64,12 @@ export async function startJobsServer(options: JobsServerOptions = {}): Promise<
   const jobs = await openJobs(options.cpu ?? 100_000);
   const printed = new Map<string, string[]>();
   Object.assign(jobs.runner, { logs: logsOf(jobs.runner, printed) });
-  const catalog = { ...jobs.cluster, servicesNamespace: 'oscar-svc', managerName: 'oscar' } as unknown as Catalog;
+  const named = { servicesNamespace: 'oscar-svc', managerName: 'oscar', now: Date.now };
+  const catalog = { ...jobs.cluster, ...named } as unknown as Catalog;
   const app = await createServer({
     ...SURROUNDINGS,
     catalog,
-    federations: { coordination: {} as Coordination, workers: { catalog, instance: '' } },
+    federations: { coordination: catalog as unknown as Coordination, workers: { catalog, instance: '' } },
     jobs,
     delegation: options.delegation,
     runTimeoutMs: options.runTimeoutMs ?? 60_000,

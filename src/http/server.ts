@@ -8,7 +8,7 @@ import Fastify, {
 import type { Secret } from '../base/secret.ts';
 import type { Catalog } from '../catalog/index.ts';
 import type { DelegationServer } from '../delegation/index.ts';
-import type { Federations } from '../federation/index.ts';
+import { type Federations, MemberWatch } from '../federation/index.ts';
 import type { Authenticator, TokenMint } from '../identity/index.ts';
 import { type Jobs, receiveEvents } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
@@ -170,7 +170,8 @@ function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs):
   executionLogRoutes(app, { authenticator, executions });
   jobLogsRoutes(app, { authenticator, jobs, pageSize, open, logOf: options.logOf });
   jobsRoutes(app, { authenticator, jobs, pageSize, open });
-  eventsRoutes(app, { authenticator, jobs, open });
+  const members = new MemberWatch(options.federations.coordination);
+  eventsRoutes(app, { authenticator, jobs, open, members });
   storageEventsRoutes(app, {
     eventsToken: options.eventsToken,
     maxEventBytes: jobs.maxEventBytes,

@@ -236,6 +236,8 @@ describe('what is refused, with the path of the problem', () => {
       'federation.members[0].priority',
     ],
     ['a negative threshold', { federation: { rescheduler_threshold: -1 } }, 'federation.rescheduler_threshold'],
+    ['a negative priority of its own', { federation: { self: { priority: -1 } } }, 'federation.self.priority'],
+    ['a negative weight of its own', { federation: { self: { weight: -1 } } }, 'federation.self.weight'],
     ['an illegal label', { labels: { 'a b': 'c' } }, 'labels.a b'],
     ['an illegal label value', { labels: { a: 'b c' } }, 'labels.a'],
     ['an illegal annotation', { annotations: { '-': 'x' } }, 'annotations.-'],

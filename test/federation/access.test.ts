@@ -227,6 +227,30 @@ describe('the administrator', () => {
     assert.ok(headers.every((each) => each === undefined || each === people.alice));
     const shown = await read(origin, people.alice, 'asself');
     assert.ok(!JSON.stringify(shown).includes(a.password));
+    assert.deepEqual(shown.clusters?.[a.id]?.auth_user, '', 'and they are not even kept');
+  });
+
+  test('a user’s accounts are not kept, whoever looks for them and however they came (design §6)', async () => {
+    const { origin, a, people } = registered;
+    const as = people.alice;
+    const account = { endpoint: a.wire.url, AUTH_USER: 'oscar', auth_password: a.password };
+    await create(origin, as, federated('unkept', [member(a, 'unkept1')], { [a.id]: account }));
+    const userOf = async (name: string, id: string) => (await read(origin, as, name)).clusters?.[id]?.auth_user;
+    assert.equal(await userOf('unkept', a.id), '');
+    const put = federated('unkept', [], { [a.id]: account, more: { ...account, endpoint: 'https://example.org' } });
+    expectStatus(await origin.call('PUT', '/system/services', { as, body: put }), 204);
+    assert.deepEqual([await userOf('unkept', a.id), await userOf('unkept', 'more')], ['', '']);
+    const added = {
+      members: [],
+      clusters: { third: { endpoint: 'https://example.org', auth_user: 'u', auth_password: 'p' } },
+    };
+    expectStatus(await origin.call('POST', '/system/federation/unkept', { as, body: added }), 200);
+    assert.equal(await userOf('unkept', 'third'), '');
+    await create(origin, as, { ...service('plainly', 'true'), clusters: { [a.id]: account } });
+    assert.equal(await userOf('plainly', a.id), '');
+
+    expectStatus(await origin.call('POST', '/system/federation/unkept', { as: origin.admin, body: added }), 200);
+    assert.equal(await userOf('unkept', 'third'), 'u', 'the administrator’s are');
   });
 });
 

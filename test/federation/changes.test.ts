@@ -25,27 +25,6 @@ after(() => them[Symbol.asyncDispose]());
 const pair = (name: string) => [member(them.a, `${name}1`), member(them.b, `${name}2`)];
 const script = (word: string) => ({ script: `#!/bin/sh\necho ${word}\n` });
 
-describe('changes sent to a worker', () => {
-  test('of a mesh neither mark the coordinator as a worker nor change anything there (F42, F45)', async () => {
-    const { origin, a, b, people } = them;
-    const as = people.alice;
-    await create(origin, as, federated('middle', pair('middle'), {}));
-    const was = await read(origin, as, 'middle');
-    const body = { members: [member(b, 'middle2')] };
-    for (const method of ['POST', 'PUT', 'DELETE']) {
-      const answer = await a.call(method, '/system/federation/middle1', { as, body });
-      assert.ok([200, 409].includes(answer.status), `${method}: ${answer.status} ${answer.text}`);
-      if (answer.status === 409) assert.match(answer.text, /middle at http|"middle" at http/);
-    }
-    const definition = federated('middle1', [], {}, script('evil'));
-    const put = await a.call('PUT', '/system/services', { as, body: definition });
-    assert.equal(put.status, 409);
-    assert.match(put.text, /"middle" at http/);
-    assert.deepEqual(await read(origin, as, 'middle'), was);
-    assert.ok((await services(b)).includes('middle2'));
-  });
-});
-
 describe('several who change one federation at once (F49)', () => {
   test('each change is there at the end, at every member', async () => {
     const { origin, a, b, c, people } = them;

@@ -201,24 +201,52 @@ describe('what was recorded and is sent again', () => {
   test('an update that was overtaken is 409, and one of a worker that is gone is 410', async () => {
     const { origin, a, people } = them;
     const { worker, path } = await federation('old');
-    const put = async (script: string) => {
-      const body = federated('old', [], {}, { script: `#!/bin/sh\necho ${script}\n` });
-      expectStatus(await origin.call('PUT', '/system/services', { as: people.alice, body }), 204);
+    const as = people.alice;
+    const change = async (priority: number) => {
+      const body = { update: [member(a, worker, { priority })] };
+      expectStatus(await origin.call('PUT', '/system/federation/old', { as, body }), 200);
     };
-    await put('two');
-    await put('three');
+    await change(2);
+    await change(3);
     const [second] = a.wire.seen.filter(({ method, path: where }) => method === 'PUT' && where === path);
-    assert.match(second?.body ?? '', /two/);
+    assert.match(second?.body ?? '', /"revision":2/);
     const replay = () =>
       a.call('PUT', path, {
         headers: { 'x-oscar-member': String(second?.headers['x-oscar-member']) },
         body: second?.body,
       });
     expectStatus(await replay(), 409);
-    assert.match((await read(a, people.alice, worker)).script, /three/);
-    expectStatus(await origin.call('DELETE', '/system/services/old', { as: people.alice }), 204);
+    assert.equal((await read(a, as, worker)).annotations?.['oscar.grycap/federation-revision'], '3');
+    expectStatus(await origin.call('DELETE', '/system/services/old', { as }), 204);
     expectStatus(await replay(), 410);
     assert.ok(!(await services(a)).includes(worker));
+  });
+
+  test('another key that was overtaken by the next one is 412, and replaces nothing', async () => {
+    const { origin, a, people } = them;
+    const as = people.alice;
+    const { worker } = await federation('keyed');
+    const put = async (script: string) => {
+      const body = federated('keyed', [], {}, { script: `#!/bin/sh\necho ${script}\n` });
+      expectStatus(await origin.call('PUT', '/system/services', { as, body }), 204);
+    };
+    await put('two');
+    await put('three');
+    const [first, second] = a.wire.seen.filter(
+      ({ method, path, body }) => method === 'PUT' && path === '/system/services' && body.includes(worker),
+    );
+    const keyIn = (seen: typeof first) =>
+      JSON.parse(Buffer.from(String(seen?.headers['x-oscar-federation']), 'base64url').toString()).key;
+    assert.ok(second && keyIn(first) !== keyIn(second), 'each PUT brings another key');
+    const headers = { 'x-oscar-federation': String(first?.headers['x-oscar-federation']), 'if-match': '*' };
+    expectStatus(await a.call('PUT', '/system/services', { as, headers, body: first?.body }), 412);
+    for (const other of [people.bob, a.admin]) {
+      const newer = { 'x-oscar-federation': String(second.headers['x-oscar-federation']), 'if-match': '*' };
+      expectStatus(await a.call('PUT', '/system/services', { as: other, headers: newer, body: second.body }), 409);
+    }
+    assert.match((await read(a, as, worker)).script, /three/);
+    await put('four');
+    assert.match((await read(a, as, worker)).script, /four/);
   });
 
   test('a removal ends nothing that was added again since', async () => {

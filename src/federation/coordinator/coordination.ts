@@ -47,6 +47,9 @@ export interface Condition {
 
 /** The service of the coordinator on its own cluster: the verbs of the catalog, with the role that the client cannot say. */
 export interface OwnServices {
+  /** The definition that `create` would store. All that can refuse it is said, and nothing is changed. */
+  plan(principal: Admin | User, body: unknown, federation: FederationRole): Promise<Definition>;
+
   create(principal: Admin | User, body: unknown, federation: FederationRole): Promise<ServiceRecord>;
 
   /** Replaces the definition under that version alone, and throws like a lost race when it has another. */

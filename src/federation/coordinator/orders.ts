@@ -9,14 +9,13 @@ import type { MemberKeys } from './member/member-keys.ts';
 
 /** What each member shall be, by the id of its key. Members whose key or cluster is not known get none. */
 export function ordersOf(
-  service: Service,
+  { definition }: Pick<Service, 'definition'>,
   secrets: Readonly<Record<string, Secret>>,
   ledger: Ledger,
   keys: MemberKeys,
   { here }: Pick<Coordination, 'here'>,
 ): Map<string, WorkerOrder> {
-  const { definition } = service;
-  const clusterId = originIdOf(service, { here });
+  const clusterId = originIdOf({ definition }, { here });
   const current = ledger.members.filter(isCurrent);
   const located = current.filter(({ endpoint }) => endpoint !== '');
   const workers = expand({

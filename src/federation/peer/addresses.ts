@@ -47,10 +47,21 @@ function endpointProblem(endpoint: string, { networks, isOwn }: KnownClusters): 
   if (isOwn(endpoint)) return undefined;
   const over = url.protocol === 'https:' ? 'https' : 'http';
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) !== 0 && !allowedAddresses(networks)(host, over)) {
-    return allowedAddresses(networks)(host, 'https') ? OVER_HTTPS : `${host} is not public: ${ASK}`;
+  if (isIP(host) !== 0 && !ruleOf(networks)(host, over)) {
+    return ruleOf(networks)(host, 'https') ? OVER_HTTPS : `${host} is not public: ${ASK}`;
   }
   return over === 'http' && networks.length === 0 ? OVER_HTTPS : undefined;
+}
+
+type AddressRule = ReturnType<typeof allowedAddresses>;
+
+const rules = new WeakMap<KnownClusters['networks'], AddressRule>();
+
+/** Made once for what the operator has set: addresses are looked at with every word to another manager. */
+function ruleOf(networks: KnownClusters['networks']): AddressRule {
+  const rule = rules.get(networks) ?? allowedAddresses(networks);
+  rules.set(networks, rule);
+  return rule;
 }
 
 const ASK = 'ask the operator to register the cluster, or to add its network to OSCAR_PEER_NETWORKS';

@@ -122,12 +122,12 @@ function order(owner: string, request: http.IncomingMessage, body: Buffer, { ser
   return done;
 }
 
-function rekey(owner: string, name: string, order: OrderHeader, body: Buffer, services: State['services']): Answer {
+function rekey(owner: string, name: string, given: OrderHeader, body: Buffer, services: State['services']): Answer {
   const present = services.get(name);
-  if (!present?.worker || present.worker.uid !== order.uid) return { status: 404 };
+  if (!present?.worker || present.worker.uid !== given.uid) return { status: 404 };
   if (present.owner !== owner) return { status: 409 };
-  if (order.revision < present.worker.revision) return { status: 412 };
-  const worker = { ...order, former: present.worker.key };
+  if (given.revision < present.worker.revision) return { status: 412 };
+  const worker = { ...given, former: present.worker.key };
   services.set(name, { ...present, version: `${present.version}+`, body: body.toString(), worker });
   return { status: 204 };
 }

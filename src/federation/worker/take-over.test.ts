@@ -16,7 +16,7 @@ function hear(made: Order, { clock, workers }: Scene): Promise<string> {
   return authenticateMember({ ...REQUEST, service: NAME, header }, workers);
 }
 
-const put = ({ workers }: Scene, principal: typeof alice | typeof bob = alice, body: object = OWN) =>
+const put = ({ workers }: Scene, principal: typeof alice = alice, body: object = OWN) =>
   updateFederated({ principal }, body, undefined, { coordination: {} as Coordination, workers });
 
 test('while its coordinator is heard, a worker is not its owner’s to change, and is told until when', async () => {

@@ -1,3 +1,4 @@
+import { OscarError } from '../../../base/oscar-error.ts';
 import { CLUSTER_ADMIN, type Definition, type DefinitionSecrets, type Service } from '../../../service/index.ts';
 import { type Credential, PeerError } from '../../peer/peer.ts';
 import type { Caller, Coordination } from '../coordination.ts';
@@ -40,8 +41,16 @@ export function asOwner(service: Service, accounts: Accounts, { mint }: Pick<Coo
     if (!mint) {
       throw new PeerError('refused', "nobody's credentials are at hand: PUT the service once");
     }
-    return { kind: 'bearer', token: await mint(service) };
+    return { kind: 'bearer', token: await mint(service).catch(cannotMint) };
   };
+}
+
+/** What is wrong with a grant is for its owner to know; that an issuer is away is nobody's fault, and passes. */
+function cannotMint(error: unknown): never {
+  if (!(error instanceof OscarError)) throw error;
+  if (error.code === 'issuer-unavailable') throw new PeerError('unreachable', error.message, { cause: error });
+  const message = `nobody's credentials are at hand: PUT the service once (${error.message})`;
+  throw new PeerError('refused', message, { cause: error });
 }
 
 function accountAt({ clusterId }: Place, { clusters = {}, credentials }: Accounts): Credential {

@@ -42,9 +42,10 @@ export async function bring({ member, order, asking, next }: Task, deps: Coordin
 /** Gives it its next key, if there is one and somebody to ask as. Whoever refuses that is told by the key it has. */
 async function rekey(peer: Peer, task: Ordered): Promise<Result | undefined> {
   const { member, order, asking, next } = task;
-  if (!next) return undefined;
+  const as = next && (await asking(member).catch(() => undefined));
+  if (!next || !as) return undefined;
   try {
-    const isDone = await peer.rekey({ ...order, key: next }, await asking(member));
+    const isDone = await peer.rekey({ ...order, key: next }, as);
     return isDone ? await adjustedBy(next, peer, task) : undefined;
   } catch (error) {
     if (error instanceof PeerError && ['refused', 'taken', 'stale', 'failed'].includes(error.code)) return undefined;

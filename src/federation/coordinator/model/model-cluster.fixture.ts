@@ -136,6 +136,11 @@ export function ownServicesOf(cluster: ModelCluster, passage: Passage): OwnServi
   };
   const valuesAt = (key: string) => cluster.secrets.get(key)?.values ?? {};
   return {
+    plan: async (_principal, body) => {
+      const { definition } = readDefinition(body);
+      if (cluster.services.has(definition.name)) throw new StoreError('exists', definition.name);
+      return definition;
+    },
     create: async (_principal, body, federation) =>
       passage.write(() => {
         const { definition, secrets } = readDefinition(body);
