@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { eventually } from '../../cluster/eventually.ts';
+import { StoreError } from '../../cluster/index.ts';
 import { FederationError } from '../../federation/errors.ts';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
 import { DelegationError } from '../errors.ts';
@@ -59,6 +60,26 @@ test('the same offer twice at the same moment is taken once and answered alike',
   const [one, two] = await Promise.all(both);
   assert.deepEqual([one?.attempt, one?.repeated, two?.repeated], [two?.attempt, false, true]);
   await eventually(() => assert.equal(target.runner.attempts.get(one?.attempt ?? '')?.starts, 1));
+});
+
+test('an offer that was stored by a try which failed just after runs when it is offered again', async (t) => {
+  const target = await openTarget(t);
+  const store = target.cluster.jobs;
+  const accept = store.accept.bind(store);
+  t.mock.method(
+    store,
+    'accept',
+    async (...job: Parameters<typeof accept>) => {
+      await accept(...job);
+      throw new StoreError('unavailable', 'the disk did not answer');
+    },
+    { times: 1 },
+  );
+  await assert.rejects(target.offer(), { code: 'unavailable' });
+  assert.equal(target.capacity.taken, 0);
+  const { attempt, repeated } = await target.offer();
+  assert.equal(repeated, true);
+  await target.until(attempt, 'running');
 });
 
 test('another event under the same offer is refused, and the first stays what it is', async (t) => {

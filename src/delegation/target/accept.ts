@@ -39,7 +39,7 @@ export async function acceptOffer(
   const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
   return hosting.turns.take(roomName(key), async () => {
     const known = await hosting.store.get(key);
-    if (known) return again(known, payload);
+    if (known) return again(known, payload, hosting);
     const room = takeRoom(key, offer, worker, hosting);
     try {
       const word = await wordAs(service, asked, worker.federation, hosting);
@@ -55,8 +55,13 @@ export async function acceptOffer(
   });
 }
 
-function again({ id, taken }: JobRecord, payload: string): TakenOffer {
-  if (taken?.payload === payload) return { attempt: id, repeated: true };
+function again(record: JobRecord, payload: string, { dispatcher }: Hosting): TakenOffer {
+  const { id, taken, state } = record;
+  if (taken?.payload === payload) {
+    // One that waits may have been stored by a try that failed just after.
+    if (state === 'queued') dispatcher.enqueue(record);
+    return { attempt: id, repeated: true };
+  }
   throw new DelegationError('payload-differs', 'another event was offered under the same job and epoch before');
 }
 
@@ -117,7 +122,7 @@ async function keep(
   if (outcome === 'exists') {
     // Another manager of this cluster was faster, and runs it.
     capacity.release(roomName(key));
-    if (record) return again(record, taken.payload);
+    if (record) return again(record, taken.payload, hosting);
     throw new DelegationError('fenced', 'this attempt was taken before, and removed');
   }
   if (room === 'reserved') dispatcher.begin(job);
