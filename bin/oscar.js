@@ -2,8 +2,29 @@
 // Plain JavaScript, because loading even one TypeScript file brings in Node's type stripper, some 30 MB. With the cache
 // that this turns on, only the first run needs it: the stripped and compiled code is kept. What is in the cache gets
 // executed, so it lies with the packages, where nobody writes who could not change the code itself.
-import { enableCompileCache } from 'node:module';
+import { spawn } from 'node:child_process';
+import * as modules from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/oscar-manager', import.meta.url)));
-await import('../src/main.ts');
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+
+if (Number.parseInt(process.versions.node, 10) >= 24) {
+  modules.enableCompileCache(here('../node_modules/.cache/oscar-manager'));
+  await import('../src/main.ts');
+} else {
+  // Started by the Node of the machine, which is too old: the packages bring their own.
+  const child = spawn(here('../node_modules/node/bin/node'), process.argv.slice(1), { stdio: 'inherit' });
+  child.on('error', (error) => {
+    process.stderr.write(`oscar needs Node 24, which npm ci brings: ${error.message}\n`);
+    process.exitCode = 1;
+  });
+  // Ctrl-C at a terminal reaches both; what is sent to this process alone is passed on.
+  const passOn = (signal) => child.kill(signal);
+  const stay = () => {};
+  process.on('SIGINT', stay).on('SIGTERM', passOn).on('SIGHUP', passOn);
+  child.on('exit', (code, signal) => {
+    process.off('SIGINT', stay).off('SIGTERM', passOn).off('SIGHUP', passOn);
+    if (signal) process.kill(process.pid, signal);
+    else process.exit(code ?? 1);
+  });
+}

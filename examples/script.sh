@@ -3,7 +3,7 @@
 set -e
 file=$(basename "$INPUT_FILE_PATH")
 if command -v magick >/dev/null; then tool=magick
-elif command -v convert >/dev/null; then tool=convert
+elif convert -version 2>/dev/null | grep -q ImageMagick; then tool=convert
 else
   echo "ImageMagick is not installed here, so $file stays as it is." >&2
   echo "Run this service in its image (with Docker or Podman), or install ImageMagick." >&2

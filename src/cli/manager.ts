@@ -90,7 +90,7 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
     delegation: delegation?.server,
     ...(delegation && {
       enter: (...entry) => delegation.enter(...entry),
-      logOf: (...log) => delegation.logs(...log),
+      logOf: (...asked) => delegation.logs(...asked),
     }),
     mint: tokens,
     eventsToken: config.eventsToken,

@@ -1,4 +1,4 @@
-import { closest } from './closest.ts';
+import { closest } from '../base/closest.ts';
 import { IGNORED_NAMES } from './ignored.ts';
 import { type Files, type Raw, shownKey } from './kinds/kind.ts';
 import { SETTINGS } from './settings.ts';

@@ -45,7 +45,7 @@ const MASKS: readonly (readonly [RegExp, string])[] = [
   [/127\.0\.0\.1:\d+/g, '127.0.0.1:PORT'],
   [/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID'],
   [/\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ/g, 'TIME'],
-  [/\b\d+ s\b/g, 'N s'],
+  [/\b\d+(\.\d+)? m?s\b/g, 'N s'],
   [/process \d+/g, 'process PID'],
   [new RegExp(VERSION.replaceAll('.', '\\.'), 'g'), 'VERSION'],
   // Said only by what takes long.
@@ -54,7 +54,7 @@ const MASKS: readonly (readonly [RegExp, string])[] = [
   [/(?<=\S) {2,}/g, '  '],
 ];
 
-function masked(text: string, directory: string): string {
+export function masked(text: string, directory: string): string {
   const local = text.replaceAll(directory, 'DIR');
   return MASKS.reduce((so, [pattern, word]) => so.replace(pattern, word), local);
 }

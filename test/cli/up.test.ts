@@ -10,7 +10,7 @@ import { newClone, removeClone, UpProcess } from './up-process.ts';
 
 /** Out of the way of whatever else runs on this machine, the same tests of somebody else included. */
 const FIRST_PORT = 20_000 + (process.pid % 300) * 20;
-const PORTS = { shared: String(FIRST_PORT), own: String(FIRST_PORT + 10) };
+const PORTS = { shared: String(FIRST_PORT), own: String(FIRST_PORT + 10), demo: String(FIRST_PORT + 14) };
 
 const pidOf = (directory: string, cluster: string) =>
   Number.parseInt(readFileSync(join(directory, '.oscar', cluster, 'manager.pid'), 'utf8'), 10);
@@ -29,7 +29,7 @@ describe('a federation that `oscar up` has started', () => {
     removeClone(directory);
   });
 
-  for (const name of ['quickstart', 'everyday', 'mistakes']) {
+  for (const name of ['quickstart', 'everyday', 'delegated', 'mistakes']) {
     test(`goes as its transcript says: ${name}`, async () => {
       const file = fileURLToPath(new URL(`transcripts/${name}.txt`, import.meta.url));
       const { actual, expected } = await replay(file, directory);
@@ -86,6 +86,36 @@ describe('`oscar up`', () => {
     second.child.kill('SIGKILL');
     await second.ended;
     await eventually(() => assert.ok(!isThere(again)));
+  });
+
+  test('shows a federation at work with --demo, and stops when all results are there', async (t) => {
+    const directory = newClone();
+    t.after(() => removeClone(directory));
+    const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '3', '--demo']);
+    t.after(() => up.child.kill('SIGKILL'));
+    assert.equal(await up.ended, 0, up.output);
+    assert.match(up.output, /\d s {2}\d\d (runs at|is grey, from) oscar-cluster-[ab]/);
+    assert.match(up.output, /CLUSTER +PICTURES +SCRIPTS TOOK\noscar-cluster [^]*\noscar-cluster-[ab] +\d+ /);
+    assert.match(up.output, /All 16 pictures are grey/);
+  });
+
+  test('does not take a demonstration for done that was interrupted', async (t) => {
+    const directory = newClone();
+    t.after(() => removeClone(directory));
+    const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '3', '--demo']);
+    t.after(() => up.child.kill('SIGKILL'));
+    await up.isUp;
+    assert.equal(await up.interrupt(), 130, up.output);
+    assert.match(up.output, /stopped before all results were there/);
+    assert.throws(() => pidOf(directory, 'oscar-cluster'), { code: 'ENOENT' });
+  });
+
+  test('does not show what needs more clusters than there are', async (t) => {
+    const directory = newClone();
+    t.after(() => removeClone(directory));
+    const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '2', '--demo']);
+    assert.equal(await up.ended, 2);
+    assert.match(up.output, /--demo needs --clusters 3 or more/);
   });
 
   test('says what is wrong when a manager cannot start, and leaves nothing running', async (t) => {

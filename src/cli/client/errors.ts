@@ -10,9 +10,13 @@ export type ClientErrorCode =
   | 'not-allowed'
   | 'conflict'
   | 'unreachable'
-  | 'job-failed';
+  | 'job-failed'
+  | 'interrupted';
 
 export class ClientError extends OscarError<ClientErrorCode> {}
+
+/** As shells have it for a program that SIGINT ended. */
+export const INTERRUPTED = 130;
 
 /** The exit code of each; `docs/cli.md` has the same table. */
 export const EXIT_CODES: Readonly<Record<ClientErrorCode, number>> = {
@@ -25,7 +29,5 @@ export const EXIT_CODES: Readonly<Record<ClientErrorCode, number>> = {
   conflict: 7,
   unreachable: 8,
   'job-failed': 9,
+  interrupted: INTERRUPTED,
 };
-
-/** As shells have it for a program that SIGINT ended. */
-export const INTERRUPTED = 130;

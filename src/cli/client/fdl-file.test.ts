@@ -92,7 +92,7 @@ storage_provider: {}
 
   test('are found below the id of a cluster too', () => {
     const { warnings } = read(functions('one: {name: a, image: b, script: script.sh, imgae: c}'));
-    assert.match(warnings[0] ?? '', /oscar\[0\]\.one\.imgae" .*"image"/);
+    assert.match(warnings[0] ?? '', /oscar\[0\]\.one\.imgae" .*did you mean image\?/);
   });
 
   test('nothing that a manager reads is among them', () => {

@@ -31,18 +31,15 @@ export const up: Register = (program, env) => {
     if (demo && clusters < FOR_DEMO) throw new ClientError('usage', `--demo needs --clusters ${FOR_DEMO} or more`);
     // It brings an issuer along, which other commands do not need.
     const { up: start } = await import('../up/up.ts');
-    const then = demo && (await showing(keep, quiet, env));
-    const options = { clusters, fresh, data, ...(port !== undefined && { port }), ...(then && { then }) };
+    const show = demo ? await demonstration(quiet, keep, env) : undefined;
+    const options = { clusters, fresh, data, keep, ...(port !== undefined && { port }), ...(show && { show }) };
     await start(options, session.terminal, env);
   });
 };
 
-async function showing(keep: boolean, quiet: boolean, env: NodeJS.ProcessEnv) {
+async function demonstration(quiet: boolean, keep: boolean, env: NodeJS.ProcessEnv) {
   const { demo } = await import('./demo/demo.ts');
-  return async (config: string, stop: AbortSignal) => {
-    await demo(config, env, quiet, stop);
-    return keep ? ('stay' as const) : ('stop' as const);
-  };
+  return (config: string, stop: AbortSignal) => demo({ config, quiet, keep }, env, stop);
 }
 
 function wholeNumber(text: string): number {

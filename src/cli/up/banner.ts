@@ -19,23 +19,26 @@ const TRY = ['apply examples/quickstart.yaml', 'describe grayifyr0'];
 /** What whoever has started a federation wants to know. */
 export function banner(
   { clusters }: Plan,
-  { issuer, directory, seconds }: { issuer: string; directory: string; seconds: string },
+  { issuer, directory, seconds, stays }: { issuer: string; directory: string; seconds: string; stays: boolean },
 ): string {
   const place = `./${relative('', directory)}`;
   const people = PEOPLE.map(({ login }) => `${login} (password ${login})`).join(', ');
   const elsewhere = place === './.oscar' ? '' : `OSCAR_CONFIG_FILE=${place}/config.yaml `;
   const commands = ['login alice --password alice', ...(clusters.length < QUICKSTART ? ['status', 'get'] : TRY)];
-  return `
+  const facts = `
 ${tableOf(clusters, COLUMNS)}
 
 Users         ${people}, at the issuer ${issuer}
 Administrator oscar, whose passwords are in ${place}/config.yaml (as oscar-cli reads it, too)
 Data          ${place}, logs in ${place}/logs; minio.shared is the store of ${clusters[0]?.id}
 
-Up after ${seconds} s. Try, in another terminal:
+Up after ${seconds} s.`;
+  return stays ? `${facts} ${invitation(commands.map((command) => `  ${elsewhere}npx oscar ${command}`))}` : facts;
+}
 
-${commands.map((command) => `  ${elsewhere}npx oscar ${command}`).join('\n')}
+const invitation = (commands: readonly string[]) => `Try, in another terminal:
+
+${commands.join('\n')}
 
 Ctrl-C stops everything; \`oscar up\` goes on with the same data, \`oscar up --fresh\` without.
 `;
-}

@@ -16,8 +16,10 @@ import { toldToStop } from './stop-signals.ts';
 export interface UpOptions extends Wanted {
   readonly data: string;
   readonly fresh: boolean;
-  /** What is done once it is up, with the configuration of its clusters; and whether it stays up after that. */
-  readonly then?: (config: string, stop: AbortSignal) => Promise<'stay' | 'stop'>;
+  /** What is done once it is up, with the configuration of its clusters. */
+  readonly show?: (config: string, stop: AbortSignal) => Promise<void>;
+  /** Does it go on after that? */
+  readonly keep: boolean;
 }
 
 /** `oscar up`: a federation on this machine, until it is told to stop. */
@@ -61,19 +63,21 @@ export async function up(options: UpOptions, terminal: Terminal, env: NodeJS.Pro
   writePrivateFile(config, configOf(plan, issuer.url));
   flushCompileCache();
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  terminal.print(banner(plan, { issuer: issuer.url, directory, seconds }));
+  terminal.print(banner(plan, { issuer: issuer.url, directory, seconds, stays: !options.show || options.keep }));
   await untilOver(options, config, told);
   terminal.note('stopping …');
 }
 
-async function untilOver({ then }: UpOptions, config: string, told: Promise<unknown>): Promise<void> {
-  if (!then) return void (await told);
+async function untilOver({ show, keep }: UpOptions, config: string, told: Promise<unknown>): Promise<void> {
+  if (!show) return void (await told);
   const stop = new AbortController();
-  const shown = then(config, stop.signal);
+  const shown = show(config, stop.signal);
   // What fails because everything is being stopped is no failure.
   shown.catch(() => undefined);
-  void told.then(() => stop.abort());
-  if ((await Promise.race([shown, told])) === 'stay') await told;
+  const cut = told.then(() => stop.abort());
+  await Promise.race([shown, cut]);
+  if (stop.signal.aborted) throw new ClientError('interrupted', 'stopped before all results were there');
+  if (keep) await told;
 }
 
 function configOf({ clusters: [...clusters] }: Plan, issuer: string): string {

@@ -1,4 +1,4 @@
-import { closest } from '../closest.ts';
+import { closest } from '../../base/closest.ts';
 import { type Context, isBlank, type Kind, type Parsed, type Problem, problem, type Raw, shownKey } from './kind.ts';
 
 /** One key of a map, described once: for reading, for types and for the documentation. */

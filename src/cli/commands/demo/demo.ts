@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Secret } from '../../../base/secret.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
@@ -8,6 +8,7 @@ import { ClientError } from '../../client/errors.ts';
 import { IssuerClient } from '../../client/issuer.ts';
 import { Session } from '../../client/session.ts';
 import { type Column, tableOf } from '../../client/table.ts';
+import type { Terminal } from '../../client/terminal.ts';
 import type { ToldJob } from '../jobs/told-job.ts';
 import { applyFile } from '../services/apply.ts';
 import { objectsOf } from '../storage/objects.ts';
@@ -25,8 +26,19 @@ const LOOK_MS = 200;
 
 const WHO = 'alice';
 
+interface DemoOptions {
+  readonly config: string;
+  readonly quiet: boolean;
+  /** Is everything still there afterwards? */
+  readonly keep: boolean;
+}
+
 /** `oscar up --demo`: makes the federated service of the quickstart, gives it more than one cluster can do, and looks on. */
-export async function demo(config: string, env: NodeJS.ProcessEnv, quiet: boolean, stop: AbortSignal): Promise<void> {
+export async function demo(
+  { config, quiet, keep }: DemoOptions,
+  env: NodeJS.ProcessEnv,
+  stop: AbortSignal,
+): Promise<void> {
   const session = new Session({ config, quiet }, env);
   const { terminal } = session;
   await logIn(session);
@@ -36,16 +48,24 @@ export async function demo(config: string, env: NodeJS.ProcessEnv, quiet: boolea
   await applyFile(shown.file, session);
 
   const stems = namesOfPictures();
+  using pictures = paint(stems);
   terminal.note(`\n# ${PICTURES} pictures into ${shown.service}/in, more than ${cluster.id} can do at once`);
   const course = new Course(PICTURES, Date.now());
   const began = performance.now();
-  await Promise.all([putAll(stems, shown, cluster, session), watch(course, shown, stems, cluster, session, stop)]);
+  // Pictures that arrive are seen soon enough.
+  const silent = new Session({ config, quiet: true }, env).terminal;
+  await Promise.all([
+    putAll(pictures.files, shown, cluster, silent),
+    watch(course, stems, { service: shown.service, cluster, terminal, stop }),
+  ]);
   if (stop.aborted) return;
   terminal.print(`\n${tableOf(rowsOf(course.jobs), COLUMNS)}\n`);
   await expectResults(stems, shown, cluster);
   terminal.print(
     `All ${PICTURES} pictures are grey after ${exactly(performance.now() - began)}: they are in ${shown.service}/out.`,
   );
+  if (keep)
+    terminal.note(`\`npx oscar explain ${shown.service}\`, in another terminal, says why they went where they went.`);
 }
 
 async function logIn(session: Session): Promise<void> {
@@ -69,27 +89,30 @@ function namesOfPictures(): string[] {
   return Array.from({ length: PICTURES }, (_, index) => `picture-${run}-${String(index + 1).padStart(2, '0')}`);
 }
 
-async function putAll(stems: readonly string[], { service }: Shown, cluster: ClusterClient, session: Session) {
+/** The pictures as files, until it is disposed of. */
+function paint(stems: readonly string[]): Disposable & { readonly files: readonly string[] } {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-demo-'));
-  try {
-    for (const [index, stem] of stems.entries()) {
-      const file = join(directory, `${stem}.ppm`);
-      writeFileSync(file, picture(index + 1));
-      await upload(file, { bucket: service, key: `in/${stem}.ppm` }, cluster, session.terminal);
-    }
-  } finally {
-    rmSync(directory, { recursive: true });
-  }
+  const files = stems.map((stem) => join(directory, `${stem}.ppm`));
+  for (const [index, file] of files.entries()) writeFileSync(file, picture(index + 1));
+  return { files, [Symbol.dispose]: () => rmSync(directory, { recursive: true, force: true }) };
 }
 
-async function watch(
-  course: Course,
-  { service }: Shown,
-  stems: readonly string[],
-  cluster: ClusterClient,
-  { terminal }: Session,
-  stop: AbortSignal,
-): Promise<void> {
+/** All at once: while the first ones run, the others are there. */
+async function putAll(files: readonly string[], { service }: Shown, cluster: ClusterClient, terminal: Terminal) {
+  const put = (file: string) => upload(file, { bucket: service, key: `in/${basename(file)}` }, cluster, terminal);
+  await Promise.all(files.map(put));
+}
+
+/** What is looked at, from where, and until when at most. */
+interface View {
+  readonly service: string;
+  readonly cluster: ClusterClient;
+  readonly terminal: Terminal;
+  readonly stop: AbortSignal;
+}
+
+async function watch(course: Course, stems: readonly string[], view: View): Promise<void> {
+  const { service, cluster, terminal, stop } = view;
   const keys = new Set(stems.map((stem) => `in/${stem}.ppm`));
   while (!course.isOver && !stop.aborted) {
     const answer = await cluster.call('GET', `/system/jobs/${service}`);
@@ -125,8 +148,5 @@ async function expectResults(stems: readonly string[], { service, resultOf }: Sh
   const missing = stems.map((stem) => `out/${resultOf(stem)}`).filter((key) => !there.has(key));
   if (missing.length === 0) return;
   const said = `${missing.length} of ${stems.length} results are not there, such as ${service}/${missing[0]}`;
-  throw new ClientError(
-    'job-failed',
-    `${said}: \`oscar up --demo --keep\` goes on, and \`oscar jobs ${service}\` shows why`,
-  );
+  throw new ClientError('job-failed', `${said}: start \`oscar up\` again, and \`oscar explain ${service}\` shows why`);
 }

@@ -27,7 +27,7 @@ export async function clusterChecks(id: string, session: Session): Promise<Check
   const asked = await identify(id, session);
   if (!asked.cluster) return [...before, asked.check];
   const { cluster } = asked;
-  const rest = await Promise.all([version(cluster), room(cluster), storeCheck(cluster)]);
+  const rest = await Promise.all([version(cluster), room(cluster), storeCheck(cluster, session.terminal)]);
   return [...before, asked.check, ...rest];
 }
 

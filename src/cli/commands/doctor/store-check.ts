@@ -3,7 +3,9 @@ import { Agent } from 'node:https';
 import { Secret } from '../../../base/secret.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
+import { onInterrupt } from '../../client/interruption.ts';
 import { printable } from '../../client/table.ts';
+import type { Terminal } from '../../client/terminal.ts';
 import { exactly } from '../units.ts';
 import { bad, type Check, failed, good } from './check.ts';
 
@@ -24,17 +26,21 @@ const CONTENT = 'written by `oscar doctor`, and deleted at once';
  * Writes, reads and deletes an object at the store of a cluster with the user's own keys. It does so in a bucket of its
  * own, which is gone afterwards: in that of a service it could start a job.
  */
-export async function storeCheck(cluster: ClusterClient): Promise<Check> {
+export async function storeCheck(cluster: ClusterClient, terminal: Terminal): Promise<Check> {
   const bucket = `oscar-doctor-${randomUUID().slice(0, 13)}`;
   const about = `bucket "${bucket}"`;
   try {
     const store = await storeOf(cluster);
     await cluster.call('POST', '/system/buckets', { body: { bucket_name: bucket }, about });
-    try {
-      return await tryStore(store, bucket, cluster.id);
-    } finally {
-      await cluster.call('DELETE', `/system/buckets/${bucket}`, { about });
-    }
+    const interrupted = () =>
+      terminal.warn(`left behind: \`oscar bucket delete ${bucket} -c ${cluster.id}\` removes it`);
+    return await onInterrupt(interrupted, async () => {
+      try {
+        return await tryStore(store, bucket, cluster.id);
+      } finally {
+        await cluster.call('DELETE', `/system/buckets/${bucket}`, { about });
+      }
+    });
   } catch (error) {
     if (error instanceof ClientError) return failed(cluster.id, 'storage', error);
     throw error;

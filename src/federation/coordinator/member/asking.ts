@@ -31,7 +31,10 @@ export function asCaller(
 
 /** Somebody whose own credentials are good here alone, such as the token of a service. */
 export const asNobody: Asking = async () => {
-  throw new PeerError('refused', 'nobody is there to ask for it: PUT the service once, as its owner');
+  throw new PeerError(
+    'refused',
+    "it is made with the owner's grant in a while, or at the owner's next PUT of the service",
+  );
 };
 
 /** Behind the owner's back, as far as they left something to ask with. */

@@ -3,7 +3,7 @@ const FARTHEST = 3;
 
 const plain = (name: string) => name.toUpperCase().replaceAll('-', '_');
 
-/** `, did you mean "x"?` when one of the names is near what was written, otherwise nothing. */
+/** `, did you mean x?` when one of the names is near what was written, otherwise nothing. */
 export function closest(written: string, names: readonly string[]): string {
   const ranked = names
     .map((name) => ({ name, distance: editDistance(plain(written), plain(name)) }))

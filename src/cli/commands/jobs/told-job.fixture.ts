@@ -1,0 +1,42 @@
+import type { Decision, ToldJob, Transition } from './told-job.ts';
+
+export const BEGAN = Date.parse('2026-01-01T10:00:00.000Z');
+
+export const at = (ms: number) => new Date(BEGAN + ms).toISOString();
+
+export const step = (state: string, ms: number, more: Partial<Transition> = {}): Transition => ({
+  state,
+  at: at(ms),
+  reason: 'Because',
+  message: `it is ${state}`,
+  place: 'home',
+  ...more,
+});
+
+/** A job of `cow` at the cluster `home` that ran there at once, unless something else is said. */
+export function toldJob(more: Partial<ToldJob> = {}): ToldJob {
+  return {
+    id: 'cow-1',
+    service: 'cow',
+    state: 'succeeded',
+    message: 'done',
+    trigger: 'storage',
+    object: { bucket: 'cow', key: 'in/a.png' },
+    accepted_at: at(0),
+    attempts: [{ place: 'home', started_at: at(20), finished_at: at(620) }],
+    decisions: [],
+    timeline: [step('accepted', 0), step('queued', 0), step('running', 10), step('succeeded', 700)],
+    ...more,
+  };
+}
+
+export const decision = (
+  chosen: string | undefined,
+  candidates: Decision['candidates'],
+  policy = 'static',
+): Decision => ({
+  at: at(5),
+  policy,
+  ...(chosen !== undefined && { chosen }),
+  candidates,
+});
