@@ -33,12 +33,15 @@ export interface ClustersOptions {
   readonly registered?: boolean;
   /** Of every manager. */
   readonly settings?: Record<string, string>;
+  /** Of one of them, by its id. */
+  readonly own?: Readonly<Record<string, Record<string, string>>>;
 }
 
 const IDS = ['oscar-cluster', 'oscar-cluster-a', 'oscar-cluster-b', 'oscar-cluster-c'] as const;
 
 /** Four managers on loopback that share nothing but an issuer. */
-export async function startClusters({ registered = false, settings = {} }: ClustersOptions = {}): Promise<Clusters> {
+export async function startClusters(options: ClustersOptions = {}): Promise<Clusters> {
+  const { registered = false, settings = {} } = options;
   await using opened = new AsyncDisposableStack();
   const people = await startPeople();
   opened.defer(() => people.issuer.stop());
@@ -54,8 +57,8 @@ export async function startClusters({ registered = false, settings = {} }: Clust
     const wire = wires[index];
     assert.ok(wire);
     const password = `password of ${id}`;
-    const own = { OSCAR_CLUSTER_ID: id, OSCAR_ENDPOINT: wire.url, OSCAR_PASSWORD: password };
-    const manager = opened.use(await startTestManager({ ...people.settings, ...known, ...own, ...settings }));
+    const own = { OSCAR_CLUSTER_ID: id, OSCAR_ENDPOINT: wire.url, OSCAR_PASSWORD: password, ...options.own?.[id] };
+    const manager = opened.use(await startTestManager({ ...people.settings, ...known, ...settings, ...own }));
     started.push(manager);
     const admin = basic('oscar', password);
     const call: TestManager['call'] = (...request) => manager.call(...request);

@@ -23,8 +23,20 @@ export interface SeenJob {
   readonly invoker?: string;
   readonly object?: { readonly bucket: string; readonly key: string };
   readonly exit_code?: number;
-  readonly attempts: readonly { readonly name: string }[];
-  readonly timeline: readonly { readonly state: string; readonly reason: string; readonly message: string }[];
+  readonly attempts: readonly { readonly name: string; readonly place: string; readonly epoch: number }[];
+  readonly decisions: readonly SeenDecision[];
+  readonly timeline: readonly {
+    readonly state: string;
+    readonly reason: string;
+    readonly message: string;
+    readonly place: string;
+  }[];
+}
+
+interface SeenDecision {
+  readonly policy: string;
+  readonly chosen?: string;
+  readonly candidates: readonly { readonly member: string; readonly score?: number; readonly refusal?: string }[];
 }
 
 export interface Provider {

@@ -4,6 +4,7 @@ import { eventually } from '../../../cluster/eventually.ts';
 import type { JobKey, JobRecord } from '../../../cluster/index.ts';
 import { HeldAttempts } from '../held.ts';
 import { idOf, openScene, type Scene } from '../origin.fixture.ts';
+import type { OriginDeps } from '../origin.ts';
 import { LeaseWatch } from './lease-watch.ts';
 
 /** A job that a member has and has spoken of. */
@@ -19,13 +20,13 @@ async function heard(scene: Scene, id: string): Promise<JobKey> {
 }
 
 /** A watch that looks only when it is told to; that of the manager has ended. */
-async function watching(scene: Scene, ...keys: JobKey[]) {
+async function watching(scene: Scene, keys: JobKey[], more: Partial<OriginDeps> = {}) {
   const { deps, delegator } = scene.manager.current;
   delegator.stop();
   const held = new HeldAttempts();
   const back: [string, string][] = [];
   for (const key of keys) held.note(await scene.job(key));
-  const watch = new LeaseWatch({ ...deps, held, back: ({ id }, member) => back.push([id, member]) });
+  const watch = new LeaseWatch({ ...deps, ...more, held, back: ({ id }, member) => back.push([id, member]) });
   watch.start();
   return { watch, back, held };
 }
@@ -35,7 +36,7 @@ const stateOf = async (scene: Scene, key: JobKey): Promise<JobRecord['state']> =
 test('a member that is silent for longer than lease and grace loses the job', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');
-  const { watch, back } = await watching(scene, key);
+  const { watch, back } = await watching(scene, [key]);
   scene.clock.pass(150_000);
   await watch.look();
   assert.equal(await stateOf(scene, key), 'delegated');
@@ -55,7 +56,7 @@ test('while this manager was away nobody could be heard: leases count from its r
   const key = await heard(scene, 'b');
   scene.manager.current.delegator.stop();
   scene.clock.pass(3_600_000);
-  const { watch } = await watching(scene, key);
+  const { watch } = await watching(scene, [key]);
   scene.clock.pass(150_000);
   await watch.look();
   assert.equal(await stateOf(scene, key), 'delegated');
@@ -68,7 +69,7 @@ test('while this manager was away nobody could be heard: leases count from its r
 test('when all members fall silent at once the fault is probably here, and they keep their jobs for a while', async () => {
   await using scene = await openScene();
   const [first, second] = [await heard(scene, 'b'), await heard(scene, 'c')];
-  const { watch } = await watching(scene, first, second);
+  const { watch } = await watching(scene, [first, second]);
   scene.clock.pass(600_000);
   await watch.look();
   assert.deepEqual([await stateOf(scene, first), await stateOf(scene, second)], ['delegated', 'delegated']);
@@ -81,10 +82,35 @@ test('when all members fall silent at once the fault is probably here, and they 
 test('a word that came in while the watch was looking counts', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');
-  const { watch } = await watching(scene, key);
+  const { watch } = await watching(scene, [key]);
   scene.clock.pass(200_000);
   await scene.target('b').says({ state: 'running' });
   await watch.look();
   assert.equal(await stateOf(scene, key), 'delegated');
+  watch.stop();
+});
+
+test('who is no member any more has no key to speak with, and loses its job at once', async () => {
+  await using scene = await openScene();
+  const key = await heard(scene, 'b');
+  const { deps } = scene.manager.current;
+  let left: string | undefined;
+  const federations = {
+    of: async (name: string) => {
+      const federation = await deps.federations.of(name);
+      return federation && { ...federation, members: federation.members.filter(({ id }) => id !== left) };
+    },
+  };
+  const { watch, back } = await watching(scene, [key], { federations });
+  await watch.look();
+  assert.equal(await stateOf(scene, key), 'delegated');
+  left = idOf('b');
+  await watch.look();
+  const record = await scene.job(key);
+  assert.deepEqual(
+    [record.state, record.timeline.at(-1)?.reason, record.message],
+    ['queued', 'MemberGone', `${idOf('b')} is no member any more`],
+  );
+  assert.deepEqual(back, [[key.id, idOf('b')]]);
   watch.stop();
 });

@@ -47,40 +47,58 @@ export class LeaseWatch {
 
   /** Looks once. */
   async look(): Promise<void> {
-    const { held, clock, lease } = this.#deps;
-    const speaking = await this.#speaking(held.delegated());
+    const { held, clock, lease, meters = NO_METERS } = this.#deps;
+    const { speaking, gone } = await this.#standing(held.delegated());
     const attempts = speaking.map((each) => ({ ...each, heardAt: Math.max(each.heardAt, this.#since) }));
-    await Promise.all(expired(attempts, clock.now(), lease).map((each) => this.#takeBack(each)));
+    const now = clock.now();
+    await Promise.all([
+      ...gone.map((each) =>
+        this.#takeBack(each, { reason: 'MemberGone', message: `${each.member} is no member any more` }),
+      ),
+      ...expired(attempts, now, lease).map(async (each) => {
+        const message = `${each.member} has not been heard of for ${Math.round((now - each.heardAt) / 1000)} s`;
+        if (await this.#takeBack(each, { reason: 'LeaseExpired', message })) meters.leaseExpired();
+      }),
+    ]);
   }
 
-  /** Those who never speak of a job are not silent. */
-  async #speaking<A extends HeldAttempt>(attempts: readonly A[]): Promise<A[]> {
-    const services = new Set(attempts.map(({ key }) => key.service));
-    const dumb = new Set<string>();
-    for (const service of services) {
+  /**
+   * Those who never speak of a job are not silent. Who is no member any more has no key to speak with: there is nothing to
+   * wait for.
+   */
+  async #standing<A extends HeldAttempt>(attempts: readonly A[]): Promise<{ speaking: A[]; gone: A[] }> {
+    const standing = { speaking: [] as A[], gone: [] as A[] };
+    for (const [service, held] of Map.groupBy(attempts, ({ key }) => key.service)) {
       const federation = await this.#deps.federations.of(service).catch(() => undefined);
-      for (const { id, speaks } of federation?.members ?? []) if (!speaks) dumb.add(`${service} ${id}`);
+      for (const attempt of held) {
+        const member = federation?.members.find(({ id }) => id === attempt.member);
+        if (federation?.service.uid === attempt.serviceUid && !member) standing.gone.push(attempt);
+        else if (member?.speaks !== false) standing.speaking.push(attempt);
+      }
     }
-    return attempts.filter(({ key, member }) => !dumb.has(`${key.service} ${member}`));
+    return standing;
   }
 
-  async #takeBack({ key, member, epoch, heardAt }: HeldAttempt & { readonly heardAt: number }): Promise<void> {
-    const { store, clock, here, held, meters = NO_METERS, report, back } = this.#deps;
-    const at = clock.now();
-    const message = `${member} has not been heard of for ${Math.round((at - heardAt) / 1000)} s`;
-    const word = { at, reason: 'LeaseExpired', message, place: here.clusterId };
+  /** False when it has ended, or was heard of, meanwhile. */
+  async #takeBack(
+    { key, member, epoch, heardAt }: HeldAttempt & { readonly heardAt: number },
+    why: { readonly reason: string; readonly message: string },
+  ): Promise<boolean> {
+    const { store, clock, here, held, report, back } = this.#deps;
+    const word = { at: clock.now(), ...why, place: here.clusterId };
     try {
       const record = await changeJob(key, store, (job) => {
         const placement = placementOf(job);
         const isSilent = job.state === 'delegated' && placement?.epoch === epoch && (placement.heardAt ?? 0) <= heardAt;
         return isSilent ? givenBack(job, word) : undefined;
       });
-      if (!record) return;
+      if (!record) return false;
       held.note(record);
-      meters.leaseExpired();
       back(record, member);
+      return true;
     } catch (problem) {
       report(problem, key);
+      return false;
     }
   }
 }

@@ -43,12 +43,16 @@ export class AtHome {
     decision?: DecisionRecord,
   ): Promise<boolean> {
     const { clock, here } = this.#deps;
+    const word = { at: clock.now(), reason, message, place: here.clusterId };
     if (record.state !== 'queued') {
-      const word = { at: clock.now(), reason, message, place: here.clusterId };
       return (await this.change(record, (job) => givenBack(job, word, decision))) !== undefined;
     }
     // What was said before need not be written again; that it runs here after all is.
     if (record.message === message && decision?.chosen === undefined) return true;
+    if (reason === 'StaysHere') {
+      // A line of its own in the story: nobody is asked, so nothing else tells why.
+      return (await this.change(record, (job) => givenBack({ ...job, state: 'offering' }, word))) !== undefined;
+    }
     const changed = await this.change(record, (job) => ({
       message,
       ...(decision && { decisions: decided(job, decision) }),

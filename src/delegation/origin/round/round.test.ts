@@ -257,6 +257,7 @@ test('a job that needs keys of another provider stays here, and nobody is asked 
   const key = await scene.submit(JSON.stringify(event));
   const record = await scene.until(key, ({ message }) => message.includes('keys'));
   assert.match(record.message, /its input is at minio\.far/);
+  assert.equal(record.timeline.at(-1)?.reason, 'StaysHere');
   scene.clock.pass(60_000);
   assert.deepEqual(offersTo(scene, 'b'), []);
   scene.empty();

@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
+import {
+  allEnded,
+  copying,
+  delegating,
+  delegatingBody,
+  endedWell,
+  offersTo,
+  placeOf,
+  startDelegation,
+  storyOf,
+} from '../support/delegation.ts';
+import { type Clusters, create, expectStatus, federated, member, type TestCluster } from '../support/federation.ts';
+import { ALICE, BOB } from '../support/issuer.ts';
+import { clientOf, eventually, Meeting, type Provider, type SeenJob } from '../support/jobs.ts';
+import { type Order, orderOf, type Signing, sign } from '../support/signed.ts';
+
+let them: Clusters;
+const meeting = new Meeting();
+before(async () => {
+  them = await startDelegation();
+});
+after(async () => {
+  meeting[Symbol.dispose]();
+  await them[Symbol.asyncDispose]();
+});
+
+/** Uploads one more file, and resolves to its job. */
+async function upload(name: string, n: number, as = them.people.alice): Promise<SeenJob> {
+  const { origin } = them;
+  await origin.outside.put(as, `${name}/in/${n}`, `${n}`);
+  const [job] = await allEnded(origin, as, name, n);
+  assert.equal(job?.state, 'succeeded', job && storyOf(job));
+  assert.equal(await origin.outside.get(as, `${name}/out/${n}`), `${n}`);
+  return job;
+}
+
+const refusalIn = ({ decisions }: SeenJob) =>
+  decisions.at(-1)?.candidates.find(({ refusal }) => refusal)?.refusal ?? '';
+
+describe('without a good token of the owner jobs stay here, with the reason', () => {
+  test('one that was revoked; and a new one heals it', async () => {
+    const { origin, a, people } = them;
+    const name = 'revoked';
+    await delegating(them, name, [member(a, name)], { script: copying() });
+    assert.equal(placeOf(await upload(name, 1)), a.id);
+    expectStatus(await origin.call('DELETE', `/system/federation/${name}/token`, { as: people.bob }), 404);
+    expectStatus(await origin.call('DELETE', `/system/federation/${name}/token`, { as: people.alice }), 204);
+
+    const offers = offersTo(a, name).length;
+    const stayed = await upload(name, 2);
+    assert.equal(placeOf(stayed), origin.id, storyOf(stayed));
+    assert.match(refusalIn(stayed), /token/);
+    assert.equal(offersTo(a, name).length, offers, 'nobody was asked');
+
+    const { refreshToken } = await people.issuer.tokensFor(ALICE);
+    const body = delegatingBody(name, [member(a, name)], refreshToken, { script: copying() });
+    expectStatus(await origin.call('PUT', '/system/services', { as: people.alice, body }), 204);
+    const healed = await upload(name, 3);
+    assert.equal(placeOf(healed), a.id, storyOf(healed));
+  });
+
+  for (const [what, token] of [
+    ['no token at all, but something like one', 'dummy-token'],
+    ['a JWT of nobody', 'eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xOjEiLCJhenAiOjV9.'],
+  ] as const) {
+    test(`${what} (F9)`, async () => {
+      const { origin, a, people } = them;
+      const name = token === 'dummy-token' ? 'dummy' : 'forged';
+      const body = delegatingBody(name, [member(a, name)], token, { script: copying() });
+      await create(origin, people.alice, body);
+      for (const n of [1, 2]) {
+        const job = await upload(name, n);
+        assert.equal(placeOf(job), origin.id, storyOf(job));
+        assert.match(refusalIn(job), /token/);
+      }
+      assert.deepEqual(offersTo(a, name), []);
+      expectStatus(await origin.call('GET', '/health'), 200);
+    });
+  }
+
+  test('one of somebody else is not used, not even for its first job', async () => {
+    const { origin, a, people } = them;
+    const { refreshToken } = await people.issuer.tokensFor(BOB);
+    const body = delegatingBody('strange', [member(a, 'strange')], refreshToken, { script: copying() });
+    await create(origin, people.alice, body);
+    const job = await upload('strange', 1);
+    assert.equal(placeOf(job), origin.id, storyOf(job));
+    assert.match(refusalIn(job), /another user/);
+    assert.deepEqual(offersTo(a, 'strange'), []);
+  });
+
+  test('while the issuer is away; afterwards they go again', async () => {
+    const { origin, a, people } = them;
+    await delegating(them, 'issuerless', [member(a, 'issuerless')], { script: copying() });
+    await origin.outside.s3(people.alice);
+    await people.issuer.stop();
+    try {
+      const job = await upload('issuerless', 1);
+      assert.equal(placeOf(job), origin.id, storyOf(job));
+      assert.notEqual(refusalIn(job), '');
+    } finally {
+      await people.issuer.start();
+    }
+    for (let n = 2; ; n++) {
+      const job = await upload('issuerless', n);
+      if (placeOf(job) === a.id) break;
+      assert.ok(n < 30, storyOf(job));
+    }
+  });
+});
+
+test('a service of the administrator is delegated with the member key alone', async () => {
+  const { origin, a } = them;
+  const clusters = { [a.id]: { endpoint: a.wire.url, auth_user: 'oscar', auth_password: a.password } };
+  const body = { ...delegatingBody('ruled', [member(a, 'ruled')], 'not used', { script: copying() }), clusters };
+  await create(origin, origin.admin, body);
+  const job = await upload('ruled', 1, origin.admin);
+  assert.equal(placeOf(job), a.id, storyOf(job));
+  const offers = offersTo(a, 'ruled');
+  assert.equal(offers.length, 1);
+  assert.equal(offers[0]?.headers.authorization, undefined);
+  assert.ok(!JSON.stringify(a.wire.seen).includes(origin.password));
+});
+
+describe('nobody but its coordinator gives jobs to a worker', () => {
+  let order: Order;
+  let id: string;
+  let bearer: string;
+  before(async () => {
+    const { origin, a, b, people } = them;
+    await delegating(them, 'kept', [member(a, 'kept-a'), member(b, 'kept-b', { priority: 1 })], {
+      script: `${meeting.say('kept', 'begun')}; ${meeting.wait('kept-go')}; ${copying()}`,
+    });
+    await origin.outside.put(people.alice, 'kept/in/x', 'x');
+    await meeting.heard('kept');
+    order = orderOf(a, 'kept-a');
+    id = (await origin.outside.jobs(people.alice, 'kept'))[0]?.id ?? '';
+    bearer = offersTo(a, 'kept-a')[0]?.headers.authorization ?? '';
+  });
+
+  /** Another offer to the worker, as somebody would send it who knows the protocol. */
+  const offer = (from: string): Signing => ({
+    method: 'POST',
+    path: '/job/kept-a',
+    body: JSON.stringify({
+      storage_provider: 'default',
+      event: 'x',
+      offer: { job: `kept/${id}`, epoch: 9, trigger: 'job', pinned: false, from },
+    }),
+  });
+  const ask = (at: TestCluster, signing: Signing, headers: Record<string, string>, as?: string) =>
+    at.call(signing.method, signing.query ? `${signing.path}?${signing.query}` : signing.path, {
+      headers,
+      ...(as !== undefined && { as }),
+      ...(signing.body !== undefined && { body: signing.body }),
+    });
+
+  test('without its key an offer is refused, whoever sends it', async () => {
+    const { origin, a, people } = them;
+    const words = offer(origin.id);
+    const forged = sign({ ...order, key: 'f'.repeat(64) }, words);
+    expectStatus(await ask(a, words, forged, bearer), 401);
+    expectStatus(await ask(a, words, forged), 401);
+    expectStatus(await ask(a, words, {}, people.bob), 404);
+    expectStatus(await ask(a, words, {}), 401);
+    const jobs = await a.outside.jobs(a.admin, 'kept-a');
+    assert.equal(jobs.filter(({ state }) => state === 'queued' || state === 'offering').length, 0);
+  });
+
+  test('with its key and not as its owner it is refused too', async () => {
+    const { origin, a, people } = them;
+    const words = offer(origin.id);
+    for (const as of [undefined, people.bob, a.admin]) {
+      const { status } = await ask(a, words, sign(order, words), as);
+      assert.ok([401, 403, 404].includes(status), `${as}: ${status}`);
+    }
+  });
+
+  test('with the key of another federation it is refused, even if both are at one cluster', async () => {
+    const { origin, a, people } = them;
+    const body = federated('bobs', [member(a, 'bobs-a')], {}, { federation: { topology: 'star' } });
+    await create(origin, people.bob, body);
+    const bobs = orderOf(a, 'bobs-a');
+    const words = offer(origin.id);
+    for (const as of [bobs, { ...bobs, member: order.member }, { ...order, key: bobs.key }]) {
+      for (const credential of [people.bob, bearer]) {
+        const { status } = await ask(a, words, sign(as, words), credential);
+        assert.ok([401, 403, 404, 410].includes(status), String(status));
+      }
+    }
+    const permit = { method: 'GET', path: '/system/config', query: `job=kept/${id}&epoch=1` };
+    for (const as of [bobs, { ...bobs, member: order.member }, { ...order, key: bobs.key }]) {
+      const { status } = await ask(origin, permit, sign(as, permit));
+      assert.ok([401, 404, 409, 410].includes(status), String(status));
+    }
+  });
+
+  test('a permit is for the member that has the attempt, and is asked for once under one signature', async () => {
+    const { origin, b } = them;
+    const permit = { method: 'GET', path: '/system/config', query: `job=kept/${id}&epoch=1` };
+    const headers = sign(order, permit);
+    expectStatus(await ask(origin, permit, headers), 200);
+    expectStatus(await ask(origin, permit, headers), 401);
+    const other = { ...permit, query: `job=kept/${id}&epoch=2` };
+    expectStatus(await ask(origin, other, sign(order, other)), 409);
+    expectStatus(await ask(origin, permit, sign(orderOf(b, 'kept-b'), permit)), 409);
+    const report = {
+      method: 'POST',
+      path: `/system/federation/kept/jobs/${id}/attempts/1`,
+      body: JSON.stringify({ state: 'succeeded', finished_at: 1, reason: 'x', message: 'x', manifest: 'a'.repeat(64) }),
+    };
+    expectStatus(await ask(origin, report, sign(orderOf(b, 'kept-b'), report)), 409);
+    expectStatus(await ask(origin, report, {}), 401);
+  });
+
+  test('its keys read the input and write to staging alone, and end with the job (F34)', async () => {
+    const { origin, people } = them;
+    const permit = { method: 'GET', path: '/system/config', query: `job=kept/${id}&epoch=1` };
+    const given = (await ask(origin, permit, sign(order, permit))).json() as {
+      minio_provider: Provider & { session_token?: string };
+      staging: { bucket: string; prefix: string };
+    };
+    const { access_key, secret_key, session_token, endpoint, region } = given.minio_provider;
+    const hers = await origin.outside.provider(people.alice);
+    assert.notEqual(access_key, hers.access_key);
+    const client = clientOf({ endpoint, region, access_key, secret_key });
+    if (session_token) {
+      const credentials = { accessKeyId: access_key, secretAccessKey: secret_key, sessionToken: session_token };
+      client.config.credentials = async () => credentials;
+    }
+    const get = (Bucket: string, Key: string) => client.send(new GetObjectCommand({ Bucket, Key }));
+    const put = (Bucket: string, Key: string) => client.send(new PutObjectCommand({ Bucket, Key, Body: 'x' }));
+    await get('kept', 'in/x');
+    await put(given.staging.bucket, `${given.staging.prefix}extra`);
+    await origin.outside.put(people.alice, 'kept/elsewhere/y', 'y');
+    for (const denied of [
+      () => get('kept', 'elsewhere/y'),
+      () => put('kept', 'out/x'),
+      () => put('kept', 'in/x'),
+      () => put(given.staging.bucket, 'kept/another/1/x'),
+      () => put(given.staging.bucket, `kept/${id}/2/x`),
+    ]) {
+      await assert.rejects(denied, { name: 'AccessDenied' });
+    }
+    meeting.letGo('kept-go');
+    await endedWell(origin, people.alice, 'kept', id);
+    await eventually(() => assert.rejects(get('kept', 'in/x')));
+    await assert.rejects(put(given.staging.bucket, `${given.staging.prefix}later`));
+    assert.deepEqual(await origin.outside.keys(people.alice, 'kept'), ['elsewhere/y', 'in/x', 'out/x']);
+    expectStatus(await ask(origin, permit, sign(order, permit)), 409);
+  });
+});
+
+test('the login of who invokes goes to no member, nor that of the owner: only one that was minted (F32)', async () => {
+  const { origin, a, people, all } = them;
+  await delegating(them, 'open', [member(a, 'open')], { script: copying(), visibility: 'public' });
+  const since = all.map(({ wire }) => wire.seen.length);
+  await endedWell(origin, people.bob, 'open', await origin.outside.submit(people.bob, 'open', 'x'));
+  await endedWell(origin, people.alice, 'open', await origin.outside.submit(people.alice, 'open', 'x'));
+  const seen = JSON.stringify(all.flatMap(({ wire }, index) => wire.seen.slice(since[index])));
+  for (const login of [people.bob, people.alice]) assert.ok(!seen.includes(login.slice('Bearer '.length)));
+  assert.equal(offersTo(a, 'open').length, 2);
+});

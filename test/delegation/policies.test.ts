@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import {
+  allEnded,
+  copying,
+  delegating,
+  onlySucceeded,
+  placeOf,
+  startDelegation,
+  storyOf,
+} from '../support/delegation.ts';
+import { type Clusters, member, type TestCluster } from '../support/federation.ts';
+import { eventually, Meeting, type SeenJob, service } from '../support/jobs.ts';
+
+let them: Clusters;
+const meeting = new Meeting();
+before(async () => {
+  them = await startDelegation({
+    own: {
+      'oscar-cluster': { OSCAR_LOCAL_CPU: '1' },
+      'oscar-cluster-a': { OSCAR_LOCAL_CPU: '1' },
+      'oscar-cluster-b': { OSCAR_LOCAL_CPU: '4' },
+    },
+  });
+});
+after(async () => {
+  meeting[Symbol.dispose]();
+  await them[Symbol.asyncDispose]();
+});
+
+const three = (name: string, priorities = [0, 0, 0]) =>
+  [them.a, them.b, them.c].map((each, index) => member(each, name, { priority: priorities[index] }));
+
+/** Uploads files one after the other until a job was decided on with the figures of all members. */
+async function decidedByFigures(name: string): Promise<SeenJob> {
+  const { origin, people } = them;
+  for (let n = 1; n <= 20; n++) {
+    await origin.outside.put(people.alice, `${name}/in/${n}`, `file ${n}`);
+    const [job] = await allEnded(origin, people.alice, name, n);
+    const [decision] = job?.decisions ?? [];
+    assert.equal(await origin.outside.get(people.alice, `${name}/out/${n}`), `file ${n}`);
+    if (job && decision?.candidates.every(({ score }) => score !== undefined)) return job;
+  }
+  throw new Error('the members were never known');
+}
+
+describe('delegate_when: always', () => {
+  test('random: files of the origin are worked on by different members, and all results are in its bucket', async () => {
+    const { origin, people } = them;
+    await delegating(them, 'dice', three('dice'), {
+      script: copying(),
+      federation: { delegation: 'random', self: { weight: 0 } },
+    });
+    const names = Array.from({ length: 14 }, (_, n) => `f${String(n).padStart(2, '0')}`);
+    await Promise.all(names.map((name) => origin.outside.put(people.alice, `dice/in/${name}`, name)));
+    const jobs = await allEnded(origin, people.alice, 'dice', names.length);
+    const places = new Set(jobs.map(placeOf));
+    assert.ok(places.size > 1, [...places].join());
+    assert.ok(!places.has(origin.id));
+    for (const name of names) assert.equal(await origin.outside.get(people.alice, `dice/out/${name}`), name);
+    assert.ok(jobs.every(({ decisions }) => decisions.every(({ policy }) => policy === 'random')));
+  });
+
+  test('random with weights: who has none of the weight gets none of the jobs', async () => {
+    const { origin, people, b } = them;
+    await delegating(them, 'loaded-dice', three('loaded-dice'), {
+      script: copying(),
+      federation: {
+        delegation: { mode: 'random', weights: { [them.a.id]: 0, [b.id]: 5, [them.c.id]: 0 } },
+        self: { weight: 0 },
+      },
+    });
+    const names = ['1', '2', '3', '4'];
+    await Promise.all(names.map((name) => origin.outside.put(people.alice, `loaded-dice/in/${name}`, name)));
+    const jobs = await allEnded(origin, people.alice, 'loaded-dice', names.length);
+    assert.deepEqual(
+      jobs.map(placeOf),
+      names.map(() => b.id),
+    );
+  });
+
+  test('static, also when no policy is named (F4): the member of the lowest priority', async () => {
+    const { origin, people, b } = them;
+    for (const delegation of ['static', undefined]) {
+      const name = delegation ?? 'unnamed';
+      await delegating(them, name, three(name, [2, 1, 3]), { script: copying(), federation: { delegation } });
+      await origin.outside.put(people.alice, `${name}/in/x`, 'x');
+      const job = await onlySucceeded(origin, people.alice, name);
+      assert.equal(placeOf(job), b.id);
+      assert.deepEqual(job.decisions[0]?.policy, 'static');
+      assert.deepEqual(
+        job.decisions[0]?.candidates.map((each) => each.member.split('/')[0]),
+        [b.id, them.a.id, them.c.id, origin.id],
+      );
+      assert.equal(await origin.outside.get(people.alice, `${name}/out/x`), 'x');
+    }
+  });
+
+  test('static: this cluster is first among equals', async () => {
+    const { origin, people } = them;
+    await delegating(them, 'equals', three('equals'), { script: copying(), federation: { self: {} } });
+    await origin.outside.put(people.alice, 'equals/in/x', 'x');
+    assert.equal(placeOf(await onlySucceeded(origin, people.alice, 'equals')), origin.id);
+  });
+
+  for (const [policy, defects] of [
+    ['load-based', 'F5'],
+    ['topsis', 'F2, F3'],
+  ] as const) {
+    test(`${policy}: the freest cluster, once their figures are known (${defects})`, async () => {
+      const { b } = them;
+      await delegating(them, policy, three(policy), {
+        script: copying(),
+        cpu: '100m',
+        federation: { delegation: policy },
+      });
+      const job = await decidedByFigures(policy);
+      const [decision] = job.decisions;
+      assert.deepEqual(
+        [decision?.policy, decision?.chosen, placeOf(job)],
+        [policy, `${b.id}/${policy}`, b.id],
+        storyOf(job),
+      );
+      const scores = decision?.candidates.map(({ score = Infinity }) => score) ?? [];
+      assert.equal(scores.length, 4);
+      assert.deepEqual(
+        scores,
+        scores.toSorted((x, y) => x - y),
+      );
+    });
+  }
+});
+
+describe('delegate_when: saturated', () => {
+  /** Words of a script that waits without much ado: sixty of them run at once. */
+  const patient = (name: string) =>
+    `while [ -d ${meeting.directory} ] && [ ! -e ${meeting.directory}/${name} ]; do sleep 0.5; done`;
+
+  /** Sixty processes start, four managers in one process see to them, and other tests run beside them. */
+  const BURST_PATIENCE = 120_000;
+
+  /** How many attempts are under way or were, by cluster. */
+  const spread = (jobs: readonly SeenJob[]) => {
+    const places = jobs.map(placeOf);
+    return (at: TestCluster) => places.filter((place) => place === at.id).length;
+  };
+
+  test('sixty jobs at once: what fits runs here, the rest spreads over members by their room (F16), with one token (F10)', async () => {
+    const { origin, a, b, c, people } = them;
+    await delegating(them, 'burst', three('burst'), {
+      script: `${patient('burst')}; ${copying()}`,
+      memory: '16Mi',
+      federation: { delegate_when: 'saturated', delegation: 'load-based', rescheduler_threshold: 1 },
+    });
+    const exchanged = people.issuer.requests.token;
+    const names = Array.from({ length: 60 }, (_, n) => `f${String(n).padStart(2, '0')}`);
+    await Promise.all(names.map((name) => origin.outside.put(people.alice, `burst/in/${name}`, name)));
+    const at = await eventually(async () => {
+      const jobs = await origin.outside.jobs(people.alice, 'burst');
+      assert.equal(
+        jobs.filter(({ message }) => message === 'the script runs').length,
+        60,
+        jobs.map(storyOf).join('\n'),
+      );
+      return spread(jobs);
+    }, BURST_PATIENCE).finally(() => meeting.letGo('burst'));
+    const counts = [origin, a, b, c].map(at);
+    assert.equal(at(origin), 10, `it is full: ${counts.join()}`);
+    assert.ok(at(a) <= 10 && at(b) <= 40 && at(c) <= 20, `nobody has more than fits: ${counts.join()}`);
+    assert.ok(at(b) >= 15 && at(c) >= 1, `not all on one: ${counts.join()}`);
+    assert.ok(people.issuer.requests.token - exchanged <= 1, 'one exchange for all of them');
+    await allEnded(origin, people.alice, 'burst', 60, BURST_PATIENCE);
+    const results = (await origin.outside.keys(people.alice, 'burst')).filter((key) => key.startsWith('out/'));
+    assert.deepEqual(
+      results,
+      names.map((name) => `out/${name}`),
+    );
+  });
+
+  test('a job that nobody has room for waits, and is offered again when a member has (rescheduler_threshold)', async () => {
+    const { origin, a, people } = them;
+    const hog = service('hog', meeting.wait('hog'), { cpu: '1', memory: '16Mi', input: [], output: [] });
+    const hogs = await Promise.all([origin, a].map((at) => at.outside.create(at.admin, hog)));
+    await origin.outside.submit(hogs[0] ?? '', 'hog', 'x');
+    const there = await a.outside.submit(hogs[1] ?? '', 'hog', 'x');
+    await a.outside.running(a.admin, 'hog', there);
+    await delegating(them, 'waits', [member(a, 'waits')], {
+      script: copying(),
+      federation: { delegate_when: 'saturated', rescheduler_threshold: 1 },
+    });
+    await origin.outside.put(people.alice, 'waits/in/x', 'x');
+    await eventually(async () => {
+      const [job] = await origin.outside.jobs(people.alice, 'waits');
+      assert.equal(job?.state, 'queued');
+      assert.match(job.message, /no member could take it: oscar-cluster-a\/waits: /);
+      assert.match(job.message, /no node has more than 0 free|has no room/);
+    });
+    expectOk(await a.call('DELETE', `/system/jobs/hog/${there}`, { as: a.admin }));
+    const job = await onlySucceeded(origin, people.alice, 'waits');
+    assert.equal(placeOf(job), a.id);
+    assert.equal(await origin.outside.get(people.alice, 'waits/out/x'), 'x');
+    meeting.letGo('hog');
+  });
+});
+
+const expectOk = ({ status, text }: { readonly status: number; readonly text: string }) =>
+  assert.ok(status < 300, `${status}: ${text}`);

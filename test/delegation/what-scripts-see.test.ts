@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import {
+  allEnded,
+  copying,
+  delegating,
+  endedWell,
+  offersTo,
+  onlySucceeded,
+  placeOf,
+  startDelegation,
+} from '../support/delegation.ts';
+import { type Clusters, expectStatus, member, read, type TestCluster } from '../support/federation.ts';
+import { service } from '../support/jobs.ts';
+
+let them: Clusters;
+before(async () => {
+  them = await startDelegation();
+});
+after(() => them[Symbol.asyncDispose]());
+
+describe('an event arrives byte for byte, as it would here (F7, F8)', () => {
+  const SUM = 'sha256sum <"$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/$JOB_UUID"; echo "event=$EVENT"';
+  const sha256 = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex');
+  before(async () => {
+    const { origin, a, people } = them;
+    await delegating(them, 'bytes', [member(a, 'bytes')], { script: SUM });
+    await origin.outside.create(people.alice, service('bytes-here', SUM));
+  });
+
+  const large = randomBytes(5 * 1024 * 1024);
+  const events: [name: string, event: Uint8Array | string, input: Uint8Array | string][] = [
+    ['nothing', '', ''],
+    ['text that is no JSON', 'hello %% world\n', 'hello %% world\n'],
+    ['text with a mark of its byte order', '\ufeffhello %%', '\ufeffhello %%'],
+    ['base64, as clients send files', Buffer.from('a file').toString('base64'), 'a file'],
+    ['bytes that are no text', Uint8Array.from([0, 255, 10, 0, 13]), Uint8Array.from([0, 255, 10, 0, 13])],
+    ['five megabytes of them', large, large],
+    [
+      'JSON whose storage_provider is a number',
+      '{"storage_provider": 5, "event": {}}',
+      '{"storage_provider": 5, "event": {}}',
+    ],
+    ['JSON that is no object', '[1, "two"]', '[1, "two"]'],
+  ];
+  for (const [name, event, input] of events) {
+    test(name, async () => {
+      const { origin, a, people } = them;
+      const readBy = async (at: string) => {
+        const id = await origin.outside.submit(people.alice, at, event);
+        const job = await endedWell(origin, people.alice, at, id);
+        const log = await origin.call('GET', `/system/logs/${at}/${id}`, { as: people.alice });
+        const sum = (await origin.outside.get(people.alice, `${at}/out/${id}`))?.slice(0, 64);
+        return { place: placeOf(job), sum, event: log.text.slice(log.text.indexOf('event=')) };
+      };
+      const there = await readBy('bytes');
+      const { place, ...here } = await readBy('bytes-here');
+      assert.equal(place, origin.id);
+      assert.deepEqual(there, { ...here, place: a.id });
+      assert.equal(there.sum, sha256(input));
+    });
+  }
+});
+
+describe('a script', () => {
+  /** All that it has, and every file that it can find around. */
+  const LOOK = `
+    env | sort >"$TMP_OUTPUT_DIR/env"
+    find "$TMP_OUTPUT_DIR/.." "$TMP_INPUT_DIR" /var/run/secrets -type f -exec cat {} + >"$TMP_OUTPUT_DIR/files" 2>/dev/null
+    true`;
+  const environment = {
+    variables: { PLAIN: 'a variable', QUOTED: `it's "so" $HOME` },
+    secrets: { KEPT: 'a secret of the definition' },
+  };
+  /** Different wherever it runs. */
+  const OWN = ['JOB_UUID', 'OSCAR_SERVICE_NAME', 'OSCAR_SERVICE_TOKEN', 'RESOURCE_ID', 'EVENT', 'EVENT_TIME'];
+  const WHERE = /^(HOME|PWD|OLDPWD|TMPDIR|TMP_INPUT_DIR|TMP_OUTPUT_DIR|INPUT_FILE_PATH|_)$/;
+
+  const variablesIn = (text = '') =>
+    Object.fromEntries(
+      text
+        .split('\n')
+        .flatMap((line) =>
+          line.includes('=') ? [[line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]] : [],
+        ),
+    );
+
+  test('has the variables and secrets of a run here, the id of the origin, the token of its own worker, and no key (F36)', async () => {
+    const { origin, a, people } = them;
+    const refreshToken = await delegating(them, 'looks', [member(a, 'looks-there')], { script: LOOK, environment });
+    await origin.outside.create(people.alice, service('looks-here', LOOK, { environment }));
+    for (const name of ['looks', 'looks-here']) await origin.outside.put(people.alice, `${name}/in/x`, 'x');
+    const job = await onlySucceeded(origin, people.alice, 'looks');
+    await onlySucceeded(origin, people.alice, 'looks-here');
+    assert.equal(placeOf(job), a.id);
+    const file = async (name: string, what: string) =>
+      (await origin.outside.get(people.alice, `${name}/out/${what}`)) ?? '';
+    const [there, here] = [variablesIn(await file('looks', 'env')), variablesIn(await file('looks-here', 'env'))];
+    assert.deepEqual(Object.keys(there), Object.keys(here));
+    for (const [name, value] of Object.entries(here)) {
+      if (!OWN.includes(name) && !WHERE.test(name)) assert.equal(there[name], value, name);
+    }
+    assert.equal(there['KEPT'], 'a secret of the definition');
+    assert.equal(there['JOB_UUID'], job.id);
+    assert.equal(there['OSCAR_SERVICE_NAME'], 'looks-there');
+    const worker = await read(a, people.alice, 'looks-there');
+    assert.equal(there['OSCAR_SERVICE_TOKEN'], worker.token);
+    assert.notEqual(worker.token, (await read(origin, people.alice, 'looks')).token);
+
+    const seen = (await file('looks', 'env')) + (await file('looks', 'files'));
+    const secrets = { 'the refresh token': refreshToken, ...(await secretsOf('looks-there')) };
+    for (const [what, secret] of Object.entries(secrets)) {
+      assert.ok(!seen.includes(secret), `${what} can be read`);
+    }
+    assert.doesNotMatch(seen, /OSCAR[0-9A-F]{15}/, 'keys of a job');
+  });
+
+  /** What of a federation nobody may see, by what it is. */
+  async function secretsOf(worker: string): Promise<Record<string, string>> {
+    const { origin, a, people } = them;
+    const made = a.wire.seen.find(({ method, body }) => method === 'POST' && body.includes(`"${worker}"`));
+    const order = Buffer.from(String(made?.headers['x-oscar-federation']), 'base64url').toString();
+    const [root, hers] = await Promise.all([
+      origin.outside.provider(origin.admin),
+      origin.outside.provider(people.alice),
+    ]);
+    return {
+      'the member key': (JSON.parse(order) as { key: string }).key,
+      'the token that was minted':
+        offersTo(a, worker)[0]?.headers.authorization?.slice('Bearer '.length) ?? assert.fail(),
+      'the login of Alice': people.alice.slice('Bearer '.length),
+      'the key of the store': root.secret_key,
+      'the key of Alice': hers.secret_key,
+    };
+  }
+
+  test('no member has the refresh token, the keys of a provider or the login of an invoker: not in requests, files or logs (F32, F36)', async () => {
+    const { origin, a, c, people } = them;
+    const far = await c.outside.provider(c.admin);
+    const { endpoint, region, access_key, secret_key } = far;
+    expectStatus(await c.call('POST', '/system/buckets', { as: c.admin, body: { bucket_name: 'far-results' } }), 201);
+    const refreshToken = await delegating(them, 'guarded', [member(a, 'guarded')], {
+      script: copying(),
+      visibility: 'public',
+      storage_providers: { minio: { far: { endpoint, region, access_key, secret_key, verify: false } } },
+      output: [
+        { storage_provider: 'minio.far', path: 'far-results/here' },
+        { storage_provider: 'minio.default', path: 'guarded/out' },
+      ],
+    });
+    const id = await origin.outside.submit(people.bob, 'guarded', 'of Bob');
+    const job = await endedWell(origin, people.bob, 'guarded', id);
+    assert.equal(placeOf(job), a.id);
+    const name = `event-file-${id}`;
+    assert.equal(await c.outside.get(c.admin, `far-results/here/${name}`), 'of Bob');
+    assert.equal(await origin.outside.get(people.alice, `guarded/out/${name}`), 'of Bob');
+
+    const kept = keptBy(a) + JSON.stringify(a.wire.seen);
+    assert.ok(kept.includes('guarded'), 'it was really looked at');
+    for (const [what, secret] of Object.entries({
+      'the refresh token': refreshToken,
+      'the login of Bob': people.bob.slice('Bearer '.length),
+      'the secret key of the provider': secret_key,
+      'the access key of the provider': access_key,
+    })) {
+      assert.ok(!kept.includes(secret), `${what} is at the member`);
+    }
+  });
+
+  /** All that a manager has written down, as it is on its disk, and all it has logged. */
+  function keptBy({ manager }: TestCluster): string {
+    const files = readdirSync(manager.directory, { recursive: true, withFileTypes: true }).filter((each) =>
+      each.isFile(),
+    );
+    const texts = files.map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'latin1'));
+    return texts.join('\n') + JSON.stringify(manager.log);
+  }
+});
+
+test('a job of a service that its owner alone may see is not shown to others, wherever it ran', async () => {
+  const { origin, a, people } = them;
+  await delegating(them, 'private', [member(a, 'private')], { script: 'echo printed' });
+  const id = await origin.outside.submit(people.alice, 'private', 'x');
+  await endedWell(origin, people.alice, 'private', id);
+  await allEnded(origin, people.alice, 'private', 1);
+  for (const path of [`/system/jobs/private/${id}`, `/system/logs/private/${id}`]) {
+    expectStatus(await origin.call('GET', path, { as: people.bob }), 404);
+  }
+});
