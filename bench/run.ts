@@ -1,6 +1,7 @@
 import { arch, cpus, loadavg } from 'node:os';
 import * as acceptJobs from './accept-jobs.ts';
 import * as commit from './commit.ts';
+import * as delegation from './delegation.ts';
 import * as federation from './federation.ts';
 import * as jobs from './jobs.ts';
 import * as kubernetesStore from './kubernetes-store.ts';
@@ -28,6 +29,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['accept-jobs', acceptJobs],
   ['commit', commit],
   ['federation', federation],
+  ['delegation', delegation],
   ['kubernetes-store', kubernetesStore],
 ]);
 

@@ -23,6 +23,8 @@ export interface ManagerOptions {
   readonly from?: string;
   /** What Node runs, from the root of the repository. */
   readonly program?: readonly string[];
+  /** Where it listens; a free one if left out. */
+  readonly port?: number;
 }
 
 export interface ManagerProcess extends AsyncDisposable {
@@ -44,10 +46,9 @@ export interface ManagerProcess extends AsyncDisposable {
  * that goes to a file. It listens on a free port of loopback.
  */
 export async function startManagerProcess(options: ManagerOptions = {}): Promise<ManagerProcess> {
-  const { settings = {}, from, program = ['bin/oscar.js', 'serve'] } = options;
+  const { settings = {}, from, program = ['bin/oscar.js', 'serve'], port = await freePort() } = options;
   const directory = mkdtempSync(join(tmpdir(), 'oscar-bench-'));
   if (from !== undefined) cpSync(from, directory, { recursive: true });
-  const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const logFile = join(directory, 'bench.log');
   const log = openSync(logFile, 'a');
@@ -117,7 +118,7 @@ function isUp(url: string): Promise<boolean> {
   });
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

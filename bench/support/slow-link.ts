@@ -13,6 +13,8 @@ export interface SlowLinkOptions {
   readonly pieces?: number;
   /** Speak TLS to whoever comes over it; the manager behind it does not. */
   readonly tls?: boolean;
+  /** Told of each piece that has come over it from the manager. */
+  readonly arrived?: (piece: Buffer) => void;
 }
 
 /**
@@ -36,13 +38,13 @@ export async function startSlowLink(manager: string, options: SlowLinkOptions): 
   };
 }
 
-function carriedTo(port: number, { roundTripMs, pieces = Number.POSITIVE_INFINITY }: SlowLinkOptions) {
+function carriedTo(port: number, { roundTripMs, pieces = Number.POSITIVE_INFINITY, arrived }: SlowLinkOptions) {
   let carried = 0;
   return (near: Socket) => {
     const opened = performance.now() + roundTripMs;
     const far = connectTo(port, near);
     carry(near, far, roundTripMs / 2, { opened, isLost: () => carried++ >= pieces });
-    carry(far, near, roundTripMs / 2, { opened: 0, isLost: () => false });
+    carry(far, near, roundTripMs / 2, { opened: 0, isLost: () => false, ...(arrived && { arrived }) });
   };
 }
 
@@ -66,7 +68,7 @@ function carry(
   from: Socket,
   to: Socket,
   ms: number,
-  { opened, isLost }: { opened: number; isLost: () => boolean },
+  { opened, isLost, arrived }: { opened: number; isLost: () => boolean; arrived?: (piece: Buffer) => void },
 ): void {
   // Timers may come in another order than they were set; what they carry does not.
   const underWay: Buffer[] = [];
@@ -74,7 +76,12 @@ function carry(
     if (isLost()) return;
     underWay.push(piece);
     const now = performance.now();
-    setTimeout(() => to.write(underWay.shift() ?? ''), Math.max(now, opened) + ms - now);
+    const deliver = () => {
+      const next = underWay.shift() ?? Buffer.alloc(0);
+      to.write(next);
+      arrived?.(next);
+    };
+    setTimeout(deliver, Math.max(now, opened) + ms - now);
   });
 }
 

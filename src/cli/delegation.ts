@@ -106,6 +106,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     coordinatorOf,
     stores: { registered: config.clusters, isOwn: federation.isOwn, own: [jobs.ownStore.endpoint] },
     unreadable: probe.unreadable,
+    unreachable: probe.unreachable,
     report,
   });
   const server: DelegationServer = {

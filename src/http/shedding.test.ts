@@ -7,9 +7,9 @@ import { setImmediate as turn } from 'node:timers/promises';
 import Fastify from 'fastify';
 import { eventually } from '../cluster/eventually.ts';
 import { answerError } from './errors.ts';
-import { refuseWhileClosing, shedLoad } from './shedding.ts';
+import { refuseWhileClosing, shedLoad, UNDER_WAY } from './shedding.ts';
 
-test('while the event loop is late, requests are turned away and told when to come back; /health is answered', async (t) => {
+test('while the event loop is late, requests are turned away and told when to come back; /health and what is under way are answered', async (t) => {
   const app = Fastify();
   t.after(() => app.close());
   app.setErrorHandler(answerError);
@@ -19,18 +19,21 @@ test('while the event loop is late, requests are turned away and told when to co
   let done = 0;
   app.get('/health', async () => 'Ok');
   app.post('/work', async () => `done ${++done} times`);
+  app.get('/under-way', UNDER_WAY, async () => 'goes on');
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   const work = () => fetch(`${url}/work`, { method: 'POST' });
+  const goesOn = () => fetch(`${url}/under-way`);
   // The machine may have other things to do.
   await eventually(async () => assert.equal((await work()).status, 200));
 
   let before = done;
-  let answer = await work();
+  let [answer, underWay] = await Promise.all([work(), goesOn()]);
   for (let blocked = 0; blocked < 50 && answer.status === 200; blocked++) {
     busyFor(100);
     await turn();
     before = done;
-    answer = await work();
+    [answer, underWay] = await Promise.all([work(), goesOn()]);
+    assert.equal(underWay.status, 200);
   }
   assert.equal(answer.status, 503);
   assert.equal(answer.headers.get('retry-after'), '2');

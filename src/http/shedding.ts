@@ -2,6 +2,13 @@ import underPressure from '@fastify/under-pressure';
 import type { FastifyInstance } from 'fastify';
 import { HttpError } from './errors.ts';
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Of the plugin: what is done with requests to this route while the manager cannot keep up. */
+    pressureHandler?: () => Promise<void>;
+  }
+}
+
 /**
  * How late the event loop may run before requests are turned away. Lower: a burst that would be over in a moment is
  * refused. Higher: everybody waits, and clients that give up and come again make it worse.
@@ -20,6 +27,12 @@ export async function shedLoad(app: FastifyInstance, { latestMs = LATEST_MS, sam
     },
   });
 }
+
+/**
+ * Routes with this are never turned away: others wait for them who are in the middle of what was begun here. To refuse them
+ * saves nothing, since all that was done so far is done again.
+ */
+export const UNDER_WAY = { config: { pressureHandler: async () => undefined } };
 
 /** Once closing, what was begun is finished and what is new is refused. */
 export function refuseWhileClosing(app: FastifyInstance): void {

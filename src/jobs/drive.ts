@@ -105,9 +105,12 @@ class Hearing {
   }
 
   end(): void {
-    this.#until?.abort();
+    this.#until?.abort(OVER);
   }
 }
+
+/** Nobody reads it; without one, an error with its stack is made for each job. */
+const OVER = 'it is over';
 
 async function tell(
   record: JobRecord,

@@ -17,12 +17,14 @@ function probe(t: Pick<TestContext, 'after'>) {
 test('an object that the keys reach is readable; one that is not there, or not theirs, is not, and it is said why', async (t) => {
   const { store, access } = await embeddedStore(t);
   await store.putObject({ bucket: 'inputs', key: 'a/photo.jpg' }, Buffer.from('x'));
-  const { unreadable } = probe(t);
+  const { unreadable, unreachable } = probe(t);
   assert.equal(await unreadable({ bucket: 'inputs', key: 'a/photo.jpg' }, access, never), undefined);
   assert.match((await unreadable({ bucket: 'inputs', key: 'none' }, access, never)) ?? '', /not exist|denied/);
   assert.match((await unreadable({ bucket: 'others', key: 'x' }, access, never)) ?? '', /not exist|denied/);
   const stranger = { ...access, secretKey: new Secret('wrong') };
   assert.match((await unreadable({ bucket: 'inputs', key: 'a/photo.jpg' }, stranger, never)) ?? '', /denied|wrong/);
+  assert.equal(await unreachable({ bucket: 'inputs', key: 'a/none' }, access, never), undefined);
+  assert.match((await unreachable({ bucket: 'inputs', key: 'a/none' }, stranger, never)) ?? '', /denied|wrong/);
 });
 
 test('an address that only users vouch for is not dialled when it is not public', async (t) => {

@@ -3,41 +3,57 @@ import type { Network } from '../outbound/index.ts';
 import { Connections } from './connections.ts';
 import { readAddress } from './remote-store.ts';
 
-/** Looks whether objects can be read, in this process: no worker is waited for that moves files just then. */
+/** Why not, in words that end a sentence; undefined when there is no reason. */
+type Look = (
+  object: { readonly bucket: string; readonly key: string },
+  access: S3Access,
+  until: AbortSignal,
+) => Promise<string | undefined>;
+
+/** Looks at objects, in this process: no worker is waited for that moves files just then. */
 export interface ObjectProbe {
-  /** Why it cannot be read with these keys, in words that end a sentence; undefined when it can. */
-  readonly unreadable: (
-    object: { readonly bucket: string; readonly key: string },
-    access: S3Access,
-    until: AbortSignal,
-  ) => Promise<string | undefined>;
+  /** Can it be read with these keys? */
+  readonly unreadable: Look;
+  /** Can the store be spoken to about it? That it is not there is an answer. */
+  readonly unreachable: Look;
   close(): void;
 }
 
 export function createObjectProbe(options: { readonly networks: readonly Network[] }): ObjectProbe {
   const connections = new Connections(options.networks);
   let loaded: ReturnType<typeof load> | undefined;
+  const look = async (...[{ bucket, key }, access, abortSignal]: Parameters<Look>): Promise<Found> => {
+    loaded ??= load(connections);
+    const { clients, head, failure, isMissing } = await loaded;
+    let host = '';
+    try {
+      host =
+        access.endpoint === undefined ? `s3.${access.region}.amazonaws.com` : readAddress(access.endpoint).hostname;
+      await head(clients.client(access), bucket, key, abortSignal);
+      return {};
+    } catch (error) {
+      const why = abortSignal.aborted ? `"${host}" does not answer in time` : failure(error, host).message;
+      return { why, missing: isMissing(error) };
+    }
+  };
   return {
-    async unreadable({ bucket, key }, access, abortSignal) {
-      loaded ??= load(connections);
-      const { clients, head, failure } = await loaded;
-      let host = '';
-      try {
-        host =
-          access.endpoint === undefined ? `s3.${access.region}.amazonaws.com` : readAddress(access.endpoint).hostname;
-        await head(clients.client(access), bucket, key, abortSignal);
-        return undefined;
-      } catch (error) {
-        return abortSignal.aborted ? `"${host}" does not answer in time` : failure(error, host).message;
-      }
+    unreadable: async (...question) => (await look(...question)).why,
+    async unreachable(...question) {
+      const { why, missing } = await look(...question);
+      return missing ? undefined : why;
     },
     close: () => connections.close(),
   };
 }
 
+interface Found {
+  readonly why?: string;
+  readonly missing?: boolean;
+}
+
 /** A manager that nobody offers jobs pays nothing for the SDK. */
 async function load(connections: Connections) {
-  const [{ HeadObjectCommand }, { S3Clients }, { s3Failure }] = await Promise.all([
+  const [{ HeadObjectCommand, NotFound }, { S3Clients }, { s3Failure }] = await Promise.all([
     import('@aws-sdk/client-s3'),
     import('./s3-clients.ts'),
     import('./s3-failure.ts'),
@@ -45,5 +61,5 @@ async function load(connections: Connections) {
   const clients = new S3Clients(connections);
   const head = (client: ReturnType<typeof clients.client>, bucket: string, key: string, abortSignal: AbortSignal) =>
     client.send(new HeadObjectCommand({ Bucket: bucket, Key: key }), { abortSignal });
-  return { clients, head, failure: s3Failure };
+  return { clients, head, failure: s3Failure, isMissing: (error: unknown) => error instanceof NotFound };
 }

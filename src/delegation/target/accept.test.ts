@@ -119,6 +119,13 @@ for (const { name, input, over, silent = false, code } of refusals) {
   });
 }
 
+test('whoever could not hand in a result does not take a job that has no input either', async (t) => {
+  const target = await openTarget(t);
+  target.origin.store = { ...target.origin.store, endpoint: 'http://127.0.0.1:1' };
+  await assert.rejects(target.offer(), { code: 'input-unreadable' });
+  assert.equal(target.capacity.taken, 0);
+});
+
 test('a store that nobody vouches for is not dialled when its address is not public', async (t) => {
   const target = await openTarget(t, { parts: { stores: { registered: new Map(), isOwn: () => false, own: [] } } });
   target.origin.input = PHOTO;

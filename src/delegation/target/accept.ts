@@ -22,6 +22,9 @@ export interface TakenOffer {
 /** Of the ten seconds that an offer may take, five are for the permit. */
 const HEAD_DEADLINE = 4_000;
 
+/** For so long a store that answered is taken to answer, where nothing is to be read from it before the script runs. */
+const REACHED_MS = 30_000;
+
 /**
  * The target's side of an offer (design §9, step 2). The job is on the disk before this resolves; whatever goes wrong
  * before that leaves nothing behind. The same offer again, even at the same moment, is the same attempt.
@@ -86,12 +89,17 @@ async function askPermit({ origin, attempt, as }: Word, from: string): Promise<P
   }
 }
 
-async function proveReadable({ input, store }: Permit, { role }: Word, hosting: Hosting): Promise<void> {
-  if (!input) return;
+/** Whoever cannot read the input, or could not hand in a result, is not to run the script first. */
+async function proveReadable({ input, store, staging }: Permit, { role }: Word, hosting: Hosting): Promise<void> {
+  const { reached, now } = hosting;
+  if (!input && now() - (reached.get(store.endpoint) ?? -Infinity) < REACHED_MS) return;
   const access = accessTo(store, role.origin, hosting.stores);
-  const problem = await hosting.unreadable(input, access, AbortSignal.timeout(HEAD_DEADLINE));
-  if (problem === undefined) return;
-  throw new DelegationError('input-unreadable', `${input.bucket}/${input.key} cannot be read from here: ${problem}`);
+  const until = AbortSignal.timeout(HEAD_DEADLINE);
+  const object = input ?? { bucket: staging.bucket, key: staging.manifest };
+  const problem = await (input ? hosting.unreadable : hosting.unreachable)(object, access, until);
+  if (problem === undefined) return void reached.set(store.endpoint, now());
+  reached.delete(store.endpoint);
+  throw new DelegationError('input-unreadable', `${object.bucket}/${object.key} cannot be read from here: ${problem}`);
 }
 
 const filesOf = ({ input, staging }: Permit) => ({ ...(input && { input }), staging });

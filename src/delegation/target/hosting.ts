@@ -21,6 +21,8 @@ export interface HostingParts
   readonly stores: KnownStores;
   /** Why an object cannot be read with these keys; undefined when it can. */
   readonly unreadable: (object: StoredAt, access: S3Access, until: AbortSignal) => Promise<string | undefined>;
+  /** Why its store cannot be spoken to; that there is no such object is an answer. */
+  readonly unreachable: (object: StoredAt, access: S3Access, until: AbortSignal) => Promise<string | undefined>;
   /** Told of what nobody waits for. */
   readonly report: (problem: unknown, key: JobKey) => void;
   /** Resolves after so many milliseconds, or when it is not worth waiting any more. */
@@ -42,12 +44,14 @@ export interface StoredAt {
 export interface Hosting extends Required<HostingParts> {
   readonly turns: InTurn;
   readonly permits: Permits;
+  /** Stores that answered lately, by their endpoints, and when. */
+  readonly reached: Map<string, number>;
   /** Aborts when this manager stops. */
   readonly closing: AbortSignal;
 }
 
 export function openHosting(parts: HostingParts, closing: AbortSignal): Hosting {
-  const hosting = { wait, chance: Math.random, ...parts, turns: new InTurn(), closing };
+  const hosting = { wait, chance: Math.random, ...parts, turns: new InTurn(), reached: new Map(), closing };
   return { ...hosting, permits: new Permits(hosting) };
 }
 

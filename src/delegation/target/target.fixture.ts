@@ -41,7 +41,7 @@ export class ScriptedOrigin implements Origin {
   input: { bucket: string; key: string } | undefined;
   /** Waited for before a permit is given. */
   gate: Promise<void> = Promise.resolve();
-  readonly store: StoreOfOrigin;
+  store: StoreOfOrigin;
   readonly objects: ObjectStoreServer;
 
   constructor(store: StoreOfOrigin, objects: ObjectStoreServer) {
@@ -115,7 +115,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
   /** Milliseconds that the clock of this cluster is ahead. */
   ahead = 0;
   readonly #options: TargetOptions<R>;
-  readonly #probe: HostingParts['unreadable'];
+  readonly #probe: Pick<HostingParts, 'unreadable' | 'unreachable'>;
   readonly #death = new AbortController();
   readonly #writes = new Set<unknown>();
 
@@ -125,7 +125,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     worker: ServiceRecord,
     runner: R,
     options: TargetOptions<R>,
-    probe: HostingParts['unreadable'],
+    probe: Pick<HostingParts, 'unreadable' | 'unreachable'>,
   ) {
     this.cluster = cluster;
     this.origin = origin;
@@ -159,7 +159,8 @@ export class TestTarget<R extends Runner = PuppetRunner> {
       dispatcher: this.dispatcher,
       coordinatorOf: async () => ({ origin: mortal<Origin>(origin, death), key: KEY }),
       stores: { registered, isOwn: () => false, own: [] },
-      unreadable: probe,
+      unreadable: probe.unreadable,
+      unreachable: probe.unreachable,
       wait: (ms, signal) =>
         pause(ms / (options.faster ?? 1000), undefined, { signal, ref: false }).catch(() => undefined),
       ...options.parts,
@@ -264,7 +265,7 @@ export async function openTarget<R extends Runner = PuppetRunner>(
   const probe = createObjectProbe({ networks: [] });
   const runner = options.runner ?? (new PuppetRunner() as unknown as R);
   const worker = await addWorker(cluster, origin, options.definition);
-  const target = await new TestTarget(cluster, origin, worker, runner, options, probe.unreadable).begin();
+  const target = await new TestTarget(cluster, origin, worker, runner, options, probe).begin();
   t.after(async () => {
     target.end();
     probe.close();

@@ -15,6 +15,7 @@ import { jsonOf, valueOf } from '../body.ts';
 import { jobOf } from '../job-params.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import { nameOf } from '../params.ts';
+import { UNDER_WAY } from '../shedding.ts';
 import { claimIn, SIGNED, signedPartsOf, tellSigned } from '../signed.ts';
 import { offerRoutes } from './offers.ts';
 
@@ -52,7 +53,7 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
     return from;
   };
 
-  app.get('/system/config', { ...SIGNED, schema: hidden }, async (request, reply) => {
+  app.get('/system/config', { ...SIGNED, ...UNDER_WAY, schema: hidden }, async (request, reply) => {
     const attempt = valueOf(readAttempt(request.query));
     // What somebody recorded would get them keys.
     const from = await member(request, attempt.job.service, permits);
@@ -61,7 +62,7 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
   });
 
   const report = '/system/federation/:name/jobs/:id/attempts/:epoch';
-  app.post(report, { errorHandler: SIGNED.errorHandler, schema: hidden }, async (request, reply) => {
+  app.post(report, { ...UNDER_WAY, errorHandler: SIGNED.errorHandler, schema: hidden }, async (request, reply) => {
     const { name, id } = jobOf(request);
     const from = await member(request, name);
     const { epoch } = request.params as { epoch: string };

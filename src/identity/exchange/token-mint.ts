@@ -71,12 +71,14 @@ export class TokenMint {
   async mint(service: ServiceOfGrant, why: string, { audience }: { audience?: string } = {}): Promise<Secret> {
     const { vault, narrow, log } = this.#options;
     const { grant, token: refresh } = await this.#usableGrant(service);
-    const desk = this.#deskFor(grant, refresh);
-    const wide = () => this.#tokens.get(grant.id, () => this.#exchange(grant.id, desk));
+    // Only who goes there needs to know where: mostly there is a token at hand.
+    const desk = () => this.#deskFor(grant, refresh);
+    const wide = () => this.#tokens.get(grant.id, async () => this.#exchange(grant.id, desk()));
     const { token } =
-      audience !== undefined && narrow && (await this.#canNarrow(desk.authority))
+      audience !== undefined && narrow && (await this.#canNarrow(desk().authority))
         ? await this.#tokens.get(`${grant.id} ${audience}`, async () => {
-            return desk.authority.narrow(await wide(), audience, desk.client);
+            const { authority, client } = desk();
+            return authority.narrow(await wide(), audience, client);
           })
         : await wide();
     recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why, at: vault.now() }, log);

@@ -1,0 +1,296 @@
+import { hash, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Secret } from '../../src/base/secret.ts';
+import type { Catalog } from '../../src/catalog/index.ts';
+import { type JobRecord, writeManifest } from '../../src/cluster/index.ts';
+import { LocalCapacity, type LocalCluster, openLocalCluster } from '../../src/cluster/local/index.ts';
+import {
+  commit,
+  type DelegationServer,
+  Delegator,
+  realClock,
+  Scoreboard,
+  selfOrigin,
+  selfTarget,
+  snapshotOfNodes,
+  TakenJobs,
+  WorkingFederations,
+} from '../../src/delegation/index.ts';
+import type { Target } from '../../src/delegation/terms.ts';
+import { Ledgers } from '../../src/federation/index.ts';
+import { newServiceToken } from '../../src/identity/index.ts';
+import { acceptJob } from '../../src/jobs/accept.ts';
+import { Dispatcher, type Elsewhere, type Jobs } from '../../src/jobs/index.ts';
+import { openObjectStore } from '../../src/objectstore/index.ts';
+import type { FederationRole, Service } from '../../src/service/index.ts';
+import { aService } from '../../src/service/service.fixture.ts';
+import { EmbeddedStore } from '../../src/storage/embedded/index.ts';
+import type { UploadOrder } from '../../src/supervisor/index.ts';
+import { createLocalRunner } from './no-op-runner.ts';
+
+/** Everything of a delegation but the network, the disk and the script: a coordinator and its members in this process. */
+export interface InProcessFederation extends AsyncDisposable {
+  /** So many jobs at once; how many of them end in a second. */
+  burst(jobs: number): Promise<number>;
+}
+
+const UID = randomUUID();
+const NAME = 'bench';
+const HERE = 'here';
+const STORE = { endpoint: 'http://127.0.0.1:1', region: 'us-east-1', verify: true };
+
+/** Of Linux: a directory that is memory. */
+const MEMORY = '/dev/shm';
+
+/** More room than all jobs need: who has none refuses, and that is not what is measured. */
+const ROOM = { cpu: 10 ** 9, memory: 2 ** 50 };
+
+export async function startInProcess(members: number): Promise<InProcessFederation> {
+  await using opened = new AsyncDisposableStack();
+  const directory = mkdtempSync(join(process.platform === 'linux' ? MEMORY : tmpdir(), 'oscar-bench-'));
+  opened.defer(() => rmSync(directory, { recursive: true, force: true }));
+  const openCluster = (id: string) =>
+    opened.adopt(openLocalCluster({ directory: join(directory, id) }), (it) => it.close());
+  const problems: unknown[] = [];
+  const report = (problem: unknown) => void problems.push(problem);
+
+  const cluster = openCluster(HERE);
+  const objectServer = opened.adopt(
+    openObjectStore({
+      directory: join(directory, 'objects'),
+      region: STORE.region,
+      manager: { accessKey: 'manager', secret: new Secret('manager-secret') },
+      seal: cluster.seal,
+    }),
+    (it) => it.close(),
+  );
+  const objects = new EmbeddedStore({ server: objectServer, endpoint: STORE.endpoint });
+  await objects.ensureStaging();
+  const staging = {
+    // As a member does, without the way.
+    async upload({ manifest }: Pick<UploadOrder, 'manifest'>) {
+      if (!manifest) return undefined;
+      const list = writeManifest([]);
+      await objectServer.putObject({ bucket: manifest.bucket, key: manifest.key }, list);
+      return hash('sha256', list);
+    },
+  };
+  const partsOf = (at: LocalCluster, place: string): Omit<Jobs, 'dispatcher'> => ({
+    store: at.jobs,
+    services: at.services,
+    secrets: at.secrets,
+    runner: createLocalRunner({ staging }),
+    capacity: new LocalCapacity({ ...ROOM, used: () => ({ cpu: 0, memory: 0 }) }),
+    objects,
+    ownStore: STORE,
+    storeAccount: 'manager',
+    namedStores: new Map(),
+    place,
+    node: place,
+    timeout: 60_000,
+    maxEventBytes: 2 ** 20,
+    now: Date.now,
+  });
+
+  const ids = Array.from({ length: members }, (_, index) => `member-${index}`);
+  const keys = new Map(ids.map((id) => [id, new Secret(`the key of ${id}`)]));
+  const service = await addCoordinator(cluster, keys);
+  const self = { coordination: { ...cluster, now: Date.now }, authenticate: async () => ({ kind: 'admin' }) as const };
+  const coordinator: Partial<DelegationServer> = {
+    permit: (...it) => delegator.permit(...it),
+    report: (...it) => delegator.report(...it),
+  };
+  const origin = selfOrigin({
+    ...self,
+    server: coordinator as DelegationServer,
+    workers: workersOf(cluster),
+    clusterId: HERE,
+  });
+
+  const targets = new Map<string, Target>();
+  for (const [id, key] of keys) {
+    const at = openCluster(id);
+    await addWorker(at, id, key);
+    const jobs = partsOf(at, id);
+    const dispatcher = opened.adopt(new Dispatcher({ ...jobs, report }), (it) => it.stop());
+    const taken = opened.adopt(
+      new TakenJobs({
+        ...jobs,
+        dispatcher,
+        coordinatorOf: async () => ({ origin, key }),
+        stores: { registered: new Map(), isOwn: () => true, own: [STORE.endpoint] },
+        unreadable: async () => undefined,
+        unreachable: async () => undefined,
+        report,
+      }),
+      (it) => it.close(),
+    );
+    dispatcher.joins(theirs(taken));
+    await dispatcher.start();
+    const target: Partial<DelegationServer> = {
+      offer: (...it) => taken.offer(...it),
+      status: async () => snapshotOfNodes(jobs.capacity.nodes()),
+    };
+    targets.set(id, selfTarget({ ...self, server: target as DelegationServer, workers: workersOf(at), clusterId: id }));
+  }
+
+  const jobs = partsOf(cluster, HERE);
+  const dispatcher = opened.adopt(new Dispatcher({ ...jobs, report }), (it) => it.stop());
+  const board = opened.adopt(new Scoreboard(), (it) => it.close());
+  const delegator = opened.adopt(
+    new Delegator({
+      ...jobs,
+      line: dispatcher,
+      federations: new WorkingFederations({
+        ...cluster,
+        ledgers: new Ledgers(cluster),
+        reach: ({ member }) => {
+          const target = 'clusterId' in member ? targets.get(member.clusterId) : undefined;
+          if (!target) throw new Error('there is no such member');
+          return target;
+        },
+        clock: realClock,
+      }),
+      board,
+      own: () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes()), waiting: dispatcher.waiting }),
+      here: { clusterId: HERE, store: STORE },
+      commit: (order) =>
+        commit(order, { ...jobs, staging: { fetch: nothing, upload: nothing }, directory: join(directory, 'way') }),
+      threshold: 10_000,
+      lease: { lease: 90_000, grace: 60_000 },
+      clock: realClock,
+      chance: Math.random,
+      report,
+    }),
+    (it) => it.stop(),
+  );
+  dispatcher.joins(ours(delegator));
+  await dispatcher.start();
+  delegator.start();
+
+  const all = opened.move();
+  return {
+    async burst(count) {
+      const begun = performance.now();
+      const ended = await Promise.all(
+        Array.from({ length: count }, async (): Promise<JobRecord | undefined> => {
+          const arrival = { principal: service.owner, invoker: '', trigger: 'job', byToken: false } as const;
+          const key = { id: `${NAME}-${randomUUID()}`, ...arrival };
+          return dispatcher.ended(await acceptJob(service, key, Buffer.from('{"n":1}'), { ...jobs, dispatcher }));
+        }),
+      );
+      const taken = performance.now() - begun;
+      const wrong = ended.find((record) => record?.state !== 'succeeded');
+      if (wrong || problems.length > 0) {
+        throw new Error(`a job ended as ${wrong?.state}: not a benchmark`, { cause: problems[0] ?? wrong?.message });
+      }
+      return count / (taken / 1_000);
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+function workersOf(cluster: LocalCluster): { catalog: Catalog; instance: string } {
+  const catalog = {
+    ...cluster,
+    stores: { named: new Set<string>(), endpoint: STORE.endpoint },
+    servicesNamespace: 'oscar-svc',
+    managerName: 'oscar',
+    allowedGroups: [],
+    now: Date.now,
+    newUid: randomUUID,
+    newToken: newServiceToken,
+  };
+  return { catalog, instance: randomUUID() };
+}
+
+const nothing = () => {
+  throw new Error('that was not to be done: not a benchmark');
+};
+
+const ours = (delegator: Delegator): Elsewhere => ({
+  consider: (...it) => delegator.consider(...it),
+  takeUp: nothing,
+  cancelled: nothing,
+  prepare: nothing,
+  running: nothing,
+  handIn: nothing,
+});
+
+const theirs = (taken: TakenJobs): Elsewhere => ({
+  consider: nothing,
+  takeUp: nothing,
+  cancelled: nothing,
+  prepare: (...it) => taken.prepare(...it),
+  running: (...it) => taken.running(...it),
+  handIn: (...it) => taken.handIn(...it),
+});
+
+const workerName = (id: string) => `${NAME}-${id}`;
+const keyIdOf = (id: string) => `key-of-${id}`;
+
+async function addCoordinator(cluster: LocalCluster, keys: ReadonlyMap<string, Secret>): Promise<Service> {
+  const ids = [...keys.keys()];
+  const service = aService(
+    {
+      name: NAME,
+      cpu: '0.1',
+      memory: '64Mi',
+      federation: {
+        topology: 'star',
+        delegation: 'random',
+        delegate_when: 'always',
+        self: { weight: 0 },
+        members: ids.map((id) => ({ type: 'oscar', cluster_id: id, service_name: workerName(id) })),
+      },
+    },
+    { uid: randomUUID(), federation: { role: 'coordinator', uid: UID, revision: 1, committed: true } },
+  );
+  await new Ledgers(cluster).begin({
+    uid: UID,
+    service: NAME,
+    serviceUid: service.uid,
+    phase: 'active',
+    revision: 1,
+    begunAt: 0,
+    members: ids.map((id) => ({
+      clusterId: id,
+      service: workerName(id),
+      endpoint: `https://${id}.example`,
+      verify: true,
+      guarded: false,
+      kind: 'oscar',
+      keyId: keyIdOf(id),
+      state: 'made',
+      revision: 1,
+      since: 0,
+    })),
+  });
+  for (const [id, key] of keys) await cluster.secrets.put('member', keyIdOf(id), { key });
+  return create(cluster, service);
+}
+
+async function addWorker(cluster: LocalCluster, id: string, key: Secret): Promise<void> {
+  const federation: FederationRole = {
+    role: 'worker',
+    uid: UID,
+    revision: 1,
+    keyId: keyIdOf(id),
+    digest: '',
+    origin: { clusterId: HERE, service: NAME, endpoint: 'https://here.example', store: STORE.endpoint },
+    adopted: false,
+  };
+  await cluster.secrets.put('member', keyIdOf(id), { key });
+  await create(
+    cluster,
+    aService({ name: workerName(id), cpu: '0.1', memory: '64Mi' }, { uid: randomUUID(), federation }),
+  );
+}
+
+async function create({ services }: LocalCluster, service: Service): Promise<Service> {
+  const reservation = await services.reserve(service.definition.name, service.uid);
+  if (reservation === 'taken') throw new Error('the name is taken');
+  return (await services.create(reservation, service)).service;
+}
