@@ -329,7 +329,7 @@ describe('with the token of the service', () => {
       pending.map(({ member }) => member),
       ['c/demo-c'],
     );
-    assert.match(pending[0]?.reason ?? '', /PUT the service once/);
+    assert.match(pending[0]?.reason ?? '', /the owner's next PUT/);
     await changeService(alice, federatedBody([]), undefined, coordination(world));
     assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
   });
