@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Secret } from '../../base/secret.ts';
 import type { ClusterEntry } from './config-file.ts';
 import { ClientError, type ClientErrorCode } from './errors.ts';
@@ -35,6 +36,10 @@ export interface Answer {
 /** A federation is made within 14 s; everything else takes less. */
 const PATIENCE_MS = 30_000;
 
+/** How often a manager is asked that has too much to do, and says when to come back: nothing was done by then. */
+const TRIES = 4;
+const LONGEST_WAIT_S = 10;
+
 /** One cluster, as one user. */
 export class ClusterClient {
   readonly id: string;
@@ -67,7 +72,7 @@ export class ClusterClient {
     const authorization = options.as ?? (await this.credentials.authorization());
     const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
     const patience = options.patienceMs ?? PATIENCE_MS;
-    return send({
+    const request = {
       method,
       url: this.#url(path),
       verify: this.entry.ssl_verify,
@@ -78,7 +83,15 @@ export class ClusterClient {
       },
       ...(body !== undefined && { body }),
       ...(patience !== 'for-ever' && { patienceMs: patience }),
-    });
+    };
+    for (let tries = 1; ; tries++) {
+      const answer = await send(request);
+      const seconds = waitIn(answer);
+      // What was read from a stream cannot be read again.
+      if (seconds === undefined || tries === TRIES || body instanceof Readable) return answer;
+      answer.resume();
+      await pause(seconds * 1000);
+    }
   }
 
   #url(path: string): string {
@@ -126,3 +139,9 @@ const CODES: Readonly<Record<number, ClientErrorCode>> = {
   503: 'unreachable',
   504: 'unreachable',
 };
+
+/** Seconds after which to try again, if the answer says so. */
+function waitIn({ statusCode, headers }: IncomingMessage): number | undefined {
+  const seconds = Number(headers['retry-after'] ?? Number.NaN);
+  return statusCode === 503 && seconds >= 0 && seconds <= LONGEST_WAIT_S ? seconds : undefined;
+}
