@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
@@ -9,6 +9,7 @@ import { seededRandom } from '../src/cluster/local/seeded-random.ts';
 import { eventually, keyOf, Meeting, Outside, reasonOf, type SeenJob, service } from './support/jobs.ts';
 import { ADMIN, temporaryDirectory } from './support/manager.ts';
 import { type ManagerProcess, startProcess } from './support/process.ts';
+import { processesOf } from './support/stray-processes.ts';
 
 const LONG = process.env['OSCAR_TEST_LONG'] !== undefined;
 const JOBS = LONG ? 500 : 60;
@@ -277,18 +278,6 @@ function checkNothingLeft(directory: string, attempts: ReadonlySet<string>): voi
     assert.deepEqual(files, ['attempt.json', 'end.json', 'log'], name);
   }
   assert.deepEqual(processesOf(runs), []);
-}
-
-/** Processes that were started with a directory of a job in their environment. */
-function processesOf(runs: string): string[] {
-  if (!existsSync('/proc/self/environ')) return [];
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`TMP_OUTPUT_DIR=${runs}`);
-    } catch {
-      return false;
-    }
-  });
 }
 
 function jobKeys(directory: string): unknown[] {

@@ -21,13 +21,18 @@ export interface Everything {
 export class ClusterProcess {
   readonly id: string;
   readonly url: string;
+  /** Of its object store. */
+  readonly store: string;
+  readonly directory: string;
   readonly outside: Outside;
   readonly #start: () => ManagerProcess;
   #process: ManagerProcess;
 
-  constructor(id: string, port: number, start: () => ManagerProcess) {
+  constructor(id: string, ports: { manager: number; store: number }, directory: string, start: () => ManagerProcess) {
     this.id = id;
-    this.url = `http://127.0.0.1:${port}`;
+    this.url = `http://127.0.0.1:${ports.manager}`;
+    this.store = `http://127.0.0.1:${ports.store}`;
+    this.directory = directory;
     this.outside = new Outside(this.url);
     this.#start = start;
     this.#process = start();
@@ -43,6 +48,17 @@ export class ClusterProcess {
     await pause(down);
     this.#process = this.#start();
     await this.up();
+  }
+
+  /** Asked to go, as an operator does. Resolves to its exit code. */
+  async stop(): Promise<number | string> {
+    this.#process.child.kill('SIGTERM');
+    return this.#process.ended;
+  }
+
+  /** What it wrote since it was last started. */
+  output(): string {
+    return this.#process.output();
   }
 
   async freeze(ms: number): Promise<void> {
@@ -77,9 +93,22 @@ export class ClusterProcess {
   }
 }
 
+/** Where the managers and their stores listen, in the order of their ids. */
+export interface Ports {
+  readonly managers: readonly number[];
+  readonly stores: readonly number[];
+}
+
 /** Four managers that know each other, as processes. */
-export async function startClusterProcesses(t: TestContext, people: People): Promise<ClusterProcess[]> {
+export async function startClusterProcesses(
+  t: TestContext,
+  people: Pick<People, 'settings'>,
+  /** Of each manager; they count before those of all. */
+  settingsFor: (ports: Ports) => Promise<readonly Record<string, string>[]> = async () => [],
+): Promise<ClusterProcess[]> {
   const ports = await freePorts(IDS.length * 2);
+  const [managers, stores] = [ports.slice(0, IDS.length), ports.slice(IDS.length)];
+  const others = await settingsFor({ managers, stores });
   const known = IDS.map((id, index) => [id, { endpoint: `http://127.0.0.1:${ports[index]}` }]);
   const clusters = IDS.map((id, index) => {
     const directory = temporaryDirectory();
@@ -92,8 +121,10 @@ export async function startClusterProcesses(t: TestContext, people: People): Pro
       OSCAR_STORE_PORT: String(ports[IDS.length + index]),
       OSCAR_CLUSTERS: JSON.stringify(Object.fromEntries(known)),
       OSCAR_RECONCILE_INTERVAL: '1',
+      ...others[index],
     };
-    return new ClusterProcess(id, ports[index] ?? 0, () => startProcess(t, directory, settings));
+    const own = { manager: managers[index] ?? 0, store: stores[index] ?? 0 };
+    return new ClusterProcess(id, own, directory, () => startProcess(t, directory, settings));
   });
   await Promise.all(clusters.map((each) => each.up()));
   return clusters;

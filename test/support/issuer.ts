@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createLocalJWKSet, type JWK, type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
 import { ALGORITHM, type KeyPair, newKeyPair } from './issuer-keys.ts';
 import { createProvider } from './issuer-provider.ts';
@@ -57,6 +58,8 @@ export interface Issuer extends AsyncDisposable {
   rotateKeys(options?: { keepOld?: boolean }): Promise<void>;
   /** Lets an endpoint answer something else, until the function that is returned is called. */
   answerInstead(endpoint: Endpoint, listener: RequestListener): () => void;
+  /** Takes that many milliseconds longer for every answer; 0: no longer. */
+  slowDown(ms: number): void;
   /** Goes away. */
   stop(): Promise<void>;
   /** Comes back at the same address, with all it knew. */
@@ -83,6 +86,7 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
   const requests = { discovery: 0, jwks: 0, userinfo: 0, token: 0, revocation: 0 };
   const replaced = new Map<Endpoint, RequestListener>();
   const storage = new IssuerStorage();
+  let delay = 0;
 
   const server = createServer((request, response) => void handle(request, response));
   async function listen(port: number): Promise<number> {
@@ -112,6 +116,7 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
     const local = request.url?.startsWith(path) ? request.url.slice(path.length) : '';
     const endpoint = ENDPOINTS[local];
     if (endpoint) requests[endpoint] += 1;
+    if (delay > 0) await pause(delay);
 
     const other = endpoint && replaced.get(endpoint);
     if (other) return other(request, response);
@@ -171,6 +176,9 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
     answerInstead(endpoint, listener) {
       replaced.set(endpoint, listener);
       return () => replaced.delete(endpoint);
+    },
+    slowDown(ms) {
+      delay = ms;
     },
     stop,
     start: async () => void (await listen(port)),

@@ -26,6 +26,7 @@ export class AttemptFiles {
   readonly answer: string;
   readonly #end: string;
   readonly #note: string;
+  readonly #delivering: string;
 
   constructor(root: string) {
     this.directory = {
@@ -39,6 +40,7 @@ export class AttemptFiles {
     this.answer = join(root, 'answer');
     this.#end = join(root, 'end.json');
     this.#note = join(root, 'attempt.json');
+    this.#delivering = join(root, 'delivering');
   }
 
   exists(): boolean {
@@ -90,6 +92,15 @@ export class AttemptFiles {
     }
   }
 
+  /** From now on others may see what it made: whoever comes after brings that to its end. */
+  beginDelivery(): void {
+    writeFileSync(this.#delivering, '', { mode: 0o600 });
+  }
+
+  hasBegunDelivery(): boolean {
+    return existsSync(this.#delivering);
+  }
+
   /** As before the input came: for an attempt whose script was never started. */
   async empty(): Promise<void> {
     const { input, output } = this.directory;
@@ -102,7 +113,7 @@ export class AttemptFiles {
   /** Everything that only a script that runs needs. */
   async tidy(): Promise<void> {
     const { input, output, state, script } = this.directory;
-    await Promise.all([input, output, state, script].map(removeTree));
+    await Promise.all([input, output, state, script, this.#delivering].map(removeTree));
   }
 }
 

@@ -105,8 +105,14 @@ export class Course {
     const begun = found ?? (await this.#begin());
     if ('phase' in begun) return begun;
     this.#show({ phase: 'running', startedAt: begun.startedAt });
-    const end = await this.#watch(begun);
+    const end = await this.#watch(begun, { stoppable: !this.#wasDelivering(found) });
     return 'phase' in end ? end : this.#deliver(begun, end, found !== undefined);
+  }
+
+  /** A manager died over the upload. Some of it may be there for all to see, so it is too late to be stopped. */
+  #wasDelivering(found: Run | undefined): boolean {
+    const { outputs, manifest } = this.#attempt;
+    return found !== undefined && (outputs.length > 0 || manifest !== undefined) && this.#files.hasBegunDelivery();
   }
 
   async #begin(): Promise<Run | Ended> {
@@ -154,18 +160,18 @@ export class Course {
   }
 
   /** Waits for the script to end, and makes it end when its time is over or somebody wants it. */
-  async #watch(run: Run): Promise<RunEnd | Ended> {
+  async #watch(run: Run, { stoppable }: { stoppable: boolean }): Promise<RunEnd | Ended> {
     const { timeout } = this.#attempt;
     const over = new AbortController();
     try {
       const first = await this.#unlessLetGo(
         Promise.race([
           run.ended,
-          this.#stop.promise,
+          ...(stoppable ? [this.#stop.promise] : []),
           after(run.startedAt + timeout - Date.now(), over.signal).then(() => 'timeout' as const),
         ]),
       );
-      if (typeof first === 'object' && !this.#stopReason) {
+      if (typeof first === 'object' && !(stoppable && this.#stopReason)) {
         const failure = judge(first, this.#attempt.demand);
         if (!failure) return first;
         const { reason, message, ...code } = failure;
@@ -246,6 +252,7 @@ export class Course {
     if (files.length === 0 && !manifest) return undefined;
     const stores = await this.#unlessLetGo(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
     const order = { directory, files, stores, attempt: name, resumed, ...(manifest && { manifest }) };
+    this.#files.beginDelivery();
     return this.#unlessLetGo(staging.upload(order));
   }
 

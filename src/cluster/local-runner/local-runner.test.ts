@@ -88,3 +88,52 @@ for (const { left, script, steps } of [
     assert.deepEqual(asked, steps);
   });
 }
+
+/** A manager is let go of at that moment, and the next one is told to stop the attempt as soon as it takes it up. */
+async function stoppedByTheNext(t: TestContext, script: string, moment: 'running' | 'uploading') {
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-local-runner-'));
+  const stores = new DirectoryStores(join(directory, 'stores'));
+  const upload = stores.upload.bind(stores);
+  const reached = Promise.withResolvers<void>();
+  stores.upload = async (order) => {
+    await upload(order);
+    reached.resolve();
+    return new Promise<never>(() => {});
+  };
+  const open = () => {
+    const launcher = createProcessLauncher({ directory: join(directory, 'runner') });
+    return createLocalRunner({ directory: join(directory, 'runner'), staging: stores, launcher });
+  };
+  const first = open();
+  const bench = new RunnerBench({ image: 'not-used', basics: [] }, () => Promise.reject(new Error('not used')));
+  const made = bench.attempt(
+    { runner: first, stores, reopen: async () => first, close: async () => undefined },
+    script,
+    { outputs: toBucket() },
+  );
+  await first.start(made);
+  if (moment === 'uploading') await reached.promise;
+  else for await (const { phase } of first.observe(made.name)) if (phase === 'running') break;
+  await first.close();
+
+  stores.upload = upload;
+  const next = open();
+  t.after(async () => {
+    for (const name of await next.list()) await next.forget(name);
+    await next.close();
+    await removeTree(directory);
+  });
+  await next.start(made);
+  await next.stop(made.name, 'cancelled');
+  return { ...(await endOf(next, made.name)), uploads: await stores.uploads('bucket') };
+}
+
+test('results that a manager died over while they were uploaded are not taken back by who cancels', async (t) => {
+  const { outcome, uploads } = await stoppedByTheNext(t, 'echo x >"$TMP_OUTPUT_DIR/x"', 'uploading');
+  assert.deepEqual([outcome, uploads], ['succeeded', ['x']]);
+});
+
+test('a script that a manager died over while it ran is stopped by who cancels, and leaves nothing', async (t) => {
+  const { outcome, uploads } = await stoppedByTheNext(t, 'echo x >"$TMP_OUTPUT_DIR/x"; sleep 60', 'running');
+  assert.deepEqual([outcome, uploads], ['stopped', []]);
+});

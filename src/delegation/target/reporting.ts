@@ -67,7 +67,7 @@ export async function handIn(
   stopping: AbortSignal,
   hosting: Hosting,
 ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined> {
-  const { now, wait, chance } = hosting;
+  const { now, wait, chance, permits } = hosting;
   const end = record.handIn;
   if (!end) return { state: 'failed', reason: 'Lost', message: 'it is not known how it ended' };
   const until = AbortSignal.any([stopping, hosting.closing]);
@@ -79,7 +79,8 @@ export async function handIn(
       return { state: 'cancelled', reason: 'OriginSilent', message: 'its origin did not answer for a day' };
     }
     if (tries === 1) hosting.report(said.problem, { service: record.service, id: record.id });
-    await wait(waitAfter(tries, chance), until);
+    // Once the origin is back it is to hear of it before its patience is over, and somebody else runs it again.
+    await wait(Math.min(waitAfter(tries, chance), permits.leaseOf(record) / 3), until);
   }
   return undefined;
 }

@@ -1,0 +1,13 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+
+/** Processes that were started with a directory of a job in their environment, below that one. */
+export function processesOf(runs: string): string[] {
+  if (!existsSync('/proc/self/environ')) return [];
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`TMP_OUTPUT_DIR=${runs}`);
+    } catch {
+      return false;
+    }
+  });
+}
