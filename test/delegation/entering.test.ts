@@ -43,23 +43,6 @@ describe('a job that enters at a worker', () => {
     }
   });
 
-  test('waits for that worker in a star, though others have room', async () => {
-    const { origin, b, people } = them;
-    const hog = service('hog', meeting.wait('hog'), { cpu: '1', memory: '16Mi', input: [], output: [] });
-    const hogs = await b.outside.create(b.admin, hog);
-    await b.outside.running(b.admin, 'hog', await b.outside.submit(hogs, 'hog', 'x'));
-    await delegating(them, 'patient', pair('patient'), { script: copying() });
-    const id = await enter(b, people.alice, 'patient-b', 'x');
-    await eventually(async () => {
-      const job = await origin.outside.job(people.alice, 'patient', id);
-      assert.equal(job.phase, 'Running', storyOf(job));
-    });
-    assert.deepEqual(offersTo(them.a, 'patient-a'), []);
-    meeting.letGo('hog');
-    const job = await endedWell(origin, people.alice, 'patient', id);
-    assert.equal(placeOf(job), b.id);
-  });
-
   test('in a mesh that worker is asked first, then the others', async () => {
     const { origin, a, b, people } = them;
     await delegating(them, 'mesh', pair('mesh'), {
@@ -79,6 +62,23 @@ describe('a job that enters at a worker', () => {
     } finally {
       b.wire.interfere();
     }
+  });
+
+  test('waits for that worker in a star, though others have room', async () => {
+    const { origin, b, people } = them;
+    const hog = service('hog', meeting.wait('hog'), { cpu: '1', memory: '16Mi', input: [], output: [] });
+    const hogs = await b.outside.create(b.admin, hog);
+    await b.outside.running(b.admin, 'hog', await b.outside.submit(hogs, 'hog', 'x'));
+    await delegating(them, 'patient', pair('patient'), { script: copying() });
+    const id = await enter(b, people.alice, 'patient-b', 'x');
+    await eventually(async () => {
+      const job = await origin.outside.job(people.alice, 'patient', id);
+      assert.equal(job.phase, 'Running', storyOf(job));
+    });
+    assert.deepEqual(offersTo(them.a, 'patient-a'), []);
+    meeting.letGo('hog');
+    const job = await endedWell(origin, people.alice, 'patient', id);
+    assert.equal(placeOf(job), b.id);
   });
 
   test('is 503 while the coordinator is away, and nothing is kept; then it goes', async () => {
