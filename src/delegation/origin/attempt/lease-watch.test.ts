@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../cluster/eventually.ts';
 import type { JobKey, JobRecord } from '../../../cluster/index.ts';
+import { changeJob } from '../../../jobs/index.ts';
 import { HeldAttempts } from '../held.ts';
 import { idOf, openScene, type Scene } from '../origin.fixture.ts';
 import type { OriginDeps } from '../origin.ts';
@@ -113,4 +114,17 @@ test('who is no member any more has no key to speak with, and loses its job at o
   );
   assert.deepEqual(back, [[key.id, idOf('b')]]);
   watch.stop();
+});
+
+test('what another manager took back and did not look at again is looked at', async () => {
+  await using scene = await openScene();
+  const key = await heard(scene, 'b');
+  const { watch, back, held } = await watching(scene, [key]);
+  await changeJob(key, scene.manager.current.deps.store, () => ({ state: 'queued' }));
+  scene.clock.pass(151_000);
+  await watch.look();
+  assert.deepEqual(back, [[key.id, idOf('b')]]);
+  await watch.look();
+  assert.equal(back.length, 1);
+  assert.deepEqual(held.delegated(), []);
 });

@@ -92,7 +92,10 @@ export class LeaseWatch {
         const isSilent = job.state === 'delegated' && placement?.epoch === epoch && (placement.heardAt ?? 0) <= heardAt;
         return isSilent ? givenBack(job, word) : undefined;
       });
-      if (!record) return false;
+      if (!record) {
+        await this.#catchUp(key, member, epoch);
+        return false;
+      }
       held.note(record);
       back(record, member);
       return true;
@@ -100,5 +103,14 @@ export class LeaseWatch {
       report(problem, key);
       return false;
     }
+  }
+
+  /** Somebody else wrote it. Another manager may have taken it back and stopped just then: it waits, and nobody looks. */
+  async #catchUp(key: HeldAttempt['key'], member: string, epoch: number): Promise<void> {
+    const { store, held, back } = this.#deps;
+    const record = await store.get(key);
+    if (!record) return held.forget(key);
+    held.note(record);
+    if (record.state === 'queued' && record.epoch === epoch) back(record, member);
   }
 }
