@@ -4,6 +4,7 @@ import { FederationError } from '../errors.ts';
 import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
 import { Ledgers } from '../ledger-store.ts';
 import type { Nonces } from '../peer/nonces.ts';
+import { refusals } from '../peer/refusals.ts';
 import { keyIdOf, type SignatureProblem, type SignedRequest, verify } from '../peer/signature.ts';
 import { readMember } from '../peer/wire.ts';
 import { readKey } from './member/member-keys.ts';
@@ -95,13 +96,3 @@ async function coordinatorOf(ledger: Ledger, service: string, { services }: Stor
 }
 
 const gone = () => new FederationError('federation-gone', 'there is no such federation here, or it has no such member');
-
-const refuse = (why: string) => () => new FederationError('bad-signature', why);
-
-const refusals: Record<SignatureProblem | 'repeated', () => FederationError> = {
-  unreadable: refuse('the header X-Oscar-Member is not readable: send uid;member;time;nonce;signature'),
-  unknown: refuse('the signature is of nobody that this manager knows'),
-  mismatch: refuse('the signature does not fit the request: it must be made with the key of this member'),
-  'wrong-time': refuse('the request was signed at another time: set the clocks of both managers'),
-  repeated: refuse('this very request was here before: sign it anew'),
-};

@@ -1,8 +1,8 @@
 import type { Secret } from '../../base/secret.ts';
 import { CatalogError } from '../../catalog/index.ts';
-import { FederationError } from '../errors.ts';
 import type { MemberKey } from '../peer/peer.ts';
-import { keyIdOf, type SignatureProblem, type SignedRequest, verify } from '../peer/signature.ts';
+import { refusals } from '../peer/refusals.ts';
+import { keyIdOf, type SignedRequest, verify } from '../peer/signature.ts';
 import { readMember } from '../peer/wire.ts';
 import { knownKeys, noteUse, openedBy } from './kept/known-keys.ts';
 import { gone, hasEnded } from './kept/tombstones.ts';
@@ -53,12 +53,3 @@ async function noKey(uid: string, service: string, { catalog }: Pick<Workers, 'c
   if (await hasEnded(uid, service, catalog)) throw gone(service);
   throw new CatalogError('not-found', `there is no worker "${service}" of this federation`);
 }
-
-const refuse = (why: string) => () => new FederationError('bad-signature', why);
-
-const refusals: Record<SignatureProblem, () => FederationError> = {
-  unreadable: refuse('the header X-Oscar-Member is not readable: send uid;member;time;nonce;signature'),
-  unknown: refuse('the signature is of nobody that this manager knows'),
-  mismatch: refuse('the signature does not fit the request: it must be made with the key of this member'),
-  'wrong-time': refuse('the request was signed at another time: set the clocks of both managers'),
-};
