@@ -2,7 +2,7 @@ import { loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
 import type { JobRecord, StoreAccess } from '../../cluster/index.ts';
 import { attemptParts, NotRun, type PreparedAttempt, readEvent, roomName } from '../../jobs/index.ts';
 import type { Service } from '../../service/index.ts';
-import { waitAfter } from '../origin/backoff.ts';
+import { waitAfter } from '../backoff.ts';
 import type { Permit } from '../terms.ts';
 import type { Hosting } from './hosting.ts';
 import { accessTo, ORIGIN_STORE } from './store-of-origin.ts';

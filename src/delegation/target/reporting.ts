@@ -1,5 +1,5 @@
 import type { HandIn, JobRecord, JobState, Transition } from '../../cluster/index.ts';
-import { waitAfter } from '../origin/backoff.ts';
+import { waitAfter } from '../backoff.ts';
 import type { Report } from '../terms.ts';
 import type { Hosting } from './hosting.ts';
 import { RESULT_KEPT } from './prepare.ts';

@@ -1,9 +1,9 @@
 import { Slots } from '../../../base/slots.ts';
 import type { JobKey, JobRecord } from '../../../cluster/index.ts';
 import { advance, changeJob, roomName } from '../../../jobs/index.ts';
+import { waitAfter } from '../../backoff.ts';
 import { Agenda } from '../agenda.ts';
 import { inputOf } from '../attempt/input.ts';
-import { waitAfter } from '../backoff.ts';
 import { NO_METERS } from '../meters.ts';
 import { type OriginDeps, placeOf } from '../origin.ts';
 
