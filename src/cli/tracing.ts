@@ -35,7 +35,15 @@ function headersOf(text: string): Record<string, Secret> {
   const pairs = text.split(',').map((pair) => pair.trim().split('=', 2));
   return Object.fromEntries(
     pairs.flatMap(([name, value]) =>
-      name && value !== undefined ? [[name.trim(), new Secret(decodeURIComponent(value.trim()))]] : [],
+      name && value !== undefined ? [[name.trim(), new Secret(decoded(value.trim()))]] : [],
     ),
   );
+}
+
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch (cause) {
+    throw new Error('OTEL_EXPORTER_OTLP_HEADERS: a value is not URL-encoded: write a percent sign as %25', { cause });
+  }
 }
