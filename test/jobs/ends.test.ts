@@ -19,8 +19,8 @@ after(async () => {
 const ENDLESS = `
   echo something >"$TMP_OUTPUT_DIR/x"
   sleep 1000 &
-  ${meeting.say('pids-$JOB_UUID', '$$ $!')}
   echo begun
+  ${meeting.say('pids-$JOB_UUID', '$$ $!')}
   wait`;
 
 /** A job of a new service whose script runs, and its processes. */
