@@ -12,16 +12,18 @@ export interface Answer {
 /** The API server as its administrator sees it, without any of the code that is under test. */
 export class Admin {
   readonly #agent: https.Agent;
+  readonly #host: string;
   readonly #port: number;
 
-  constructor(certificates: Certificates, port: number) {
+  constructor(certificates: Certificates, host: string, port: number) {
     const [ca, cert, key] = ['ca.crt', 'admin.crt', 'admin.key'].map((file) => readFileSync(certificates.path(file)));
     this.#agent = new https.Agent({ keepAlive: true, ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) });
+    this.#host = host;
     this.#port = port;
   }
 
   async ask(method: string, path: string, body?: unknown, type = 'application/json'): Promise<Answer> {
-    const options = { agent: this.#agent, host: '127.0.0.1', port: this.#port, method, path, timeout: 10_000 };
+    const options = { agent: this.#agent, host: this.#host, port: this.#port, method, path, timeout: 10_000 };
     const request = https.request({ ...options, headers: { 'content-type': type } });
     request.on('timeout', () => request.destroy(new Error(`${method} ${path} timed out`)));
     request.end(body === undefined ? undefined : JSON.stringify(body));

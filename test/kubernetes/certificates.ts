@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -9,7 +10,7 @@ const run = promisify(execFile);
 const DAYS = '2';
 
 /** Who a client certificate is for: Kubernetes takes the user from CN and the groups from O. */
-interface Subject {
+export interface Subject {
   readonly name: string;
   readonly group?: string;
 }
@@ -63,7 +64,9 @@ export class Certificates {
     const [key, request, usage] = [this.path(`${file}.key`), this.path(`${file}.csr`), this.path(`${file}.ext`)];
     await writeFile(usage, `basicConstraints=critical,CA:FALSE\n${extensions}`);
     await run('openssl', ['req', '-new', '-key', key, '-subj', subject, '-out', request]);
-    const authority = ['-CA', this.path('ca.crt'), '-CAkey', this.path('ca.key'), '-CAcreateserial'];
+    // Its own, not the next one: several are made at once.
+    const serial = `0x${randomBytes(8).toString('hex')}`;
+    const authority = ['-CA', this.path('ca.crt'), '-CAkey', this.path('ca.key'), '-set_serial', serial];
     const certificate = ['-days', DAYS, '-extfile', usage, '-out', this.path(`${file}.crt`)];
     await run('openssl', ['x509', '-req', '-sha256', '-in', request, ...authority, ...certificate]);
   }

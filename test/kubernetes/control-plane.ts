@@ -1,62 +1,70 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { Admin } from './admin.ts';
 import { Certificates } from './certificates.ts';
-import { freePorts } from './free-port.ts';
+import { argsOf, type Flags } from './flags.ts';
 import { installManager } from './manager-rights.ts';
 import { end, isRunning, Processes, type Started } from './processes.ts';
 import { type Binaries, programs } from './programs.ts';
+import { loopback, SERVICE_RANGE, type Site } from './site.ts';
 
 /** A start takes about 5 s on a quiet machine; this is for one that builds something at the same time. */
 const READY_MS = 120_000;
 
-const SERVICE_RANGE = '10.96.0.0/16';
-
 export interface ControlPlaneOptions {
   /** Namespaces can only be deleted, and owned objects only collected, with the controllers. */
   readonly controllers?: boolean;
+  /** Loopback, unless it is to have nodes. */
+  readonly site?: Site;
 }
 
 /**
- * A real Kubernetes control plane on loopback, without root: etcd, the API server with RBAC, and the controllers if
- * asked for. Everything it has is in one temporary directory; several can run at once.
+ * A real Kubernetes control plane, by default on loopback and without root: etcd, the API server with RBAC, and the
+ * controllers if asked for. Everything it has is in one temporary directory; several can run at once.
  */
 export class ControlPlane {
   readonly directory: string;
   readonly port: number;
   readonly admin: Admin;
-  readonly #certificates: Certificates;
+  readonly certificates: Certificates;
+  readonly #site: Site;
   readonly #processes: Processes;
   readonly #binaries: Binaries;
-  readonly #ports: { readonly etcd: number; readonly peers: number; readonly controllers: number };
   #etcd: Started | undefined;
   #apiServer: Started | undefined;
   #token = '';
 
-  private constructor(directory: string, certificates: Certificates, binaries: Binaries, ports: readonly number[]) {
-    const [port = 0, etcd = 0, peers = 0, controllers = 0] = ports;
-    this.directory = directory;
-    this.port = port;
-    this.#ports = { etcd, peers, controllers };
-    this.#certificates = certificates;
+  private constructor(site: Site, certificates: Certificates, binaries: Binaries) {
+    this.directory = site.directory;
+    this.port = site.ports.api;
+    this.#site = site;
+    this.certificates = certificates;
     this.#binaries = binaries;
-    this.#processes = new Processes(directory);
-    this.admin = new Admin(certificates, port);
+    this.#processes = new Processes(site.directory, site.enter);
+    this.admin = new Admin(certificates, site.address, site.ports.api);
   }
 
   /** From nothing to a manager's account in it. */
-  static async start({ controllers = false }: ControlPlaneOptions = {}): Promise<ControlPlane> {
+  static async start({ controllers = false, site: given }: ControlPlaneOptions = {}): Promise<ControlPlane> {
     const binaries = await programs((line) => process.stderr.write(`${line}\n`));
-    const directory = await mkdtemp(join(tmpdir(), 'oscar-kubernetes-'));
-    await mkdir(join(directory, 'pki'));
-    await mkdir(join(directory, 'etcd'), { mode: 0o700 });
-    const certificates = await Certificates.make(join(directory, 'pki'));
-    await certificates.server('apiserver', 'IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc');
-    await certificates.client('admin', { name: 'admin', group: 'system:masters' });
-    await certificates.client('controllers', { name: 'system:kube-controller-manager' });
-    const plane = new ControlPlane(directory, certificates, binaries, await freePorts(4));
+    const site = given ?? (await loopback());
+    await mkdir(join(site.directory, 'pki'));
+    await mkdir(join(site.directory, 'etcd'), { mode: 0o700 });
+    const certificates = await Certificates.make(join(site.directory, 'pki'));
+    const names = ['localhost', 'kubernetes.default', 'kubernetes.default.svc', 'kubernetes.default.svc.cluster.local'];
+    const addresses = new Set(['127.0.0.1', '10.96.0.1', site.address]);
+    const served = [...[...addresses].map((address) => `IP:${address}`), ...names.map((name) => `DNS:${name}`)];
+    const clients = {
+      admin: { name: 'admin', group: 'system:masters' },
+      controllers: { name: 'system:kube-controller-manager' },
+      ...site.clients,
+    };
+    await Promise.all([
+      certificates.server('apiserver', served.join(',')),
+      ...Object.entries(clients).map(([file, subject]) => certificates.client(file, subject)),
+    ]);
+    const plane = new ControlPlane(site, certificates, binaries);
     try {
       plane.#startEtcd();
       await plane.startApiServer();
@@ -73,13 +81,23 @@ export class ControlPlane {
   /** Of the manager's service account, by default straight at the API server. */
   async managerKubeconfig(port = this.port): Promise<string> {
     const path = join(this.directory, `manager-${port}.kubeconfig`);
-    await this.#kubeconfig(path, port, { token: this.#token });
+    // Another port is one of this machine that leads there.
+    const address = port === this.port ? this.#site.address : '127.0.0.1';
+    await this.#kubeconfig(path, `https://${address}:${port}`, { token: this.#token });
     return path;
   }
 
   async adminKubeconfig(): Promise<string> {
-    const path = join(this.directory, 'admin.kubeconfig');
-    await this.#kubeconfig(path, this.port, await this.#certificateOf('admin'));
+    return await this.kubeconfigOf('admin');
+  }
+
+  /** Of one that has a client certificate. */
+  async kubeconfigOf(name: string): Promise<string> {
+    const path = join(this.directory, `${name}.kubeconfig`);
+    await this.#kubeconfig(path, `https://${this.#site.address}:${this.port}`, {
+      'client-certificate-data': await this.certificates.base64(`${name}.crt`),
+      'client-key-data': await this.certificates.base64(`${name}.key`),
+    });
     return path;
   }
 
@@ -90,14 +108,12 @@ export class ControlPlane {
 
   /** On the same port, with what etcd has. */
   async startApiServer(): Promise<void> {
-    const pki = (file: string) => this.#certificates.path(file);
+    const pki = (file: string) => this.certificates.path(file);
     this.#apiServer = this.#start('kube-apiserver', {
-      'etcd-servers': `http://127.0.0.1:${this.#ports.etcd}`,
-      'bind-address': '127.0.0.1',
-      'advertise-address': '127.0.0.1',
+      'etcd-servers': `http://127.0.0.1:${this.#site.ports.etcd}`,
+      'bind-address': this.#site.address,
+      'advertise-address': this.#site.address,
       'secure-port': this.port,
-      // A loopback address cannot be an endpoint.
-      'endpoint-reconciler-type': 'none',
       'tls-cert-file': pki('apiserver.crt'),
       'tls-private-key-file': pki('apiserver.key'),
       'client-ca-file': pki('ca.crt'),
@@ -107,6 +123,7 @@ export class ControlPlane {
       'authorization-mode': 'RBAC',
       'service-cluster-ip-range': SERVICE_RANGE,
       profiling: false,
+      ...this.#site.flags.apiServer,
     });
     await this.#ready(this.#apiServer, '/readyz');
   }
@@ -126,8 +143,8 @@ export class ControlPlane {
   }
 
   #startEtcd(): void {
-    const client = `http://127.0.0.1:${this.#ports.etcd}`;
-    const peers = `http://127.0.0.1:${this.#ports.peers}`;
+    const client = `http://127.0.0.1:${this.#site.ports.etcd}`;
+    const peers = `http://127.0.0.1:${this.#site.ports.peers}`;
     const flags = {
       name: 'test',
       'data-dir': join(this.directory, 'etcd'),
@@ -145,23 +162,23 @@ export class ControlPlane {
 
   /** Not before the API server is ready: without its first roles the controllers give up for good. */
   async #startControllers(): Promise<void> {
-    const kubeconfig = join(this.directory, 'controllers.kubeconfig');
-    await this.#kubeconfig(kubeconfig, this.port, await this.#certificateOf('controllers'));
+    const kubeconfig = await this.kubeconfigOf('controllers');
     const controllers = this.#start('kube-controller-manager', {
       kubeconfig,
       'authentication-kubeconfig': kubeconfig,
       'authorization-kubeconfig': kubeconfig,
       'bind-address': '127.0.0.1',
-      'secure-port': this.#ports.controllers,
+      'secure-port': this.#site.ports.controllers,
       'cert-dir': join(this.directory, 'controllers'),
-      'service-account-private-key-file': this.#certificates.path('sa.key'),
-      'root-ca-file': this.#certificates.path('ca.crt'),
+      'service-account-private-key-file': this.certificates.path('sa.key'),
+      'root-ca-file': this.certificates.path('ca.crt'),
       'use-service-account-credentials': true,
       'leader-elect': false,
       // The default of 20 in a second makes them take six seconds to begin.
       'kube-api-qps': 500,
       'kube-api-burst': 1_000,
       profiling: false,
+      ...this.#site.flags.controllers,
     });
     await this.#ready(controllers, '/api/v1/namespaces/default/serviceaccounts/default');
   }
@@ -179,17 +196,10 @@ export class ControlPlane {
     if (!isRunning(child)) throw new Error(`${name} has ended:\n${this.#processes.logs()}`);
   }
 
-  async #certificateOf(name: string): Promise<Record<string, string>> {
-    return {
-      'client-certificate-data': await this.#certificates.base64(`${name}.crt`),
-      'client-key-data': await this.#certificates.base64(`${name}.key`),
-    };
-  }
-
-  async #kubeconfig(path: string, port: number, user: Record<string, string>): Promise<void> {
+  async #kubeconfig(path: string, server: string, user: Record<string, string>): Promise<void> {
     const cluster = {
-      server: `https://127.0.0.1:${port}`,
-      'certificate-authority-data': await this.#certificates.base64('ca.crt'),
+      server,
+      'certificate-authority-data': await this.certificates.base64('ca.crt'),
     };
     // JSON is YAML.
     const config = {
@@ -203,7 +213,3 @@ export class ControlPlane {
     await writeFile(path, JSON.stringify(config, undefined, 2), { mode: 0o600 });
   }
 }
-
-type Flags = Readonly<Record<string, string | number | boolean>>;
-
-const argsOf = (flags: Flags) => Object.entries(flags).map(([name, value]) => `--${name}=${value}`);

@@ -19,11 +19,14 @@ export interface Started {
 /** Programs that run for as long as a test needs them, and not longer than it. */
 export class Processes {
   readonly #directory: string;
+  readonly #enter: readonly string[];
   readonly #started: Started[] = [];
   readonly #watchdog: ChildProcess;
 
-  constructor(directory: string) {
+  /** `enter` is a command that becomes the one after it, somewhere else: `nsenter …`. */
+  constructor(directory: string, enter: readonly string[] = []) {
     this.#directory = directory;
+    this.#enter = enter;
     // In a session of its own: what interrupts the tests must not end it first.
     this.#watchdog = spawn('sh', ['-c', WATCHDOG], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
     this.#watchdog.unref();
@@ -33,7 +36,8 @@ export class Processes {
 
   start(name: string, command: string, args: readonly string[]): Started {
     const log = join(this.#directory, `${name}.log`);
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const [program, ...before] = [...this.#enter, command];
+    const child = spawn(program, [...before, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
     const file = createWriteStream(log, { flags: 'a' });
     child.stdout?.pipe(file, { end: false });
     child.stderr?.pipe(file, { end: false });
@@ -44,18 +48,28 @@ export class Processes {
     return started;
   }
 
-  /** The last first: what others stand on goes after them. */
   async stop(): Promise<void> {
+    await this.killAll();
+    this.#watchdog.kill('SIGKILL');
+  }
+
+  /** The last first: what others stand on goes after them. */
+  async killAll(): Promise<void> {
     for (const { child } of this.#started.toReversed()) {
       if (isRunning(child)) await end(child);
     }
-    this.#watchdog.kill('SIGKILL');
   }
 
   /** The ends of all logs, for the message of a failure. */
   logs(): string {
     return this.#started.map(({ name, log }) => `--- ${name} (${log})\n${tailOf(log)}`).join('\n');
   }
+}
+
+/** What tests start is near: no proxy reaches it. What it starts in its turn may be where only root looks. */
+export function environment(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !/_proxy$/i.test(name));
+  return { ...Object.fromEntries(kept), PATH: `${process.env['PATH']}:/usr/local/sbin:/usr/sbin:/sbin` };
 }
 
 export function isRunning(child: ChildProcess): boolean {

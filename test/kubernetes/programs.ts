@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 
 /** A program that the tests run for real, built from a Go module in `programs/` that pins it. */
 interface Program {
-  readonly name: 'kube' | 'etcd';
+  readonly name: 'kube' | 'etcd' | 'coredns' | 'metrics-server' | 'helm';
   readonly version: string;
   /** Of the module: what is built here changes with it, whatever the version says. */
   readonly directory: string;
@@ -17,6 +17,9 @@ interface Program {
 
 const ETCD = program('etcd', 'go.etcd.io/etcd/server/v3', () => '-s -w');
 const KUBE = program('kube', 'k8s.io/kubernetes', kubernetesFlags);
+const COREDNS = program('coredns', 'github.com/coredns/coredns', () => '-s -w');
+const METRICS_SERVER = program('metrics-server', 'sigs.k8s.io/metrics-server', () => '-s -w');
+const HELM = program('helm', 'helm.sh/helm/v4', () => '-s -w');
 
 export interface Binaries {
   readonly etcd: string;
@@ -30,6 +33,21 @@ export interface Binaries {
  */
 export async function programs(tell: (line: string) => void = () => {}): Promise<Binaries> {
   return { etcd: await built(ETCD, tell), kube: await built(KUBE, tell) };
+}
+
+/** What serves the names of a cluster with a node: about five minutes of CPU the first time. */
+export async function corednsProgram(tell: (line: string) => void = () => {}): Promise<string> {
+  return await built(COREDNS, tell);
+}
+
+/** What serves its metrics: about ten minutes. */
+export async function metricsServerProgram(tell: (line: string) => void = () => {}): Promise<string> {
+  return await built(METRICS_SERVER, tell);
+}
+
+/** What installs the chart: about five minutes of CPU the first time. */
+export async function helmProgram(tell: (line: string) => void = () => {}): Promise<string> {
+  return await built(HELM, tell);
 }
 
 async function built(wanted: Program, tell: (line: string) => void): Promise<string> {

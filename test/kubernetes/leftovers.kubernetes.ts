@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { Cluster } from './node/cluster.ts';
+import { processesOfNetwork, processesOfPods } from './node/leftovers.ts';
+import { type Names, namesOf } from './node/names.ts';
+import { KERNEL_SETTINGS } from './node/settings.ts';
+
+/** What is killed is gone in a second; this is for a machine that is busy. */
+const GONE_MS = 60_000;
+
+/** A number that no other test takes while it looks for any. */
+const ID = 77;
+
+test('a test process that is killed leaves nothing of its cluster behind', async (t) => {
+  const before = kernelSettings();
+  const { child, names } = await startChild(t);
+  assert.notDeepEqual(left(names), []);
+  assert.deepEqual(kernelSettings(), before);
+  child.kill('SIGKILL');
+  await eventually(() => assert.deepEqual(left(names), []), GONE_MS, 50);
+});
+
+test('what is left if everything that could clean up was killed too, the next cluster of that number removes', async (t) => {
+  const { child, names } = await startChild(t);
+  const keeper = keeperOf(names);
+  assert.ok(keeper > 0);
+  process.kill(keeper, 'SIGKILL');
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  assert.notDeepEqual(left(names), []);
+  const pods = processesOfPods(names);
+  const next = await Cluster.start({ id: ID });
+  t.after(() => next.stop());
+  assert.deepEqual(
+    processesOfPods(names).filter((pid) => pods.includes(pid)),
+    [],
+  );
+  await next.stop();
+  assert.deepEqual(left(names), []);
+});
+
+interface Cleanup {
+  after(clean: () => void): void;
+}
+
+async function startChild(t: Cleanup): Promise<{ child: ChildProcess; names: Names }> {
+  const script = fileURLToPath(new URL('node/cluster.child.ts', import.meta.url));
+  const child = spawn(process.execPath, [script, String(ID)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => child.kill('SIGKILL'));
+  const [said] = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), once(child, 'exit')]);
+  assert.equal(said, 'runs');
+  return { child, names: namesOf(ID) };
+}
+
+/** Everything on this machine that has the name. */
+function left(names: Names): string[] {
+  const cgroups = readdirSync('/sys/fs/cgroup').map((hierarchy) => `/sys/fs/cgroup/${hierarchy}/${names.name}`);
+  const paths = [names.directory, `/run/netns/${names.name}`, `/sys/class/net/${names.name}`, ...cgroups];
+  const mounts = readFileSync('/proc/mounts', 'utf8').split('\n');
+  return [
+    ...[...processesOfNetwork(names), ...processesOfPods(names)].map((pid) => `process ${pid}`),
+    ...paths.filter((path) => existsSync(path)),
+    ...mounts.filter((mount) => mount.includes(`${names.name}/`)),
+  ];
+}
+
+function keeperOf({ id }: Names): number {
+  const found = readdirSync('/proc').find((pid) => {
+    try {
+      const command = /^\d+$/.test(pid) ? readFileSync(`/proc/${pid}/cmdline`, 'utf8') : '';
+      return command.endsWith(`keeper.child.ts\0${id}\0`);
+    } catch {
+      return false;
+    }
+  });
+  return Number(found);
+}
+
+function kernelSettings(): string[] {
+  return Object.keys(KERNEL_SETTINGS).map((name) => readFileSync(`/proc/sys/${name}`, 'utf8'));
+}

@@ -1,0 +1,141 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { eventually } from '../../../src/cluster/eventually.ts';
+import type { ControlPlane } from '../control-plane.ts';
+import { argsOf } from '../flags.ts';
+import { isRunning, type Processes, type Started } from '../processes.ts';
+import { DNS_ADDRESS, GATEWAY, type Names } from './names.ts';
+
+/** A start takes a second; the first metrics are there after some ten. */
+const READY_MS = 120_000;
+
+const RBAC = 'rbac.authorization.k8s.io';
+const CORE = '/api/v1/namespaces/kube-system';
+const METRICS_PORT = 4443;
+
+interface Place {
+  readonly names: Names;
+  readonly plane: ControlPlane;
+  readonly processes: Processes;
+}
+
+/** Names of services and pods, and `host.test`: a process beside the API server, behind the address that pods ask. */
+export async function startDns(place: Place, coredns: string): Promise<void> {
+  const { names, plane, processes } = place;
+  await allow(plane, 'coredns', [
+    { apiGroups: [''], resources: ['endpoints', 'services', 'pods', 'namespaces'], verbs: ['list', 'watch'] },
+    { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], verbs: ['list', 'watch'] },
+  ]);
+  const settings = join(names.directory, 'Corefile');
+  writeFileSync(
+    settings,
+    `.:53 {
+  bind ${names.address}
+  errors
+  hosts {
+    ${GATEWAY} host.test
+    fallthrough
+  }
+  kubernetes cluster.local in-addr.arpa {
+    kubeconfig ${await plane.kubeconfigOf('coredns')}
+    pods insecure
+  }
+  cache 1
+}
+`,
+  );
+  await serve(place, { name: 'kube-dns', address: DNS_ADDRESS, port: 53, target: 53, protocols: ['UDP', 'TCP'] });
+  processes.start('coredns', coredns, ['-conf', settings]);
+}
+
+/** `metrics.k8s.io`, which the API server passes on to a process beside it. */
+export async function startMetrics(place: Place, metricsServer: string): Promise<Started> {
+  const { names, plane, processes } = place;
+  await allow(plane, 'metrics-server', [
+    { apiGroups: [''], resources: ['nodes/metrics'], verbs: ['get'] },
+    { apiGroups: [''], resources: ['pods', 'nodes'], verbs: ['get', 'list', 'watch'] },
+    { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
+    { apiGroups: ['authorization.k8s.io'], resources: ['subjectaccessreviews'], verbs: ['create'] },
+    { apiGroups: [''], resources: ['configmaps'], verbs: ['get', 'list', 'watch'] },
+  ]);
+  await serve(place, { name: 'metrics-server', port: 443, target: METRICS_PORT, protocols: ['TCP'] });
+  await plane.admin.do('POST', '/apis/apiregistration.k8s.io/v1/apiservices', {
+    metadata: { name: 'v1beta1.metrics.k8s.io' },
+    spec: {
+      group: 'metrics.k8s.io',
+      version: 'v1beta1',
+      groupPriorityMinimum: 100,
+      versionPriority: 100,
+      caBundle: await plane.certificates.base64('ca.crt'),
+      service: { name: 'metrics-server', namespace: 'kube-system' },
+    },
+  });
+  await plane.certificates.server('metrics', 'DNS:metrics-server.kube-system.svc');
+  const kubeconfig = await plane.kubeconfigOf('metrics-server');
+  const flags = {
+    kubeconfig,
+    'authentication-kubeconfig': kubeconfig,
+    'authorization-kubeconfig': kubeconfig,
+    'bind-address': names.address,
+    'secure-port': METRICS_PORT,
+    'tls-cert-file': plane.certificates.path('metrics.crt'),
+    'tls-private-key-file': plane.certificates.path('metrics.key'),
+    'kubelet-certificate-authority': plane.certificates.path('ca.crt'),
+    'kubelet-preferred-address-types': 'InternalIP',
+    // The shortest that it takes.
+    'metric-resolution': '10s',
+    'kubelet-request-timeout': '5s',
+  };
+  return processes.start('metrics-server', metricsServer, argsOf(flags));
+}
+
+/** Until there is a figure for the node. */
+export async function metricsAnswer({ names, plane, processes }: Place, { child }: Started): Promise<void> {
+  await eventually(
+    async () => {
+      if (!isRunning(child)) return;
+      await plane.admin.do('GET', `/apis/metrics.k8s.io/v1beta1/nodes/${names.node}`);
+    },
+    READY_MS,
+    100,
+  );
+  if (!isRunning(child)) throw new Error(`metrics-server has ended:\n${processes.logs()}`);
+}
+
+async function allow({ admin }: ControlPlane, name: string, rules: readonly unknown[]): Promise<void> {
+  await admin.do('POST', `/apis/${RBAC}/v1/clusterroles`, { metadata: { name: `test:${name}` }, rules });
+  await admin.do('POST', `/apis/${RBAC}/v1/clusterrolebindings`, {
+    metadata: { name: `test:${name}` },
+    roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name: `test:${name}` },
+    subjects: [{ apiGroup: RBAC, kind: 'User', name: `system:${name}` }],
+  });
+}
+
+interface Served {
+  readonly name: string;
+  readonly address?: string;
+  readonly port: number;
+  readonly target: number;
+  readonly protocols: readonly string[];
+}
+
+/** A service whose one endpoint is a process on the node, not a pod. */
+async function serve(
+  { names, plane: { admin } }: Place,
+  { name, address, port, target, protocols }: Served,
+): Promise<void> {
+  const ports = protocols.map((protocol) => ({ name: protocol.toLowerCase(), protocol }));
+  await admin.do('POST', `${CORE}/services`, {
+    metadata: { name },
+    spec: {
+      ...(address !== undefined && { clusterIP: address }),
+      ports: ports.map((each) => ({ ...each, port, targetPort: target })),
+    },
+  });
+  await admin.do('POST', '/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices', {
+    metadata: { name, labels: { 'kubernetes.io/service-name': name } },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: [names.address], conditions: { ready: true } }],
+    ports: ports.map((each) => ({ ...each, port: target })),
+  });
+}

@@ -1,0 +1,136 @@
+import { createReadStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import type { Admin } from '../admin.ts';
+import { ControlPlane } from '../control-plane.ts';
+import { argsOf } from '../flags.ts';
+import { Processes } from '../processes.ts';
+import { corednsProgram, metricsServerProgram, programs } from '../programs.ts';
+import { metricsAnswer, startDns, startMetrics } from './add-ons.ts';
+import { nodeImages } from './images.ts';
+import { Keeper } from './keeper.ts';
+import { makeNetwork } from './network.ts';
+import { ClusterNode } from './node.ts';
+import { nodePackages } from './packages.ts';
+import { nodeSite } from './site.ts';
+import { Witness } from './witness.ts';
+
+export interface ClusterOptions {
+  /** Its number on this machine, which says its address. Any that is free, unless given. */
+  readonly id?: number;
+  /** Names of services, and `host.test` for this machine. */
+  readonly dns?: boolean;
+  /** `metrics.k8s.io`. */
+  readonly metrics?: boolean;
+}
+
+/** A whole Kubernetes with one node, in a network of its own. Several can run side by side and reach each other. */
+export class Cluster {
+  readonly plane: ControlPlane;
+  readonly nodeName: string;
+  /** Of the API server, the kubelet and the ports that services open on nodes. */
+  readonly nodeAddress: string;
+  readonly #keeper: Keeper;
+  readonly #node: ClusterNode;
+  readonly #processes: Processes;
+  #witness: Witness | undefined;
+
+  private constructor(keeper: Keeper, plane: ControlPlane, node: ClusterNode, processes: Processes) {
+    this.plane = plane;
+    this.nodeName = keeper.names.node;
+    this.nodeAddress = keeper.names.address;
+    this.#keeper = keeper;
+    this.#node = node;
+    this.#processes = processes;
+  }
+
+  /** From nothing to a node that is ready and has the images of the tests. */
+  static async start({ id, dns = false, metrics = false }: ClusterOptions = {}): Promise<Cluster> {
+    const tell = (line: string) => process.stderr.write(`${line}\n`);
+    const { kube } = await programs(tell);
+    const coredns = dns ? await corednsProgram(tell) : undefined;
+    const metricsServer = metrics ? await metricsServerProgram(tell) : undefined;
+    const { plugins } = await nodePackages(tell);
+    const keeper = await Keeper.take(id);
+    const { names } = keeper;
+    try {
+      await makeNetwork(names);
+      const site = nodeSite(names);
+      const plane = await ControlPlane.start({ controllers: true, site });
+      const node = new ClusterNode(names, plane, { kube, plugins });
+      const cluster = new Cluster(keeper, plane, node, new Processes(names.directory, site.enter));
+      await cluster.#fill(kube, coredns, metricsServer);
+      return cluster;
+    } catch (error) {
+      await keeper.release();
+      throw error;
+    }
+  }
+
+  get admin(): Admin {
+    return this.plane.admin;
+  }
+
+  /** With the rights of the manager's service account. */
+  managerKubeconfig(): Promise<string> {
+    return this.plane.managerKubeconfig();
+  }
+
+  /** Makes the images of an archive known to the node, as `docker save` and `docker load` have them. */
+  async import(archive: string): Promise<void> {
+    await this.#node.import(createReadStream(archive));
+  }
+
+  /** The kubelet, containerd and all pods at once, without a word. */
+  async killNode(): Promise<void> {
+    this.#witness = new Witness(this.admin);
+    await this.#witness.start();
+    await this.#node.kill();
+  }
+
+  /** The same machine again, with its images and what its pods had written. */
+  async startNode(): Promise<void> {
+    await this.#node.startContainerd();
+    await this.#node.startKubelet();
+    await this.#witness?.stop();
+    this.#witness = undefined;
+  }
+
+  async stop(): Promise<void> {
+    await this.#witness?.stop().catch(() => {});
+    await this.#processes.stop();
+    await this.#node.stop();
+    await this.plane.stop({ keep: true });
+    await this.#keeper.release();
+  }
+
+  async #fill(kube: string, coredns: string | undefined, metricsServer: string | undefined): Promise<void> {
+    const place = { names: this.#keeper.names, plane: this.plane, processes: this.#processes };
+    try {
+      await this.#startScheduler(kube);
+      await this.#node.prepare();
+      await this.#node.startContainerd();
+      if (coredns !== undefined) await startDns(place, coredns);
+      const server = metricsServer === undefined ? undefined : await startMetrics(place, metricsServer);
+      await Promise.all([this.#node.startKubelet(), this.#node.import(Readable.from([await nodeImages()]))]);
+      if (server) await metricsAnswer(place, server);
+    } catch (error) {
+      const logs = `${this.#processes.logs()}\n${this.#node.logs()}`;
+      await Promise.all([this.#processes.stop(), this.#node.stop(), this.plane.stop({ keep: true })]);
+      throw new Error(`the cluster did not start; what its parts said:\n${logs}`, { cause: error });
+    }
+  }
+
+  async #startScheduler(kube: string): Promise<void> {
+    const kubeconfig = await this.plane.kubeconfigOf('scheduler');
+    const flags = {
+      kubeconfig,
+      'authentication-kubeconfig': kubeconfig,
+      'authorization-kubeconfig': kubeconfig,
+      'bind-address': '127.0.0.1',
+      'cert-dir': `${this.plane.directory}/scheduler`,
+      'leader-elect': false,
+      profiling: false,
+    };
+    this.#processes.start('kube-scheduler', kube, ['kube-scheduler', ...argsOf(flags)]);
+  }
+}

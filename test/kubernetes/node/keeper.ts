@@ -1,0 +1,67 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Names, namesOf, TAKEN } from './names.ts';
+
+/** As many at once as a machine could bear. */
+const MOST = 20;
+
+/** Somebody else's tests may use the number. */
+const PATIENCE_MS = 600_000;
+
+const CHILD = fileURLToPath(new URL('keeper.child.ts', import.meta.url));
+
+/** The right to be the cluster of some number on this machine, with an empty directory for it. */
+export class Keeper {
+  readonly names: Names;
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<unknown[]>;
+
+  private constructor(names: Names, child: ChildProcess, ended: Promise<unknown[]>) {
+    this.names = names;
+    this.#child = child;
+    this.#ended = ended;
+  }
+
+  /** Of this number, as soon as it is free; or of any that is. */
+  static async take(id?: number): Promise<Keeper> {
+    const end = performance.now() + PATIENCE_MS;
+    const wanted = id === undefined ? Array.from({ length: MOST }, (_, index) => index + 1) : [id];
+    for (;;) {
+      for (const one of wanted) {
+        const keeper = await Keeper.#try(namesOf(one));
+        if (keeper) return keeper;
+      }
+      if (performance.now() > end)
+        throw new Error(`another test on this machine uses the cluster ${id ?? 'of any number'}`);
+      await pause(500);
+    }
+  }
+
+  static async #try(names: Names): Promise<Keeper | undefined> {
+    // In a session of its own: what interrupts the tests must not end it first.
+    const child = spawn(process.execPath, [CHILD, String(names.id)], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      detached: true,
+    });
+    const ended = once(child, 'exit');
+    const [said] = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), ended]);
+    if (said === 'held') {
+      child.unref();
+      for (const pipe of [child.stdin, child.stdout]) (pipe as unknown as { unref?: () => void }).unref?.();
+      return new Keeper(names, child, ended);
+    }
+    if (said !== TAKEN) throw new Error(`what an earlier run has left of ${names.name} could not be removed`);
+    return undefined;
+  }
+
+  /** Removes everything, whatever runs. */
+  async release(): Promise<void> {
+    this.#child.ref();
+    this.#child.stdin?.end();
+    const [code] = await this.#ended;
+    if (code !== 0) throw new Error(`not everything of ${this.names.name} could be removed`);
+  }
+}

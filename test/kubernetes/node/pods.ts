@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto';
+import { eventually } from '../../../src/cluster/eventually.ts';
+import { BUSYBOX } from '../../docker/busybox.ts';
+import type { Admin } from '../admin.ts';
+
+/** A pod takes about 2 s to start and to be seen to have ended; this is for a machine that is busy. */
+const PATIENCE_MS = 90_000;
+
+export interface PodStatus {
+  readonly phase: string;
+  readonly reason?: string;
+  readonly podIP?: string;
+  readonly containerStatuses?: readonly ContainerStatus[];
+  readonly initContainerStatuses?: readonly ContainerStatus[];
+}
+
+interface ContainerStatus {
+  readonly name: string;
+  readonly started?: boolean;
+  readonly state: { readonly terminated?: Ended; readonly running?: unknown };
+}
+
+interface Ended {
+  readonly exitCode: number;
+  readonly reason?: string;
+  readonly startedAt: string;
+  readonly finishedAt: string;
+}
+
+/** A namespace of a test, and the pods it makes there. */
+export class Pods {
+  readonly namespace: string;
+  readonly #admin: Admin;
+
+  private constructor(admin: Admin, namespace: string) {
+    this.#admin = admin;
+    this.namespace = namespace;
+  }
+
+  static async in(admin: Admin): Promise<Pods> {
+    const namespace = `test-${randomUUID().slice(0, 8)}`;
+    await admin.do('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+    // Without its account a namespace takes no pods.
+    await eventually(() => admin.do('GET', `/api/v1/namespaces/${namespace}/serviceaccounts/default`), PATIENCE_MS);
+    return new Pods(admin, namespace);
+  }
+
+  /** One container of busybox that runs this, unless more is said. */
+  async create(name: string, script: string, more: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    await this.#admin.do('POST', this.path(), { metadata: { name }, spec: podSpec(script, more) });
+  }
+
+  async status(name: string): Promise<PodStatus> {
+    return (await this.#admin.do('GET', this.path(name)))['status'] as PodStatus;
+  }
+
+  /** What it is when this is true of it. */
+  async until(name: string, isSo: (status: PodStatus) => boolean): Promise<PodStatus> {
+    return await eventually(
+      async () => {
+        const status = await this.status(name);
+        if (!isSo(status)) throw new Error(`${name} is ${JSON.stringify(status)}`);
+        return status;
+      },
+      PATIENCE_MS,
+      50,
+    );
+  }
+
+  async ended(name: string): Promise<PodStatus> {
+    return await this.until(name, ({ phase }) => phase === 'Succeeded' || phase === 'Failed');
+  }
+
+  /** Until its script has printed this. */
+  async printed(name: string, words: string): Promise<string> {
+    return await eventually(
+      async () => {
+        const said = await this.log(name);
+        if (!said.includes(words)) throw new Error(`${name} has said: ${said}`);
+        return said;
+      },
+      PATIENCE_MS,
+      50,
+    );
+  }
+
+  async log(name: string, container = 'main'): Promise<string> {
+    const { text } = await this.#admin.do('GET', `${this.path(name)}/log?container=${container}`);
+    return String(text);
+  }
+
+  path(name?: string): string {
+    const all = `/api/v1/namespaces/${this.namespace}/pods`;
+    return name === undefined ? all : `${all}/${name}`;
+  }
+}
+
+export function podSpec(script: string, more: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  const { container, ...spec } = more;
+  return {
+    restartPolicy: 'Never',
+    terminationGracePeriodSeconds: 1,
+    containers: [{ name: 'main', image: BUSYBOX, command: ['sh', '-c', script], ...(container as object | undefined) }],
+    ...spec,
+  };
+}

@@ -1,0 +1,59 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Admin } from '../admin.ts';
+
+const EVERY_MS = 2_000;
+
+/**
+ * A node that exists only in the API, is well, and takes no pods. Where every node of a cluster is lost, Kubernetes takes
+ * that for a fault of its own and gives up none of their pods: somebody must be left to see that one is gone.
+ */
+export class Witness {
+  readonly #admin: Admin;
+  readonly #ended = new AbortController();
+  readonly #lease = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+  readonly #nodes = '/api/v1/nodes';
+  #beats: Promise<void> | undefined;
+
+  constructor(admin: Admin) {
+    this.#admin = admin;
+  }
+
+  async start(): Promise<void> {
+    const taints = [{ key: 'oscar.test/witness', effect: 'NoSchedule' }];
+    const metadata = { name: 'witness' };
+    await this.#admin.do('POST', this.#nodes, { metadata, spec: { unschedulable: true, taints } });
+    const conditions = [{ type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime: new Date() }];
+    const type = 'application/merge-patch+json';
+    await this.#admin.do('PATCH', `${this.#nodes}/witness/status`, { status: { conditions } }, type);
+    await this.#admin.do('POST', this.#lease, { metadata, spec: this.#spec() });
+    this.#beats = this.#beat();
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#beats) return;
+    this.#ended.abort();
+    await this.#beats;
+    await this.#admin.do('DELETE', `${this.#nodes}/witness`);
+    // Its owner is not known to it, so it does not go with it.
+    await this.#admin.do('DELETE', `${this.#lease}/witness`);
+  }
+
+  async #beat(): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted) {
+      await pause(EVERY_MS, undefined, { signal, ref: false }).catch(() => {});
+      // An API server that a test has stopped is asked again.
+      await this.#admin
+        .do('PATCH', `${this.#lease}/witness`, { spec: this.#spec() }, 'application/merge-patch+json')
+        .catch(() => {});
+    }
+  }
+
+  #spec(): Record<string, unknown> {
+    return {
+      holderIdentity: 'witness',
+      leaseDurationSeconds: 8,
+      renewTime: `${new Date().toISOString().slice(0, -1)}000Z`,
+    };
+  }
+}
