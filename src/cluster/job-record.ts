@@ -52,6 +52,11 @@ export interface NewJob extends JobKey {
   readonly object?: { readonly bucket: string; readonly key: string; readonly modifiedAt?: number };
   /** It entered at this member of the federation, `<cluster id>/<service>`. */
   readonly openedBy?: string;
+  /**
+   * Another cluster delegated it the old way, by a call under an id of its own choice: the cluster that it says to be,
+   * empty if it does not say. It proves nothing and gives no right.
+   */
+  readonly delegatedFrom?: string;
   /** It runs for another cluster, whose job it is. */
   readonly taken?: TakenJob;
 }

@@ -14,6 +14,9 @@ export const ROOM = 'oscar.grycap/room';
 /** The key of an object whose name is a digest. */
 export const KEY = 'oscar.grycap/key';
 
+/** On the pod of an attempt: the job that it is a try of, as `<service>/<id>`. */
+export const JOB_KEY = 'oscar.grycap/job-key';
+
 /** The label by which a Go manager finds services (contract §3.2). */
 export const SERVICE = 'oscar_service';
 

@@ -14,6 +14,7 @@ const NEW_JOB: Record<keyof NewJob, true> = {
   acceptedAt: true,
   object: true,
   openedBy: true,
+  delegatedFrom: true,
   taken: true,
 };
 

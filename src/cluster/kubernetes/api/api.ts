@@ -84,24 +84,24 @@ export class Api {
   async page<T extends KubeObject>(
     kind: Kind,
     place: Place,
-    { labelSelector, from, limit = PAGE, metadataOnly = false }: ListOptions = {},
+    { labelSelector, fieldSelector, from, limit = PAGE, metadataOnly = false }: ListOptions = {},
   ): Promise<KubeList<T>> {
-    const query = { labelSelector, limit, continue: from };
+    const query = { labelSelector, fieldSelector, limit, continue: from };
     const accept = metadataOnly ? { accept: METADATA_ONLY } : {};
     return this.#read<KubeList<T>>({ method: 'GET', path: pathOf(kind, place), query, ...accept });
   }
 
-  /** All pages. One that has expired in between fails with 410. */
+  /** All pages. One that has expired in between fails with 410. With `slim`, no more than one page is ever held whole. */
   async list<T extends KubeObject>(
     kind: Kind,
     place: Place,
-    options: Omit<ListOptions, 'from'> = {},
+    { slim, ...options }: Omit<ListOptions, 'from'> & Slimming<T> = {},
   ): Promise<{ items: Stored<T>[]; resourceVersion: string }> {
     const items: Stored<T>[] = [];
     let from: string | undefined;
     for (;;) {
       const page: KubeList<T> = await this.page(kind, place, { ...options, ...(from !== undefined && { from }) });
-      items.push(...(page.items ?? []));
+      for (const item of page.items ?? []) items.push(slim ? slim(item) : item);
       from = page.metadata.continue;
       if (!from) return { items, resourceVersion: page.metadata.resourceVersion };
     }
@@ -123,7 +123,8 @@ export class Api {
   }
 
   async delete(kind: Kind, place: Place, preconditions: { uid?: string; resourceVersion?: string }): Promise<void> {
-    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions };
+    const propagation = kind.cascade && { propagationPolicy: kind.cascade };
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, ...propagation };
     await this.#send({ method: 'DELETE', path: pathOf(kind, place), body });
   }
 
@@ -216,10 +217,15 @@ export class Api {
 
 export interface ListOptions {
   readonly labelSelector?: string;
+  readonly fieldSelector?: string;
   /** The `continue` of the page before. */
   readonly from?: string;
   readonly limit?: number;
   readonly metadataOnly?: boolean;
+}
+
+export interface Slimming<T extends KubeObject> {
+  readonly slim?: ((object: Stored<T>) => Stored<T>) | undefined;
 }
 
 async function statusOf(response: http.IncomingMessage): Promise<Status> {

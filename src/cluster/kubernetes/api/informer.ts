@@ -13,10 +13,14 @@ export interface Listener<T extends KubeObject> {
   deleted(object: Stored<T>): void;
   /** What is known may fall behind from now on. It is mended by itself. */
   troubled(error: unknown): void;
+  /** The part of an object that is looked at: of a long list of large ones, only that is held. All of it if left out. */
+  readonly slim?: (object: Stored<T>) => Stored<T>;
 }
 
 export interface InformerOptions {
   readonly labelSelector?: string;
+  /** An object that comes to be outside of it counts as deleted. */
+  readonly fieldSelector?: string;
   /** How long the server keeps one watch open; it is then resumed. */
   readonly watchMs: number;
   /**
@@ -110,8 +114,13 @@ export class Informer<T extends KubeObject> {
   }
 
   async #list(): Promise<string> {
-    const { labelSelector } = this.#options;
-    const { items, resourceVersion } = await this.#api.list<T>(this.#kind, {}, labelSelector ? { labelSelector } : {});
+    const { labelSelector, fieldSelector } = this.#options;
+    const selected = { ...(labelSelector && { labelSelector }), ...(fieldSelector && { fieldSelector }) };
+    const { items, resourceVersion } = await this.#api.list<T>(
+      this.#kind,
+      {},
+      { ...selected, slim: this.#listener.slim },
+    );
     if (this.#stop.signal.aborted) return resourceVersion;
     this.#lists++;
     this.#listener.listed(items, resourceVersion);
@@ -121,7 +130,7 @@ export class Informer<T extends KubeObject> {
 
   /** Until the server ends it in good order. Says if anything was heard. */
   async #watch(version: string): Promise<boolean> {
-    const { labelSelector, watchMs, silenceMs } = this.#options;
+    const { labelSelector, fieldSelector, watchMs, silenceMs } = this.#options;
     const ended = new AbortController();
     const signal = AbortSignal.any([this.#stop.signal, ended.signal]);
     const silence = setTimeout(() => ended.abort(), silenceMs);
@@ -132,6 +141,7 @@ export class Informer<T extends KubeObject> {
         allowWatchBookmarks: true,
         resourceVersion: version,
         labelSelector,
+        fieldSelector,
         timeoutSeconds: Math.ceil((watchMs / 1_000) * (1 + this.#api.options.random())),
       };
       const stream = await this.#api.stream(this.#kind, {}, query, signal);

@@ -3,12 +3,15 @@ export interface Kind {
   readonly apiVersion: string;
   readonly kind: string;
   readonly plural: string;
+  /** What they own goes with them. The API leaves that to others, except of Jobs: their pods it would leave alone. */
+  readonly cascade?: 'Background';
 }
 
 export const CONFIG_MAP: Kind = { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps' };
 export const SECRET: Kind = { apiVersion: 'v1', kind: 'Secret', plural: 'secrets' };
 export const POD_TEMPLATE: Kind = { apiVersion: 'v1', kind: 'PodTemplate', plural: 'podtemplates' };
 export const NAMESPACE: Kind = { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' };
+export const JOB: Kind = { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs', cascade: 'Background' };
 export const LEASE: Kind = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases' };
 export const ROLE: Kind = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', plural: 'roles' };
 export const ROLE_BINDING: Kind = {
@@ -21,14 +24,17 @@ export const ROLE_BINDING: Kind = {
 export interface Place {
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;
+  /** A part of the object with rights of its own: `status`. */
+  readonly subresource?: string | undefined;
 }
 
-export function pathOf({ apiVersion, plural }: Kind, { namespace, name }: Place): string {
+export function pathOf({ apiVersion, plural }: Kind, { namespace, name, subresource }: Place): string {
   const root = apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`;
   const parts = [
     ...(namespace === undefined ? [] : ['namespaces', namespace]),
     plural,
     ...(name === undefined ? [] : [name]),
+    ...(subresource === undefined ? [] : [subresource]),
   ];
   return `${root}/${parts.map(encodeURIComponent).join('/')}`;
 }
@@ -62,6 +68,40 @@ export interface SecretObject extends KubeObject {
   readonly type?: string;
   /** In base64. */
   readonly data?: Readonly<Record<string, string>>;
+}
+
+/** What we read of a Job; the server has more in it, and gets that back as it was. */
+export interface Job extends KubeObject {
+  readonly spec: {
+    readonly managedBy?: string;
+    readonly suspend?: boolean;
+    readonly template: KubeTemplate;
+    readonly [more: string]: unknown;
+  };
+  readonly status?: JobStatus;
+}
+
+interface KubeTemplate {
+  readonly metadata?: Omit<Metadata, 'name'>;
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
+export interface JobStatus {
+  readonly active?: number;
+  readonly ready?: number;
+  readonly succeeded?: number;
+  readonly failed?: number;
+  readonly startTime?: string;
+  readonly completionTime?: string;
+  readonly conditions?: readonly JobCondition[];
+}
+
+export interface JobCondition {
+  readonly type: string;
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason?: string;
+  readonly message?: string;
+  readonly lastTransitionTime?: string;
 }
 
 /** What the server has. */

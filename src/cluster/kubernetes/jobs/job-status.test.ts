@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { JOB_STATES, type JobProgress, type JobRecord } from '../../job-record.ts';
+import { EPOCH, sampleJob, sampleProgress } from '../../sample-job.ts';
+import type { Version } from '../../version.ts';
+import { shownBy, statusOf, toShow } from './job-status.ts';
+
+const record = (known: Partial<JobProgress>): JobRecord => ({
+  ...sampleJob('a'),
+  ...sampleProgress('accepted', known),
+  eventBytes: 0,
+  version: 'v' as Version,
+});
+
+test('what is written is what is read from it, whatever was there before', () => {
+  for (const before of JOB_STATES) {
+    const was = statusOf(record({ state: before, startedAt: EPOCH }));
+    for (const state of JOB_STATES) {
+      assert.equal(shownBy(statusOf(record({ state }), was)), toShow({ state }), `${before} → ${state}`);
+    }
+  }
+  assert.equal(shownBy(undefined), 'nothing');
+});
+
+test('a beginning that was shown stays, and no end comes before it', () => {
+  const running = statusOf(record({ state: 'running', startedAt: EPOCH + 60_000 }));
+  assert.equal(running.startTime, '2023-11-14T22:14:20Z');
+  const ended = statusOf(record({ state: 'succeeded', startedAt: EPOCH, finishedAt: EPOCH + 1_000 }), running);
+  assert.equal(ended.startTime, running.startTime);
+  assert.equal(ended.completionTime, running.startTime);
+  const queued = statusOf(record({ state: 'queued' }), running);
+  assert.equal(queued.startTime, running.startTime);
+});
+
+test('one that never ran began when it was accepted', () => {
+  const { startTime, failed, completionTime } = statusOf(record({ state: 'cancelled' }));
+  assert.deepEqual([startTime, failed, completionTime], ['2023-11-14T22:13:20Z', 1, undefined]);
+});

@@ -1,0 +1,299 @@
+import { Slots } from '../../../base/slots.ts';
+import type { Service } from '../../../service/index.ts';
+import { isRace, StoreError } from '../../errors.ts';
+import type { JobKey, JobProgress, JobRecord, JobState, NewJob } from '../../job-record.ts';
+import type { Acceptance, ChangeQuery, JobChanges, JobQuery, JobStore, UsageRow } from '../../job-store.ts';
+import type { Shelf } from '../../shelf.ts';
+import type { Page, Version } from '../../version.ts';
+import type { Api } from '../api/api.ts';
+import { toStoreError } from '../api/api-error.ts';
+import { Informer, type InformerOptions } from '../api/informer.ts';
+import { JOB, type Job } from '../api/kinds.ts';
+import { create, replace } from '../api/writes.ts';
+import { EventShelf } from './event-shelf.ts';
+import { JobCache } from './job-cache.ts';
+import { listCursor, readListCursor } from './job-cursor.ts';
+import { positionOf } from './job-index.ts';
+import { objectName } from './job-name.ts';
+import { endedAt, eventOf, type JobEntry, ofService, RECORD, readJob, toJob, withProgress } from './job-object.ts';
+import { absent, JobObjects, leavesMark } from './job-objects.ts';
+import type { TemplateOptions } from './job-template.ts';
+import { usageOf } from './job-usage.ts';
+import { LOWEST } from './ordered.ts';
+import { StatusMirror } from './status-mirror.ts';
+
+/** Jobs that are looked at in one go, of many. */
+const SLICE = 200;
+
+/** Jobs that are removed at once, of many: half of the connections, so that whoever comes meanwhile gets one. */
+const AT_ONCE = 16;
+
+/** How long whoever asks for the cursor of now waits for the watch to tell of what was written before. */
+const CATCH_UP_MS = 5_000;
+
+export interface KubernetesJobStoreOptions extends TemplateOptions {
+  readonly watch: Omit<InformerOptions, 'labelSelector'>;
+  /** Where a job is, and what its Job looks like, follows from its service. */
+  readonly serviceNamed: (name: string) => Promise<Service | undefined>;
+  readonly now: () => number;
+  /** Told what went wrong in the background, which mends itself, or of a record that cannot be read. */
+  readonly report: (problem: unknown) => void;
+}
+
+/** The jobs as Jobs in the namespaces of their services, which Kubernetes shows and does not run (contract §3.5). */
+export class KubernetesJobStore implements JobStore {
+  readonly #api: Api;
+  readonly #options: KubernetesJobStoreOptions;
+  readonly #cache: JobCache;
+  readonly #informer: Informer<Job>;
+  readonly #objects: JobObjects;
+  readonly #events: EventShelf;
+  readonly #listeners = new Set<() => void>();
+  #telling = false;
+  #trouble: string | undefined;
+
+  constructor(api: Api, options: KubernetesJobStoreOptions) {
+    this.#api = api;
+    this.#options = options;
+    this.#events = new EventShelf(options.report);
+    this.#cache = new JobCache({
+      changed: () => this.#tell(),
+      gone: ({ shelved }) => this.#events.drop(shelved),
+      report: (problem) => this.#noteTrouble(problem),
+    });
+    this.#informer = new Informer<Job>(api, JOB, this.#cache, { labelSelector: RECORD, ...options.watch });
+    this.#objects = new JobObjects(api, {
+      cache: this.#cache,
+      isLive: () => this.#informer.live,
+      serviceNamed: options.serviceNamed,
+    });
+  }
+
+  /** Resolves when all jobs are known. */
+  async open(): Promise<void> {
+    await this.#informer.start();
+  }
+
+  async close(): Promise<void> {
+    await this.#informer.stop();
+  }
+
+  /** Where events go that are too large for an object; until it is given, those are refused. */
+  useShelf(shelf: Shelf): void {
+    this.#events.use(shelf);
+  }
+
+  /** Is it being told what changes? */
+  get live(): boolean {
+    return this.#informer.live;
+  }
+
+  /** How often everything was listed. */
+  get lists(): number {
+    return this.#informer.lists;
+  }
+
+  /** The last thing that went wrong with the watch, as a sentence. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  /** To be started and stopped by whoever leads. */
+  statusMirror(): StatusMirror {
+    return new StatusMirror(this.#api, {
+      cache: this.#cache,
+      read: (entry) => this.#objects.whole(entry),
+      onlyEnds: !this.#options.managedBy,
+      report: this.#options.report,
+    });
+  }
+
+  /** The Job of a job, so that what runs for it can be owned by it. `suspended`: Kueue has not let it in yet. */
+  async object(key: JobKey): Promise<Pick<JobEntry, 'namespace' | 'name' | 'uid' | 'suspended'> | undefined> {
+    const entry = await this.#objects.current(key);
+    if (!entry?.record) return undefined;
+    const { namespace, name, uid, suspended } = entry;
+    return { namespace, name, uid, suspended };
+  }
+
+  async accept(job: NewJob, progress: JobProgress, event: Uint8Array): Promise<Acceptance> {
+    const service = await this.#options.serviceNamed(job.service);
+    if (!service) throw new StoreError('absent', `there is no service "${job.service}" for the job "${job.id}"`);
+    const place = await this.#events.put(event, { namespace: service.namespace, name: objectName(job) });
+    const object = toJob(job, progress, { bytes: event.byteLength, place }, service, this.#options);
+    for (;;) {
+      const made = await create(this.#api, JOB, object);
+      if (made !== 'exists') return { outcome: 'created', record: shownIn(this.#objects.keep(made)) };
+      // It may have gone in between; then it can be made after all.
+      const known = await this.#objects.existing(job, object);
+      if (!known) continue;
+      if ('shelved' in place) this.#events.drop(place.shelved);
+      return { outcome: 'exists', ...(known.record && { record: known.record }) };
+    }
+  }
+
+  async get(key: JobKey): Promise<JobRecord | undefined> {
+    return (await this.#objects.current(key))?.record;
+  }
+
+  async event(key: JobKey): Promise<Uint8Array | undefined> {
+    const entry = await this.#objects.current(key);
+    const object = entry?.record && (await this.#objects.whole(entry));
+    return object && readJob(object).record ? this.#events.read(eventOf(object)) : undefined;
+  }
+
+  async update(key: JobKey, expected: Version, change: Partial<JobProgress>): Promise<JobRecord> {
+    for (let fresh = false; ; fresh = true) {
+      const object = await this.#objects.inVersion(key, expected, fresh);
+      const next = withProgress(object, change);
+      const written = await replace(this.#api, JOB, next, object);
+      if (written === 'absent') this.#cache.drop(object.metadata);
+      if (written === 'absent') throw absent(key);
+      // Its status may have been written meanwhile, which is no change of the record: only a look can tell.
+      if (written !== 'conflict') return shownIn(this.#objects.written(written, next));
+    }
+  }
+
+  async list(query: JobQuery): Promise<Page<JobRecord>> {
+    const wanted = Math.max(1, query.limit);
+    const items: JobRecord[] = [];
+    let below = readListCursor(query.cursor);
+    for (;;) {
+      const slice = this.#cache.index.listed(query.service)?.below(below, SLICE) ?? [];
+      for (const record of slice) {
+        if (!passes(record, query)) continue;
+        const shown = items.at(-1);
+        if (shown && items.length === wanted) return { items, next: listCursor(positionOf(shown)) };
+        items.push(record);
+      }
+      const last = slice.at(-1);
+      if (!last || slice.length < SLICE) return { items };
+      below = positionOf(last);
+    }
+  }
+
+  async *unfinished(): AsyncGenerator<JobRecord, undefined> {
+    let above = LOWEST;
+    for (;;) {
+      const slice: JobRecord[] = this.#cache.index.unfinished.above(above, SLICE);
+      yield* slice;
+      const last = slice.at(-1);
+      if (!last || slice.length < SLICE) return;
+      above = positionOf(last);
+    }
+  }
+
+  async changes({ service, since, limit }: ChangeQuery): Promise<JobChanges> {
+    const { log, newest } = this.#cache;
+    if (since === undefined) await log.reached(newest, CATCH_UP_MS);
+    const { keys, cursor } = log.read(since, service, Math.max(1, limit));
+    const items = keys.map((key) => {
+      const record = this.#cache.find(key)?.record;
+      return { key, ...(record && { record }) };
+    });
+    return { items, cursor };
+  }
+
+  onChange(listener: () => void): () => void {
+    // Of its own, so that one who listens twice ends each alone.
+    const listening = () => listener();
+    this.#listeners.add(listening);
+    return () => this.#listeners.delete(listening);
+  }
+
+  async remove(key: JobKey): Promise<boolean> {
+    return (await this.#takeAway(key)) !== undefined;
+  }
+
+  /** Asked of the server: what another manager has just accepted must go as well. */
+  async removeService(serviceUid: string): Promise<JobRecord[]> {
+    const removed: JobRecord[] = [];
+    let from: string | undefined;
+    do {
+      const page = { labelSelector: ofService(serviceUid), limit: SLICE, ...(from !== undefined && { from }) };
+      const { items, metadata } = await this.#api.page<Job>(JOB, {}, page).catch((error: unknown) => {
+        throw toStoreError(error, `list the jobs of the service ${serviceUid}`);
+      });
+      const gone = await inTurns(items ?? [], async (object) => {
+        const entry = this.#objects.keep(object);
+        return (await this.#objects.delete(entry)) ? entry.record : undefined;
+      });
+      removed.push(...gone.filter((record) => record !== undefined));
+      from = metadata.continue;
+    } while (from);
+    return removed;
+  }
+
+  async expire(finishedBefore: number, limit: number): Promise<JobRecord[]> {
+    const oldest = this.#cache.index.ended.above(LOWEST, limit);
+    const old = oldest.filter((record) => (endedAt(record) ?? finishedBefore) < finishedBefore);
+    const removed = await inTurns(old, (record) =>
+      this.#takeAway(record).catch((error: unknown) => {
+        // Whoever asked has to know of those that are gone; one that is not yet will be the next time.
+        if (!isRace(error)) this.#options.report(error);
+        return undefined;
+      }),
+    );
+    return removed.filter((record) => record !== undefined);
+  }
+
+  async dropMarks(serviceUid: string, modifiedBefore: number): Promise<number> {
+    const old = [...this.#cache.index.hiddenOf(serviceUid)].filter(({ markedAt }) => markedAt < modifiedBefore);
+    const dropped = await inTurns(old, (entry) => this.#objects.delete(entry));
+    return dropped.filter(Boolean).length;
+  }
+
+  async counts(): Promise<ReadonlyMap<JobState, number>> {
+    return new Map(this.#cache.index.counts);
+  }
+
+  async oldestWaiting(): Promise<number | undefined> {
+    return this.#cache.index.waiting.first()?.acceptedAt;
+  }
+
+  async usage(range: { readonly from: number; readonly to: number }): Promise<UsageRow[]> {
+    return usageOf(this.#cache.index.accepted, range, this.#options.now());
+  }
+
+  async #takeAway(key: JobKey): Promise<JobRecord | undefined> {
+    const taken = await this.#objects.takeAway(key);
+    // A mark stays without its event; what is gone has lost it already.
+    if (taken?.record && leavesMark(taken.record)) this.#events.drop(taken.shelved);
+    return taken?.record;
+  }
+
+  #noteTrouble(problem: unknown): void {
+    const known = toStoreError(problem, 'watch the jobs');
+    this.#trouble = known instanceof Error ? known.message : String(known);
+    this.#options.report(known);
+  }
+
+  /** Once for all that came together. */
+  #tell(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    queueMicrotask(() => {
+      this.#telling = false;
+      for (const listener of this.#listeners) listener();
+    });
+  }
+}
+
+function passes(record: JobRecord, { states, triggers, concerning }: JobQuery): boolean {
+  return (
+    (states === undefined || states.includes(record.state)) &&
+    (triggers === undefined || triggers.includes(record.trigger)) &&
+    (concerning === undefined || record.invoker === concerning || record.principal === concerning)
+  );
+}
+
+/** Of what was just written, and so is not hidden. */
+function shownIn({ record, id }: JobEntry): JobRecord {
+  if (record) return record;
+  throw new StoreError('damaged', `the job "${id}" was written and cannot be read`);
+}
+
+async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const slots = new Slots(AT_ONCE);
+  return Promise.all(items.map((item) => slots.use(() => work(item))));
+}

@@ -1,0 +1,96 @@
+import { bytes, CLUSTER_ADMIN, type Service } from '../../../service/index.ts';
+import { annotationsOf, labelsOf } from '../../../service/labels.ts';
+import { labelKeyProblem, labelValueProblem } from '../../../service/names.ts';
+import type { NewJob } from '../../job-record.ts';
+import type { Job } from '../api/kinds.ts';
+
+/** Who runs the Job: we do, Kubernetes does not. */
+export const MANAGED_BY = 'oscar.grycap.net/manager';
+
+/** Says the same to an API server that does not know `managedBy` (before 1.32): there the Job is suspended for ever. */
+const MANAGED_BY_US = 'oscar.grycap/managed-by';
+
+const QUEUE = 'kueue.x-k8s.io/queue-name';
+const JOB_OWNER = 'oscar.grycap/job-owner';
+const MOST_OF_OWNER = 62;
+
+export interface TemplateOptions {
+  /** Does the API server know `managedBy`? */
+  readonly managedBy: boolean;
+  /** Is Kueue asked before a user's job may start? */
+  readonly kueue: boolean;
+  /** How long Kubernetes keeps it after its end; absent: the manager alone removes it. */
+  readonly ttlSeconds?: number;
+}
+
+interface Template {
+  readonly labels: Record<string, string>;
+  readonly annotations: Record<string, string>;
+  readonly spec: Job['spec'];
+}
+
+/**
+ * What Kubernetes, Kueue and people see of a job (contract §3.5). Nothing runs from it: the pods of a job are made when it
+ * starts, from the definition of that moment.
+ */
+export function templateOf(job: NewJob, service: Service, { managedBy, kueue, ttlSeconds }: TemplateOptions): Template {
+  const queued = kueue && managedBy && service.owner !== CLUSTER_ADMIN;
+  const owner = (job.invoker || job.principal).split('@', 1)[0]?.slice(0, MOST_OF_OWNER) ?? '';
+  // Whatever is stored must not keep a job from being accepted: one without an odd label runs as well.
+  const labels = legal(
+    {
+      ...labelsOf(service),
+      [JOB_OWNER]: owner,
+      ...(queued && { [QUEUE]: `oscar-lq-${service.definition.name}` }),
+    },
+    labelValueProblem,
+  );
+  const annotations = legal(annotationsOf(service), () => undefined);
+  // One that an object caused leaves a mark, which Kubernetes would not: only the manager removes it.
+  const leavesMark = job.object !== undefined || job.trigger === 'storage';
+  return {
+    labels,
+    annotations: managedBy ? annotations : { ...annotations, [MANAGED_BY_US]: MANAGED_BY },
+    spec: {
+      ...(managedBy && { managedBy: MANAGED_BY }),
+      ...((queued || !managedBy) && { suspend: true }),
+      ...(ttlSeconds !== undefined && !leavesMark && { ttlSecondsAfterFinished: ttlSeconds }),
+      backoffLimit: 0,
+      template: { metadata: { labels, annotations }, spec: podOf(job, service) },
+    },
+  };
+}
+
+function podOf({ demand }: NewJob, { definition }: Service): Job['spec']['template']['spec'] {
+  const { image, image_pull_secrets = [], ephemeral_storage_request, enable_sgx } = definition;
+  const disk = bytes(ephemeral_storage_request);
+  const limits = {
+    cpu: `${Math.ceil(demand.cpu)}m`,
+    memory: String(Math.ceil(demand.memory)),
+    ...(demand.gpu > 0 && { 'nvidia.com/gpu': String(demand.gpu) }),
+    ...(enable_sgx && { 'sgx.intel.com/enclave': '1' }),
+  };
+  return {
+    restartPolicy: 'Never',
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    ...(image_pull_secrets.length > 0 && { imagePullSecrets: image_pull_secrets.map((name) => ({ name })) }),
+    containers: [
+      {
+        name: 'oscar-container',
+        image: image.trim() || 'none',
+        // Should anybody run it all the same, it does nothing and says so.
+        command: ['/bin/sh', '-c', 'echo "the OSCAR manager runs this job in pods of its own" >&2; exit 1'],
+        resources: { limits, ...(disk ? { requests: { 'ephemeral-storage': String(Math.ceil(disk)) } } : {}) },
+      },
+    ],
+  };
+}
+
+type Problem = (text: string) => string | undefined;
+
+function legal(map: Readonly<Record<string, string>>, valueProblem: Problem): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(map).filter(([key, value]) => (labelKeyProblem(key) ?? valueProblem(value)) === undefined),
+  );
+}

@@ -1,0 +1,109 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Slots } from '../../../base/slots.ts';
+import type { Api } from '../api/api.ts';
+import { ApiError, ConnectionError, isAbsent, isConflict, toStoreError } from '../api/api-error.ts';
+import { JOB, type Job, type Stored } from '../api/kinds.ts';
+import type { JobCache } from './job-cache.ts';
+import { type JobEntry, readJob } from './job-object.ts';
+import { statusOf, toShow } from './job-status.ts';
+
+/**
+ * How long changes are collected. Shorter: a quick job is written three times instead of once. Longer: people see its end
+ * later.
+ */
+const COLLECT_MS = 500;
+
+/** Statuses that are written at once: nobody waits for them, so they take few of the connections. */
+const AT_ONCE = 4;
+
+export interface StatusMirrorOptions {
+  readonly cache: JobCache;
+  /** The whole object of an entry. */
+  readonly read: (entry: JobEntry) => Promise<Stored<Job> | undefined>;
+  /** Where Kubernetes keeps the status up itself, as that of a suspended Job, only how it ended is written. */
+  readonly onlyEnds: boolean;
+  readonly report: (problem: unknown) => void;
+}
+
+/**
+ * Shows every record in the status of its Job, so that `kubectl get jobs` and whatever else reads Jobs are told the truth.
+ * In the background: the record is what counts, and what is shown can always be made from it again.
+ */
+export class StatusMirror {
+  readonly #api: Api;
+  readonly #options: StatusMirrorOptions;
+  readonly #stop = new AbortController();
+  /** Uids of those whose status may be old. */
+  #due = new Set<string>();
+  readonly #look = (entry: JobEntry) => this.#note(entry);
+  #running: Promise<void> | undefined;
+
+  constructor(api: Api, options: StatusMirrorOptions) {
+    this.#api = api;
+    this.#options = options;
+  }
+
+  /** With all there are: whoever did this before may have died in the middle. */
+  start(): void {
+    const { cache } = this.#options;
+    cache.onEntry.add(this.#look);
+    for (const entry of cache.entries()) this.#note(entry);
+    this.#running ??= this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#options.cache.onEntry.delete(this.#look);
+    this.#stop.abort();
+    await this.#running;
+  }
+
+  #note(entry: JobEntry): void {
+    if (this.#isDue(entry)) this.#due.add(entry.uid);
+  }
+
+  #isDue({ record, shown }: JobEntry): boolean {
+    if (!record || shown === 'Complete' || shown === 'Failed') return false;
+    const wanted = toShow(record);
+    return shown !== wanted && !(this.#options.onlyEnds && wanted !== 'Complete' && wanted !== 'Failed');
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    const slots = new Slots(AT_ONCE);
+    while (!signal.aborted) {
+      const due = this.#due;
+      this.#due = new Set();
+      await Promise.all(
+        [...due].map((uid) =>
+          slots.use(async () => {
+            if (!signal.aborted) await this.#show(uid);
+          }),
+        ),
+      );
+      await pause(COLLECT_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  async #show(uid: string): Promise<void> {
+    const { cache, read, report } = this.#options;
+    const entry = cache.at(uid);
+    if (!entry || !this.#isDue(entry)) return;
+    try {
+      const object = await read(entry);
+      const record = object && readJob(object).record;
+      if (!object || !record) return;
+      const { namespace, name } = object.metadata;
+      const status = statusOf(record, object.status);
+      const written = await this.#api.put(JOB, { namespace, name, subresource: 'status' }, { ...object, status });
+      cache.put(written);
+    } catch (error) {
+      if (isAbsent(error)) return;
+      // The watch tells what has changed, or the next look; a server that is away may be back by then.
+      if (isConflict(error) || error instanceof ConnectionError || (error instanceof ApiError && error.status >= 429)) {
+        cache.atHand.delete(uid);
+        this.#due.add(uid);
+      }
+      if (!isConflict(error)) report(toStoreError(error, `show how the job ${entry.id} is in its Job`));
+    }
+  }
+}

@@ -1,0 +1,98 @@
+import http from 'node:http';
+import https from 'node:https';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { type Shelf, StoreError } from '../cluster/index.ts';
+import { type ObjectStore, STAGING_BUCKET } from './object-store.ts';
+
+/** In the manager's own bucket, apart from what other clusters stage there: no service is called so. */
+const PREFIX = '.shelf/';
+
+/** How long the manager gives itself for one transfer. It is what a large answer takes over a slow network, and more. */
+const TRANSFER_SECONDS = 300;
+
+/** More than anything that is put here: events, inputs and answers are bounded by settings of their own. */
+const MOST_BYTES = 256 * 2 ** 20;
+
+export interface ObjectShelfOptions {
+  /** Is the certificate of the store looked at? */
+  readonly verify?: boolean;
+}
+
+/** The shelf as objects in the manager's own bucket. */
+export class ObjectShelf implements Shelf {
+  readonly #store: ObjectStore;
+  readonly #verify: boolean;
+  #ready: Promise<void> | undefined;
+
+  constructor(store: ObjectStore, { verify = true }: ObjectShelfOptions = {}) {
+    this.#store = store;
+    this.#verify = verify;
+  }
+
+  async put(key: string, bytes: Uint8Array): Promise<void> {
+    const url = await this.urlToPut(key, TRANSFER_SECONDS);
+    await send(url, bytes, this.#verify).catch((cause: unknown) => {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new StoreError('unavailable', `the object store did not take ${bytes.byteLength} bytes: ${reason}`, {
+        cause,
+      });
+    });
+  }
+
+  async get(key: string): Promise<Readable | undefined> {
+    const bytes = await this.#store.read(STAGING_BUCKET, PREFIX + key, MOST_BYTES);
+    return bytes && Readable.from([Buffer.from(bytes)], { objectMode: false });
+  }
+
+  async remove(prefix: string): Promise<void> {
+    await this.#store.removeObjects(STAGING_BUCKET, PREFIX + prefix);
+  }
+
+  async urlToGet(key: string, seconds: number): Promise<string> {
+    return this.#store.presign({
+      method: 'GET',
+      bucket: STAGING_BUCKET,
+      key: PREFIX + key,
+      expiresIn: seconds,
+      inside: true,
+    });
+  }
+
+  async urlToPut(key: string, seconds: number): Promise<string> {
+    await this.#made();
+    return this.#store.presign({
+      method: 'PUT',
+      bucket: STAGING_BUCKET,
+      key: PREFIX + key,
+      expiresIn: seconds,
+      inside: true,
+    });
+  }
+
+  /** Once; a failure is tried again by whoever comes next. */
+  #made(): Promise<void> {
+    this.#ready ??= this.#store.ensureStaging().catch((error: unknown) => {
+      this.#ready = undefined;
+      throw error;
+    });
+    return this.#ready;
+  }
+}
+
+async function send(url: string, bytes: Uint8Array, verify: boolean): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
+  const module = url.startsWith('https:') ? https : http;
+  const request = module.request(url, {
+    method: 'PUT',
+    headers: { 'content-length': bytes.byteLength },
+    rejectUnauthorized: verify,
+    signal: AbortSignal.timeout(TRANSFER_SECONDS * 1_000),
+  });
+  request.on('response', resolve);
+  request.on('error', reject);
+  request.end(bytes);
+  const response = await promise;
+  const said = await text(response);
+  if (response.statusCode !== 200) throw new Error(`it answered ${response.statusCode}: ${said.slice(0, 200)}`);
+}

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { after, beforeEach, type TestContext, test } from 'node:test';
+import { eventually } from '../../src/cluster/eventually.ts';
+import type { JobRecord } from '../../src/cluster/index.ts';
+import { accepted, EVENT } from '../../src/cluster/job-store-under-test.ts';
+import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/cluster/kubernetes/index.ts';
+import { sampleJob, sampleProgress, storageJob } from '../../src/cluster/sample-job.ts';
+import { sampleService } from '../../src/cluster/sample-service.ts';
+import { created } from '../../src/cluster/service-store-under-test.ts';
+import { QUICK, SERVICES_NAMESPACE, startBench } from './bench.ts';
+import { Proxy } from './proxy.ts';
+
+/** What goes wrong between a manager and the API server while it keeps jobs there. */
+const bench = await startBench();
+after(() => bench.plane.stop());
+const { plane } = bench;
+
+const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
+beforeEach(() => plane.admin.do('DELETE', `${JOBS}?propagationPolicy=Background`));
+
+const services = await bench.open();
+await created(services.services, sampleService('cow'));
+await services.close();
+
+async function behindProxy(t: TestContext, times: KubernetesClusterOptions['times'] = {}) {
+  const proxy = await Proxy.start(plane.port);
+  const kubeconfig = await plane.managerKubeconfig(proxy.port);
+  const cluster = await bench.open({ kubeconfig, times: { ...QUICK, ...times } });
+  await eventually(() => assert.ok(cluster.metrics().live));
+  t.after(async () => {
+    proxy.open();
+    await cluster.close();
+    await proxy.stop();
+  });
+  return { proxy, cluster };
+}
+
+async function direct(t: TestContext, times: KubernetesClusterOptions['times'] = {}): Promise<KubernetesCluster> {
+  const cluster = await bench.open({ times: { ...QUICK, ...times } });
+  t.after(cluster.close);
+  return cluster;
+}
+
+const namesOnServer = async () => {
+  const { items } = (await plane.admin.do('GET', JOBS)) as { items: { metadata: { name: string } }[] };
+  return items.map(({ metadata }) => metadata.name);
+};
+
+test('a write whose answer is lost is known to have happened, once', async (t) => {
+  const { proxy, cluster } = await behindProxy(t);
+  const { jobs, settings } = cluster;
+  const lost = async <T>(write: () => Promise<T>): Promise<T> => {
+    // So that there is an open connection whose next answer can be lost.
+    await settings.read();
+    proxy.loseAnswers();
+    return write();
+  };
+  const { outcome, record } = await lost(() => jobs.accept(storageJob('a'), sampleProgress(), EVENT));
+  assert.equal(outcome, 'created');
+  assert.ok(record);
+  const running = await lost(() => jobs.update(record, record.version, { state: 'running' }));
+  const ended = await lost(() => jobs.update(record, running.version, { state: 'failed' }));
+  assert.deepEqual(await jobs.get(record), ended);
+  assert.equal(await lost(() => jobs.remove(record)), true);
+  assert.equal(await jobs.get(record), undefined);
+  assert.deepEqual(await jobs.accept(storageJob('a'), sampleProgress(), EVENT), { outcome: 'exists' });
+  assert.equal(await lost(() => jobs.dropMarks(record.serviceUid, Number.MAX_SAFE_INTEGER)), 1);
+  assert.deepEqual(await namesOnServer(), []);
+});
+
+test('an update whose answer is lost is known to have happened even if somebody has changed the job since', async (t) => {
+  const { proxy, cluster } = await behindProxy(t);
+  const other = await direct(t);
+  const made = await accepted(cluster.jobs, sampleJob('a'));
+  proxy.loseAnswers({ refuse: true });
+  const update = cluster.jobs.update(made, made.version, { message: 'first' });
+  const seen = await eventually(async () => {
+    const record = await other.jobs.get(made);
+    assert.equal(record?.message, 'first');
+    return record;
+  });
+  const next = await other.jobs.update(made, seen.version, { message: 'second' });
+  proxy.open();
+  const written = await update;
+  assert.deepEqual({ ...written }, { ...seen });
+  await assert.rejects(cluster.jobs.update(made, written.version, {}), { code: 'conflict' });
+  assert.deepEqual(await cluster.jobs.get(made), next);
+});
+
+test('a watch that is cut goes on where it was: nothing is missed, nothing told twice, and cursors stay good', async (t) => {
+  const { proxy, cluster } = await behindProxy(t);
+  const other = await direct(t);
+  const made = await accepted(other.jobs, sampleJob('a'));
+  await eventually(async () => assert.equal((await cluster.jobs.list({ service: 'cow', limit: 1 })).items.length, 1));
+  const { cursor } = await cluster.jobs.changes({ limit: 1 });
+  proxy.refuse();
+  await eventually(() => assert.equal(cluster.metrics().live, false));
+  const changed = await other.jobs.update(made, made.version, { state: 'running' });
+  const next = await accepted(other.jobs, sampleJob('b'), sampleProgress('failed'));
+  await other.jobs.remove(next);
+  proxy.open();
+  assert.deepEqual(await cluster.jobs.get(made), changed, 'asked of the server, not remembered');
+  await eventually(async () => {
+    const { items } = await cluster.jobs.changes({ since: cursor, limit: 10 });
+    assert.deepEqual(items, [
+      { key: { service: 'cow', id: 'cow-a' }, record: changed },
+      { key: { service: 'cow', id: 'cow-b' } },
+    ]);
+  });
+  assert.equal(cluster.metrics().jobLists, 1, 'nothing was listed again');
+});
+
+test('who was away longer than the server remembers lists again, and old cursors have expired', async (t) => {
+  const { proxy, cluster } = await behindProxy(t);
+  const other = await direct(t);
+  const gone = await accepted(other.jobs, sampleJob('gone'), sampleProgress('failed'));
+  const kept = await accepted(other.jobs, sampleJob('kept'));
+  await eventually(async () => assert.equal((await cluster.jobs.list({ service: 'cow', limit: 5 })).items.length, 2));
+  const { cursor } = await cluster.jobs.changes({ limit: 1 });
+  let told = 0;
+  t.after(cluster.jobs.onChange(() => told++));
+  proxy.refuse();
+  await other.jobs.remove(gone);
+  await other.jobs.update(kept, kept.version, { state: 'running' });
+  await accepted(other.jobs, sampleJob('new'));
+  // A server that has just started remembers nothing from before.
+  await plane.killApiServer();
+  await plane.startApiServer();
+  proxy.open();
+  const before = told;
+  await eventually(async () => {
+    assert.deepEqual(
+      await cluster.jobs.counts(),
+      new Map([
+        ['running', 1],
+        ['accepted', 1],
+      ] as const),
+    );
+    await assert.rejects(cluster.jobs.changes({ since: cursor, limit: 1 }), { code: 'expired' });
+    // It waits longer after each time that it found nobody.
+  }, 30_000);
+  assert.ok(told > before, 'who listens is told to look');
+  assert.equal(cluster.metrics().jobLists, 2);
+});
+
+test('an API server that is killed during writes and started again loses none and doubles none', async (t) => {
+  // A server takes longer to start than a manager usually has patience, on a machine that is busy.
+  const cluster = await direct(t, { patienceMs: 60_000 });
+  const { jobs } = cluster;
+  const done = new AbortController();
+  const ended: string[] = [];
+  const last = new Map<number, JobRecord>();
+  const writers = Array.from({ length: 4 }, async (_, who): Promise<void> => {
+    for (let n = 0; !done.signal.aborted; n++) {
+      // Every one of these succeeds: its outcome is found out, and nobody else writes.
+      const made = await accepted(jobs, sampleJob(`w${who}-${n}`));
+      last.set(who, await jobs.update(made, made.version, { state: 'running' }));
+      ended.push(made.id);
+    }
+  });
+  const writing = Promise.all(writers);
+  const beyond = (count: number) => Promise.race([writing, eventually(() => assert.ok(ended.length > count), 60_000)]);
+  await beyond(20);
+  await plane.killApiServer();
+  await plane.startApiServer();
+  await beyond(ended.length + 20);
+  done.abort();
+  await writing;
+  assert.deepEqual((await namesOnServer()).toSorted(), ended.toSorted());
+  const fresh = await direct(t);
+  assert.deepEqual(await fresh.jobs.counts(), new Map([['running', ended.length]]));
+  for (const record of last.values()) assert.deepEqual(await fresh.jobs.get(record), record);
+  await eventually(() => assert.ok(cluster.metrics().live));
+});
+
+test('a status that cannot be written while the server is away is written when it is back', async (t) => {
+  const { proxy, cluster } = await behindProxy(t);
+  const mirror = cluster.statusMirror();
+  const made = await accepted(cluster.jobs, sampleJob('a'), sampleProgress('succeeded'));
+  const problems = bench.problems.length;
+  proxy.refuse();
+  mirror.start();
+  t.after(() => mirror.stop());
+  await eventually(() => assert.ok(bench.problems.length > problems));
+  proxy.open();
+  await eventually(async () => {
+    const { status } = (await plane.admin.do('GET', `${JOBS}/${made.id}`)) as { status: { succeeded?: number } };
+    assert.equal(status.succeeded, 1);
+  });
+});

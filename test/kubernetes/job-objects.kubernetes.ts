@@ -1,0 +1,319 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { after, describe, type TestContext, test } from 'node:test';
+import { promisify } from 'node:util';
+import { eventually } from '../../src/cluster/eventually.ts';
+import type { JobState } from '../../src/cluster/index.ts';
+import { accepted, EVENT } from '../../src/cluster/job-store-under-test.ts';
+import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/cluster/kubernetes/index.ts';
+import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../src/cluster/sample-job.ts';
+import { sampleService } from '../../src/cluster/sample-service.ts';
+import { created } from '../../src/cluster/service-store-under-test.ts';
+import { openShelf } from '../../src/storage/shelf.fixture.ts';
+import { SERVICES_NAMESPACE, startBench } from './bench.ts';
+import { programs } from './programs.ts';
+
+/** Jobs as Kubernetes and people see them, with the controllers that could meddle. */
+const bench = await startBench({ controllers: true });
+const { shelf, close: closeShelf } = await openShelf();
+after(() => Promise.all([bench.plane.stop(), closeShelf()]));
+const { admin } = bench.plane;
+
+const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
+const PODS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods`;
+
+const services = await bench.open();
+const definition = {
+  labels: { herd: 'north' },
+  annotations: { note: 'moo' },
+  image_pull_secrets: ['pull'],
+  enable_sgx: true,
+};
+await created(services.services, sampleService('cow', { definition }));
+await created(services.services, sampleService('dog', { owner: 'cluster_admin' }));
+await services.close();
+
+async function start(t: TestContext, options: Partial<KubernetesClusterOptions> = {}): Promise<KubernetesCluster> {
+  await admin.do('DELETE', `${JOBS}?propagationPolicy=Background`);
+  return beside(t, options);
+}
+
+async function beside(t: TestContext, options: Partial<KubernetesClusterOptions> = {}): Promise<KubernetesCluster> {
+  const cluster = await bench.open(options);
+  t.after(cluster.close);
+  cluster.useShelf(shelf);
+  return cluster;
+}
+
+interface JobOnServer {
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly labels: Record<string, string>;
+    readonly annotations: Record<string, string>;
+  };
+  readonly spec: Record<string, unknown> & { readonly template: { spec: Record<string, unknown> } };
+  readonly status: Record<string, unknown> & { readonly conditions?: { type: string; status: string }[] };
+}
+
+const onServer = async (name: string) => (await admin.do('GET', `${JOBS}/${name}`)) as unknown as JobOnServer;
+
+const conditionsOf = ({ status }: JobOnServer) =>
+  (status.conditions ?? []).filter((each) => each.status === 'True').map(({ type }) => type);
+
+const someId = () => randomUUID();
+
+describe('a job as Kubernetes has it', () => {
+  test('it is a Job of its name that shows the image and what it needs', async (t) => {
+    const { jobs } = await start(t, { jobTtlSeconds: 60 });
+    const made = await accepted(jobs, sampleJob(someId(), { invoker: 'bob@example.org' }));
+    const { metadata, spec } = await onServer(made.id);
+    const { labels, annotations } = metadata;
+    assert.equal(labels['oscar_service'], 'cow');
+    assert.equal(labels['oscar.grycap/job-owner'], 'bob');
+    assert.equal(labels['herd'], 'north');
+    assert.equal(labels['kueue.x-k8s.io/queue-name'], undefined);
+    assert.equal(annotations['note'], 'moo');
+    assert.equal(spec['managedBy'], 'oscar.grycap.net/manager');
+    assert.equal(spec['suspend'], false);
+    assert.equal(spec['backoffLimit'], 0);
+    assert.equal(spec['ttlSecondsAfterFinished'], 60);
+    const pod = spec.template.spec as { containers: { image: string; resources: unknown }[] } & Record<string, unknown>;
+    assert.equal(pod['automountServiceAccountToken'], false);
+    assert.deepEqual(pod['imagePullSecrets'], [{ name: 'pull' }]);
+    const [container] = pod.containers;
+    assert.ok(container);
+    assert.equal(container.image, 'ghcr.io/grycap/cowsay');
+    const limits = { cpu: '200m', memory: '268435456', 'sgx.intel.com/enclave': '1' };
+    assert.deepEqual((container.resources as { limits: unknown }).limits, limits);
+    assert.deepEqual(await jobs.object(made), {
+      namespace: SERVICES_NAMESPACE,
+      name: made.id,
+      uid: metadata.uid,
+      suspended: false,
+    });
+  });
+
+  test('Kubernetes does not run it', async (t) => {
+    const { jobs } = await start(t);
+    const made = await accepted(jobs, sampleJob(someId()));
+    const { managedBy: _, ...spec } = (await onServer(made.id)).spec;
+    const { selector: __, ...plain } = spec as Record<string, unknown>;
+    const template = { spec: spec.template.spec };
+    await admin.do('POST', JOBS, { metadata: { name: 'plain' }, spec: { ...plain, template } });
+    const ownersOfPods = async () => {
+      const { items } = (await admin.do('GET', PODS)) as { items: { metadata: { labels: Record<string, string> } }[] };
+      return items.map(({ metadata }) => metadata.labels['job-name']);
+    };
+    await eventually(async () => assert.ok((await ownersOfPods()).includes('plain'), 'the controller is at work'));
+    assert.equal((await ownersOfPods()).includes(made.id), false);
+  });
+
+  test('one that an object caused is not left to the TTL of Kubernetes, which leaves no mark', async (t) => {
+    const { jobs } = await start(t, { jobTtlSeconds: 60 });
+    const made = await accepted(jobs, storageJob(someId()));
+    assert.equal((await onServer(made.id)).spec['ttlSecondsAfterFinished'], undefined);
+  });
+
+  test('with Kueue, a job of a user waits in the queue of its service, and one of the administrator does not', async (t) => {
+    const { jobs } = await start(t, { kueue: true });
+    const ofUser = await accepted(jobs, sampleJob(someId()));
+    const ofAdmin = await accepted(jobs, sampleJob(someId(), { service: 'dog' }));
+    const { metadata, spec } = await onServer(ofUser.id);
+    assert.equal(metadata.labels['kueue.x-k8s.io/queue-name'], 'oscar-lq-cow');
+    assert.equal(spec['suspend'], true);
+    assert.equal((await jobs.object(ofUser))?.suspended, true);
+    assert.equal((await onServer(ofAdmin.id)).spec['suspend'], false);
+    const patch = [{ op: 'replace', path: '/spec/suspend', value: false }];
+    await admin.do('PATCH', `${JOBS}/${ofUser.id}`, patch, 'application/json-patch+json');
+    await eventually(async () => assert.equal((await jobs.object(ofUser))?.suspended, false));
+  });
+
+  test('an event of more than 64 KiB is not in it, and goes when the job goes', async (t) => {
+    const { jobs } = await start(t);
+    const event = Uint8Array.from({ length: 100 * 1024 }, (_, n) => n % 253);
+    const jobsOf = [sampleJob(someId()), storageJob(someId()), sampleJob(someId())];
+    const keys: string[] = [];
+    for (const job of jobsOf) {
+      await jobs.accept(job, sampleProgress('failed'), event);
+      assert.deepEqual(await jobs.event(job), event);
+      const { annotations } = (await onServer(job.id)).metadata;
+      assert.ok(JSON.stringify(annotations).length < 4_000);
+      keys.push(JSON.parse(annotations['oscar.grycap/event-shelved'] ?? '').key);
+    }
+    const [removed, hidden, deleted] = jobsOf;
+    assert.ok(removed && hidden && deleted);
+    await jobs.remove(removed);
+    await jobs.remove(hidden);
+    await admin.do('DELETE', `${JOBS}/${deleted.id}?propagationPolicy=Background`);
+    await eventually(async () => {
+      for (const key of keys) assert.equal(await shelf.get(key), undefined);
+    });
+  });
+
+  test('of an event that comes twice, what lies on the shelf is that of the job', async (t) => {
+    const { jobs } = await start(t);
+    const [first, again] = [1, 2].map((n) => new Uint8Array(70_000).fill(n));
+    assert.ok(first && again);
+    const job = storageJob(someId());
+    await jobs.accept(job, sampleProgress(), first);
+    assert.equal((await jobs.accept(job, sampleProgress(), again)).outcome, 'exists');
+    assert.deepEqual(await jobs.event(job), first);
+  });
+
+  test('one that is deleted with kubectl is gone, its pods too, and changes say so', async (t) => {
+    const { jobs } = await start(t);
+    const made = await accepted(jobs, sampleJob(someId()), sampleProgress('running'));
+    const { uid = '' } = (await jobs.object(made)) ?? {};
+    const owner = { apiVersion: 'batch/v1', kind: 'Job', name: made.id, uid, controller: true };
+    const spec = { containers: [{ name: 'c', image: 'none' }] };
+    await admin.do('POST', PODS, { metadata: { name: 'attempt', ownerReferences: [owner] }, spec });
+    const { cursor } = await jobs.changes({ limit: 1 });
+    await kubectl('delete', 'job', made.id, '-n', SERVICES_NAMESPACE, '--wait=false');
+    await eventually(async () => {
+      const { items } = await jobs.changes({ since: cursor, limit: 10 });
+      assert.deepEqual(items, [{ key: { service: 'cow', id: made.id } }]);
+    });
+    assert.equal(await jobs.get(made), undefined);
+    await assert.rejects(jobs.update(made, made.version, { state: 'failed' }), { code: 'absent' });
+    await eventually(async () => assert.equal((await admin.ask('GET', `${PODS}/attempt`)).status, 404), 30_000);
+  });
+
+  test('what is labelled like a record and is none keeps no other from being read', async (t) => {
+    const { jobs } = await start(t);
+    const made = await accepted(jobs, sampleJob(someId()));
+    const { spec } = await onServer(made.id);
+    const { selector: _, ...plain } = spec as Record<string, unknown>;
+    const labels = { 'oscar.grycap/record': 'job' };
+    const body = { metadata: { name: 'cow-odd', labels }, spec: { ...plain, template: { spec: spec.template.spec } } };
+    const problems = bench.problems.length;
+    await admin.do('POST', JOBS, body);
+    await eventually(() => assert.ok(bench.problems.length > problems, 'it is said'));
+    const next = await accepted(jobs, sampleJob(someId()));
+    assert.deepEqual(await jobs.get(next), next);
+    await assert.rejects(jobs.accept(sampleJob('odd'), sampleProgress(), EVENT), {
+      code: 'damaged',
+      message: /the Job cow-odd in namespace oscar-svc is no record of a job/,
+    });
+  });
+
+  test('a Job of somebody else that has the name of a job is said to be in the way', async (t) => {
+    const { jobs } = await start(t);
+    const made = await accepted(jobs, sampleJob(someId()));
+    const { spec } = await onServer(made.id);
+    const { selector: _, ...plain } = spec as Record<string, unknown>;
+    const template = { spec: spec.template.spec };
+    await admin.do('POST', JOBS, { metadata: { name: 'cow-theirs' }, spec: { ...plain, template } });
+    const accepting = jobs.accept(sampleJob('theirs'), sampleProgress(), EVENT);
+    await assert.rejects(accepting, { code: 'conflict', message: /is not of this manager/ });
+  });
+});
+
+const { kube } = await programs();
+
+async function kubectl(...args: string[]): Promise<string> {
+  const env = { ...process.env, KUBECONFIG: await bench.plane.managerKubeconfig() };
+  return (await promisify(execFile)(kube, ['kubectl', ...args], { env })).stdout;
+}
+
+describe('the status of a Job', () => {
+  const cases: Record<JobState, string> = {
+    accepted: 'Suspended 0/1',
+    queued: 'Suspended 0/1',
+    offering: 'Suspended 0/1',
+    delegated: 'Running 0/1',
+    running: 'Running 0/1',
+    committing: 'Running 0/1',
+    succeeded: 'Complete 1/1',
+    failed: 'Failed 0/1',
+    cancelled: 'Failed 0/1',
+  };
+
+  async function mirrored(t: TestContext, cluster: KubernetesCluster) {
+    const mirror = cluster.statusMirror();
+    mirror.start();
+    t.after(() => mirror.stop());
+    return mirror;
+  }
+
+  test('shows the state of its record to kubectl, whatever it begins with', async (t) => {
+    const cluster = await start(t);
+    for (const state of Object.keys(cases) as JobState[]) {
+      await accepted(cluster.jobs, sampleJob(state), sampleProgress(state));
+    }
+    await mirrored(t, cluster);
+    const expected = Object.entries(cases).map(([state, shown]) => `cow-${state} ${shown}`);
+    await eventually(async () => {
+      const lines = (await kubectl('get', 'jobs', '-n', SERVICES_NAMESPACE, '--no-headers')).trim().split('\n');
+      const shown = lines.map((line) => line.split(/ +/).slice(0, 3).join(' '));
+      assert.deepEqual(shown, expected.toSorted());
+    });
+  });
+
+  test('follows the record, and disturbs nobody who changes it', async (t) => {
+    const cluster = await start(t);
+    await mirrored(t, cluster);
+    const { jobs } = cluster;
+    let record = await accepted(jobs, sampleJob('a'));
+    const shows = (condition: string[]) =>
+      eventually(async () => assert.deepEqual(conditionsOf(await onServer('cow-a')), condition));
+    await shows(['Suspended']);
+    record = await jobs.update(record, record.version, { state: 'running', startedAt: EPOCH + 5_000 });
+    await shows([]);
+    const { status } = await onServer('cow-a');
+    assert.deepEqual([status['active'], status['startTime']], [1, '2023-11-14T22:13:25Z']);
+    record = await jobs.update(record, record.version, { state: 'queued', startedAt: undefined } as never);
+    await shows(['Suspended']);
+    record = await jobs.update(record, record.version, { state: 'running', startedAt: EPOCH + 9_000 });
+    await shows([]);
+    const { timeline } = record;
+    const reason = { state: 'failed', at: EPOCH + 11_000, reason: 'ScriptFailed', message: 'exit code 3' } as const;
+    await jobs.update(record, record.version, {
+      state: 'failed',
+      finishedAt: EPOCH + 10_000,
+      timeline: [...timeline, { ...reason, place: 'here' }],
+    });
+    await shows(['FailureTarget', 'Failed']);
+    const ended = await onServer('cow-a');
+    assert.deepEqual([ended.status['failed'], ended.status['active']], [1, undefined]);
+    const said = ended.status.conditions?.find(({ type }) => type === 'Failed') as Record<string, unknown> | undefined;
+    const { reason: why, message, lastTransitionTime } = said ?? {};
+    assert.deepEqual([why, message, lastTransitionTime], ['ScriptFailed', 'exit code 3', '2023-11-14T22:13:30Z']);
+  });
+
+  test('is made true by whoever leads next, for whatever was missed', async (t) => {
+    const first = await start(t);
+    const mirror = await mirrored(t, first);
+    const { jobs } = first;
+    const [a, b] = [await accepted(jobs, sampleJob('a')), await accepted(jobs, sampleJob('b'))];
+    await eventually(async () => assert.deepEqual(conditionsOf(await onServer('cow-b')), ['Suspended']));
+    await mirror.stop();
+    await jobs.update(a, a.version, { state: 'succeeded', startedAt: EPOCH, finishedAt: EPOCH + 1_000 });
+    await jobs.update(b, b.version, { state: 'running', startedAt: EPOCH });
+    const second = await beside(t);
+    await mirrored(t, second);
+    await eventually(async () => {
+      assert.deepEqual(conditionsOf(await onServer('cow-a')), ['SuccessCriteriaMet', 'Complete']);
+      assert.deepEqual(conditionsOf(await onServer('cow-b')), []);
+    });
+    assert.equal((await onServer('cow-b')).status['active'], 1);
+  });
+
+  test('lets Kubernetes remove what ended longer ago than the TTL, and changes say so', async (t) => {
+    const cluster = await start(t, { jobTtlSeconds: 60 });
+    const { jobs } = cluster;
+    const young = { startedAt: Date.now(), finishedAt: Date.now() };
+    const old = { startedAt: EPOCH, finishedAt: EPOCH + 1 };
+    await accepted(jobs, sampleJob('old'), sampleProgress('succeeded', old));
+    await accepted(jobs, storageJob('marked'), sampleProgress('succeeded', old));
+    await accepted(jobs, sampleJob('young'), sampleProgress('succeeded', young));
+    const { cursor } = await jobs.changes({ limit: 1 });
+    await mirrored(t, cluster);
+    await eventually(async () => {
+      const { items } = await jobs.changes({ since: cursor, limit: 10 });
+      assert.deepEqual(items, [{ key: { service: 'cow', id: 'cow-old' } }]);
+    }, 30_000);
+    for (const id of ['marked', 'young']) assert.ok(await jobs.get(sampleJob(id)));
+  });
+});
