@@ -23,10 +23,21 @@ export interface Capacity {
 /** Millicores and bytes. */
 export interface NodeRoom {
   readonly name: string;
+  /** Does it take work? */
   readonly ready: boolean;
   readonly total: Demand;
   /** What attempts have asked for. */
   readonly requested: Demand;
   /** What is really in use. */
   readonly used: { readonly cpu: number; readonly memory: number };
+  /** What the cluster says of it, where nodes have more to say than that they are ready. */
+  readonly state?: NodeState;
+}
+
+/** A node that is well takes no work all the same when its operator keeps it for others, or empties it. */
+export interface NodeState {
+  readonly health: 'Ready' | 'NotReady' | 'Unknown';
+  readonly conditions: readonly { readonly type: string; readonly status: boolean }[];
+  /** A node that stands for another system (contract §1.4). */
+  readonly interlink: boolean;
 }

@@ -107,6 +107,19 @@ test('zeros inside the cpu and memory of a node are left out; fractions of a mil
   assert.deepEqual(metrics.gpu, { total_gpu: 2 });
 });
 
+test('a node that says more of itself is shown as it says, and gives nothing while it takes no work', () => {
+  const conditions = [
+    { type: 'DiskPressure', status: false },
+    { type: 'Ready', status: true },
+  ];
+  const cordoned = node({ ready: false, state: { health: 'Ready', conditions, interlink: true } });
+  const lost = node({ ready: false, state: { health: 'Unknown', conditions: [], interlink: false } });
+  const { nodes, metrics } = statusView(parts({ nodes: [cordoned, lost] })).cluster;
+  assert.deepEqual([nodes?.[0]?.status, nodes?.[0]?.is_interlink, nodes?.[0]?.conditions], ['Ready', true, conditions]);
+  assert.deepEqual([nodes?.[1]?.status, nodes?.[1]?.is_interlink, nodes?.[1]?.conditions], ['Unknown', false, []]);
+  assert.deepEqual(Object.values(metrics.cpu), [0, 0, 0, 0]);
+});
+
 test('no nodes are null, and no groups are one that is empty', () => {
   const view = statusView(parts({ nodes: [], oidc: { enabled: false, issuers: [], groups: [] } }));
   assert.equal(view.cluster.nodes, null);
@@ -117,4 +130,8 @@ test('a deployment of which nothing is ready is not ready', () => {
   const deployment = { ...singleProcess('oscar', 0), replicas: 2, readyReplicas: 0 };
   const { ready, deployment: shown } = statusView(parts({ deployment })).oscar;
   assert.deepEqual([ready, shown.available_replicas, shown.ready_replicas, shown.replicas], [false, 0, 0, 2]);
+
+  const young = { ...deployment, readyReplicas: 2, availableReplicas: 1 };
+  const { available_replicas, ready_replicas } = statusView(parts({ deployment: young })).oscar.deployment;
+  assert.deepEqual([available_replicas, ready_replicas], [1, 2]);
 });

@@ -6,6 +6,8 @@ export interface ManagerDeployment {
   readonly name: string;
   readonly replicas: number;
   readonly readyReplicas: number;
+  /** Of the ready ones, those that have been so for long enough; all of them if left out. */
+  readonly availableReplicas?: number;
   readonly createdAt: number;
   readonly strategy: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -48,7 +50,7 @@ export function statusView({ nodes, deployment, oidc, inside }: StatusParts) {
       deployment_name: deployment.name,
       ready: deployment.readyReplicas > 0,
       deployment: {
-        available_replicas: deployment.readyReplicas,
+        available_replicas: deployment.availableReplicas ?? deployment.readyReplicas,
         ready_replicas: deployment.readyReplicas,
         replicas: deployment.replicas,
         creation_timestamp: `${new Date(deployment.createdAt).toISOString().slice(0, -'.000Z'.length)}Z`,
@@ -67,7 +69,7 @@ export function statusView({ nodes, deployment, oidc, inside }: StatusParts) {
   };
 }
 
-/** Other clusters choose by these figures: a node that is not ready has nothing to give. */
+/** Other clusters choose by these figures: a node that takes no work has nothing to give. */
 function clusterView(nodes: readonly NodeRoom[]) {
   const ready = nodes.filter((node) => node.ready);
   const free = { cpu: ready.map(({ total, used }) => left(total.cpu, used.cpu)), memory: ready.map(freeMemory) };
@@ -97,7 +99,7 @@ function clusterView(nodes: readonly NodeRoom[]) {
   };
 }
 
-function nodeView({ name, ready, total, requested, used }: NodeRoom) {
+function nodeView({ name, ready, total, requested, used, state }: NodeRoom) {
   return {
     name,
     cpu: withoutZeros({ capacity_cores: total.cpu, usage_cores: Math.round(used.cpu), request_cores: requested.cpu }),
@@ -107,9 +109,9 @@ function nodeView({ name, ready, total, requested, used }: NodeRoom) {
       request_bytes: requested.memory,
     }),
     gpu: total.gpu,
-    is_interlink: false,
-    status: ready ? 'Ready' : 'NotReady',
-    conditions: [{ type: 'Ready', status: ready }],
+    is_interlink: state?.interlink ?? false,
+    status: state?.health ?? (ready ? 'Ready' : 'NotReady'),
+    conditions: state?.conditions ?? [{ type: 'Ready', status: ready }],
   };
 }
 

@@ -3,8 +3,8 @@ import { hostname } from 'node:os';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { describeCapacity } from '../capacity.conformance.ts';
+import { refusalBy } from '../capacity-refusal.ts';
 import { LocalCapacity } from './capacity.ts';
-import { refusalBy } from './capacity-refusal.ts';
 
 const GiB = 1024 ** 3;
 const idle = () => ({ cpu: 0, memory: 0 });

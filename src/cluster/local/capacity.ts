@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import type { Capacity, NodeRoom } from '../capacity.ts';
+import { refusalBy } from '../capacity-refusal.ts';
 import type { Demand } from '../job-record.ts';
 import type { Usage } from '../runner.ts';
-import { refusalBy } from './capacity-refusal.ts';
 
 export interface LocalCapacityOptions {
   /** Of the node; the name of this machine if left out. */

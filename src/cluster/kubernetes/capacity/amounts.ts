@@ -1,0 +1,20 @@
+import type { Demand } from '../../job-record.ts';
+
+export const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
+
+type Join = (a: number, b: number) => number;
+
+const joined = (join: Join) => (a: Demand, b: Demand) => ({
+  cpu: join(a.cpu, b.cpu),
+  memory: join(a.memory, b.memory),
+  gpu: join(a.gpu, b.gpu),
+});
+
+export const sum = joined((a, b) => a + b);
+export const difference = joined((a, b) => a - b);
+export const larger = joined(Math.max);
+
+export const isWithin = (demand: Demand, total: Demand) =>
+  demand.cpu <= total.cpu && demand.memory <= total.memory && demand.gpu <= total.gpu;
+
+export const isSame = (a: Demand, b: Demand) => a.cpu === b.cpu && a.memory === b.memory && a.gpu === b.gpu;
