@@ -18,7 +18,8 @@ export async function fetchObject({ from, to, access, eTag }: FetchOrder, open: 
   }
 }
 
-async function receive(object: RemoteObject, to: string): Promise<void> {
+/** Streams an object into a file that appears under its name only when it is whole. */
+export async function receive(object: RemoteObject, to: string): Promise<void> {
   try {
     await writeWhole(to, whole(object));
   } finally {

@@ -1,0 +1,141 @@
+import { constants } from 'node:fs';
+import { type FileHandle, open, readdir } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Slots } from '../../base/slots.ts';
+import { Connections } from '../connections.ts';
+import { SupervisorError } from '../errors.ts';
+import { openOutput } from '../open-output.ts';
+import { retried } from '../retried.ts';
+import type { UploadPlan } from '../staging.ts';
+import type { Keys } from './keys.ts';
+import type { SharedParts } from './layout.ts';
+import { storeOpener } from './open-stores.ts';
+import type { PodOrders, PodStores } from './orders.ts';
+import { messageOf } from './result.ts';
+import { Uploaded } from './uploaded.ts';
+import { writeUrl } from './url-store.ts';
+
+export interface Delivery {
+  readonly orders: PodOrders;
+  readonly parts: SharedParts;
+  readonly keys: Keys;
+  readonly tell: (notice: string) => void;
+  /** Nothing is tried again when it aborts; what is on its way goes on. */
+  readonly patient: AbortSignal;
+  /** Everything stops when it aborts. */
+  readonly signal: AbortSignal;
+}
+
+export interface Delivered {
+  /** SHA-256 of the manifest. */
+  readonly manifest?: string;
+  readonly answered?: boolean;
+}
+
+/** Milliseconds between two tries to deliver; each pause is twice the one before. */
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 30_000;
+
+/** Files on their way at once: each one needs memory, up to three parts of 5 MiB. */
+const FILES_AT_ONCE = 6;
+
+/** Notes that are worth the room in a log. */
+const NOTES = 100;
+
+/** Uploads what the script left, and then what its caller is answered. */
+export async function deliver(delivery: Delivery): Promise<Delivered> {
+  const { orders, parts } = delivery;
+  const { outputs, manifest, answer } = orders;
+  const output = await pin(parts.output);
+  const connections = new Connections(orders.networks);
+  try {
+    const left = (await readdir(output.path)).length > 0;
+    const digest =
+      (left && outputs.length > 0) || manifest ? await uploadPatiently(output.path, delivery, connections) : undefined;
+    const answered = left && answer && (await putAnswer(output.path, delivery, connections));
+    return { ...(digest !== undefined && { manifest: digest }), ...(answered && { answered }) };
+  } finally {
+    connections.close();
+    await output.handle.close();
+  }
+}
+
+/**
+ * The output directory itself, whatever is put in its place from now on. A link in its place is not followed: it could lead
+ * to our keys.
+ */
+async function pin(path: string): Promise<{ readonly path: string; readonly handle: FileHandle }> {
+  try {
+    const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+    return { path: process.platform === 'linux' ? `/proc/self/fd/${handle.fd}` : path, handle };
+  } catch (cause) {
+    const message = `the output directory could not be read: ${messageOf(cause)}`;
+    throw new SupervisorError('output-failed', message, { cause });
+  }
+}
+
+/** Again and again, for as long as there is patience and nobody stops it. Resolves to the digest of the manifest. */
+async function uploadPatiently(
+  directory: string,
+  delivery: Delivery,
+  connections: Connections,
+): Promise<string | undefined> {
+  const { orders, parts, patient, tell } = delivery;
+  const until = Date.now() + (orders.patience ?? 0);
+  const { files, notes } = await planned(directory, orders);
+  for (const note of notes.slice(0, NOTES)) tell(note);
+  if (notes.length > NOTES) tell(`and ${notes.length - NOTES} more of such notes`);
+  if (files.length === 0 && !orders.manifest) return undefined;
+  const uploaded = new Uploaded(parts.uploaded, orders.attempt);
+  for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+    try {
+      return await uploadAll(directory, files, uploaded, delivery, connections);
+    } catch (error) {
+      if (patient.aborted || Date.now() + wait > until) throw error;
+      if (wait === FIRST_WAIT) tell(`the output is not delivered yet: ${messageOf(error)}`);
+      await pause(wait, undefined, { signal: patient }).catch(() => undefined);
+    }
+  }
+}
+
+async function planned(directory: string, { outputs }: PodOrders): Promise<UploadPlan> {
+  const { plan } = await import('../plan.ts');
+  return plan(directory, outputs);
+}
+
+async function uploadAll(
+  directory: string,
+  files: UploadPlan['files'],
+  uploaded: Uploaded,
+  { orders, keys, tell, patient, signal }: Delivery,
+  connections: Connections,
+): Promise<string | undefined> {
+  const { attempt, manifest } = orders;
+  const { upload } = await import('../upload.ts');
+  const withKeys = async ({ stores }: PodStores) => {
+    const opener = await storeOpener(connections, stores.values());
+    const means = { open: uploaded.noting(opener, signal), slots: new Slots(FILES_AT_ONCE) };
+    const order = { directory, files, stores, attempt, resumed: uploaded.any, ...(manifest && { manifest }) };
+    return upload(order, means);
+  };
+  return keys.use(withKeys, { signal: patient, progress: () => uploaded.arrived, tell });
+}
+
+/** False: there is no file to answer with. */
+async function putAnswer(directory: string, delivery: Delivery, connections: Connections): Promise<boolean> {
+  const { parts, keys, tell, patient, signal } = delivery;
+  const { pack } = await import('../pack.ts');
+  if (!(await pack(directory, parts.answer))) return false;
+  const put = async ({ answer: url, verify }: PodStores) => {
+    if (!url) throw new Error('there is no address for it');
+    await using file = await openOutput(parts.own, 'answer');
+    const agents = connections.agents({ guarded: false, verify });
+    await retried(() => writeUrl(url, file, agents, signal), signal);
+  };
+  try {
+    await keys.use(put, { signal: patient, tell });
+    return true;
+  } catch (cause) {
+    throw new SupervisorError('output-failed', `the answer could not be kept: ${messageOf(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,69 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SupervisorError } from '../errors.ts';
+import { ORDER_FILES, type PodLayout } from './layout.ts';
+import { type PodOrders, type PodStores, readStores } from './orders.ts';
+import { isRefusal } from './refusal.ts';
+import { untilSeen } from './until-seen.ts';
+
+/**
+ * How long renewed keys are waited for, if the orders do not say. Shorter: a job is lost over a manager that takes its time
+ * to come back. Longer: one whose manager never comes back holds its place.
+ */
+const KEY_PATIENCE = 600_000;
+
+interface UseOptions {
+  /** Nobody waits any more when it aborts. */
+  readonly signal: AbortSignal;
+  /** Counts what was achieved: keys that were good for something are waited for as long again. */
+  readonly progress?: () => number;
+  readonly tell?: (notice: string) => void;
+}
+
+/** The keys of the pod, which somebody else renews. */
+export class Keys {
+  readonly #directory: string;
+  readonly #file: string;
+  readonly #patience: number;
+
+  constructor(layout: PodLayout, { keyPatience = KEY_PATIENCE }: Pick<PodOrders, 'keyPatience'>) {
+    this.#directory = layout.orders;
+    this.#file = join(layout.orders, ORDER_FILES.stores);
+    this.#patience = keyPatience;
+  }
+
+  /** Works with the keys as they are now, and again with others if a store says that they have expired. */
+  async use<T>(work: (stores: PodStores) => Promise<T>, { signal, progress = () => 0, tell }: UseOptions): Promise<T> {
+    let until = Date.now() + this.#patience;
+    for (let achieved = progress(); ; ) {
+      const text = await this.#read();
+      try {
+        return await work(readStores(text));
+      } catch (error) {
+        if (!isRefusal(error) || signal.aborted) throw error;
+        if (progress() !== achieved) until = Date.now() + this.#patience;
+        achieved = progress();
+        tell?.('the keys have expired, and renewed ones are waited for');
+        if (!(await this.#renewed(text, until - Date.now(), signal))) throw error;
+      }
+    }
+  }
+
+  async #renewed(text: string, patience: number, signal: AbortSignal): Promise<boolean> {
+    const either = AbortSignal.any([signal, AbortSignal.timeout(Math.max(0, patience))]);
+    const look = async () => ((await this.#read()) === text ? undefined : true);
+    return untilSeen(this.#directory, look, either).catch((error: unknown) => {
+      if (either.aborted) return false;
+      throw error;
+    });
+  }
+
+  async #read(): Promise<string> {
+    try {
+      return await readFile(this.#file, 'utf8');
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new SupervisorError('staging-unavailable', `the keys of this pod cannot be read: ${why}`, { cause });
+    }
+  }
+}

@@ -1,0 +1,78 @@
+import { join } from 'node:path';
+
+/** Where the programs in a pod find things. Tests have them elsewhere. */
+export interface PodLayout {
+  /** What a Secret becomes: `orders.json`, `stores.json` and maybe `input`. Only our containers have it. */
+  readonly orders: string;
+  /** The directory that all containers share. Only our containers have the whole of it. */
+  readonly shared: string;
+  /** What is written there, Kubernetes shows as the last words of the container. */
+  readonly termination: string;
+}
+
+export const POD_LAYOUT: PodLayout = {
+  orders: '/oscar/orders',
+  shared: '/oscar/shared',
+  termination: '/dev/termination-log',
+};
+
+/** Keys of the attempt's Secret, and names of the files that they become. */
+export const ORDER_FILES = {
+  orders: 'orders.json',
+  /** Written again when keys are renewed. */
+  stores: 'stores.json',
+  /** Bytes that are the input; of stage-in alone. */
+  input: 'input',
+} as const;
+
+/** Where things are for the script, as in every container of ours (contract §8.1). */
+export const SCRIPT_VIEW = {
+  script: '/oscar/config/script.sh',
+  input: '/oscar/input',
+  output: '/oscar/output',
+  /** Where its wrapper leaves its marks. */
+  marks: '/oscar/marks',
+  /** Where it is told that everything is done. */
+  said: '/oscar/said',
+} as const;
+
+/**
+ * What the script's container has of the shared directory: these parts, each mounted for itself, never the whole. A mount
+ * cannot be renamed away and replaced by a link from within, and what is ours there (`own`) is not to be seen.
+ */
+export const SCRIPT_MOUNTS = [
+  { subPath: 'input', mountPath: SCRIPT_VIEW.input, readOnly: false },
+  { subPath: 'output', mountPath: SCRIPT_VIEW.output, readOnly: false },
+  { subPath: 'marks', mountPath: SCRIPT_VIEW.marks, readOnly: false },
+  { subPath: 'said', mountPath: SCRIPT_VIEW.said, readOnly: true },
+] as const;
+
+/** The parts of the shared directory, as our containers see them. */
+export function sharedParts(shared: string) {
+  const own = join(shared, 'own');
+  const marks = join(shared, 'marks');
+  return {
+    input: join(shared, 'input'),
+    output: join(shared, 'output'),
+    marks,
+    /** When the script began: the time of the file. */
+    start: join(marks, 'start'),
+    /** Its exit code and the end of a line. */
+    exit: join(marks, 'exit'),
+    /** Somebody wants it to go. */
+    stop: join(marks, 'stop'),
+    said: join(shared, 'said'),
+    done: join(shared, 'said', 'done'),
+    /** What only we may see and change. */
+    own,
+    /** There since the script may begin. */
+    ready: join(own, 'ready'),
+    /** What was uploaded, or may have been, a line each. */
+    uploaded: join(own, 'uploaded'),
+    answer: join(own, 'answer'),
+    /** The result, for a program that is started again. */
+    result: join(own, 'result.json'),
+  };
+}
+
+export type SharedParts = ReturnType<typeof sharedParts>;

@@ -1,0 +1,11 @@
+import { stageIn } from './stage-in.ts';
+import { stageOut } from './stage-out.ts';
+
+/** One of the programs of a pod, in directories of a test. Run by tests. */
+const [program, orders = '', shared = '', termination = ''] = process.argv.slice(2);
+const layout = { orders, shared, termination };
+if (program === 'stage-in') process.exit(await stageIn(layout));
+const stopping = new AbortController();
+process.on('SIGTERM', () => stopping.abort());
+await stageOut(stopping.signal, layout);
+process.exit(0);
