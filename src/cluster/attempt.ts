@@ -1,5 +1,5 @@
 import type { Secret } from '../base/secret.ts';
-import type { Demand } from './job-record.ts';
+import type { Demand, JobKey } from './job-record.ts';
 
 /** One try to run a script: everything that is needed for it, and nothing of services, federation or retries. */
 export interface Attempt {
@@ -26,11 +26,26 @@ export interface Attempt {
    * refuses now it will refuse in a minute; one far away may only be out of reach.
    */
   readonly patience?: number;
+  /** What is written on it, and where, in a cluster of many machines; one machine takes no notice. */
+  readonly traits?: PodTraits;
   /**
    * The stores that inputs and outputs name, with keys that work for a while: asked again for every transfer phase.
    * `inDoubt`: outputs that an interrupted attempt may have uploaded already, which are to be looked at.
    */
   stores(inDoubt?: readonly ObjectAt[]): Promise<ReadonlyMap<string, StoreAccess>>;
+}
+
+export interface PodTraits {
+  readonly namespace: string;
+  /** The job that it is a try of, by which its record is found. */
+  readonly job: JobKey;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Names of Secrets in the same namespace. */
+  readonly imagePullSecrets: readonly string[];
+  readonly sgx: boolean;
+  /** Bytes of local disk that it asks for. */
+  readonly localDisk?: number;
 }
 
 export interface ObjectAt {

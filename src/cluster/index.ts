@@ -2,6 +2,7 @@ export { type AssignedOutputs, assignOutputs, type PlannedUpload } from './assig
 export type {
   Attempt,
   ObjectAt,
+  PodTraits,
   S3Access,
   StageIn,
   StageOut,
@@ -41,4 +42,5 @@ export type { Ended, LogOptions, Observation, Runner, StopReason } from './runne
 export type { SecretRecord, SecretStore } from './secret-store.ts';
 export { RESERVATION_LIFETIME, type Reservation, type ServiceRecord, type ServiceStore } from './service-store.ts';
 export type { SettingsStore } from './settings-store.ts';
+export type { Shelf } from './shelf.ts';
 export type { Cursor, Page, Version } from './version.ts';

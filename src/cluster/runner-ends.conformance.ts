@@ -77,6 +77,8 @@ export function describeRunnerEnds(bench: RunnerBench): void {
     const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', more);
     await place.runner.start(attempt);
     await asked.promise;
+    // Some ask for the keys long before they need them.
+    await until(place.runner, attempt.name, 'uploading');
     await place.runner.stop(attempt.name, 'superseded');
     const ended = await endOf(place.runner, attempt.name);
     assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutputFailed']);

@@ -38,11 +38,21 @@ export function describeRunnerLogs(bench: RunnerBench): void {
   });
 
   bench.test('bytes that are no text stay as they are, and so does a last line without an end', async (place) => {
-    const attempt = bench.attempt(place, `printf '\\377\\000\\200 x\\r\\n\\n\\nlast'`);
+    const attempt = bench.attempt(place, `printf '\\377\\000\\200 x\\ry\\n\\n\\nlast'`);
     await run(place.runner, attempt);
     const all = Buffer.concat(await Array.fromAsync(place.runner.logs(attempt.name, EVERYTHING)));
-    assert.ok(all.toString('latin1').endsWith('\xff\0\x80 x\r\n\n\nlast'), JSON.stringify(all.toString('latin1')));
+    assert.ok(all.toString('latin1').endsWith('\xff\0\x80 x\ry\n\n\nlast'), JSON.stringify(all.toString('latin1')));
   });
+
+  bench.test(
+    'lines may end as on other systems',
+    async (place) => {
+      const attempt = bench.attempt(place, `printf 'one\\r\\ntwo\\r\\n'`);
+      await run(place.runner, attempt);
+      assert.equal(await printed(place.runner, attempt.name), 'one\r\ntwo\r\n');
+    },
+    'carriage returns',
+  );
 
   bench.test('a line may be longer than any buffer', async (place) => {
     const attempt = bench.attempt(place, `awk 'BEGIN { for (i = 0; i < 30000; i++) printf "%09d,", i; print "" }'`);

@@ -32,9 +32,9 @@ export interface StoresUnderTest {
  * What not every runner can show. `streams in order`: standard output and standard error as they were printed.
  * `found ended`: see {@link RunnerUnderTest.scriptEnded}. `kept files`: see {@link RunnerUnderTest.kept}.
  * `memory`: the demand is enforced. `strays`: a process that leaves the script's session ends with it,
- * see {@link RunnerUnderTest.runs}.
+ * see {@link RunnerUnderTest.runs}. `carriage returns`: those before the end of a line are in the log.
  */
-export type Trait = 'streams in order' | 'found ended' | 'kept files' | 'memory' | 'strays';
+export type Trait = 'streams in order' | 'found ended' | 'kept files' | 'memory' | 'strays' | 'carriage returns';
 
 export interface RunnerTraits {
   /** Of an image with a POSIX shell, where the runner needs one. */

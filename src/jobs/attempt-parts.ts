@@ -1,7 +1,8 @@
 import { posix } from 'node:path';
 import type { Secret } from '../base/secret.ts';
-import type { Attempt, ObjectAt, StageIn } from '../cluster/index.ts';
-import type { Service } from '../service/index.ts';
+import type { Attempt, JobKey, ObjectAt, PodTraits, StageIn } from '../cluster/index.ts';
+import { bytes, type Service } from '../service/index.ts';
+import { annotationsOf, labelsOf } from '../service/labels.ts';
 import { demandOf, timeoutOf } from './demand.ts';
 import type { JobEvent } from './event.ts';
 import type { Jobs } from './jobs.ts';
@@ -11,6 +12,8 @@ export interface AttemptBasis {
   readonly name: string;
   /** The id that users know the job by. */
   readonly job: string;
+  /** What its record is called here, if that is something else. */
+  readonly record?: JobKey;
   readonly service: Service;
   readonly event: JobEvent;
   /** The file that is its input, if it may have one. */
@@ -20,7 +23,10 @@ export interface AttemptBasis {
 }
 
 /** What of an attempt is the same wherever its files are. */
-export type AttemptParts = Pick<Attempt, 'name' | 'image' | 'script' | 'environment' | 'demand' | 'timeout' | 'input'>;
+export type AttemptParts = Pick<
+  Attempt,
+  'name' | 'image' | 'script' | 'environment' | 'demand' | 'timeout' | 'input' | 'traits'
+>;
 
 /**
  * The largest event that is in the environment too. A string there can have 128 KiB on Linux, and they share one space
@@ -38,6 +44,21 @@ export function attemptParts(basis: AttemptBasis, jobs: Pick<Jobs, 'node' | 'tim
     demand: demandOf(definition),
     timeout: timeoutOf(definition, jobs.timeout),
     input: definition.file_stage_in ? { kind: 'none' } : inputOf(basis),
+    traits: traitsOf(basis),
+  };
+}
+
+function traitsOf({ job, record, service }: AttemptBasis): PodTraits {
+  const { name, image_pull_secrets = [], enable_sgx, ephemeral_storage_request } = service.definition;
+  const localDisk = bytes(ephemeral_storage_request);
+  return {
+    namespace: service.namespace,
+    job: record ?? { service: name, id: job },
+    labels: labelsOf(service),
+    annotations: annotationsOf(service),
+    imagePullSecrets: image_pull_secrets,
+    sgx: enable_sgx,
+    ...(localDisk !== undefined && { localDisk }),
   };
 }
 
@@ -77,10 +98,10 @@ function environmentOf(
 }
 
 /** Text without NUL, and not too much of it. */
-function variableOf(bytes: Uint8Array): string | undefined {
-  if (bytes.length > LARGEST_EVENT_VARIABLE || bytes.includes(0)) return undefined;
+function variableOf(event: Uint8Array): string | undefined {
+  if (event.length > LARGEST_EVENT_VARIABLE || event.includes(0)) return undefined;
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(event);
   } catch {
     return undefined;
   }

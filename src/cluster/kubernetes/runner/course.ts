@@ -1,0 +1,299 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { ORDER_FILES } from '../../../supervisor/index.ts';
+import type { Attempt } from '../../attempt.ts';
+import type { Shelf } from '../../shelf.ts';
+import type { Api } from '../api/api.ts';
+import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
+import { remove } from '../api/writes.ts';
+import { type AttemptKeys, NO_KEYS } from './keys.ts';
+import { makePod } from './make-pod.ts';
+import { hasEnded, release, removePod } from './orphans.ts';
+import { base64, type PodHabits, secretData } from './pod/attempt-secret.ts';
+import { shelfKey } from './pod/place.ts';
+import { ATTEMPT, POD, type Pod, startOf, timeOf } from './pod/pod.ts';
+import type { PodSettings } from './pod/pod-spec.ts';
+import { change, read } from './state/change.ts';
+import { beganNote, endNote, type Notes, noted, notesOf, wantedNote } from './state/notes.ts';
+import type { Picture } from './state/picture.ts';
+import { type End, endOf, endUnstarted, endWithout, type Wanted } from './verdict/end.ts';
+import { isOver, type Progress, progressOf } from './verdict/progress.ts';
+
+export interface CourseDeps {
+  readonly api: Api;
+  readonly picture: Picture;
+  readonly shelf: Shelf;
+  readonly settings: PodSettings;
+  readonly habits: PodHabits;
+  /** How long an image that cannot be had is tried again. */
+  readonly imagePatienceMs: number;
+  /** How long a node may say nothing about a pod that should be gone. */
+  readonly lostMs: number;
+  readonly report: (problem: unknown) => void;
+}
+
+/** After something did not work. */
+const RETRY_MS = 1_000;
+
+/** Looked at that often even if nothing seems to happen. */
+const LOOK_MS = 60_000;
+
+/** Makes the kubelet look at the pod, and with it at its Secret: by itself it may take a minute or two. */
+const KEYS = 'oscar.grycap/attempt-keys';
+
+/** What somebody who starts an attempt brings along; who only ends one does not. */
+export interface Begun {
+  readonly attempt: Attempt;
+  readonly keys: AttemptKeys;
+  /** This process has made its record just now: nobody can have made its pod. */
+  readonly fresh: boolean;
+}
+
+/**
+ * One attempt from its record to its end. It looks at what is there and does what is to be done next, again and again, so
+ * that it may begin anywhere: whatever a manager that died has done is found and gone on with. Every step is a
+ * compare-and-swap on the record or the pod, so that two of them, in two managers, do no harm.
+ *
+ * A script is started once: its pod is made under one name, stays until its end is written down (`HOLD`), and needs what is
+ * in the Secret, which is emptied with the end. One that was seen to run is never started again.
+ */
+export class Course {
+  readonly over: Promise<void>;
+  /** What it does as long as there is no pod. */
+  message = 'begins';
+  readonly #secret: Stored<SecretObject>;
+  readonly #begun: Begun | undefined;
+  readonly #deps: CourseDeps;
+  readonly #stop = new AbortController();
+  #fresh: boolean;
+  #seenPod = false;
+  #hinderedSince: number | undefined;
+
+  constructor(secret: Stored<SecretObject>, begun: Begun | undefined, deps: CourseDeps) {
+    this.#secret = secret;
+    this.#begun = begun;
+    this.#fresh = begun?.fresh ?? false;
+    this.#deps = deps;
+    this.over = this.#follow();
+  }
+
+  /** Leaves everything as it is: whoever comes after goes on from there. */
+  letGo(): void {
+    this.#stop.abort();
+  }
+
+  get #name(): string {
+    return this.#secret.metadata.name;
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#stop;
+    void this.#begun?.keys.keep((keys) => this.#renew(keys), this.#deps.report, signal).then(() => undefined);
+    while (!signal.aborted) {
+      const changed = this.#deps.picture.change(this.#name);
+      let wait: number | 'over';
+      try {
+        wait = await this.#step();
+      } catch (problem) {
+        if (signal.aborted) break;
+        this.#deps.report(problem);
+        wait = RETRY_MS;
+      }
+      if (wait === 'over') break;
+      await this.#waitFor(changed, Math.min(wait, LOOK_MS));
+    }
+    this.#stop.abort();
+  }
+
+  async #waitFor(changed: Promise<void>, milliseconds: number): Promise<void> {
+    const woken = new AbortController();
+    const signal = AbortSignal.any([this.#stop.signal, woken.signal]);
+    await Promise.race([changed, pause(Math.max(0, milliseconds), undefined, { signal }).catch(() => undefined)]);
+    woken.abort();
+  }
+
+  /** Does what is to be done now. Resolves to the milliseconds until there may be more to do, if nothing changes before. */
+  async #step(): Promise<number | 'over'> {
+    const { picture, lostMs } = this.#deps;
+    const secret = picture.secrets.get(this.#name);
+    const pod = picture.pods.get(this.#name);
+    if (secret?.metadata.uid !== this.#secret.metadata.uid) return this.#abandon();
+    const notes = notesOf(secret);
+    if (notes.end) return this.#tidy(pod);
+    if (!pod) return this.#withoutPod(notes);
+    this.#seenPod = true;
+    if (isOver(pod, Date.now(), lostMs)) return this.#conclude(endOf(pod, notes, Date.now()));
+    if (notes.wanted) return this.#carryOut(notes.wanted, pod);
+    if (pod.metadata.deletionTimestamp !== undefined) return this.#untilLost(pod);
+    return this.#watch(progressOf(pod), notes);
+  }
+
+  async #watch(progress: Progress, notes: Notes): Promise<number> {
+    if (progress.phase === 'preparing') return this.#hindered(progress);
+    const { startedAt } = progress;
+    if (notes.began === undefined) await this.#note((there) => (there.began ? undefined : beganNote(startedAt)));
+    if (progress.phase === 'uploading') return LOOK_MS;
+    // That it has ended by itself may not be known yet.
+    const { probeSeconds } = this.#deps.settings;
+    const left = startedAt + notes.timeout + 2_000 * probeSeconds + 1_000 - Date.now();
+    if (left > 0) return left;
+    const message = `the script did not end within ${notes.timeout / 1_000} s`;
+    return this.#want({ outcome: 'failed', reason: 'Timeout', message, at: Date.now() });
+  }
+
+  async #hindered({ hindrance }: Progress): Promise<number> {
+    if (!hindrance) {
+      this.#hinderedSince = undefined;
+      return LOOK_MS;
+    }
+    this.#hinderedSince ??= Date.now();
+    const left = this.#hinderedSince + this.#deps.imagePatienceMs - Date.now();
+    if (!hindrance.final && left > 0) return left;
+    const { reason, message } = hindrance;
+    return this.#want({ outcome: 'failed', reason, message, at: Date.now() });
+  }
+
+  async #want(wanted: Wanted): Promise<number> {
+    await this.#note((there) => (there.wanted ? undefined : wantedNote(wanted)));
+    return 0;
+  }
+
+  /**
+   * The kubelet ends a pod whose time is over and keeps its log; the time of one that runs may be shortened. One that has
+   * printed nothing yet, or whose node does not react, is deleted.
+   */
+  async #carryOut(wanted: Wanted, pod: Stored<Pod>): Promise<number> {
+    const { api, picture, settings, lostMs } = this.#deps;
+    if (pod.metadata.deletionTimestamp !== undefined) return this.#untilLost(pod);
+    const left = wanted.at + settings.graceSeconds * 1_000 + lostMs - Date.now();
+    if (startOf(pod) === undefined || left <= 0) {
+      await remove(api, POD, pod, { anyVersion: true });
+      return LOOK_MS;
+    }
+    if (pod.spec.activeDeadlineSeconds !== 1) {
+      const shortened = await change<Pod>(api, POD, pod, (there) =>
+        there.spec.activeDeadlineSeconds === 1
+          ? undefined
+          : { ...there, spec: { ...there.spec, activeDeadlineSeconds: 1 } },
+      );
+      if (shortened) picture.pods.put(shortened);
+    }
+    return left;
+  }
+
+  #untilLost(pod: Stored<Pod>): number {
+    const deletion = timeOf(pod.metadata.deletionTimestamp) ?? Date.now();
+    return Math.max(0, deletion + this.#deps.lostMs - Date.now());
+  }
+
+  async #withoutPod(notes: Notes): Promise<number> {
+    const { api, picture } = this.#deps;
+    if (!this.#fresh) {
+      const there = await read<Pod>(api, POD, this.#secret);
+      if (there) {
+        picture.pods.put(there);
+        return 0;
+      }
+    }
+    if (notes.wanted || notes.began !== undefined || this.#seenPod)
+      return this.#conclude(endWithout(notes, Date.now()));
+    return this.#begun ? this.#begin(this.#begun) : LOOK_MS;
+  }
+
+  async #begin({ attempt, keys }: Begun): Promise<number> {
+    const { api, habits } = this.#deps;
+    const problem = badName(attempt) ?? (keys.neededFirst && keys.given === undefined ? keys.problem : undefined);
+    if (problem !== undefined) {
+      return this.#conclude(endUnstarted('InputFailed', `the input could not be fetched: ${problem}`, Date.now()));
+    }
+    if (keys.neededFirst && keys.given === undefined) {
+      this.message = 'waits for keys to its input';
+      return LOOK_MS;
+    }
+    if (!this.#fresh) {
+      // What an earlier manager put there may be of a definition that has changed since.
+      const data = secretData(attempt, keys.given ?? NO_KEYS, habits);
+      await change<SecretObject>(api, SECRET, this.#secret, (there) =>
+        notesOf(there).end ? undefined : { ...there, data },
+      );
+    }
+    return this.#makePod(attempt);
+  }
+
+  async #makePod(attempt: Attempt): Promise<number> {
+    const { picture } = this.#deps;
+    this.message = 'its pod is being made';
+    // From here on there may be a pod, even if the answer to this is lost.
+    this.#fresh = false;
+    const made = await makePod(attempt, this.#secret, this.#deps);
+    if ('never' in made)
+      return this.#conclude(endUnstarted('StartFailed', `its pod could not be made: ${made.never}`, Date.now()));
+    if ('notYet' in made) {
+      this.message = `its pod is not accepted yet: ${made.notYet}`;
+      picture.wake(this.#name);
+      return RETRY_MS;
+    }
+    if (made.pod) picture.pods.put(made.pod);
+    return 0;
+  }
+
+  /** Its keys and its input go with its end: they open nothing any more, and a pod that comes too late cannot start. */
+  async #conclude(end: End): Promise<number> {
+    const written = await change<SecretObject>(this.#deps.api, SECRET, this.#secret, (there) =>
+      notesOf(there).end ? undefined : { ...noted(there, endNote(end)), data: {} },
+    );
+    if (written) this.#deps.picture.secrets.put(written);
+    else this.#deps.picture.secrets.drop(this.#secret);
+    return 0;
+  }
+
+  async #tidy(pod: Stored<Pod> | undefined): Promise<'over'> {
+    const { api, shelf } = this.#deps;
+    const { namespace = '', name } = this.#secret.metadata;
+    if (pod) await (hasEnded(pod) ? release(pod, api) : removePod(pod, api));
+    await shelf.remove(shelfKey(namespace, name, 'input'));
+    return 'over';
+  }
+
+  /** Somebody removed the record: then nobody asks for its end. */
+  async #abandon(): Promise<number | 'over'> {
+    const { api, picture } = this.#deps;
+    const secret = await read<SecretObject>(api, SECRET, this.#secret);
+    if (secret?.metadata.uid === this.#secret.metadata.uid) {
+      picture.secrets.put(secret);
+      return RETRY_MS;
+    }
+    const pod = await read<Pod>(api, POD, this.#secret);
+    if (pod?.metadata.labels?.[ATTEMPT] === this.#name) await removePod(pod, api);
+    return 'over';
+  }
+
+  async #note(next: (there: Notes) => Record<string, string> | undefined): Promise<void> {
+    const written = await change<SecretObject>(this.#deps.api, SECRET, this.#secret, (there) => {
+      const notes = notesOf(there);
+      const added = notes.end ? undefined : next(notes);
+      return added && noted(there, added);
+    });
+    if (written) this.#deps.picture.secrets.put(written);
+    else this.#deps.picture.secrets.drop(this.#secret);
+  }
+
+  async #renew(keys: string): Promise<void> {
+    const { api, picture } = this.#deps;
+    await change<SecretObject>(api, SECRET, this.#secret, (there) =>
+      notesOf(there).end ? undefined : { ...there, data: { ...there.data, [ORDER_FILES.stores]: base64(keys) } },
+    );
+    const pod = picture.pods.get(this.#name);
+    if (pod?.spec.nodeName !== undefined) {
+      await change<Pod>(api, POD, pod, (there) => noted(there, { [KEYS]: new Date().toISOString() }));
+    }
+    picture.wake(this.#name);
+  }
+}
+
+/** It becomes part of a path, and must not lead anywhere else. */
+function badName({ input }: Attempt): string | undefined {
+  if (input.kind === 'none') return undefined;
+  const { name } = input;
+  const bad = name === '' || name === '.' || name === '..' || /[/\0]/.test(name) || Buffer.byteLength(name) > 255;
+  return bad ? `${JSON.stringify(name)} is no name of a file` : undefined;
+}

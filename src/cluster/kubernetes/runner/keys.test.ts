@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Attempt, StoreAccess } from '../../attempt.ts';
+import { eventually } from '../../eventually.ts';
+import type { Shelf } from '../../shelf.ts';
+import { AttemptKeys, NO_KEYS } from './keys.ts';
+import { ATTEMPT } from './pod/pods.fixture.ts';
+
+const shelf = {
+  urlToGet: async (key: string) => `get ${key}`,
+  urlToPut: async (key: string) => `put ${key}`,
+} as unknown as Shelf;
+
+const outputs = [{ store: 's', bucket: 'b', folder: '', prefix: [], suffix: [] }];
+
+function keysOf(attempt: Partial<Attempt>, keyMs = 60_000) {
+  return new AttemptKeys({ ...ATTEMPT, ...attempt }, 'ns', { shelf, verifyShelf: false, keyMs });
+}
+
+/** Collects what is written until it is told to stop. */
+function kept(keys: AttemptKeys) {
+  const stop = new AbortController();
+  const written: string[] = [];
+  const problems: unknown[] = [];
+  const write = async (given: string) => void written.push(given);
+  const over = keys.keep(write, (problem) => problems.push(problem), stop.signal);
+  return { written, problems, end: async () => (stop.abort(), over) };
+}
+
+test('an attempt without stores is never asked for any', async () => {
+  const keys = keysOf({ stores: () => assert.fail('it was asked') });
+  assert.equal(await keys.soon(0), NO_KEYS);
+  assert.deepEqual([keys.needed, keys.neededFirst, keys.given], [false, false, NO_KEYS]);
+});
+
+test('an answer and a large input have addresses on the shelf', async () => {
+  const input = { kind: 'bytes', name: 'x', bytes: Buffer.alloc(600_000) } as const;
+  const keys = keysOf({ answer: true, input, stores: () => assert.fail('it was asked') });
+  assert.deepEqual(JSON.parse((await keys.soon(1_000)) ?? ''), {
+    stores: {},
+    input: 'get attempts/ns/cows-1/input',
+    answer: 'put attempts/ns/cows-1/answer',
+    verify: false,
+  });
+  assert.equal(keys.neededFirst, true);
+});
+
+test('keys that come in time are not asked for twice', async () => {
+  let asked = 0;
+  const keys = keysOf({ outputs, stores: async () => (asked++, new Map()) });
+  assert.ok(await keys.soon(1_000));
+  const { written, end } = kept(keys);
+  await new Promise(setImmediate);
+  await end();
+  assert.deepEqual([asked, written], [1, []]);
+});
+
+test('keys that are late are written when they come', async () => {
+  const later = Promise.withResolvers<Map<string, StoreAccess>>();
+  const keys = keysOf({ outputs, stores: () => later.promise });
+  assert.equal(await keys.soon(1), undefined);
+  const { written, end } = kept(keys);
+  later.resolve(new Map());
+  await eventually(() => assert.equal(written.length, 1));
+  await end();
+});
+
+test('keys are renewed at half of their life', async () => {
+  let asked = 0;
+  const stores = async () => {
+    asked++;
+    const keys = { type: 'webdav', hostname: `host-${asked}`, login: 'l', guarded: true } as never;
+    return new Map([['s', keys]]);
+  };
+  const keys = keysOf({ outputs, stores }, 20);
+  const { written, end } = kept(keys);
+  await eventually(() => assert.ok(written.length >= 3));
+  await end();
+  assert.equal(new Set(written).size, written.length);
+});
+
+test('a store that gives none is asked again, and the problem is known meanwhile', async () => {
+  let asked = 0;
+  const stores = async () => {
+    asked++;
+    if (asked === 1) throw new Error('the store is away');
+    return new Map();
+  };
+  const keys = keysOf({ outputs, stores });
+  assert.equal(await keys.soon(1_000), undefined);
+  const { written, problems, end } = kept(keys);
+  await eventually(() => assert.equal(written.length, 1));
+  await end();
+  assert.match(keys.problem ?? '', /the store is away/);
+  assert.deepEqual([asked, problems.length], [2, 1]);
+});

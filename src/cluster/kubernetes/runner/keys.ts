@@ -1,0 +1,120 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { backOff } from '../../../base/back-off.ts';
+import { Secret } from '../../../base/secret.ts';
+import { writeStores } from '../../../supervisor/index.ts';
+import type { Attempt } from '../../attempt.ts';
+import type { Shelf } from '../../shelf.ts';
+import { isShelved, shelfKey } from './pod/place.ts';
+
+export interface KeyOptions {
+  readonly shelf: Shelf;
+  /** Is the certificate of the shelf's addresses looked at? */
+  readonly verifyShelf: boolean;
+  /** How long keys work. They are renewed at half of it. */
+  readonly keyMs: number;
+}
+
+/** A pod that needs no keys has these; so has one that must wait for them. */
+export const NO_KEYS = writeStores({ stores: new Map(), verify: true });
+
+/** After a store did not give keys. */
+const RETRY = { first: 500, longest: 30_000 };
+
+const needsStores = ({ input, outputs, manifest }: Attempt) =>
+  input.kind === 'object' || outputs.length > 0 || manifest !== undefined;
+
+/** What opens the stores of one attempt, as its pod reads it: asked for at once, and again before it expires. */
+export class AttemptKeys {
+  readonly #attempt: Attempt;
+  readonly #namespace: string;
+  readonly #options: KeyOptions;
+  #asked: Promise<string> | undefined;
+  #given: string | undefined;
+  #problem: string | undefined;
+
+  constructor(attempt: Attempt, namespace: string, options: KeyOptions) {
+    this.#attempt = attempt;
+    this.#namespace = namespace;
+    this.#options = options;
+  }
+
+  get needed(): boolean {
+    return needsStores(this.#attempt) || this.#attempt.answer || isShelved(this.#attempt);
+  }
+
+  /** The pod can do nothing without. */
+  get neededFirst(): boolean {
+    return this.#attempt.input.kind === 'object' || isShelved(this.#attempt);
+  }
+
+  /** The last ones. */
+  get given(): string | undefined {
+    return this.needed ? this.#given : NO_KEYS;
+  }
+
+  /** Why there are none yet. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** The first ones, if they come in that time. */
+  async soon(milliseconds: number): Promise<string | undefined> {
+    if (!this.needed) return NO_KEYS;
+    const late = new AbortController();
+    const asked = this.#ask().catch(() => undefined);
+    const given = await Promise.race([asked, pause(milliseconds, undefined, { signal: late.signal }).catch(() => {})]);
+    late.abort();
+    this.#given = given ?? undefined;
+    return this.#given;
+  }
+
+  /** Renews them until the signal says so; `write` is given each that is new to it. Never fails. */
+  async keep(
+    write: (keys: string) => Promise<void>,
+    report: (problem: unknown) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    let written = this.#given;
+    for (let failures = 0; this.needed && !signal.aborted; ) {
+      let wait = this.#options.keyMs / 2;
+      try {
+        const keys = await this.#ask();
+        if (signal.aborted) return;
+        this.#given = keys;
+        if (keys !== written) await write(keys);
+        written = keys;
+        failures = 0;
+      } catch (problem) {
+        this.#problem = problem instanceof Error ? problem.message : String(problem);
+        report(problem);
+        wait = backOff(++failures, RETRY, Math.random());
+      }
+      this.#asked = undefined;
+      // A timer takes no longer ones.
+      await pause(Math.min(wait, 2 ** 31 - 1), undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  #ask(): Promise<string> {
+    this.#asked ??= this.#storesOf();
+    return this.#asked;
+  }
+
+  async #storesOf(): Promise<string> {
+    const { shelf, verifyShelf, keyMs } = this.#options;
+    const { name, answer } = this.#attempt;
+    const at = (what: string) => shelfKey(this.#namespace, name, what);
+    const seconds = Math.ceil(keyMs / 1_000);
+    const [stores, toGet, toPut] = await Promise.all([
+      needsStores(this.#attempt) ? this.#attempt.stores() : new Map(),
+      isShelved(this.#attempt) ? shelf.urlToGet(at('input'), seconds) : undefined,
+      answer ? shelf.urlToPut(at('answer'), seconds) : undefined,
+    ]);
+    return writeStores({
+      stores,
+      verify: verifyShelf,
+      ...(toGet !== undefined && { input: new Secret(toGet) }),
+      ...(toPut !== undefined && { answer: new Secret(toPut) }),
+    });
+  }
+}

@@ -1,0 +1,280 @@
+import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import type { Attempt } from '../../attempt.ts';
+import { StoreError } from '../../errors.ts';
+import type { Ended, LogOptions, Observation, Runner, StopReason, Usage } from '../../runner.ts';
+import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
+import { create, remove } from '../api/writes.ts';
+import { type Begun, Course, type CourseDeps } from './course.ts';
+import { AttemptKeys, type KeyOptions, NO_KEYS } from './keys.ts';
+import { placeOf } from './make-pod.ts';
+import { Orphans, removePod } from './orphans.ts';
+import { secretOf } from './pod/attempt-secret.ts';
+import { isShelved, shelfKey } from './pod/place.ts';
+import { ATTEMPT, POD, type Pod } from './pod/pod.ts';
+import { PodUsage } from './pod-usage.ts';
+import { noticesOf, scriptLog } from './script-log.ts';
+import { change, read } from './state/change.ts';
+import { noted, notesOf, wantedNote } from './state/notes.ts';
+import type { Picture } from './state/picture.ts';
+import { type End, endWithout } from './verdict/end.ts';
+import { progressOf } from './verdict/progress.ts';
+
+export interface RunnerDeps extends CourseDeps, KeyOptions {
+  /** Where attempts go that are of no service. */
+  readonly namespace: string;
+}
+
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** How long keys are waited for before the record is made without: with them it need not be written twice. */
+const KEYS_SOON_MS = 1_000;
+
+const RETRY_MS = 1_000;
+
+/** Runs attempts as pods. Every manager of the cluster can read, follow and stop them; who starts one drives it. */
+export class KubernetesRunner implements Runner {
+  readonly #deps: RunnerDeps;
+  readonly #picture: Picture;
+  readonly #usage: PodUsage;
+  readonly #starting = new Map<string, Promise<void>>();
+  readonly #courses = new Map<string, Course>();
+  readonly #orphans: Orphans;
+  readonly #closed = new AbortController();
+
+  constructor(deps: RunnerDeps) {
+    this.#deps = deps;
+    this.#picture = deps.picture;
+    this.#usage = new PodUsage(deps.api);
+    this.#orphans = new Orphans(deps, (name) => this.#courses.has(name), this.#closed.signal);
+    void this.#picture.open();
+  }
+
+  async start(attempt: Attempt): Promise<void> {
+    const { name } = attempt;
+    if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of an attempt`);
+    if (this.#courses.has(name)) return;
+    const starting = this.#starting.get(name) ?? this.#begin(attempt);
+    this.#starting.set(name, starting);
+    try {
+      await starting;
+    } finally {
+      this.#starting.delete(name);
+    }
+  }
+
+  /** Again and again while the API is away: the job was given its place already, and there is no harm in waiting. */
+  async #begin(attempt: Attempt): Promise<void> {
+    const { signal } = this.#closed;
+    for (;;) {
+      if (signal.aborted)
+        throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
+      try {
+        return await this.#tryToBegin(attempt);
+      } catch (error) {
+        if (!(error instanceof StoreError) || error.code !== 'unavailable' || signal.aborted) throw error;
+        this.#deps.report(error);
+        await pause(RETRY_MS, undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  async #tryToBegin(attempt: Attempt): Promise<void> {
+    const { api, namespace: usual } = this.#deps;
+    const namespace = attempt.traits?.namespace ?? usual;
+    await this.#picture.open();
+    const known = this.#picture.secrets.get(attempt.name);
+    if (known && notesOf(known).end) return;
+    const keys = new AttemptKeys(attempt, namespace, this.#deps);
+    const made = known ? 'exists' : await this.#makeRecord(attempt, namespace, keys);
+    const secret =
+      made === 'exists' ? await read<SecretObject>(api, SECRET, { metadata: { name: attempt.name, namespace } }) : made;
+    if (!secret) return this.#tryToBegin(attempt);
+    if (secret.metadata.labels?.[ATTEMPT] !== attempt.name) throw foreign(secret);
+    this.#picture.secrets.put(secret);
+    if (notesOf(secret).end) return;
+    this.#take(secret, { attempt, keys, fresh: made !== 'exists' });
+  }
+
+  async #makeRecord(attempt: Attempt, namespace: string, keys: AttemptKeys): Promise<Stored<SecretObject> | 'exists'> {
+    const { api, shelf, habits } = this.#deps;
+    const { input, name } = attempt;
+    const [place, stores] = await Promise.all([
+      placeOf(attempt, namespace, api),
+      keys.soon(KEYS_SOON_MS),
+      input.kind === 'bytes' && isShelved(attempt) && shelf.put(shelfKey(namespace, name, 'input'), input.bytes),
+    ]);
+    return create(api, SECRET, secretOf(attempt, place, stores ?? NO_KEYS, habits));
+  }
+
+  async *observe(name: string): AsyncGenerator<Observation, undefined> {
+    await this.#known(name);
+    let last: Observation | undefined;
+    while (!this.#closed.signal.aborted) {
+      const changed = this.#picture.change(name);
+      const seen = this.#observation(name);
+      if (rankOf(seen) >= rankOf(last) && !isDeepStrictEqual(seen, last)) {
+        last = seen;
+        yield seen;
+      }
+      if (seen.phase === 'ended') return;
+      await changed;
+    }
+  }
+
+  #observation(name: string): Observation {
+    const secret = this.#picture.secrets.get(name);
+    if (!secret) return ended(endWithout({ timeout: 0, memory: 0 }, Date.now()));
+    const { end } = notesOf(secret);
+    if (end) return ended(end);
+    const pod = this.#picture.pods.get(name);
+    if (!pod) return { phase: 'preparing', message: this.#courses.get(name)?.message ?? 'waits to be taken up again' };
+    const { hindrance: _, ...progress } = progressOf(pod);
+    return progress;
+  }
+
+  async stop(name: string, reason: StopReason): Promise<void> {
+    const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
+    if (!secret || this.#closed.signal.aborted) return;
+    const wanted = {
+      outcome: 'stopped',
+      reason: 'Stopped',
+      message: `it was stopped: ${reason}`,
+      at: Date.now(),
+    } as const;
+    const written = await change<SecretObject>(this.#deps.api, SECRET, secret, (there) => {
+      const { end, wanted: earlier } = notesOf(there);
+      return end || earlier ? undefined : noted(there, wantedNote(wanted));
+    });
+    if (!written) return this.#picture.secrets.drop(secret);
+    this.#picture.secrets.put(written);
+    if (notesOf(written).end) return;
+    if (!this.#courses.has(name)) this.#take(written);
+    for await (const seen of this.observe(name)) if (seen.phase === 'ended') return;
+  }
+
+  async *logs(name: string, options: LogOptions): AsyncGenerator<Uint8Array, undefined> {
+    await this.#known(name);
+    const left = new AbortController();
+    const signals = [left.signal, this.#closed.signal, ...(options.signal ? [options.signal] : [])];
+    const signal = AbortSignal.any(signals);
+    try {
+      let last = NEWLINE;
+      for await (const bytes of scriptLog(name, { ...options, signal }, this.#deps)) {
+        last = bytes.at(-1) ?? last;
+        yield bytes;
+      }
+      const end = options.follow ? await this.#endOf(name, signal) : this.#noted(name);
+      const notices = end && noticesOf(end, options, last !== NEWLINE);
+      if (notices && notices.length > 0) yield notices;
+    } finally {
+      left.abort();
+    }
+  }
+
+  async answer(name: string): Promise<Readable> {
+    const { metadata } = await this.#known(name);
+    const end = this.#noted(name);
+    if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
+    const { shelf } = this.#deps;
+    const put = end.outcome === 'succeeded' && end.answered;
+    const packed = put ? await shelf.get(shelfKey(metadata.namespace ?? '', name, 'answer')) : undefined;
+    if (packed) return packed;
+    const options = { timestamps: false, follow: false, signal: this.#closed.signal };
+    return Readable.from(scriptLog(name, options, this.#deps), { objectMode: false });
+  }
+
+  async list(): Promise<string[]> {
+    await this.#picture.open();
+    return this.#picture.secrets.names();
+  }
+
+  async forget(name: string): Promise<void> {
+    const { api, shelf } = this.#deps;
+    const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
+    if (!secret) return;
+    if (!notesOf(secret).end) throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
+    await this.#courses.get(name)?.over;
+    const pod = await read<Pod>(api, POD, secret);
+    if (pod?.metadata.labels?.[ATTEMPT] === name) await removePod(pod, api);
+    await shelf.remove(shelfKey(secret.metadata.namespace ?? '', name));
+    // Last: as long as it is there, whatever is left of the attempt is found.
+    await remove(api, SECRET, secret, { anyVersion: true });
+    this.#picture.secrets.drop(secret);
+  }
+
+  usage(): Usage {
+    return this.#usage.get();
+  }
+
+  /** Another manager drives what runs from now on; to read, follow and stop goes on here. */
+  standDown(): void {
+    for (const course of this.#courses.values()) course.letGo();
+    this.#courses.clear();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    this.standDown();
+    await this.#picture.close();
+  }
+
+  /** Something has changed in this attempt. */
+  watched(name: string): void {
+    this.#orphans.look(name);
+  }
+
+  #take(secret: Stored<SecretObject>, begun?: Begun): void {
+    const { name } = secret.metadata;
+    const course = new Course(secret, begun, this.#deps);
+    this.#courses.set(name, course);
+    void this.#follow(name, course);
+    this.#picture.wake(name);
+  }
+
+  async #follow(name: string, course: Course): Promise<void> {
+    await course.over;
+    if (this.#courses.get(name) === course) this.#courses.delete(name);
+  }
+
+  async #known(name: string): Promise<Stored<SecretObject>> {
+    const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
+    if (!secret) throw new StoreError('absent', `there is no attempt ${name} here`);
+    return secret;
+  }
+
+  #noted(name: string): End | undefined {
+    const secret = this.#picture.secrets.get(name);
+    return secret && notesOf(secret).end;
+  }
+
+  async #endOf(name: string, signal: AbortSignal): Promise<End | undefined> {
+    const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    while (!signal.aborted) {
+      const changed = this.#picture.change(name);
+      const end = this.#noted(name);
+      if (end || !this.#picture.secrets.get(name)) return end;
+      await Promise.race([changed, aborted]);
+    }
+    return undefined;
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/** What is seen never goes back: stage-out may have ended while the container of its script still does. */
+const ORDER: readonly Observation['phase'][] = ['preparing', 'running', 'uploading', 'ended'];
+
+const rankOf = (seen: Observation | undefined) => (seen ? ORDER.indexOf(seen.phase) : -1);
+
+function ended({ answered: _, notices: __, ...end }: End): Ended {
+  return end;
+}
+
+function foreign({ metadata: { name, namespace } }: Stored<SecretObject>): StoreError {
+  return new StoreError(
+    'conflict',
+    `the Secret "${name}" in namespace ${namespace} is in the way of an attempt of that name: remove it`,
+  );
+}

@@ -1,0 +1,77 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Api } from '../api/api.ts';
+import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
+import { remove } from '../api/writes.ts';
+import { HOLD, POD, type Pod } from './pod/pod.ts';
+import { change, read } from './state/change.ts';
+import { notesOf } from './state/notes.ts';
+import type { Picture } from './state/picture.ts';
+
+/** After which somebody else than who drives an attempt tidies up. */
+const ORPHAN_MS = 5_000;
+
+export interface OrphansDeps {
+  readonly api: Api;
+  readonly picture: Picture;
+  readonly report: (problem: unknown) => void;
+}
+
+/**
+ * Lets pods go that nobody else will: who drove the attempt died over tidying up, or was too late with its pod, or its
+ * record went with its job.
+ */
+export class Orphans {
+  readonly #deps: OrphansDeps;
+  readonly #isDriven: (name: string) => boolean;
+  readonly #signal: AbortSignal;
+  readonly #seen = new Set<string>();
+
+  constructor(deps: OrphansDeps, isDriven: (name: string) => boolean, signal: AbortSignal) {
+    this.#deps = deps;
+    this.#isDriven = isDriven;
+    this.#signal = signal;
+  }
+
+  /** Something has changed in this attempt. */
+  look(name: string): void {
+    if (this.#seen.has(name) || !this.#isOrphan(name)) return;
+    this.#seen.add(name);
+    void this.#letGo(name).catch(this.#deps.report);
+  }
+
+  #isOrphan(name: string): boolean {
+    const { pods, secrets } = this.#deps.picture;
+    const pod = pods.get(name);
+    if (this.#isDriven(name) || !pod?.metadata.finalizers?.includes(HOLD)) return false;
+    const secret = secrets.get(name);
+    return secret ? notesOf(secret).end !== undefined : pod.metadata.deletionTimestamp !== undefined;
+  }
+
+  async #letGo(name: string): Promise<void> {
+    await pause(ORPHAN_MS, undefined, { signal: this.#signal }).catch(() => undefined);
+    this.#seen.delete(name);
+    const { api, picture } = this.#deps;
+    const pod = picture.pods.get(name);
+    if (this.#signal.aborted || !pod || !this.#isOrphan(name)) return;
+    const secret = await read<SecretObject>(api, SECRET, pod);
+    if (secret && !notesOf(secret).end) return;
+    if (secret && hasEnded(pod)) await release(pod, api);
+    else await removePod(pod, api);
+  }
+}
+
+export const hasEnded = ({ status }: Pod) => status?.phase === 'Succeeded' || status?.phase === 'Failed';
+
+/** The pod may go, now that its end is written down or nobody wants to know it. */
+export async function release(pod: Stored<Pod>, api: Api): Promise<void> {
+  await change<Pod>(api, POD, pod, ({ metadata, ...rest }) => {
+    const { finalizers = [] } = metadata;
+    if (!finalizers.includes(HOLD)) return undefined;
+    return { ...rest, metadata: { ...metadata, finalizers: finalizers.filter((each) => each !== HOLD) } };
+  });
+}
+
+export async function removePod(pod: Stored<Pod>, api: Api): Promise<void> {
+  await release(pod, api);
+  await remove(api, POD, pod, { anyVersion: true });
+}

@@ -1,0 +1,131 @@
+import type { Kind, KubeObject, Metadata, Stored } from '../../api/kinds.ts';
+
+export const POD: Kind = { apiVersion: 'v1', kind: 'Pod', plural: 'pods' };
+
+/** On everything that belongs to an attempt: its name. */
+export const ATTEMPT = 'oscar.grycap/attempt';
+
+/**
+ * Keeps the pod of an attempt in the API until its end is written down, whoever deletes it: the script of an attempt
+ * without a pod has not run.
+ */
+export const HOLD = 'oscar.grycap/attempt';
+
+/** The containers. What people ask Kubernetes for is called as in every manager (contract §3.4). */
+export const SCRIPT = 'oscar-container';
+export const SCRIPT_FILE = 'script.sh';
+export const STAGE_IN = 'stage-in';
+export const STAGE_OUT = 'stage-out';
+
+/** What we read of a pod; the server has more in it, and gets that back as it was. */
+export interface Pod extends KubeObject {
+  readonly metadata: Metadata & {
+    readonly finalizers?: readonly string[];
+    readonly deletionTimestamp?: string;
+    readonly deletionGracePeriodSeconds?: number;
+  };
+  readonly spec: {
+    readonly nodeName?: string;
+    readonly activeDeadlineSeconds?: number;
+    readonly terminationGracePeriodSeconds?: number;
+    readonly [more: string]: unknown;
+  };
+  readonly status?: PodStatus;
+}
+
+export interface PodStatus {
+  readonly phase?: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
+  readonly reason?: string;
+  readonly message?: string;
+  readonly conditions?: readonly Condition[];
+  readonly initContainerStatuses?: readonly ContainerStatus[];
+  readonly containerStatuses?: readonly ContainerStatus[];
+}
+
+export interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+export interface ContainerStatus {
+  readonly name: string;
+  readonly ready?: boolean;
+  readonly state?: ContainerState;
+  readonly lastState?: Pick<ContainerState, 'terminated'>;
+}
+
+export interface ContainerState {
+  readonly waiting?: { readonly reason?: string; readonly message?: string };
+  readonly running?: { readonly startedAt?: string | null };
+  readonly terminated?: Terminated;
+}
+
+export interface Terminated {
+  readonly exitCode: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly startedAt?: string | null;
+  readonly finishedAt?: string | null;
+}
+
+/** The part of a pod by which it is judged. A manager has thousands of them in mind. */
+export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Pod> {
+  const { name, namespace, uid, resourceVersion, finalizers, deletionTimestamp, deletionGracePeriodSeconds } = metadata;
+  const { nodeName, activeDeadlineSeconds, terminationGracePeriodSeconds } = spec;
+  const { phase, reason, message, conditions = [], initContainerStatuses = [], containerStatuses = [] } = status;
+  return {
+    metadata: defined({
+      name,
+      namespace,
+      uid,
+      resourceVersion,
+      finalizers,
+      deletionTimestamp,
+      deletionGracePeriodSeconds,
+    }),
+    spec: defined({ nodeName, activeDeadlineSeconds, terminationGracePeriodSeconds }),
+    status: {
+      ...defined({ phase, reason, message }),
+      conditions: conditions
+        .filter(({ type }) => type === 'PodScheduled' || type === 'DisruptionTarget')
+        .map((each) => defined({ type: each.type, status: each.status, reason: each.reason, message: each.message })),
+      initContainerStatuses: initContainerStatuses.map(slimContainer),
+      containerStatuses: containerStatuses.map(slimContainer),
+    },
+  };
+}
+
+function slimContainer({ name, ready = false, state, lastState }: ContainerStatus): ContainerStatus {
+  const last = lastState?.terminated;
+  return { name, ready, ...(state && { state }), ...(last && { lastState: { terminated: last } }) };
+}
+
+/** Without what is undefined. */
+function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  const entries = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
+}
+
+export function containerOf({ status }: Pod, name: string): ContainerStatus | undefined {
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return all.find((each) => each.name === name);
+}
+
+/** When its script began, in milliseconds; undefined if it has not. A container that could not be started has no time. */
+export function startOf(pod: Pod): number | undefined {
+  const { running, terminated } = containerOf(pod, SCRIPT)?.state ?? {};
+  return timeOf(running?.startedAt ?? terminated?.startedAt);
+}
+
+export function timeOf(text: string | null | undefined): number | undefined {
+  const time = Date.parse(text ?? '');
+  return time > 0 ? time : undefined;
+}
+
+/** When somebody asked for its deletion. What the API notes is when its time to go is over. */
+export function deletionAsked({ metadata }: Pod): number | undefined {
+  const over = timeOf(metadata.deletionTimestamp);
+  return over === undefined ? undefined : over - (metadata.deletionGracePeriodSeconds ?? 0) * 1_000;
+}

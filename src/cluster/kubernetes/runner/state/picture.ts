@@ -1,0 +1,82 @@
+import type { Api } from '../../api/api.ts';
+import { toStoreError } from '../../api/api-error.ts';
+import { Informer, type InformerOptions } from '../../api/informer.ts';
+import { SECRET, type SecretObject, type Stored } from '../../api/kinds.ts';
+import { ATTEMPT, POD, type Pod, slimPod } from '../pod/pod.ts';
+import { Latest } from './latest.ts';
+
+/** The Secrets and pods of all attempts as they are by now, kept up by watches: every manager of the cluster has it. */
+export class Picture {
+  readonly secrets: Latest<SecretObject>;
+  readonly pods: Latest<Pod>;
+  readonly #api: Api;
+  readonly #informers: readonly [Informer<SecretObject>, Informer<Pod>];
+  readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
+  readonly #watched: (name: string) => void;
+  #opened: Promise<unknown> | undefined;
+
+  /** `watched` is told each name of which something has changed. */
+  constructor(
+    api: Api,
+    watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>,
+    report: (problem: unknown) => void,
+    watched: (name: string) => void,
+  ) {
+    this.#api = api;
+    this.#watched = watched;
+    const tell = (name: string) => this.#tell(name);
+    this.secrets = new Latest(withoutValues, tell, report);
+    this.pods = new Latest(slimPod, tell, report);
+    const options = { labelSelector: ATTEMPT, ...watch };
+    this.#informers = [new Informer(api, SECRET, this.secrets, options), new Informer(api, POD, this.pods, options)];
+  }
+
+  /** Resolves when everything has been listed once. */
+  async open(): Promise<void> {
+    this.#opened ??= Promise.all(this.#informers.map((informer) => informer.start()));
+    await this.#opened;
+  }
+
+  /** The record of an attempt. The server is asked once: another manager may have made it just now. */
+  async find(name: string): Promise<Stored<SecretObject> | undefined> {
+    await this.open();
+    const known = this.secrets.get(name);
+    if (known) return known;
+    const { items } = await this.#api
+      .page<SecretObject>(SECRET, {}, { labelSelector: `${ATTEMPT}=${name}`, limit: 1 })
+      .catch((error) => {
+        throw toStoreError(error, `look for attempt ${name}`);
+      });
+    for (const object of items ?? []) this.secrets.put(object);
+    return this.secrets.get(name);
+  }
+
+  /** Resolves when something changes in one attempt. Ask before you look. */
+  change(name: string): Promise<void> {
+    const waiting = this.#waiting.get(name) ?? Promise.withResolvers<void>();
+    this.#waiting.set(name, waiting);
+    return waiting.promise;
+  }
+
+  /** Whoever waits for a change looks again. */
+  wake(name: string): void {
+    const waiting = this.#waiting.get(name);
+    this.#waiting.delete(name);
+    waiting?.resolve();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#informers.map((informer) => informer.stop()));
+    for (const name of this.#waiting.keys()) this.wake(name);
+  }
+
+  #tell(name: string): void {
+    this.wake(name);
+    this.#watched(name);
+  }
+}
+
+/** Keys and inputs do not lie about in the memory of every manager. */
+function withoutValues({ metadata }: Stored<SecretObject>): Stored<SecretObject> {
+  return { metadata };
+}

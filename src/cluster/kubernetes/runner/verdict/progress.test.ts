@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AT, at, podWith, running, terminated, waiting } from '../pod/pods.fixture.ts';
+import { isOver, progressOf } from './progress.ts';
+
+const unscheduled = {
+  phase: 'Pending',
+  conditions: [
+    { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: insufficient cpu' },
+  ],
+} as const;
+
+const DONE = terminated(0);
+
+for (const { name, pod, message } of [
+  {
+    name: 'a pod that no node takes waits, and says what the scheduler says',
+    pod: podWith({}, unscheduled),
+    message: 'waits for a node: 0/3 nodes: insufficient cpu',
+  },
+  {
+    name: 'a pod that nobody has looked at waits for a node',
+    pod: { ...podWith({}, { phase: 'Pending' }), spec: {} },
+    message: 'waits for a node',
+  },
+  {
+    name: 'a node that has it prepares it',
+    pod: podWith({ in: waiting('PodInitializing') }, { phase: 'Pending' }),
+    message: 'node-1 prepares its pod',
+  },
+  {
+    name: 'stage-in at work fetches the input',
+    pod: podWith({ in: running(), script: waiting('PodInitializing') }, { phase: 'Pending' }),
+    message: 'its input is being fetched',
+  },
+  {
+    name: 'with the input there, the image is what it waits for',
+    pod: podWith({ in: DONE, out: running(), script: waiting('PodInitializing') }, { phase: 'Pending' }),
+    message: 'node-1 gets its image',
+  },
+] as const) {
+  test(name, () => assert.deepEqual(progressOf(pod), { phase: 'preparing', message }));
+}
+
+for (const { word, reason, final } of [
+  { word: 'ErrImagePull', reason: 'ImageFailed', final: false },
+  { word: 'ImagePullBackOff', reason: 'ImageFailed', final: false },
+  { word: 'InvalidImageName', reason: 'ImageFailed', final: true },
+  { word: 'ErrImageNeverPull', reason: 'ImageFailed', final: true },
+  { word: 'CreateContainerConfigError', reason: 'StartFailed', final: false },
+  { word: 'CreateContainerError', reason: 'StartFailed', final: false },
+] as const) {
+  test(`${word} hinders a script, ${final ? 'for good' : 'as long as it lasts'}, in the kubelet's words`, () => {
+    const { hindrance } = progressOf(podWith({ in: DONE, out: running(), script: waiting(word, 'no such thing') }));
+    assert.deepEqual([hindrance?.reason, hindrance?.final], [reason, final]);
+    assert.match(hindrance?.message ?? '', /: no such thing$/);
+  });
+}
+
+test('an image of the manager that cannot be had is told from that of the service', () => {
+  const { hindrance } = progressOf(podWith({ in: waiting('ErrImagePull', 'gone') }));
+  assert.match(hindrance?.message ?? '', /stage-in, of the manager's own image\): gone$/);
+});
+
+test('a container that is just being made hinders nothing', () => {
+  assert.equal(progressOf(podWith({ script: waiting('ContainerCreating') })).hindrance, undefined);
+});
+
+test('a script runs from when the kubelet says', () => {
+  const pod = podWith({ in: DONE, out: running(), script: running(12) });
+  assert.deepEqual(progressOf(pod), { phase: 'running', startedAt: AT + 12_000 });
+});
+
+test('when stage-out is ready, the script has ended and its output is on its way', () => {
+  const pod = podWith({ in: DONE, out: { ...running(), ready: true }, script: running(12) });
+  assert.deepEqual(progressOf(pod), { phase: 'uploading', startedAt: AT + 12_000 });
+});
+
+test('a script that failed has nothing on its way', () => {
+  assert.equal(progressOf(podWith({ in: DONE, out: running(), script: terminated(3) })).phase, 'running');
+});
+
+const deletion = { deletionTimestamp: at(100), deletionGracePeriodSeconds: 10 };
+const onNoNode = { ...podWith({}, { phase: 'Pending' }, deletion), spec: {} };
+
+for (const { name, pod, seconds, over } of [
+  { name: 'a pod that runs is not over', pod: podWith({ script: running() }), seconds: 1e6, over: false },
+  { name: 'one that succeeded is', pod: podWith({}, { phase: 'Succeeded' }), seconds: 0, over: true },
+  { name: 'one that failed is', pod: podWith({}, { phase: 'Failed' }), seconds: 0, over: true },
+  { name: 'one that is being deleted and was on no node is', pod: onNoNode, seconds: 90, over: true },
+  {
+    name: 'one that is being deleted is waited for',
+    pod: podWith({ script: running() }, {}, deletion),
+    seconds: 105,
+    over: false,
+  },
+  {
+    name: 'until its node has said nothing for too long',
+    pod: podWith({ script: running() }, {}, deletion),
+    seconds: 130,
+    over: true,
+  },
+]) {
+  test(name, () => assert.equal(isOver(pod, AT + seconds * 1_000, 30_000), over));
+}

@@ -1,0 +1,85 @@
+import type { EndReason, Observation } from '../../../runner.ts';
+import {
+  type ContainerStatus,
+  containerOf,
+  type Pod,
+  SCRIPT,
+  STAGE_IN,
+  STAGE_OUT,
+  startOf,
+  timeOf,
+} from '../pod/pod.ts';
+
+/** What keeps a script from starting. */
+export interface Hindrance {
+  readonly reason: EndReason;
+  readonly message: string;
+  /** It will not pass by itself. */
+  readonly final: boolean;
+}
+
+export type Progress = Exclude<Observation, { phase: 'ended' }> & { readonly hindrance?: Hindrance };
+
+/** What a pod that is not over says of its attempt. */
+export function progressOf(pod: Pod): Progress {
+  const startedAt = startOf(pod);
+  if (startedAt === undefined) return preparing(pod);
+  return { phase: isDelivering(pod) ? 'uploading' : 'running', startedAt };
+}
+
+/** stage-out is ready when the script has left its exit code; until it is done, the container of the script waits for it. */
+function isDelivering(pod: Pod): boolean {
+  if (containerOf(pod, SCRIPT)?.state?.terminated?.exitCode === 0) return true;
+  return containerOf(pod, STAGE_OUT)?.ready === true;
+}
+
+function preparing(pod: Pod): Progress {
+  const phase = 'preparing';
+  for (const name of [STAGE_IN, STAGE_OUT, SCRIPT]) {
+    const hindrance = hindranceOf(containerOf(pod, name));
+    if (hindrance) return { phase, message: hindrance.message, hindrance };
+  }
+  const unscheduled = pod.status?.conditions?.find(({ type, status }) => type === 'PodScheduled' && status === 'False');
+  if (unscheduled) return { phase, message: `waits for a node: ${unscheduled.message ?? unscheduled.reason ?? ''}` };
+  if (pod.spec.nodeName === undefined) return { phase, message: 'waits for a node' };
+  if (containerOf(pod, STAGE_IN)?.state?.running) return { phase, message: 'its input is being fetched' };
+  const fetched = containerOf(pod, STAGE_IN)?.state?.terminated?.exitCode === 0;
+  const { nodeName } = pod.spec;
+  return { phase, message: fetched ? `${nodeName} gets its image` : `${nodeName} prepares its pod` };
+}
+
+/** The kubelet's words for what is wrong with a container that waits; everything else passes by itself. */
+const HINDRANCES: Readonly<Record<string, Pick<Hindrance, 'reason' | 'final'>>> = {
+  ErrImagePull: { reason: 'ImageFailed', final: false },
+  ImagePullBackOff: { reason: 'ImageFailed', final: false },
+  RegistryUnavailable: { reason: 'ImageFailed', final: false },
+  ImageInspectError: { reason: 'ImageFailed', final: false },
+  SignatureValidationFailed: { reason: 'ImageFailed', final: false },
+  ErrImageNeverPull: { reason: 'ImageFailed', final: true },
+  InvalidImageName: { reason: 'ImageFailed', final: true },
+  CreateContainerConfigError: { reason: 'StartFailed', final: false },
+  CreateContainerError: { reason: 'StartFailed', final: false },
+  RunContainerError: { reason: 'StartFailed', final: false },
+  PreStartHookError: { reason: 'StartFailed', final: false },
+  CrashLoopBackOff: { reason: 'StartFailed', final: false },
+};
+
+function hindranceOf(container: ContainerStatus | undefined): Hindrance | undefined {
+  const { waiting } = container?.state ?? {};
+  const known = HINDRANCES[waiting?.reason ?? ''];
+  if (!container || !waiting || !known) return undefined;
+  const what = known.reason === 'ImageFailed' ? 'the image cannot be had' : 'the container cannot be started';
+  const whose = container.name === SCRIPT ? '' : ` (${container.name}, of the manager's own image)`;
+  return { ...known, message: `${what}${whose}: ${waiting.message ?? waiting.reason ?? ''}` };
+}
+
+/**
+ * Is there nothing more to wait for? The kubelet ends the containers of a pod before it gives it a final phase. One that
+ * is being deleted and has no node has none; if its node says nothing for so long beyond its time, that one is gone.
+ */
+export function isOver(pod: Pod, now: number, lostMs: number): boolean {
+  const phase = pod.status?.phase;
+  if (phase === 'Succeeded' || phase === 'Failed') return true;
+  const deletion = timeOf(pod.metadata.deletionTimestamp);
+  return deletion !== undefined && (pod.spec.nodeName === undefined || now >= deletion + lostMs);
+}
