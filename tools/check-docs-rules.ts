@@ -46,7 +46,7 @@ function linkProblem(
 }
 
 /** A path into the repository. One with `<name>` in it is a pattern for people. */
-const PATH = /^(src|test|docs|tools|bench|examples)\/[^\s<>…]*$/;
+const PATH = /^(src|test|docs|tools|bench|examples|deploy)\/[^\s<>…]*$/;
 
 function pathProblem(text: string, { exists }: Surroundings): string | undefined {
   return PATH.test(text) && !exists(text) ? `\`${text}\` does not exist` : undefined;

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { type Image, makeImage } from './image.ts';
-import { type TarEntry, tar } from './tar.ts';
+import { type Image, makeImage } from '../../deploy/image/image.ts';
+import { type TarEntry, tar } from '../../deploy/image/tar.ts';
 
 /** What tests name. */
 export const BUSYBOX = 'oscar.test/busybox:1';

@@ -5,13 +5,13 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { archiveOf, type Image } from '../../deploy/image/image.ts';
 import { busyboxImages } from './busybox.ts';
-import { archiveOf, type Image } from './image.ts';
 
 const run = promisify(execFile);
 
 /** What is in the cache is made of these files. */
-const SOURCES = ['busybox.ts', 'image.ts', 'tar.ts'];
+const SOURCES = ['busybox.ts', '../../deploy/image/image.ts', '../../deploy/image/tar.ts'];
 
 export interface DockerPrograms {
   readonly dockerd: string;

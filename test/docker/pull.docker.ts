@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, before, describe, type TestContext, test } from 'node:test';
+import { makeImage } from '../../deploy/image/image.ts';
+import { tar } from '../../deploy/image/tar.ts';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { LaunchError } from '../../src/cluster/local-runner/launcher.ts';
 import { launcherOn, orderOf, runToEnd } from './attempts.ts';
 import { BUSYBOX } from './busybox.ts';
 import { Daemon } from './daemon.ts';
-import { makeImage } from './image.ts';
 import { testImages } from './programs.ts';
 import { Registry } from './registry.ts';
-import { tar } from './tar.ts';
 
 /** So much that an engine has something to tell in the middle of it. */
 const LARGE = 8_000_000;

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
-import { digestOf, type Image } from './image.ts';
+import { digestOf, type Image } from '../../deploy/image/image.ts';
 
 const TYPES = {
   manifest: 'application/vnd.docker.distribution.manifest.v2+json',

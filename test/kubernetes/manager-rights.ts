@@ -1,4 +1,5 @@
-import { CONTROLLER_RULES } from '../../src/cluster/kubernetes/controller-role.ts';
+import { readFileSync } from 'node:fs';
+import { parse } from 'yaml';
 import type { Admin } from './admin.ts';
 
 export const MANAGER_NAMESPACE = 'oscar';
@@ -7,15 +8,19 @@ export const GLOBAL_ROLE = 'oscar-controller-global';
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** What a manager needs in the whole cluster (contract §3.1): what it gives itself in users' namespaces, and a little. */
-export const GLOBAL_RULES = [
-  ...CONTROLLER_RULES,
-  { apiGroups: [''], resources: ['namespaces'], verbs: ['get', 'list', 'create', 'update'] },
-  { apiGroups: [RBAC], resources: ['roles', 'rolebindings'], verbs: ['get', 'create', 'update'] },
-];
+export interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
 
-/** And in its own namespace beyond that. */
-const OWN_RULES = [{ apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] }];
+/** As the chart gives them: what is tested with them is tested with what an installation has. */
+const { cluster, own: OWN_RULES } = parse(
+  readFileSync(new URL('../../deploy/helm/oscar/files/rights.yaml', import.meta.url), 'utf8'),
+) as { readonly cluster: readonly Rule[]; readonly own: readonly Rule[] };
+
+/** What a manager may do in the whole cluster (contract §3.1). */
+export const GLOBAL_RULES = cluster;
 
 /** Makes the manager's namespace and service account with these rights, and gives a token for it. */
 export async function installManager(admin: Admin): Promise<string> {
@@ -41,4 +46,18 @@ export async function installManager(admin: Admin): Promise<string> {
     spec: { expirationSeconds: 86_400 },
   });
   return (status as { token: string }).token;
+}
+
+/** Takes it all back, the namespace excepted: for whoever lets something else do it. */
+export async function removeRights(admin: Admin): Promise<void> {
+  const own = `/apis/${RBAC}/v1/namespaces/${MANAGER_NAMESPACE}`;
+  for (const path of [
+    `/apis/${RBAC}/v1/clusterrolebindings/${GLOBAL_ROLE}`,
+    `/apis/${RBAC}/v1/clusterroles/${GLOBAL_ROLE}`,
+    `${own}/rolebindings/oscar-manager`,
+    `${own}/roles/oscar-manager`,
+    `/api/v1/namespaces/${MANAGER_NAMESPACE}/serviceaccounts/${SERVICE_ACCOUNT}`,
+  ]) {
+    await admin.do('DELETE', path);
+  }
 }

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { Check } from 'typebox/schema';
+import { parse } from 'yaml';
+import { CONTROLLER_RULES } from '../../src/cluster/kubernetes/controller-role.ts';
+import { SETTINGS } from '../../src/config/settings.ts';
+
+const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
+const values = parse(read('oscar/values.yaml')) as Record<string, unknown>;
+
+interface Rule {
+  readonly apiGroups: string[];
+  readonly resources: string[];
+  readonly verbs: string[];
+}
+
+/** Each right by itself: `batch/jobs create`. */
+const rights = (rules: readonly Rule[]) =>
+  rules.flatMap(({ apiGroups, resources, verbs }) =>
+    apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${group}/${resource} ${verb}`))),
+  );
+
+describe('the rights that the chart gives', () => {
+  const { cluster, own } = parse(read('oscar/files/rights.yaml')) as { cluster: Rule[]; own: Rule[] };
+
+  test('begin with all that the manager hands itself in users’ namespaces: it can give only what it has', () => {
+    assert.deepEqual(rights(cluster.slice(0, CONTROLLER_RULES.length)), rights(CONTROLLER_RULES));
+  });
+
+  test('name nothing twice, nothing as a whole, and nothing with which it could give itself more', () => {
+    const all = [...rights(cluster), ...rights(own)];
+    assert.deepEqual(all, [...new Set(all)]);
+    assert.deepEqual(
+      all.filter((right) =>
+        /\*| (escalate|bind|impersonate)$|clusterrole|nodes (create|update|patch|delete)/.test(right),
+      ),
+      [],
+    );
+  });
+});
+
+describe('the values', () => {
+  const schema = JSON.parse(read('oscar/values.schema.json'));
+
+  test('that come with the chart are valid, and misspelt ones are not', () => {
+    assert.ok(Check(schema, values));
+    assert.ok(!Check(schema, { ...values, replica: 3 }));
+    assert.ok(!Check(schema, { ...values, oidc: { issuer: 'https://issuer.example' } }));
+    assert.ok(!Check(schema, { ...values, ingress: { hosts: ['a.example'] } }));
+  });
+
+  test('that the schema knows are those that are documented, at every level', () => {
+    const compare = (described: Described, given: Record<string, unknown>, path: string) => {
+      const { properties } = described.$ref ? schema.definitions[described.$ref.split('/').at(-1) ?? ''] : described;
+      if (!properties) return;
+      const known = Object.keys(properties).filter((key) => key !== 'global');
+      assert.deepEqual(known.toSorted(), Object.keys(given).toSorted(), path);
+      for (const [key, value] of Object.entries(given)) {
+        const next = properties[key];
+        if (next && isMap(value)) compare(next, value, `${path}.${key}`);
+      }
+    };
+    compare(schema, values, 'values');
+  });
+
+  test('are all used: one that changes nothing would mislead', () => {
+    const folder = new URL('oscar/templates/', import.meta.url);
+    const templates = readdirSync(folder)
+      .map((name) => readFileSync(new URL(name, folder), 'utf8'))
+      .join('\n');
+    const unused = Object.keys(values).filter((key) => !new RegExp(`\\.Values\\.${key}\\b`).test(templates));
+    assert.deepEqual(unused, []);
+  });
+});
+
+test('every setting that the chart writes is one that the manager knows', () => {
+  const names = new Set(Object.values(SETTINGS).map(({ name }) => name));
+  const written = [...read('oscar/templates/_helpers.tpl').matchAll(/"([A-Z][A-Z0-9_]{3,})"/g)].map(([, name]) => name);
+  assert.ok(written.length > 15);
+  assert.deepEqual(
+    written.filter((name) => !names.has(name as never)),
+    [],
+  );
+});
+
+test('the chart installs the version of the manager that it comes with', () => {
+  const { version } = JSON.parse(read('../../package.json'));
+  assert.equal(parse(read('oscar/Chart.yaml')).appVersion, version);
+});
+
+interface Described {
+  readonly $ref?: string;
+  readonly properties?: Readonly<Record<string, Described>>;
+}
+
+const isMap = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

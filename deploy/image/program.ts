@@ -1,0 +1,56 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { join, posix } from 'node:path';
+import type { TarEntry } from './tar.ts';
+
+const LAUNCHER = 'bin/oscar.js';
+
+/** How a file names another that it runs or imports: both are written as relative paths in quotes. */
+const REFERENCE = /(['"])(\.{1,2}\/[^'"\n]*)\.ts\1/g;
+
+/**
+ * The program as it runs in the image: what the launcher leads to, and nothing of the tests. As plain JavaScript, so
+ * that the containers beside each job start in half the time and without Node's type stripper, which takes 30 MB.
+ * Lines and columns stay where they were.
+ */
+export function programFiles(checkout: string, at: string): TarEntry[] {
+  const sources = [...reachable(checkout)].toSorted();
+  return [
+    ...sources.map((path) => ({
+      name: `${at}${asJavaScript(path)}`,
+      bytes: Buffer.from(runnable(path, readFileSync(join(checkout, path), 'utf8'))),
+      mode: path === LAUNCHER ? 0o755 : 0o644,
+    })),
+    ...['package.json', 'LICENSE', ...filesBelow(checkout, 'web')].map((path) => ({
+      name: `${at}${path}`,
+      bytes: readFileSync(join(checkout, path)),
+    })),
+  ];
+}
+
+function reachable(checkout: string): Set<string> {
+  const found = new Set([LAUNCHER]);
+  // A set goes on to what is added while it is walked.
+  for (const path of found) {
+    for (const [, , reference] of readFileSync(join(checkout, path), 'utf8').matchAll(REFERENCE)) {
+      const target = posix.join(posix.dirname(path), `${reference}.ts`);
+      // A comment may show a path that is none.
+      if (existsSync(join(checkout, target))) found.add(target);
+    }
+  }
+  return found;
+}
+
+function runnable(path: string, source: string): string {
+  const code = path.endsWith('.ts') ? stripTypeScriptTypes(source) : source.replace(/^#!.*/, '#!/usr/local/bin/node');
+  return code.replace(REFERENCE, '$1$2.js$1');
+}
+
+const asJavaScript = (path: string) => path.replace(/\.ts$/, '.js');
+
+function filesBelow(checkout: string, folder: string): string[] {
+  return readdirSync(join(checkout, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => posix.join(folder, posix.relative(join(checkout, folder), join(entry.parentPath, entry.name))))
+    .toSorted();
+}

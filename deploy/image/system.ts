@@ -1,0 +1,44 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { arch, platform, versions } from 'node:process';
+import { rootCertificates } from 'node:tls';
+import type { TarEntry } from './tar.ts';
+
+export const USER = 1000;
+
+/** Names are asked of /etc/hosts first: glibc does it the other way round if nobody says so. */
+const NAMES = 'passwd: files\ngroup: files\nhosts: files dns\n';
+const ACCOUNTS = `root:x:0:0:root:/:/sbin/nologin\noscar:x:${USER}:${USER}:oscar:/nonexistent:/sbin/nologin\n`;
+
+/** All that lies under the manager: Node, the libraries that it is linked with, and what those look up. No shell. */
+export function systemFiles(node: string): TarEntry[] {
+  return [
+    { name: 'tmp/', mode: 0o1777 },
+    text('etc/passwd', ACCOUNTS),
+    text('etc/group', `root:x:0:\noscar:x:${USER}:\n`),
+    text('etc/nsswitch.conf', NAMES),
+    // Those that Node trusts anyway, for whoever sets SSL_CERT_FILE or --use-system-ca.
+    text('etc/ssl/certs/ca-certificates.crt', `${rootCertificates.join('\n')}\n`),
+    ...librariesOf(node).map((path) => ({ name: path.slice(1), bytes: readFileSync(path), mode: 0o755 })),
+    { name: 'usr/local/bin/node', bytes: readFileSync(node), mode: 0o755 },
+    { name: 'usr/local/bin/oscar', linkTo: '/app/bin/oscar.js' },
+  ];
+}
+
+/** As the loader finds them, each under the name by which it will be looked for. */
+function librariesOf(program: string): string[] {
+  if (platform !== 'linux')
+    throw new Error(`the image is made of this machine's libraries, and this is ${platform}: use deploy/Dockerfile`);
+  // What `ldd` does; a loader that does not know it prints Node's version, in which there is no path.
+  const env = { LD_TRACE_LOADED_OBJECTS: '1' };
+  const lines = execFileSync(program, ['--version'], { encoding: 'utf8', env }).split('\n');
+  const missing = lines.find((line) => line.includes('not found'));
+  if (missing) throw new Error(`Node lacks a library on this machine: ${missing.trim()}`);
+  const paths = lines.flatMap((line) => /(?:=>\s+|^\s+)(\/\S+)/.exec(line)?.[1] ?? []);
+  if (!paths.some((path) => path.includes('/ld-linux'))) {
+    throw new Error(`Node ${versions.node} for ${arch} is not linked with glibc here: use deploy/Dockerfile`);
+  }
+  return paths.toSorted();
+}
+
+const text = (name: string, content: string): TarEntry => ({ name, bytes: Buffer.from(content) });

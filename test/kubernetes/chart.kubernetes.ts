@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { parseAllDocuments, stringify } from 'yaml';
+import { readConfig } from '../../src/config.ts';
+import { ControlPlane } from './control-plane.ts';
+import { CHART, type Operator, operator } from './helm.ts';
+import { INSTALLATIONS } from './installations.ts';
+import { GLOBAL_RULES, MANAGER_NAMESPACE, type Rule, removeRights, SERVICE_ACCOUNT } from './manager-rights.ts';
+import { RIGHTS } from './rights-table.ts';
+
+interface KubeObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly stringData?: Readonly<Record<string, string>>;
+}
+
+const STRICTLY = ['--dry-run=server', '--validate=strict', '--warnings-as-errors'];
+
+describe('the chart', () => {
+  let plane: ControlPlane;
+  let our: Operator;
+  let files = 0;
+
+  before(async () => {
+    plane = await ControlPlane.start();
+    our = await operator(await plane.adminKubeconfig(), plane.directory);
+    // The bench has given the manager its rights already. Here the chart is to do it.
+    await removeRights(plane.admin);
+    // Objection to anything that the strictest of Kubernetes' own rules for pods would refuse.
+    await our.kubectl('', 'label', 'namespace', MANAGER_NAMESPACE, 'pod-security.kubernetes.io/warn=restricted');
+  });
+  after(() => plane.stop());
+
+  const valuesFile = (values: object) => {
+    const path = join(plane.directory, `values-${files++}.yaml`);
+    writeFileSync(path, stringify(values));
+    return path;
+  };
+  const helm = (command: readonly string[], values: object) =>
+    our.helm(...command, 'oscar', CHART, '--namespace', MANAGER_NAMESPACE, '--values', valuesFile(values));
+  const rendered = async (values: object) =>
+    objectsIn(await helm(['template', '--dry-run=server', '--kube-version', '1.34.0'], values));
+
+  for (const [name, values] of Object.entries(INSTALLATIONS)) {
+    test(`${name}: the API server would take every object without a word`, async () => {
+      const objects = await rendered(values);
+      assert.ok(objects.length > 8);
+      const namespaces = objects.filter(({ kind }) => kind === 'Namespace');
+      // Objects in a namespace that is not there yet cannot even be tried.
+      const later = new Set(namespaces.map(({ metadata }) => metadata.name));
+      const tried = objects.map((object) =>
+        later.has(object.metadata.namespace ?? '')
+          ? { ...object, metadata: { ...object.metadata, namespace: MANAGER_NAMESPACE } }
+          : object,
+      );
+      const named = values === INSTALLATIONS['with a Secret of the operator'] ? withoutPolicies(tried) : tried;
+      const said = await our.kubectl(listOf(named), 'apply', ...STRICTLY, '-f', '-');
+      assert.equal(said.trim().split('\n').length, named.length, said);
+    });
+
+    test(`${name}: the manager understands its settings`, async () => {
+      const objects = await rendered(values);
+      const settings = find(objects, 'ConfigMap', '-settings').data?.['oscar.yaml'] ?? '';
+      const secrets = objects.find(({ kind }) => kind === 'Secret')?.stringData ?? {
+        OSCAR_PASSWORD: 'p',
+        MINIO_ACCESS_KEY: 'a',
+        MINIO_SECRET_KEY: 's',
+      };
+      const config = readConfig(
+        { ...secrets, OSCAR_CONFIG: 'oscar.yaml', OSCAR_LISTEN: '0.0.0.0:8080' },
+        () => settings,
+      );
+      assert.equal(config.backend, 'kubernetes');
+      assert.equal(config.namespace, MANAGER_NAMESPACE);
+      assert.equal(config.password?.reveal(), secrets['OSCAR_PASSWORD']);
+    });
+  }
+
+  const mistakes = [
+    { name: 'nowhere to keep files', values: {}, says: /say where files are kept/ },
+    { name: 'a store without keys', values: { minIO: { endpoint: 'http://m:9000' } }, says: /minIO.accessKey and/ },
+    {
+      name: 'two stores',
+      values: { minIO: { deploy: true, endpoint: 'http://m:9000' } },
+      says: /minIO.deploy and minIO.endpoint are both set/,
+    },
+    {
+      name: 'services beside the manager’s secrets',
+      values: { minIO: { deploy: true }, servicesNamespace: 'oscar' },
+      says: /servicesNamespace is the namespace of the manager/,
+    },
+    { name: 'users of nobody', values: { minIO: { deploy: true }, oidc: { enable: true } }, says: /oidc.issuers/ },
+    { name: 'a misspelt value', values: { minIO: { deploy: true }, replica: 2 }, says: /replica/ },
+    {
+      name: 'secrets in two places',
+      values: { minIO: { deploy: true }, existingSecret: 'mine', authPass: 'p' },
+      says: /put them into that Secret/,
+    },
+  ];
+  for (const { name, values, says } of mistakes) {
+    test(`${name} is refused before anything is installed`, async () => {
+      await assert.rejects(rendered(values), says);
+    });
+  }
+
+  describe('installed', () => {
+    const values = { minIO: { deploy: true } };
+    const secrets = async () => (await plane.admin.do('GET', secretPath))['data'] as Record<string, string>;
+    const secretPath = `/api/v1/namespaces/${MANAGER_NAMESPACE}/secrets/oscar-secrets`;
+    let notes: string;
+
+    before(async () => {
+      notes = await helm(['install'], values);
+    });
+
+    test('says how to go on', () => {
+      assert.match(notes, /rollout status deployment\/oscar/);
+      assert.match(notes, /get secret oscar-secrets -o jsonpath='{.data.OSCAR_PASSWORD}'/);
+      assert.match(notes, /which no registry has/);
+    });
+
+    test('keeps the pods of services from the API server that this cluster has', async () => {
+      const path = '/apis/networking.k8s.io/v1/namespaces/oscar-svc/networkpolicies/oscar-services';
+      const { spec } = await plane.admin.do('GET', path);
+      const { clusterIP } = (await plane.admin.do('GET', '/api/v1/namespaces/default/services/kubernetes'))['spec'] as {
+        clusterIP: string;
+      };
+      const denied = JSON.stringify(spec);
+      assert.ok(denied.includes(`${clusterIP}/32`), denied);
+      assert.ok(denied.includes('169.254.169.254/32'));
+    });
+
+    test('is upgraded with the same passwords, and all of them are different', async () => {
+      const had = await secrets();
+      await helm(['upgrade'], { ...values, replicas: 3 });
+      assert.deepEqual(await secrets(), had);
+      const made = ['OSCAR_PASSWORD', 'OSCAR_EVENTS_TOKEN', 'MINIO_SECRET_KEY'].map((key) => had[key] ?? '');
+      assert.equal(new Set(made).size, 3);
+      for (const value of made) assert.equal(Buffer.from(value, 'base64').length, 32);
+    });
+
+    /** As the API server itself says. */
+    const can = async (user: string, verb: string, resource: string, namespace: string) => {
+      const [group = '', rest = ''] = resource.includes('/') ? resource.split(/\/(.*)/) : ['', resource];
+      const [plural, subresource] = rest.split('/');
+      const { status } = await plane.admin.do('POST', '/apis/authorization.k8s.io/v1/subjectaccessreviews', {
+        spec: {
+          user,
+          groups: ['system:serviceaccounts', `system:serviceaccounts:${user.split(':')[2]}`, 'system:authenticated'],
+          resourceAttributes: { verb, group, resource: plural, subresource, namespace },
+        },
+      });
+      return (status as { allowed: boolean }).allowed;
+    };
+    const manager = `system:serviceaccount:${MANAGER_NAMESPACE}:${SERVICE_ACCOUNT}`;
+    const usersPod = 'system:serviceaccount:oscar-svc:default';
+
+    for (const [resource, namespace, may, mayNot] of RIGHTS) {
+      const verbs = (text: string) => text.split(' ').filter((verb) => verb !== '');
+      const where = namespace === '' ? '' : ` in ${namespace}`;
+      test(`the manager may ${may || 'do nothing'} with ${resource}${where}${mayNot && `, and not ${mayNot}`}`, async () => {
+        for (const verb of verbs(may)) assert.ok(await can(manager, verb, resource, namespace), verb);
+        for (const verb of verbs(mayNot)) assert.ok(!(await can(manager, verb, resource, namespace)), verb);
+      });
+      test(`a user’s pod may do nothing with ${resource}${where}`, async () => {
+        for (const verb of verbs(`${may} ${mayNot}`))
+          assert.ok(!(await can(usersPod, verb, resource, namespace)), verb);
+      });
+    }
+
+    /** All that an account may do in a namespace, without what everybody may: to ask who they are and what they may. */
+    const rightsOf = async (user: string, namespace: string) => {
+      const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectRulesReview', spec: { namespace } };
+      const groups = ['system:serviceaccounts', 'system:authenticated'].flatMap((group) => ['--as-group', group]);
+      // Checking it first would take rights that nobody here has.
+      const create = ['create', '--validate=false', '-f', '-', '-o', 'json', '--as', user, ...groups];
+      const { status } = JSON.parse(await our.kubectl(JSON.stringify(review), ...create)) as {
+        status: { resourceRules: Rule[] };
+      };
+      return rights(status.resourceRules).filter((right) => !/^auth\w+\.k8s\.io\/selfsubject\w+ create$/.test(right));
+    };
+
+    test('the manager has what the chart lists, and not one right more', async () => {
+      assert.deepEqual((await rightsOf(manager, 'oscar-svc-alice')).toSorted(), rights(GLOBAL_RULES).toSorted());
+      const own = await rightsOf(manager, MANAGER_NAMESPACE);
+      const leases = ['get', 'create', 'update'].map((verb) => `coordination.k8s.io/leases ${verb}`);
+      assert.deepEqual(own.toSorted(), [...rights(GLOBAL_RULES), ...leases].toSorted());
+    });
+
+    test('a user’s pod has no right at all', async () => {
+      for (const namespace of ['oscar-svc', MANAGER_NAMESPACE])
+        assert.deepEqual(await rightsOf(usersPod, namespace), []);
+    });
+
+    test('the manager cannot give itself more in a user’s namespace than it has', async () => {
+      const token = await plane.admin.do('POST', `/api/v1/namespaces/oscar/serviceaccounts/${SERVICE_ACCOUNT}/token`, {
+        spec: { expirationSeconds: 600 },
+      });
+      const role = (rules: object[]) => ({
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'Role',
+        metadata: { name: 'more', namespace: 'oscar-svc' },
+        rules,
+      });
+      const as = ['--kubeconfig', join(plane.directory, 'nobody.kubeconfig'), '--token', tokenOf(token)];
+      const create = (object: object) =>
+        our.kubectl(JSON.stringify(object), 'create', '--dry-run=server', '-f', '-', ...as);
+      await writeNobody(plane);
+      await create(role([{ apiGroups: [''], resources: ['pods'], verbs: ['get'] }]));
+      await assert.rejects(
+        create(role([{ apiGroups: [''], resources: ['pods/exec'], verbs: ['create'] }])),
+        /attempting to grant RBAC permissions not currently held/,
+      );
+    });
+
+    test('once gone, it has left the administrator’s services and all secrets, and finds them when it comes again', async () => {
+      const had = await secrets();
+      await our.helm('uninstall', 'oscar', '--namespace', MANAGER_NAMESPACE);
+      const gone = await plane.admin.ask('GET', `/apis/apps/v1/namespaces/${MANAGER_NAMESPACE}/deployments/oscar`);
+      assert.equal(gone.status, 404);
+      assert.equal((await plane.admin.ask('GET', '/api/v1/namespaces/oscar-svc')).status, 200);
+      await helm(['install'], values);
+      assert.deepEqual(await secrets(), had);
+    });
+  });
+});
+
+/** Each by itself: `batch/jobs create`. */
+const rights = (rules: readonly Rule[]) =>
+  rules.flatMap(({ apiGroups, resources, verbs }) =>
+    apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${group}/${resource} ${verb}`))),
+  );
+
+const tokenOf = (answer: Record<string, unknown>) => (answer['status'] as { token: string }).token;
+
+/** The way to the API server, without anybody's credentials. */
+async function writeNobody(plane: ControlPlane): Promise<void> {
+  const cluster = {
+    server: `https://127.0.0.1:${plane.port}`,
+    'certificate-authority': plane.certificates.path('ca.crt'),
+  };
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'test', cluster }],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'nobody' } }],
+    users: [{ name: 'nobody', user: {} }],
+    'current-context': 'test',
+  };
+  writeFileSync(join(plane.directory, 'nobody.kubeconfig'), JSON.stringify(config));
+}
+
+const objectsIn = (text: string): KubeObject[] =>
+  parseAllDocuments(text)
+    .map((document) => document.toJS() as KubeObject | null)
+    .filter((object) => object !== null);
+
+/** As JSON: a YAML writer of today leaves `on` without quotes, and kubectl reads that as true. */
+const listOf = (items: readonly object[]) => JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+
+/** Their namespace is made by somebody else. */
+const withoutPolicies = (objects: readonly KubeObject[]) =>
+  objects.filter(({ metadata }) => metadata.namespace !== 'oscar-svc');
+
+function find(objects: readonly KubeObject[], kind: string, ending: string): KubeObject {
+  const found = objects.find((object) => object.kind === kind && object.metadata.name.endsWith(ending));
+  assert.ok(found, `${kind} …${ending}`);
+  return found;
+}
