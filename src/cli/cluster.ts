@@ -11,10 +11,12 @@ import {
   type ServiceStore,
   type SettingsStore,
 } from '../cluster/index.ts';
+import type { KubernetesCluster } from '../cluster/kubernetes/index.ts';
 import { openLocalCluster } from '../cluster/local/index.ts';
 import type { Config } from '../config.ts';
 import type { Seal } from '../objectstore/index.ts';
 import type { ClusterStore } from '../service/index.ts';
+import { alwaysLeading, type Leadership, leadingBy, type Term } from './leadership.ts';
 
 /** The stores of this cluster, whatever they stand on. */
 export interface Cluster {
@@ -22,14 +24,17 @@ export interface Cluster {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
-  /** Absent where jobs are not run yet. */
-  readonly jobs?: JobStore;
+  readonly jobs: JobStore;
   /** Seals what lies beside the stores; absent when they are not files of ours. */
   readonly seal?: Seal;
   /** Empty when the cluster is this machine. */
   readonly kubernetesVersion: string;
-  /** Finishes what a manager that died had begun, now or as soon as this one is the one to do it. */
-  tidy(catalog: Catalog): Promise<void>;
+  /** What else Kubernetes has; absent when the cluster is this machine. */
+  readonly kubernetes?: KubernetesCluster;
+  /** Which of the managers of this cluster does what only one needs to do. */
+  readonly leadership: Leadership;
+  /** Finishes what managers that died had begun. */
+  tidy(catalog: Catalog, term: Term): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -42,6 +47,7 @@ async function openLocal(config: Config, log: Logger): Promise<Cluster> {
   return {
     ...cluster,
     kubernetesVersion: '',
+    leadership: alwaysLeading(),
     // The directory is ours alone: whatever is in the journal was left by somebody who is gone.
     tidy: (catalog) => recover(Date.now(), catalog, log),
   };
@@ -64,34 +70,46 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     settingsName: config.additionalConfigPath,
     objectStore,
     rate: { perSecond: config.kubernetesRate, burst: config.kubernetesBurst },
+    jobTtlSeconds: config.jobTtlSeconds,
     report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
   });
   const watching = reportWaits(() => cluster.metrics().waitedMs, log);
-  let lease: ReturnType<typeof cluster.lease> | undefined;
+  const identity = `${hostname()}-${randomUUID()}`;
+  const leadership = leadingBy((lead) =>
+    cluster.lease({
+      ...LEASE,
+      identity,
+      async onLead(signal) {
+        log.info('this manager leads');
+        await lead(signal);
+        log.info('this manager leads no more');
+      },
+    }),
+  );
   return {
     ...cluster,
     kubernetesVersion: cluster.version,
-    async tidy(catalog) {
-      lease = cluster.lease({
-        ...LEASE,
-        identity: `${hostname()}-${randomUUID()}`,
-        async onLead(signal) {
-          log.info('this manager leads');
-          while (!signal.aborted) {
-            // Other managers may be in the middle of something younger.
-            await recover(Date.now() - RESERVATION_LIFETIME, catalog, log);
-            await pause(TIDY_EVERY_MS, undefined, { signal }).catch(() => undefined);
-          }
-        },
-      });
-      lease.start();
+    kubernetes: cluster,
+    leadership,
+    async tidy(catalog, { signal, defer }) {
+      const tidying = tidyNowAndThen(catalog, signal, log);
+      defer(() => tidying);
     },
     async close() {
       clearInterval(watching);
-      await lease?.stop();
       await cluster.close();
     },
   };
+}
+
+async function tidyNowAndThen(catalog: Catalog, signal: AbortSignal, log: Logger): Promise<void> {
+  while (!signal.aborted) {
+    // Other managers may be in the middle of something younger.
+    await recover(Date.now() - RESERVATION_LIFETIME, catalog, log).catch((err: unknown) =>
+      log.warn({ err }, 'what other managers had begun could not be finished: it is tried again'),
+    );
+    await pause(TIDY_EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
 }
 
 /** Says when requests had to wait for the limit that the settings give: a limit that nobody sees is never raised. */

@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
@@ -11,6 +12,7 @@ import {
   Delegator,
   type Entered,
   enterJob,
+  OriginDesk,
   readLogAnywhere,
   realClock,
   Scoreboard,
@@ -23,12 +25,14 @@ import {
 } from '../delegation/index.ts';
 import { Ledgers } from '../federation/index.ts';
 import type { Authenticator, Principal } from '../identity/index.ts';
-import type { Elsewhere } from '../jobs/index.ts';
+import { type Elsewhere, ownEndpoints } from '../jobs/index.ts';
+import type { Service } from '../service/index.ts';
 import { createObjectProbe } from '../supervisor/index.ts';
 import { coordinators } from './coordinators.ts';
 import { Endpoints } from './endpoints.ts';
 import { headerOf, type OpenFederation } from './federation.ts';
 import type { OpenJobs } from './jobs.ts';
+import type { Term } from './leadership.ts';
 import type { Mint } from './mint.ts';
 
 export interface OpenDelegation {
@@ -37,8 +41,10 @@ export interface OpenDelegation {
   enter(principal: Principal, worker: Parameters<typeof enterJob>[1], event: Uint8Array): Promise<Entered>;
   logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
   outstanding(serviceUid: string, member: string): Promise<number>;
-  /** Once this manager can be reached. */
-  begin(): Promise<void>;
+  /** What the line of jobs needs to know of other clusters while this manager leads. */
+  elsewhere(term: Term): Elsewhere;
+  /** Once this manager can be reached, and leads. */
+  lead(): void;
   close(): void;
 }
 
@@ -51,10 +57,10 @@ export interface DelegationParts {
   readonly meters: DelegationMeters;
 }
 
-/** Jobs of this cluster that run on others, and theirs that run here. Joins the dispatcher, which must not have begun. */
+/** Jobs of this cluster that run on others, and theirs that run here. */
 export function openDelegation(config: Config, parts: DelegationParts, log: Logger): OpenDelegation {
   const { catalog, federation, authenticator, mint, meters } = parts;
-  const { jobs, dispatcher, staging } = parts.running;
+  const { jobs, line, staging } = parts.running;
   const { coordination, workers, lines } = federation;
   const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'trouble with a job of several clusters');
 
@@ -63,7 +69,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     report: (err, place) => log.debug({ err, place }, 'a cluster did not say what is free'),
   });
   const endpoints = new Endpoints(config.peerNetworks, catalog);
-  const own = () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes()), waiting: dispatcher.waiting });
+  const own = () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes()), waiting: line.waiting });
   const ways = waysOver(lines, {
     get target() {
       return selfTarget(self);
@@ -82,15 +88,16 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
         : ways.targetAt(federation.addressOf(where.member)),
     clock: realClock,
   });
-  const delegator = new Delegator({
+  const origin = {
     ...jobs,
-    line: dispatcher,
+    line,
     federations,
     board,
     own,
-    here: { clusterId: config.clusterId, store: jobs.ownStore },
-    ...(mint && { mint: (service, audience) => mint(service, 'delegation', audience) }),
-    commit: (order) => commit(order, { ...jobs, staging, directory: commitsDirectory(config) }),
+    here: { clusterId: config.clusterId, store: jobs.publicStore ?? jobs.ownStore },
+    ...(mint && { mint: (service: Service, audience: string) => mint(service, 'delegation', audience) }),
+    commit: (order: Parameters<typeof commit>[0]) =>
+      commit(order, { ...jobs, staging, directory: commitsDirectory(config) }),
     threshold: config.reschedulerThresholdSeconds * 1000,
     when: { arriving: config.resourceManagerEnable, waiting: config.reschedulerEnable },
     lease: { lease: config.leaseSeconds * 1000, grace: config.leaseGraceSeconds * 1000 },
@@ -98,13 +105,16 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     chance: Math.random,
     meters,
     report,
-  });
+  };
+  const desk = new OriginDesk(origin);
+  /** While this manager leads. */
+  let delegator: Delegator | undefined;
   const coordinatorOf = coordinators({ ways, coordination, catalog });
   const taken = new TakenJobs({
     ...jobs,
-    dispatcher,
+    dispatcher: line,
     coordinatorOf,
-    stores: { registered: config.clusters, isOwn: federation.isOwn, own: [jobs.ownStore.endpoint] },
+    stores: { registered: config.clusters, isOwn: federation.isOwn, own: ownEndpoints(jobs) },
     unreadable: probe.unreadable,
     unreachable: probe.unreachable,
     report,
@@ -114,9 +124,9 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     stop: (attempt, from) => taken.stop(attempt, from),
     logs: (attempt, options, from) => taken.logs(attempt, options, from),
     status: async () => own().snapshot,
-    permit: (attempt, from) => delegator.permit(attempt, from),
-    report: (attempt, word, from) => delegator.report(attempt, word, from),
-    open: (job, from) => delegator.open(job, from),
+    permit: (attempt, from) => (delegator ?? desk).permit(attempt, from),
+    report: (attempt, word, from) => (delegator ?? desk).report(attempt, word, from),
+    open: (job, from) => (delegator ?? desk).open(job, from),
   };
   const self = {
     server,
@@ -125,19 +135,23 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     authenticate: (credential: Parameters<typeof headerOf>[0]) => authenticator.system([headerOf(credential)]),
     clusterId: config.clusterId,
   };
-  dispatcher.joins(bothHalves(delegator, taken));
   return {
     server,
     enter: (principal, worker, event) =>
       enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
     logs: (record, options) => readLogAnywhere(record, options, { ...jobs, federations }),
-    outstanding: (serviceUid, member) => delegator.outstanding(serviceUid, member),
-    async begin() {
-      delegator.start();
-      await taken.start();
+    outstanding: (serviceUid, member) => (delegator ?? desk).outstanding(serviceUid, member),
+    elsewhere({ defer }) {
+      const leading = new Delegator(origin);
+      delegator = leading;
+      defer(() => {
+        leading.stop();
+        if (delegator === leading) delegator = undefined;
+      });
+      return bothHalves(leading, taken);
     },
+    lead: () => delegator?.start(),
     close() {
-      delegator.stop();
       taken.close();
       board.close();
       endpoints.close();
@@ -152,6 +166,8 @@ function bothHalves(delegator: Delegator, taken: TakenJobs): Elsewhere {
     consider: (key, placing) => delegator.consider(key, placing),
     takeUp: (record) => delegator.takeUp(record),
     cancelled: (record) => (record.taken ? taken.cancelled(record) : delegator.cancelled(record)),
+    heard: (key, record) => delegator.heard(key, record),
+    waits: (record, until) => taken.waits(record, until),
     prepare: (...attempt) => taken.prepare(...attempt),
     running: (record, until) => taken.running(record, until),
     handIn: (record, stopping) => taken.handIn(record, stopping),
@@ -159,8 +175,9 @@ function bothHalves(delegator: Delegator, taken: TakenJobs): Elsewhere {
 }
 
 /** For results on their way to other providers. */
-function commitsDirectory({ dataDir }: Config): string {
-  const directory = join(dataDir, 'commits');
+function commitsDirectory({ backend, dataDir }: Config): string {
+  // In a pod there is no data directory, and nothing of it would be needed again.
+  const directory = backend === 'local' ? join(dataDir, 'commits') : join(tmpdir(), 'oscar-commits');
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   return directory;
 }

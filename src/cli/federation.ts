@@ -26,6 +26,7 @@ import {
 } from '../federation/index.ts';
 import { type Authenticator, grantCondition } from '../identity/index.ts';
 import type { ClusterStore, Service } from '../service/index.ts';
+import type { Term } from './leadership.ts';
 import type { Mint } from './mint.ts';
 
 export interface OpenFederation extends Federations {
@@ -34,9 +35,11 @@ export interface OpenFederation extends Federations {
   readonly isOwn: (endpoint: string) => boolean;
   /** Where a member is by now. */
   readonly addressOf: (member: Parameters<typeof addressOf>[0]) => PeerAddress;
-  /** Where the manager listens, as soon as it does: then it knows its own address, and looks after its members. */
-  begin(listening: AddressInfo, url: string): Promise<void>;
-  close(): Promise<void>;
+  /** Where the manager listens, as soon as it does: then it knows its own address. */
+  listens(listening: AddressInfo, url: string): void;
+  /** Finishes what was begun, and looks after the members. */
+  lead(term: Term): Promise<void>;
+  close(): void;
 }
 
 /** What is said of what was done to a federation. */
@@ -98,29 +101,28 @@ export async function openFederation(
   };
   const report = (err: unknown, federation?: string) => log.warn({ err, federation }, 'trouble with a federation');
   const interval = config.reconcileIntervalSeconds * 1000;
-  const reconciler = new Reconciler(coordination, { interval, report });
-  const ending = new AbortController();
   return {
     coordination,
     workers,
     lines: peers,
     isOwn,
     addressOf: (member) => addressOf(member, coordination),
-    async begin({ address, port }, url) {
+    listens({ address, port }, url) {
       listening.push({ host: address, port });
       endpoint ||= url;
+    },
+    async lead({ signal, defer }) {
       // A directory is ours alone; in Kubernetes another manager may be in the middle of something younger.
       const before = catalog.now() - (config.backend === 'local' ? 0 : ABANDONED);
       await settleWorkers(before, workers, log);
       await recoverFederations(before, coordination);
+      const reconciler = new Reconciler(coordination, { interval, report });
+      defer(() => reconciler.stop());
       reconciler.start();
-      void settleNowAndThen(interval, workers, ending.signal, log);
+      const settling = settleNowAndThen(interval, workers, signal, log);
+      defer(() => settling);
     },
-    async close() {
-      ending.abort();
-      await reconciler.stop();
-      peers.close();
-    },
+    close: () => peers.close(),
   };
 }
 

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
-import { createServer, delegationMeters, jobMeters, Meters, singleProcess } from '../http/index.ts';
+import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
 import { createAuthenticator, createOidc, newServiceToken, TokenMint } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeJobsOf } from '../jobs/index.ts';
 import { ensureUserKeys, rotateUserKeys } from '../storage/index.ts';
@@ -35,7 +35,11 @@ export interface Manager {
 const FINISH_MS = 8_000;
 
 /** Puts the parts of a manager together: the one place that knows all of them. */
-export async function startManager(config: Config, log: Logger): Promise<Manager> {
+export async function startManager(
+  config: Config,
+  log: Logger,
+  surroundings: Pick<ServerOptions, 'latestMs'> = {},
+): Promise<Manager> {
   await using opened = new AsyncDisposableStack();
   const cluster = opened.adopt(await openCluster(config, describeStore(config), log), (it) => it.close());
   const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
@@ -48,10 +52,6 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   const running = await jobsOf(config, cluster, { ...store, description, account }, observers, log);
   if (running) opened.defer(() => running.close());
   const catalog = catalogOf(config, cluster, store, running?.jobs);
-  await cluster.tidy(catalog);
-  // Nobody waits for it: it reads every job there is.
-  void running?.tidy();
-
   const oidc = config.oidcEnable ? oidcOf(config, log) : undefined;
   const authenticator = createAuthenticator({
     admin: { username: config.username, password },
@@ -78,10 +78,17 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters) };
   const delegation = running && openDelegation(config, { ...parts, running }, log);
   if (delegation) opened.defer(() => delegation.close());
-  await running?.begin();
+
+  const { leadership } = cluster;
+  opened.defer(() => leadership.end());
+  await leadership.first(async (term) => {
+    await cluster.tidy(catalog, term);
+    await running?.lead(delegation?.elsewhere(term), term);
+  });
 
   const users = { secrets: cluster.secrets, objects: store.objects };
   const app = await createServer({
+    ...surroundings,
     catalog,
     federations: federation,
     authenticator,
@@ -97,7 +104,7 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
     figures: {
       meters,
       metricsToken: config.metricsToken,
-      deployment: singleProcess(config.name, Date.now()),
+      deployment: running?.deployment ?? singleProcess(config.name, Date.now()),
       oidc: { enabled: config.oidcEnable, issuers: config.oidcIssuers, groups: config.oidcGroups },
       rememberedMs: config.jobTtlSeconds * 1000,
     },
@@ -119,8 +126,11 @@ export async function startManager(config: Config, log: Logger): Promise<Manager
   });
   opened.defer(() => close(app, log));
   const address = await app.listen(config.listen);
-  await federation.begin(app.server.address() as AddressInfo, address);
-  await delegation?.begin();
+  federation.listens(app.server.address() as AddressInfo, address);
+  await leadership.begin(async (term) => {
+    await federation.lead(term);
+    delegation?.lead();
+  });
   // From here on everything is closed by `stop`, last opened first.
   const all = opened.move();
   return {
@@ -151,7 +161,7 @@ async function jobsOf(
   observers: readonly JobObserver[],
   log: Logger,
 ): Promise<OpenJobs | undefined> {
-  if (!cluster.jobs || !objects || !events) return undefined;
+  if (!objects || !events) return undefined;
   const jobs = observedJobs(cluster.jobs, observers);
   return openJobs(config, { ...cluster, jobs }, { ...store, objects, events }, log);
 }

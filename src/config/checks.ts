@@ -32,6 +32,12 @@ export const CHECKS: readonly Check[] = [
       ? 'OSCAR_PASSWORD is missing; it is required with OSCAR_BACKEND=kubernetes'
       : undefined,
   ),
+  check(['backend', 'externalStore', 'stagingImage'], ({ backend, externalStore, stagingImage }) =>
+    backend === 'kubernetes' && externalStore !== 'none' && !stagingImage
+      ? 'OSCAR_STAGING_IMAGE is missing; with OSCAR_BACKEND=kubernetes it is the image of this manager, which moves ' +
+        'the files of jobs in their pods'
+      : undefined,
+  ),
   check([...STORE, 'minioAccessKey'], (config) =>
     config.minioAccessKey ? undefined : neededForTheStore('MINIO_ACCESS_KEY', config),
   ),

@@ -27,6 +27,7 @@ function problemsOf(read: () => unknown): readonly string[] {
 const KUBERNETES = {
   OSCAR_BACKEND: 'kubernetes',
   OSCAR_PASSWORD: 'x',
+  OSCAR_STAGING_IMAGE: 'x',
   MINIO_ACCESS_KEY: 'x',
   MINIO_SECRET_KEY: 'x',
 };
@@ -148,6 +149,16 @@ const checks: { name: string; set: Record<string, string>; says: RegExp | undefi
     name: 'Kubernetes needs the keys of its store',
     set: { ...KUBERNETES, MINIO_SECRET_KEY: '' },
     says: /^MINIO_SECRET_KEY is missing; it is required for the store at https:\/\/minio-service\.minio:9000$/,
+  },
+  {
+    name: 'Kubernetes needs the image that moves the files of jobs',
+    set: { ...KUBERNETES, OSCAR_STAGING_IMAGE: '' },
+    says: /^OSCAR_STAGING_IMAGE is missing; with OSCAR_BACKEND=kubernetes it is the image of this manager/,
+  },
+  {
+    name: 'without a store there are no jobs, and no image for them',
+    set: { ...KUBERNETES, OSCAR_STAGING_IMAGE: '', OSCAR_EXTERNAL_STORE: 'none' },
+    says: undefined,
   },
   {
     name: 'a store that is not our own needs keys on a laptop too',

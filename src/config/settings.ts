@@ -1,5 +1,6 @@
 import { clusters } from './kinds/clusters.ts';
 import { listenAddress, networks } from './kinds/network.ts';
+import { nodeLabels, tolerations } from './kinds/nodes.ts';
 import { providers } from './kinds/providers.ts';
 import type { Field, Values } from './kinds/record.ts';
 import * as kind from './kinds/single.ts';
@@ -190,12 +191,21 @@ const store = {
   },
   externalStore: {
     name: 'OSCAR_EXTERNAL_STORE',
-    kind: kind.oneOf('minio', 'none'),
+    kind: kind.oneOf('minio', 's3', 'none'),
     default: 'minio',
     meaning:
       'What is done with a store that this manager does not run itself. `minio`: its buckets, users, rights and events ' +
-      'are arranged, through the admin API of MinIO (see [MinIO](minio.md)). `none`: nothing is; services then have no ' +
-      'buckets and run on no files.',
+      'are arranged, through the admin API of MinIO (see [MinIO](minio.md)). `s3`: one without that API; what works then is ' +
+      '[there too](minio.md#stores-without-minios-admin-api). `none`: nothing is arranged; services then have no buckets ' +
+      'and run on no files.',
+  },
+  storeEventTargets: {
+    name: 'OSCAR_STORE_EVENT_TARGETS',
+    kind: kind.texts,
+    default: '',
+    meaning:
+      'With `OSCAR_EXTERNAL_STORE=s3`: what the store calls the places that report new objects to this manager, as ' +
+      '`arn:minio:sqs::OSCAR_DURABLE:webhook`. Without any, objects are found by looking, after a few minutes.',
   },
   minioPublicEndpoint: {
     name: 'MINIO_PUBLIC_ENDPOINT',
@@ -449,11 +459,73 @@ const kubernetes = {
     default: 'config.yaml',
     meaning: 'The ConfigMap that holds the allowed image repositories. (A name, although it says path.)',
   },
+  stagingImage: {
+    name: 'OSCAR_STAGING_IMAGE',
+    kind: kind.text,
+    unset: 'required, unless `OSCAR_EXTERNAL_STORE` is `none`',
+    meaning: 'The image of this manager: two small containers of it are in the pod of each job, and move its files.',
+  },
+  stagingPullPolicy: {
+    name: 'OSCAR_STAGING_PULL_POLICY',
+    kind: kind.oneOf('IfNotPresent', 'Always', 'Never'),
+    default: 'IfNotPresent',
+    meaning: 'When nodes pull it.',
+  },
+  stagingCpuMillicores: {
+    name: 'OSCAR_STAGING_CPU',
+    kind: kind.cpu,
+    default: '10m',
+    meaning: 'How much CPU each of these containers asks for. It may use more.',
+  },
+  stagingMemoryBytes: {
+    name: 'OSCAR_STAGING_MEMORY',
+    kind: kind.memory,
+    default: '96Mi',
+    meaning: 'How much memory each of them asks for.',
+  },
+  stagingMemoryLimitBytes: {
+    name: 'OSCAR_STAGING_MEMORY_LIMIT',
+    kind: kind.memory,
+    default: '512Mi',
+    meaning: 'The most memory that each of them may use.',
+  },
+  imagePullPolicy: {
+    name: 'OSCAR_IMAGE_PULL_POLICY',
+    kind: kind.oneOf('Always', 'IfNotPresent', 'Never'),
+    default: 'Always',
+    meaning: 'When nodes pull the images of services.',
+  },
+  podDiskBytes: {
+    name: 'OSCAR_POD_DISK',
+    kind: kind.memory,
+    default: '10Gi',
+    meaning: 'How much disk the input and the output of one job may take.',
+  },
+  podNodeSelector: {
+    name: 'OSCAR_POD_NODE_SELECTOR',
+    kind: nodeLabels,
+    default: '',
+    unset: 'every node',
+    meaning: 'Labels of the nodes that jobs may run on.',
+  },
+  podTolerations: {
+    name: 'OSCAR_POD_TOLERATIONS',
+    kind: tolerations,
+    default: '',
+    unset: 'none',
+    meaning: 'Taints of nodes that jobs may run on all the same.',
+  },
+  podNonRoot: {
+    name: 'OSCAR_POD_NON_ROOT',
+    kind: kind.flag,
+    default: 'false',
+    meaning: 'Refuse images of services whose user is root.',
+  },
   serverlessBackend: {
     name: 'SERVERLESS_BACKEND',
     kind: kind.knative,
     unset: 'none: a pod is started for each invocation',
-    meaning: 'What answers synchronous invocations.',
+    meaning: 'What answers synchronous invocations. Knative is not used yet: with it, too, a pod is started for each.',
   },
 } as const satisfies Settings;
 

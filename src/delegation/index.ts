@@ -3,6 +3,7 @@ export { DelegationError, type DelegationErrorCode } from './errors.ts';
 export {
   type DelegationMeters,
   Delegator,
+  OriginDesk,
   readLogAnywhere,
   realClock,
   WorkingFederations,

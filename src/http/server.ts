@@ -74,6 +74,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   /** How long a request may take to arrive. */
   readonly readTimeoutMs: number;
   readonly logger?: FastifyBaseLogger;
+  /** How late the event loop may run before requests are turned away, if the usual is not right here; 0: they never are. */
+  readonly latestMs?: number;
 }
 
 /** What is counted and told of the cluster. */
@@ -140,7 +142,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   answerNotFound(app);
   refuseWhileClosing(app);
   allowOrigins(app, options.corsOrigins);
-  await shedLoad(app);
+  await shedLoad(app, options.latestMs === undefined ? {} : { latestMs: options.latestMs });
   await describeApi(app, options.info.version);
 
   const deps = { authenticator, catalog };

@@ -6,7 +6,10 @@ import { placingOf } from './placing.ts';
 import { accepted } from './state.ts';
 
 /** What the way it came says about a job. */
-export type Arrival = Pick<NewJob, 'id' | 'principal' | 'invoker' | 'trigger' | 'byToken' | 'object' | 'openedBy'>;
+export type Arrival = Pick<
+  NewJob,
+  'id' | 'principal' | 'invoker' | 'trigger' | 'byToken' | 'object' | 'openedBy' | 'delegatedFrom'
+>;
 
 /** Keeps a job of this service and puts it in line. One that is there already stays what it is. */
 export async function acceptJob(

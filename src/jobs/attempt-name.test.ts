@@ -18,8 +18,19 @@ const name = (
 
 test('the name of an attempt is the same on every manager of every version', () => {
   assert.equal(name(), 'cow-a2ae1427-0085-5c49-b425-e2330a10a680');
-  assert.equal(attemptName(JOB.id, 1), JOB.id);
-  assert.equal(attemptName(JOB.id, 2), 'cow-0d9e7a52-1c3-e47322c1-0731-5229-8e06-4407c53878ee');
+  const job = { ...JOB, serviceUid: UID };
+  assert.equal(attemptName(job, 1), JOB.id);
+  assert.equal(attemptName(job, 2), 'cow-0d9e7a52-1c3-e47322c1-0731-5229-8e06-4407c53878ee');
+  assert.equal(attemptName({ ...job, delegatedFrom: 'a' }, 1), 'cow-5ea205b2-9df3-5eeb-9c5c-5b3297b4d2a7');
+});
+
+test('under an id that somebody else chose, no two services and no two epochs share a name', () => {
+  for (const chosen of [{ delegatedFrom: '' }, { openedBy: 'b/cow' }]) {
+    const job = { ...JOB, serviceUid: UID, ...chosen };
+    const names = [attemptName(job, 1), attemptName(job, 2), attemptName({ ...job, serviceUid: 'another' }, 1)];
+    assert.equal(new Set([JOB.id, ...names]).size, 4);
+    assert.match(names[0] ?? '', /^cow-/);
+  }
 });
 
 test('whatever tells offers apart tells their names apart', () => {

@@ -4,10 +4,10 @@ import type { Service } from '../service/index.ts';
 import { attemptParts } from './attempt-parts.ts';
 import { readEvent } from './event.ts';
 import { OWN_STORE, type ReadableFile, readableFile } from './file-rights.ts';
-import type { Jobs } from './jobs.ts';
+import type { AttemptKeys, Jobs } from './jobs.ts';
 import { outputPlaces } from './output-places.ts';
 import { writableOutputs } from './output-rights.ts';
-import { definedAccess, namedAccess } from './store-access.ts';
+import { definedAccess, namedAccess, ownEndpoints } from './store-access.ts';
 
 export interface PreparedAttempt {
   readonly attempt: Attempt;
@@ -19,10 +19,13 @@ export interface PreparedAttempt {
  * Keys outlive no job: they are ended with it. This is how long they work if the manager dies and does not come back; it
  * must suffice for the longest single transfer.
  */
-const KEY_SECONDS = 12 * 60 * 60;
+const KEYS: AttemptKeys = { seconds: 12 * 60 * 60, inProcess: true };
 
 /** What an attempt is made from, beyond its job. */
-type Surroundings = Pick<Jobs, 'secrets' | 'objects' | 'ownStore' | 'namedStores' | 'node' | 'timeout'>;
+type Surroundings = Pick<
+  Jobs,
+  'secrets' | 'objects' | 'ownStore' | 'publicStore' | 'namedStores' | 'node' | 'timeout' | 'keys'
+>;
 
 /** Everything that is needed to run a job of this service, by what they say at this moment. */
 export async function prepareAttempt(
@@ -50,7 +53,7 @@ export async function prepareAttempt(
         if (id === OWN_STORE) return keys.issue(inDoubt);
         const named = jobs.namedStores.get(id);
         if (named) return namedAccess(named);
-        return definedAccess(id, service, secrets.credentials, jobs.ownStore.endpoint);
+        return definedAccess(id, service, secrets.credentials, ownEndpoints(jobs));
       };
       const found = await Promise.all([...ids].map(async (id) => [id, await access(id)] as const));
       return new Map(found.filter((entry): entry is readonly [string, StoreAccess] => entry[1] !== undefined));
@@ -90,7 +93,8 @@ class JobKeys {
       read: read.map(({ bucket, key }) => ({ bucket, key })),
       write: write.map(({ bucket, folder }) => ({ bucket, prefix: folder === '' ? '' : `${folder}/` })),
     };
-    const keys = await objects.issue(scope, KEY_SECONDS, this.#record.principal, { inProcess: true });
+    const { seconds, inProcess } = this.#jobs.keys ?? KEYS;
+    const keys = await objects.issue(scope, seconds, this.#record.principal, { inProcess });
     this.#issued.push(keys.id);
     const { accessKey, secretKey, sessionToken } = keys;
     return { type: 's3', ...ownStore, accessKey, secretKey, sessionToken, guarded: false };

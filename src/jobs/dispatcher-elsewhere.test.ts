@@ -32,6 +32,8 @@ class Notes implements Elsewhere {
   async prepare(): Promise<never> {
     throw new Error('nothing is run for others here');
   }
+  heard(): void {}
+  waits(): void {}
   running(): void {}
   async handIn({ id }: JobRecord) {
     this.handedIn.push(id);

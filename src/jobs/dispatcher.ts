@@ -6,16 +6,27 @@ import { drive, untilAvailable } from './drive.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
 import { placingOf } from './placing.ts';
 import { FairQueue, type Waiting } from './queue.ts';
+import { concernsOthers, requestEnd, wantedEnd } from './request-end.ts';
 import { advance, isFinal } from './state.ts';
 
 export interface DispatcherOptions extends Omit<Jobs, 'dispatcher'> {
   /** Told of what nobody waits for. */
   readonly report: (problem: unknown, key: JobKey) => void;
+  /**
+   * May whoever called and waits for the answer of this job still be there, at another manager? Without it nobody is:
+   * they were connected to the one before.
+   */
+  readonly isAwaited?: (record: JobRecord) => boolean;
 }
 
 /** What it takes to see an attempt through. */
 export interface Driving extends DispatcherOptions {
   readonly elsewhere: Elsewhere | undefined;
+}
+
+interface Driven {
+  stop?: StopReason;
+  attempt?: string;
 }
 
 /** How long to wait before a job is tried again whose record could not be written. */
@@ -29,7 +40,7 @@ export class Dispatcher implements Line {
   readonly #jobs: DispatcherOptions;
   readonly #queue = new FairQueue();
   /** What is being seen through, by key; the value says why it is to be ended, if it is. */
-  readonly #driven = new Map<string, { stop?: StopReason }>();
+  readonly #driven = new Map<string, Driven>();
   readonly #waiting = new Map<string, ((record: JobRecord | undefined) => void)[]>();
   readonly #stopping = new AbortController();
   #ends: (() => void) | undefined;
@@ -53,9 +64,20 @@ export class Dispatcher implements Line {
     this.#elsewhere = elsewhere;
   }
 
-  /** Takes up what an earlier run has left, and begins. */
+  /** Takes up what an earlier run has left, and begins; until the signal. */
+  async lead(elsewhere: Elsewhere | undefined, until: AbortSignal): Promise<void> {
+    if (elsewhere) this.joins(elsewhere);
+    until.addEventListener('abort', () => this.stop(), { once: true });
+    await this.start();
+  }
+
   async start(): Promise<void> {
-    for await (const record of this.#jobs.store.unfinished()) await this.#takeUp(record);
+    for await (const record of this.#jobs.store.unfinished()) await this.takeUp(record);
+    this.open();
+  }
+
+  /** Begins without looking for what was left. */
+  open(): void {
     this.#ends = this.#jobs.capacity.onRoom(() => this.#pump());
     this.#pump();
   }
@@ -93,26 +115,14 @@ export class Dispatcher implements Line {
   }
 
   async cancel(key: JobKey, reason: StopReason): Promise<void> {
-    const { store, runner, now, place } = this.#jobs;
-    const message = STOPPED[reason];
-    const record = await changeJob(key, store, (job) => {
-      if (isFinal(job.state) || job.state === 'committing' || job.cancelRequested) return undefined;
-      const at = now();
-      const ended = { state: 'cancelled', at, reason: 'Cancelled', message, place } as const;
-      return job.state === 'running'
-        ? { cancelRequested: { at, reason: message } }
-        : advance(job, ended, { finishedAt: at });
-    });
+    const record = await requestEnd(key, reason, this.#jobs);
     this.#queue.remove(key);
-    if (record && isFinal(record.state)) {
-      this.tell(record);
-      if (isOthersToo(record, reason)) this.#elsewhere?.cancelled(record);
-    }
+    if (record && isFinal(record.state)) this.#cancelled(record);
     const driven = this.#driven.get(nameOf(key));
     if (!driven) return;
     driven.stop ??= reason;
     const attempt = record?.attempts.at(-1);
-    if (attempt) await runner.stop(attempt.name, reason);
+    if (attempt) await this.#jobs.runner.stop(attempt.name, reason);
   }
 
   async ended(key: JobKey): Promise<JobRecord | undefined> {
@@ -128,17 +138,42 @@ export class Dispatcher implements Line {
     this.#answer(nameOf(record), record);
   }
 
-  async #takeUp(record: JobRecord): Promise<void> {
-    // Whoever called and waited for the answer is gone.
-    const stop = record.trigger === 'run' ? 'caller-left' : record.cancelRequested ? 'cancelled' : undefined;
-    if (record.state === 'running') {
-      this.#jobs.capacity.hold(nameOf(record), record.demand);
-      this.#inBackground(record, this.#see(record, stop));
-    } else if (record.state === 'committing' && record.taken) this.#inBackground(record, this.#handIn(record));
+  /** A job that somebody else has accepted, or left in the middle. */
+  async takeUp(record: JobRecord): Promise<void> {
+    const isLeft = record.trigger === 'run' && !this.#jobs.isAwaited?.(record);
+    const stop = isLeft ? 'caller-left' : wantedEnd(record);
+    if (record.state === 'running') this.#inBackground(record, this.#resume(record, stop));
+    else if (record.state === 'committing' && record.taken) this.#inBackground(record, this.#handIn(record));
     else if (record.state === 'committing') this.#elsewhere?.takeUp(record);
     else if (stop) await this.cancel(record, stop);
     else if (record.state !== 'queued') this.#elsewhere?.takeUp(record);
-    else this.enqueue(record, await this.#placingOf(record));
+    else {
+      this.enqueue(record, await this.#placingOf(record));
+      if (record.taken) this.#elsewhere?.waits(record, this.#stopping.signal);
+    }
+  }
+
+  /** What has become of a job that was taken up or put in line, whoever wrote it. Again: nothing happens. */
+  heard(record: JobRecord): void {
+    const { state, taken } = record;
+    const driven = this.#driven.get(nameOf(record));
+    if (state !== 'queued') this.#queue.remove(record);
+    if (state === 'cancelled') this.#cancelled(record);
+    else if (isFinal(state)) this.tell(record);
+    if (driven) this.#end(record, driven, wantedEnd(record));
+    // Another manager, which thought that it leads, began it, or saw it through to here.
+    else if (state === 'running') this.#inBackground(record, this.#resume(record, wantedEnd(record)));
+    else if (state === 'committing' && taken) this.#inBackground(record, this.#handInYet(record));
+    if (!taken) this.#elsewhere?.heard(record, record);
+  }
+
+  /** Its record is gone. */
+  gone(key: JobKey): void {
+    this.#queue.remove(key);
+    this.#answer(nameOf(key), undefined);
+    const driven = this.#driven.get(nameOf(key));
+    if (driven) this.#end(key, driven, 'service-removed');
+    this.#elsewhere?.heard(key, undefined);
   }
 
   async #placingOf(record: JobRecord): Promise<Placing> {
@@ -163,7 +198,7 @@ export class Dispatcher implements Line {
       record = await changeJob(key, store, (job) => {
         const epoch = job.epoch + 1;
         const started = { state: 'running', at: now(), reason: 'Started', message: 'there is room', place } as const;
-        const attempts = [...job.attempts, { name: attemptName(job.id, epoch), epoch, place }];
+        const attempts = [...job.attempts, { name: attemptName(job, epoch), epoch, place }];
         return job.state === 'queued' ? advance(job, started, { epoch, attempts }) : undefined;
       });
     } catch (error) {
@@ -176,10 +211,33 @@ export class Dispatcher implements Line {
     else this.#leave(key);
   }
 
+  /**
+   * Goes on with an attempt that somebody has begun. What is known of it may be older than its end, and to start what is
+   * over and forgotten would run it twice: only who can still write on the record goes on.
+   */
+  async #resume(seen: JobRecord, stop: StopReason | undefined): Promise<void> {
+    const name = nameOf(seen);
+    if (this.#driven.has(name)) return;
+    this.#driven.set(name, { ...(stop && { stop }) });
+    this.#jobs.capacity.hold(name, seen.demand);
+    const { store } = this.#jobs;
+    const isSame = (job: JobRecord) => job.state === 'running' && job.epoch === seen.epoch;
+    const write = () => changeJob(seen, store, (job) => (isSame(job) ? { message: job.message } : undefined), seen);
+    let record: JobRecord | undefined;
+    try {
+      record = await untilAvailable(write, seen, this.#jobs, this.#stopping.signal);
+    } finally {
+      if (!record) this.#leave(seen);
+    }
+    if (record) await this.#see(record, stop ?? wantedEnd(record));
+    else this.#pump();
+  }
+
   /** Sees an attempt through to its end, or until this manager stops. */
   async #see(record: JobRecord, stop: StopReason | undefined): Promise<void> {
     const name = nameOf(record);
-    const driven = { ...this.#driven.get(name), ...(stop && { stop }) };
+    const attempt = record.attempts.at(-1)?.name;
+    const driven = { ...this.#driven.get(name), ...(stop && { stop }), ...(attempt !== undefined && { attempt }) };
     this.#driven.set(name, driven);
     try {
       const last = await drive(record, driven, { ...this.#jobs, elsewhere: this.#elsewhere }, this.#stopping.signal);
@@ -200,6 +258,24 @@ export class Dispatcher implements Line {
     const write = () => changeJob(record, store, (job) => advance(job, { ...end, at: now(), place }));
     const last = await untilAvailable(write, record, this.#jobs, this.#stopping.signal);
     if (last) this.tell(last);
+  }
+
+  /** Unless that was done, by who wrote what was heard of. */
+  async #handInYet(seen: JobRecord): Promise<void> {
+    const record = await this.#jobs.store.get(seen);
+    if (record?.state === 'committing' && !this.#driven.has(nameOf(seen))) await this.#handIn(record);
+  }
+
+  #cancelled(record: JobRecord): void {
+    this.tell(record);
+    if (concernsOthers(record)) this.#elsewhere?.cancelled(record);
+  }
+
+  /** Somebody wants what is being seen through to end. */
+  #end(key: JobKey, driven: Driven, reason: StopReason | undefined): void {
+    if (!reason || driven.stop) return;
+    driven.stop = reason;
+    if (driven.attempt !== undefined) this.#inBackground(key, this.#jobs.runner.stop(driven.attempt, reason));
   }
 
   #leave(key: JobKey): void {
@@ -223,14 +299,3 @@ export class Dispatcher implements Line {
     work.catch((problem: unknown) => this.#jobs.report(problem, { service, id }));
   }
 }
-
-/** Does another cluster have it, or was it taken from one that does not know yet? */
-const isOthersToo = ({ taken, placement, epoch }: JobRecord, reason: StopReason) =>
-  taken ? reason !== 'superseded' : placement?.epoch === epoch;
-
-const STOPPED: Readonly<Record<StopReason, string>> = {
-  cancelled: 'it was cancelled',
-  'caller-left': 'whoever called did not wait for the answer',
-  'service-removed': 'its service was removed',
-  superseded: 'another attempt took its place',
-};

@@ -1,11 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type JobRecord, type Observation, type StopReason, StoreError } from '../cluster/index.ts';
+import { type JobKey, type JobRecord, type Observation, type StopReason, StoreError } from '../cluster/index.ts';
 import { type PreparedAttempt, prepareAttempt } from './attempt.ts';
 import { changeJob } from './change-job.ts';
 import { conclude, type End, failed } from './conclude.ts';
 import type { Driving } from './dispatcher.ts';
 import { NotRun } from './not-run.ts';
 import { withAttempt } from './state.ts';
+import { whileWanted } from './while-wanted.ts';
 
 /**
  * How often what is going on before the script runs is written down. More often: an image that is pulled for minutes costs
@@ -31,7 +32,7 @@ export async function drive(
   try {
     prepared = await untilAvailable(() => prepare(name, record, jobs), record, jobs, stopping, wanted);
     const ended = prepared
-      ? await run(record, prepared, wanted, jobs)
+      ? await run(record, prepared, wanted, jobs, stopping)
       : failed('ServiceRemoved', 'its service is gone', jobs.now());
     return ended && (await settle(record, name, ended, wanted, jobs, stopping));
   } catch (error) {
@@ -39,7 +40,8 @@ export async function drive(
     if (!isCalledOff(error)) jobs.report(error, record);
     return await settle(record, name, endBy(error, wanted, jobs.now()), wanted, jobs, stopping);
   } finally {
-    await prepared?.release().catch((problem: unknown) => jobs.report(problem, record));
+    // What goes on without us needs its keys, until whoever comes next sees it through.
+    if (!stopping.aborted) await prepared?.release().catch((problem: unknown) => jobs.report(problem, record));
   }
 }
 
@@ -65,6 +67,7 @@ async function run(
   { attempt }: PreparedAttempt,
   wanted: { stop?: StopReason },
   jobs: Driving,
+  stopping: AbortSignal,
 ): Promise<End | undefined> {
   const hearing = new Hearing(jobs);
   hearing.of(record);
@@ -73,7 +76,7 @@ async function run(
     // Whoever cancelled before there was anything to stop left a note.
     if (wanted.stop) await jobs.runner.stop(attempt.name, wanted.stop);
     let told = jobs.now();
-    for await (const seen of jobs.runner.observe(attempt.name)) {
+    for await (const seen of whileWanted(jobs.runner.observe(attempt.name), stopping)) {
       if (seen.phase === 'ended') return seen;
       if (seen.phase === 'preparing' && jobs.now() - told < TELL_EVERY_MS) continue;
       told = jobs.now();
@@ -143,7 +146,7 @@ async function settle(
 /** Does it, however often a store is away. */
 export async function untilAvailable<T>(
   work: () => Promise<T>,
-  record: JobRecord,
+  key: JobKey,
   jobs: Pick<Driving, 'now' | 'report'>,
   stopping: AbortSignal,
   wanted: { stop?: StopReason } = {},
@@ -154,7 +157,7 @@ export async function untilAvailable<T>(
       return await work();
     } catch (problem) {
       if (stopping.aborted || wanted.stop || !passes(problem, jobs.now() - began)) throw problem;
-      if (problem instanceof StoreError) jobs.report(problem, record);
+      if (problem instanceof StoreError) jobs.report(problem, key);
       await pause(RETRY_MS, undefined, { signal: stopping }).catch(() => undefined);
     }
   }

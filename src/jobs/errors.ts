@@ -4,7 +4,8 @@ import { OscarError } from '../base/oscar-error.ts';
  * `job-not-found`: there is no such job, or none for this caller. `job-finished`: it can no longer be cancelled.
  * `bad-page`: the cursor of a listing is none. `event-too-large`: more than an invocation may bring. `no-room`: no node of this cluster could ever run it.
  * `run-failed`: a synchronous call could not be answered, for a reason that is not the script's. `run-timeout`: it took
- * too long.
+ * too long. `invalid-job-id`: a caller gave a job an id that it may not have. `job-id-taken`: there is another job of that
+ * id.
  */
 export type JobErrorCode =
   | 'job-not-found'
@@ -13,7 +14,9 @@ export type JobErrorCode =
   | 'event-too-large'
   | 'no-room'
   | 'run-failed'
-  | 'run-timeout';
+  | 'run-timeout'
+  | 'invalid-job-id'
+  | 'job-id-taken';
 
 export class JobError extends OscarError<JobErrorCode> {}
 

@@ -22,8 +22,10 @@ export interface Jobs {
   readonly services: ServiceStore;
   readonly secrets: SecretStore;
   readonly objects: ObjectStore;
-  /** The store of the cluster, as the supervisor reaches it. */
+  /** The store of the cluster, as those who move the files of jobs reach it. */
   readonly ownStore: ClusterStore;
+  /** Its address for everybody else, if that is another. */
+  readonly publicStore?: ClusterStore;
   /** The account of the manager itself at the store, in whose name the administrator writes. */
   readonly storeAccount: string;
   /** Providers that the operator defined, as `minio.shared`. */
@@ -35,8 +37,18 @@ export interface Jobs {
   readonly timeout: number;
   readonly maxEventBytes: number;
   readonly now: () => number;
+  /** Keys of attempts; some hours and for this process alone if left out. */
+  readonly keys?: AttemptKeys;
   /** Puts an accepted job in line, and tells of its end. */
   readonly dispatcher: Dispatching;
+}
+
+/** What keys for the files of an attempt are like. */
+export interface AttemptKeys {
+  /** How long they work. Whoever hands them out renews them before that. */
+  readonly seconds: number;
+  /** Does nobody outside this process get them? */
+  readonly inProcess: boolean;
 }
 
 /** What the verbs need of the dispatcher. */
@@ -51,6 +63,8 @@ export interface Dispatching {
 
 /** What it takes to have jobs run on other clusters, and those of others here. */
 export interface Line extends Dispatching {
+  /** How many wait for room, as far as this manager is the one to start them. */
+  readonly waiting: number;
   /** A job was accepted for which room is reserved already, under its {@link roomName}. */
   begin(job: Waiter): void;
   /** It does not wait for room here any more: somebody else is asked to run it. */
@@ -78,6 +92,15 @@ export interface Elsewhere {
 
   /** Somebody ended a job that another cluster has, which is told. */
   cancelled(record: JobRecord): void;
+
+  /**
+   * What has become of a job of this cluster, as another manager of it may have written: what is left to be done about it
+   * is done. Without a record it is gone. Again: nothing happens.
+   */
+  heard(key: JobKey, record: JobRecord | undefined): void;
+
+  /** Tells the cluster that a job was taken from that it waits here, again and again while it does. */
+  waits(record: JobRecord, until: AbortSignal): void;
 
   /** Everything that is needed to run a job for the cluster that it was taken from. */
   prepare(name: string, record: JobRecord, service: Service, event: Uint8Array): Promise<PreparedAttempt>;

@@ -59,6 +59,12 @@ const cases = [
     job: job({ taken }),
   },
   {
+    name: 'what another cluster has delegated the old way is not passed on either, whoever that was (F12)',
+    placing: 'here',
+    service: service({ ...star, delegate_when: 'always' }),
+    job: job({ delegatedFrom: '' }),
+  },
+  {
     name: 'what entered at a worker is never in line here first',
     placing: 'anywhere',
     service: service(star),

@@ -4,13 +4,16 @@ import type { Placing } from './jobs.ts';
 
 /**
  * Where a job of this service may run (design §9). Whoever waits for an answer waits here; what was taken from another
- * cluster is not passed on; and a job that entered at a worker is placed by who coordinates it, never in line here first.
+ * cluster, or delegated by it, is not passed on (F12); and a job that entered at a worker is placed by who coordinates it,
+ * never in line here first.
  */
 export function placingOf(
   { definition, federation: role }: Service,
-  { trigger, taken, openedBy }: Pick<NewJob, 'trigger' | 'taken' | 'openedBy'>,
+  { trigger, taken, openedBy, delegatedFrom }: Pick<NewJob, 'trigger' | 'taken' | 'openedBy' | 'delegatedFrom'>,
 ): Placing {
-  if (role?.role !== 'coordinator' || trigger === 'run' || taken) return 'here';
+  if (role?.role !== 'coordinator' || trigger === 'run' || taken || delegatedFrom !== undefined) {
+    return 'here';
+  }
   if (openedBy !== undefined) return 'anywhere';
   const { topology = 'none', members = [], delegate_when } = definition.federation ?? {};
   if (members.length === 0 || topology.toLowerCase() === 'none') return 'here';

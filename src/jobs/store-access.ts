@@ -2,6 +2,7 @@ import { Secret } from '../base/secret.ts';
 import type { StoreAccess } from '../cluster/index.ts';
 import type { StorageProvider } from '../config.ts';
 import { parseProvider, providerSlot, type Service } from '../service/index.ts';
+import type { Jobs } from './jobs.ts';
 
 /** What was kept apart from a definition, by slot. */
 type Credentials = Readonly<Record<string, Secret>>;
@@ -26,6 +27,10 @@ export function namedAccess(provider: StorageProvider): StoreAccess {
   }
 }
 
+/** The store of this cluster, by all its addresses. */
+export const ownEndpoints = ({ ownStore, publicStore }: Pick<Jobs, 'ownStore' | 'publicStore'>): readonly string[] =>
+  publicStore ? [ownStore.endpoint, publicStore.endpoint] : [ownStore.endpoint];
+
 /**
  * A provider of the definition, with the keys that were kept apart from it. A user chose its address, so that it is
  * dialled with care, unless it is the store of this cluster under another name.
@@ -34,7 +39,7 @@ export function definedAccess(
   store: string,
   { definition }: Service,
   credentials: Credentials,
-  ownEndpoint: string,
+  own: readonly string[],
 ): StoreAccess | undefined {
   const { type, id } = parseProvider(store);
   const key = (field: string) => credentials[providerSlot(`${type}.${id}`, field)] ?? NONE;
@@ -42,7 +47,7 @@ export function definedAccess(
   if (type === 'minio' && providers?.minio?.[id]) {
     const { endpoint, region, verify } = providers.minio[id];
     const keys = { accessKey: key('access_key'), secretKey: key('secret_key') };
-    return { type: 's3', endpoint, region: region || 'us-east-1', ...keys, verify, guarded: endpoint !== ownEndpoint };
+    return { type: 's3', endpoint, region: region || 'us-east-1', ...keys, verify, guarded: !own.includes(endpoint) };
   }
   if (type === 's3' && providers?.s3?.[id]) {
     const keys = { accessKey: key('access_key'), secretKey: key('secret_key') };

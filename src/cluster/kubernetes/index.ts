@@ -1,16 +1,22 @@
 import type { ClusterStore } from '../../service/index.ts';
 import { StoreError } from '../errors.ts';
+import type { JobStore } from '../job-store.ts';
 import type { Journal } from '../journal.ts';
 import type { SecretStore } from '../secret-store.ts';
 import type { ServiceStore } from '../service-store.ts';
 import type { SettingsStore } from '../settings-store.ts';
+import type { Shelf } from '../shelf.ts';
 import { Api, type ApiMetrics } from './api/api.ts';
 import { endpointOf } from './api/endpoint.ts';
 import type { RateLimit } from './api/rate-limit.ts';
+import { type KubernetesCapacityOptions, type OpenCapacity, openKubernetesCapacity } from './capacity/index.ts';
+import { Inheritance } from './inheritance.ts';
+import { KubernetesJobStore, type StatusMirror } from './jobs/index.ts';
 import { KubernetesJournal } from './journal.ts';
 import { Lease, type LeaseOptions } from './lease.ts';
 import { Namespaces } from './namespaces.ts';
 import { Reservations } from './reservations.ts';
+import { createKubernetesRunner, type KubernetesRunner, type KubernetesRunnerOptions } from './runner/index.ts';
 import { KubernetesSecretStore } from './secret-store.ts';
 import { KubernetesServiceStore } from './service-store.ts';
 import { KubernetesSettingsStore } from './settings-store.ts';
@@ -20,6 +26,17 @@ export interface KubernetesCluster {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
+  /** Events of more than 64 KiB are refused until there is a shelf. */
+  readonly jobs: KubernetesJobs;
+  readonly useShelf: (shelf: Shelf) => void;
+  /** Shows the jobs to `kubectl`: started by whoever leads, a new one each time, and stopped before `close`. */
+  readonly statusMirror: () => StatusMirror;
+  /** What its nodes can take. To be closed before this is. */
+  readonly capacity: (options: Omit<KubernetesCapacityOptions, 'report' | 'times'>) => Promise<OpenCapacity>;
+  /** Runs attempts as pods. To be closed before this is. */
+  readonly runner: (
+    options: Omit<KubernetesRunnerOptions, 'api' | 'namespace' | 'watch' | 'report'>,
+  ) => KubernetesRunner;
   /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */
   readonly lease: (options: Omit<LeaseOptions, 'namespace' | 'report'>) => Lease;
   readonly metrics: () => KubernetesMetrics;
@@ -28,11 +45,15 @@ export interface KubernetesCluster {
   readonly close: () => Promise<void>;
 }
 
+/** Beside the port: the Job of a job, so that what runs for it can be owned by it. */
+export type KubernetesJobs = JobStore & Pick<KubernetesJobStore, 'object'>;
+
 export interface KubernetesMetrics extends ApiMetrics {
-  /** Is the picture of the services kept up by a watch at this moment? */
+  /** Are the pictures of the services and of the jobs kept up by watches at this moment? */
   readonly live: boolean;
-  /** How often all services were listed. */
+  /** How often all services were listed, and all jobs. */
   readonly lists: number;
+  readonly jobLists: number;
 }
 
 export interface KubernetesClusterOptions {
@@ -49,6 +70,10 @@ export interface KubernetesClusterOptions {
   readonly objectStore: ClusterStore;
   /** Of requests to the API. There is no default that nobody sees. */
   readonly rate: RateLimit;
+  /** How long Kubernetes keeps jobs after their end: `TTL_JOB`. Absent: until the manager removes them. */
+  readonly jobTtlSeconds?: number;
+  /** Is Kueue asked before a user's job may start: `KUEUE_ENABLE`. */
+  readonly kueue?: boolean;
   /** Told what goes wrong in the background and mends itself. */
   readonly report: (problem: unknown) => void;
   readonly now?: () => number;
@@ -71,47 +96,82 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     namespaces: new Namespaces(api, { manager: namespace, services: servicesNamespace, controllerServiceAccount }),
     reservations: new Reservations(api, namespace, now),
     objectStore,
+    takeOverSecrets: (service) => secrets.takeOver(service.uid, `${service.namespace}/${service.definition.name}`),
     watch: { watchMs, silenceMs },
     report,
   });
+  const secrets = new KubernetesSecretStore(api, {
+    namespace,
+    declared: (key) => services.declaredSecrets(key),
+    inheritance: new Inheritance(api, { servicesNamespace, credentialsOf: (uid) => services.credentialsOf(uid) }),
+  });
+  let jobs: KubernetesJobStore | undefined;
   const close = async () => {
+    await jobs?.close();
     await services.close();
     api.close();
   };
   let version: string;
   try {
-    await opened(services, startMs, endpoint.url);
+    await opened(services, 'services', startMs, endpoint.url);
     version = await api.version();
+    jobs = new KubernetesJobStore(api, {
+      managedBy: knowsManagedBy(version),
+      kueue: options.kueue ?? false,
+      ...(options.jobTtlSeconds !== undefined && { ttlSeconds: options.jobTtlSeconds }),
+      serviceNamed: async (name) => (await services.get(name))?.service,
+      watch: { watchMs, silenceMs },
+      now,
+      report,
+    });
+    await opened(jobs, 'jobs', startMs, endpoint.url);
   } catch (error) {
     await close();
     throw error;
   }
+  const store = jobs;
   return {
     version,
     services,
-    secrets: new KubernetesSecretStore(api, { namespace, declared: (key) => services.declaredSecrets(key) }),
+    jobs: store,
+    useShelf: (shelf) => store.useShelf(shelf),
+    statusMirror: () => store.statusMirror(),
+    secrets,
     journal: new KubernetesJournal(api, namespace),
     settings: new KubernetesSettingsStore(api, namespace, options.settingsName),
+    capacity: (choice) => openKubernetesCapacity(api, { ...choice, report, times: { watchMs, silenceMs, startMs } }),
+    runner: (settings) =>
+      createKubernetesRunner({ ...settings, api, namespace: servicesNamespace, watch: { watchMs, silenceMs }, report }),
     lease: (lease) => new Lease(api, { namespace, report, ...lease }),
-    metrics: () => ({ ...api.metrics, live: services.live, lists: services.lists }),
+    metrics: () => ({
+      ...api.metrics,
+      live: services.live && store.live,
+      lists: services.lists,
+      jobLists: store.lists,
+    }),
     close,
   };
 }
 
-async function opened(services: KubernetesServiceStore, startMs: number, { href }: URL): Promise<void> {
+/** `managedBy` is in every API server from 1.32 on. */
+function knowsManagedBy(version: string): boolean {
+  const [, major = 0, minor = 0] = /^v(\d+)\.(\d+)/.exec(version)?.map(Number) ?? [];
+  return major > 1 || minor >= 32;
+}
+
+interface Opening {
+  open(): Promise<void>;
+  readonly trouble: string | undefined;
+}
+
+async function opened(store: Opening, what: string, startMs: number, { href }: URL): Promise<void> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () =>
-      reject(
-        new StoreError(
-          'unavailable',
-          `the services could not be listed within ${startMs / 1_000} s: ${services.trouble ?? `${href} does not answer`}`,
-        ),
-      ),
-    startMs,
-  );
+  const timer = setTimeout(() => {
+    const reason = store.trouble ?? `${href} does not answer`;
+    reject(new StoreError('unavailable', `the ${what} could not be listed within ${startMs / 1_000} s: ${reason}`));
+  }, startMs);
   try {
-    await Promise.race([services.open(), late]);
+    await Promise.race([store.open(), late]);
   } finally {
     clearTimeout(timer);
   }

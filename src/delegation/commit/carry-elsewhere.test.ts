@@ -119,7 +119,7 @@ test('the keys by which staging was read are ended, and no directory is made whe
   const issued: string[] = [];
   const ended: string[] = [];
   const objects = new Proxy(deps.objects, {
-    get: (target, name: keyof CommitDeps['objects']) => {
+    get: (target, name: 'issue' | 'revoke' | 'read' | 'place') => {
       const method = target[name].bind(target) as (...given: unknown[]) => Promise<unknown>;
       return async (...given: unknown[]) => {
         const result = await method(...given);

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { OscarError } from '../../base/oscar-error.ts';
 import { loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
 import type { PlannedUpload, S3Access, StoreAccess } from '../../cluster/index.ts';
-import { definedAccess, namedAccess, OWN_STORE } from '../../jobs/index.ts';
+import { definedAccess, namedAccess, OWN_STORE, ownEndpoints } from '../../jobs/index.ts';
 import type { Service } from '../../service/index.ts';
 import { type Commission, changed, missing, stagedObject } from './commission.ts';
 import type { CommitDeps } from './commit-deps.ts';
@@ -54,13 +54,13 @@ export async function carryElsewhere(
 async function accessTo(
   ids: ReadonlySet<string>,
   service: Service,
-  { secrets, namedStores, ownStore }: CommitDeps,
+  { secrets, namedStores, ...jobs }: CommitDeps,
 ): Promise<ReadonlyMap<string, StoreAccess>> {
   const { credentials } = await loadSecrets(ownerOfSecrets(service), { secrets });
   const stores = new Map<string, StoreAccess>();
   for (const id of ids) {
     const named = namedStores.get(id);
-    const access = named ? namedAccess(named) : definedAccess(id, service, credentials, ownStore.endpoint);
+    const access = named ? namedAccess(named) : definedAccess(id, service, credentials, ownEndpoints(jobs));
     if (access) stores.set(id, access);
   }
   return stores;

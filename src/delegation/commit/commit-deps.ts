@@ -2,7 +2,7 @@ import type { ObjectAt, PlannedUpload, StoreAccess } from '../../cluster/index.t
 import type { Jobs } from '../../jobs/index.ts';
 
 /** What a commit works with. */
-export interface CommitDeps extends Pick<Jobs, 'secrets' | 'objects' | 'ownStore' | 'namedStores'> {
+export interface CommitDeps extends Pick<Jobs, 'secrets' | 'objects' | 'ownStore' | 'publicStore' | 'namedStores'> {
   readonly staging: Carrier;
   /** For files on their way to other providers. */
   readonly directory: string;

@@ -1,10 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../base/slots.ts';
 import type { JobKey, JobRecord } from '../../cluster/index.ts';
-import { type Elsewhere, placingOf, roomName } from '../../jobs/index.ts';
+import { type Elsewhere, isFinal, placingOf, roomName } from '../../jobs/index.ts';
 import { waitAfter } from '../backoff.ts';
 import { sweepStaging } from '../commit/index.ts';
-import { DelegationError } from '../errors.ts';
 import type { OriginServer, ProvenWorker } from '../server.ts';
 import type { AttemptKey, EnteredJob, Permit, Report } from '../terms.ts';
 import { Agenda } from './agenda.ts';
@@ -15,7 +14,7 @@ import { givePermit } from './attempt/permit.ts';
 import { takeReport } from './attempt/report.ts';
 import { HeldAttempts } from './held.ts';
 import { openJob } from './open.ts';
-import type { Asker, OriginDeps } from './origin.ts';
+import { askerOf, type OriginDeps } from './origin.ts';
 import { Committing } from './results/committing.ts';
 import { StagingSweep } from './results/staging-sweep.ts';
 import { FullFederations } from './round/full.ts';
@@ -41,7 +40,7 @@ interface Due extends Wish {
  * Has jobs of this cluster run on others: decides where, offers, gives leave, hears how it goes, takes back, commits. What
  * it keeps in memory only saves work: all that is true is in the records, and the next manager goes on from there.
  */
-export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cancelled'>, OriginServer {
+export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cancelled' | 'heard'>, OriginServer {
   readonly #deps: OriginDeps;
   readonly #held = new HeldAttempts();
   readonly #keys: IssuedKeys;
@@ -113,14 +112,33 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     void this.#stop(record).catch((problem: unknown) => this.#deps.report(problem, record));
   }
 
+  /** A member may have spoken to another manager of this cluster, which has written down what it said. */
+  heard(key: JobKey, record: JobRecord | undefined): void {
+    const held = this.#held.get(key);
+    if (!record) return this.#held.forget(key);
+    this.#held.note(record);
+    if (record.state === 'committing') this.#committing.begin(record);
+    if (!held || held.epoch !== record.epoch) return;
+    if (record.state === 'queued' && (wasReleased(record) || !this.#rounds.has(roomName(key)))) {
+      void this.#back(record, { without: held.member });
+    }
+    if (record.state === 'committing') this.#endKeys(record);
+    if (isFinal(record.state)) this.#ended(record);
+    if (record.state === 'committing' || record.state === 'failed') void this.#noteDuration(record);
+  }
+
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
-    return givePermit(attempt, askerOf(from), { ...this.#deps, held: this.#held, keys: this.#keys });
+    return givePermit(attempt, askerOf(from), {
+      ...this.#deps,
+      noted: (record) => this.#held.note(record),
+      keys: this.#keys,
+    });
   }
 
   report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
     return takeReport(attempt, askerOf(from), report, {
       ...this.#deps,
-      held: this.#held,
+      noted: (record) => this.#held.note(record),
       back: (record, without) => void this.#back(record, { without }),
       commit: (record) => {
         void this.#noteDuration(record);
@@ -135,11 +153,8 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     });
   }
 
-  async open(job: EnteredJob, from: ProvenWorker): Promise<void> {
-    if (from.member.state === 'leaving') {
-      throw new DelegationError('offer-not-allowed', 'this member is leaving the federation: invoke the coordinator');
-    }
-    await openJob(job, askerOf(from), this.#deps);
+  open(job: EnteredJob, from: ProvenWorker): Promise<void> {
+    return openJob(job, from, this.#deps);
   }
 
   /** How many attempts of this service a member still has. */
@@ -226,8 +241,5 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   }
 }
 
-const askerOf = ({ ledger, member, record }: ProvenWorker): Asker => ({
-  uid: ledger.uid,
-  member: `${member.clusterId}/${member.service}`,
-  service: record.service,
-});
+/** Did a member give it back? What a round gives back, that round goes on with. */
+const wasReleased = ({ timeline }: JobRecord) => timeline.at(-1)?.reason === 'Released';

@@ -31,6 +31,10 @@ export class HeldAttempts {
     this.#attempts.set(name, { key: { service, id }, serviceUid, member, epoch, ...(heard && { heardAt }) });
   }
 
+  get(key: JobKey): HeldAttempt | undefined {
+    return this.#attempts.get(roomName(key));
+  }
+
   forget(key: JobKey): void {
     this.#attempts.delete(roomName(key));
   }

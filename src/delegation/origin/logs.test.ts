@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Secret } from '../../base/secret.ts';
 import { eventually } from '../../cluster/eventually.ts';
 import type { JobKey, LogOptions } from '../../cluster/index.ts';
 import { readLogAnywhere } from './logs.ts';
 import { openScene, type Scene } from './origin.fixture.ts';
 
 async function read(scene: Scene, key: JobKey, options: Partial<LogOptions> = {}): Promise<string> {
-  const deps = { ...scene.manager.current.deps, runner: scene.runner };
+  const deps = { ...scene.manager.current.deps, runner: scene.runner, place: 'here' };
   const chunks = readLogAnywhere(await scene.job(key), { timestamps: false, follow: false, ...options }, deps);
   return Buffer.concat(await Array.fromAsync(chunks)).toString();
 }
@@ -72,4 +73,17 @@ test('a job that ran here is read here', async () => {
   const key = await scene.submit();
   await eventually(() => assert.ok(scene.runner.attempts.has(key.id)));
   assert.equal(await read(scene, key), `log of ${key.id}\n`);
+});
+
+test('of a job that a manager of another kind runs under the same name it is read there', async () => {
+  await using scene = await openScene({
+    clusters: ['b'],
+    upstream: ['b'],
+    deps: { mint: async () => new Secret('token') },
+  });
+  scene.fill();
+  const key = await scene.submit();
+  await scene.until(key, ({ state }) => state === 'delegated');
+  scene.target('b').log = ['over there\n'];
+  assert.equal(await read(scene, key), 'over there\n');
 });

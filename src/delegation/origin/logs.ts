@@ -4,7 +4,7 @@ import { attemptName, type Jobs, readLog, takenName, untilIt } from '../../jobs/
 import type { OriginDeps } from './origin.ts';
 import type { Member, WorkingFederation } from './round/members.ts';
 
-export interface LogDeps extends Pick<OriginDeps, 'store' | 'federations'>, Pick<Jobs, 'runner'> {}
+export interface LogDeps extends Pick<OriginDeps, 'store' | 'federations'>, Pick<Jobs, 'runner' | 'place'> {}
 
 /**
  * What the script of a job printed, wherever it ran: of its current attempt, or of the last that there was. With `follow` it
@@ -20,7 +20,9 @@ export async function* readLogAnywhere(
   const current = follow ? await untilIt(record, ({ attempts }) => attempts.length > 0, signal, deps) : record;
   const attempt = current?.attempts.at(-1);
   if (!current || !attempt) return;
-  if (attempt.name === attemptName(current.id, attempt.epoch)) return yield* readLog(current, options, deps);
+  // Managers of another kind have no names of their own: a job is called there as it is here.
+  const isOurs = attempt.place === deps.place && attempt.name === attemptName(current, attempt.epoch);
+  if (isOurs) return yield* readLog(current, options, deps);
   const federation = await deps.federations.of(current.service);
   const member = federation && whoRan(attempt, current, federation);
   if (member) yield* remoteLog(attempt, current, member, options);

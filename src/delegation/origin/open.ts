@@ -2,9 +2,10 @@ import { federationGuard } from '../../federation/index.ts';
 import { acceptJob, eventTooLarge } from '../../jobs/index.ts';
 import { jobName } from '../../storage/index.ts';
 import { DelegationError } from '../errors.ts';
+import type { ProvenWorker } from '../server.ts';
 import type { EnteredJob } from '../terms.ts';
 import { inOneLine } from './attempt/words.ts';
-import type { Asker, OriginDeps } from './origin.ts';
+import { askerOf, type OriginDeps } from './origin.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -14,10 +15,14 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
  */
 export async function openJob(
   { job, event, invoker }: EnteredJob,
-  { member, service }: Asker,
+  from: ProvenWorker,
   { store, line, clock, here, maxEventBytes }: Pick<OriginDeps, 'store' | 'line' | 'clock' | 'here' | 'maxEventBytes'>,
 ): Promise<void> {
+  const { member, service } = askerOf(from);
   const { name } = service.definition;
+  if (from.member.state === 'leaving') {
+    throw new DelegationError('offer-not-allowed', 'this member is leaving the federation: invoke the coordinator');
+  }
   if (job.service !== name || !isIdOf(name, job.id)) {
     throw new DelegationError(
       'offer-not-allowed',
@@ -28,9 +33,6 @@ export async function openJob(
   const refusal = federationGuard(service, 'invoke');
   if (refusal) throw refusal;
 
-  const [known, knownEvent] = await Promise.all([store.get(job), store.event(job)]);
-  const isAnother = known && (known.openedBy !== member || !knownEvent || Buffer.compare(knownEvent, event) !== 0);
-  if (isAnother) throw new DelegationError('payload-differs', `there is another job "${job.id}" of "${name}" already`);
   const arrival = {
     id: job.id,
     principal: service.owner,
@@ -41,6 +43,11 @@ export async function openJob(
   } as const;
   const dispatcher = { now: () => clock.now(), place: here.clusterId, dispatcher: line };
   await acceptJob(service, arrival, event, { store, ...dispatcher });
+
+  // Afterwards: two members may come with one id at the same moment.
+  const [kept, keptEvent] = await Promise.all([store.get(job), store.event(job)]);
+  const isAnother = kept && (kept.openedBy !== member || !keptEvent || Buffer.compare(keptEvent, event) !== 0);
+  if (isAnother) throw new DelegationError('payload-differs', `there is another job "${job.id}" of "${name}" already`);
 }
 
 function isIdOf(service: string, id: string): boolean {

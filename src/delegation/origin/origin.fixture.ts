@@ -295,6 +295,8 @@ function onlyOrigin(delegator: Delegator): Elsewhere {
     consider: (key, placing) => delegator.consider(key, placing),
     takeUp: (record) => delegator.takeUp(record),
     cancelled: (record) => delegator.cancelled(record),
+    heard: (key, record) => delegator.heard(key, record),
+    waits: none,
     prepare: none,
     running: none,
     handIn: none,

@@ -6,6 +6,7 @@ import type { ObjectStore } from '../../storage/index.ts';
 import type { CommitOrder, CommitResult } from '../commit/index.ts';
 import type { Chance, Snapshot } from '../policy/index.ts';
 import type { Scoreboard } from '../scoreboard/index.ts';
+import type { ProvenWorker } from '../server.ts';
 import type { LeaseTerms } from './attempt/lease.ts';
 import type { Clock } from './clock.ts';
 import type { DelegationMeters } from './meters.ts';
@@ -49,6 +50,12 @@ export interface Asker {
   /** That coordinates it, here. */
   readonly service: Service;
 }
+
+export const askerOf = ({ ledger, member, record }: ProvenWorker): Asker => ({
+  uid: ledger.uid,
+  member: `${member.clusterId}/${member.service}`,
+  service: record.service,
+});
 
 /** Where a member is, for people. */
 export const placeOf = (member: string): string => member.split('/')[0] ?? member;

@@ -36,6 +36,15 @@ export async function listen(
     response.writeHead(said.status).end(said.json === undefined ? said.text : JSON.stringify(said.json));
   };
   const server = http.createServer((request, response) => void respond(request, response));
+  // What is forgotten stays open, so that it can be counted.
+  server.keepAliveTimeout = 0;
+  /** The connections to it: how many were dialled, and how many there are. */
+  const sockets = { dialled: 0, open: 0 };
+  server.on('connection', (socket) => {
+    sockets.dialled++;
+    sockets.open++;
+    socket.once('close', () => sockets.open--);
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -46,5 +55,5 @@ export async function listen(
     server.closeAllConnections();
     server.close();
   });
-  return { endpoint, address, requests, transport, line: new Line(address, transport) };
+  return { endpoint, address, requests, transport, line: new Line(address, transport), sockets };
 }

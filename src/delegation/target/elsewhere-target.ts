@@ -11,7 +11,7 @@ import { prepareTaken } from './prepare.ts';
 import { handIn, keepTelling, tellCancelled } from './reporting.ts';
 import { stopAttempt } from './stop.ts';
 
-type Target = Pick<Elsewhere, 'cancelled' | 'prepare' | 'running' | 'handIn'> & Omit<TargetServer, 'status'>;
+type Target = Pick<Elsewhere, 'cancelled' | 'waits' | 'prepare' | 'running' | 'handIn'> & Omit<TargetServer, 'status'>;
 
 /** The jobs that were taken from other clusters, and what is done with them: the target's half of `Elsewhere`. */
 export class TakenJobs implements Target {
@@ -20,13 +20,6 @@ export class TakenJobs implements Target {
 
   constructor(parts: HostingParts) {
     this.#hosting = openHosting(parts, this.#closing.signal);
-  }
-
-  /** Once the dispatcher has begun: origins of jobs that wait here since before hear of them. */
-  async start(): Promise<void> {
-    for await (const record of this.#hosting.store.unfinished()) {
-      if (record.taken && record.state === 'queued') this.#keepPlace(record);
-    }
   }
 
   /** What is under way is in the records, and gone on with by the next one. */
@@ -50,6 +43,10 @@ export class TakenJobs implements Target {
     return prepareTaken(name, record, service, event, this.#hosting);
   }
 
+  waits(record: JobRecord, until: AbortSignal): void {
+    keepTelling(record, 'queued', until, this.#hosting);
+  }
+
   running(record: JobRecord, until: AbortSignal): void {
     keepTelling(record, 'running', until, this.#hosting);
   }
@@ -61,10 +58,6 @@ export class TakenJobs implements Target {
   /** One that waited here was ended here. */
   cancelled(record: JobRecord): void {
     tellCancelled(record, this.#hosting).catch((problem: unknown) => this.#hosting.report(problem, record));
-  }
-
-  #keepPlace(record: JobRecord): void {
-    keepTelling(record, 'queued', this.#closing.signal, this.#hosting);
   }
 }
 

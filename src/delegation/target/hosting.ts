@@ -15,7 +15,7 @@ export interface HostingParts
     Jobs,
     'store' | 'runner' | 'capacity' | 'services' | 'secrets' | 'place' | 'node' | 'timeout' | 'maxEventBytes' | 'now'
   > {
-  readonly dispatcher: Line & { readonly waiting: number };
+  readonly dispatcher: Line;
   /** The coordinator of a worker, and the key that both know; undefined when that is gone. */
   readonly coordinatorOf: (role: WorkerRole) => Promise<Coordinator | undefined>;
   readonly stores: KnownStores;

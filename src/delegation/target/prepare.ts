@@ -37,6 +37,7 @@ export async function prepareTaken(
   const basis = {
     name,
     job: taken.job.id,
+    record: { service: record.service, id: record.id },
     service,
     event: readEvent(eventBytes),
     file: input && !service.definition.file_stage_in ? { store: ORIGIN_STORE, ...input } : undefined,

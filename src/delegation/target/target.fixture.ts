@@ -170,6 +170,8 @@ export class TestTarget<R extends Runner = PuppetRunner> {
       consider: () => undefined,
       takeUp: () => undefined,
       cancelled: (record) => taken.cancelled(record),
+      heard: () => undefined,
+      waits: (...given) => taken.waits(...given),
       prepare: (...given) => taken.prepare(...given),
       running: (...given) => taken.running(...given),
       handIn: (...given) => taken.handIn(...given),
@@ -187,7 +189,6 @@ export class TestTarget<R extends Runner = PuppetRunner> {
 
   async begin(): Promise<this> {
     await this.dispatcher.start();
-    await this.taken.start();
     return this;
   }
 

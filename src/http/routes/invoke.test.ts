@@ -50,6 +50,32 @@ describe('/job', () => {
     }
   });
 
+  test('another manager gives the job the id that it has there, and says who it is if it likes', async () => {
+    for (const [id, from, kept] of [
+      ['cow-1', 'go-cluster', 'go-cluster'],
+      ['cow-2', 'no\tcluster', ''],
+      ['cow-3', undefined, ''],
+    ] as const) {
+      const headers = { 'x-delegated-job-id': id, ...(from !== undefined && { 'x-delegated-from': from }) };
+      const answer = await server.call('POST', '/job/demo', { as: TOKEN, body: 'x', headers });
+      assert.deepEqual([answer.status, answer.headers.get('location')], [201, `/system/jobs/demo/${id}`]);
+      assert.equal((await server.jobs.store.get({ service: 'demo', id }))?.delegatedFrom, kept);
+    }
+  });
+
+  test('an id that is empty is none, and one that cannot be had is refused with a sentence', async () => {
+    const call = (id: string, body = 'x') =>
+      server.call('POST', '/job/demo', { as: TOKEN, body, headers: { 'x-delegated-job-id': id } });
+    const empty = await call('');
+    assert.equal(empty.status, 201);
+    assert.match(empty.headers.get('x-oscar-job-id') ?? '', /^demo-[0-9a-f-]{36}$/);
+    assert.equal((await server.jobs.store.get(keyOf('demo', empty.headers)))?.delegatedFrom, undefined);
+    assert.equal((await call('cow-4')).status, 201);
+    assert.equal((await call('cow-4')).status, 201);
+    assert.equal((await call('cow-4', 'y')).status, 409);
+    assert.equal((await call('COW')).status, 400);
+  });
+
   test('an empty body is an event, and owner is not looked at', async () => {
     const { status, headers } = await server.call('POST', '/job/open?owner=nobody', { as: by(BOB) });
     assert.equal(status, 201);

@@ -4,13 +4,21 @@ import { findService } from '../../catalog/index.ts';
 import type { JobKey, ServiceRecord } from '../../cluster/index.ts';
 import { federationGuard, isWorker, type WorkerRecord } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
-import { eventTooLarge, invokeService, type Jobs, submitJob } from '../../jobs/index.ts';
+import {
+  type Delegated,
+  eventTooLarge,
+  invokeService,
+  type Jobs,
+  submitDelegated,
+  submitJob,
+} from '../../jobs/index.ts';
 import { serviceBearer } from '../authentication.ts';
 import { answerError } from '../errors.ts';
 import { type ExecutionLog, executionOf } from '../execution-log.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import { whenLeft } from '../open-answers.ts';
 import { Name, nameOf } from '../params.ts';
+import { headerOf } from '../signed.ts';
 
 export interface InvokeDeps {
   readonly authenticator: Authenticator;
@@ -44,6 +52,16 @@ const tags = ['jobs'];
 const Owner = Type.Object({
   owner: Type.Optional(Type.String({ description: 'for clients of other managers: names are unique in this cluster' })),
 });
+const DelegatedHeaders = Type.Object({
+  'x-delegated-job-id': Type.Optional(
+    Type.String({
+      description:
+        'for managers that delegate a job: its id, here as there; the same from the same caller again is the same job, ' +
+        'anything else under it is 409',
+    }),
+  ),
+  'x-delegated-from': Type.Optional(Type.String({ description: 'the id of their cluster; it is logged' })),
+});
 const Event = Type.Unsafe({
   description: 'any bytes: an event of a store, JSON, or base64 of a file; it may be empty',
 });
@@ -61,7 +79,7 @@ export function invokeRoutes(
       const principal = await serviceBearer(request, authenticator, await jobs.services.get(name));
       const record = await findService(principal, 'invoke', name, jobs);
       const refused = federationGuard(record.service, 'invoke');
-      if (refused && !(enter && isWorker(record) && isSubmission(request))) throw refused;
+      if (refused && !(enter && isWorker(record) && mayEnter(request))) throw refused;
       request.caller = { principal, record };
     },
     onResponse: async (request: FastifyRequest, reply: FastifyReply) => {
@@ -71,8 +89,13 @@ export function invokeRoutes(
       answerError(isTooLarge(error) ? eventTooLarge(jobs.maxEventBytes) : error, request, reply),
   };
 
-  const submit = async (principal: Principal, record: ServiceRecord, event: Uint8Array) => {
-    const key = await submitJob(principal, record, event, 'job', jobs);
+  const submit = async (request: FastifyRequest) => {
+    const { principal, record } = callerOf(request);
+    const delegated = delegatedIn(request);
+    const key = delegated
+      ? await submitDelegated(principal, record, eventOf(request), delegated, jobs)
+      : await submitJob(principal, record, eventOf(request), 'job', jobs);
+    if (delegated) request.log.info({ ...key, from: delegated.from }, 'another cluster has delegated a job');
     return { key, location: `/system/jobs/${key.service}/${key.id}` };
   };
 
@@ -83,15 +106,14 @@ export function invokeRoutes(
     tags,
     params: Name,
     querystring: Owner,
+    headers: DelegatedHeaders,
     body: Event,
     response: { 201: Type.Null() },
   };
   app.post('/job/:name', { ...common, schema: submission }, async (request, reply) => {
     const { principal, record } = callerOf(request);
     const { key, location } =
-      enter && isWorker(record)
-        ? await enter(principal, record.service, eventOf(request))
-        : await submit(principal, record, eventOf(request));
+      enter && isWorker(record) ? await enter(principal, record.service, eventOf(request)) : await submit(request);
     return reply.code(201).header('location', location).header('x-oscar-job-id', key.id).send();
   });
 
@@ -135,7 +157,17 @@ function userOf({ caller }: FastifyRequest): string {
   return caller?.principal.kind === 'user' ? caller.principal.uid : 'nil';
 }
 
-/** Whoever waits for the answer waits where the job is. */
-const isSubmission = ({ routeOptions }: FastifyRequest) => routeOptions.url === '/job/:name';
+/**
+ * Whoever waits for the answer waits where the job is. And what somebody else has delegated does not begin anew at the
+ * coordinator, which may have sent it there: it stays with them.
+ */
+const mayEnter = (request: FastifyRequest) => request.routeOptions.url === '/job/:name' && !delegatedIn(request);
+
+function delegatedIn(request: FastifyRequest): Delegated | undefined {
+  const id = headerOf(request, 'x-delegated-job-id')?.trim();
+  const from = headerOf(request, 'x-delegated-from') ?? '';
+  // Whatever else it is, it does not get into records and logs.
+  return id ? { id, from: /^[\w.:-]{1,128}$/.test(from) ? from : '' } : undefined;
+}
 
 const isTooLarge = (error: Error) => 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';

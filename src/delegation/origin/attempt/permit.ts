@@ -1,8 +1,8 @@
+import type { JobRecord } from '../../../cluster/index.ts';
 import { changeJob, OWN_STORE } from '../../../jobs/index.ts';
 import { stagingArea } from '../../commit/index.ts';
 import { DelegationError } from '../../errors.ts';
 import type { AttemptKey, Permit } from '../../terms.ts';
-import type { HeldAttempts } from '../held.ts';
 import { permitted } from '../moves.ts';
 import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
 import { fenced, isItsAttempt, spokenOf } from './current.ts';
@@ -10,7 +10,8 @@ import { inputOf } from './input.ts';
 import type { IssuedKeys } from './issued-keys.ts';
 
 export interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here' | 'lease' | 'clock' | 'meters'> {
-  readonly held: HeldAttempts;
+  /** Told of the record that says so. */
+  readonly noted: (record: JobRecord) => void;
   readonly keys: IssuedKeys;
 }
 
@@ -20,7 +21,7 @@ export interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here
  * the staging area: whatever becomes of them, no result of anybody is within their reach.
  */
 export async function givePermit(attempt: AttemptKey, asker: Asker, deps: PermitDeps): Promise<Permit> {
-  const { store, clock, here, held, lease } = deps;
+  const { store, clock, here, lease } = deps;
   const record = await spokenOf(attempt, asker, deps);
   const event = await store.event(attempt.job);
   const input = event && (await inputOf(record, asker.service, event, deps.objects));
@@ -43,7 +44,7 @@ export async function givePermit(attempt: AttemptKey, asker: Asker, deps: Permit
     record,
   );
   if (!written) throw fenced(attempt, deps);
-  held.note(written);
+  deps.noted(written);
 
   const area = stagingArea(attempt.job, attempt.epoch);
   const below = [{ bucket: area.bucket, prefix: area.prefix }];

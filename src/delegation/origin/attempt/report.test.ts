@@ -179,13 +179,18 @@ test('a member that has the job a second time does not speak for the first', asy
   assert.deepEqual(await scene.job(key), record);
 });
 
+/** A job that entered at b, which is the only one to run it. */
+async function enteredJob(scene: Scene): Promise<JobKey> {
+  const { name } = scene.record.service.definition;
+  const job = { service: name, id: jobName(name, randomUUID()) };
+  await scene.manager.current.delegator.open({ job, event: Buffer.from('{}'), invoker: '' }, await scene.proof('b'));
+  return job;
+}
+
 test('a member that gives back what entered there is asked again, and not for ever', async () => {
   await using scene = await openScene();
   const b = scene.target('b');
-  const event = Buffer.from('{}');
-  const { name } = scene.record.service.definition;
-  const job = { service: name, id: jobName(name, randomUUID()) };
-  await scene.manager.current.delegator.open({ job, event, invoker: '' }, await scene.proof('b'));
+  const job = await enteredJob(scene);
   const released = { state: 'released', reason: 'ImageFailed', message: 'the image cannot be pulled' } as const;
   for (let taken = 1; (await scene.job(job)).state !== 'failed'; taken++) {
     assert.ok(taken < 50);
@@ -198,4 +203,22 @@ test('a member that gives back what entered there is asked again, and not for ev
   }
   assert.match((await scene.job(job)).message, /gave it back: the image cannot be pulled/);
   assert.equal(scene.target('c').offers.length, 0);
+});
+
+test('that it was not there for long, or could not reach this cluster, is no reason why a job that entered there fails', async () => {
+  await using scene = await openScene();
+  const b = scene.target('b');
+  b.plays = [...Array.from({ length: 12 }, () => 'silent' as const), 'take'];
+  const job = await enteredJob(scene);
+  await scene.passing(() => assert.equal(b.taken.size, 1));
+  const refused = { state: 'released', reason: 'ImageFailed', message: 'the image cannot be pulled' } as const;
+  const unheard = { state: 'released', reason: 'OriginAway', message: 'its origin does not answer' } as const;
+  for (const [index, report] of [refused, ...Array.from({ length: 9 }, () => unheard)].entries()) {
+    await b.says(report);
+    await scene.passing(() => assert.equal(b.taken.size, index + 2));
+  }
+  const { state, epoch, timeline } = await scene.job(job);
+  assert.equal(state, 'delegated');
+  assert.ok(epoch > 20);
+  assert.match(timeline.map(({ message }) => message).join(), /this cluster did not answer/);
 });

@@ -1,17 +1,21 @@
 import { type AttemptRecord, type JobProgress, type JobRecord, KEPT_ATTEMPTS } from '../../../cluster/index.ts';
 import { advance, changeJob, isFinal, takenName } from '../../../jobs/index.ts';
 import type { AttemptKey, Report } from '../../terms.ts';
-import type { HeldAttempts } from '../held.ts';
 import { givenBack } from '../moves.ts';
 import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
 import { fenced, isItsAttempt, spokenOf } from './current.ts';
 import { inOneLine, inOneWord } from './words.ts';
 
-/** How often a member may give back what entered there before it has failed. Between tries there are pauses that grow. */
+/**
+ * How often a member is asked to run what entered there, and may give it back, before it has failed. Between tries there are
+ * pauses that grow. Offers that were not answered do not count alone: to be away is no reason why it cannot be run.
+ */
 const MOST_PINNED_TRIES = 8;
+const MOST_GIVEN_BACK = 5;
 
 export interface ReportDeps extends Pick<OriginDeps, 'store' | 'here' | 'clock' | 'meters'> {
-  readonly held: HeldAttempts;
+  /** Told of the record that says so. */
+  readonly noted: (record: JobRecord) => void;
   /** The member gave it back: it waits here again. */
   readonly back: (record: JobRecord, member: string) => void;
   /** Its results are to be brought to their places. */
@@ -41,7 +45,7 @@ export async function takeReport(attempt: AttemptKey, asker: Asker, report: Repo
     if (repeated) return;
     throw fenced(attempt, deps);
   }
-  deps.held.note(record);
+  deps.noted(record);
   if (record.state === 'queued') deps.back(record, asker.member);
   if (record.state === 'committing') deps.commit(record);
   if (isFinal(record.state)) deps.ended(record);
@@ -76,8 +80,11 @@ function changeBy(
   const place = placeOf(member);
   const placement = { ...(job.placement ?? { member, epoch: job.epoch }), heardAt: at };
   if (report.state === 'released') {
-    const message = `${member} gave it back: ${inOneLine(report.message)}`;
-    if (isPinned(job, asker) && job.epoch >= MOST_PINNED_TRIES) {
+    const unheard = unheardOf(member);
+    const message = report.reason === 'OriginAway' ? unheard : `${member} gave it back: ${inOneLine(report.message)}`;
+    const before = job.timeline.filter(({ reason, message: said }) => reason === 'Released' && said !== unheard);
+    const isTooOften = job.epoch >= MOST_PINNED_TRIES && before.length + 1 >= MOST_GIVEN_BACK;
+    if (isPinned(job, asker) && message !== unheard && isTooOften) {
       return advance(job, { state: 'failed', at, reason: inOneWord(report.reason, 'Released'), message, place });
     }
     return givenBack(job, { at, reason: 'Released', message, place: here.clusterId });
@@ -99,6 +106,9 @@ function changeBy(
   const word = { at, reason: 'Finished', message: 'its results are being written', place };
   return advance(job, { ...word, state: 'committing' }, { ...facts, placement: manifest });
 }
+
+/** The fault is on this side, however often it happens. */
+const unheardOf = (member: string) => `${member} gave it back: this cluster did not answer`;
 
 /** It runs there or nowhere, so that a cluster which cannot begin it would be asked for ever. */
 const isPinned = ({ openedBy }: JobRecord, { service }: Asker) =>

@@ -23,6 +23,7 @@ export async function sweepStagingArea({ store, objects }: SweepDeps): Promise<n
   do {
     const page = await objects.objects(STAGING_BUCKET, { limit: PAGE, ...(cursor !== undefined && { cursor }) });
     for (const { key } of page.items) {
+      if (isShelved(key)) continue;
       const [service = '', id = '', epoch = ''] = key.split('/');
       const area = `${service}/${id}/${epoch}/`;
       if (swept.has(area) || kept.has(area)) continue;
@@ -34,6 +35,9 @@ export async function sweepStagingArea({ store, objects }: SweepDeps): Promise<n
   } while (cursor !== undefined);
   return swept.size;
 }
+
+/** What the manager keeps there for itself: it goes with the records that name it. */
+const isShelved = (key: string) => key.startsWith('.');
 
 const needs = (record: JobRecord | undefined, epoch: number) =>
   record !== undefined && !isFinal(record.state) && epoch >= record.epoch;

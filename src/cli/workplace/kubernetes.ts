@@ -1,0 +1,75 @@
+import type { Logger } from 'pino';
+import type { KubernetesCluster } from '../../cluster/kubernetes/index.ts';
+import type { Config } from '../../config.ts';
+import { ReplicaLine } from '../../jobs/index.ts';
+import { ObjectShelf, type ObjectStore } from '../../storage/index.ts';
+import { createStaging } from '../../supervisor/index.ts';
+import type { Workplace } from './workplace.ts';
+
+/** Worker processes that bring results of jobs that ran elsewhere to stores that are not of this cluster. Made when needed. */
+const STAGING_WORKERS = 2;
+
+/**
+ * How long the keys work that pods are given; they are renewed at half of it. Shorter: more requests to the store while
+ * jobs run. Longer: keys of a pod whose cluster has no manager any more are good for longer.
+ */
+const KEY_SECONDS = 60 * 60;
+
+/** A Kubernetes cluster: scripts run in pods of it, started by whichever of its managers leads. */
+export async function openKubernetesWorkplace(
+  config: Config,
+  cluster: KubernetesCluster,
+  objects: ObjectStore,
+  log: Logger,
+): Promise<Workplace> {
+  await using opened = new AsyncDisposableStack();
+  const shelf = new ObjectShelf(objects, { verify: config.minioTlsVerify });
+  cluster.useShelf(shelf);
+  const manager = { namespace: config.namespace, name: config.name };
+  const requests = { cpu: `${config.stagingCpuMillicores}m`, memory: String(config.stagingMemoryBytes) };
+  const choice = { nodeSelector: Object.fromEntries(config.podNodeSelector), tolerations: config.podTolerations };
+  const capacity = opened.adopt(await cluster.capacity({ ...choice, overhead: requests, manager }), (it) => it.close());
+  const runner = opened.adopt(
+    cluster.runner({
+      ...choice,
+      shelf,
+      verifyShelf: config.minioTlsVerify,
+      // Whoever passes the checks of the settings has it.
+      image: config.stagingImage ?? '',
+      pullPolicy: config.stagingPullPolicy,
+      scriptPullPolicy: config.imagePullPolicy,
+      resources: { requests, limits: { memory: String(config.stagingMemoryLimitBytes) } },
+      diskBytes: config.podDiskBytes,
+      nonRoot: config.podNonRoot,
+      keyMs: KEY_SECONDS * 1000,
+      networks: config.peerNetworks,
+    }),
+    (it) => it.close(),
+  );
+  const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
+    it.close(),
+  );
+  log.info({ image: config.stagingImage, nodes: capacity.capacity.nodes().length }, 'scripts run in pods');
+  const closing = opened.move();
+  return {
+    runner,
+    capacity: capacity.capacity,
+    staging,
+    runtime: 'pods',
+    node: '',
+    keys: { seconds: KEY_SECONDS, inProcess: false },
+    deployment: capacity.deployment,
+    async line(options) {
+      const line = new ReplicaLine({ ...options, callerWaits: config.writeTimeoutSeconds * 1000 });
+      await line.open();
+      return line;
+    },
+    async lead(_jobs, term) {
+      const mirror = cluster.statusMirror();
+      term.defer(() => mirror.stop());
+      term.defer(() => runner.standDown());
+      mirror.start();
+    },
+    close: () => closing.disposeAsync(),
+  };
+}

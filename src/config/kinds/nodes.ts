@@ -1,0 +1,28 @@
+import { labelKeyProblem, labelValueProblem } from '../../service/names.ts';
+import { listOf } from './kind.ts';
+
+/** Labels that a node must have, each with its value. */
+export const nodeLabels = listOf('labels such as `oscar=jobs`, separated by commas', (given) => {
+  const { key, value = '' } = split(given, '=');
+  return (labelKeyProblem(key) ?? labelValueProblem(value)) ? undefined : ([key, value] as const);
+});
+
+const EFFECTS = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'];
+
+/** Taints of nodes that are put up with. Without a value it is every one of that key, without an effect every effect. */
+export const tolerations = listOf(
+  'taints such as `dedicated=oscar:NoSchedule`, `dedicated:NoSchedule` or `dedicated`, separated by commas',
+  (given) => {
+    const { key: taint, value: effect } = split(given, ':');
+    const { key, value } = split(taint, '=');
+    if (labelKeyProblem(key) ?? labelValueProblem(value ?? '')) return undefined;
+    if (effect !== undefined && !EFFECTS.includes(effect)) return undefined;
+    const which = value === undefined ? { operator: 'Exists' } : { operator: 'Equal', value };
+    return { key, ...which, ...(effect !== undefined && { effect }) };
+  },
+);
+
+function split(text: string, mark: string): { readonly key: string; readonly value?: string } {
+  const at = text.indexOf(mark);
+  return at < 0 ? { key: text } : { key: text.slice(0, at), value: text.slice(at + 1) };
+}

@@ -1,0 +1,149 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { archiveOf } from '../../deploy/image/image.ts';
+import { managerImage } from '../../deploy/image/manager-image.ts';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { type Hooks, Minio } from '../minio/minio.ts';
+import { type ManagerProcess, startProcess } from '../support/process.ts';
+import { MANAGER_NAMESPACE } from './manager-rights.ts';
+import { managerSettings } from './manager-settings.ts';
+import { Cluster } from './node/cluster.ts';
+import { GATEWAY } from './node/names.ts';
+
+const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
+const IMAGE = 'localhost/oscar-manager:test';
+
+/** A manager that is a process of its own, and where it answers. */
+export interface Replica extends ManagerProcess {
+  readonly url: string;
+}
+
+/** A cluster with a node, MinIO beside it, and any number of managers; all real. */
+export class PodManagers {
+  readonly cluster: Cluster;
+  readonly minio: Minio;
+  readonly #kubeconfig: string;
+  readonly #directory: string;
+  readonly #counter: Counter;
+  readonly #cleanUp: (() => unknown)[] = [];
+
+  private constructor(cluster: Cluster, minio: Minio, kubeconfig: string, directory: string, counter: Counter) {
+    this.cluster = cluster;
+    this.minio = minio;
+    this.#kubeconfig = kubeconfig;
+    this.#directory = directory;
+    this.#counter = counter;
+  }
+
+  static async start({ hooks }: { readonly hooks?: Hooks } = {}): Promise<PodManagers> {
+    const directory = mkdtempSync(join(tmpdir(), 'oscar-replicas-'));
+    const cluster = await Cluster.start();
+    try {
+      const archive = join(directory, 'manager.tar');
+      writeFileSync(archive, archiveOf({ [IMAGE]: managerImage(CHECKOUT) }));
+      await cluster.import(archive);
+      const minio = await Minio.start({ host: GATEWAY, ...(hooks && { hooks }) });
+      return new PodManagers(cluster, minio, await cluster.managerKubeconfig(), directory, await Counter.start());
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+  }
+
+  /** Shell that tells this test that it runs, and with which id. */
+  get tells(): string {
+    return `echo "$JOB_UUID" | nc ${GATEWAY} ${this.#counter.port}`;
+  }
+
+  /** How often scripts of that job have told. */
+  told(id: string): number {
+    return this.#counter.told.get(id) ?? 0;
+  }
+
+  settings(): Record<string, string> {
+    return {
+      ...managerSettings(this.#kubeconfig),
+      ...this.minio.settings,
+      OSCAR_EXTERNAL_STORE: 'minio',
+      OSCAR_STAGING_IMAGE: IMAGE,
+      OSCAR_STAGING_PULL_POLICY: 'Never',
+      OSCAR_IMAGE_PULL_POLICY: 'IfNotPresent',
+      OSCAR_LOG_LEVEL: 'debug',
+    };
+  }
+
+  async replica(settings: Record<string, string> = {}): Promise<Replica> {
+    const after = { after: (end?: unknown) => void (typeof end === 'function' && this.#cleanUp.push(() => end())) };
+    const directory = mkdtempSync(join(this.#directory, 'manager-'));
+    const manager = startProcess(after, directory, { ...this.settings(), ...settings });
+    return { ...manager, url: await manager.listening };
+  }
+
+  /** Which of them holds the lease. */
+  async leader(replicas: readonly Replica[]): Promise<Replica> {
+    return eventually(async () => {
+      const leading = replicas.find(({ output, child }) => child.exitCode === null && leads(output()));
+      if (!leading) throw new Error('nobody leads');
+      return leading;
+    }, 60_000);
+  }
+
+  async lease(): Promise<{ readonly spec: { readonly holderIdentity: string } }> {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
+    return (await this.cluster.admin.do('GET', path)) as never;
+  }
+
+  async stop(): Promise<void> {
+    for (const end of this.#cleanUp) end();
+    await this.#counter.stop();
+    await this.minio.stop();
+    await this.cluster.stop();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+/** By the last that it said about it. */
+function leads(output: string): boolean {
+  return output.lastIndexOf('"this manager leads"') > output.lastIndexOf('"this manager leads no more"');
+}
+
+/** Hears the lines that scripts send. */
+class Counter {
+  readonly told = new Map<string, number>();
+  readonly #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async start(): Promise<Counter> {
+    const server = createServer();
+    const counter = new Counter(server);
+    server.on('connection', (socket) => {
+      let text = '';
+      socket.setEncoding('utf8').on('data', (more: string) => (text += more));
+      socket.on('error', () => undefined);
+      socket.on('end', () => {
+        const id = text.trim();
+        counter.told.set(id, (counter.told.get(id) ?? 0) + 1);
+        socket.end();
+      });
+    });
+    server.listen(0, GATEWAY);
+    await once(server, 'listening');
+    return counter;
+  }
+
+  get port(): number {
+    const address = this.#server.address();
+    return typeof address === 'object' && address ? address.port : 0;
+  }
+
+  async stop(): Promise<void> {
+    this.#server.close();
+  }
+}

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { BUSYBOX } from '../docker/busybox.ts';
+import { ADMIN, call } from '../support/manager.ts';
+import { PodManagers, type Replica } from './pod-managers.ts';
+
+/** A leader that dies is followed after 20 s at most, and pods take their time on a busy machine. */
+const PATIENCE = 120_000;
+
+describe('several managers of one cluster', { timeout: 900_000 }, () => {
+  let our: PodManagers;
+  let one: Replica;
+  let two: Replica;
+  const tokens = new Map<string, string>();
+
+  before(async () => {
+    our = await PodManagers.start();
+    [one, two] = await Promise.all([our.replica(), our.replica()]);
+  });
+  after(() => our?.stop());
+
+  async function create(name: string, script: string): Promise<void> {
+    const body = { name, image: BUSYBOX, cpu: '0.05', memory: '16Mi', script: `#!/bin/sh\n${script}\n` };
+    const { status, text } = await call(one.url, 'POST', '/system/services', { as: ADMIN, body });
+    assert.equal(status, 201, text);
+    const { json } = await call(one.url, 'GET', `/system/services/${name}`, { as: ADMIN });
+    tokens.set(name, `Bearer ${(json() as { token: string }).token}`);
+  }
+
+  const as = (service: string) => tokens.get(service) ?? '';
+
+  async function submit(at: Replica, service: string): Promise<string> {
+    const { status, headers, text } = await call(at.url, 'POST', `/job/${service}`, { as: as(service), body: '{}' });
+    assert.equal(status, 201, text);
+    return headers.get('x-oscar-job-id') ?? '';
+  }
+
+  interface Told {
+    readonly state: string;
+    readonly message: string;
+    readonly attempts: readonly unknown[];
+  }
+
+  async function look(at: Replica, service: string, id: string): Promise<Told> {
+    const { json, text, status } = await call(at.url, 'GET', `/system/jobs/${service}/${id}`, { as: ADMIN });
+    assert.equal(status, 200, text);
+    return json() as Told;
+  }
+
+  const until = (at: Replica, service: string, id: string, state: string) =>
+    eventually(async () => {
+      const job = await look(at, service, id);
+      assert.equal(job.state, state, JSON.stringify(job));
+      return job;
+    }, PATIENCE);
+
+  async function ranks(): Promise<{ leader: Replica; other: Replica }> {
+    const leader = await our.leader([one, two]);
+    return { leader, other: leader === one ? two : one };
+  }
+
+  test('a job accepted by either runs, and either tells of it', async () => {
+    await create('hello', `${our.tells}\necho hello from $JOB_UUID`);
+    const { leader, other } = await ranks();
+    const ids = [await submit(leader, 'hello'), await submit(other, 'hello')];
+    for (const id of ids) {
+      for (const at of [leader, other]) await until(at, 'hello', id, 'succeeded');
+      const { text } = await call(other.url, 'GET', `/system/logs/hello/${id}`, { as: ADMIN });
+      assert.match(text, new RegExp(`hello from ${id}`));
+      assert.equal(our.told(id), 1);
+    }
+  });
+
+  test('a call at the one that does not lead gets its answer', async () => {
+    await create('echo', 'echo the answer');
+    const { other } = await ranks();
+    const { status, text } = await call(other.url, 'POST', '/run/echo', { as: as('echo'), body: 'hello' });
+    assert.equal(status, 200, text);
+    assert.equal(text, 'the answer\n');
+  });
+
+  test('a job is cancelled at the one that does not lead, and its pod ends', async () => {
+    await create('long', `${our.tells}\nsleep 600`);
+    const { other } = await ranks();
+    const id = await submit(other, 'long');
+    await eventually(() => assert.equal(our.told(id), 1), PATIENCE);
+    const { status, text } = await call(other.url, 'DELETE', `/system/jobs/long/${id}`, { as: ADMIN });
+    assert.equal(status, 202, text);
+    await until(other, 'long', id, 'cancelled');
+  });
+
+  test('what runs and waits when the leader is killed goes on under the other, once', async () => {
+    await create('steady', `${our.tells}\nsleep 3`);
+    for (const wait of [0, 1_500, 4_000]) {
+      const { leader, other } = await ranks();
+      const ids: string[] = [];
+      for (let i = 0; i < 4; i++) ids.push(await submit(i % 2 === 0 ? leader : other, 'steady'));
+      // Not to give it time, but to die at another point each round.
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      leader.child.kill('SIGKILL');
+      ids.push(await submit(other, 'steady'));
+      if (leader === one) one = await our.replica();
+      else two = await our.replica();
+      await settled(other, 'steady', ids);
+    }
+  });
+
+  test('a leader that was paused wakes up, and nothing runs twice', async () => {
+    await create('paused', `${our.tells}\nsleep 2`);
+    for (const wait of [0, 1_000, 3_000]) {
+      const { leader, other } = await ranks();
+      const ids: string[] = [];
+      for (let i = 0; i < 4; i++) ids.push(await submit(i % 2 === 0 ? leader : other, 'paused'));
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      leader.child.kill('SIGSTOP');
+      ids.push(await submit(other, 'paused'));
+      await our.leader([other]);
+      await settled(other, 'paused', ids);
+      leader.child.kill('SIGCONT');
+      const late = await submit(other, 'paused');
+      await settled(other, 'paused', [...ids, late]);
+      await eventually(() => assert.match(leader.output(), /"this manager leads no more"/), PATIENCE);
+    }
+  });
+
+  async function settled(at: Replica, service: string, ids: readonly string[]): Promise<void> {
+    for (const id of ids) {
+      const job = await until(at, service, id, 'succeeded');
+      assert.equal(job.attempts.length, 1, JSON.stringify(job));
+      assert.equal(our.told(id), 1, `${id} ran ${our.told(id)} times: ${JSON.stringify(job)}`);
+    }
+  }
+});
