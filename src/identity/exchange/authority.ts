@@ -23,6 +23,12 @@ import { ExchangeError } from './errors.ts';
 const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
+/**
+ * How long an issuer may take to redeem a refresh token. Shorter: an answer that comes later is not heard, and the token in
+ * it, without which there is no way on where tokens are good once, is lost. Longer: jobs wait for an issuer that hangs.
+ */
+export const REDEEM_DEADLINE = 30_000;
+
 export interface AccessToken {
   readonly token: Secret;
   /** Absent when the issuer does not say. */
@@ -63,7 +69,7 @@ export class Authority {
     const heard: Heard = {};
     const since = this.#now();
     const tokens = await this.#ask(heard, 'redeem the refresh token', () =>
-      refreshTokenGrant(this.#configure(told, client, heard), token.reveal()),
+      refreshTokenGrant(this.#configure(told, client, heard, REDEEM_DEADLINE), token.reveal()),
     );
     if (tokens === 'spent') return tokens;
     const [refresh, id] = [heard.body?.['refresh_token'], tokens?.id_token];
@@ -129,10 +135,10 @@ export class Authority {
     }
   }
 
-  #configure(told: Issuer['told'], { id, secret }: Client, heard: Heard): Configuration {
+  #configure(told: Issuer['told'], { id, secret }: Client, heard: Heard, deadline = ISSUER_DEADLINE): Configuration {
     const config = new Configuration(told as ServerMetadata, id, undefined, secret ? authOf(told, secret) : None());
     config[customFetch] = listenTo(heard);
-    config.timeout = ISSUER_DEADLINE / 1000;
+    config.timeout = deadline / 1000;
     // The operator chose plain http by the address of the issuer, or did not.
     if (this.url.startsWith('http:')) allowInsecureRequests(config);
     return config;

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { describe, test } from 'node:test';
 import { type SecretStore, StoreError } from '../../cluster/index.ts';
+import { TURN_MS } from '../grants/turns.ts';
 import { bring } from '../grants/vault.fixture.ts';
-import { ISSUER_ANSWER_LIMIT } from '../oidc/bounded-fetch.ts';
+import { ISSUER_ANSWER_LIMIT, ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
+import { REDEEM_DEADLINE } from './authority.ts';
 import { ALICE, asUser, audited, BOB, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
 
 const S1 = serviceOf('s1');
@@ -32,6 +34,48 @@ test('an issuer that goes away and comes back in the middle ends nothing', async
   await exchange.issuer.start();
   await exchange.mint.mint(S1, 'after');
   assert.equal(audited(exchange.lines).length, 3);
+});
+
+test('the answer of an issuer that takes its time is waited for: the token that it spent is worth nothing any more', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  await exchange.mint.mint(S1, 'before');
+  const { refreshToken, accessToken } = await exchange.issuer.refresh(
+    (await exchange.grant('s1')).token?.reveal() ?? '',
+  );
+  const late = { access_token: accessToken, token_type: 'Bearer', expires_in: 3600, refresh_token: refreshToken };
+  const restore = exchange.issuer.answerInstead('token', (request, response) => {
+    setTimeout(() => answer(200, late)(request, response), ISSUER_DEADLINE + 500);
+  });
+  exchange.wait(HOUR);
+  await exchange.mint.mint(S1, 'meanwhile');
+  restore();
+  assert.ok((await exchange.grant('s1')).token?.equals(refreshToken));
+  exchange.wait(HOUR);
+  await exchange.mint.mint(S1, 'after');
+});
+
+test('nobody begins so late in a turn that it could be over before the issuer has answered', async () => {
+  await using exchange = await openExchange();
+  await exchange.brings('s1');
+  const { secrets } = exchange.vault;
+  const asked = exchange.issuer.requests;
+  const before = asked.token;
+  let turns = 0;
+  const newUid = () => `turn ${++turns}`;
+  const held: SecretStore = {
+    get: (...which) => secrets.get(...which),
+    remove: (...which) => secrets.remove(...which),
+    keys: (...which) => secrets.keys(...which),
+    async put(...change) {
+      const version = await secrets.put(...change);
+      // The first is taken, and whoever has it is held up.
+      if (turns === 1) exchange.wait(TURN_MS - REDEEM_DEADLINE);
+      return version;
+    },
+  };
+  await exchange.replica({ vault: { ...exchange.vault, newUid, secrets: held } }).mint(S1, 'offer');
+  assert.deepEqual([turns, asked.token], [2, before + 1]);
 });
 
 test('an issuer that is away when it is first needed ends nothing', async () => {

@@ -8,9 +8,8 @@ import { grantOf } from '../grants/grant-of.ts';
 import { proveGrant } from '../grants/prove.ts';
 import { recordUse } from '../grants/record-use.ts';
 import { endTurn, type HeldTurn, takeTurn } from '../grants/turns.ts';
-import { ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
 import type { OidcLogger } from '../oidc/logger.ts';
-import { type AccessToken, Authority, isAway, type Redeemed } from './authority.ts';
+import { type AccessToken, Authority, isAway, REDEEM_DEADLINE, type Redeemed } from './authority.ts';
 import { type Client, chooseClient, chooseIssuer, hintsOf } from './choose.ts';
 import { ExchangeError } from './errors.ts';
 import { keepRotated, type Rotation } from './keep-rotated.ts';
@@ -32,6 +31,9 @@ export interface TokenMintOptions {
 
 /** Why a grant has ended that its issuer does not honour. */
 const REFUSED = 'its issuer refuses the refresh token as expired, revoked or of another client';
+
+/** How long the store may take to keep what the issuer has given. Within the turn: the next one shows what is kept. */
+const KEEPING_MS = 10_000;
 
 /** An issuer, and as whom we go there. */
 interface Desk {
@@ -194,7 +196,8 @@ export class TokenMint {
     const { vault } = this.#options;
     try {
       // Whoever was held up for so long may be given up soon, and the token be spent by somebody else.
-      if (vault.now() <= turn.until - 2 * ISSUER_DEADLINE) return await authority.redeem(turn.token, client);
+      const latest = turn.until - REDEEM_DEADLINE - KEEPING_MS;
+      if (vault.now() <= latest) return await authority.redeem(turn.token, client);
     } catch (error) {
       await endTurn(turn.grant.id, turn.holder, vault);
       throw error;

@@ -4,10 +4,10 @@ import { type Grant, type GrantRecord, isAlive, readGrant, type Vault, writeGran
 
 /**
  * How long a turn counts when nobody ends it. Shorter: a manager that is slow at its store is overtaken, and a token that is
- * good once is shown twice, upon which issuers end the whole lineage (RFC 9700 §4.14.2). Longer: after a crash within a turn
- * others wait that long.
+ * good once is shown twice, upon which issuers end the whole lineage (RFC 9700 §4.14.2); and it must outlast an issuer that
+ * takes as long as it may. Longer: after a crash within a turn others wait that long.
  */
-export const TURN_MS = 30_000;
+export const TURN_MS = 45_000;
 
 /** How often it is looked whether the other manager is done. An exchange is a request to the issuer and two to the store. */
 const LOOK_MS = 40;

@@ -7,6 +7,7 @@ import type { Contents, NewContent, StoredContent } from './contents.ts';
 import type { Database } from './database.ts';
 import type { EventName, Origin } from './event.ts';
 import { type Listing, type ListingQuestion, listPage } from './listing.ts';
+import { isRepeated } from './mark.ts';
 import type { ModificationClock } from './modification-clock.ts';
 import {
   type Description,
@@ -102,8 +103,11 @@ export class Objects {
     this.#count(bucket, existing ? 0 : 1, object.size - (existing?.size ?? 0));
     const content = this.#deps.contents.add(object.content);
     const removed = existing ? this.#deps.contents.release(existing.content) : [];
-    const modification = this.#deps.clock.next(existing?.modified);
-    const { key, size, eTag, contentType, headers, tags, checksum, parts } = object;
+    const repeated = existing && isRepeated(object, existing) ? existing : undefined;
+    const { modified, sequencer } = repeated ?? this.#deps.clock.next(existing?.modified);
+    const modification = { modified, sequencer };
+    const { key, size, eTag, contentType, headers, checksum, parts } = object;
+    const tags = repeated?.tags ?? object.tags;
     this.#statements.put.run(
       bucket.id,
       key,
@@ -119,22 +123,23 @@ export class Objects {
       parts ?? null,
     );
     const { deployment, outbox } = this.#deps;
-    const seq = makesEvent(bucket, key)
-      ? outbox.add({
-          ...modification,
-          name: event,
-          bucket: bucket.name,
-          key,
-          size,
-          eTag,
-          contentType,
-          headers,
-          origin,
-          region: deployment.region,
-          deployment: deployment.id,
-          endpoint: deployment.endpoint(),
-        })
-      : undefined;
+    const seq =
+      !repeated && makesEvent(bucket, key)
+        ? outbox.add({
+            ...modification,
+            name: event,
+            bucket: bucket.name,
+            key,
+            size,
+            eTag,
+            contentType,
+            headers,
+            origin,
+            region: deployment.region,
+            deployment: deployment.id,
+            endpoint: deployment.endpoint(),
+          })
+        : undefined;
     const record = { key, size, eTag, contentType, headers, tags, checksum, parts, content, ...modification };
     return { record, removed, event: seq };
   }

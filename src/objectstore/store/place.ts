@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { Bucket } from './bucket.ts';
 import type { Database } from './database.ts';
 import type { Origin } from './event.ts';
+import { MARK } from './mark.ts';
 import type { Objects } from './objects.ts';
 
 export interface Place {
@@ -14,8 +15,6 @@ export interface Place {
 
 /** `there`: this was done before. `changed`, `missing`: the source is not the one that was meant. */
 export type Placed = 'placed' | 'there' | 'changed' | 'missing' | 'no-bucket';
-
-const MARK = 'x-amz-meta-oscar-attempt';
 
 /**
  * Copies an object to its final place, once. The source remembers, in the same transaction, where it was placed: whoever

@@ -47,8 +47,8 @@ export const asked: Answer = () => ({ status: 401, headers: { 'www-authenticate'
 
 /** A job was made, and this says where it is. */
 export const created =
-  (service: string): Answer =>
-  () => ({ status: 201, headers: { location: `/system/jobs/${service}/${service}-<uuid>` }, body: '' });
+  (service: string, id = `${service}-<uuid>`): Answer =>
+  () => ({ status: 201, headers: { location: `/system/jobs/${service}/${id}` }, body: '' });
 
 /** There is no such route. */
 export const noRoute: Answer = () => ({

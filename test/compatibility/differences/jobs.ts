@@ -43,6 +43,16 @@ export const JOBS: readonly Difference[] = [
     ],
   },
   {
+    id: 'delegated-once',
+    kind: 'defect',
+    title: 'A job that comes again under its `X-Delegated-Job-ID` is no fault of the server',
+    reason:
+      'The Go manager fails with 500, so that whoever delegates has it run elsewhere as well. Here the same event from ' +
+      'the same caller is 201 and still one job; another event under the same id, as in the recording, is 409.',
+    // F13.
+    cases: [{ matches: [184], ours: refused(409, /^there is another job "rec-min-delegated-1" of "rec-min" already/) }],
+  },
+  {
     id: 'timestamps-leave-the-time-alone',
     kind: 'defect',
     title: '`timestamps` leaves the parsed time of an execution alone',
@@ -64,6 +74,7 @@ export const JOBS: readonly Difference[] = [
       { matches: [169, 170], ours: created('rec-priv') },
       { matches: [171, 186, 187], ours: created('rec-pub') },
       { matches: [172], ours: created('rec-restr') },
+      { matches: [183], ours: created('rec-min', 'rec-min-delegated-1') },
     ],
   },
   {
@@ -98,7 +109,10 @@ export const JOBS: readonly Difference[] = [
     reason:
       'In the recording no script was run, and every log was the same two lines. Where scripts are plain processes, a ' +
       'line in front says that their image is not used.',
-    cases: [{ matches: [202], ours: otherBody(/^oscar: this cluster runs scripts as plain processes; [^\n]+\nhi\n$/) }],
+    cases: [
+      { matches: [198, 202], ours: otherBody(/^oscar: this cluster runs scripts as plain processes; [^\n]+\nhi\n$/) },
+      { matches: [199], ours: otherBody(/^<time-nano> oscar: this cluster runs [^\n]+\n<time-nano> hi\n$/) },
+    ],
   },
   {
     id: 'owner-sees-what-runs-with-their-rights',

@@ -1,28 +1,11 @@
-import { created, empty, json, noRoute, patched, refused, unsupported } from './answers.ts';
+import { empty, json, noRoute, patched, refused, unsupported } from './answers.ts';
 import { type Difference, onRoute } from './difference.ts';
-import { jobList } from './job-bodies.ts';
 import { NOTHING_STAYS_UP, WITHOUT_EXPOSE, WITHOUT_MOUNT, WITHOUT_VOLUME } from './services.ts';
 
 const NO_LOGS = '{"service_name":"rec-exp","available":false,"message":"<text>","entries":[]}';
 
-const THREE_JOBS = jobList(...Array.from({ length: 3 }, () => 'rec-min-<uuid>'));
-
 /** What comes later. Whoever brings it takes the entry away: the test fails until then. */
 export const LATER: readonly Difference[] = [
-  {
-    id: 'delegated-jobs',
-    kind: 'later',
-    title: 'Jobs that another cluster has delegated',
-    reason:
-      'The header `X-Delegated-Job-ID` is not read yet: every call is a job of its own, with a name of its own. A ' +
-      'repeated one fails with 500 in the Go manager.',
-    // F13.
-    cases: [
-      { matches: [183, 184], ours: created('rec-min') },
-      { matches: [188], ours: json(THREE_JOBS) },
-      { matches: [198, 199], ours: empty(404) },
-    ],
-  },
   {
     id: 'mounts',
     kind: 'later',

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { copying, delegating, endedWell, inState, offersTo, placeOf, startDelegation } from '../support/delegation.ts';
+import { type Clusters, expectStatus, member, type TestCluster } from '../support/federation.ts';
+import { ALICE } from '../support/issuer.ts';
+import { Meeting, service } from '../support/jobs.ts';
+import type { Answer } from '../support/manager.ts';
+
+let them: Clusters;
+const meeting = new Meeting();
+before(async () => {
+  them = await startDelegation();
+});
+after(async () => {
+  meeting[Symbol.dispose]();
+  await them[Symbol.asyncDispose]();
+});
+
+/** An id as managers written in Go make them. */
+const newId = (name: string) => `${name}-${randomUUID()}`;
+
+const WRAPPED = { storage_provider: 'minio.default', event: '{"a":1}' };
+
+/** As a manager written in Go delegates a job (contract §6.5). */
+function delegate(at: TestCluster, as: string, name: string, id: string, body: unknown = WRAPPED): Promise<Answer> {
+  const headers = { 'x-delegated-job-id': id, 'x-delegated-from': 'go-cluster' };
+  return at.call('POST', `/job/${name}`, { as, body, headers });
+}
+
+/** What such a manager sends to make its worker (contract §6.4), as far as it matters here. */
+const worker = (name: string, script: string, more: Record<string, unknown> = {}) =>
+  service(name, script, {
+    cluster_id: them.a.id,
+    annotations: {
+      'oscar.grycap/origin-cluster': 'go-cluster',
+      'oscar.grycap/origin-service': 'cow',
+      'oscar.grycap/federation-worker': 'true',
+    },
+    federation: { group_id: 'cow', topology: 'star', delegation: 'static', rescheduler_threshold: 30 },
+    environment: { secrets: { refresh_token: '' } },
+    ...more,
+  });
+
+describe('a job that a manager written in Go delegates to this one', () => {
+  test('is known and run under the id that it has there, once, however often it is sent (F13)', async () => {
+    const { a, people } = them;
+    await a.outside.create(people.alice, worker('calf', `echo "I am $JOB_UUID"; ${copying()}`));
+    const id = newId('cow');
+    for (let n = 0; n < 3; n++) {
+      const { status, text, headers } = await delegate(a, people.alice, 'calf', id);
+      assert.deepEqual([status, text, headers.get('x-oscar-job-id')], [201, '', id]);
+    }
+    const job = await endedWell(a, people.alice, 'calf', id);
+    assert.equal(job.invoker, ALICE.sub);
+    assert.equal((await a.outside.jobs(people.alice, 'calf')).length, 1);
+    const log = expectStatus(await a.call('GET', `/system/logs/calf/${id}`, { as: people.alice }), 200);
+    assert.match(log.text, new RegExp(`^I am ${id}$`, 'm'));
+    const { text } = expectStatus(await a.call('GET', '/system/logs/calf', { as: people.alice }), 200);
+    assert.deepEqual(Object.keys((JSON.parse(text) as { jobs: object }).jobs), [id]);
+    // Also when it has ended: the other side may have slept.
+    expectStatus(await delegate(a, people.alice, 'calf', id), 201);
+    assert.equal((await a.outside.jobs(people.alice, 'calf')).length, 1);
+  });
+
+  test('with the token of the service has the rights of its owner', async () => {
+    const { a, people } = them;
+    const token = await a.outside.create(people.alice, worker('tokened', copying()));
+    const id = newId('cow');
+    expectStatus(await delegate(a, token, 'tokened', id), 201);
+    expectStatus(await delegate(a, token, 'tokened', id), 201);
+    assert.equal((await endedWell(a, people.alice, 'tokened', id)).invoker, undefined);
+    expectStatus(await delegate(a, a.admin, 'tokened', newId('cow')), 401);
+  });
+
+  test('is not had by anybody else who names its id, and another event under it is refused', async () => {
+    const { a, people } = them;
+    await a.outside.create(people.alice, worker('open', 'true', { visibility: 'public' }));
+    const id = newId('cow');
+    expectStatus(await delegate(a, people.alice, 'open', id), 201);
+    for (const call of [
+      () => delegate(a, people.bob, 'open', id),
+      () => delegate(a, people.alice, 'open', id, { ...WRAPPED, event: '{"a":2}' }),
+    ]) {
+      const answer = expectStatus(await call(), 409);
+      assert.match(answer.text, /^there is another job ".*" of "open" already: give each job an id of its own$/);
+      assert.equal(answer.headers.get('x-oscar-job-id'), null);
+    }
+    expectStatus(await a.call('GET', `/system/jobs/open/${id}`, { as: people.bob }), 404);
+    await endedWell(a, people.alice, 'open', id);
+    for (const bad of ['Upper', 'a/b', 'a.b', '-a', 'x'.repeat(64), 'cow-6f1c0d9e-7a52-5c36-8f0e-0c7c2a3a9b11']) {
+      assert.match(expectStatus(await delegate(a, people.alice, 'open', bad), 400).text, /^X-Delegated-Job-ID: /);
+    }
+    assert.equal((await a.outside.jobs(people.alice, 'open')).length, 1);
+  });
+
+  test('under the id of a job that somebody else runs here does not touch that', async () => {
+    const { a, people } = them;
+    const words = `echo secret of alice; ${meeting.say('begun', 'yes')}; ${meeting.wait('go')}`;
+    const victim = await a.outside.create(people.alice, service('victim', words));
+    const id = await a.outside.submit(victim, 'victim', 'x');
+    await meeting.heard('begun');
+
+    await a.outside.create(people.bob, service('thief', 'echo nothing'));
+    expectStatus(await delegate(a, people.bob, 'thief', id), 201);
+    await endedWell(a, people.bob, 'thief', id);
+    const log = await a.call('GET', `/system/logs/thief/${id}`, { as: people.bob });
+    assert.match(expectStatus(log, 200).text, /^nothing$/m);
+    assert.doesNotMatch(log.text, /alice/);
+    expectStatus(await a.call('DELETE', `/system/logs/thief/${id}`, { as: people.bob }), 204);
+
+    await a.outside.running(people.alice, 'victim', id);
+    meeting.letGo('go');
+    await endedWell(a, people.alice, 'victim', id);
+    const kept = await a.call('GET', `/system/logs/victim/${id}`, { as: a.admin });
+    assert.match(expectStatus(kept, 200).text, /^secret of alice$/m);
+  });
+
+  test('is not passed on, though its service has members that are always asked (F12)', async () => {
+    const { origin, a, people } = them;
+    await delegating(them, 'herd', [member(a, 'herd-a')], { script: copying(), federation: { topology: 'mesh' } });
+    const id = newId('cow');
+    expectStatus(await delegate(origin, people.alice, 'herd', id), 201);
+    assert.equal(placeOf(await endedWell(origin, people.alice, 'herd', id)), origin.id);
+    assert.deepEqual(offersTo(a, 'herd-a'), []);
+  });
+
+  test('is refused where it would come back: by a worker, and by who gave it away', async () => {
+    const { origin, a, people } = them;
+    const script = `${meeting.wait('circle')}; ${copying()}`;
+    await delegating(them, 'circle', [member(a, 'circle-a')], { script, federation: { topology: 'mesh' } });
+    const id = await origin.outside.submit(people.alice, 'circle', WRAPPED);
+    await inState(origin, people.alice, 'circle', id, 'delegated');
+    const heard = origin.wire.seen.length;
+    const atWorker = expectStatus(await delegate(a, people.alice, 'circle-a', id), 409);
+    assert.match(atWorker.text, /enter at its coordinator: invoke "circle" at http/);
+    assert.deepEqual(
+      origin.wire.seen.slice(heard).filter(({ path }) => /^\/system\/federation\/circle\/jobs$/.test(path)),
+      [],
+    );
+    expectStatus(await delegate(origin, people.alice, 'circle', id), 409);
+    meeting.letGo('circle');
+    assert.equal(placeOf(await endedWell(origin, people.alice, 'circle', id)), a.id);
+    assert.equal((await origin.outside.jobs(people.alice, 'circle')).length, 1);
+  });
+});
