@@ -4,6 +4,8 @@ import * as commit from './commit.ts';
 import * as delegation from './delegation.ts';
 import * as federation from './federation.ts';
 import * as jobs from './jobs.ts';
+import * as kubernetes from './kubernetes.ts';
+import * as kubernetesStatus from './kubernetes-status.ts';
 import * as kubernetesStore from './kubernetes-store.ts';
 import * as listServices from './list-services.ts';
 import * as objectStore from './object-store.ts';
@@ -31,10 +33,12 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['federation', federation],
   ['delegation', delegation],
   ['kubernetes-store', kubernetesStore],
+  ['kubernetes-status', kubernetesStatus],
+  ['kubernetes', kubernetes],
 ]);
 
-/** Only when named: it needs a control plane of Kubernetes, which is more than npm brings. */
-const ON_REQUEST: ReadonlySet<string> = new Set(['kubernetes-store']);
+/** Only when named: they need a control plane of Kubernetes or more of it, and MinIO, which npm does not bring. */
+const ON_REQUEST: ReadonlySet<string> = new Set(['kubernetes-store', 'kubernetes-status', 'kubernetes']);
 
 const asked = process.argv.slice(2);
 const unknown = asked.filter((name) => !BENCHMARKS.has(name));
