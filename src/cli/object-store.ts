@@ -6,6 +6,7 @@ import { EmbeddedEvents, EmbeddedStore } from '../storage/embedded/index.ts';
 import type { EventSource, ObjectStore, StoreKeys } from '../storage/index.ts';
 import type { Cluster } from './cluster.ts';
 import { openMinio } from './minio.ts';
+import { openPlainStore } from './plain-store.ts';
 
 /** The object store of this cluster, as far as the manager has to do with it. */
 export interface OpenStore {
@@ -15,6 +16,8 @@ export interface OpenStore {
   readonly events?: EventSource;
   /** What users and definitions are told. */
   readonly endpoint: string;
+  /** Its address for this manager, and for who moves the files of jobs. */
+  readonly inside: string;
   /** Milliseconds by the clock of the store; that of this machine if absent. */
   readonly time?: () => Promise<number>;
   close(): Promise<void>;
@@ -24,8 +27,9 @@ export interface OpenStore {
 export async function openStore(config: Config, cluster: Cluster, keys: StoreKeys, log: Logger): Promise<OpenStore> {
   if (cluster.seal && hasOwnStore(config)) return openEmbedded(config, cluster.seal, keys, log);
   const endpoint = config.minioPublicEndpoint ?? config.minioEndpoint;
-  if (config.externalStore === 'none') return { endpoint, close: async () => undefined };
-  return openMinio(config, endpoint, cluster, keys, log);
+  if (config.externalStore === 'none') return { endpoint, inside: config.minioEndpoint, close: async () => undefined };
+  const open = config.externalStore === 's3' ? openPlainStore : openMinio;
+  return open(config, endpoint, cluster, keys, log);
 }
 
 async function openEmbedded(config: Config, seal: Seal, keys: StoreKeys, log: Logger): Promise<OpenStore> {
@@ -38,7 +42,8 @@ async function openEmbedded(config: Config, seal: Seal, keys: StoreKeys, log: Lo
   });
   try {
     const { address, port, family } = await server.listen({ host: config.listen.host, port: config.storePort });
-    const endpoint = config.minioPublicEndpoint ?? `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    const inside = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    const endpoint = config.minioPublicEndpoint ?? inside;
     const objects = new EmbeddedStore({ server, endpoint });
     await objects.ensureStaging();
     log.info({ endpoint }, 'object store is up');
@@ -46,6 +51,7 @@ async function openEmbedded(config: Config, seal: Seal, keys: StoreKeys, log: Lo
       objects,
       events: new EmbeddedEvents(server),
       endpoint,
+      inside,
       close: () => server.close(),
     };
   } catch (error) {

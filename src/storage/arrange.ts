@@ -13,6 +13,13 @@ import { storagePlan } from './service-buckets.ts';
  */
 export async function arrangeStorage(service: Service, store: ObjectStore): Promise<void> {
   const plan = storagePlan(service);
+  const noKeys = plan.buckets.length > 0 ? await store.noJobKeys?.() : undefined;
+  if (noKeys !== undefined) {
+    throw new StorageError(
+      'no-job-keys',
+      `${noKeys}: "${service.definition.name}" can have no input or output there; take a storage provider with keys of its own`,
+    );
+  }
   await allSettled(plan.buckets.map((bucket) => ensureBucket(bucket, store)));
   await allSettled(plan.folders.map(({ bucket, folder }) => store.ensureFolder(bucket, folder)));
   await allSettled(plan.subscriptions.map((subscription) => store.subscribe(subscription)));

@@ -5,6 +5,8 @@ export type StorageErrorCode =
   | 'bucket-not-found'
   | 'bucket-refused'
   | 'bucket-taken'
-  | 'invalid-bucket';
+  | 'invalid-bucket'
+  | 'no-job-keys'
+  | 'no-user-keys';
 
 export class StorageError extends OscarError<StorageErrorCode> {}

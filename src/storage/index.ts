@@ -1,3 +1,4 @@
+export { adoptBuckets } from './adopt-buckets.ts';
 export { alignStorage, arrangeStorage, clearStorage, type StorageClaim, storageClaim } from './arrange.ts';
 export { mayBucket } from './bucket-rules.ts';
 export { bucketView } from './bucket-view.ts';
@@ -16,4 +17,5 @@ export {
 } from './object-store.ts';
 export { presignObject } from './presign.ts';
 export { renewSubscriptions } from './renew-subscriptions.ts';
+export { ObjectShelf, type ObjectShelfOptions } from './shelf.ts';
 export { ensureUserKeys, rotateUserKeys } from './user-keys.ts';

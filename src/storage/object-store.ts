@@ -6,6 +6,12 @@ import type { Cursor, Page } from '../cluster/index.ts';
  * which prefixes report new objects. Objects themselves travel over S3 between the store and its clients.
  */
 export interface ObjectStore {
+  /** Why users have no keys here, as a sentence; absent where they can have some. */
+  readonly noUserKeys?: string;
+
+  /** Why jobs get no keys here, as a sentence; undefined where they do. */
+  noJobKeys?(): Promise<string | undefined>;
+
   /** Makes the user known to the store, with these keys. With the same ones again nothing happens; with others the old
    * ones stop working at once. */
   putUser(uid: string, keys: StoreKeys): Promise<void>;
@@ -160,6 +166,8 @@ export interface Subscription {
   readonly prefix: string;
   /** Uid of the service. */
   readonly subscriber: string;
+  /** Its name: what another manager has arranged under that ends with it. */
+  readonly service?: string;
 }
 
 export interface PresignRequest {
@@ -171,6 +179,8 @@ export interface PresignRequest {
   readonly as?: string;
   /** Headers that the client must send as they are. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** For programs of this cluster: by the address that the manager itself uses. */
+  readonly inside?: boolean;
   /** For GET: the type that the answer shall have. */
   readonly responseContentType?: string;
 }

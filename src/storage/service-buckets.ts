@@ -25,6 +25,11 @@ export function storagePlan(service: Service): StoragePlan {
   return {
     buckets: [...buckets.values()],
     folders: all.map(({ bucket, folder }) => ({ bucket, folder })),
-    subscriptions: inputs.map(({ bucket, folder }) => ({ bucket, prefix: `${folder}/`, subscriber: uid })),
+    subscriptions: inputs.map(({ bucket, folder }) => ({
+      bucket,
+      prefix: `${folder}/`,
+      subscriber: uid,
+      service: definition.name,
+    })),
   };
 }

@@ -11,10 +11,15 @@ export interface StoreUnderTest {
   readonly writesAs?: string;
   /** Does it give no keys at all for what its policies take for a pattern? */
   readonly refusesPatterns?: boolean;
+  /** With which everything is done where there are no users. */
+  readonly operator?: StoreKeys;
   /** What it has reported of new objects in this bucket, in order. */
   reported(bucket: string): Promise<{ readonly key: string; readonly principal?: string }[]>;
   close(): Promise<void>;
 }
+
+/** What not every store can do, with the reason, which is printed. */
+export type Cannot = Partial<Record<'users' | 'quotas' | 'job keys', string>>;
 
 export type SomeKeys = StoreKeys & { readonly sessionToken?: Secret };
 

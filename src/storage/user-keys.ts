@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Secret } from '../base/secret.ts';
 import { type SecretStore, StoreError } from '../cluster/index.ts';
+import { StorageError } from './errors.ts';
 import type { ObjectStore, StoreKeys } from './object-store.ts';
 
 /** Where the keys of users are kept, and the store that must know them. */
@@ -10,11 +11,15 @@ export interface UserKeysDeps {
   readonly objects?: ObjectStore | undefined;
 }
 
+/** Where users can have none: so that nobody takes anything for keys. */
+const NO_KEYS: StoreKeys = { accessKey: new Secret(''), secretKey: new Secret('') };
+
 /**
  * The keys of a user, made when first asked for. The access key is the uid, as clients expect (contract §4.4). The store
  * is told each time, so that one that missed them, because a manager died in between, learns of them (R11).
  */
 export async function ensureUserKeys(uid: string, deps: UserKeysDeps): Promise<StoreKeys> {
+  if (deps.objects?.noUserKeys !== undefined) return NO_KEYS;
   const keys = await keptKeys(uid, deps.secrets);
   await deps.objects?.putUser(uid, keys);
   return keys;
@@ -22,6 +27,8 @@ export async function ensureUserKeys(uid: string, deps: UserKeysDeps): Promise<S
 
 /** New keys; the old ones stop working. */
 export async function rotateUserKeys(uid: string, deps: UserKeysDeps): Promise<StoreKeys> {
+  const { noUserKeys } = deps.objects ?? {};
+  if (noUserKeys !== undefined) throw new StorageError('no-user-keys', noUserKeys);
   const keys = newKeys(uid);
   await deps.secrets.put('user', uid, { ...keys });
   await deps.objects?.putUser(uid, keys);

@@ -18,6 +18,8 @@ export interface MinioOptions {
   readonly hooks?: Hooks;
   /** What it authenticates itself with at the hooks. */
   readonly token?: string;
+  /** Where it listens; loopback if left out. */
+  readonly host?: string;
   /** With a certificate that nobody has signed. */
   readonly tls?: boolean;
 }
@@ -32,7 +34,7 @@ export const bothAt = (url: string): Hooks => ({
   OSCAR_DURABLE: { url, durable: true },
 });
 
-/** A real MinIO on loopback. It can be killed and started again, with what it had. */
+/** A real MinIO. It can be killed and started again, with what it had. */
 export class Minio {
   readonly endpoint: string;
   readonly region = 'us-east-1';
@@ -47,7 +49,7 @@ export class Minio {
     this.#options = options;
     this.#directory = mkdtempSync(join(tmpdir(), 'oscar-minio-'));
     this.#processes = new Processes(this.#directory);
-    this.endpoint = `${options.tls ? 'https' : 'http'}://127.0.0.1:${port}`;
+    this.endpoint = `${options.tls ? 'https' : 'http'}://${options.host ?? '127.0.0.1'}:${port}`;
     if (options.tls) {
       writeFileSync(join(this.#directory, 'private.key'), TEST_KEY);
       writeFileSync(join(this.#directory, 'public.crt'), TEST_CERTIFICATE);

@@ -17,7 +17,7 @@ import { Minio, ROOT } from './minio.ts';
 import { openStore } from './under-test.ts';
 
 let minio: Minio;
-let store: ObjectStore & Pick<MinioStore, 'close'>;
+let store: ObjectStore & Pick<MinioStore, 'adopt' | 'close'>;
 let requests: Requests;
 let admin: Admin;
 before(async () => {
@@ -262,4 +262,37 @@ test('a store that has lost its users is told of them again', async () => {
   await store.createBucket(bucket('franks-b', { owner: 'frank' }));
   await store.putUser('frank', keysOf('frank'));
   await as('frank').put('franks-b', 'k');
+});
+
+describe('a bucket that a Go manager made for a service', () => {
+  const TagSet = [
+    { Key: 'owner', Value: 'alice' },
+    { Key: 'from_service', Value: 'plants' },
+    { Key: 'cost-centre', Value: '42' },
+  ];
+  const ours = { uid: 'u-1', service: 'plants' };
+  const make = async (Bucket: string) => {
+    await root().send(new CreateBucketCommand({ Bucket }));
+    await root().send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet } }));
+  };
+
+  test('is taken up once, and is then found by the service', async () => {
+    await make('from-go-b');
+    assert.equal(await store.adopt('from-go-b', ['alice'], ours), true);
+    assert.equal(await store.adopt('from-go-b', ['alice'], { ...ours, uid: 'u-2' }), false);
+    assert.deepEqual((await store.bucket('from-go-b'))?.madeFor, ours);
+    assert.deepEqual(
+      (await store.buckets({ madeFor: 'u-1' })).items.map(({ name }) => name),
+      ['from-go-b'],
+    );
+    assert.equal((await tags('from-go-b'))['cost-centre'], '42', 'what else is said of it stays');
+  });
+
+  test('is left alone if it is of somebody else, or of another service', async () => {
+    await make('not-ours-b');
+    assert.equal(await store.adopt('not-ours-b', ['bob'], ours), false);
+    assert.equal(await store.adopt('not-ours-b', ['alice'], { ...ours, service: 'weeds' }), false);
+    assert.equal(await store.adopt('no-such-b', ['alice'], ours), false);
+    assert.equal((await store.bucket('not-ours-b'))?.madeFor, undefined);
+  });
 });

@@ -14,6 +14,7 @@ import type { ServiceDocument } from '../../service/schema.ts';
 import { blankSecrets } from '../../service/secrets.ts';
 import { StoreError } from '../errors.ts';
 import { deepFreeze } from '../freeze.ts';
+import type { SecretValues } from '../secret-store.ts';
 import type { ServiceRecord } from '../service-store.ts';
 import type { Version } from '../version.ts';
 import type { ConfigMap, Stored } from './api/kinds.ts';
@@ -95,6 +96,19 @@ export function fromConfigMap(object: Stored<ConfigMap>): ServiceRecord {
     ...roleIn(annotations?.[FEDERATION]),
   };
   return Object.freeze({ service: Object.freeze(service), version: resourceVersion as Version });
+}
+
+/**
+ * The keys of storage providers and clusters that a Go manager left in clear in a definition, by slot. One that this
+ * manager has written has none; undefined where there are none.
+ */
+export function credentialsIn(object: Stored<ConfigMap>): SecretValues | undefined {
+  if (object.metadata.annotations?.[UID] !== undefined) return undefined;
+  const document = decode(ServiceSchema, parse(object), []) as ServiceDocument;
+  const { storage_providers: given, ...rest } = document;
+  const providers = withoutClusterStore(given);
+  const { secrets } = blankSecrets({ ...rest, ...(providers && { storage_providers: providers }) });
+  return Object.keys(secrets.credentials).length > 0 ? secrets.credentials : undefined;
 }
 
 /** Only the manager writes it; what somebody else has made of it counts as nothing. */

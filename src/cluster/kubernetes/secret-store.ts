@@ -7,6 +7,7 @@ import { toStoreError } from './api/api-error.ts';
 import { type KubeObject, SECRET, type SecretObject, type Stored } from './api/kinds.ts';
 import { create, describe, isSuperseded, remove, replace } from './api/writes.ts';
 import { byBytes } from './by-bytes.ts';
+import type { Inheritance } from './inheritance.ts';
 import { KEY, ROOM } from './marks.ts';
 import { isOfRoom, pack, placeOf, unpack } from './secret-object.ts';
 
@@ -18,6 +19,8 @@ export interface KubernetesSecretStoreOptions {
   readonly namespace: string;
   /** Names of the secrets that a service declares, by `<namespace>/<service>`; undefined when there is none. */
   readonly declared: (key: string) => readonly string[] | undefined;
+  /** What a Go manager has kept elsewhere: it is taken up when it is first asked for. */
+  readonly inheritance?: Inheritance;
   readonly page?: number;
 }
 
@@ -37,7 +40,8 @@ export class KubernetesSecretStore implements SecretStore {
 
   async get(room: Room, key: string): Promise<SecretRecord | undefined> {
     const object = await this.#read(room, key);
-    if (!object || !this.#isOurs(room, key, object)) return undefined;
+    if (!object) return this.#inherit(room, key);
+    if (!this.#isOurs(room, key, object)) return undefined;
     return { values: unpack(room, object), version: object.metadata.resourceVersion as Version };
   }
 
@@ -45,7 +49,9 @@ export class KubernetesSecretStore implements SecretStore {
     const object = pack(room, key, values, this.#options.namespace);
     for (;;) {
       const written = await this.#write(room, key, object, expected);
-      if (written) return written;
+      if (!written) continue;
+      await this.#options.inheritance?.changed(room, key, values);
+      return written;
     }
   }
 
@@ -73,6 +79,21 @@ export class KubernetesSecretStore implements SecretStore {
     return keys.length > shown.length && last !== undefined
       ? { items: shown, next: cursorAfter(last) }
       : { items: shown };
+  }
+
+  /** Makes what a Go manager has kept for a service our own: from then on it is known without its definition. */
+  async takeOver(uid: string, place: string): Promise<void> {
+    await this.get('credentials', uid);
+    const object = await this.#read('service', place);
+    if (!object || isOfRoom('service', place, object) || !this.#isOurs('service', place, object)) return;
+    await this.put('service', place, unpack('service', object));
+  }
+
+  async #inherit(room: Room, key: string): Promise<SecretRecord | undefined> {
+    const values = await this.#options.inheritance?.find(room, key);
+    if (!values) return undefined;
+    const written = await this.#write(room, key, pack(room, key, values, this.#options.namespace), undefined);
+    return written ? { values, version: written } : this.get(room, key);
   }
 
   /** Undefined when somebody else was in between and the caller does not mind. */

@@ -1,9 +1,10 @@
 import { StoreError } from '../errors.ts';
+import type { SecretValues } from '../secret-store.ts';
 import type { IndexTerm, ServiceChange, ServiceRecord } from '../service-store.ts';
 import type { Listener } from './api/informer.ts';
 import type { ConfigMap, KubeObject, Stored } from './api/kinds.ts';
 import { isNewer } from './api/resource-version.ts';
-import { fromConfigMap, isDefinition } from './definition.ts';
+import { credentialsIn, fromConfigMap, isDefinition } from './definition.ts';
 import { ServiceIndex } from './service-index.ts';
 
 type NamedChange = Exclude<ServiceChange, { kind: 'resync' }>;
@@ -31,6 +32,8 @@ export class ServiceCache implements Listener<ConfigMap> {
   readonly #index = new ServiceIndex();
   /** The last versions of objects that are gone, by uid: an answer that was long on its way must not bring one back. */
   readonly #removed = new Map<string, string>();
+  /** What definitions of a Go manager hold in clear, by uid. */
+  readonly #credentials = new Map<string, SecretValues>();
   readonly #tell: (change: NamedChange) => void;
   readonly #report: (problem: unknown) => void;
 
@@ -51,6 +54,11 @@ export class ServiceCache implements Listener<ConfigMap> {
     return this.#entries.get(place);
   }
 
+  /** Keys that a Go manager left in the definition with this uid. */
+  credentials(uid: string): SecretValues | undefined {
+    return this.#credentials.get(uid);
+  }
+
   list(anyOf: readonly IndexTerm[] | undefined, start: string, limit: number): [place: string, ServiceRecord][] {
     return this.#index.list(anyOf, start, limit);
   }
@@ -65,7 +73,10 @@ export class ServiceCache implements Listener<ConfigMap> {
     if (known && !isNewer(resourceVersion, known.object.metadata.resourceVersion)) return known;
     if (!isDefinition(object)) return this.#drop(place);
     const entry = { object: slim(object), record: this.#read(object) };
+    const credentials = entry.record instanceof StoreError ? undefined : credentialsIn(object);
     this.#keep(place, entry);
+    if (credentials) this.#credentials.set(uid, credentials);
+    else this.#credentials.delete(uid);
     return entry;
   }
 
@@ -132,6 +143,7 @@ export class ServiceCache implements Listener<ConfigMap> {
     if (!entry) return;
     const { name } = entry.object.metadata;
     this.#entries.delete(place);
+    this.#credentials.delete(entry.object.metadata.uid);
     this.#index.delete(place);
     const places = this.#byName.get(name);
     places?.delete(place);

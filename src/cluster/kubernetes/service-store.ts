@@ -1,20 +1,21 @@
 import type { ClusterStore, Service } from '../../service/index.ts';
 import { cursorAfter, startOf } from '../cursor.ts';
 import { StoreError } from '../errors.ts';
+import type { SecretValues } from '../secret-store.ts';
 import type { Reservation, ServiceChange, ServiceQuery, ServiceRecord, ServiceStore } from '../service-store.ts';
 import type { Page, Version } from '../version.ts';
 import { Watchers } from '../watchers.ts';
 import type { Api } from './api/api.ts';
 import { toStoreError } from './api/api-error.ts';
 import { Informer, type InformerOptions } from './api/informer.ts';
-import { CONFIG_MAP, type ConfigMap, type KubeObject, POD_TEMPLATE, type Stored } from './api/kinds.ts';
+import { CONFIG_MAP, type ConfigMap, type KubeObject, type Stored } from './api/kinds.ts';
 import { create, isSuperseded, remove, replace } from './api/writes.ts';
 import { fromConfigMap, isDefinition, toConfigMap } from './definition.ts';
-import { FEDERATION, isObjectName, SERVICE } from './marks.ts';
+import { FEDERATION, isObjectName, SERVICE, UID } from './marks.ts';
 import type { Namespaces } from './namespaces.ts';
-import { podTemplateOf } from './pod-template.ts';
 import type { Reservations } from './reservations.ts';
 import { type Entry, ServiceCache } from './service-cache.ts';
+import { markService, removeObjectsOf } from './service-objects.ts';
 
 /** Records in a page unless the caller says otherwise. */
 const PAGE = 500;
@@ -24,6 +25,8 @@ export interface KubernetesServiceStoreOptions {
   readonly reservations: Reservations;
   /** The cluster's own store, which every definition names. */
   readonly objectStore: ClusterStore;
+  /** Takes over the secrets of a service that a Go manager wrote, before its definition is written anew, or goes. */
+  readonly takeOverSecrets: (service: Service) => Promise<void>;
   readonly watch: Omit<InformerOptions, 'labelSelector'>;
   /** Told what went wrong in the background, which mends itself, or of a definition that cannot be read. */
   readonly report: (problem: unknown) => void;
@@ -73,6 +76,11 @@ export class KubernetesServiceStore implements ServiceStore {
     const record = this.#cache.at(place)?.record;
     if (!record || record instanceof StoreError) return undefined;
     return Object.keys(record.service.definition.environment.secrets);
+  }
+
+  /** Keys that a Go manager left in clear in the definition of a service. */
+  credentialsOf(uid: string): SecretValues | undefined {
+    return this.#cache.credentials(uid);
   }
 
   /** Is it being told what changes? */
@@ -133,6 +141,7 @@ export class KubernetesServiceStore implements ServiceStore {
     if (before.uid !== service.uid || before.namespace !== service.namespace) throw changed(name);
 
     const next = toConfigMap(service, this.#options.objectStore);
+    await this.#takeOver(object, before);
     const written = await replace(this.#api, CONFIG_MAP, carriedOn(next, object), object);
     if (written === 'absent') this.#cache.drop(object);
     if (written === 'absent') throw absent(name);
@@ -143,12 +152,13 @@ export class KubernetesServiceStore implements ServiceStore {
   }
 
   async remove(name: string, expected: Version): Promise<void> {
-    const { object } = await this.#inVersion(name, expected);
+    const { object, record } = await this.#inVersion(name, expected);
+    await this.#takeOver(object, record.service);
     const outcome = await remove(this.#api, CONFIG_MAP, object);
     if (outcome === 'conflict') throw changed(name);
     this.#cache.drop(object);
     if (outcome === 'absent') throw absent(name);
-    await this.#removeMarker(object);
+    await removeObjectsOf(object, this.#api, this.#options.report);
   }
 
   async get(name: string): Promise<ServiceRecord | undefined> {
@@ -202,6 +212,11 @@ export class KubernetesServiceStore implements ServiceStore {
     return { object, record };
   }
 
+  /** Which secrets are the service's is said only by the definition, as long as it is the Go manager's. */
+  async #takeOver({ metadata }: Stored<KubeObject>, service: Service): Promise<void> {
+    if (metadata.annotations?.[UID] === undefined) await this.#options.takeOverSecrets(service);
+  }
+
   async #make(service: Service): Promise<Stored<ConfigMap>> {
     const { name } = service.definition;
     const made = await create(this.#api, CONFIG_MAP, toConfigMap(service, this.#options.objectStore)).catch((error) => {
@@ -218,7 +233,7 @@ export class KubernetesServiceStore implements ServiceStore {
       );
     }
     try {
-      await this.#mark(service, made);
+      await markService(service, made, this.#api);
     } catch (error) {
       await this.#undo(made);
       throw error;
@@ -226,29 +241,9 @@ export class KubernetesServiceStore implements ServiceStore {
     return made;
   }
 
-  async #mark(service: Service, definition: Stored<ConfigMap>): Promise<void> {
-    const marker = podTemplateOf(service, definition);
-    if ((await create(this.#api, POD_TEMPLATE, marker)) !== 'exists') return;
-    // Of an earlier service of that name, and Kubernetes has not collected it yet.
-    const old = await this.#api.get(POD_TEMPLATE, marker.metadata);
-    if (old) await remove(this.#api, POD_TEMPLATE, old, { anyVersion: true });
-    await create(this.#api, POD_TEMPLATE, marker);
-  }
-
   async #undo(made: Stored<ConfigMap>): Promise<void> {
     await remove(this.#api, CONFIG_MAP, made, { anyVersion: true });
     this.#cache.drop(made);
-  }
-
-  /** Kubernetes would do it too, since the definition owned it. It is only sooner this way, so a failure is none. */
-  async #removeMarker({ metadata }: Stored<KubeObject>): Promise<void> {
-    try {
-      const marker = await this.#api.get(POD_TEMPLATE, { namespace: metadata.namespace, name: metadata.name });
-      const ours = marker?.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid);
-      if (marker && ours) await remove(this.#api, POD_TEMPLATE, marker, { anyVersion: true });
-    } catch (error) {
-      this.#options.report(error);
-    }
   }
 }
 

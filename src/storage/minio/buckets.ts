@@ -1,10 +1,12 @@
 import { Slots } from '../../base/slots.ts';
 import { type Cursor, type Page, StoreError } from '../../cluster/index.ts';
-import { type Bucket, type BucketChange, type BucketQuery, type NewBucket, STAGING_BUCKET } from '../object-store.ts';
+import type { Bucket, BucketChange, BucketQuery, NewBucket } from '../object-store.ts';
+import { isMeant, isReserved } from './bucket-queries.ts';
 import type { Claims, Held } from './claims.ts';
 import type { Grants } from './grants.ts';
+import { MadeFor } from './made-for.ts';
 import type { Policies } from './policies.ts';
-import { taggedBy, tagsOf } from './tags.ts';
+import { isFromGo, taggedBy, tagsOf } from './tags.ts';
 import type { Admin, BucketUsage } from './wire/admin.ts';
 import type { S3 } from './wire/s3.ts';
 
@@ -24,11 +26,6 @@ const AT_ONCE = new Slots(16);
 /** A bucket of fewer objects is counted now; for larger ones the store's own count is good enough, which is minutes old. */
 const COUNTED = 1_000;
 
-const RESERVED = /^oscar-(staging|events)/;
-
-/** The buckets that were made for services, by the uid of the service: the store finds none by its tags. */
-const MADE = '.made/';
-
 /** What the store tells of all buckets at once. */
 interface Counted {
   readonly usage: ReadonlyMap<string, BucketUsage>;
@@ -41,9 +38,11 @@ interface Counted {
  */
 export class Buckets {
   readonly #options: BucketsOptions;
+  readonly #madeFor: MadeFor;
 
   constructor(options: BucketsOptions) {
     this.#options = options;
+    this.#madeFor = new MadeFor(options.s3);
   }
 
   async create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
@@ -63,7 +62,7 @@ export class Buckets {
   }
 
   async find(name: string, counted?: Counted): Promise<Bucket | undefined> {
-    if (RESERVED.test(name)) return undefined;
+    if (isReserved(name)) return undefined;
     const found = await this.#described(name, counted);
     if (!found || found.finished || !(await this.#options.claims.isHeld(claimOf(name)))) return found?.bucket;
     // Somebody is making it, or died over that.
@@ -75,7 +74,7 @@ export class Buckets {
     const { admin, policies } = this.#options;
     const { cursor = '' } = query;
     const [names, usage, everybodys] = await Promise.all([this.#names(query), admin.usage(), policies.everybodys()]);
-    const later = names.filter((name) => name > cursor && !RESERVED.test(name)).toSorted();
+    const later = names.filter((name) => name > cursor && !isReserved(name)).toSorted();
     const page = later.slice(0, PAGE);
     const found = await Promise.all(page.map((name) => AT_ONCE.use(() => this.find(name, { usage, everybodys }))));
     const last = page.at(-1);
@@ -97,9 +96,29 @@ export class Buckets {
       }
       if (madeFor === undefined) return;
       const { madeFor: old, ...rest } = before;
-      if (madeFor) await this.#remember(name, madeFor.uid);
+      if (madeFor) await this.#madeFor.remember(name, madeFor.uid);
       await s3.setTags(name, tagsOf({ ...rest, ...(madeFor && { madeFor }) }, managerName));
-      if (old && old.uid !== madeFor?.uid) await this.#forget(name, old.uid);
+      if (old && old.uid !== madeFor?.uid) await this.#madeFor.forget(name, old.uid);
+    });
+  }
+
+  /** Takes up one that a Go manager made for a service, if it is of one of these owners. */
+  async adopt(name: string, owners: readonly string[], madeFor: NonNullable<NewBucket['madeFor']>): Promise<boolean> {
+    const { s3, managerName } = this.#options;
+    const look = async () => {
+      const tags = await s3.tags(name);
+      if (!tags || !isFromGo(tags, madeFor.service)) return undefined;
+      const tagged = taggedBy(tags, managerName);
+      return owners.includes(tagged.owner) ? { ...tags, ...tagsOf({ ...tagged, madeFor }, managerName) } : undefined;
+    };
+    // Most often there is nothing to do, and then nobody need wait.
+    if (!(await look())) return false;
+    return this.#alone(name, async () => {
+      const tags = await look();
+      if (!tags) return false;
+      await this.#madeFor.remember(name, madeFor.uid);
+      await s3.setTags(name, tags);
+      return true;
     });
   }
 
@@ -110,7 +129,7 @@ export class Buckets {
       const found = await this.#describe(name);
       await grants.withdraw(name);
       await s3.removeBucket(name);
-      if (found?.madeFor) await this.#forget(name, found.madeFor.uid);
+      if (found?.madeFor) await this.#madeFor.forget(name, found.madeFor.uid);
     });
   }
 
@@ -139,7 +158,7 @@ export class Buckets {
       try {
         await grants.withdraw(bucket.name);
         await s3.removeBucket(bucket.name);
-        if (bucket.madeFor) await this.#forget(bucket.name, bucket.madeFor.uid);
+        if (bucket.madeFor) await this.#madeFor.forget(bucket.name, bucket.madeFor.uid);
       } catch {
         held.leave();
       }
@@ -149,7 +168,7 @@ export class Buckets {
 
   async #furnish(bucket: NewBucket): Promise<void> {
     const { s3, grants, policies, managerName } = this.#options;
-    if (bucket.madeFor) await this.#remember(bucket.name, bucket.madeFor.uid);
+    if (bucket.madeFor) await this.#madeFor.remember(bucket.name, bucket.madeFor.uid);
     await policies.clear(bucket.name);
     await grants.apply(bucket);
     await s3.setTags(bucket.name, tagsOf(bucket, managerName));
@@ -191,39 +210,15 @@ export class Buckets {
   async #names({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
     const { s3, grants } = this.#options;
     const wanted =
-      madeFor !== undefined ? this.#madeFor(madeFor) : visibleTo !== undefined && grants.reachedBy(visibleTo);
+      madeFor !== undefined ? this.#madeFor.buckets(madeFor) : visibleTo !== undefined && grants.reachedBy(visibleTo);
     const [there, some] = await Promise.all([s3.bucketNames(), wanted]);
     if (!some) return there;
     const those = new Set(some);
     return there.filter((name) => those.has(name));
   }
-
-  async #madeFor(uid: string): Promise<string[]> {
-    const prefix = `${MADE}${encodeURIComponent(uid)}/`;
-    const names: string[] = [];
-    for (let after = ''; ; ) {
-      const page = await this.#options.s3.list(STAGING_BUCKET, prefix, COUNTED, after);
-      names.push(...(page?.objects ?? []).map(({ key }) => key.slice(prefix.length)));
-      if (!page?.more) return names;
-      after = page.objects.at(-1)?.key ?? after;
-    }
-  }
-
-  async #remember(name: string, uid: string): Promise<void> {
-    await this.#options.s3.put(memoryOf(name, uid), '');
-  }
-
-  async #forget(name: string, uid: string): Promise<void> {
-    await this.#options.s3.remove(memoryOf(name, uid));
-  }
 }
 
 const claimOf = (name: string) => `bucket/${name}`;
-
-const memoryOf = (name: string, uid: string) => ({
-  bucket: STAGING_BUCKET,
-  key: `${MADE}${encodeURIComponent(uid)}/${name}`,
-});
 
 function throwUnless(...codes: readonly string[]): (error: unknown) => void {
   return (error) => {
@@ -232,11 +227,3 @@ function throwUnless(...codes: readonly string[]): (error: unknown) => void {
 }
 
 const bucketOf = (bucket: NewBucket): Bucket => ({ ...bucket, usage: { bytes: 0, objects: 0 } });
-
-/** The names are only where to look: policies and memories may be older than the bucket. */
-function isMeant({ owner, visibility, allowedUsers, madeFor }: Bucket, query: BucketQuery): boolean {
-  if (query.madeFor !== undefined && madeFor?.uid !== query.madeFor) return false;
-  const { visibleTo } = query;
-  if (visibleTo === undefined || visibleTo === owner || visibility === 'public') return true;
-  return visibility === 'restricted' && allowedUsers.includes(visibleTo);
-}

@@ -3,52 +3,29 @@ import { isDeepStrictEqual } from 'node:util';
 import { all, type Element, type Elements } from '../../objectstore/index.ts';
 import type { Subscription } from '../object-store.ts';
 import type { Claims } from './claims.ts';
-import type { Admin } from './wire/admin.ts';
+import { Refusal } from './wire/refusal.ts';
 import type { S3 } from './wire/s3.ts';
 
-/**
- * The two places that events are sent to, as the operator names them in the environment of MinIO: one is quick and
- * forgets what it cannot deliver, the other keeps it on disk and is some seconds late. An event that comes twice is one
- * job.
- */
-export const TARGETS = ['OSCAR_FAST', 'OSCAR_DURABLE'] as const;
-export type Target = (typeof TARGETS)[number];
-
-/** How long it is believed that the store has fewer than all: its operator may have started it anew. */
-const BELIEVED_MS = 60_000;
+/** Where events are sent to: what the store calls these places, by our names for them. Without any there are no rules. */
+export type Targets = () => Promise<ReadonlyMap<string, string>>;
 
 /**
  * Which prefixes of a bucket are reported, as plain S3 has it: rules take effect at once, and MinIO is never started anew
- * (R1). Rules of others, those of a Go manager too, stay as they are.
+ * (R1). Rules of others stay as they are. Those that a Go manager made for a service go with ours (contract §4.3).
  */
 export class Rules {
   readonly #s3: S3;
-  readonly #admin: Admin;
+  readonly #targets: Targets;
   readonly #claims: Claims;
-  #known: { readonly arns: ReadonlyMap<Target, string>; readonly at: number } | undefined;
 
-  constructor(s3: S3, admin: Admin, claims: Claims) {
+  constructor(s3: S3, targets: Targets, claims: Claims) {
     this.#s3 = s3;
-    this.#admin = admin;
+    this.#targets = targets;
     this.#claims = claims;
   }
 
-  /** The targets that the store has. Without any there are no rules, and objects are found by the sweep. */
-  async targets(): Promise<ReadonlyMap<Target, string>> {
-    const known = this.#known;
-    if (known && (known.arns.size === TARGETS.length || performance.now() - known.at < BELIEVED_MS)) return known.arns;
-    const arns = await this.#admin.targets();
-    const found = TARGETS.flatMap((target) => {
-      // Between the last colon but two and this one is the region, if the store has one.
-      const arn = arns.find((each) => each.startsWith('arn:minio:sqs:') && each.endsWith(`:${target}:webhook`));
-      return arn === undefined ? [] : [[target, arn] as const];
-    });
-    this.#known = { arns: new Map(found), at: performance.now() };
-    return this.#known.arns;
-  }
-
   async add(subscription: Subscription): Promise<void> {
-    const targets = await this.targets();
+    const targets = await this.#targets();
     await this.#change(subscription.bucket, (rules) => [
       ...rules.filter((rule) => !isOf(subscription, rule)),
       ...[...targets].map(([target, arn]) => ruleOf(subscription, target, arn)),
@@ -56,7 +33,21 @@ export class Rules {
   }
 
   async remove(subscription: Subscription): Promise<void> {
-    await this.#change(subscription.bucket, (rules) => rules.filter((rule) => !isOf(subscription, rule)));
+    await this.#change(subscription.bucket, (rules) =>
+      rules.filter((rule) => !isOf(subscription, rule) && !isOfGo(subscription, rule)),
+    );
+  }
+
+  /** Would the store send there? It says so only about a rule. */
+  async takes(arn: string, probe: Subscription): Promise<boolean> {
+    try {
+      await this.#change(probe.bucket, (rules) => [...rules, ruleOf(probe, 'probe', arn)]);
+    } catch (error) {
+      if (error instanceof Refusal) return false;
+      throw error;
+    }
+    await this.remove(probe);
+    return true;
   }
 
   async #change(bucket: string, change: (rules: readonly Elements[]) => readonly Elements[]): Promise<void> {
@@ -83,9 +74,8 @@ function rulesIn(configuration: Element): { ours: readonly Elements[]; others: E
   return { ours: all(configuration, 'QueueConfiguration').map(elementsOf), others: Object.fromEntries(others) };
 }
 
-function ruleOf(subscription: Subscription, target: Target, arn: string): Elements {
-  const FilterRule = { Name: 'prefix', Value: subscription.prefix };
-  const rule = { Event: ['s3:ObjectCreated:*'], Filter: { S3Key: { FilterRule: [FilterRule] } } };
+function ruleOf(subscription: Subscription, target: string, arn: string): Elements {
+  const rule = { Event: ['s3:ObjectCreated:*'], Filter: filterOf(subscription.prefix) };
   return normal({ Id: `${idOf(subscription)}${target}`, ...rule, Queue: arn });
 }
 
@@ -93,6 +83,16 @@ function isOf(subscription: Subscription, { Id }: Elements): boolean {
   const [id] = Array.isArray(Id) ? (Id as readonly unknown[]) : [Id];
   return typeof id === 'string' && id.startsWith(idOf(subscription));
 }
+
+/** A Go manager has a target for each service, named like it. */
+function isOfGo({ service, prefix }: Subscription, { Queue, Filter }: Elements): boolean {
+  if (service === undefined) return false;
+  const [arn] = Array.isArray(Queue) ? (Queue as readonly unknown[]) : [Queue];
+  const sent = typeof arn === 'string' && arn.startsWith('arn:minio:sqs:') && arn.endsWith(`:${service}:webhook`);
+  return sent && isDeepStrictEqual(Filter, normal({ Filter: filterOf(prefix) })['Filter']);
+}
+
+const filterOf = (prefix: string) => ({ S3Key: { FilterRule: [{ Name: 'prefix', Value: prefix }] } });
 
 /** An id has at most 255 characters, and a prefix may have more. */
 const idOf = ({ prefix, subscriber }: Subscription) => `oscar/${subscriber}/${hash('sha256', prefix).slice(0, 16)}/`;

@@ -35,6 +35,11 @@ export function taggedBy(tags: Readonly<Record<string, string>>, managerName: st
   };
 }
 
+/** Did a Go manager make it for the service of that name? Which one of that name, its tags do not say. */
+export function isFromGo(tags: Readonly<Record<string, string>>, service: string): boolean {
+  return tags[SERVICE_UID] === undefined && tags[SERVICE] === service;
+}
+
 /** A tag holds fewer characters than a uid: others are `=` and the digits of their bytes. */
 function escape(text: string): string {
   return text.replace(/[^A-Za-z0-9 +\-._:/@]/gu, (character) =>

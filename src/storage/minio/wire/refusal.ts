@@ -28,7 +28,9 @@ const STATUSES: Readonly<Record<number, string>> = { 404: 'NotFound', 412: 'Prec
 const HINTS: Readonly<Record<string, string>> = {
   InvalidAccessKeyId: 'it does not know the access key: look at MINIO_ACCESS_KEY',
   SignatureDoesNotMatch: 'the secret key is wrong: look at MINIO_SECRET_KEY',
-  AccessDenied: 'access is denied: MINIO_ACCESS_KEY must be that of an administrator of the store',
+  AccessDenied:
+    'access is denied: MINIO_ACCESS_KEY must be that of an administrator of the store, or with OSCAR_EXTERNAL_STORE=s3 ' +
+    'of somebody who may use all of S3',
   RequestTimeTooSkewed: 'its clock and that of this machine differ too much',
 };
 

@@ -66,7 +66,7 @@ export class Requests {
       try {
         return await this.#try(request, keys);
       } catch (error) {
-        const passes = error instanceof Refusal ? error.status >= 500 : connectionFailure(error, '') !== undefined;
+        const passes = error instanceof Refusal ? isBusy(error) : connectionFailure(error, '') !== undefined;
         if (!passes) throw error;
         if (tries === TRIES || request.once) throw this.#unavailable(error);
         await pause(FIRST_WAIT * 2 ** (tries - 1));
@@ -124,6 +124,9 @@ export class Requests {
     return new StoreError('unavailable', message, { cause });
   }
 }
+
+/** What a store has not learnt, it does not learn by being asked again. */
+const isBusy = ({ status }: Refusal) => status >= 500 && status !== 501;
 
 async function receive(
   response: http.IncomingMessage,

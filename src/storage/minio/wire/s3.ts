@@ -1,13 +1,17 @@
 import { hash } from 'node:crypto';
 import { all, type Element, type Elements, encodePath, readXml, textOf, writeXml } from '../../../objectstore/index.ts';
-import type { ObjectName, StoredObject } from '../../object-store.ts';
-import type { StoreAccount } from '../store-account.ts';
-import { unless } from './refusal.ts';
+import type { ObjectName, StoredObject, StoreKeys } from '../../object-store.ts';
+import { Refusal, unless } from './refusal.ts';
 import type { Requests, StoreAnswer, StoreRequest } from './requests.ts';
+
+/** In whose name the manager works with the store. */
+export interface Account {
+  use<T>(work: (keys: StoreKeys) => Promise<T>): Promise<T>;
+}
 
 export interface S3Options {
   readonly requests: Requests;
-  readonly account: StoreAccount;
+  readonly account: Account;
 }
 
 export interface ObjectPage {
@@ -59,6 +63,17 @@ export class S3 {
   async removeBucket(bucket: string): Promise<void> {
     const headers = { 'x-minio-force-delete': 'true' };
     await unless(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}`, headers }));
+  }
+
+  /** Only an empty one. Again: nothing happens. */
+  async removeEmptyBucket(bucket: string): Promise<void> {
+    await unless(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}` }));
+  }
+
+  /** Also one that we may not look into is there. */
+  async hasBucket(bucket: string): Promise<boolean> {
+    const there = this.send({ method: 'HEAD', path: `/${bucket}` }).then(() => true);
+    return (await unless(['NotFound', 'NoSuchBucket'], there.catch(isForbidden))) ?? false;
   }
 
   /** Undefined for a bucket that has none, and for none. */
@@ -156,6 +171,11 @@ export class S3 {
     const body = writeXml(root, content);
     await this.send({ method: 'PUT', path, query, body, headers: { 'content-md5': md5(body) } });
   }
+}
+
+function isForbidden(error: unknown): true {
+  if (error instanceof Refusal && error.status === 403) return true;
+  throw error;
 }
 
 const NO_ELEMENT: Element = { name: '', text: '', children: [] };

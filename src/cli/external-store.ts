@@ -1,0 +1,110 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { StoreError } from '../cluster/index.ts';
+import type { Config } from '../config.ts';
+import { type EventSource, renewSubscriptions } from '../storage/index.ts';
+import type { S3Store } from '../storage/minio/index.ts';
+import type { Cluster } from './cluster.ts';
+import type { OpenStore } from './object-store.ts';
+
+/** How often a store that does not answer is asked again. Shorter: more lines in the log of an outage. */
+const ASK_EVERY_MS = 10_000;
+
+/** It sends its events to our hook, and keeps those that it cannot deliver: there is nothing to take from it. */
+const SENT_TO_THE_HOOK: EventSource = {
+  take: async () => [],
+  acknowledge: async () => undefined,
+  onEvents: () => () => undefined,
+  backlog: async () => ({ events: 0 }),
+};
+
+export interface ExternalStore {
+  readonly objects: S3Store;
+  /** Says in the log what is missing. */
+  readonly look: () => Promise<void>;
+  /** What else is put right once it answers, while the manager works already. */
+  readonly mend?: (signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Takes up a store that stands elsewhere. One that is away stops nobody from starting: what needs it says so, and once it
+ * answers, it is made ready. A bucket of the manager's that somebody else has does stop the start.
+ */
+export async function takeUp(
+  store: ExternalStore,
+  config: Config,
+  endpoint: string,
+  cluster: Cluster,
+  log: Logger,
+): Promise<OpenStore> {
+  const { objects } = store;
+  const ending = new AbortController();
+  try {
+    await makeReady(store, config, log);
+    void mend(store, cluster, ending.signal, log);
+  } catch (error) {
+    if (!isAway(error)) {
+      objects.close();
+      throw error;
+    }
+    log.warn({ err: error, endpoint: config.minioEndpoint }, 'the object store does not answer: it is asked again');
+    void makeReadyLater(store, config, cluster, ending.signal, log);
+  }
+  return {
+    objects,
+    events: SENT_TO_THE_HOOK,
+    endpoint,
+    inside: config.minioEndpoint,
+    time: () => objects.time(),
+    async close() {
+      ending.abort();
+      objects.close();
+    },
+  };
+}
+
+async function makeReady({ objects, look }: ExternalStore, config: Config, log: Logger): Promise<void> {
+  await objects.ensureStaging();
+  if (!(await objects.takesSeveralManagers())) {
+    log.warn('the object store does not look at the conditions of a write: upgrade it, or run one manager only');
+  }
+  log.info({ endpoint: config.minioEndpoint }, 'object store is up');
+  await look();
+}
+
+async function makeReadyLater(
+  store: ExternalStore,
+  config: Config,
+  cluster: Cluster,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
+  for (;;) {
+    await pause(ASK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
+    if (signal.aborted) return;
+    try {
+      await makeReady(store, config, log);
+      return await mend(store, cluster, signal, log);
+    } catch (err) {
+      if (!isAway(err)) log.error({ err }, 'the object store cannot be used');
+    }
+  }
+}
+
+async function mend(
+  { objects, mend: more }: ExternalStore,
+  { services }: Cluster,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
+  try {
+    await more?.(signal);
+    const subscriptions = await renewSubscriptions(services, objects, signal);
+    log.debug({ subscriptions }, 'the rules of the object store are as they should be');
+  } catch (err) {
+    if (!signal.aborted)
+      log.warn({ err }, 'the rules of the object store could not be looked at: objects are found late');
+  }
+}
+
+const isAway = (error: unknown) => error instanceof StoreError && error.code === 'unavailable';

@@ -1,0 +1,50 @@
+import type { Service } from '../../service/index.ts';
+import type { Api } from './api/api.ts';
+import { type ConfigMap, JOB, type KubeObject, POD_TEMPLATE, type Stored } from './api/kinds.ts';
+import { create, remove } from './api/writes.ts';
+import { RECORD } from './jobs/job-object.ts';
+import { SERVICE } from './marks.ts';
+import { podTemplateOf } from './pod-template.ts';
+
+/** Makes the PodTemplate by which a Go manager knows that the service exists (contract §3.3). */
+export async function markService(service: Service, definition: Stored<ConfigMap>, api: Api): Promise<void> {
+  const marker = podTemplateOf(service, definition);
+  if ((await create(api, POD_TEMPLATE, marker)) !== 'exists') return;
+  // Of an earlier service of that name, and Kubernetes has not collected it yet.
+  const old = await api.get(POD_TEMPLATE, marker.metadata);
+  if (old) await remove(api, POD_TEMPLATE, old, { anyVersion: true });
+  await create(api, POD_TEMPLATE, marker);
+}
+
+/**
+ * Removes what stands beside the definition of a service that is gone. A failure is none: what is ours Kubernetes collects
+ * by itself, and jobs of a Go manager end in their own time.
+ */
+export async function removeObjectsOf(
+  { metadata }: Stored<KubeObject>,
+  api: Api,
+  report: (problem: unknown) => void,
+): Promise<void> {
+  try {
+    await removeMarker(metadata, api);
+    await removeForeignJobs(metadata, api);
+  } catch (error) {
+    report(error);
+  }
+}
+
+async function removeMarker({ namespace, name, uid }: Stored<KubeObject>['metadata'], api: Api): Promise<void> {
+  const marker = await api.get(POD_TEMPLATE, { namespace, name });
+  const owners = marker?.metadata.ownerReferences;
+  const ours = owners?.some((owner) => owner.uid === uid);
+  // A Go manager lets nobody own it.
+  const fromGo = !owners && marker?.metadata.labels?.[SERVICE] === name;
+  if (marker && (ours || fromGo)) await remove(api, POD_TEMPLATE, marker, { anyVersion: true });
+}
+
+/** Those that a Go manager made for the service (contract §1.8). */
+async function removeForeignJobs({ namespace, name }: Stored<KubeObject>['metadata'], api: Api): Promise<void> {
+  const labelSelector = `${SERVICE}=${name},!${RECORD}`;
+  const { items } = await api.list(JOB, { namespace }, { labelSelector, metadataOnly: true });
+  for (const job of items) await remove(api, JOB, job, { anyVersion: true });
+}

@@ -1,0 +1,173 @@
+import { type Cursor, type Page, StoreError } from '../../cluster/index.ts';
+import { presignUrl, SigningSecret } from '../../objectstore/index.ts';
+import {
+  type Bucket,
+  type BucketChange,
+  type BucketQuery,
+  type IssuedKeys,
+  type KeyScope,
+  type NewBucket,
+  type ObjectName,
+  type ObjectQuery,
+  type ObjectStore,
+  type Placed,
+  type PlacedBy,
+  type PlaceFrom,
+  type PresignRequest,
+  STAGING_BUCKET,
+  type StoredObject,
+  type StoreKeys,
+  type Subscription,
+} from '../object-store.ts';
+import { Claims } from './claims.ts';
+import { assumeRole } from './job-keys.ts';
+import { place } from './place.ts';
+import { Rules, type Targets } from './rules.ts';
+import { makeStaging, removeUnder } from './staging.ts';
+import type { Requests } from './wire/requests.ts';
+import { type Account, S3 } from './wire/s3.ts';
+
+export interface S3StoreOptions {
+  /** As the manager reaches it. */
+  readonly endpoint: string;
+  /** As its users do. */
+  readonly publicEndpoint: string;
+  readonly region: string;
+  readonly verify: boolean;
+  /** Owner of the buckets of the administrator. */
+  readonly managerName: string;
+  /** How long others wait for a manager that died over a change, in milliseconds. */
+  readonly lease?: number;
+}
+
+export interface S3StoreParts {
+  readonly requests: Requests;
+  readonly account: Account;
+  readonly targets: Targets;
+}
+
+/** A store that stands elsewhere, as far as plain S3 and STS go. */
+export abstract class S3Store implements ObjectStore {
+  protected readonly s3: S3;
+  protected readonly claims: Claims;
+  protected readonly rules: Rules;
+  readonly #options: S3StoreOptions;
+  readonly #requests: Requests;
+  readonly #account: Account;
+  #staging: Promise<void> | undefined;
+
+  protected constructor(options: S3StoreOptions, { requests, account, targets }: S3StoreParts) {
+    this.#options = options;
+    this.#requests = requests;
+    this.#account = account;
+    this.s3 = new S3({ requests, account });
+    this.claims = new Claims(this.s3, () => this.ensureStaging(), options.lease);
+    this.rules = new Rules(this.s3, targets, this.claims);
+  }
+
+  abstract putUser(uid: string, keys: StoreKeys): Promise<void>;
+  abstract createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }>;
+  abstract bucket(name: string): Promise<Bucket | undefined>;
+  abstract buckets(query: BucketQuery): Promise<Page<Bucket>>;
+  abstract changeBucket(name: string, change: BucketChange): Promise<void>;
+  abstract removeBucket(name: string): Promise<void>;
+
+  /** May several managers use it? Not if it is so old that it does not look at the conditions of a write. */
+  takesSeveralManagers(): Promise<boolean> {
+    return this.claims.areGood();
+  }
+
+  /** By the clock of the store, in milliseconds; it tells whole seconds. */
+  async time(): Promise<number> {
+    await this.ensureStaging();
+    const { headers } = await this.s3.send({ method: 'HEAD', path: `/${STAGING_BUCKET}` });
+    return Date.parse(headers.date ?? '');
+  }
+
+  close(): void {
+    this.#requests.close();
+  }
+
+  async ensureFolder(bucket: string, folder: string): Promise<void> {
+    const at = { bucket, key: `${folder}/` };
+    if (!(await this.s3.head(at))) await this.s3.put(at, '', { 'content-type': 'application/x-directory' });
+  }
+
+  async objects(bucket: string, { prefix = '', cursor, limit }: ObjectQuery): Promise<Page<StoredObject>> {
+    const after = cursor === undefined ? undefined : decodeCursor(cursor);
+    const page = await this.s3.list(bucket, prefix, limit, after);
+    if (!page) throw new StoreError('absent', `there is no bucket "${bucket}"`);
+    const last = page.objects.at(-1);
+    return { items: page.objects, ...(page.more && last && { next: encodeCursor(last.key) }) };
+  }
+
+  subscribe(subscription: Subscription): Promise<void> {
+    return this.rules.add(subscription);
+  }
+
+  unsubscribe(subscription: Subscription): Promise<void> {
+    return this.rules.remove(subscription);
+  }
+
+  ensureStaging(): Promise<void> {
+    this.#staging ??= makeStaging(this.s3).catch((error: unknown) => {
+      this.#staging = undefined;
+      throw error;
+    });
+    return this.#staging;
+  }
+
+  async read(bucket: string, key: string, mostBytes: number): Promise<Uint8Array | undefined> {
+    return (await this.s3.read({ bucket, key }, mostBytes))?.body;
+  }
+
+  /** In the name of the manager's account, whoever it is for: the store writes in the name of whoever signs. */
+  place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed> {
+    return place(from, to, by, { s3: this.s3, claims: this.claims });
+  }
+
+  removeObjects(bucket: string, prefix: string): Promise<void> {
+    return removeUnder(bucket, prefix, this.s3);
+  }
+
+  /** In the name of the manager's account. */
+  async presign(request: PresignRequest): Promise<string> {
+    return this.#account.use(async (keys) => this.signedBy(keys, request));
+  }
+
+  protected signedBy({ accessKey, secretKey }: StoreKeys, request: PresignRequest): string {
+    const { method, bucket, key, expiresIn, headers, inside, responseContentType } = request;
+    return presignUrl({
+      method,
+      bucket,
+      key,
+      endpoint: inside ? this.#options.endpoint : this.#options.publicEndpoint,
+      region: this.#options.region,
+      accessKey: accessKey.reveal(),
+      secret: new SigningSecret(secretKey.reveal()),
+      now: Date.now(),
+      expires: expiresIn,
+      ...(headers && { headers }),
+      ...(responseContentType && { query: { 'response-content-type': responseContentType } }),
+    });
+  }
+
+  /** What is written with them is reported as the manager's, for the same reason as what it places. */
+  issue(scope: KeyScope, ttlSeconds: number): Promise<IssuedKeys> {
+    return assumeRole(scope, ttlSeconds, this.s3);
+  }
+
+  /** They end by themselves. */
+  async revoke(): Promise<void> {
+    return undefined;
+  }
+}
+
+const encodeCursor = (after: string) => Buffer.from(after).toString('base64url') as Cursor;
+
+function decodeCursor(cursor: Cursor): string {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  if (text === '' || encodeCursor(text) !== cursor)
+    throw new StoreError('expired', 'the page is not one that was given out: begin again');
+  return text;
+}
