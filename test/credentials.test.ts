@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
 import { ALICE, BOB, CAROL, startIssuer } from './support/issuer.ts';
+import { eventually } from './support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
 
 const issuer = await startIssuer();
@@ -135,10 +136,7 @@ test('an issuer that is away is 503 for its users only, and is found again by it
   assert.ok(refused.headers.get('retry-after'));
   assert.equal((await ask(alice)).status, 200);
   await away.start();
-  const end = Date.now() + 20_000;
-  let answer = await ask(accessToken);
-  while (answer.status === 503 && Date.now() < end) answer = await ask(accessToken);
-  assert.equal(answer.status, 200);
+  await eventually(async () => assert.equal((await ask(accessToken)).status, 200));
   await away.stop();
 });
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { type Dirent, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { ALICE } from './support/issuer.ts';
@@ -172,10 +172,17 @@ function collectProcesses(manager: number): void {
   }
 }
 
-function collectFiles(): void {
-  const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
-  for (const entry of entries.filter((each) => each.isFile())) {
-    found.files.push(readIfThere(join(entry.parentPath, entry.name)));
+/** Directories come and go while jobs run. */
+function collectFiles(below = directory): void {
+  let entries: Dirent[];
+  try {
+    entries = readdirSync(below, { withFileTypes: true });
+  } catch {
+    return;
+  }
+  for (const entry of entries) {
+    if (entry.isDirectory()) collectFiles(join(below, entry.name));
+    else if (entry.isFile()) found.files.push(readIfThere(join(below, entry.name)));
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually, isThere, Meeting, Outside, reasonOf, service } from '../support/jobs.ts';
+import { eventually, isThere, LOG_BEGINS, Meeting, Outside, reasonOf, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 const meeting = new Meeting();
@@ -105,7 +105,8 @@ describe('the log of a job', () => {
     const id = await outside.submit(token, 'timed', 'x');
     await outside.ended('timed', id);
     const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z`;
-    const expected = new RegExp(`^${time} oscar: .*\n${time} one\n${time} two$`);
+    const begins = LOG_BEGINS && `${time} ${LOG_BEGINS}`;
+    const expected = new RegExp(`^${begins}${time} one\n${time} two$`);
     assert.match(await outside.log('timed', id, '?timestamps=true'), expected);
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually, keyOf, Outside, reasonOf, service } from '../support/jobs.ts';
+import { eventually, keyOf, LOG_BEGINS, Outside, reasonOf, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 let manager: TestManager;
@@ -26,7 +26,7 @@ describe('a file that lands in a bucket', () => {
       job.timeline.map(({ state }) => state),
       ['accepted', 'queued', 'running', 'succeeded'],
     );
-    assert.match(await outside.log('plain', job.id), /^oscar: .*plain processes.*\nhello\n$/);
+    assert.match(await outside.log('plain', job.id), new RegExp(`^${LOG_BEGINS}hello\\n$`));
     const { json } = await outside.call('GET', '/system/logs/plain', { as: ADMIN });
     assert.equal((json() as { jobs: Record<string, { status: string }> }).jobs[job.id]?.status, 'Succeeded');
   });

@@ -126,3 +126,24 @@ test('a removed rule makes no more events', async () => {
   await store.put('in/a');
   assert.deepEqual(store.keys(), []);
 });
+
+test('what an attempt writes again, since its answer was lost, is no other event and has no other time', async () => {
+  await using store = await startWithRule();
+  const write = (Body: string, attempt: string) =>
+    store.client.send(new s3.PutObjectCommand({ Bucket, Key: 'in/a', Body, Metadata: { 'oscar-attempt': attempt } }));
+  const time = () => store.store.statObject({ bucket: Bucket, key: 'in/a' })?.sequencer;
+  await write('made', 'one');
+  const times = [time()];
+  await write('made', 'one');
+  assert.deepEqual([store.keys(), time()], [['in/a'], times[0]]);
+  assert.equal(store.store.describeBucket(Bucket)?.usage.objects, 1);
+
+  for (const other of [() => write('other', 'one'), () => write('other', 'two'), () => store.put('in/a', 'other')]) {
+    await other();
+    times.push(time());
+  }
+  assert.equal(store.keys().length, 4);
+  assert.equal(new Set(times).size, 4);
+  const { Body } = await store.client.send(new s3.GetObjectCommand({ Bucket, Key: 'in/a' }));
+  assert.equal(await Body?.transformToString(), 'other');
+});

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { freePorts } from '../kubernetes/free-port.ts';
 import { eventually, Outside } from './jobs.ts';
+import { lastingPorts } from './lasting-port.ts';
 import { ADMIN, type Answer, temporaryDirectory } from './manager.ts';
 import type { People } from './people.ts';
 import { type ManagerProcess, startProcess } from './process.ts';
@@ -106,7 +106,7 @@ export async function startClusterProcesses(
   /** Of each manager; they count before those of all. */
   settingsFor: (ports: Ports) => Promise<readonly Record<string, string>[]> = async () => [],
 ): Promise<ClusterProcess[]> {
-  const ports = await freePorts(IDS.length * 2);
+  const ports = await lastingPorts(IDS.length * 2);
   const [managers, stores] = [ports.slice(0, IDS.length), ports.slice(IDS.length)];
   const others = await settingsFor({ managers, stores });
   const known = IDS.map((id, index) => [id, { endpoint: `http://127.0.0.1:${ports[index]}` }]);

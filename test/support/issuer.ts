@@ -6,6 +6,7 @@ import { ALGORITHM, type KeyPair, newKeyPair } from './issuer-keys.ts';
 import { createProvider } from './issuer-provider.ts';
 import { IssuerStorage } from './issuer-storage.ts';
 import { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
+import { listenAt, listenLastingly } from './lasting-port.ts';
 
 export { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
 
@@ -89,13 +90,8 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
   let delay = 0;
 
   const server = createServer((request, response) => void handle(request, response));
-  async function listen(port: number): Promise<number> {
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-    const address = server.address();
-    return typeof address === 'object' && address ? address.port : port;
-  }
-  const port = await listen(options.port ?? 0);
+  if (options.port !== undefined) await listenAt(server, options.port);
+  const port = options.port ?? (await listenLastingly(server));
   const url = `http://127.0.0.1:${port}${path}`;
 
   let signing = await newKeyPair();
@@ -181,7 +177,7 @@ export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> 
       delay = ms;
     },
     stop,
-    start: async () => void (await listen(port)),
+    start: () => listenAt(server, port),
     [Symbol.asyncDispose]: stop,
   };
 }

@@ -41,6 +41,9 @@ export const temporaryDirectory = () => mkdtempSync(join(tmpdir(), 'oscar-test-'
 /** Settings for every manager under test: the same tests run on other backends (see test/kubernetes). */
 const GIVEN = JSON.parse(process.env['OSCAR_TEST_SETTINGS'] ?? '{}') as Record<string, string>;
 
+/** The same for one of several clusters, by its id. They count before what the test itself says. */
+const GIVEN_TO = JSON.parse(process.env['OSCAR_TEST_SETTINGS_OF'] ?? '{}') as Record<string, Record<string, string>>;
+
 /** A whole manager in this process, on a free port of loopback, with real sockets and a real data directory. */
 export async function startTestManager(
   settings: Record<string, string> = {},
@@ -56,11 +59,13 @@ export async function startTestManager(
       OSCAR_PASSWORD: PASSWORD,
       ...GIVEN,
       ...settings,
+      ...GIVEN_TO[settings['OSCAR_CLUSTER_ID'] ?? ''],
     },
     () => '',
   );
   const logger = pino({ level: 'debug' }, { write: (line) => void log.push(JSON.parse(line)) });
-  const manager = await startManager(config, logger);
+  // Several managers and the test itself share this process: that it is late is the fault of none of them.
+  const manager = await startManager(config, logger, { latestMs: 0 });
   const url = manager.address;
   return {
     url,

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { listenAt, listenLastingly } from './lasting-port.ts';
 
 /**
  * The way to a server, byte by byte, on which any fault of a network can be made. What is held up is not lost: it arrives
@@ -59,13 +60,6 @@ export async function startTcpWire(port: number): Promise<TcpWire> {
     }
   }
 
-  async function listen(at: number): Promise<number> {
-    server.listen(at, '127.0.0.1');
-    await once(server, 'listening');
-    const address = server.address();
-    return typeof address === 'object' && address ? address.port : at;
-  }
-
   function release(): void {
     delay = 0;
     held?.resolve();
@@ -80,7 +74,7 @@ export async function startTcpWire(port: number): Promise<TcpWire> {
     await once(server, 'close');
   }
 
-  const own = await listen(0);
+  const own = await listenLastingly(server);
   return {
     url: `http://127.0.0.1:${own}`,
     cut,
@@ -92,7 +86,7 @@ export async function startTcpWire(port: number): Promise<TcpWire> {
     },
     async mend() {
       release();
-      if (!server.listening) await listen(own);
+      if (!server.listening) await listenAt(server, own);
     },
     async [Symbol.asyncDispose]() {
       release();

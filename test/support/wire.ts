@@ -6,6 +6,7 @@ import {
   type ServerResponse,
   request as send,
 } from 'node:http';
+import { listenAt, listenLastingly } from './lasting-port.ts';
 
 /** A request as it went over the wire. */
 export interface Seen {
@@ -47,12 +48,6 @@ export async function startWire(target?: () => string): Promise<Wire> {
     await (interference ? interference(one, response, passOn) : passOn());
   }
 
-  async function listen(port: number): Promise<number> {
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-    const address = server.address();
-    return typeof address === 'object' && address ? address.port : port;
-  }
   async function cut(): Promise<void> {
     if (!server.listening) return;
     server.close();
@@ -60,7 +55,7 @@ export async function startWire(target?: () => string): Promise<Wire> {
     await once(server, 'close');
   }
 
-  const port = await listen(0);
+  const port = await listenLastingly(server);
   return {
     url: `http://127.0.0.1:${port}`,
     seen,
@@ -68,7 +63,7 @@ export async function startWire(target?: () => string): Promise<Wire> {
       interference = how;
     },
     cut,
-    mend: async () => void (await listen(port)),
+    mend: () => listenAt(server, port),
     [Symbol.asyncDispose]: cut,
   };
 }
