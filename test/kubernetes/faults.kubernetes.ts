@@ -338,7 +338,7 @@ test('a definition that is deleted or broken behind our back is noticed', async 
 test('rights that are taken away are named, the manager stays up, and works again once it has them', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const role = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${GLOBAL_ROLE}`;
-  const give = (rules: unknown[]) => admin.do('PATCH', role, { rules }, 'application/merge-patch+json');
+  const give = (rules: readonly unknown[]) => admin.do('PATCH', role, { rules }, 'application/merge-patch+json');
   t.after(() => give(GLOBAL_RULES));
   await created(cluster.services, withCpu('cow', 1));
 

@@ -272,7 +272,7 @@ test('reading what is known asks nothing of the server, and a thousand services 
   t.after(two.close);
   await eventually(() => assert.ok(two.metrics().live));
   const { requests } = two.metrics();
-  assert.equal(requests, 3 + 1 + 1, 'three pages, the watch, and the version of the server');
+  assert.equal(requests, 3 + 1 + 2 + 1, 'three pages, no jobs, two watches, and the version of the server');
   const { items } = await two.services.list({ limit: 10_000 });
   assert.equal(items.length, count);
   for (const { service } of items.slice(0, 100)) await two.services.get(service.definition.name);

@@ -75,7 +75,7 @@ function podTest(
 async function recordOf(attempt: Attempt): Promise<Attempt> {
   const labels = { oscar_service: 'try', 'oscar.grycap/job-owner': 'alice' };
   await admin.do('POST', jobPath(), {
-    metadata: { name: attempt.name },
+    metadata: { name: attempt.name, labels: { 'oscar.grycap/record': 'job' } },
     spec: {
       managedBy: 'oscar.grycap.net/manager',
       backoffLimit: 0,
@@ -95,6 +95,15 @@ async function recordOf(attempt: Attempt): Promise<Attempt> {
   };
   return { ...attempt, traits };
 }
+
+podTest('a job whose record is gone gets no pod: its manager was paused for long', async (runner) => {
+  const attempt = await recordOf(attemptOf('echo run'));
+  await admin.do('DELETE', `${jobPath()}/${attempt.name}`);
+  const { outcome, reason, message } = await run(runner, attempt);
+  assert.deepEqual([outcome, reason], ['failed', 'StartFailed']);
+  assert.match(message, /its job is gone/);
+  assert.equal(await printed(runner, attempt.name), '');
+});
 
 podTest('the pod of a job is found by its Job, and goes with it', async (runner) => {
   const attempt = await recordOf(attemptOf(`echo begun; ${FOREVER}`));

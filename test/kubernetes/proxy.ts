@@ -10,17 +10,19 @@ interface Pair {
 export class Proxy {
   readonly #server: Server;
   readonly #target: number;
+  readonly #host: string;
   readonly #pairs = new Set<Pair>();
   readonly #losing = new WeakSet<Pair>();
   #mode: 'open' | 'refusing' | 'held' = 'open';
 
-  private constructor(target: number) {
+  private constructor(target: number, host: string) {
     this.#target = target;
+    this.#host = host;
     this.#server = createServer((client) => this.#accept(client));
   }
 
-  static async start(target: number): Promise<Proxy> {
-    const proxy = new Proxy(target);
+  static async start(target: number, host = '127.0.0.1'): Promise<Proxy> {
+    const proxy = new Proxy(target, host);
     proxy.#server.listen(0, '127.0.0.1');
     await once(proxy.#server, 'listening');
     return proxy;
@@ -91,7 +93,7 @@ export class Proxy {
       client.destroy();
       return;
     }
-    const pair = { client, server: connect(this.#target, '127.0.0.1') };
+    const pair = { client, server: connect(this.#target, this.#host) };
     this.#pairs.add(pair);
     for (const [from, to] of [
       [client, pair.server],

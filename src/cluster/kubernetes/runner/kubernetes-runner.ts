@@ -226,6 +226,8 @@ export class KubernetesRunner implements Runner {
   }
 
   #take(secret: Stored<SecretObject>, begun?: Begun): void {
+    // What was on its way when this was closed: nobody would let go of it any more.
+    if (this.#closed.signal.aborted) return;
     const { name } = secret.metadata;
     const course = new Course(secret, begun, this.#deps);
     this.#courses.set(name, course);

@@ -272,6 +272,19 @@ const cases: Case[] = [
     startedAt: undefined,
   },
   {
+    name: 'a node that was started again',
+    pod: podWith({ in: DONE, out: DONE, script: terminated(255, { reason: 'Unknown' }) }, FAILED),
+    reason: 'Lost',
+    says: /node-1 lost the script/,
+  },
+  {
+    name: 'a node that was started again before the script began',
+    pod: podWith({ in: terminated(255, { reason: 'Unknown' }) }, FAILED),
+    reason: 'Lost',
+    says: /node-1 lost its pod before the script began/,
+    startedAt: undefined,
+  },
+  {
     name: 'an image without a shell',
     pod: podWith(
       {

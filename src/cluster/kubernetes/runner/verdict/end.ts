@@ -189,8 +189,14 @@ function inputFailed(pod: Pod): Verdict | undefined {
   if (!stageIn || stageIn.exitCode === 0) return undefined;
   const result = readResult(stageIn.message ?? '');
   if (result) return { ...failed(result.reason, result.message), finishedAt: result.finishedAt };
+  if (LOST.has(stageIn.reason ?? '')) {
+    return failed('Lost', `the node ${pod.spec.nodeName} lost its pod before the script began`);
+  }
   return failed('InputFailed', `the input could not be fetched: stage-in ${howEnded(stageIn)}`);
 }
+
+/** The kubelet's word for a container that it does not find any more, and that of containerd after a restart of the node. */
+const LOST = new Set(['ContainerStatusUnknown', 'Unknown']);
 
 /** The kubelet's words for a container that never ran. */
 const NOT_STARTED = new Set(['StartError', 'ContainerCannotRun', 'CreateContainerError', 'RunContainerError']);
@@ -200,7 +206,7 @@ function scriptEnded(pod: Pod, { memory }: Facts): Verdict | undefined {
   if (!script) return undefined;
   const { exitCode, reason = '', message = '' } = script;
   if (NOT_STARTED.has(reason)) return failed('StartFailed', `the script could not be started: ${message || reason}`);
-  if (reason === 'ContainerStatusUnknown') {
+  if (LOST.has(reason)) {
     return failed('Lost', `the node ${pod.spec.nodeName} lost the script, which left no exit code`);
   }
   if (isOutOfMemory(script)) return outOfMemory(memory);

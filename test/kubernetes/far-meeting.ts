@@ -1,0 +1,76 @@
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { GATEWAY } from './node/names.ts';
+
+/** Where tests and scripts meet on this machine (`Meeting` in test/support/jobs.ts). */
+const MEETINGS = join(tmpdir(), 'oscar-meeting-');
+
+/** Sees the directories of meetings for the scripts that run in pods, which ask it over the network. */
+export class FarMeeting {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor() {
+    this.#server = createServer((socket) => this.#hear(socket));
+  }
+
+  static async start(): Promise<FarMeeting> {
+    const far = new FarMeeting();
+    far.#server.listen(0, GATEWAY);
+    await once(far.#server, 'listening');
+    return far;
+  }
+
+  /** As the test process is told it. */
+  get address(): string {
+    const address = this.#server.address();
+    return `${GATEWAY} ${typeof address === 'object' && address ? address.port : 0}`;
+  }
+
+  stop(): void {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #hear(socket: Socket): void {
+    this.#sockets.add(socket);
+    let text = '';
+    socket.on('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => undefined);
+    socket.setEncoding('utf8').on('data', (more: string) => {
+      text += more;
+      if (text.endsWith('\n')) socket.end(isSo(text.trim()) ? 'yes\n' : 'no\n');
+    });
+  }
+}
+
+/** `is - <file>`, or `say <job> <file> <words>`. */
+function isSo(question: string): boolean {
+  const [verb, job = '', file = '', ...words] = question.split(' ');
+  if (!file.startsWith(MEETINGS)) return false;
+  // The test is over.
+  if (!existsSync(dirname(file))) return true;
+  if (verb === 'is') return existsSync(file);
+  const here = words.map((word) => (/^\d+$/.test(word) ? processHere(job, word) : word));
+  if (here.includes(undefined)) return false;
+  writeFileSync(`${file}.new`, `${here.join(' ')}\n`);
+  renameSync(`${file}.new`, file);
+  return true;
+}
+
+/** What this machine calls the process of a job that has that id in its pod. */
+function processHere(job: string, id: string): string | undefined {
+  return readdirSync('/proc').find((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      const ids = /^NSpid:\t\d+\t(?:\d+\t)*(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+      return ids?.[1] === id && readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`JOB_UUID=${job}\0`);
+    } catch {
+      // It has ended.
+      return false;
+    }
+  });
+}
