@@ -56,7 +56,7 @@ describeCatalog('removing a service', (open) => {
 });
 
 describeCatalog('recovering after a crash', (open) => {
-  const later = Date.now() + 60_000;
+  const later = () => Date.now() + 60_000;
 
   test('a service that was never finished leaves no secrets', async () => {
     await using catalog = open();
@@ -66,17 +66,17 @@ describeCatalog('recovering after a crash', (open) => {
     await catalog.secrets.put('service', `${owner.namespace}/unfinished`, { A: service.token });
     await catalog.secrets.put('credentials', 'unfinished', { A: service.token });
 
-    assert.equal(await recoverServices(later, catalog), 1);
+    assert.equal(await recoverServices(later(), catalog), 1);
     assert.deepEqual((await catalog.secrets.keys('service')).items, [`${service.namespace}/demo`]);
     assert.deepEqual((await catalog.secrets.keys('credentials')).items, [service.uid]);
-    assert.equal(await recoverServices(later, catalog), 0);
+    assert.equal(await recoverServices(later(), catalog), 0);
   });
 
   test('a service that was finished keeps everything', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);
     await beginIntent('create', leftoversOf(service), catalog.journal, Date.now());
-    assert.equal(await recoverServices(later, catalog), 1);
+    assert.equal(await recoverServices(later(), catalog), 1);
     assert.ok(await catalog.secrets.get('service', `${service.namespace}/demo`));
     assert.ok(await catalog.secrets.get('credentials', service.uid));
   });
@@ -87,7 +87,7 @@ describeCatalog('recovering after a crash', (open) => {
     await removeService(alice, 'demo', undefined, catalog);
     await beginIntent('remove', leftoversOf(first.service), catalog.journal, Date.now());
     const second = await createService(alice, secret, catalog);
-    assert.equal(await recoverServices(later, catalog), 1);
+    assert.equal(await recoverServices(later(), catalog), 1);
     assert.ok(await catalog.secrets.get('service', `${second.service.namespace}/demo`));
     assert.ok(await catalog.secrets.get('credentials', second.service.uid));
   });

@@ -17,5 +17,5 @@ export {
 } from './object-store.ts';
 export { presignObject } from './presign.ts';
 export { renewSubscriptions } from './renew-subscriptions.ts';
-export { ObjectShelf, type ObjectShelfOptions } from './shelf.ts';
+export { ObjectShelf } from './shelf.ts';
 export { ensureUserKeys, rotateUserKeys } from './user-keys.ts';
