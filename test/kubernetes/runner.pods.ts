@@ -15,7 +15,7 @@ const OF_KUBERNETES = ['SERVICE_HOST', 'SERVICE_PORT', 'SERVICE_PORT_HTTPS', 'PO
 const OF_ITS_PORT = ['', '_ADDR', '_PORT', '_PROTO'].map((name) => `KUBERNETES_PORT_443_TCP${name}`);
 
 const ONE_PROCESS =
-  'control groups v1 end one process of a script, which then hangs until its time is over: see pods.kubernetes.ts';
+  'control groups v1 end one process of a script, which then hangs until its time is over: see attempts.pods.ts';
 
 describeRunner(
   'Kubernetes',
