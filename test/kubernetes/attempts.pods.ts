@@ -98,7 +98,7 @@ async function recordOf(attempt: Attempt): Promise<Attempt> {
 
 podTest('a job whose record is gone gets no pod: its manager was paused for long', async (runner) => {
   const attempt = await recordOf(attemptOf('echo run'));
-  await admin.do('DELETE', `${jobPath()}/${attempt.name}`);
+  await admin.do('DELETE', `${jobPath(attempt.name)}?propagationPolicy=Background`);
   const { outcome, reason, message } = await run(runner, attempt);
   assert.deepEqual([outcome, reason], ['failed', 'StartFailed']);
   assert.match(message, /its job is gone/);
