@@ -114,7 +114,8 @@ describe('nodes and pods that come and go', () => {
     assert.equal(capacity.reserve('demo/2', ask(1_500)), false);
     await simulated.node('b', { cpu: '3' });
     await becomes({ a: 3_000, b: 0 });
-    assert.equal(capacity.reserve('demo/3', ask(2_500)), true);
+    // It is seen before it is ready.
+    await eventually(() => assert.equal(capacity.reserve('demo/3', ask(2_500)), true));
     await becomes({ a: 3_000, b: 2_500 });
     await simulated.pod('demo-3', '2500m', { [JOB_KEY]: 'demo/3' });
     await simulated.bind('demo-3', 'b');
