@@ -20,3 +20,22 @@ export function startOf(cursor: Cursor | undefined, first = ''): string {
     throw new StoreError('expired', 'this cursor is not known here: list again from the start');
   return `${text.slice(MARK.length)}\0`;
 }
+
+/** A cursor that is made of several values. */
+export const cursorOf = (...parts: readonly unknown[]): Cursor => cursorAfter(JSON.stringify(parts));
+
+/** The values of {@link cursorOf}; none of a cursor that was not made by it. */
+export function partsOf(cursor: Cursor): unknown[] {
+  // Without the NUL that makes it the next key, where keys are compared.
+  const text = startOf(cursor).slice(0, -1);
+  try {
+    const parts: unknown = JSON.parse(text);
+    return Array.isArray(parts) ? parts : [];
+  } catch {
+    return [];
+  }
+}
+
+export function expired(): StoreError {
+  return new StoreError('expired', 'this cursor is not known here, or not any more: list again from the start');
+}

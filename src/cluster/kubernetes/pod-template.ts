@@ -1,7 +1,7 @@
 import type { Service } from '../../service/index.ts';
 import { labelsOf } from '../../service/labels.ts';
-import { labelKeyProblem, labelValueProblem } from '../../service/names.ts';
 import { CONFIG_MAP, type ConfigMap, type KubeObject, type Stored } from './api/kinds.ts';
+import { legalAnnotations, legalLabels } from './legal.ts';
 
 interface PodTemplate extends KubeObject {
   readonly template: {
@@ -24,9 +24,8 @@ export function podTemplateOf(service: Service, definition: Stored<ConfigMap>): 
     metadata: {
       name,
       namespace: service.namespace,
-      // Whatever is stored must not keep the service from being made: a marker without an odd label does as well.
-      labels: legal(labelsOf(service), labelValueProblem),
-      annotations: legal(annotations, () => undefined),
+      labels: legalLabels(labelsOf(service)),
+      annotations: legalAnnotations(annotations),
       ownerReferences: [{ apiVersion, kind, name, uid: definition.metadata.uid }],
     },
     template: {
@@ -37,12 +36,4 @@ export function podTemplateOf(service: Service, definition: Stored<ConfigMap>): 
       },
     },
   };
-}
-
-type Problem = (text: string) => string | undefined;
-
-function legal(map: Readonly<Record<string, string>>, valueProblem: Problem): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(map).filter(([key, value]) => (labelKeyProblem(key) ?? valueProblem(value)) === undefined),
-  );
 }

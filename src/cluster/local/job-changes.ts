@@ -1,7 +1,8 @@
+import { expired } from '../cursor.ts';
 import type { JobKey } from '../job-record.ts';
 import type { ChangeQuery, JobChanges } from '../job-store.ts';
 import type { Database, Query } from './database.ts';
-import { changeCursor, expired, readChangeCursor } from './job-cursor.ts';
+import { changeCursor, readChangeCursor } from './job-cursor.ts';
 import type { JobRows } from './job-rows.ts';
 
 /**

@@ -1,5 +1,4 @@
-import { cursorAfter, startOf } from '../cursor.ts';
-import { StoreError } from '../errors.ts';
+import { cursorOf, expired, partsOf } from '../cursor.ts';
 import type { Cursor } from '../version.ts';
 
 /** Where a list of jobs goes on: before this job. */
@@ -12,7 +11,7 @@ export interface ListPosition {
 const NEWEST: ListPosition = { acceptedAt: Number.MAX_VALUE, seq: 0 };
 
 export function listCursor({ acceptedAt, seq }: ListPosition): Cursor {
-  return cursorAfter(JSON.stringify([acceptedAt, seq]));
+  return cursorOf(acceptedAt, seq);
 }
 
 export function readListCursor(cursor: Cursor | undefined): ListPosition {
@@ -23,7 +22,7 @@ export function readListCursor(cursor: Cursor | undefined): ListPosition {
 }
 
 export function changeCursor(store: string, change: number): Cursor {
-  return cursorAfter(JSON.stringify([store, change]));
+  return cursorOf(store, change);
 }
 
 /** The number of the last change that is known; only of a cursor that this store gave. */
@@ -31,19 +30,4 @@ export function readChangeCursor(cursor: Cursor, store: string): number {
   const [from, change] = partsOf(cursor);
   if (from !== store || !Number.isSafeInteger(change)) throw expired();
   return Number(change);
-}
-
-export function expired(): StoreError {
-  return new StoreError('expired', 'this cursor is not known here, or not any more: list again from the start');
-}
-
-function partsOf(cursor: Cursor): unknown[] {
-  // Without the NUL that makes it the next key, where keys are compared.
-  const text = startOf(cursor).slice(0, -1);
-  try {
-    const parts: unknown = JSON.parse(text);
-    return Array.isArray(parts) ? parts : [];
-  } catch {
-    return [];
-  }
 }

@@ -1,10 +1,10 @@
 import { deepFreeze } from '../freeze.ts';
+import { newJobIn, progressIn } from '../job-fields.ts';
 import type { JobKey, JobProgress, JobRecord, JobState, NewJob } from '../job-record.ts';
 import type { JobQuery } from '../job-store.ts';
 import type { Version } from '../version.ts';
 import type { Database, Query } from './database.ts';
 import type { ListPosition } from './job-cursor.ts';
-import { newJobIn, progressIn } from './job-fields.ts';
 
 const FINAL: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled']);
 

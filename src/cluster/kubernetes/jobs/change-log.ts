@@ -1,8 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { expired } from '../../cursor.ts';
 import type { JobKey } from '../../job-record.ts';
 import type { Cursor } from '../../version.ts';
 import { isNewer } from '../api/resource-version.ts';
-import { changeCursor, expired, readChangeCursor } from './job-cursor.ts';
+import { changeCursor, readChangeCursor } from './job-cursor.ts';
 
 /**
  * Changes that are remembered. Fewer: whoever follows them and was away for a moment has to list all jobs again. More:

@@ -1,8 +1,8 @@
 import { bytes, CLUSTER_ADMIN, type Service } from '../../../service/index.ts';
 import { annotationsOf, labelsOf } from '../../../service/labels.ts';
-import { labelKeyProblem, labelValueProblem } from '../../../service/names.ts';
 import type { NewJob } from '../../job-record.ts';
 import type { Job } from '../api/kinds.ts';
+import { legalAnnotations, legalLabels } from '../legal.ts';
 
 /** Who runs the Job: we do, Kubernetes does not. */
 export const MANAGED_BY = 'oscar.grycap.net/manager';
@@ -36,16 +36,12 @@ interface Template {
 export function templateOf(job: NewJob, service: Service, { managedBy, kueue, ttlSeconds }: TemplateOptions): Template {
   const queued = kueue && managedBy && service.owner !== CLUSTER_ADMIN;
   const owner = (job.invoker || job.principal).split('@', 1)[0]?.slice(0, MOST_OF_OWNER) ?? '';
-  // Whatever is stored must not keep a job from being accepted: one without an odd label runs as well.
-  const labels = legal(
-    {
-      ...labelsOf(service),
-      [JOB_OWNER]: owner,
-      ...(queued && { [QUEUE]: `oscar-lq-${service.definition.name}` }),
-    },
-    labelValueProblem,
-  );
-  const annotations = legal(annotationsOf(service), () => undefined);
+  const labels = legalLabels({
+    ...labelsOf(service),
+    [JOB_OWNER]: owner,
+    ...(queued && { [QUEUE]: `oscar-lq-${service.definition.name}` }),
+  });
+  const annotations = legalAnnotations(annotationsOf(service));
   // One that an object caused leaves a mark, which Kubernetes would not: only the manager removes it.
   const leavesMark = job.object !== undefined || job.trigger === 'storage';
   return {
@@ -85,12 +81,4 @@ function podOf({ demand }: NewJob, { definition }: Service): Job['spec']['templa
       },
     ],
   };
-}
-
-type Problem = (text: string) => string | undefined;
-
-function legal(map: Readonly<Record<string, string>>, valueProblem: Problem): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(map).filter(([key, value]) => (labelKeyProblem(key) ?? valueProblem(value)) === undefined),
-  );
 }

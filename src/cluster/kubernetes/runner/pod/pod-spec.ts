@@ -1,7 +1,7 @@
-import { labelKeyProblem, labelValueProblem } from '../../../../service/names.ts';
 import { ORDER_FILES, POD_LAYOUT, SCRIPT_MOUNTS, SCRIPT_VIEW, WRAPPER } from '../../../../supervisor/index.ts';
 import type { Attempt } from '../../../attempt.ts';
 import type { Toleration } from '../../capacity/taints.ts';
+import { legalAnnotations, legalLabels } from '../../legal.ts';
 import { JOB_KEY } from '../../marks.ts';
 import { environmentOf, verbatim } from './environment.ts';
 import { type AttemptPlace, isShelved, labelsOfRecord, ownersOf } from './place.ts';
@@ -74,10 +74,10 @@ export function podOf(attempt: Attempt, place: AttemptPlace, settings: PodSettin
     metadata: {
       name,
       namespace: place.namespace,
-      labels: { ...legal({ ...traits?.labels, ...labelsOfRecord(place) }, labelValueProblem), [ATTEMPT]: name },
+      labels: { ...legalLabels({ ...traits?.labels, ...labelsOfRecord(place) }), [ATTEMPT]: name },
       annotations: {
         [KEEP]: 'false',
-        ...legal(traits?.annotations ?? {}, () => undefined),
+        ...legalAnnotations(traits?.annotations ?? {}),
         ...(traits && { [JOB_KEY]: `${traits.job.service}/${traits.job.id}` }),
       },
       ownerReferences: ownersOf(place),
@@ -177,11 +177,4 @@ function resourcesOf({ demand, traits }: Attempt): Resources {
   };
   const disk = traits?.localDisk ? { 'ephemeral-storage': String(Math.ceil(traits.localDisk)) } : {};
   return { limits: { ...room, ...devices }, requests: { ...room, ...devices, ...disk } };
-}
-
-/** Whatever is stored must not keep a job from running: a pod without an odd label runs as well. */
-function legal(map: Readonly<Record<string, string>>, valueProblem: (value: string) => string | undefined) {
-  return Object.fromEntries(
-    Object.entries(map).filter(([key, value]) => (labelKeyProblem(key) ?? valueProblem(value)) === undefined),
-  );
 }

@@ -1,4 +1,4 @@
-import type { JobProgress, NewJob } from '../job-record.ts';
+import type { JobProgress, NewJob } from './job-record.ts';
 
 /** Complete, or it does not compile. */
 const NEW_JOB: Record<keyof NewJob, true> = {
