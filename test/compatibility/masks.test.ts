@@ -44,6 +44,15 @@ const cases = [
 
 for (const { name, text, masked } of cases) test(`masks ${name}`, () => assert.equal(mask(text, known), masked));
 
+test('tells jobs in the order of what is left of their ids', () => {
+  const random = (status: string) => `"demo-f1111111-2222-4333-8444-555555555555":{"status":"${status}"}`;
+  const chosen = '"demo-delegated-1":{"status":"Failed"}';
+  const masked = (status: string) => `"demo-<uuid>":{"status":"${status}"}`;
+  const text = (...jobs: string[]) => `{"jobs":{${jobs.join(',')}},"next_page":""}`;
+  const ours = mask(text(chosen, random('Succeeded'), random('Failed')), known);
+  assert.equal(ours, text(masked('Succeeded'), masked('Failed'), chosen));
+});
+
 test('leaves a time that the request named', () => {
   const text = '"start":"2026-01-01T00:00:00Z","end":"2026-01-02T00:00:00Z"';
   const masked = mask(text, known, '/system/metrics?start=2026-01-01T00:00:00Z');

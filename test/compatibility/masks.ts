@@ -40,10 +40,23 @@ export function mask(text: string, known: Known, asked = ''): string {
     .replaceAll(known.issuer, '<issuer>')
     .replaceAll(`//${NOWHERE}/`, '//<address>/')
     .replaceAll(`"access_key":"${known.accessKey}"`, '"access_key":"<access_key>"');
-  return MASKS.reduce(
-    (masked, [pattern, name]) => masked.replace(pattern, (found) => (asked.includes(found) ? found : name)),
+  const masked = MASKS.reduce(
+    (text, [pattern, name]) => text.replace(pattern, (found) => (asked.includes(found) ? found : name)),
     addresses,
   );
+  return masked.replace(JOBS_BY_ID, inOrder);
+}
+
+const JOB = /"([^"]*)":\{[^{}]*\}/g;
+const JOBS_BY_ID = new RegExp(`(?<="jobs":\\{)${JOB.source}(,${JOB.source})*(?=\\})`);
+
+/** Jobs are told in the order of their ids: whether a random one comes before one that the caller chose is chance. */
+function inOrder(jobs: string): string {
+  const named = [...jobs.matchAll(JOB)].map(([job, id = '']) => ({ job, id }));
+  return named
+    .toSorted((a, b) => (a.id === b.id ? 0 : a.id < b.id ? -1 : 1))
+    .map(({ job }) => job)
+    .join(',');
 }
 
 /** Sentences inside JSON are ours to write: where the recording has `<text>`, any text will do. */
