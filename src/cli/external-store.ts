@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { StoreError } from '../cluster/index.ts';
 import type { Config } from '../config.ts';
-import { type EventSource, renewSubscriptions } from '../storage/index.ts';
+import { type EventSource, renewSubscriptions, type StoreKeys } from '../storage/index.ts';
 import type { S3Store } from '../storage/minio/index.ts';
 import type { Cluster } from './cluster.ts';
 import type { OpenStore } from './object-store.ts';
@@ -17,6 +17,16 @@ const SENT_TO_THE_HOOK: EventSource = {
   onEvents: () => () => undefined,
   backlog: async () => ({ events: 0 }),
 };
+
+/** How any store that stands elsewhere is reached. */
+export const storeOptions = (config: Config, publicEndpoint: string, keys: StoreKeys) => ({
+  endpoint: config.minioEndpoint,
+  publicEndpoint,
+  region: config.minioRegion,
+  verify: config.minioTlsVerify,
+  keys,
+  managerName: config.name,
+});
 
 export interface ExternalStore {
   readonly objects: S3Store;

@@ -4,7 +4,7 @@ import type { Config } from '../config.ts';
 import { adoptBuckets, type StoreKeys } from '../storage/index.ts';
 import type { MinioStore } from '../storage/minio/index.ts';
 import type { Cluster } from './cluster.ts';
-import { takeUp } from './external-store.ts';
+import { storeOptions, takeUp } from './external-store.ts';
 import type { OpenStore } from './object-store.ts';
 
 /** Takes up a MinIO that stands elsewhere, with its users, rights and events. */
@@ -18,12 +18,7 @@ export async function openMinio(
   // Most managers of one machine never need it.
   const { MinioStore } = await import('../storage/minio/index.ts');
   const objects = new MinioStore({
-    endpoint: config.minioEndpoint,
-    publicEndpoint: endpoint,
-    region: config.minioRegion,
-    verify: config.minioTlsVerify,
-    keys,
-    managerName: config.name,
+    ...storeOptions(config, endpoint, keys),
     keysOf: (uid) => keysOf(uid, cluster.secrets),
   });
   const store = {

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts';
 import type { StoreKeys } from '../storage/index.ts';
 import type { PlainStore } from '../storage/minio/index.ts';
 import type { Cluster } from './cluster.ts';
-import { takeUp } from './external-store.ts';
+import { storeOptions, takeUp } from './external-store.ts';
 import type { OpenStore } from './object-store.ts';
 
 /** Takes up a store that has S3, and no way to make users. */
@@ -17,12 +17,7 @@ export async function openPlainStore(
   // Most managers of one machine never need it.
   const { PlainStore } = await import('../storage/minio/index.ts');
   const objects = new PlainStore({
-    endpoint: config.minioEndpoint,
-    publicEndpoint: endpoint,
-    region: config.minioRegion,
-    verify: config.minioTlsVerify,
-    keys,
-    managerName: config.name,
+    ...storeOptions(config, endpoint, keys),
     targets: config.storeEventTargets,
   });
   return takeUp({ objects, look: () => look(objects, config, log) }, config, endpoint, cluster, log);

@@ -119,7 +119,8 @@ export class Minio {
 
   async #isReady(): Promise<boolean> {
     const url = `${this.endpoint}/minio/health/ready`;
-    const asked = this.#options.tls ? https.get(url, { rejectUnauthorized: false }) : http.get(url);
+    const signal = AbortSignal.timeout(2_000);
+    const asked = this.#options.tls ? https.get(url, { rejectUnauthorized: false, signal }) : http.get(url, { signal });
     const [response] = (await once(asked, 'response')) as [http.IncomingMessage];
     response.resume();
     return response.statusCode === 200;

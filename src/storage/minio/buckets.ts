@@ -52,10 +52,15 @@ export class Buckets {
       const exists = await this.#describe(name);
       if (exists) return { exists };
       await held.note(JSON.stringify(bucket));
+      // First: should we die over it, whoever clears up after the service finds it by this.
+      if (bucket.madeFor) await this.#madeFor.remember(name, bucket.madeFor.uid);
       // It was not there a moment ago, and nobody else makes it: if it is, an answer got lost.
       const made = await s3.makeBucket(name);
       const foreign = made ? undefined : await s3.tags(name);
-      if (foreign) return { exists: (await this.#describe(name)) ?? bucketOf(bucket) };
+      if (foreign) {
+        if (bucket.madeFor) await this.#madeFor.forget(name, bucket.madeFor.uid);
+        return { exists: (await this.#describe(name)) ?? bucketOf(bucket) };
+      }
       await this.#furnishOrUndo(bucket, held);
       return 'created';
     });
@@ -168,7 +173,6 @@ export class Buckets {
 
   async #furnish(bucket: NewBucket): Promise<void> {
     const { s3, grants, policies, managerName } = this.#options;
-    if (bucket.madeFor) await this.#madeFor.remember(bucket.name, bucket.madeFor.uid);
     await policies.clear(bucket.name);
     await grants.apply(bucket);
     await s3.setTags(bucket.name, tagsOf(bucket, managerName));
@@ -214,7 +218,18 @@ export class Buckets {
     const [there, some] = await Promise.all([s3.bucketNames(), wanted]);
     if (!some) return there;
     const those = new Set(some);
-    return there.filter((name) => those.has(name));
+    const found = there.filter((name) => those.delete(name));
+    if (madeFor !== undefined) await this.#forgetGone(those, madeFor);
+    return found;
+  }
+
+  /** Whoever removed them may have died before it was forgotten that they were there. */
+  async #forgetGone(names: Iterable<string>, uid: string): Promise<void> {
+    for (const name of names) {
+      await this.#alone(name, async () => {
+        if (!(await this.#describe(name))) await this.#madeFor.forget(name, uid);
+      });
+    }
   }
 }
 

@@ -44,7 +44,7 @@ export class Claims {
   /** Of this process: they need not look at the store to wait for each other. */
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** `ready` makes the manager's own bucket. */
+  /** `ready` makes the manager's own bucket, and waits for a store that does not know everything yet. */
   constructor(s3: S3, ready: () => Promise<void>, lease = LEASE) {
     this.#s3 = s3;
     this.#lease = lease;

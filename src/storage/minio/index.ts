@@ -1,5 +1,4 @@
-import type { Page } from '../../cluster/index.ts';
-import type { Bucket, BucketChange, BucketQuery, NewBucket, PresignRequest, StoreKeys } from '../object-store.ts';
+import type { NewBucket, PresignRequest, StoreKeys } from '../object-store.ts';
 import { Buckets } from './buckets.ts';
 import { Grants } from './grants.ts';
 import { Policies } from './policies.ts';
@@ -26,7 +25,7 @@ export class MinioStore extends S3Store {
   readonly #keysOf: MinioStoreOptions['keysOf'];
   readonly #targets: MinioTargets;
   readonly #users: Users;
-  readonly #buckets: Buckets;
+  protected readonly kept: Buckets;
 
   constructor(options: MinioStoreOptions) {
     const { keys, managerName } = options;
@@ -41,7 +40,7 @@ export class MinioStore extends S3Store {
     this.#keysOf = options.keysOf;
     this.#targets = targets;
     this.#users = users;
-    this.#buckets = new Buckets({ s3, admin, claims, grants, policies, managerName });
+    this.kept = new Buckets({ s3, admin, claims, grants, policies, managerName });
   }
 
   /** Of the places that events are to be sent to, those that the store does not have. */
@@ -51,31 +50,11 @@ export class MinioStore extends S3Store {
   }
 
   adopt(name: string, owners: readonly string[], madeFor: NonNullable<NewBucket['madeFor']>): Promise<boolean> {
-    return this.#buckets.adopt(name, owners, madeFor);
+    return this.kept.adopt(name, owners, madeFor);
   }
 
   async putUser(_uid: string, keys: StoreKeys): Promise<void> {
     await this.#users.put(keys);
-  }
-
-  createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
-    return this.#buckets.create(bucket);
-  }
-
-  bucket(name: string): Promise<Bucket | undefined> {
-    return this.#buckets.find(name);
-  }
-
-  buckets(query: BucketQuery): Promise<Page<Bucket>> {
-    return this.#buckets.list(query);
-  }
-
-  changeBucket(name: string, change: BucketChange): Promise<void> {
-    return this.#buckets.change(name, change);
-  }
-
-  removeBucket(name: string): Promise<void> {
-    return this.#buckets.remove(name);
   }
 
   /** In the name of a user who has keys, or else of the manager's account. */

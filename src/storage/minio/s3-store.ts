@@ -46,6 +46,15 @@ export interface S3StoreParts {
   readonly targets: Targets;
 }
 
+/** The buckets of a store, with their owners. */
+interface KeptBuckets {
+  create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }>;
+  find(name: string): Promise<Bucket | undefined>;
+  list(query: BucketQuery): Promise<Page<Bucket>>;
+  change(name: string, change: BucketChange): Promise<void>;
+  remove(name: string): Promise<void>;
+}
+
 /** A store that stands elsewhere, as far as plain S3 and STS go. */
 export abstract class S3Store implements ObjectStore {
   protected readonly s3: S3;
@@ -61,16 +70,38 @@ export abstract class S3Store implements ObjectStore {
     this.#requests = requests;
     this.#account = account;
     this.s3 = new S3({ requests, account });
-    this.claims = new Claims(this.s3, () => this.ensureStaging(), options.lease);
+    const ready = async () => {
+      await account.settled?.();
+      await this.ensureStaging();
+    };
+    this.claims = new Claims(this.s3, ready, options.lease);
     this.rules = new Rules(this.s3, targets, this.claims);
   }
 
   abstract putUser(uid: string, keys: StoreKeys): Promise<void>;
-  abstract createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }>;
-  abstract bucket(name: string): Promise<Bucket | undefined>;
-  abstract buckets(query: BucketQuery): Promise<Page<Bucket>>;
-  abstract changeBucket(name: string, change: BucketChange): Promise<void>;
-  abstract removeBucket(name: string): Promise<void>;
+
+  /** Whose buckets are, and who sees them, is kept in another way by each. */
+  protected abstract readonly kept: KeptBuckets;
+
+  createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
+    return this.kept.create(bucket);
+  }
+
+  bucket(name: string): Promise<Bucket | undefined> {
+    return this.kept.find(name);
+  }
+
+  buckets(query: BucketQuery): Promise<Page<Bucket>> {
+    return this.kept.list(query);
+  }
+
+  changeBucket(name: string, change: BucketChange): Promise<void> {
+    return this.kept.change(name, change);
+  }
+
+  removeBucket(name: string): Promise<void> {
+    return this.kept.remove(name);
+  }
 
   /** May several managers use it? Not if it is so old that it does not look at the conditions of a write. */
   takesSeveralManagers(): Promise<boolean> {

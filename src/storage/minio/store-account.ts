@@ -1,5 +1,7 @@
 import { hkdfSync } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Secret } from '../../base/secret.ts';
+import { StoreError } from '../../cluster/index.ts';
 import type { StoreKeys } from '../object-store.ts';
 import type { Admin, PolicyDocument } from './wire/admin.ts';
 import { isRefused } from './wire/refusal.ts';
@@ -15,18 +17,36 @@ const EVERYTHING: PolicyDocument = {
   Statement: [{ Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] }],
 };
 
+/** Milliseconds. */
+interface AccountTimes {
+  /** For how long a store that knew everything is not asked again: none ends and answers again within that time. */
+  readonly settled: number;
+  /** Longer than a MinIO with tens of thousands of users takes to read them. */
+  readonly patience: number;
+}
+
+const TIMES: AccountTimes = { settled: 200, patience: 10_000 };
+
+const EVERY_MS = 50;
+
+/** What of the admin API an account needs. */
+type Accounts = Pick<Admin, 'user' | 'policies' | 'putUser' | 'putPolicy' | 'attach' | 'addMembers'>;
+
 /**
  * The account of the manager at the store, made when it is first needed. The keys of the settings are the root's, which
  * jobs must not even descend from (S4): keys for jobs are sessions of this account. Its secret follows from the root's,
  * so that all managers of a cluster have the same one and nobody keeps it.
  */
 export class StoreAccount {
-  readonly #admin: Admin;
+  readonly #admin: Accounts;
   readonly #keys: StoreKeys;
+  readonly #times: AccountTimes;
   #ready: Promise<void> | undefined;
+  #settledAt = Number.NEGATIVE_INFINITY;
 
-  constructor(admin: Admin, root: StoreKeys) {
+  constructor(admin: Accounts, root: StoreKeys, times: Partial<AccountTimes> = {}) {
     this.#admin = admin;
+    this.#times = { ...TIMES, ...times };
     const { accessKey, secretKey } = root;
     const secret = hkdfSync('sha256', secretKey.reveal(), accessKey.reveal(), 'account of the OSCAR manager', 30);
     this.#keys = {
@@ -56,7 +76,34 @@ export class StoreAccount {
     return this.#ready;
   }
 
+  /**
+   * Resolves when the store knows its users, groups and policies. MinIO answers before it has read them, as if it had
+   * none: who changed a policy or a group then would write it without all that was in it. What it builds last are the
+   * groups of users, and this account is in one.
+   */
+  async settled(): Promise<void> {
+    if (performance.now() - this.#settledAt < this.#times.settled) return;
+    await this.ensure();
+    if (await this.#isKnown()) return;
+    // Or somebody has taken it out of its group: then it is put there again.
+    this.#ready = undefined;
+    throw new StoreError('unavailable', 'the object store has just started, and has not read its users yet: try again');
+  }
+
+  async #isKnown(): Promise<boolean> {
+    for (const end = performance.now() + this.#times.patience; ; await pause(EVERY_MS)) {
+      const user = await this.#admin.user(ACCOUNT);
+      if (user?.groups.includes(EVERYBODY)) {
+        this.#settledAt = performance.now();
+        return true;
+      }
+      if (performance.now() > end) return false;
+    }
+  }
+
   async #make(): Promise<void> {
+    // The list is of what is on its disk. One that was made in part, and never came to its group, is made after a while.
+    if (ACCOUNT in (await this.#admin.policies())) await this.#isKnown();
     await this.#admin.putUser(ACCOUNT, this.#keys.secretKey);
     await this.#admin.putPolicy(ACCOUNT, EVERYTHING);
     await this.#admin.attach([ACCOUNT], { user: ACCOUNT });

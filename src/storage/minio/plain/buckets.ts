@@ -160,8 +160,9 @@ export class RecordedBuckets {
 
   /** It was not there a moment ago, and nobody else makes it: if it is, an answer got lost. */
   async #make(bucket: NewBucket): Promise<void> {
-    await this.#options.s3.makeBucket(bucket.name);
+    // First: whoever clears up after the service finds by it what somebody died over.
     if (bucket.madeFor) await this.#madeFor.remember(bucket.name, bucket.madeFor.uid);
+    await this.#options.s3.makeBucket(bucket.name);
     await this.#write(bucket);
   }
 

@@ -1,14 +1,5 @@
-import { type Page, StoreError } from '../../../cluster/index.ts';
-import type {
-  Bucket,
-  BucketChange,
-  BucketQuery,
-  NewBucket,
-  ObjectName,
-  StoreKeys,
-  Subscription,
-} from '../../object-store.ts';
-import { STAGING_BUCKET } from '../../object-store.ts';
+import { StoreError } from '../../../cluster/index.ts';
+import { type ObjectName, STAGING_BUCKET, type StoreKeys, type Subscription } from '../../object-store.ts';
 import { S3Store, type S3StoreOptions } from '../s3-store.ts';
 import { Refusal } from '../wire/refusal.ts';
 import { Requests } from '../wire/requests.ts';
@@ -37,7 +28,7 @@ const SHORTEST_SECONDS = 900;
  */
 export class PlainStore extends S3Store {
   readonly noUserKeys = NO_USER_KEYS;
-  readonly #buckets: RecordedBuckets;
+  protected readonly kept: RecordedBuckets;
   readonly #given: readonly string[];
   /** Those of the targets that the store takes; undefined until that was tried. */
   #taken: Promise<ReadonlyMap<string, string>> | undefined;
@@ -48,7 +39,7 @@ export class PlainStore extends S3Store {
     const account = { use: <T>(work: (keys: StoreKeys) => Promise<T>) => work(keys) };
     super(options, { requests: new Requests(options), account, targets: () => this.#targets() });
     this.#given = targets;
-    this.#buckets = new RecordedBuckets({ s3: this.s3, claims: this.claims, managerName });
+    this.kept = new RecordedBuckets({ s3: this.s3, claims: this.claims, managerName });
   }
 
   /** Of the targets that were named, those that the store refuses. */
@@ -68,26 +59,6 @@ export class PlainStore extends S3Store {
 
   async putUser(uid: string): Promise<void> {
     throw new StoreError('conflict', `there are no keys for "${uid}": ${NO_USER_KEYS}`);
-  }
-
-  createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
-    return this.#buckets.create(bucket);
-  }
-
-  bucket(name: string): Promise<Bucket | undefined> {
-    return this.#buckets.find(name);
-  }
-
-  buckets(query: BucketQuery): Promise<Page<Bucket>> {
-    return this.#buckets.list(query);
-  }
-
-  changeBucket(name: string, change: BucketChange): Promise<void> {
-    return this.#buckets.change(name, change);
-  }
-
-  removeBucket(name: string): Promise<void> {
-    return this.#buckets.remove(name);
   }
 
   /** A store that is told nothing about events may not know the question either. */

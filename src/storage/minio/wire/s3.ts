@@ -7,6 +7,9 @@ import type { Requests, StoreAnswer, StoreRequest } from './requests.ts';
 /** In whose name the manager works with the store. */
 export interface Account {
   use<T>(work: (keys: StoreKeys) => Promise<T>): Promise<T>;
+
+  /** Resolves when the store has read what it knows of others. */
+  settled?(): Promise<void>;
 }
 
 export interface S3Options {
