@@ -1,9 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { OscarError } from '../base/oscar-error.ts';
 import { findService, loadSecrets, ownerOfSecrets } from '../catalog/index.ts';
 import type { ServiceRecord, Version } from '../cluster/index.ts';
 import type { Admin, Principal, User } from '../identity/index.ts';
-import { readDefinition } from '../service/index.ts';
+import { readDefinition, type Service } from '../service/index.ts';
 import type { Replica } from '../service/schema.ts';
 import { changedBy, replacedBy } from './coordinator/changed-definition.ts';
 import { requireGrant } from './coordinator/check-members.ts';
@@ -12,7 +13,7 @@ import { deliver } from './coordinator/deliver.ts';
 import { type Asking, asCaller, asNobody } from './coordinator/member/asking.ts';
 import { dropKeys } from './coordinator/member/member-keys.ts';
 import { originIdOf } from './coordinator/orders.ts';
-import { type Pending, pendingOf } from './coordinator/pending.ts';
+import { isUnexplained, type Pending, pendingOf } from './coordinator/pending.ts';
 import { deployedOf, type Preparing, prepare, wantedBy } from './coordinator/prepare.ts';
 import { clustersWithoutAccounts } from './coordinator/without-accounts.ts';
 import { FederationError } from './errors.ts';
@@ -29,6 +30,9 @@ export interface Changed {
 
 /** Enough for any burst of writers to one service; more would be a fault, not contention. */
 const ATTEMPTS = 8;
+
+/** The longest pause before the next attempt. */
+const AGAIN_MS = 50;
 
 /**
  * Replaces the definition of a service, at all its members (design §7). The next revision is stored here first, under the
@@ -162,9 +166,7 @@ async function apply(change: Change, deps: Coordination): Promise<Changed> {
       if (!role) await discard(entry, deps);
       throw error;
     });
-  await tell(uid, record, change, deps);
-  const told = await new Ledgers(deps).read(uid);
-  return { record, pending: told ? pendingOf(told.ledger) : [] };
+  return { record, pending: await tell(uid, record, change, deps) };
 }
 
 /** The ledger of a service; one that had no members until now begins its own, before anything names it. */
@@ -240,27 +242,43 @@ function endingBy({ end, force, named }: Removal, member: LedgerMember): LedgerM
 
 const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
 
-/** Whoever is overtaken here has still stored the definition, and `reconcile` brings it to the members. */
+/**
+ * Resolves to the members that do not have it. Whoever is overtaken here, again and again, has still stored the definition,
+ * and `reconcile` brings it to the members. A member of which nobody says why it is behind is told again: somebody else was
+ * at work on it at the same time, and what came of telling it was written down for a key that it no longer has.
+ */
 async function tell(
   uid: string,
   { service }: ServiceRecord,
+  change: Pick<Change, 'asking' | 'keys'>,
+  deps: Coordination,
+): Promise<Pending[]> {
+  const ledgers = new Ledgers(deps);
+  for (let attempt = 1; ; attempt++) {
+    await tellOnce(uid, service, change, deps).catch((error) => {
+      if (!isOvertaken(error)) throw error;
+    });
+    const told = await ledgers.read(uid);
+    if (!told) return [];
+    const isOver = isOlder(service, told) || !isUnexplained(told.ledger);
+    if (isOver || attempt === ATTEMPTS) return pendingOf(told.ledger);
+    await pause(Math.random() * AGAIN_MS);
+  }
+}
+
+async function tellOnce(
+  uid: string,
+  service: Service,
   { asking, keys }: Pick<Change, 'asking' | 'keys'>,
   deps: Coordination,
 ): Promise<void> {
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const entry = await new Ledgers(deps).read(uid);
-    const isOlder = (service.federation?.revision ?? 0) < (entry?.ledger.revision ?? 0);
-    if (!entry || entry.ledger.phase !== 'active' || isOlder) return;
-    try {
-      const prepared = await prepare(entry, service, keys, deps);
-      if (!prepared) continue;
-      await deliver(prepared, { asking }, deps);
-      return;
-    } catch (error) {
-      if (!isOvertaken(error)) throw error;
-    }
-  }
+  const entry = await new Ledgers(deps).read(uid);
+  if (!entry || entry.ledger.phase !== 'active' || isOlder(service, entry)) return;
+  const prepared = await prepare(entry, service, keys, deps);
+  if (prepared) await deliver(prepared, { asking }, deps);
 }
+
+const isOlder = ({ federation }: Service, { ledger }: LedgerEntry) => (federation?.revision ?? 0) < ledger.revision;
 
 /** In a whole definition, a new member on a cluster that nobody knows is a mistake. */
 function refuseUnknown(given: ReadDefinition, stored: readonly Replica[], deps: Coordination): void {

@@ -1,4 +1,4 @@
-import { type Ledger, memberId } from '../ledger.ts';
+import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
 import { isCurrent } from './orders.ts';
 
 /** A member that is not what it should be yet. */
@@ -7,8 +7,15 @@ export interface Pending {
   readonly reason: string;
 }
 
-export function pendingOf({ members, revision }: Ledger): Pending[] {
-  return members
-    .filter((member) => isCurrent(member) && !(member.state === 'made' && member.revision === revision))
+export function pendingOf(ledger: Ledger): Pending[] {
+  return ledger.members
+    .filter((member) => isPending(member, ledger))
     .map((member) => ({ member: memberId(member), reason: member.reason ?? 'it has not answered yet' }));
 }
+
+/** Is there one of which nobody says why? */
+export const isUnexplained = (ledger: Ledger): boolean =>
+  ledger.members.some((member) => isPending(member, ledger) && member.reason === undefined);
+
+const isPending = (member: LedgerMember, { revision }: Ledger) =>
+  isCurrent(member) && !(member.state === 'made' && member.revision === revision);

@@ -49,6 +49,12 @@ const cases: Case[] = [
     after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9, keyId: 'next', keyedAt: 9 })],
   },
   {
+    name: 'so is one of which somebody else has seen that it took it up',
+    before: entry({ state: 'made', revision: 2, keyId: 'next', keyedAt: 2 }),
+    result: { ...made(3), rekeyed: 'next' } as Result,
+    after: [entry({ state: 'made', revision: 3, digest: 'd3', lastSeen: 9, keyId: 'next', keyedAt: 2 })],
+  },
+  {
     name: 'a member that leaves is ended by the key that it answers to',
     before: entry({ state: 'leaving', revision: 2, nextKeyId: 'next' }),
     result: { ...made(3), rekeyed: 'next' } as Result,

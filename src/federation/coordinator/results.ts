@@ -32,7 +32,7 @@ type ResultOf =
  * leaving, and none is recorded for a member that is gone.
  */
 export function recordResults(ledger: Ledger, results: readonly Result[], now: number): Ledger {
-  const byKey = new Map(results.map((result) => [result.keyId, result]));
+  const byKey = new Map(results.flatMap((result) => keysOf(result).map((key) => [key, result])));
   const members = ledger.members.flatMap((member) => {
     const result = byKey.get(member.keyId);
     return result ? recorded(member, result, now) : [member];
@@ -41,6 +41,10 @@ export function recordResults(ledger: Ledger, results: readonly Result[], now: n
     ? ledger
     : { ...ledger, members };
 }
+
+/** Somebody may have seen before us that it has taken up its next key: then it is known by that. */
+const keysOf = (result: Result) =>
+  result.kind === 'made' && result.rekeyed !== undefined ? [result.keyId, result.rekeyed] : [result.keyId];
 
 function recorded(before: LedgerMember, result: Result, now: number): LedgerMember[] {
   const member = result.kind === 'made' ? rekeyed(before, result.rekeyed, now) : before;
