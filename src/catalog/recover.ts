@@ -15,6 +15,8 @@ export async function recoverServices(begunBefore: number, catalog: Catalog): Pr
     if (version === 'busy') continue;
     const current = await catalog.services.get(leftovers.name);
     if (current?.service.uid !== leftovers.uid) await forget(leftovers, catalog);
+    // Whoever made it may have died before it let go of the name, which the service itself takes since.
+    else await catalog.services.release({ name: leftovers.name, uid: leftovers.uid });
     await endIntent({ ...intent, version }, catalog.journal);
     settled++;
   }

@@ -81,6 +81,16 @@ describeCatalog('recovering after a crash', (open) => {
     assert.ok(await catalog.secrets.get('credentials', service.uid));
   });
 
+  test('a service that was finished does not keep the name reserved beside', async () => {
+    await using catalog = open();
+    const { service } = await createService(alice, secret, catalog);
+    await beginIntent('create', leftoversOf(service), catalog.journal, Date.now());
+    const released: unknown[] = [];
+    const services = { get: () => catalog.services.get('demo'), release: async (it: unknown) => released.push(it) };
+    await recoverServices(later(), { ...catalog, services: services as unknown as typeof catalog.services });
+    assert.deepEqual(released, [{ name: 'demo', uid: service.uid }]);
+  });
+
   test('a removal that was interrupted does not touch a new service of that name', async () => {
     await using catalog = open();
     const first = await createService(alice, secret, catalog);
