@@ -1,4 +1,4 @@
-/** The settings of this manager. The table of them is `config/settings.ts`, their documentation `docs/configuration.md`. */
+/** The settings of this manager. The tables of them are in `config/groups`, their documentation `docs/configuration.md`. */
 export { hasOwnStore } from './config/checks.ts';
 export type { StorageProvider } from './config/kinds/providers.ts';
 export { readConfig } from './config/read-config.ts';

@@ -2,7 +2,8 @@ import { IGNORED } from '../src/config/ignored.ts';
 import { CLUSTER_FIELDS } from '../src/config/kinds/clusters.ts';
 import { PROVIDER_FIELDS } from '../src/config/kinds/providers.ts';
 import type { Fields } from '../src/config/kinds/record.ts';
-import { GROUPS, type Setting } from '../src/config/settings.ts';
+import type { Setting } from '../src/config/setting.ts';
+import { GROUPS } from '../src/config/settings.ts';
 
 /** `docs/configuration.md`, from the tables that the manager reads its settings with. */
 export function renderConfiguration(): string {

@@ -1,6 +1,7 @@
 import type { Given } from './config-file.ts';
 import { type Context, type Files, isBlank, type Parsed, type Problem } from './kinds/kind.ts';
-import { SETTINGS, type Setting } from './settings.ts';
+import type { Setting } from './setting.ts';
+import { SETTINGS } from './settings.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

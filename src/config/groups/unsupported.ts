@@ -1,0 +1,35 @@
+import * as kind from '../kinds/single.ts';
+import type { Settings } from '../setting.ts';
+
+export const unsupported = {
+  kueueEnable: {
+    name: 'KUEUE_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Queues and quotas per user with Kueue.',
+  },
+  yunikornEnable: {
+    name: 'YUNIKORN_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Queues per service with YuniKorn.',
+  },
+  volumeEnable: {
+    name: 'VOLUME_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Volumes that outlive jobs.',
+  },
+  kserveEnable: {
+    name: 'KSERVE_ENABLE',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Model servers with KServe.',
+  },
+  minioQuotaEnabled: {
+    name: 'MINIO_QUOTA_ENABLED',
+    kind: kind.unsupported,
+    default: 'false',
+    meaning: 'Quotas for buckets.',
+  },
+} as const satisfies Settings;
