@@ -5,6 +5,8 @@ export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Prom
   // Each loads only what it needs: a manager does not carry the command line, nor that one a manager.
   if (args[0] === 'serve' && args.length === 1) return runServe(env);
   if (args[0] === 'stage-in') return (await import('./commands/stage-in.ts')).runStageIn();
+  if (args[0] === 'stage-wait') return (await import('./commands/stage-wait.ts')).runStageWait(args[1]);
+  if (args[0] === 'answer-calls') return (await import('./commands/answer-calls.ts')).runAnswerCalls(env);
   if (args[0] === 'stage-out') return (await import('./commands/stage-out.ts')).runStageOut();
   const { runCommand } = await import('./commands/index.ts');
   if (env['npm_lifecycle_event'] === 'postinstall') await warmUp();

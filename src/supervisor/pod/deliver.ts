@@ -11,6 +11,7 @@ import type { Keys } from './keys.ts';
 import type { SharedParts } from './layout.ts';
 import { storeOpener } from './open-stores.ts';
 import type { PodOrders, PodStores } from './orders.ts';
+import { KeysMissing } from './refusal.ts';
 import { messageOf } from './result.ts';
 import { Uploaded } from './uploaded.ts';
 import { writeUrl } from './url-store.ts';
@@ -113,6 +114,7 @@ async function uploadAll(
   const { attempt, manifest } = orders;
   const { upload } = await import('../upload.ts');
   const withKeys = async ({ stores }: PodStores) => {
+    if (stores.size === 0) throw new KeysMissing();
     const opener = await storeOpener(connections, stores.values());
     const means = { open: uploaded.noting(opener, signal), slots: new Slots(FILES_AT_ONCE) };
     const order = { directory, files, stores, attempt, resumed: uploaded.any, ...(manifest && { manifest }) };
@@ -127,7 +129,7 @@ async function putAnswer(directory: string, delivery: Delivery, connections: Con
   const { pack } = await import('../pack.ts');
   if (!(await pack(directory, parts.answer))) return false;
   const put = async ({ answer: url, verify }: PodStores) => {
-    if (!url) throw new Error('there is no address for it');
+    if (!url) throw new KeysMissing();
     await using file = await openOutput(parts.own, 'answer');
     const agents = connections.agents({ guarded: false, verify });
     await retried(() => writeUrl(url, file, agents, signal), signal);

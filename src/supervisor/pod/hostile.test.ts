@@ -150,10 +150,11 @@ test('a script that lies about its end harms itself alone', async (t) => {
 });
 
 test('times that a script invents are not believed', async (t) => {
-  const before = Date.now();
+  // The times of files come from a clock of the kernel that moves every ten milliseconds, or more often.
+  const before = Date.now() - 10;
   const pod = new PodUnderTest(t);
   const { result } = await pod.run('touch -d 1999-01-01 "$MARKS/start"; exit 0');
-  assert.ok(result?.startedAt && result.startedAt >= before - 1);
+  assert.ok(result?.startedAt && result.startedAt >= before);
   const other = new PodUnderTest(t);
   const { result: later } = await other.run('touch -d 2999-01-01 "$MARKS/start"; exit 0');
   assert.ok(later?.startedAt && later.startedAt <= later.finishedAt && later.finishedAt <= Date.now());

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { SupervisorError } from '../errors.ts';
 import { ORDER_FILES, type PodLayout } from './layout.ts';
 import { type PodOrders, type PodStores, readStores } from './orders.ts';
-import { isRefusal } from './refusal.ts';
+import { isRefusal, KeysMissing } from './refusal.ts';
 import { untilSeen } from './until-seen.ts';
 
 /**
@@ -11,6 +11,8 @@ import { untilSeen } from './until-seen.ts';
  * to come back. Longer: one whose manager never comes back holds its place.
  */
 const KEY_PATIENCE = 600_000;
+
+const NONE_YET = 'there are no keys yet, and they are waited for';
 
 interface UseOptions {
   /** Nobody waits any more when it aborts. */
@@ -26,13 +28,13 @@ export class Keys {
   readonly #file: string;
   readonly #patience: number;
 
-  constructor(layout: PodLayout, { keyPatience = KEY_PATIENCE }: Pick<PodOrders, 'keyPatience'>) {
+  constructor(layout: Pick<PodLayout, 'orders'>, { keyPatience = KEY_PATIENCE }: Pick<PodOrders, 'keyPatience'>) {
     this.#directory = layout.orders;
     this.#file = join(layout.orders, ORDER_FILES.stores);
     this.#patience = keyPatience;
   }
 
-  /** Works with the keys as they are now, and again with others if a store says that they have expired. */
+  /** Works with the keys as they are now, and again with others if a store says that they have expired, or there are none. */
   async use<T>(work: (stores: PodStores) => Promise<T>, { signal, progress = () => 0, tell }: UseOptions): Promise<T> {
     let until = Date.now() + this.#patience;
     for (let achieved = progress(); ; ) {
@@ -43,7 +45,7 @@ export class Keys {
         if (!isRefusal(error) || signal.aborted) throw error;
         if (progress() !== achieved) until = Date.now() + this.#patience;
         achieved = progress();
-        tell?.('the keys have expired, and renewed ones are waited for');
+        tell?.(error instanceof KeysMissing ? NONE_YET : 'the keys have expired, and renewed ones are waited for');
         if (!(await this.#renewed(text, until - Date.now(), signal))) throw error;
       }
     }

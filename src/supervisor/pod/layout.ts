@@ -16,6 +16,14 @@ export const POD_LAYOUT: PodLayout = {
   termination: '/dev/termination-log',
 };
 
+/** The same in a pod that waits for its orders. */
+export interface WarmLayout extends PodLayout {
+  /** What the script's container has as its configuration; only our container can change it. */
+  readonly given: string;
+}
+
+export const WARM_LAYOUT: WarmLayout = { ...POD_LAYOUT, given: '/oscar/given' };
+
 /** Keys of the attempt's Secret, and names of the files that they become. */
 export const ORDER_FILES = {
   orders: 'orders.json',
@@ -25,9 +33,20 @@ export const ORDER_FILES = {
   input: 'input',
 } as const;
 
+/** What a pod that waited is given for its script, beside its orders. */
+export const GIVEN_FILES = {
+  script: 'script.sh',
+  /** Begins the script in its environment. */
+  begin: 'begin.sh',
+} as const;
+
+/** Where our container in a pod that waits tells the kubelet how far it is. */
+export const WARM_PATHS = { up: '/up', begun: '/begun' } as const;
+
 /** Where things are for the script, as in every container of ours (contract §8.1). */
 export const SCRIPT_VIEW = {
   script: '/oscar/config/script.sh',
+  begin: '/oscar/config/begin.sh',
   input: '/oscar/input',
   output: '/oscar/output',
   /** Where its wrapper leaves its marks. */
@@ -61,8 +80,14 @@ export function sharedParts(shared: string) {
     exit: join(marks, 'exit'),
     /** Somebody wants it to go. */
     stop: join(marks, 'stop'),
+    /** Its container ends now: everything is done. */
+    left: join(marks, 'left'),
+    /** A pipe at which the wrapper of a pod that waits is woken. */
+    wake: join(marks, 'wake'),
     said: join(shared, 'said'),
     done: join(shared, 'said', 'done'),
+    /** There since the script of a pod that waited may begin. */
+    go: join(shared, 'said', 'go'),
     /** What only we may see and change. */
     own,
     /** There since the script may begin. */

@@ -10,6 +10,8 @@ export interface Marks {
   exit(): Promise<{ readonly code: number; readonly at: number } | undefined>;
   /** Does somebody want it to go? */
   stopped(): Promise<boolean>;
+  /** Does its container end, everything being done? */
+  left(): Promise<boolean>;
 }
 
 /** More than the line of the wrapper ever is. */
@@ -31,6 +33,7 @@ export function marksIn(parts: SharedParts): Marks {
       return { code: Number(found.text), at: await believed(found.at) };
     },
     stopped: async () => (await timeOf(parts.stop)) > 0,
+    left: async () => (await timeOf(parts.left)) > 0,
   };
 }
 

@@ -16,6 +16,11 @@ import { WRAPPER } from './wrapper.ts';
 
 const PROGRAM = fileURLToPath(new URL('./stage.child.ts', import.meta.url));
 
+/** Shells that images have; those of this machine are tried. */
+export const SHELLS = [['/bin/dash'], ['/bin/bash', '--posix'], ['/bin/busybox', 'sh']].filter(([program = '']) =>
+  existsSync(program),
+);
+
 export const STORE = 'minio.default';
 export const TO_OUTPUTS = { store: STORE, bucket: 'outputs', folder: 'allowed', prefix: [], suffix: [] };
 
@@ -137,6 +142,15 @@ export function endGroup({ pid }: ChildProcess): void {
   } catch {
     // It has gone.
   }
+}
+
+/** When something is done while a shell starts another one, in microseconds: often enough that each step is met. */
+export const MOMENTS = Array.from({ length: 40 }, (_, index) => index * 50);
+
+/** No timer is that fine. */
+export function passMicroseconds(microseconds: number): void {
+  const then = process.hrtime.bigint() + BigInt(microseconds) * 1_000n;
+  while (process.hrtime.bigint() < then);
 }
 
 export const storesOf = (access: S3Access) => ({ stores: new Map([[STORE, access]]) });

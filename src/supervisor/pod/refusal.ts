@@ -13,9 +13,17 @@ const EXPIRED = new Set([
 /** A presigned URL was not taken: most likely its time is over. */
 export class UrlRefused extends TransferError {}
 
-/** Did the store refuse the keys, so that others may do? */
+/** A pod may begin before there are keys for what its script leaves. */
+export class KeysMissing extends Error {
+  constructor() {
+    super('there are no keys yet');
+    this.name = 'KeysMissing';
+  }
+}
+
+/** Did the store refuse the keys, or are there none, so that others may do? */
 export function isRefusal(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause)
-    if (each instanceof UrlRefused || EXPIRED.has(each.name)) return true;
+    if (each instanceof UrlRefused || each instanceof KeysMissing || EXPIRED.has(each.name)) return true;
   return false;
 }

@@ -41,7 +41,8 @@ export async function stageIn(layout: PodLayout = POD_LAYOUT): Promise<number> {
   }
 }
 
-async function makeParts({ input, output, marks, said, own }: SharedParts): Promise<void> {
+/** Makes the directories that all containers share. */
+export async function makeParts({ input, output, marks, said, own }: SharedParts): Promise<void> {
   const modes: readonly [path: string, mode: number][] = [
     [own, 0o700],
     [said, FOR_ALL_TO_READ],
@@ -56,7 +57,12 @@ async function makeParts({ input, output, marks, said, own }: SharedParts): Prom
   }
 }
 
-async function putInput(orders: PodOrders, layout: PodLayout, parts: SharedParts): Promise<void> {
+/** Puts the input where the script finds it. */
+export async function putInput(
+  orders: PodOrders,
+  layout: Pick<PodLayout, 'orders'>,
+  parts: Pick<SharedParts, 'own' | 'input'>,
+): Promise<void> {
   const { input } = orders;
   if (input.kind === 'none') return;
   // First where only we are, so that it is whole when it appears, whoever looks.
@@ -71,7 +77,7 @@ async function putInput(orders: PodOrders, layout: PodLayout, parts: SharedParts
 async function fetchInput(
   input: PodOrders['input'] & { kind: 'url' | 'object' },
   orders: PodOrders,
-  layout: PodLayout,
+  layout: Pick<PodLayout, 'orders'>,
   to: string,
 ): Promise<void> {
   const connections = new Connections(orders.networks);

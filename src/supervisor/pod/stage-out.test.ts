@@ -27,7 +27,8 @@ const notedIn = (pod: PodUnderTest) => readFileSync(pod.parts.uploaded, 'utf8').
 test('what the script left is uploaded, and the result tells of it', async (t) => {
   const { store, access } = await embeddedStore(t);
   const pod = new PodUnderTest(t, { outputs, manifest }, storesOf(access));
-  const before = Date.now();
+  // The times of files come from a clock of the kernel that moves every ten milliseconds, or more often.
+  const before = Date.now() - 10;
   const { code, result } = await pod.run(`${X}; mkdir "$TMP_OUTPUT_DIR/sub"; echo y >"$TMP_OUTPUT_DIR/sub/y"`);
   assert.equal(code, 0);
   assert.deepEqual([result?.outcome, result?.reason, result?.exitCode], ['succeeded', 'Completed', 0]);
@@ -126,6 +127,27 @@ test('killed in the middle of an upload and started again, it uploads the rest a
   );
 });
 
+test('it goes when the container of the script does, and not before', async (t) => {
+  const { access } = await embeddedStore(t);
+  const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+  await stageIn(pod.layout);
+  const beside = pod.stageOut();
+  writeFileSync(pod.parts.exit, '0\n');
+  await eventually(() => assert.ok(existsSync(pod.parts.done)));
+  assert.equal(beside.child.exitCode, null);
+  writeFileSync(pod.parts.left, '');
+  assert.equal(await beside.ended, 0);
+  assert.equal(pod.result()?.outcome, 'succeeded');
+});
+
+test('the container of a script that succeeded says that it goes', async (t) => {
+  const pod = new PodUnderTest(t);
+  await stageIn(pod.layout);
+  const beside = pod.stageOut();
+  assert.equal(await pod.wrapped('exit 0').ended, 0);
+  assert.equal(await beside.ended, 0);
+});
+
 test('killed when it was done and started again, it says the same again and does nothing', async (t) => {
   const gate = await gatedStore(t);
   const pod = new PodUnderTest(t, { outputs }, storesOf(gate.access));
@@ -176,6 +198,21 @@ test('keys that expire in the middle are waited for, and what has arrived is not
     gate.done.toSorted(),
     ['a', 'b', 'c'].map((name) => `PUT /outputs/allowed/${name}`),
   );
+});
+
+test('keys that are not there yet are waited for, and nothing is lost', async (t) => {
+  const { store, access } = await embeddedStore(t);
+  const pod = new PodUnderTest(t, { outputs });
+  await stageIn(pod.layout);
+  const beside = pod.stageOut();
+  const script = pod.wrapped(X);
+  await eventually(() => assert.match(beside.printed(), /there are no keys yet, and they are waited for/));
+  assert.equal(script.child.exitCode, null);
+  pod.give(storesOf(access));
+  assert.equal(await script.ended, 0);
+  await beside.ended;
+  assert.equal(pod.result()?.outcome, 'succeeded');
+  assert.deepEqual(keysIn(store), ['allowed/x']);
 });
 
 test('a store that is away is tried again for as long as there is patience', async (t) => {

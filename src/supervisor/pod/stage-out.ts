@@ -1,64 +1,71 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Ended } from '../../cluster/index.ts';
 import { type Delivered, deliver } from './deliver.ts';
 import { Keys } from './keys.ts';
 import { ORDER_FILES, POD_LAYOUT, type PodLayout, type SharedParts, sharedParts } from './layout.ts';
 import { type Marks, marksIn } from './marks.ts';
 import { type PodOrders, readOrders } from './orders.ts';
+import { Probe } from './probe.ts';
 import { leaveResult, messageOf, type PodResult, plain, readResult, writeResult } from './result.ts';
 import { untilSeen } from './until-seen.ts';
 
 /** After that an upload that was told to stop is not waited for: it is cut off, like the connection of a dead machine. */
 const LAST_DEADLINE = 2_000;
 
-/** As long as a timer can be. */
-const LONGEST_PAUSE = 2 ** 31 - 1;
-
 /**
  * Waits for the script to end and brings what it left to where it belongs: the program beside the script. It may be killed
  * at any moment and is then started again. Its result is written down before it says that it is done; then it stays until
- * the signal, because a container that ends beside one that runs is started again.
+ * the container of the script goes, or the signal, because a container that ends beside one that runs is started again.
  */
-export async function stageOut(signal: AbortSignal, layout: PodLayout = POD_LAYOUT): Promise<void> {
+export async function stageOut(
+  signal: AbortSignal,
+  layout: PodLayout = POD_LAYOUT,
+  open: Probe = new Probe(),
+): Promise<void> {
   const parts = sharedParts(layout.shared);
   const known = await readFile(parts.result, 'utf8').then(readResult, () => undefined);
-  using program = new StageOut(layout, parts, signal);
-  const result = known ?? (await program.run());
+  using probe = open;
+  const result = known ?? (await new StageOut(layout, parts, probe, signal).run());
   say(result.message);
   await conclude(writeResult(result), layout, parts);
-  while (!signal.aborted) await pause(LONGEST_PAUSE, undefined, { signal }).catch(() => undefined);
+  const left = async () => ((await marksIn(parts).left()) ? true : undefined);
+  await untilSeen(parts.marks, left, signal).catch(unlessAborted(signal));
 }
 
+const unlessAborted = (signal: AbortSignal) => (error: unknown) => {
+  if (!signal.aborted) throw error;
+};
+
 /** What cannot be written because the disk is full is missed by nobody who does not start us again. */
-async function conclude(result: string, layout: PodLayout, { result: kept, done }: SharedParts): Promise<void> {
-  const keep = async () => {
-    await writeFile(`${kept}.new`, result, { mode: 0o600 });
-    await rename(`${kept}.new`, kept);
-  };
-  await keep().catch(() => undefined);
+async function conclude(result: string, layout: PodLayout, parts: SharedParts): Promise<void> {
+  await keepResult(result, parts).catch(() => undefined);
   await leaveResult(result, layout).catch(tellFailure);
-  await writeFile(done, '', { mode: 0o644 }).catch(tellFailure);
+  await writeFile(parts.done, '', { mode: 0o644 }).catch(tellFailure);
+}
+
+/** For a program that is started again: from then on nothing else is the result. */
+export async function keepResult(result: string, { result: kept }: SharedParts): Promise<void> {
+  await writeFile(`${kept}.new`, result, { mode: 0o600 });
+  await rename(`${kept}.new`, kept);
 }
 
 const say = (sentence: string) => process.stdout.write(`oscar: ${plain(sentence)}\n`);
 const tellFailure = (error: unknown) => say(messageOf(error));
 
-class StageOut implements Disposable {
+class StageOut {
   readonly #layout: PodLayout;
   readonly #parts: SharedParts;
   readonly #marks: Marks;
   readonly #signal: AbortSignal;
   readonly #notices: string[] = [];
-  readonly #probe = createServer((_request, response) => response.writeHead(this.#scriptEnded ? 200 : 503).end());
-  #scriptEnded = false;
+  readonly #probe: Probe;
 
-  constructor(layout: PodLayout, parts: SharedParts, signal: AbortSignal) {
+  constructor(layout: PodLayout, parts: SharedParts, probe: Probe, signal: AbortSignal) {
     this.#layout = layout;
     this.#parts = parts;
+    this.#probe = probe;
     this.#marks = marksIn(parts);
     this.#signal = signal;
   }
@@ -72,11 +79,10 @@ class StageOut implements Disposable {
 
   async #result(): Promise<PodResult> {
     const orders = readOrders(await readFile(join(this.#layout.orders, ORDER_FILES.orders), 'utf8'));
-    // Somebody in the pod may have taken the port: then nobody tells when the time of the script is over.
-    if (orders.port !== undefined) this.#probe.on('error', tellFailure).listen(orders.port);
+    if (orders.port !== undefined) this.#probe.listen(orders.port, tellFailure);
     say('waits for the script to end');
     const exit = await this.#exit();
-    this.#scriptEnded = true;
+    this.#probe.ended = true;
     const stopped = await this.#marks.stopped();
     // One that had begun to deliver goes on with it: others may have seen something.
     const delivers = exit?.code === 0 && !this.#signal.aborted && (!stopped || (await this.#hasBegun()));
@@ -158,11 +164,6 @@ class StageOut implements Disposable {
     say(notice);
     this.#notices.push(notice);
   }
-
-  [Symbol.dispose](): void {
-    this.#probe.close();
-    this.#probe.closeAllConnections();
-  }
 }
 
 async function cutOff(signal: AbortSignal, over: AbortSignal): Promise<never> {
@@ -177,7 +178,7 @@ async function cutOff(signal: AbortSignal, over: AbortSignal): Promise<never> {
 }
 
 /** A shell tells the signal that ended a program as 128 and its number. */
-function scriptFailed(code: number): string {
+export function scriptFailed(code: number): string {
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
   return `the script ended with exit code ${code}${signal ? ` (${signal})` : ''}`;
 }

@@ -3,13 +3,9 @@ import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSy
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../cluster/eventually.ts';
-import { PodUnderTest } from './pod.fixture.ts';
+import { MOMENTS, PodUnderTest, passMicroseconds, SHELLS } from './pod.fixture.ts';
 import { stageIn } from './stage-in.ts';
 
-/** Shells that images have; those of this machine are tried. */
-const SHELLS = [['/bin/dash'], ['/bin/bash', '--posix'], ['/bin/busybox', 'sh']].filter(([program = '']) =>
-  existsSync(program),
-);
 const asRoot = process.getuid?.() === 0 ? false : 'needs root, to be somebody else';
 
 const exitOf = (pod: PodUnderTest) => readFileSync(pod.parts.exit, 'utf8');
@@ -58,6 +54,29 @@ for (const shell of SHELLS) {
     program.child.kill('SIGTERM');
     assert.equal(await program.ended, 0);
     assert.deepEqual([exitOf(pod), existsSync(pod.parts.stop)], ['0\n', true]);
+  });
+
+  test(`whoever is told to go while its script begins goes, ${by}`, async (t) => {
+    for (const microseconds of MOMENTS) {
+      t.signal.throwIfAborted();
+      const pod = new PodUnderTest(t);
+      await stageIn(pod.layout);
+      const program = pod.wrapped('exec sleep 1000', { shell });
+      await eventually(() => assert.ok(existsSync(pod.parts.start)));
+      passMicroseconds(microseconds);
+      program.child.kill('SIGTERM');
+      assert.equal(await program.ended, 143);
+    }
+  });
+
+  test(`a mark that cannot be left does not change how a script ended, ${by}`, async (t) => {
+    const pod = new PodUnderTest(t);
+    await stageIn(pod.layout);
+    mkdirSync(pod.parts.start);
+    const beside = pod.stageOut();
+    assert.equal(await pod.wrapped('mkdir "$MARKS/left"', { shell }).ended, 0);
+    assert.equal(await beside.ended, 0);
+    assert.equal(pod.result()?.outcome, 'succeeded');
   });
 
   test(`a script that a signal ended has the exit code of a shell, ${by}`, async (t) => {

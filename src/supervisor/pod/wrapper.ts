@@ -1,6 +1,12 @@
 import { SCRIPT_VIEW } from './layout.ts';
 
 /**
+ * First in what the shell starts beside itself. TERM that comes before a new process has its own way with signals is
+ * forgotten; but it was marked before it was sent.
+ */
+const UNLESS_STOPPED = 'if [ -e "$marks/stop" ]; then exit 143; fi';
+
+/**
  * What runs the script in its container, as `/bin/sh -c WRAPPER`, by the shell of whatever image it is. Arguments, for
  * tests: the script, the output directory, the directory for its marks, the one where stage-out says that it is done, and
  * how many moments of 0.2 s are not long: together less than the grace period of the pod, 10 s.
@@ -19,19 +25,49 @@ import { SCRIPT_VIEW } from './layout.ts';
  * - A container that ends takes stage-out with it, in seconds: it stays until that is done. If nothing will be uploaded, or
  *   somebody wants it to go, not for long: then only a stage-out that just begins is waited for, which would not hear that
  *   it is to go.
+ * - A mark that cannot be left, for want of room or since the script put something in its place, changes nothing else: that is
+ *   what `true` is for, since a shell gives up over a `:` that cannot write.
+ * - It marks that it goes, so that stage-out goes at the same moment: the kubelet then sees at one look how both ended, and
+ *   not only after the seconds that it takes to end a pod.
  */
-export const WRAPPER = `
-script=\${1:-${SCRIPT_VIEW.script}} output=\${2:-${SCRIPT_VIEW.output}}
+export const WRAPPER = wrapperOf(SCRIPT_VIEW.script, '');
+
+/**
+ * Waits, in a pod that is there before its orders are, until the script may begin. It reads from a pipe that nobody writes
+ * to: that costs nothing, and it wakes when somebody opens it, who is another user. Beside the shell, which hears meanwhile that it is to go.
+ * Said to be done before it has begun: then nothing is to be run.
+ */
+const WAIT = `
+mkfifo -m 666 "$marks/wake" || rm -f "$marks/wake"
+until [ -e "$said/go" ] || [ -e "$said/done" ] || [ -n "$stopped" ]; do
+  if [ -p "$marks/wake" ]; then (${UNLESS_STOPPED}; read -r line <"$marks/wake") & else (sleep 0.2 || sleep 1) & fi
+  child=$!
+  # Told to go just before: then it was not told to the child, and would be waited for.
+  [ -n "$stopped" ] || wait "$child"
+done
+[ -z "$stopped" ] || kill "$child"
+child=''
+rm -f "$marks/wake"
+[ -e "$said/go" ] && [ -z "$stopped" ] || exit 143
+`;
+
+/** The same in a pod that waits. It runs what begins the script. */
+export const WARM_WRAPPER = wrapperOf(SCRIPT_VIEW.begin, WAIT);
+
+function wrapperOf(script: string, wait: string): string {
+  return `
+script=\${1:-${script}} output=\${2:-${SCRIPT_VIEW.output}}
 marks=\${3:-${SCRIPT_VIEW.marks}} said=\${4:-${SCRIPT_VIEW.said}}
 interrupted='' stopped='' child=''
 tell() { if [ $$ -eq 1 ]; then kill "-$1" -1; elif [ -n "$child" ]; then kill "-$1" "$child"; fi; }
-trap 'interrupted=1 stopped=1; : >"$marks/stop"; tell TERM' HUP INT QUIT TERM
+trap 'interrupted=1 stopped=1; true >"$marks/stop"; tell TERM' HUP INT QUIT TERM
 exec 2>/dev/null
-: >"$marks/start"
+${wait}true >"$marks/start"
 code=143
 if [ -z "$stopped" ]; then
-  /bin/sh "$script" 2>&1 &
+  (${UNLESS_STOPPED}; exec /bin/sh "$script") 2>&1 &
   child=$!
+  [ -z "$stopped" ] || tell TERM
   wait "$child"
   code=$?
   while [ -n "$interrupted" ] && [ "$code" -gt 128 ]; do
@@ -62,5 +98,7 @@ until [ -e "$said/done" ]; do
     sleep 1
   fi
 done
+true >"$marks/left"
 exit "$code"
 `;
+}

@@ -99,9 +99,21 @@ async function identify(id: string, session: Session): Promise<{ check: Check; c
   }
 }
 
+/** What is read of `/system/info`. */
+interface Told {
+  readonly version?: string;
+  readonly kubernetes_version?: string;
+  readonly runtime?: string;
+  readonly serverless_backend?: { readonly version: string };
+}
+
+const NO_KNATIVE =
+  'its synchronous calls are for Knative, which is not installed there: its operator has to install it, or to leave SERVERLESS_BACKEND out';
+
 async function version(cluster: ClusterClient): Promise<Check> {
   return asking(cluster, 'version', '/system/info', (answer) => {
-    const { version: there, kubernetes_version, runtime } = answer as Record<string, string | undefined>;
+    const { version: there, kubernetes_version, runtime, serverless_backend } = answer as Told;
+    if (serverless_backend?.version === '') return bad(cluster.id, 'version', NO_KNATIVE);
     const other = there === VERSION ? '' : `; this program is ${VERSION}`;
     const beside = kubernetes_version ? `, Kubernetes ${kubernetes_version}` : '';
     const how = runtime?.startsWith('process') ? ', scripts run as plain processes without their images' : '';

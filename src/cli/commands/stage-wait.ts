@@ -1,0 +1,10 @@
+import { stageWait } from '../../supervisor/index.ts';
+
+/** The container of ours in a pod that waits for its job. Nobody types this, so that no help tells of it. */
+export async function runStageWait(port: string | undefined): Promise<number> {
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stopping.abort());
+  await stageWait(stopping.signal, port === undefined ? undefined : Number(port));
+  // What was cut off may still hold connections open.
+  process.exit(0);
+}
