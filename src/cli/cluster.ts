@@ -17,6 +17,7 @@ import type { Config } from '../config.ts';
 import type { Seal } from '../objectstore/index.ts';
 import type { ClusterStore } from '../service/index.ts';
 import { alwaysLeading, type Leadership, leadingBy, type Term } from './leadership.ts';
+import { knativeSettings } from './workplace/knative.ts';
 
 /** The stores of this cluster, whatever they stand on. */
 export interface Cluster {
@@ -53,8 +54,11 @@ async function openLocal(config: Config, log: Logger): Promise<Cluster> {
   };
 }
 
-/** The lease that the leader of several managers holds. A leader that dies is followed after this time. */
-const LEASE = { name: 'oscar-manager', durationMs: 15_000, renewMs: 4_000 };
+/** The lease that the leader of several managers holds. */
+const LEASE = 'oscar-manager';
+
+/** Who leads says so more than three times before anybody doubts it. */
+const RENEWED_EVERY = 4 / 15;
 
 /** How often the leader looks for what others left unfinished. Nobody waits for it. */
 const TIDY_EVERY_MS = 60_000;
@@ -71,13 +75,17 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     objectStore,
     rate: { perSecond: config.kubernetesRate, burst: config.kubernetesBurst },
     jobTtlSeconds: config.jobTtlSeconds,
+    ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config) }),
     report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
   });
   const watching = reportWaits(() => cluster.metrics().waitedMs, log);
   const identity = `${hostname()}-${randomUUID()}`;
+  const durationMs = config.leaderSeconds * 1_000;
   const leadership = leadingBy((lead) =>
     cluster.lease({
-      ...LEASE,
+      name: LEASE,
+      durationMs,
+      renewMs: durationMs * RENEWED_EVERY,
       identity,
       async onLead(signal) {
         log.info('this manager leads');
@@ -92,7 +100,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     kubernetes: cluster,
     leadership,
     async tidy(catalog, { signal, defer }) {
-      const tidying = tidyNowAndThen(catalog, signal, log);
+      const tidying = tidyNowAndThen(catalog, () => cluster.keepBeside(signal), signal, log);
       defer(() => tidying);
     },
     async close() {
@@ -102,12 +110,18 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
   };
 }
 
-async function tidyNowAndThen(catalog: Catalog, signal: AbortSignal, log: Logger): Promise<void> {
+async function tidyNowAndThen(
+  catalog: Catalog,
+  keepBeside: () => Promise<void>,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
   while (!signal.aborted) {
     // Other managers may be in the middle of something younger.
     await recover(Date.now() - RESERVATION_LIFETIME, catalog, log).catch((err: unknown) =>
       log.warn({ err }, 'what other managers had begun could not be finished: it is tried again'),
     );
+    await keepBeside();
     await pause(TIDY_EVERY_MS, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -118,6 +118,7 @@ export async function startManager(
       kubernetes_version: cluster.kubernetesVersion,
       ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
     },
+    ...knativeView(cluster),
     clusterConfig: clusterConfigOf(config),
     pageSize: config.jobListingLimit,
     corsOrigins: config.corsOrigins,
@@ -152,6 +153,17 @@ function describeStore(config: Config) {
 
 /** Said where people look for it: what they write under `image` has no effect here. */
 const PLAIN_PROCESSES = 'process: scripts run as plain processes of this machine, their images are not used';
+
+/** What Knative adds to what is shown. */
+function knativeView({ kubernetes }: Cluster): Pick<ServerOptions, 'serverless' | 'deploymentOf'> {
+  const knative = kubernetes?.knative;
+  if (!knative) return {};
+  return {
+    // The version is that of Kubernetes, as in the Go manager (contract §1.3).
+    serverless: () => ({ name: 'Knative', version: knative.installed ? kubernetes.version : '' }),
+    deploymentOf: (service) => knative.deploymentOf(service),
+  };
+}
 
 /** Jobs run where this manager has a place for their records and for their files. */
 async function jobsOf(
@@ -199,7 +211,9 @@ function clusterConfigOf(config: Config) {
     services_namespace: config.servicesNamespace,
     controller_service_account: config.controllerServiceAccount,
     gpu_available: false,
+    // Services that name a virtual node are refused, whether there is one or not.
     interLink_available: false,
+    ...(config.serverlessBackend && { serverless_backend: config.serverlessBackend }),
     yunikorn_enable: config.yunikornEnable,
     kueue_enable: config.kueueEnable,
     volume_enable: config.volumeEnable,

@@ -38,7 +38,7 @@ export {
   readManifest,
   writeManifest,
 } from './manifest.ts';
-export type { Ended, LogOptions, Observation, Runner, StopReason } from './runner.ts';
+export type { Ended, LogOptions, Observation, Runner, Standby, StandbyOrder, StopReason } from './runner.ts';
 export type { SecretRecord, SecretStore } from './secret-store.ts';
 export { RESERVATION_LIFETIME, type Reservation, type ServiceRecord, type ServiceStore } from './service-store.ts';
 export type { SettingsStore } from './settings-store.ts';

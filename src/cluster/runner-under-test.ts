@@ -43,6 +43,8 @@ export interface RunnerTraits {
   readonly basics: readonly string[];
   /** Why it cannot show something; the reason is printed. */
   readonly cannot?: Partial<Record<Trait, string>>;
+  /** Where starting takes long: how many groups of tests run side by side, and how many tests of each. */
+  readonly atOnce?: number;
 }
 
 export const STORE = 'store';

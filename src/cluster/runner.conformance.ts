@@ -25,14 +25,19 @@ const OF_THE_SHELL = ['PWD', 'OLDPWD', 'SHLVL', '_'];
 
 const COPY = 'cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/copy"';
 
+/** For all of it together, where each test has a limit of its own. */
+const ALL_MS = 900_000;
+
 /** What every runner promises (`runner.ts`), whatever runs the scripts. */
 export function describeRunner(name: string, traits: RunnerTraits, make: () => Promise<RunnerUnderTest>): void {
   const bench = new RunnerBench(traits, make);
-  describe(`${name} as a Runner: what a script sees and leaves`, () => describeFiles(bench));
-  describe(`${name} as a Runner: how an attempt ends`, () => describeRunnerEnds(bench));
-  describe(`${name} as a Runner: the list of what it uploaded`, () => describeRunnerManifest(bench));
-  describe(`${name} as a Runner: logs and answers`, () => describeRunnerLogs(bench));
-  describe(`${name} as a Runner: taken up by the next one`, () => describeRunnerTakeUp(bench));
+  describe(`${name} as a Runner`, { concurrency: traits.atOnce ?? 1, timeout: ALL_MS }, () => {
+    describe('what a script sees and leaves', () => describeFiles(bench));
+    describe('how an attempt ends', () => describeRunnerEnds(bench));
+    describe('the list of what it uploaded', () => describeRunnerManifest(bench));
+    describe('logs and answers', () => describeRunnerLogs(bench));
+    describe('taken up by the next one', () => describeRunnerTakeUp(bench));
+  });
 }
 
 function describeFiles(bench: RunnerBench): void {

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
-import type { Attempt } from './attempt.ts';
+import type { Attempt, PodTraits } from './attempt.ts';
+import type { JobKey } from './job-record.ts';
 
 /**
  * Runs attempts: fetches the input, runs the script in its image or as a process, uploads what it left in its output
@@ -39,6 +40,33 @@ export interface Runner {
 
   /** Lets go of what runs without ending it, and waits for nothing. */
   close(): Promise<void>;
+
+  /** Absent where a script starts in no time anyway. */
+  readonly standby?: Standby;
+}
+
+/** Places that wait for jobs of certain services, so that whoever waits for an answer does not wait for a start. */
+export interface Standby {
+  /** So many are kept ready of each from now on, and no others. Only whoever leads says that. */
+  keep(orders: readonly StandbyOrder[]): void;
+
+  /**
+   * Sets one aside for this job, if one is ready: the start of its attempt takes it. It has its room already, so that the
+   * job needs none.
+   */
+  take(job: JobKey): boolean;
+
+  /** It was not needed. Of a job that has none: nothing. */
+  giveBack(job: JobKey): void;
+
+  /** Calls the listener with a service for which one may be ready by now. Call what it returns to end that. */
+  onReady(listener: (service: string) => void): () => void;
+}
+
+export interface StandbyOrder extends Pick<Attempt, 'image' | 'demand'> {
+  readonly service: string;
+  readonly count: number;
+  readonly traits: Omit<PodTraits, 'job'>;
 }
 
 export type StopReason = 'cancelled' | 'caller-left' | 'service-removed' | 'superseded';

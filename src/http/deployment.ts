@@ -1,4 +1,7 @@
-import type { Deployment } from '../service/index.ts';
+import type { Deployment, Service } from '../service/index.ts';
+
+/** What stays up for a service; undefined when nothing does. */
+export type DeploymentOf = (service: Service) => Deployment | undefined;
 
 /** Nothing stays up for a service that runs as jobs, and exposed services are not supported yet. */
 export const NO_DEPLOYMENT: Deployment = {

@@ -8,6 +8,7 @@ import type { Coordination } from '../federation/index.ts';
 import { IdentityError } from '../identity/errors.ts';
 import { createAuthenticator, type User } from '../identity/index.ts';
 import { ALICE, BOB, openJobs, type PuppetRunner, type TestJobs } from '../jobs/jobs.fixture.ts';
+import { CLUSTER_CONFIG } from './routes/cluster-config.fixture.ts';
 import { createServer } from './server.ts';
 
 export const CAROL = 'carol-00003';
@@ -121,19 +122,7 @@ const SURROUNDINGS = {
   keysOf: () => Promise.reject(new Error('nobody asks')),
   rotateKeys: () => Promise.reject(new Error('nobody asks')),
   info: { version: 'test', git_commit: '', architecture: '', kubernetes_version: '' },
-  clusterConfig: {
-    name: 'oscar',
-    namespace: 'oscar',
-    services_namespace: 'oscar-svc',
-    controller_service_account: '',
-    gpu_available: false,
-    interLink_available: false,
-    yunikorn_enable: false,
-    kueue_enable: false,
-    volume_enable: false,
-    oidc_groups: [''],
-    minio_quota_enabled: false,
-  },
+  clusterConfig: CLUSTER_CONFIG,
   corsOrigins: [],
   readTimeoutMs: 60_000,
 };

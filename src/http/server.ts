@@ -15,6 +15,7 @@ import type { ClusterStore } from '../service/index.ts';
 import { type ApiDocument, apiPage } from './api-page.ts';
 import { takeAnyBody } from './body.ts';
 import { allowOrigins } from './cors.ts';
+import type { DeploymentOf } from './deployment.ts';
 import { answerError, answerText } from './errors.ts';
 import { ExecutionLog } from './execution-log.ts';
 import { goJson, JSON_TYPE } from './go-json.ts';
@@ -32,7 +33,7 @@ import { executionLogRoutes } from './routes/execution-log.ts';
 import { federationRoutes } from './routes/federation.ts';
 import { federationTokenRoutes } from './routes/federation-token.ts';
 import { healthRoutes } from './routes/health.ts';
-import { type Info, infoRoutes } from './routes/info.ts';
+import { type Info, type InfoDeps, infoRoutes } from './routes/info.ts';
 import { type Enter, invokeRoutes } from './routes/invoke.ts';
 import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
@@ -54,6 +55,9 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly authenticator: Authenticator;
   readonly store: ClusterStore;
   readonly info: Info;
+  readonly serverless?: InfoDeps['serverless'];
+  /** What stays up for a service, where anything does. */
+  readonly deploymentOf?: DeploymentOf | undefined;
   /** Without them nothing can be invoked here, and their routes are not there. */
   readonly jobs?: Jobs;
   /** Without it no jobs go to other clusters or come from there. */
@@ -147,16 +151,17 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
 
   const deps = { authenticator, catalog };
   healthRoutes(app);
-  infoRoutes(app, { authenticator, info: options.info });
-  configRoutes(app, { ...options, authenticator, store, settings: catalog.settings });
-  servicesRoutes(app, { authenticator, federations, view: createServiceView(store) });
+  infoRoutes(app, options);
+  const nodes = () => options.jobs?.capacity.nodes() ?? [];
+  configRoutes(app, { ...options, authenticator, store, nodes, settings: catalog.settings });
+  servicesRoutes(app, { ...options, view: createServiceView(store) });
   serviceAuthRoutes(app, deps);
   if (catalog.objects) {
     const { managerName, now, objects } = catalog;
     bucketsRoutes(app, { authenticator, objects, managerName, pageSize: options.pageSize, now });
   }
   if (options.jobs) routesOfJobs(app, options, options.jobs);
-  deploymentRoutes(app, deps);
+  deploymentRoutes(app, options);
   federationRoutes(app, { authenticator, federations });
   if (options.mint) federationTokenRoutes(app, { authenticator, catalog, mint: options.mint });
   peerRoutes(app, { authenticator, workers: federations.workers });

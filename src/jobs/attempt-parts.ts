@@ -49,11 +49,15 @@ export function attemptParts(basis: AttemptBasis, jobs: Pick<Jobs, 'node' | 'tim
 }
 
 function traitsOf({ job, record, service }: AttemptBasis): PodTraits {
-  const { name, image_pull_secrets = [], enable_sgx, ephemeral_storage_request } = service.definition;
+  return { ...serviceTraits(service), job: record ?? { service: service.definition.name, id: job } };
+}
+
+/** What is the same for all attempts of a service. */
+export function serviceTraits(service: Service): Omit<PodTraits, 'job'> {
+  const { image_pull_secrets = [], enable_sgx, ephemeral_storage_request } = service.definition;
   const localDisk = bytes(ephemeral_storage_request);
   return {
     namespace: service.namespace,
-    job: record ?? { service: name, id: job },
     labels: labelsOf(service),
     annotations: annotationsOf(service),
     imagePullSecrets: image_pull_secrets,

@@ -49,6 +49,21 @@ test('a job that does not fit waits until there is room', async () => {
   await jobs.until(second, 'running');
 });
 
+test('a job that no node could take runs when one comes that can', async () => {
+  await using jobs = await openJobs(1000);
+  const [large, larger] = [await jobs.service('large', { cpu: '8' }), await jobs.service('larger', { cpu: '16' })];
+  const [first, second, cancelled] = [await submit(jobs, large), await submit(jobs, larger), await submit(jobs, large)];
+  await eventually(async () => assert.match((await jobs.store.get(first))?.message ?? '', /it needs 8000/));
+  await jobs.dispatcher.cancel(cancelled, 'cancelled');
+  jobs.capacity.becomes(8000);
+  await jobs.until(first, 'running');
+  await eventually(async () => assert.match((await jobs.store.get(second))?.message ?? '', /it needs 16000/));
+  assert.deepEqual(
+    [(await jobs.store.get(second))?.state, (await jobs.store.get(cancelled))?.state, jobs.dispatcher.waiting],
+    ['queued', 'cancelled', 0],
+  );
+});
+
 test('a job that no node could take waits with the reason, and nothing waits behind it', async () => {
   await using jobs = await openJobs(1000);
   const large = await submit(jobs, await jobs.service('large', { cpu: '8' }));

@@ -1,11 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { JobKey, JobRecord, StopReason } from '../cluster/index.ts';
 import { attemptName } from './attempt-name.ts';
+import { Calls } from './calls.ts';
 import { changeJob } from './change-job.ts';
 import { drive, untilAvailable } from './drive.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
 import { placingOf } from './placing.ts';
 import { FairQueue, type Waiting } from './queue.ts';
+import { Refused } from './refused.ts';
 import { concernsOthers, requestEnd, wantedEnd } from './request-end.ts';
 import { advance, isFinal } from './state.ts';
 
@@ -39,6 +41,8 @@ const RETRY_MS = 2_000;
 export class Dispatcher implements Line {
   readonly #jobs: DispatcherOptions;
   readonly #queue = new FairQueue();
+  readonly #refused = new Refused();
+  readonly #calls: Calls;
   /** What is being seen through, by key; the value says why it is to be ended, if it is. */
   readonly #driven = new Map<string, Driven>();
   readonly #waiting = new Map<string, ((record: JobRecord | undefined) => void)[]>();
@@ -48,11 +52,23 @@ export class Dispatcher implements Line {
 
   constructor(jobs: DispatcherOptions) {
     this.#jobs = jobs;
+    this.#calls = new Calls({
+      ...jobs,
+      wait: (call) => {
+        this.#queue.add(call);
+        this.#pump();
+      },
+      waits: (key) => this.#queue.has(key),
+      begin: (call) => {
+        this.#queue.remove(call.key);
+        if (!this.#stopping.signal.aborted) this.#drive(call);
+      },
+    });
   }
 
-  /** How many wait for room. */
+  /** How many wait for room, or for other calls of their service. */
   get waiting(): number {
-    return this.#queue.size;
+    return this.#queue.size + this.#calls.waiting;
   }
 
   get running(): number {
@@ -78,7 +94,10 @@ export class Dispatcher implements Line {
 
   /** Begins without looking for what was left. */
   open(): void {
-    this.#ends = this.#jobs.capacity.onRoom(() => this.#pump());
+    this.#ends = this.#jobs.capacity.onRoom(() => {
+      this.#lineFitting();
+      this.#pump();
+    });
     this.#pump();
   }
 
@@ -86,37 +105,40 @@ export class Dispatcher implements Line {
   stop(): void {
     this.#stopping.abort();
     this.#ends?.();
+    this.#calls.stop();
     for (const listeners of this.#waiting.values()) for (const tell of listeners) tell(undefined);
     this.#waiting.clear();
   }
 
   enqueue(job: Waiter, placing: Placing = 'here'): void {
-    const { service, id, owner, demand } = job;
+    const { service, id, owner, demand, trigger } = job;
     const key = { service, id };
     if (this.#driven.has(nameOf(job))) return;
     if (placing === 'anywhere' && this.#elsewhere) return this.#elsewhere.consider(key, placing);
     const refusal = this.#jobs.capacity.refusal(demand);
-    // It would hold up everything of its owner for ever. It waits in its record, where it can be seen and cancelled.
-    if (refusal !== undefined) this.#inBackground(job, this.#explain(job, refusal));
-    else this.#queue.add({ key, owner, demand });
+    const waiting = { key, owner, demand, call: trigger === 'run' };
+    if (refusal === undefined) this.#line(waiting);
+    else {
+      // In line it would hold up everything of its owner. It waits in its record, where it can be seen and cancelled.
+      this.#refused.add(waiting);
+      this.#inBackground(job, this.#explain(job, refusal));
+    }
     this.#pump();
     if (placing !== 'here' && (refusal !== undefined || this.#queue.has(key))) this.#elsewhere?.consider(key, placing);
   }
 
   begin({ service, id, owner, demand }: Waiter): void {
     const key = { service, id };
-    if (this.#driven.has(nameOf(key))) return;
-    this.#driven.set(nameOf(key), {});
-    this.#inBackground(key, this.#begin({ key, owner, demand }));
+    if (!this.#driven.has(nameOf(key))) this.#drive({ key, owner, demand });
   }
 
   withdraw(key: JobKey): void {
-    this.#queue.remove(key);
+    this.#unline(key);
   }
 
   async cancel(key: JobKey, reason: StopReason): Promise<void> {
     const record = await requestEnd(key, reason, this.#jobs);
-    this.#queue.remove(key);
+    this.#unline(key);
     if (record && isFinal(record.state)) this.#cancelled(record);
     const driven = this.#driven.get(nameOf(key));
     if (!driven) return;
@@ -157,7 +179,7 @@ export class Dispatcher implements Line {
   heard(record: JobRecord): void {
     const { state, taken } = record;
     const driven = this.#driven.get(nameOf(record));
-    if (state !== 'queued') this.#queue.remove(record);
+    if (state !== 'queued') this.#unline(record);
     if (state === 'cancelled') this.#cancelled(record);
     else if (isFinal(state)) this.tell(record);
     if (driven) this.#end(record, driven, wantedEnd(record));
@@ -169,7 +191,7 @@ export class Dispatcher implements Line {
 
   /** Its record is gone. */
   gone(key: JobKey): void {
-    this.#queue.remove(key);
+    this.#unline(key);
     this.#answer(nameOf(key), undefined);
     const driven = this.#driven.get(nameOf(key));
     if (driven) this.#end(key, driven, 'service-removed');
@@ -185,9 +207,33 @@ export class Dispatcher implements Line {
     while (!this.#stopping.signal.aborted) {
       const next = this.#queue.take(({ key, demand }) => this.#jobs.capacity.reserve(nameOf(key), demand));
       if (!next) return;
-      this.#driven.set(nameOf(next.key), {});
-      this.#inBackground(next.key, this.#begin(next));
+      this.#drive(next);
     }
+  }
+
+  #line(waiting: Waiting): void {
+    if (waiting.call) this.#calls.add(waiting);
+    else this.#queue.add(waiting);
+  }
+
+  /** Those that are there were too large for a cluster that has grown since. */
+  #lineFitting(): void {
+    for (const waiting of this.#refused.takeFitting(this.#jobs.capacity)) {
+      this.#inBackground(waiting.key, this.#explain(waiting.key, 'waits for room'));
+      this.#line(waiting);
+    }
+  }
+
+  #unline(key: JobKey): void {
+    this.#queue.remove(key);
+    this.#refused.remove(key);
+    if (!this.#driven.has(nameOf(key))) this.#calls.leave(key);
+  }
+
+  #drive(waiting: Waiting): void {
+    this.#refused.remove(waiting.key);
+    this.#driven.set(nameOf(waiting.key), {});
+    this.#inBackground(waiting.key, this.#begin(waiting));
   }
 
   async #begin(waiting: Waiting): Promise<void> {
@@ -204,11 +250,14 @@ export class Dispatcher implements Line {
     } catch (error) {
       this.#leave(key);
       await pause(RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-      this.#queue.add(waiting);
+      this.#line(waiting);
       throw error;
     }
-    if (record) await this.#see(record, undefined);
-    else this.#leave(key);
+    if (record) return this.#see(record, undefined);
+    this.#leave(key);
+    // What was heard meanwhile of who was quicker, and may be about to stop, was taken for our own.
+    const other = await store.get(key);
+    if (other) this.heard(other);
   }
 
   /**
@@ -219,7 +268,9 @@ export class Dispatcher implements Line {
     const name = nameOf(seen);
     if (this.#driven.has(name)) return;
     this.#driven.set(name, { ...(stop && { stop }) });
-    this.#jobs.capacity.hold(name, seen.demand);
+    const { service, id, owner, demand, trigger } = seen;
+    this.#jobs.capacity.hold(name, demand);
+    if (trigger === 'run') this.#calls.hold({ key: { service, id }, owner, demand, call: true });
     const { store } = this.#jobs;
     const isSame = (job: JobRecord) => job.state === 'running' && job.epoch === seen.epoch;
     const write = () => changeJob(seen, store, (job) => (isSame(job) ? { message: job.message } : undefined), seen);
@@ -281,11 +332,12 @@ export class Dispatcher implements Line {
   #leave(key: JobKey): void {
     this.#driven.delete(nameOf(key));
     this.#jobs.capacity.release(nameOf(key));
+    this.#calls.leave(key);
   }
 
-  async #explain(key: JobKey, refusal: string): Promise<void> {
+  async #explain(key: JobKey, message: string): Promise<void> {
     await changeJob(key, this.#jobs.store, (job) =>
-      job.state === 'queued' && job.message !== refusal ? { message: refusal } : undefined,
+      job.state === 'queued' && job.message !== message ? { message } : undefined,
     );
   }
 

@@ -41,4 +41,5 @@ export {
   visibleUsage,
 } from './usage/index.ts';
 export { oldJobView, summarizeJob, viewJob } from './view.ts';
+export { keepReady } from './warm.ts';
 export { changedJobs, currentCursor, followJobs, type Missed, type SeenChanges } from './watch.ts';

@@ -110,12 +110,18 @@ export class PuppetRunner implements Runner {
 
 /** A node with room for so many millicores. */
 export class OneNode implements Capacity {
-  readonly #cpu: number;
+  #cpu: number;
   readonly #taken = new Map<string, number>();
   readonly #listeners = new Set<() => void>();
 
   constructor(cpu: number) {
     this.#cpu = cpu;
+  }
+
+  /** Another node takes its place. */
+  becomes(cpu: number): void {
+    this.#cpu = cpu;
+    for (const tell of this.#listeners) tell();
   }
 
   get taken(): number {
@@ -202,14 +208,14 @@ export const ALICE = 'alice-0001';
 export const BOB = 'bob-000002';
 
 /** The jobs of a cluster with a real store of records; scripts are played by the test. */
-export async function openJobs(cpu = 1000): Promise<TestJobs> {
+export async function openJobs(cpu = 1000, runner = new PuppetRunner()): Promise<TestJobs> {
   const directory = makeTemporaryDirectory();
   const cluster = openLocalCluster({ directory });
   const close = async () => {
     await cluster.close();
     removeTemporaryDirectory(directory);
   };
-  return assemble(cluster, new PuppetRunner(), new FewBuckets(), cpu, close);
+  return assemble(cluster, runner, new FewBuckets(), cpu, close);
 }
 
 async function assemble(

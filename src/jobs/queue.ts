@@ -6,6 +6,8 @@ export interface Waiting {
   /** Of its service: owners take turns, so that the thousand jobs of one do not starve the one of another. */
   readonly owner: string;
   readonly demand: Demand;
+  /** Whoever caused it waits for its answer. */
+  readonly call?: boolean;
 }
 
 interface Entry extends Waiting {

@@ -248,8 +248,11 @@ export const ServiceSchema = block(
     enable_sgx: flag('an SGX enclave'),
     image_prefetch: flag('pull the image on every node beforehand'),
     synchronous: block(
-      { min_scale: count('fewest instances'), max_scale: count('most instances; 0 = no limit') },
-      'for synchronous invocations with Knative',
+      {
+        min_scale: count('pods that are kept ready for calls, on Kubernetes; 100 at most'),
+        max_scale: count('calls that run at once, the others wait; 0 = no limit'),
+      },
+      'for calls of `/run`',
     ),
     federation: maybe(FederationSchema),
     log_level: text('log level of the supervisor', {

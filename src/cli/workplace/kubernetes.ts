@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { KubernetesCluster } from '../../cluster/kubernetes/index.ts';
 import type { Config } from '../../config.ts';
-import { ReplicaLine } from '../../jobs/index.ts';
+import { keepReady, ReplicaLine } from '../../jobs/index.ts';
 import { ObjectShelf, type ObjectStore } from '../../storage/index.ts';
 import { createStaging } from '../../supervisor/index.ts';
 import type { Workplace } from './workplace.ts';
@@ -29,7 +29,7 @@ export async function openKubernetesWorkplace(
   const requests = { cpu: `${config.stagingCpuMillicores}m`, memory: String(config.stagingMemoryBytes) };
   const choice = { nodeSelector: Object.fromEntries(config.podNodeSelector), tolerations: config.podTolerations };
   const capacity = opened.adopt(await cluster.capacity({ ...choice, overhead: requests, manager }), (it) => it.close());
-  const runner = opened.adopt(
+  const pods = opened.adopt(
     cluster.runner({
       ...choice,
       shelf,
@@ -46,6 +46,9 @@ export async function openKubernetesWorkplace(
     }),
     (it) => it.close(),
   );
+  const calling = { shelf, verifyShelf: config.minioTlsVerify, networks: config.peerNetworks };
+  const calls = cluster.knative && opened.adopt(cluster.knative.runner(pods, calling), (it) => it.close());
+  const runner = calls ?? pods;
   const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
     it.close(),
   );
@@ -64,11 +67,15 @@ export async function openKubernetesWorkplace(
       await line.open();
       return line;
     },
-    async lead(_jobs, term) {
+    async lead({ services }, term) {
       const mirror = cluster.statusMirror();
       term.defer(() => mirror.stop());
       term.defer(() => runner.standDown());
       mirror.start();
+      const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');
+      // Knative has pods ready by itself: what was kept ready before it came is not needed any more.
+      if (calls) pods.standby.keep([]);
+      else void keepReady(services, pods.standby, report, term.signal);
     },
     close: () => closing.disposeAsync(),
   };

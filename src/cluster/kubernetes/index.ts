@@ -13,6 +13,7 @@ import { type KubernetesCapacityOptions, type OpenCapacity, openKubernetesCapaci
 import { Inheritance } from './inheritance.ts';
 import { KubernetesJobStore, type StatusMirror } from './jobs/index.ts';
 import { KubernetesJournal } from './journal.ts';
+import { Knative, type KnativeSettings } from './knative/index.ts';
 import { Lease, type LeaseOptions } from './lease.ts';
 import { Namespaces } from './namespaces.ts';
 import { Reservations } from './reservations.ts';
@@ -20,6 +21,8 @@ import { createKubernetesRunner, type KubernetesRunner, type KubernetesRunnerOpt
 import { KubernetesSecretStore } from './secret-store.ts';
 import { KubernetesServiceStore } from './service-store.ts';
 import { KubernetesSettingsStore } from './settings-store.ts';
+
+export type { KnativeSettings } from './knative/index.ts';
 
 export interface KubernetesCluster {
   readonly services: ServiceStore;
@@ -37,6 +40,10 @@ export interface KubernetesCluster {
   readonly runner: (
     options: Omit<KubernetesRunnerOptions, 'api' | 'namespace' | 'watch' | 'report'>,
   ) => KubernetesRunner;
+  /** What answers calls, if that is Knative. */
+  readonly knative?: Pick<Knative, 'runner' | 'installed' | 'deploymentOf'>;
+  /** Sees to it that everything stands beside the services that should. For whoever leads, now and then. */
+  readonly keepBeside: (signal: AbortSignal) => Promise<void>;
   /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */
   readonly lease: (options: Omit<LeaseOptions, 'namespace' | 'report'>) => Lease;
   readonly metrics: () => KubernetesMetrics;
@@ -74,6 +81,8 @@ export interface KubernetesClusterOptions {
   readonly jobTtlSeconds?: number;
   /** Is Kueue asked before a user's job may start: `KUEUE_ENABLE`. */
   readonly kueue?: boolean;
+  /** Calls are answered by Knative: `SERVERLESS_BACKEND`. */
+  readonly knative?: KnativeSettings | undefined;
   /** Told what goes wrong in the background and mends itself. */
   readonly report: (problem: unknown) => void;
   readonly now?: () => number;
@@ -92,12 +101,15 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   const { requestMs, patienceMs, watchMs, silenceMs, startMs } = { ...TIMES, ...options.times };
   const endpoint = await endpointOf(options.kubeconfig);
   const api = new Api(endpoint, { rate, requestMs, patienceMs, random: Math.random });
+  const watch = { watchMs, silenceMs };
+  const knative = options.knative && new Knative({ api, settings: options.knative, watch, report });
   const services = new KubernetesServiceStore(api, {
+    beside: knative,
     namespaces: new Namespaces(api, { manager: namespace, services: servicesNamespace, controllerServiceAccount }),
     reservations: new Reservations(api, namespace, now),
     objectStore,
     takeOverSecrets: (service) => secrets.takeOver(service.uid, `${service.namespace}/${service.definition.name}`),
-    watch: { watchMs, silenceMs },
+    watch,
     report,
   });
   const secrets = new KubernetesSecretStore(api, {
@@ -108,6 +120,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   let jobs: KubernetesJobStore | undefined;
   const close = async () => {
     await jobs?.close();
+    await knative?.close();
     await services.close();
     api.close();
   };
@@ -120,11 +133,12 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
       kueue: options.kueue ?? false,
       ...(options.jobTtlSeconds !== undefined && { ttlSeconds: options.jobTtlSeconds }),
       serviceNamed: async (name) => (await services.get(name))?.service,
-      watch: { watchMs, silenceMs },
+      watch,
       now,
       report,
     });
     await opened(jobs, 'jobs', startMs, endpoint.url);
+    await knative?.open();
   } catch (error) {
     await close();
     throw error;
@@ -140,8 +154,9 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     journal: new KubernetesJournal(api, namespace),
     settings: new KubernetesSettingsStore(api, namespace, options.settingsName),
     capacity: (choice) => openKubernetesCapacity(api, { ...choice, report, times: { watchMs, silenceMs, startMs } }),
-    runner: (settings) =>
-      createKubernetesRunner({ ...settings, api, namespace: servicesNamespace, watch: { watchMs, silenceMs }, report }),
+    runner: (settings) => createKubernetesRunner({ ...settings, api, namespace: servicesNamespace, watch, report }),
+    ...(knative && { knative }),
+    keepBeside: (signal) => services.keepBeside(signal),
     lease: (lease) => new Lease(api, { namespace, report, ...lease }),
     metrics: () => ({
       ...api.metrics,

@@ -1,6 +1,6 @@
 import type { Service } from '../../service/index.ts';
 import { labelsOf } from '../../service/labels.ts';
-import { CONFIG_MAP, type ConfigMap, type KubeObject, type Stored } from './api/kinds.ts';
+import { CONFIG_MAP, type KubeObject, type Stored } from './api/kinds.ts';
 import { legalAnnotations, legalLabels } from './legal.ts';
 
 interface PodTemplate extends KubeObject {
@@ -17,7 +17,7 @@ interface PodTemplate extends KubeObject {
  * Tells a Go manager without a serverless back-end that the service is there (contract §3.3). Nothing runs from it.
  * Kubernetes removes it with the definition, which owns it, whoever removes that.
  */
-export function podTemplateOf(service: Service, definition: Stored<ConfigMap>): PodTemplate {
+export function podTemplateOf(service: Service, definition: Stored<KubeObject>): PodTemplate {
   const { name, annotations, image } = service.definition;
   const { apiVersion, kind } = CONFIG_MAP;
   return {

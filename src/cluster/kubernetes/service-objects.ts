@@ -1,19 +1,37 @@
 import type { Service } from '../../service/index.ts';
 import type { Api } from './api/api.ts';
-import { type ConfigMap, JOB, type KubeObject, POD_TEMPLATE, type Stored } from './api/kinds.ts';
+import { JOB, type KubeObject, POD_TEMPLATE, type Stored } from './api/kinds.ts';
 import { create, remove } from './api/writes.ts';
 import { RECORD } from './jobs/job-object.ts';
-import { SERVICE } from './marks.ts';
+import { SERVICE, UID } from './marks.ts';
 import { podTemplateOf } from './pod-template.ts';
 
 /** Makes the PodTemplate by which a Go manager knows that the service exists (contract §3.3). */
-export async function markService(service: Service, definition: Stored<ConfigMap>, api: Api): Promise<void> {
+export async function markService(service: Service, definition: Stored<KubeObject>, api: Api): Promise<void> {
   const marker = podTemplateOf(service, definition);
   if ((await create(api, POD_TEMPLATE, marker)) !== 'exists') return;
   // Of an earlier service of that name, and Kubernetes has not collected it yet.
   const old = await api.get(POD_TEMPLATE, marker.metadata);
   if (old) await remove(api, POD_TEMPLATE, old, { anyVersion: true });
   await create(api, POD_TEMPLATE, marker);
+}
+
+/** Which of these services have no PodTemplate: whoever made them may have died right before it made that. */
+export async function unmarked<T extends { readonly object: Stored<KubeObject> }>(
+  entries: readonly T[],
+  api: Api,
+): Promise<T[]> {
+  const { items } = await api.list(POD_TEMPLATE, {}, { labelSelector: SERVICE, metadataOnly: true });
+  const placeOf = ({ metadata }: Stored<KubeObject>) => `${metadata.namespace}/${metadata.name}`;
+  const markers = new Map(items.map((marker) => [placeOf(marker), marker.metadata.ownerReferences]));
+  return entries.filter(({ object }) => {
+    // A Go manager lets nobody own it, and with Knative it makes none.
+    if (object.metadata.annotations?.[UID] === undefined) return false;
+    const place = placeOf(object);
+    const owners = markers.get(place) ?? [];
+    const isAnothers = owners.length > 0 && owners.every(({ uid }) => uid !== object.metadata.uid);
+    return !markers.has(place) || isAnothers;
+  });
 }
 
 /**

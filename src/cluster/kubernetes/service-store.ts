@@ -15,7 +15,7 @@ import { FEDERATION, isObjectName, SERVICE, UID } from './marks.ts';
 import type { Namespaces } from './namespaces.ts';
 import type { Reservations } from './reservations.ts';
 import { type Entry, ServiceCache } from './service-cache.ts';
-import { markService, removeObjectsOf } from './service-objects.ts';
+import { markService, removeObjectsOf, unmarked } from './service-objects.ts';
 
 /** Records in a page unless the caller says otherwise. */
 const PAGE = 500;
@@ -27,9 +27,18 @@ export interface KubernetesServiceStoreOptions {
   readonly objectStore: ClusterStore;
   /** Takes over the secrets of a service that a Go manager wrote, before its definition is written anew, or goes. */
   readonly takeOverSecrets: (service: Service) => Promise<void>;
+  /** Keeps what else stands beside a definition. */
+  readonly beside?: Beside | undefined;
   readonly watch: Omit<InformerOptions, 'labelSelector'>;
   /** Told what went wrong in the background, which mends itself, or of a definition that cannot be read. */
   readonly report: (problem: unknown) => void;
+}
+
+interface Beside {
+  keep(service: Service, definition: Stored<KubeObject>): Promise<void>;
+  remove(definition: Stored<KubeObject>): Promise<void>;
+  /** Is it as it should be, as far as is known without asking? */
+  isKept(service: Service, definition: Stored<KubeObject>): boolean;
 }
 
 /** The services as ConfigMaps in the namespaces of their owners (contract §3.2). */
@@ -148,7 +157,30 @@ export class KubernetesServiceStore implements ServiceStore {
     if (written === 'conflict') throw changed(name);
     // Superseded already: what is in the cache, or will be, is newer.
     if (isSuperseded(written)) return fromConfigMap(written);
+    // What has changed has changed: what does not follow now will when it is looked at again.
+    await this.#options.beside?.keep(service, written).catch(this.#options.report);
     return recordOf(this.#cache.put(written), written);
+  }
+
+  /** Sees to it that beside each service stands what should, whoever has written it, and by whatever settings. */
+  async keepBeside(signal: AbortSignal): Promise<void> {
+    const { beside, report } = this.#options;
+    const all = this.#cache.list(undefined, '', Number.MAX_SAFE_INTEGER).flatMap(([place, { service }]) => {
+      const object = this.#cache.at(place)?.object;
+      return object ? { service, object } : [];
+    });
+    const bare = await unmarked(all, this.#api).catch((problem: unknown) => {
+      report(toStoreError(problem, 'look at the PodTemplates of services'));
+      return [];
+    });
+    for (const { service, object } of bare) {
+      if (signal.aborted) return;
+      await markService(service, object, this.#api).catch(report);
+    }
+    for (const { service, object } of all) {
+      if (signal.aborted || !beside) return;
+      if (!beside.isKept(service, object)) await beside.keep(service, object).catch(report);
+    }
   }
 
   async remove(name: string, expected: Version): Promise<void> {
@@ -159,6 +191,7 @@ export class KubernetesServiceStore implements ServiceStore {
     this.#cache.drop(object);
     if (outcome === 'absent') throw absent(name);
     await removeObjectsOf(object, this.#api, this.#options.report);
+    await this.#options.beside?.remove(object).catch(this.#options.report);
   }
 
   async get(name: string): Promise<ServiceRecord | undefined> {
@@ -234,6 +267,7 @@ export class KubernetesServiceStore implements ServiceStore {
     }
     try {
       await markService(service, made, this.#api);
+      await this.#options.beside?.keep(service, made);
     } catch (error) {
       await this.#undo(made);
       throw error;

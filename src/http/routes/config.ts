@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { setAllowedImages } from '../../catalog/index.ts';
-import type { SettingsStore } from '../../cluster/index.ts';
+import type { NodeRoom, SettingsStore } from '../../cluster/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
 import type { ClusterStore } from '../../service/index.ts';
 import type { StoreKeys } from '../../storage/index.ts';
@@ -43,7 +43,10 @@ const ConfigSchema = Type.Object({
 
 export interface ConfigDeps {
   readonly authenticator: Authenticator;
+  /** Without what its nodes say. */
   readonly clusterConfig: ClusterConfig;
+  /** Of the cluster, as they are at this moment. */
+  readonly nodes: () => readonly NodeRoom[];
   readonly store: ClusterStore;
   /** The caller's own keys; the administrator's are those of the store. */
   readonly keysOf: (principal: Admin | User) => Promise<StoreKeys>;
@@ -63,7 +66,7 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
     const principal = await systemPrincipal(request, deps.authenticator);
     const [keys, { settings }] = await Promise.all([deps.keysOf(principal), deps.settings.read()]);
     return {
-      config: deps.clusterConfig,
+      config: { ...deps.clusterConfig, gpu_available: deps.nodes().some(({ total }) => total.gpu > 0) },
       minio_provider: providerOf(deps.store, keys),
       allowed_image_repositories: settings.allowedImageRepositories,
     };

@@ -4,7 +4,7 @@ import { type Catalog, findService } from '../../catalog/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { DeploymentSchema } from '../../service/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { NO_DEPLOYMENT } from '../deployment.ts';
+import { type DeploymentOf, NO_DEPLOYMENT } from '../deployment.ts';
 import { Name, nameOf } from '../params.ts';
 
 const tags = ['services'];
@@ -25,14 +25,16 @@ const LogsSchema = Type.Object({
 export interface DeploymentDeps {
   readonly authenticator: Authenticator;
   readonly catalog: Catalog;
+  readonly deploymentOf?: DeploymentOf | undefined;
 }
 
-export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog }: DeploymentDeps): void {
+export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog, deploymentOf }: DeploymentDeps): void {
   const status = { summary: 'What stands behind a service', tags, params: Name, response: { 200: StatusSchema } };
   app.get('/system/services/:name/deployment', { schema: status }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
     const { service } = await findService(principal, 'read', nameOf(request), catalog);
-    return { service_name: service.definition.name, namespace: service.namespace, ...NO_DEPLOYMENT };
+    const deployment = deploymentOf?.(service) ?? NO_DEPLOYMENT;
+    return { service_name: service.definition.name, namespace: service.namespace, ...deployment };
   });
 
   const logs = { summary: 'What it wrote', tags, params: Name, response: { 200: LogsSchema } };

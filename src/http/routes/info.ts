@@ -9,6 +9,15 @@ const InfoSchema = Type.Object(
     git_commit: Type.String(),
     architecture: Type.String({ description: 'as Go names it: amd64, arm64' }),
     kubernetes_version: Type.String({ description: 'empty when the cluster is this machine' }),
+    serverless_backend: Type.Optional(
+      Type.Object(
+        {
+          name: Type.String(),
+          version: Type.String({ description: 'that of Kubernetes; empty when it is not installed' }),
+        },
+        { description: 'what answers synchronous invocations, if that is not the manager itself' },
+      ),
+    ),
     runtime: Type.Optional(Type.String({ description: 'how scripts run, where that is not in their image' })),
   },
   { description: 'What runs here' },
@@ -16,10 +25,18 @@ const InfoSchema = Type.Object(
 
 export type Info = Static<typeof InfoSchema>;
 
-export function infoRoutes(app: FastifyInstance, deps: { authenticator: Authenticator; info: Info }): void {
+export interface InfoDeps {
+  readonly authenticator: Authenticator;
+  readonly info: Info;
+  /** What answers synchronous invocations; it may be installed while the manager runs. */
+  readonly serverless?: (() => Info['serverless_backend']) | undefined;
+}
+
+export function infoRoutes(app: FastifyInstance, { authenticator, info, serverless }: InfoDeps): void {
   const schema = { summary: 'What runs here', tags: ['manager'], response: { 200: InfoSchema } };
   app.get('/system/info', { schema }, async (request) => {
-    await systemPrincipal(request, deps.authenticator);
-    return deps.info;
+    await systemPrincipal(request, authenticator);
+    const backend = serverless?.();
+    return { ...info, ...(backend && { serverless_backend: backend }) };
   });
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { findService, listServices } from '../../catalog/index.ts';
-import type { Version } from '../../cluster/index.ts';
+import type { ServiceRecord, Version } from '../../cluster/index.ts';
 import {
   type Changed,
   createFederated,
@@ -13,7 +13,7 @@ import { type Admin, type Authenticator, may, type User } from '../../identity/i
 import { ServiceSchema } from '../../service/index.ts';
 import { credentialOf, systemPrincipal } from '../authentication.ts';
 import { jsonOf } from '../body.ts';
-import { NO_DEPLOYMENT } from '../deployment.ts';
+import { type DeploymentOf, NO_DEPLOYMENT } from '../deployment.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
 import { Name, nameOf } from '../params.ts';
 import type { ServiceView } from '../service-view.ts';
@@ -23,15 +23,19 @@ export interface ServicesDeps {
   readonly authenticator: Authenticator;
   readonly federations: Federations;
   readonly view: ServiceView;
+  readonly deploymentOf?: DeploymentOf | undefined;
 }
 
 const tags = ['services'];
 const Include = Type.Object({ include: Type.Optional(Type.String({ description: '`deployment` adds its state' })) });
 
-export function servicesRoutes(app: FastifyInstance, { authenticator, federations, view }: ServicesDeps): void {
+export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
+  const { authenticator, federations, view, deploymentOf } = deps;
   const { catalog } = federations.workers;
   const peers = { authenticator, workers: federations.workers };
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+  const deploymentFor = (request: FastifyRequest, { service }: ServiceRecord) =>
+    includesDeployment(request) ? (deploymentOf?.(service) ?? NO_DEPLOYMENT) : undefined;
   const callerOf = async (request: FastifyRequest) => {
     const [principal, credential] = [await who(request), credentialOf(request)];
     return { principal, ...(credential && { credential }) };
@@ -65,8 +69,9 @@ export function servicesRoutes(app: FastifyInstance, { authenticator, federation
   app.get('/system/services', { schema: list }, async (request, reply) => {
     const principal = await who(request);
     const records = await listServices(principal, catalog);
-    const deployment = includesDeployment(request) ? NO_DEPLOYMENT : undefined;
-    const shown = records.map((record) => view.one(record, seesToken(principal, record), deployment));
+    const shown = records.map((record) =>
+      view.one(record, seesToken(principal, record), deploymentFor(request, record)),
+    );
     return reply.type(JSON_TYPE).send(`[${shown.join(',')}]`);
   });
 
@@ -74,11 +79,10 @@ export function servicesRoutes(app: FastifyInstance, { authenticator, federation
   app.get('/system/services/:name', { schema: read }, async (request, reply) => {
     const principal = await who(request);
     const record = await findService(principal, 'read', nameOf(request), catalog);
-    const deployment = includesDeployment(request) ? NO_DEPLOYMENT : undefined;
     return reply
       .header('etag', etagOf(record.version))
       .type(JSON_TYPE)
-      .send(view.one(record, seesToken(principal, record), deployment));
+      .send(view.one(record, seesToken(principal, record), deploymentFor(request, record)));
   });
 
   const remove = {

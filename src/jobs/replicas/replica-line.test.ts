@@ -247,6 +247,42 @@ test('what one who leads no more has begun is seen through by the one that does'
   await replicas.until(key, 'succeeded');
 });
 
+test('so is what it began in the moment in which the one that does was about to', async (t) => {
+  const replicas = await scene(t);
+  const leader = await replicas.open({ store: overtaken(replicas.store) });
+  await leader.lead();
+  const key = await submit(leader, await replicas.service('demo'));
+  await started(replicas, key);
+  replicas.runner.end(key.id);
+  await replicas.until(key, 'succeeded');
+  await eventually(() => assert.equal(leader.capacity.taken, 0));
+});
+
+/** A store in which somebody else is quicker to begin each job, which is heard of before whoever comes second is told. */
+function overtaken(store: JobStore): JobStore {
+  const heard = Promise.withResolvers<void>();
+  const changed: Partial<JobStore> = {
+    async changes(query) {
+      const changes = await store.changes(query);
+      if (changes.items.some(({ record }) => record?.state === 'running')) setImmediate(heard.resolve);
+      return changes;
+    },
+    async update(key, version, change) {
+      if (change.state === 'running') {
+        await changeJob(key, store, (job) => (job.state === 'queued' ? change : undefined));
+        await heard.promise;
+      }
+      return store.update(key, version, change);
+    },
+  };
+  return new Proxy(store, {
+    get(target, property) {
+      const value: unknown = Reflect.get(property in changed ? changed : target, property);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
 test('an attempt that has ended and was forgotten is not begun again by who sees an old record', async (t) => {
   const replicas = await scene(t);
   const one = await replicas.open();

@@ -159,6 +159,17 @@ test('whoever takes up what runs counts its pod once, wherever it is by then', (
   assert.deepEqual(requested(capacity), { a: 500 });
 });
 
+test('a pod that was there before its attempt counts once, before and after it has it', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.sawPod('warm', pod('a', 400));
+  assert.ok(capacity.reserve('cows/1', ask(400)));
+  assert.deepEqual(requested(capacity), { a: 800 });
+  capacity.sawPod('warm', pod('a', 400, 'cows/1'));
+  assert.deepEqual(requested(capacity), { a: 400 });
+  capacity.hold('cows/1', ask(400));
+  assert.deepEqual(requested(capacity), { a: 400 });
+});
+
 test('what was expected on a node that is lost is expected elsewhere', () => {
   const capacity = cluster({ a: { cpu: 2_000 }, b: { cpu: 1_000 } });
   capacity.reserve('x', ask(600));

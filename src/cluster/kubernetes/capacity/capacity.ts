@@ -107,7 +107,7 @@ export class KubernetesCapacity implements Capacity {
     const before = this.#pods.get(uid);
     const account = node === undefined ? undefined : this.#accounts.of(node);
     // Nearly everything that happens to a pod changes nothing here.
-    if (before && before.account === account && isSame(before.request, request)) return;
+    if (before && before.account === account && before.room === room && isSame(before.request, request)) return;
     this.#pods.set(uid, { request, account, room });
     account?.put(request);
     this.#takeOff(before);

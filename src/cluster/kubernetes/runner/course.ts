@@ -1,22 +1,24 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { ORDER_FILES } from '../../../supervisor/index.ts';
 import type { Attempt } from '../../attempt.ts';
 import type { Shelf } from '../../shelf.ts';
 import type { Api } from '../api/api.ts';
 import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
 import { remove } from '../api/writes.ts';
-import { type AttemptKeys, NO_KEYS } from './keys.ts';
+import { awaitsKeys, type Begun, needsKeys, problemOf } from './begun.ts';
+import { KEYS_SOON_MS, NO_KEYS } from './keys.ts';
 import { makePod } from './make-pod.ts';
-import { hasEnded, release, removePod } from './orphans.ts';
-import { base64, type PodHabits, secretData } from './pod/attempt-secret.ts';
+import { release, removePod, removePods } from './orphans.ts';
+import { type PodHabits, secretData } from './pod/attempt-secret.ts';
 import { shelfKey } from './pod/place.ts';
-import { ATTEMPT, POD, type Pod, startOf, timeOf } from './pod/pod.ts';
+import { claimedAt, containerStart, POD, type Pod, timeOf } from './pod/pod.ts';
 import type { PodSettings } from './pod/pod-spec.ts';
 import { change, read } from './state/change.ts';
-import { beganNote, endNote, type Notes, noted, notesOf, wantedNote } from './state/notes.ts';
+import { beganNote, endNote, type Notes, noted, notesOf, wantedNote, withoutPod } from './state/notes.ts';
 import type { Picture } from './state/picture.ts';
 import { type End, endOf, endUnstarted, endWithout, type Wanted } from './verdict/end.ts';
-import { isOver, type Progress, progressOf } from './verdict/progress.ts';
+import { hasEnded, isOver, mayHaveBegun, type Progress, progressOf } from './verdict/progress.ts';
+import { claim, forgo, giveOrders, remind, removeOrders } from './warm/claim.ts';
+import { writeKeys } from './write-keys.ts';
 
 export interface CourseDeps {
   readonly api: Api;
@@ -37,16 +39,11 @@ const RETRY_MS = 1_000;
 /** Looked at that often even if nothing seems to happen. */
 const LOOK_MS = 60_000;
 
-/** Makes the kubelet look at the pod, and with it at its Secret: by itself it may take a minute or two. */
-const KEYS = 'oscar.grycap/attempt-keys';
+/** For so long a node may tell that a script which is to go has just begun. */
+const BEGIN_MS = 3_000;
 
-/** What somebody who starts an attempt brings along; who only ends one does not. */
-export interface Begun {
-  readonly attempt: Attempt;
-  readonly keys: AttemptKeys;
-  /** This process has made its record just now: nobody can have made its pod. */
-  readonly fresh: boolean;
-}
+/** When a pod that was given its orders shows nothing for so long, the kubelet is told again: it may have looked too early. */
+const REMIND_MS = 3_000;
 
 /**
  * One attempt from its record to its end. It looks at what is there and does what is to be done next, again and again, so
@@ -66,6 +63,8 @@ export class Course {
   readonly #stop = new AbortController();
   #fresh: boolean;
   #seenPod = false;
+  /** When a pod that has waited is told again that it has orders. */
+  #remindAt: number | undefined;
   #hinderedSince: number | undefined;
 
   constructor(secret: Stored<SecretObject>, begun: Begun | undefined, deps: CourseDeps) {
@@ -124,12 +123,16 @@ export class Course {
     if (isOver(pod, Date.now(), lostMs)) return this.#conclude(endOf(pod, notes, Date.now()));
     if (notes.wanted) return this.#carryOut(notes.wanted, pod);
     if (pod.metadata.deletionTimestamp !== undefined) return this.#untilLost(pod);
-    return this.#watch(progressOf(pod), notes);
+    return this.#watch(pod, notes);
   }
 
-  async #watch(progress: Progress, notes: Notes): Promise<number> {
-    if (progress.phase === 'preparing') return this.#hindered(progress);
-    const { startedAt } = progress;
+  async #watch(pod: Stored<Pod>, notes: Notes): Promise<number> {
+    const progress = progressOf(pod);
+    const claimed = claimedAt(pod) !== undefined;
+    if (progress.phase === 'preparing')
+      return claimed && !progress.hindrance ? this.#giveOrders(pod) : this.#hindered(progress);
+    // Of a pod that has waited it is not told when, but that it has.
+    const startedAt = notes.began ?? (claimed ? Date.now() : progress.startedAt);
     if (notes.began === undefined) await this.#note((there) => (there.began ? undefined : beganNote(startedAt)));
     if (progress.phase === 'uploading') return LOOK_MS;
     // That it has ended by itself may not be known yet.
@@ -159,13 +162,15 @@ export class Course {
 
   /**
    * The kubelet ends a pod whose time is over and keeps its log; the time of one that runs may be shortened. One that has
-   * printed nothing yet, or whose node does not react, is deleted.
+   * printed nothing yet, or whose node does not react, is deleted: its log goes with it.
    */
   async #carryOut(wanted: Wanted, pod: Stored<Pod>): Promise<number> {
     const { api, picture, settings, lostMs } = this.#deps;
     if (pod.metadata.deletionTimestamp !== undefined) return this.#untilLost(pod);
+    const unknown = mayHaveBegun(pod) ? wanted.at + BEGIN_MS - Date.now() : 0;
+    if (unknown > 0) return unknown;
     const left = wanted.at + settings.graceSeconds * 1_000 + lostMs - Date.now();
-    if (startOf(pod) === undefined || left <= 0) {
+    if (containerStart(pod) === undefined || left <= 0) {
       await remove(api, POD, pod, { anyVersion: true });
       return LOOK_MS;
     }
@@ -175,7 +180,7 @@ export class Course {
           ? undefined
           : { ...there, spec: { ...there.spec, activeDeadlineSeconds: 1 } },
       );
-      if (shortened) picture.pods.put(shortened);
+      if (shortened) picture.putPod(shortened);
     }
     return left;
   }
@@ -187,10 +192,11 @@ export class Course {
 
   async #withoutPod(notes: Notes): Promise<number> {
     const { api, picture } = this.#deps;
+    if (notes.pod !== undefined && !this.#seenPod) return this.#withChosen(notes.pod, notes);
     if (!this.#fresh) {
       const there = await read<Pod>(api, POD, this.#secret);
       if (there) {
-        picture.pods.put(there);
+        picture.putPod(there);
         return 0;
       }
     }
@@ -199,19 +205,59 @@ export class Course {
     return this.#begun ? this.#begin(this.#begun) : LOOK_MS;
   }
 
-  async #begin({ attempt, keys }: Begun): Promise<number> {
+  /** A pod waits for it: it gets that one, or never will and one of its own is made. */
+  async #withChosen(chosen: string, { wanted }: Notes): Promise<number> {
+    const { api, picture } = this.#deps;
+    const { namespace = '' } = this.#secret.metadata;
+    const choice = { attempt: this.#name, pod: chosen, namespace };
+    const ready = !wanted && this.#begun && problemOf(this.#begun) === undefined ? this.#begun : undefined;
+    if (ready && needsKeys(ready)) return this.#untilKeys(RETRY_MS);
+    const pod = await (ready ? claim(choice, ready.attempt, this.#deps) : forgo(choice, api));
+    if (pod) {
+      picture.putPod(pod);
+      return 0;
+    }
+    const written = await change<SecretObject>(api, SECRET, this.#secret, (there) =>
+      notesOf(there).pod === undefined ? undefined : withoutPod(there),
+    );
+    // From here on there may be a pod of its own name, made by another manager.
+    this.#fresh = false;
+    if (written) picture.secrets.put(written);
+    else picture.secrets.drop(this.#secret);
+    return 0;
+  }
+
+  async #giveOrders(pod: Stored<Pod>): Promise<number> {
+    const { api, picture } = this.#deps;
+    if (!this.#begun) return LOOK_MS;
+    const { attempt, keys } = this.#begun;
+    // Its script may be over in a moment, and then what it left is delivered at once.
+    if (awaitsKeys(this.#begun)) return this.#untilKeys(RETRY_MS);
+    const wait = (this.#remindAt ?? 0) - Date.now();
+    if (wait > 0) return wait;
+    const again = this.#remindAt !== undefined;
+    const told = await (again ? remind(pod, api) : giveOrders(pod, attempt, keys.given ?? NO_KEYS, this.#deps));
+    this.#remindAt = Date.now() + REMIND_MS;
+    if (told) picture.putPod(told);
+    return REMIND_MS;
+  }
+
+  #untilKeys(wait: number): number {
+    this.message = 'waits for keys to its input';
+    return wait;
+  }
+
+  async #begin(begun: Begun): Promise<number> {
     const { api, habits } = this.#deps;
-    const problem = badName(attempt) ?? (keys.neededFirst && keys.given === undefined ? keys.problem : undefined);
+    const { attempt, keys } = begun;
+    const problem = problemOf(begun);
     if (problem !== undefined) {
       return this.#conclude(endUnstarted('InputFailed', `the input could not be fetched: ${problem}`, Date.now()));
     }
-    if (keys.neededFirst && keys.given === undefined) {
-      this.message = 'waits for keys to its input';
-      return LOOK_MS;
-    }
+    if (needsKeys(begun)) return this.#untilKeys(LOOK_MS);
     if (!this.#fresh) {
       // What an earlier manager put there may be of a definition that has changed since.
-      const data = secretData(attempt, keys.given ?? NO_KEYS, habits);
+      const data = secretData(attempt, keys.given ?? (await keys.soon(KEYS_SOON_MS)) ?? NO_KEYS, habits);
       await change<SecretObject>(api, SECRET, this.#secret, (there) =>
         notesOf(there).end ? undefined : { ...there, data },
       );
@@ -232,7 +278,7 @@ export class Course {
       picture.wake(this.#name);
       return RETRY_MS;
     }
-    if (made.pod) picture.pods.put(made.pod);
+    if (made.pod) picture.putPod(made.pod);
     return 0;
   }
 
@@ -249,6 +295,7 @@ export class Course {
   async #tidy(pod: Stored<Pod> | undefined): Promise<'over'> {
     const { api, shelf } = this.#deps;
     const { namespace = '', name } = this.#secret.metadata;
+    if (pod && claimedAt(pod) !== undefined) await removeOrders(pod, api);
     if (pod) await (hasEnded(pod) ? release(pod, api) : removePod(pod, api));
     await shelf.remove(shelfKey(namespace, name, 'input'));
     return 'over';
@@ -262,8 +309,7 @@ export class Course {
       picture.secrets.put(secret);
       return RETRY_MS;
     }
-    const pod = await read<Pod>(api, POD, this.#secret);
-    if (pod?.metadata.labels?.[ATTEMPT] === this.#name) await removePod(pod, api);
+    await removePods(this.#secret, api);
     return 'over';
   }
 
@@ -279,21 +325,7 @@ export class Course {
 
   async #renew(keys: string): Promise<void> {
     const { api, picture } = this.#deps;
-    await change<SecretObject>(api, SECRET, this.#secret, (there) =>
-      notesOf(there).end ? undefined : { ...there, data: { ...there.data, [ORDER_FILES.stores]: base64(keys) } },
-    );
-    const pod = picture.pods.get(this.#name);
-    if (pod?.spec.nodeName !== undefined) {
-      await change<Pod>(api, POD, pod, (there) => noted(there, { [KEYS]: new Date().toISOString() }));
-    }
+    await writeKeys(keys, this.#secret, picture.pods.get(this.#name), api);
     picture.wake(this.#name);
   }
-}
-
-/** It becomes part of a path, and must not lead anywhere else. */
-function badName({ input }: Attempt): string | undefined {
-  if (input.kind === 'none') return undefined;
-  const { name } = input;
-  const bad = name === '' || name === '.' || name === '..' || /[/\0]/.test(name) || Buffer.byteLength(name) > 255;
-  return bad ? `${JSON.stringify(name)} is no name of a file` : undefined;
 }

@@ -63,7 +63,10 @@ export function createKubernetesRunner(options: KubernetesRunnerOptions): Kubern
   const settings: PodSettings = { ...SETTINGS, ...given };
   const keyPatience = keyPatienceMs === undefined ? {} : { keyPatience: keyPatienceMs };
   const habits = { networks, port: settings.port, ...keyPatience };
-  const picture = new Picture(api, watch, report, (name) => runner.watched(name));
+  const picture = new Picture(api, watch, report, {
+    watched: (name) => runner.watched(name),
+    warm: () => runner.standby.look(),
+  });
   const runner: KubernetesRunner = new KubernetesRunner({
     api,
     picture,

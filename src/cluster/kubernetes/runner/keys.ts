@@ -17,6 +17,9 @@ export interface KeyOptions {
 /** A pod that needs no keys has these; so has one that must wait for them. */
 export const NO_KEYS = writeStores({ stores: new Map(), verify: true });
 
+/** How long keys are waited for before the record is made without: with them it need not be written twice. */
+export const KEYS_SOON_MS = 1_000;
+
 /** After a store did not give keys. */
 const RETRY = { first: 500, longest: 30_000 };
 

@@ -1,25 +1,27 @@
 import { Readable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Attempt } from '../../attempt.ts';
 import { StoreError } from '../../errors.ts';
 import type { Ended, LogOptions, Observation, Runner, StopReason, Usage } from '../../runner.ts';
 import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
 import { create, remove } from '../api/writes.ts';
-import { type Begun, Course, type CourseDeps } from './course.ts';
-import { AttemptKeys, type KeyOptions, NO_KEYS } from './keys.ts';
+import type { Begun } from './begun.ts';
+import { Course, type CourseDeps } from './course.ts';
+import { AttemptKeys, KEYS_SOON_MS, type KeyOptions, NO_KEYS } from './keys.ts';
 import { placeOf } from './make-pod.ts';
-import { Orphans, removePod } from './orphans.ts';
+import { Orphans, removePods } from './orphans.ts';
 import { secretOf } from './pod/attempt-secret.ts';
 import { isShelved, shelfKey } from './pod/place.ts';
-import { ATTEMPT, POD, type Pod } from './pod/pod.ts';
+import { ATTEMPT } from './pod/pod.ts';
 import { PodUsage } from './pod-usage.ts';
 import { noticesOf, scriptLog } from './script-log.ts';
+import { Starts } from './starts.ts';
 import { change, read } from './state/change.ts';
 import { noted, notesOf, wantedNote } from './state/notes.ts';
 import type { Picture } from './state/picture.ts';
 import { type End, endWithout } from './verdict/end.ts';
 import { progressOf } from './verdict/progress.ts';
+import { WarmPool } from './warm/pool.ts';
 
 export interface RunnerDeps extends CourseDeps, KeyOptions {
   /** Where attempts go that are of no service. */
@@ -28,26 +30,24 @@ export interface RunnerDeps extends CourseDeps, KeyOptions {
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** How long keys are waited for before the record is made without: with them it need not be written twice. */
-const KEYS_SOON_MS = 1_000;
-
-const RETRY_MS = 1_000;
-
 /** Runs attempts as pods. Every manager of the cluster can read, follow and stop them; who starts one drives it. */
 export class KubernetesRunner implements Runner {
   readonly #deps: RunnerDeps;
   readonly #picture: Picture;
   readonly #usage: PodUsage;
-  readonly #starting = new Map<string, Promise<void>>();
   readonly #courses = new Map<string, Course>();
   readonly #orphans: Orphans;
   readonly #closed = new AbortController();
+  readonly #starts: Starts;
+  readonly standby: WarmPool;
 
   constructor(deps: RunnerDeps) {
     this.#deps = deps;
     this.#picture = deps.picture;
     this.#usage = new PodUsage(deps.api);
+    this.#starts = new Starts(this.#closed.signal, deps.report);
     this.#orphans = new Orphans(deps, (name) => this.#courses.has(name), this.#closed.signal);
+    this.standby = new WarmPool(deps, this.#closed.signal);
     void this.#picture.open();
   }
 
@@ -55,33 +55,13 @@ export class KubernetesRunner implements Runner {
     const { name } = attempt;
     if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of an attempt`);
     if (this.#courses.has(name)) return;
-    const starting = this.#starting.get(name) ?? this.#begin(attempt);
-    this.#starting.set(name, starting);
-    try {
-      await starting;
-    } finally {
-      this.#starting.delete(name);
-    }
-  }
-
-  /** Again and again while the API is away: the job was given its place already, and there is no harm in waiting. */
-  async #begin(attempt: Attempt): Promise<void> {
-    const { signal } = this.#closed;
-    for (;;) {
-      if (signal.aborted)
-        throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
-      try {
-        return await this.#tryToBegin(attempt);
-      } catch (error) {
-        if (!(error instanceof StoreError) || error.code !== 'unavailable' || signal.aborted) throw error;
-        this.#deps.report(error);
-        await pause(RETRY_MS, undefined, { signal }).catch(() => undefined);
-      }
-    }
+    await this.#starts.once(name, () => this.#starts.untilAvailable(() => this.#tryToBegin(attempt)));
   }
 
   async #tryToBegin(attempt: Attempt): Promise<void> {
     const { api, namespace: usual } = this.#deps;
+    if (this.#closed.signal.aborted)
+      throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
     const namespace = attempt.traits?.namespace ?? usual;
     await this.#picture.open();
     const known = this.#picture.secrets.get(attempt.name);
@@ -105,7 +85,7 @@ export class KubernetesRunner implements Runner {
       keys.soon(KEYS_SOON_MS),
       input.kind === 'bytes' && isShelved(attempt) && shelf.put(shelfKey(namespace, name, 'input'), input.bytes),
     ]);
-    return create(api, SECRET, secretOf(attempt, place, stores ?? NO_KEYS, habits));
+    return create(api, SECRET, secretOf(attempt, place, stores ?? NO_KEYS, habits, this.standby.choose(attempt)));
   }
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {
@@ -126,12 +106,12 @@ export class KubernetesRunner implements Runner {
   #observation(name: string): Observation {
     const secret = this.#picture.secrets.get(name);
     if (!secret) return ended(endWithout({ timeout: 0, memory: 0 }, Date.now()));
-    const { end } = notesOf(secret);
+    const { end, began } = notesOf(secret);
     if (end) return ended(end);
     const pod = this.#picture.pods.get(name);
     if (!pod) return { phase: 'preparing', message: this.#courses.get(name)?.message ?? 'waits to be taken up again' };
     const { hindrance: _, ...progress } = progressOf(pod);
-    return progress;
+    return progress.phase === 'preparing' || began === undefined ? progress : { ...progress, startedAt: began };
   }
 
   async stop(name: string, reason: StopReason): Promise<void> {
@@ -185,6 +165,12 @@ export class KubernetesRunner implements Runner {
     return Readable.from(scriptLog(name, options, this.#deps), { objectMode: false });
   }
 
+  /** As far as is known here: is it one of these? */
+  async has(name: string): Promise<boolean> {
+    await this.#picture.open();
+    return this.#picture.secrets.get(name) !== undefined;
+  }
+
   async list(): Promise<string[]> {
     await this.#picture.open();
     return this.#picture.secrets.names();
@@ -196,8 +182,7 @@ export class KubernetesRunner implements Runner {
     if (!secret) return;
     if (!notesOf(secret).end) throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
     await this.#courses.get(name)?.over;
-    const pod = await read<Pod>(api, POD, secret);
-    if (pod?.metadata.labels?.[ATTEMPT] === name) await removePod(pod, api);
+    await removePods(secret, api);
     await shelf.remove(shelfKey(secret.metadata.namespace ?? '', name));
     // Last: as long as it is there, whatever is left of the attempt is found.
     await remove(api, SECRET, secret, { anyVersion: true });
@@ -210,6 +195,7 @@ export class KubernetesRunner implements Runner {
 
   /** Another manager drives what runs from now on; to read, follow and stop goes on here. */
   standDown(): void {
+    this.standby.rest();
     for (const course of this.#courses.values()) course.letGo();
     this.#courses.clear();
   }

@@ -2,10 +2,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from '../api/api.ts';
 import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
 import { remove } from '../api/writes.ts';
-import { HOLD, POD, type Pod } from './pod/pod.ts';
+import { ATTEMPT, HOLD, POD, type Pod } from './pod/pod.ts';
 import { change, read } from './state/change.ts';
 import { notesOf } from './state/notes.ts';
 import type { Picture } from './state/picture.ts';
+import { hasEnded } from './verdict/progress.ts';
 
 /** After which somebody else than who drives an attempt tidies up. */
 const ORPHAN_MS = 5_000;
@@ -53,14 +54,13 @@ export class Orphans {
     const { api, picture } = this.#deps;
     const pod = picture.pods.get(name);
     if (this.#signal.aborted || !pod || !this.#isOrphan(name)) return;
-    const secret = await read<SecretObject>(api, SECRET, pod);
+    const { namespace } = pod.metadata;
+    const secret = await read<SecretObject>(api, SECRET, { metadata: { name, ...(namespace && { namespace }) } });
     if (secret && !notesOf(secret).end) return;
     if (secret && hasEnded(pod)) await release(pod, api);
     else await removePod(pod, api);
   }
 }
-
-export const hasEnded = ({ status }: Pod) => status?.phase === 'Succeeded' || status?.phase === 'Failed';
 
 /** The pod may go, now that its end is written down or nobody wants to know it. */
 export async function release(pod: Stored<Pod>, api: Api): Promise<void> {
@@ -69,6 +69,16 @@ export async function release(pod: Stored<Pod>, api: Api): Promise<void> {
     if (!finalizers.includes(HOLD)) return undefined;
     return { ...rest, metadata: { ...metadata, finalizers: finalizers.filter((each) => each !== HOLD) } };
   });
+}
+
+/** Removes the pod of an attempt: it has its name, or has waited for it. */
+export async function removePods(secret: Stored<SecretObject>, api: Api): Promise<void> {
+  const { name, namespace = '' } = secret.metadata;
+  const { pod: chosen } = notesOf(secret);
+  for (const each of chosen === undefined ? [name] : [chosen, name]) {
+    const pod = await read<Pod>(api, POD, { metadata: { name: each, namespace } });
+    if (pod?.metadata.labels?.[ATTEMPT] === name) await removePod(pod, api);
+  }
 }
 
 export async function removePod(pod: Stored<Pod>, api: Api): Promise<void> {

@@ -3,7 +3,7 @@ import type { LogOptions } from '../../runner.ts';
 import type { Api } from '../api/api.ts';
 import { ApiError, toStoreError } from '../api/api-error.ts';
 import type { Stored } from '../api/kinds.ts';
-import { containerOf, POD, type Pod, SCRIPT, startOf } from './pod/pod.ts';
+import { containerOf, containerStart, POD, type Pod, SCRIPT } from './pod/pod.ts';
 import { notesOf } from './state/notes.ts';
 import type { Picture } from './state/picture.ts';
 import type { End } from './verdict/end.ts';
@@ -27,7 +27,7 @@ export async function* scriptLog(
     const secret = picture.secrets.get(name);
     const over = !secret || notesOf(secret).end !== undefined;
     const complete = over || !pod || containerOf(pod, SCRIPT)?.state?.running === undefined;
-    const began = pod !== undefined && startOf(pod) !== undefined;
+    const began = pod !== undefined && containerStart(pod) !== undefined;
     if (began) {
       try {
         for await (const bytes of logOf(pod, { timestamps, follow: follow && !complete }, given, api, signal)) {
@@ -53,19 +53,23 @@ export async function* scriptLog(
 
 /** Without the bytes that were given before. */
 async function* logOf(
-  { metadata: { namespace, name } }: Stored<Pod>,
+  pod: Stored<Pod>,
   { timestamps, follow }: Pick<LogOptions, 'timestamps' | 'follow'>,
   given: number,
   api: Api,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const ended = new AbortController();
+  const { namespace, name } = pod.metadata;
+  // What a kubelet sends, with 200, in the place of a log that it has lost.
+  const lost = `unable to retrieve container logs for ${containerOf(pod, SCRIPT)?.containerID}`;
   try {
     const place = { namespace, name, subresource: 'log' };
     const query = { container: SCRIPT, follow, timestamps };
     let skipped = 0;
     for await (const chunk of await api.stream(POD, place, query, AbortSignal.any([signal, ended.signal]))) {
       const bytes: Uint8Array = chunk;
+      if (bytes.length === lost.length && Buffer.from(bytes).toString('latin1') === lost) return;
       const rest = bytes.subarray(Math.min(bytes.length, given - skipped));
       skipped += bytes.length - rest.length;
       if (rest.length > 0) yield rest;

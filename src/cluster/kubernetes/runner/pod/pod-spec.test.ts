@@ -5,7 +5,7 @@ import type { Attempt, PodTraits } from '../../../attempt.ts';
 import type { Job, Stored } from '../../api/kinds.ts';
 import { secretOf } from './attempt-secret.ts';
 import type { AttemptPlace } from './place.ts';
-import { type PodSettings, podOf } from './pod-spec.ts';
+import { type PodSettings, podOf, warmPodOf } from './pod-spec.ts';
 import { ATTEMPT, SETTINGS } from './pods.fixture.ts';
 
 const TRAITS: PodTraits = {
@@ -300,4 +300,69 @@ test('what the programs in the pod have to do is in their orders, without a secr
     port: 7,
   });
   assert.equal(metadata.labels?.['oscar.grycap/attempt'], 'cows-1');
+});
+
+/** The part of a pod that waits which tests look at. */
+function waiting(basis: Partial<Attempt> = {}) {
+  const { image, demand } = { ...ATTEMPT, ...basis };
+  const { job: _, ...traits } = basis.traits ?? TRAITS;
+  const pod = warmPodOf({ image, demand, traits }, { name: 'w-1', namespace: 'ns' }, SETTINGS) as unknown as Shown;
+  const [stageWait, ...more] = pod.spec.initContainers;
+  const [script] = pod.spec.containers;
+  assert.ok(stageWait && script && more.length === 0);
+  return { ...pod, stageWait, script };
+}
+
+test('a pod that waits is of no attempt, may go at any time, and has no time of its own', () => {
+  const { metadata, spec } = waiting();
+  assert.deepEqual(metadata.labels, { oscar_service: 'cows', 'oscar.grycap/attempt': '' });
+  assert.deepEqual([metadata['finalizers'], metadata['ownerReferences']], [undefined, undefined]);
+  assert.deepEqual(metadata['annotations'], {
+    'cluster-autoscaler.kubernetes.io/safe-to-evict': 'true',
+    note: 'any text at all',
+  });
+  assert.equal(spec['activeDeadlineSeconds'], undefined);
+  assert.deepEqual([spec['automountServiceAccountToken'], spec['restartPolicy']], [false, 'Never']);
+});
+
+test('a pod that waits is like one that does not in what its script may do and have', () => {
+  const { script, spec } = waiting();
+  const other = shown({ traits: TRAITS });
+  for (const part of ['image', 'imagePullPolicy', 'resources', 'securityContext'])
+    assert.deepEqual(script[part], other.script[part], part);
+  for (const part of ['securityContext', 'tolerations', 'terminationGracePeriodSeconds'])
+    assert.deepEqual(spec[part], other.spec[part], part);
+});
+
+test('only our container of a pod that waits sees its orders, which may come later', () => {
+  const { stageWait, script, spec } = waiting();
+  const { secret } = spec.volumes.find(({ name }) => name === 'stage-out') ?? {};
+  assert.deepEqual(secret, { secretName: 'w-1', optional: true, defaultMode: 0o440 });
+  assert.ok(stageWait.volumeMounts.some(({ name }) => name === 'stage-out'));
+  assert.deepEqual(
+    script.volumeMounts.map(({ name, mountPath, readOnly }) => [name, mountPath, readOnly]),
+    [
+      ['config', '/oscar/config', true],
+      ['shared', '/oscar/input', false],
+      ['shared', '/oscar/output', false],
+      ['shared', '/oscar/marks', false],
+      ['shared', '/oscar/said', true],
+    ],
+  );
+  assert.deepEqual(spec.volumes.find(({ name }) => name === 'config')?.emptyDir, {
+    medium: 'Memory',
+    sizeLimit: '2Mi',
+  });
+});
+
+test('what a pod that waits is told of its environment is where it is', () => {
+  assert.deepEqual(waiting().script.env, [
+    { name: 'RESOURCE_ID', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
+  ]);
+});
+
+test('the record of an attempt that has a pod names it, and holds nothing that only others would see', () => {
+  const { metadata, data } = secretOf(ATTEMPT, { namespace: 'ns' }, '{}', { networks: [] }, 'w-1');
+  assert.equal(metadata.annotations?.['oscar.grycap/attempt-pod'], 'w-1');
+  assert.deepEqual(data, {});
 });

@@ -1,9 +1,18 @@
-import { ORDER_FILES, POD_LAYOUT, SCRIPT_MOUNTS, SCRIPT_VIEW, WRAPPER } from '../../../../supervisor/index.ts';
-import type { Attempt } from '../../../attempt.ts';
+import {
+  ORDER_FILES,
+  POD_LAYOUT,
+  SCRIPT_MOUNTS,
+  SCRIPT_VIEW,
+  WARM_LAYOUT,
+  WARM_PATHS,
+  WARM_WRAPPER,
+  WRAPPER,
+} from '../../../../supervisor/index.ts';
+import type { Attempt, PodTraits } from '../../../attempt.ts';
 import type { Toleration } from '../../capacity/taints.ts';
 import { legalAnnotations, legalLabels } from '../../legal.ts';
 import { JOB_KEY } from '../../marks.ts';
-import { environmentOf, verbatim } from './environment.ts';
+import { environmentOf, NODE_NAME, type Variable, verbatim } from './environment.ts';
 import { type AttemptPlace, isShelved, labelsOfRecord, ownersOf } from './place.ts';
 import { ATTEMPT, HOLD, type Pod, SCRIPT, SCRIPT_FILE, STAGE_IN, STAGE_OUT } from './pod.ts';
 
@@ -48,11 +57,17 @@ export interface PodSettings {
 /** A script that has begun is not begun again elsewhere: whoever makes a cluster smaller is to wait for it. */
 const KEEP = 'cluster-autoscaler.kubernetes.io/safe-to-evict';
 
+/** Each a second: a node that is busy may take long to start a program. */
+const STARTUP_LOOKS = 120;
+
 const SHARED = 'shared';
 const CONFIG = 'config';
 
 /** The most that Kubernetes takes. */
 const MOST_SECONDS = 2 ** 31 - 1;
+
+/** As much as a Secret has room for, twice: what is new there is whole before it takes the place of what was. */
+const MOST_GIVEN = '2Mi';
 
 /** What images commonly need of root. Left out: raw sockets, device nodes, low ports, chroot, file capabilities, audit. */
 const CAPABILITIES = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'SETGID', 'SETUID'];
@@ -66,46 +81,17 @@ const OURS = {
 
 /** The pod of an attempt (contract §3.4, design §4): the input is put in place, the script runs, its output is brought away. */
 export function podOf(attempt: Attempt, place: AttemptPlace, settings: PodSettings): Pod {
-  const { name, traits } = attempt;
-  const { user, graceSeconds, nodeLossSeconds, diskBytes } = settings;
-  const pullSecrets = traits?.imagePullSecrets ?? [];
+  const { name } = attempt;
   const input = attempt.input.kind === 'bytes' && !isShelved(attempt) ? [ORDER_FILES.input] : [];
   return {
-    metadata: {
-      name,
-      namespace: place.namespace,
-      labels: { ...legalLabels({ ...traits?.labels, ...labelsOfRecord(place) }), [ATTEMPT]: name },
-      annotations: {
-        [KEEP]: 'false',
-        ...legalAnnotations(traits?.annotations ?? {}),
-        ...(traits && { [JOB_KEY]: `${traits.job.service}/${traits.job.id}` }),
-      },
-      ownerReferences: ownersOf(place),
-      finalizers: [HOLD],
-    },
+    metadata: metadataOf(attempt, place),
     spec: {
-      restartPolicy: 'Never',
-      automountServiceAccountToken: false,
-      enableServiceLinks: false,
+      ...commonSpec(attempt, settings),
       activeDeadlineSeconds: deadlineOf(attempt, settings),
-      terminationGracePeriodSeconds: graceSeconds,
-      ...(pullSecrets.length > 0 && { imagePullSecrets: pullSecrets.map((each) => ({ name: each })) }),
-      // Our programs and the script are different users, and share what they write by this group.
-      securityContext: { fsGroup: user, seccompProfile: { type: 'RuntimeDefault' } },
-      ...(settings.nodeSelector && { nodeSelector: settings.nodeSelector }),
-      tolerations: [
-        ...(settings.tolerations ?? []),
-        ...['not-ready', 'unreachable'].map((taint) => ({
-          key: `node.kubernetes.io/${taint}`,
-          operator: 'Exists',
-          effect: 'NoExecute',
-          tolerationSeconds: nodeLossSeconds,
-        })),
-      ],
       initContainers: [stageIn(settings), stageOut(settings)],
-      containers: [scriptContainer(attempt, settings)],
+      containers: [scriptContainer(attempt, WRAPPER, environmentOf(attempt).variables, settings)],
       volumes: [
-        { name: SHARED, emptyDir: { sizeLimit: String(diskBytes) } },
+        sharedVolume(settings),
         secretVolume(STAGE_IN, name, [ORDER_FILES.orders, ORDER_FILES.stores, ...input], 0o440),
         secretVolume(STAGE_OUT, name, [ORDER_FILES.orders, ORDER_FILES.stores], 0o440),
         secretVolume(CONFIG, name, [SCRIPT_FILE], 0o555),
@@ -114,7 +100,81 @@ export function podOf(attempt: Attempt, place: AttemptPlace, settings: PodSettin
   };
 }
 
-function deadlineOf({ timeout, patience = 0 }: Attempt, { extraSeconds }: PodSettings): number {
+/** What is written on the pod of an attempt. */
+export function metadataOf({ name, traits }: Attempt, place: AttemptPlace): Pod['metadata'] {
+  return {
+    name,
+    namespace: place.namespace,
+    labels: { ...legalLabels({ ...traits?.labels, ...labelsOfRecord(place) }), [ATTEMPT]: name },
+    annotations: {
+      [KEEP]: 'false',
+      ...legalAnnotations(traits?.annotations ?? {}),
+      ...(traits && { [JOB_KEY]: `${traits.job.service}/${traits.job.id}` }),
+    },
+    ownerReferences: ownersOf(place),
+    finalizers: [HOLD],
+  };
+}
+
+/** What a pod can be made from before there is an attempt for it. */
+export type PodBasis = Pick<Attempt, 'image' | 'demand'> & { readonly traits?: Omit<PodTraits, 'job'> };
+
+/** A pod that waits for an attempt: everything is there but what is to be done. It may go at any time. */
+export function warmPodOf(
+  basis: PodBasis,
+  place: Omit<AttemptPlace, 'record'> & { name: string },
+  settings: PodSettings,
+): Pod {
+  const { name, namespace } = place;
+  const { traits } = basis;
+  return {
+    metadata: {
+      name,
+      namespace,
+      labels: { ...legalLabels(traits?.labels ?? {}), [ATTEMPT]: '' },
+      annotations: { [KEEP]: 'true', ...legalAnnotations(traits?.annotations ?? {}) },
+    },
+    spec: {
+      ...commonSpec(basis, settings),
+      initContainers: [stageWait(settings)],
+      containers: [waitingContainer(basis, settings)],
+      volumes: [
+        sharedVolume(settings),
+        { name: STAGE_OUT, secret: { secretName: name, optional: true, defaultMode: 0o440 } },
+        { name: CONFIG, emptyDir: { medium: 'Memory', sizeLimit: MOST_GIVEN } },
+      ],
+    },
+  };
+}
+
+function commonSpec({ traits }: PodBasis, settings: PodSettings) {
+  const { user, graceSeconds, nodeLossSeconds } = settings;
+  const pullSecrets = traits?.imagePullSecrets ?? [];
+  return {
+    restartPolicy: 'Never',
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: graceSeconds,
+    ...(pullSecrets.length > 0 && { imagePullSecrets: pullSecrets.map((each) => ({ name: each })) }),
+    // Our programs and the script are different users, and share what they write by this group.
+    securityContext: { fsGroup: user, seccompProfile: { type: 'RuntimeDefault' } },
+    ...(settings.nodeSelector && { nodeSelector: settings.nodeSelector }),
+    tolerations: [
+      ...(settings.tolerations ?? []),
+      ...['not-ready', 'unreachable'].map((taint) => ({
+        key: `node.kubernetes.io/${taint}`,
+        operator: 'Exists',
+        effect: 'NoExecute',
+        tolerationSeconds: nodeLossSeconds,
+      })),
+    ],
+  };
+}
+
+const sharedVolume = ({ diskBytes }: PodSettings) => ({ name: SHARED, emptyDir: { sizeLimit: String(diskBytes) } });
+
+/** Seconds that the pod of an attempt has. */
+export function deadlineOf({ timeout, patience = 0 }: Attempt, { extraSeconds }: PodSettings): number {
   return Math.min(Math.ceil((timeout + patience) / 1_000) + extraSeconds, MOST_SECONDS);
 }
 
@@ -147,19 +207,45 @@ function stageOut(settings: PodSettings) {
   return { ...program(STAGE_OUT, settings), restartPolicy: 'Always', readinessProbe };
 }
 
-function scriptContainer(attempt: Attempt, { scriptPullPolicy, nonRoot }: PodSettings) {
+/** The only program of ours in a pod that waits. The container of the script begins when it is up. */
+function stageWait(settings: PodSettings) {
+  const { port } = settings;
+  const container = stageOut(settings);
+  return {
+    ...container,
+    args: ['stage-wait', String(port)],
+    startupProbe: { httpGet: { path: WARM_PATHS.up, port }, periodSeconds: 1, failureThreshold: STARTUP_LOOKS },
+    volumeMounts: [...container.volumeMounts, { name: CONFIG, mountPath: WARM_LAYOUT.given }],
+  };
+}
+
+/** Ready since its script has begun: what is beside it tells. */
+function waitingContainer(basis: PodBasis, settings: PodSettings) {
+  const { port, probeSeconds } = settings;
+  return {
+    ...scriptContainer(basis, WARM_WRAPPER, [NODE_NAME], settings),
+    readinessProbe: { httpGet: { path: WARM_PATHS.begun, port }, periodSeconds: probeSeconds, failureThreshold: 1 },
+  };
+}
+
+function scriptContainer(
+  basis: PodBasis,
+  wrapper: string,
+  env: readonly Variable[],
+  { scriptPullPolicy, nonRoot }: PodSettings,
+) {
   return {
     name: SCRIPT,
-    image: attempt.image.trim(),
+    image: basis.image.trim(),
     imagePullPolicy: scriptPullPolicy,
-    command: ['/bin/sh', '-c', verbatim(WRAPPER)],
-    env: environmentOf(attempt).variables,
-    resources: resourcesOf(attempt),
+    command: ['/bin/sh', '-c', verbatim(wrapper)],
+    env,
+    resources: resourcesOf(basis),
     securityContext: {
       allowPrivilegeEscalation: false,
       privileged: false,
       ...(nonRoot && { runAsNonRoot: true }),
-      capabilities: { drop: ['ALL'], add: [...CAPABILITIES, ...(attempt.traits?.sgx ? ['SYS_RAWIO'] : [])] },
+      capabilities: { drop: ['ALL'], add: [...CAPABILITIES, ...(basis.traits?.sgx ? ['SYS_RAWIO'] : [])] },
     },
     volumeMounts: [
       { name: CONFIG, mountPath: SCRIPT_VIEW.script.slice(0, -`/${SCRIPT_FILE}`.length), readOnly: true },
@@ -169,7 +255,7 @@ function scriptContainer(attempt: Attempt, { scriptPullPolicy, nonRoot }: PodSet
 }
 
 /** A pod gets what its service says, no more and no less (contract §2.2). */
-function resourcesOf({ demand, traits }: Attempt): Resources {
+function resourcesOf({ demand, traits }: PodBasis): Resources {
   const room = { cpu: `${Math.ceil(demand.cpu)}m`, memory: String(Math.ceil(demand.memory)) };
   const devices = {
     ...(demand.gpu > 0 && { 'nvidia.com/gpu': String(demand.gpu) }),

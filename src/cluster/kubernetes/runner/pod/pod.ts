@@ -1,9 +1,16 @@
+import { type PodResult, readResult } from '../../../../supervisor/index.ts';
 import type { Kind, KubeObject, Metadata, Stored } from '../../api/kinds.ts';
 
 export const POD: Kind = { apiVersion: 'v1', kind: 'Pod', plural: 'pods' };
 
-/** On everything that belongs to an attempt: its name. */
+/** On everything that belongs to an attempt: its name. Empty on a pod that waits for one. */
 export const ATTEMPT = 'oscar.grycap/attempt';
+
+/** On a pod that waits for an attempt: what it is good for. */
+export const WARM = 'oscar.grycap/warm';
+
+/** On a pod that has waited, an annotation: since when it has its attempt, in milliseconds. */
+export const CLAIMED = 'oscar.grycap/attempt-claimed';
 
 /**
  * Keeps the pod of an attempt in the API until its end is written down, whoever deletes it: the script of an attempt
@@ -34,6 +41,7 @@ export interface Pod extends KubeObject {
 }
 
 export interface PodStatus {
+  readonly startTime?: string;
   readonly phase?: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
   readonly reason?: string;
   readonly message?: string;
@@ -51,6 +59,7 @@ export interface Condition {
 
 export interface ContainerStatus {
   readonly name: string;
+  readonly containerID?: string;
   readonly ready?: boolean;
   readonly state?: ContainerState;
   readonly lastState?: Pick<ContainerState, 'terminated'>;
@@ -73,6 +82,8 @@ export interface Terminated {
 /** The part of a pod by which it is judged. A manager has thousands of them in mind. */
 export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Pod> {
   const { name, namespace, uid, resourceVersion, finalizers, deletionTimestamp, deletionGracePeriodSeconds } = metadata;
+  const { [ATTEMPT]: attempt, [WARM]: warm } = metadata.labels ?? {};
+  const { [CLAIMED]: claimed } = metadata.annotations ?? {};
   const { nodeName, activeDeadlineSeconds, terminationGracePeriodSeconds } = spec;
   const { phase, reason, message, conditions = [], initContainerStatuses = [], containerStatuses = [] } = status;
   return {
@@ -81,6 +92,8 @@ export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Po
       namespace,
       uid,
       resourceVersion,
+      labels: { ...(attempt !== undefined && { [ATTEMPT]: attempt }), ...(warm !== undefined && { [WARM]: warm }) },
+      ...(claimed !== undefined && { annotations: { [CLAIMED]: claimed } }),
       finalizers,
       deletionTimestamp,
       deletionGracePeriodSeconds,
@@ -97,9 +110,15 @@ export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Po
   };
 }
 
-function slimContainer({ name, ready = false, state, lastState }: ContainerStatus): ContainerStatus {
+function slimContainer({ name, containerID, ready = false, state, lastState }: ContainerStatus): ContainerStatus {
   const last = lastState?.terminated;
-  return { name, ready, ...(state && { state }), ...(last && { lastState: { terminated: last } }) };
+  return {
+    name,
+    ...defined({ containerID }),
+    ready,
+    ...(state && { state }),
+    ...(last && { lastState: { terminated: last } }),
+  };
 }
 
 /** Without what is undefined. */
@@ -113,10 +132,34 @@ export function containerOf({ status }: Pod, name: string): ContainerStatus | un
   return all.find((each) => each.name === name);
 }
 
-/** When its script began, in milliseconds; undefined if it has not. A container that could not be started has no time. */
-export function startOf(pod: Pod): number | undefined {
+/** When the container of its script was started, in milliseconds. One that could not be started has no time. */
+export function containerStart(pod: Pod): number | undefined {
   const { running, terminated } = containerOf(pod, SCRIPT)?.state ?? {};
   return timeOf(running?.startedAt ?? terminated?.startedAt);
+}
+
+/**
+ * When its script began, in milliseconds; undefined if it has not. In a pod that has waited, its container was there
+ * before: there stage-out says it in its last words, and before that it is only known that it has.
+ */
+export function startOf(pod: Pod): number | undefined {
+  const claimed = claimedAt(pod);
+  if (claimed === undefined) return containerStart(pod);
+  const script = containerOf(pod, SCRIPT);
+  return resultOf(pod)?.startedAt ?? (script?.ready && script.state?.running ? claimed : undefined);
+}
+
+/** Since when a pod that has waited has its attempt; undefined for one that was made for it. */
+export function claimedAt({ metadata }: Pod): number | undefined {
+  const claimed = metadata.annotations?.[CLAIMED];
+  return claimed === undefined ? undefined : Number(claimed);
+}
+
+/** stage-out is started again after it has ended, as long as the script's container lives: either may have its words. */
+export function resultOf(pod: Pod): PodResult | undefined {
+  const stageOut = containerOf(pod, STAGE_OUT);
+  const words = [stageOut?.state?.terminated, stageOut?.lastState?.terminated].map((each) => each?.message);
+  return words.map((each) => (each === undefined ? undefined : readResult(each))).find((each) => each !== undefined);
 }
 
 export function timeOf(text: string | null | undefined): number | undefined {

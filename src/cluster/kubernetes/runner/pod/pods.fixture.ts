@@ -35,10 +35,13 @@ export const ATTEMPT: Attempt = {
   stores: async () => new Map(),
 };
 
+/** On a pod that has waited. */
+export const WAITED = { annotations: { 'oscar.grycap/attempt-claimed': String(AT + 5_000) } };
+
 interface Containers {
   readonly in?: ContainerState;
   readonly out?: ContainerState & { readonly ready?: boolean; readonly before?: ContainerState['terminated'] };
-  readonly script?: ContainerState;
+  readonly script?: ContainerState & { readonly ready?: boolean };
 }
 
 /** A pod on `node-1` whose containers are in these states. */
@@ -48,6 +51,7 @@ export function podWith(
   metadata: Partial<Pod['metadata']> = {},
 ): Pod {
   const { ready = false, before, ...state } = out ?? {};
+  const { ready: begun = false, ...scriptState } = script ?? {};
   return {
     metadata: { name: 'cows-1', namespace: 'ns', ...metadata },
     spec: { nodeName: 'node-1' },
@@ -58,7 +62,7 @@ export function podWith(
         ...(stageIn ? [{ name: 'stage-in', state: stageIn }] : []),
         ...(out ? [{ name: 'stage-out', ready, state, ...(before && { lastState: { terminated: before } }) }] : []),
       ],
-      containerStatuses: script ? [{ name: 'oscar-container', state: script }] : [],
+      containerStatuses: script ? [{ name: 'oscar-container', ready: begun, state: scriptState }] : [],
     },
   };
 }

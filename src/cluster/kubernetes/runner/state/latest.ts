@@ -6,7 +6,7 @@ import { isNewer } from '../../api/resource-version.ts';
 const REMEMBERED = 10_000;
 
 /**
- * The objects of a kind by their names, which are unique in the cluster, from lists and watches and from the answers to our
+ * The objects of a kind by what identifies them in the cluster, which is mostly their name, from lists and watches and from the answers to our
  * own writes, in whatever order these arrive: the newer version stays, and what was removed does not come back.
  */
 export class Latest<T extends KubeObject> implements Listener<T> {
@@ -14,16 +14,19 @@ export class Latest<T extends KubeObject> implements Listener<T> {
   readonly #removed = new Map<string, string>();
   readonly #tell: (name: string) => void;
   readonly #report: (problem: unknown) => void;
+  readonly #keyOf: (object: KubeObject) => string;
   readonly slim: (object: Stored<T>) => Stored<T>;
 
   constructor(
     slim: (object: Stored<T>) => Stored<T>,
     tell: (name: string) => void,
     report: (problem: unknown) => void,
+    keyOf = ({ metadata }: KubeObject) => metadata.name,
   ) {
     this.slim = slim;
     this.#tell = tell;
     this.#report = report;
+    this.#keyOf = keyOf;
   }
 
   get(name: string): Stored<T> | undefined {
@@ -34,9 +37,14 @@ export class Latest<T extends KubeObject> implements Listener<T> {
     return [...this.#objects.keys()];
   }
 
+  values(): Stored<T>[] {
+    return [...this.#objects.values()];
+  }
+
   put(object: Stored<T>): void {
-    const { name, uid, resourceVersion } = object.metadata;
+    const { uid, resourceVersion } = object.metadata;
     if (this.#removed.has(uid)) return;
+    const name = this.#keyOf(object);
     const known = this.#objects.get(name);
     if (known && !isNewer(resourceVersion, known.metadata.resourceVersion)) return;
     this.#objects.set(name, this.slim(object));
@@ -44,7 +52,8 @@ export class Latest<T extends KubeObject> implements Listener<T> {
   }
 
   /** The server has it no longer. */
-  drop({ metadata: { name, uid, resourceVersion } }: Stored<KubeObject>): void {
+  drop(object: Stored<KubeObject>): void {
+    const { uid, resourceVersion } = object.metadata;
     this.#removed.set(uid, resourceVersion);
     if (this.#removed.size > REMEMBERED) {
       for (const oldest of this.#removed.keys()) {
@@ -52,6 +61,7 @@ export class Latest<T extends KubeObject> implements Listener<T> {
         break;
       }
     }
+    const name = this.#keyOf(object);
     if (this.#objects.get(name)?.metadata.uid !== uid) return;
     this.#objects.delete(name);
     this.#tell(name);

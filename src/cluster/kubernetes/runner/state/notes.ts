@@ -4,6 +4,8 @@ import type { End, Facts, Wanted } from '../verdict/end.ts';
 /** What the Secret of an attempt says of it, in annotations: the Secret is its record, and outlives its pod. */
 export interface Notes extends Facts {
   readonly end?: End;
+  /** The pod that waits for it; absent: one of its own name is made for it. */
+  readonly pod?: string;
 }
 
 /** What is known from the beginning, in JSON. */
@@ -15,8 +17,11 @@ const WANTED = 'oscar.grycap/attempt-wanted';
 /** How it ended, in JSON. Whoever finds it knows that nothing is left to be done but to tidy up. */
 const END = 'oscar.grycap/attempt-end';
 
+/** The pod that was chosen for it. Said when the record is made or never; taken back when that pod cannot be had. */
+const CHOSEN = 'oscar.grycap/attempt-pod';
+
 export function notesOf({ metadata }: KubeObject): Notes {
-  const { [FACTS]: facts, [BEGAN]: began, [WANTED]: wanted, [END]: end } = metadata.annotations ?? {};
+  const { [FACTS]: facts, [BEGAN]: began, [WANTED]: wanted, [END]: end, [CHOSEN]: pod } = metadata.annotations ?? {};
   const known = (parsed(facts) ?? { timeout: 0, memory: 0 }) as Pick<Notes, 'timeout' | 'memory'>;
   const asked = parsed(wanted) as Wanted | undefined;
   const over = parsed(end) as End | undefined;
@@ -25,6 +30,7 @@ export function notesOf({ metadata }: KubeObject): Notes {
     ...(began && { began: Number(began) }),
     ...(asked && { wanted: asked }),
     ...(over && { end: over }),
+    ...(pod && { pod }),
   };
 }
 
@@ -32,6 +38,13 @@ export const factsNote = ({ timeout, memory }: Facts) => ({ [FACTS]: JSON.string
 export const beganNote = (at: number) => ({ [BEGAN]: String(at) });
 export const wantedNote = (wanted: Wanted) => ({ [WANTED]: JSON.stringify(wanted) });
 export const endNote = (end: End) => ({ [END]: JSON.stringify(end) });
+
+export const podNote = (pod: string) => ({ [CHOSEN]: pod });
+
+/** The same object, for which another pod is to be made. */
+export function withoutPod<T extends KubeObject>(object: T): T {
+  return noted(object, { [CHOSEN]: '' });
+}
 
 /** The same object with these notes beside what is written on it. */
 export function noted<T extends KubeObject>(object: T, notes: NonNullable<Metadata['annotations']>): T {

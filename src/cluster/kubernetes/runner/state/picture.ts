@@ -2,33 +2,45 @@ import type { Api } from '../../api/api.ts';
 import { toStoreError } from '../../api/api-error.ts';
 import { Informer, type InformerOptions } from '../../api/informer.ts';
 import { SECRET, type SecretObject, type Stored } from '../../api/kinds.ts';
-import { ATTEMPT, POD, type Pod, slimPod } from '../pod/pod.ts';
+import { ATTEMPT, POD, type Pod } from '../pod/pod.ts';
 import { Latest } from './latest.ts';
+import { SeenPods } from './seen-pods.ts';
 
 /** The Secrets and pods of all attempts as they are by now, kept up by watches: every manager of the cluster has it. */
 export class Picture {
   readonly secrets: Latest<SecretObject>;
+  /** By the attempts that they are of. */
   readonly pods: Latest<Pod>;
+  /** Those that wait for an attempt, by their names. */
+  readonly waiting: Latest<Pod>;
+  readonly #seen: SeenPods;
   readonly #api: Api;
   readonly #informers: readonly [Informer<SecretObject>, Informer<Pod>];
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
   readonly #watched: (name: string) => void;
   #opened: Promise<unknown> | undefined;
 
-  /** `watched` is told each name of which something has changed. */
+  /** `watched` is told each name of an attempt of which something has changed, `warm` that a pod that waits has. */
   constructor(
     api: Api,
     watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>,
     report: (problem: unknown) => void,
-    watched: (name: string) => void,
+    { watched, warm }: { readonly watched: (name: string) => void; readonly warm: () => void },
   ) {
     this.#api = api;
     this.#watched = watched;
     const tell = (name: string) => this.#tell(name);
     this.secrets = new Latest(withoutValues, tell, report);
-    this.pods = new Latest(slimPod, tell, report);
+    this.#seen = new SeenPods({ attempt: tell, waiting: warm }, report);
+    this.pods = this.#seen.attempts;
+    this.waiting = this.#seen.waiting;
     const options = { labelSelector: ATTEMPT, ...watch };
-    this.#informers = [new Informer(api, SECRET, this.secrets, options), new Informer(api, POD, this.pods, options)];
+    this.#informers = [new Informer(api, SECRET, this.secrets, options), new Informer(api, POD, this.#seen, options)];
+  }
+
+  /** A pod as the server has just said that it is. */
+  putPod(pod: Stored<Pod>): void {
+    this.#seen.put(pod);
   }
 
   /** Resolves when everything has been listed once. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Pod } from '../pod/pod.ts';
-import { AT, at, podWith, running, said, terminated, waiting } from '../pod/pods.fixture.ts';
+import { AT, at, podWith, running, said, terminated, WAITED, waiting } from '../pod/pods.fixture.ts';
 import { endOf, endWithout, type Facts } from './end.ts';
 
 const FACTS: Facts = { timeout: 300, memory: 48 * 2 ** 20 };
@@ -304,6 +304,38 @@ const cases: Case[] = [
     reason: 'StartFailed',
     says: /node-1 did not start it: OutOfcpu: Node didn't have/,
     startedAt: undefined,
+  },
+  {
+    name: 'a pod that has waited: its script began when stage-out says so',
+    pod: podWith({ out: said({ startedAt: AT + 12_345 }), script: terminated(0) }, { phase: 'Succeeded' }, WAITED),
+    outcome: 'succeeded',
+    reason: 'Completed',
+    says: /exit code 0/,
+    exitCode: 0,
+    startedAt: AT + 12_345,
+  },
+  {
+    name: 'a pod that has waited, and whose input could not be had: its script did not begin',
+    pod: podWith(
+      {
+        out: said({ outcome: 'failed', reason: 'InputFailed', message: 'the input could not be fetched: gone' }),
+        script: terminated(143),
+      },
+      FAILED,
+      WAITED,
+    ),
+    reason: 'InputFailed',
+    says: /could not be fetched: gone/,
+    startedAt: undefined,
+  },
+  {
+    name: 'a pod that has waited, of which nobody says when its script began: when it was seen',
+    pod: podWith({ script: terminated(7) }, FAILED, WAITED),
+    facts: { ...FACTS, began: AT + 11_000 },
+    reason: 'ScriptFailed',
+    says: /exit code 7/,
+    exitCode: 7,
+    startedAt: AT + 11_000,
   },
   {
     name: 'a pod that ended and says nothing',

@@ -3,9 +3,11 @@ import { type PodResult, readResult } from '../../../../supervisor/index.ts';
 import type { EndReason } from '../../../runner.ts';
 import {
   type Condition,
+  claimedAt,
   containerOf,
   deletionAsked,
   type Pod,
+  resultOf,
   SCRIPT,
   STAGE_IN,
   STAGE_OUT,
@@ -82,13 +84,6 @@ function endWith(verdict: Verdict, pod: Pod, { began }: Facts, now: number): End
 }
 
 const scriptOf = (pod: Pod) => containerOf(pod, SCRIPT)?.state?.terminated;
-
-/** stage-out is started again after it has ended, as long as the script's container lives: either may have its words. */
-function resultOf(pod: Pod): PodResult | undefined {
-  const stageOut = containerOf(pod, STAGE_OUT);
-  const words = [stageOut?.state?.terminated, stageOut?.lastState?.terminated].map((each) => each?.message);
-  return words.map((each) => (each === undefined ? undefined : readResult(each))).find((each) => each !== undefined);
-}
 
 function delivered(pod: Pod, { wanted }: Facts): Verdict | undefined {
   const result = resultOf(pod);
@@ -185,6 +180,7 @@ function whoDeleted(disruption: Condition | undefined, node = 'its node'): strin
 }
 
 function inputFailed(pod: Pod): Verdict | undefined {
+  if (claimedAt(pod) !== undefined) return notPrepared(pod);
   const stageIn = containerOf(pod, STAGE_IN)?.state?.terminated;
   if (!stageIn || stageIn.exitCode === 0) return undefined;
   const result = readResult(stageIn.message ?? '');
@@ -193,6 +189,13 @@ function inputFailed(pod: Pod): Verdict | undefined {
     return failed('Lost', `the node ${pod.spec.nodeName} lost its pod before the script began`);
   }
   return failed('InputFailed', `the input could not be fetched: stage-in ${howEnded(stageIn)}`);
+}
+
+/** In a pod that has waited, stage-out does what stage-in does elsewhere. */
+function notPrepared(pod: Pod): Verdict | undefined {
+  const result = resultOf(pod);
+  if (result?.reason !== 'InputFailed' && result?.reason !== 'StartFailed') return undefined;
+  return { ...failed(result.reason, result.message), finishedAt: result.finishedAt };
 }
 
 /** The kubelet's word for a container that it does not find any more, and that of containerd after a restart of the node. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AT, at, podWith, running, terminated, waiting } from '../pod/pods.fixture.ts';
-import { isOver, progressOf } from './progress.ts';
+import { AT, at, podWith, running, said, terminated, WAITED, waiting } from '../pod/pods.fixture.ts';
+import { isOver, mayHaveBegun, progressOf } from './progress.ts';
 
 const unscheduled = {
   phase: 'Pending',
@@ -57,6 +57,21 @@ for (const { word, reason, final } of [
   });
 }
 
+for (const { name, pod, expected } of [
+  { name: 'one whose input is fetched', pod: podWith({ in: running() }), expected: false },
+  { name: 'one whose input is there', pod: podWith({ in: DONE, script: waiting('PodInitializing') }), expected: true },
+  {
+    name: 'one whose image cannot be had',
+    pod: podWith({ in: DONE, script: waiting('ErrImagePull') }),
+    expected: false,
+  },
+  { name: 'one that could not be prepared', pod: podWith({ in: terminated(1) }), expected: false },
+  { name: 'one that is known to run', pod: podWith({ in: DONE, script: running() }), expected: false },
+]) {
+  test(`${name} ${expected ? 'may have begun unnoticed' : 'has not begun unnoticed'}`, () =>
+    assert.equal(mayHaveBegun(pod), expected));
+}
+
 test('an image of the manager that cannot be had is told from that of the service', () => {
   const { hindrance } = progressOf(podWith({ in: waiting('ErrImagePull', 'gone') }));
   assert.match(hindrance?.message ?? '', /stage-in, of the manager's own image\): gone$/);
@@ -87,6 +102,30 @@ for (const { name, pod, seconds, over } of [
   { name: 'a pod that runs is not over', pod: podWith({ script: running() }), seconds: 1e6, over: false },
   { name: 'one that succeeded is', pod: podWith({}, { phase: 'Succeeded' }), seconds: 0, over: true },
   { name: 'one that failed is', pod: podWith({}, { phase: 'Failed' }), seconds: 0, over: true },
+  {
+    name: 'one whose script has succeeded is, when everything is delivered',
+    pod: podWith({ in: DONE, out: said({}), script: DONE }),
+    seconds: 0,
+    over: true,
+  },
+  {
+    name: 'whoever is beside the script may have been started again before it ended',
+    pod: podWith({ in: DONE, out: { ...running(), before: said({}).terminated }, script: DONE }),
+    seconds: 0,
+    over: true,
+  },
+  {
+    name: 'one is not that only says so',
+    pod: podWith({ in: DONE, out: said({}), script: running() }),
+    seconds: 0,
+    over: false,
+  },
+  {
+    name: 'of one that has failed its node may say more',
+    pod: podWith({ in: DONE, out: said({ outcome: 'failed', reason: 'ScriptFailed' }), script: terminated(1) }),
+    seconds: 0,
+    over: false,
+  },
   { name: 'one that is being deleted and was on no node is', pod: onNoNode, seconds: 90, over: true },
   {
     name: 'one that is being deleted is waited for',
@@ -102,4 +141,31 @@ for (const { name, pod, seconds, over } of [
   },
 ]) {
   test(name, () => assert.equal(isOver(pod, AT + seconds * 1_000, 30_000), over));
+}
+
+for (const { name, pod, phase, startedAt } of [
+  {
+    name: 'a pod that has waited prepares until its script has begun, though its container runs',
+    pod: podWith({ out: running(), script: running() }, {}, WAITED),
+    phase: 'preparing',
+    startedAt: undefined,
+  },
+  {
+    name: 'since then it runs, from when it has got its orders at the earliest',
+    pod: podWith({ out: running(), script: { ...running(), ready: true } }, {}, WAITED),
+    phase: 'running',
+    startedAt: AT + 5_000,
+  },
+  {
+    name: 'and delivers when stage-out says that it has ended',
+    pod: podWith({ out: { ...running(), ready: true }, script: { ...running(), ready: true } }, {}, WAITED),
+    phase: 'uploading',
+    startedAt: AT + 5_000,
+  },
+]) {
+  test(name, () => {
+    const progress = progressOf(pod);
+    assert.equal(progress.phase, phase);
+    assert.equal('startedAt' in progress ? progress.startedAt : undefined, startedAt);
+  });
 }

@@ -1,8 +1,10 @@
 import type { EndReason, Observation } from '../../../runner.ts';
 import {
   type ContainerStatus,
+  claimedAt,
   containerOf,
   type Pod,
+  resultOf,
   SCRIPT,
   STAGE_IN,
   STAGE_OUT,
@@ -39,13 +41,21 @@ function preparing(pod: Pod): Progress {
     const hindrance = hindranceOf(containerOf(pod, name));
     if (hindrance) return { phase, message: hindrance.message, hindrance };
   }
+  if (claimedAt(pod) !== undefined) return { phase, message: 'its pod is ready, and gets its orders' };
   const unscheduled = pod.status?.conditions?.find(({ type, status }) => type === 'PodScheduled' && status === 'False');
   if (unscheduled) return { phase, message: `waits for a node: ${unscheduled.message ?? unscheduled.reason ?? ''}` };
   if (pod.spec.nodeName === undefined) return { phase, message: 'waits for a node' };
   if (containerOf(pod, STAGE_IN)?.state?.running) return { phase, message: 'its input is being fetched' };
-  const fetched = containerOf(pod, STAGE_IN)?.state?.terminated?.exitCode === 0;
   const { nodeName } = pod.spec;
-  return { phase, message: fetched ? `${nodeName} gets its image` : `${nodeName} prepares its pod` };
+  return { phase, message: isPrepared(pod) ? `${nodeName} gets its image` : `${nodeName} prepares its pod` };
+}
+
+const isPrepared = (pod: Pod) => containerOf(pod, STAGE_IN)?.state?.terminated?.exitCode === 0;
+
+/** May its script have begun, without its node having told it yet? */
+export function mayHaveBegun(pod: Pod): boolean {
+  const { phase, hindrance } = progressOf(pod);
+  return phase === 'preparing' && hindrance === undefined && isPrepared(pod);
 }
 
 /** The kubelet's words for what is wrong with a container that waits; everything else passes by itself. */
@@ -73,13 +83,23 @@ function hindranceOf(container: ContainerStatus | undefined): Hindrance | undefi
   return { ...known, message: `${what}${whose}: ${waiting.message ?? waiting.reason ?? ''}` };
 }
 
+/** Has its script succeeded, and is everything where it belongs? Then its pod only needs seconds to end. */
+function isDelivered(pod: Pod): boolean {
+  return containerOf(pod, SCRIPT)?.state?.terminated?.exitCode === 0 && resultOf(pod)?.outcome === 'succeeded';
+}
+
+/** Or will in a moment, by itself. */
+export function hasEnded(pod: Pod): boolean {
+  const phase = pod.status?.phase;
+  return phase === 'Succeeded' || phase === 'Failed' || isDelivered(pod);
+}
+
 /**
  * Is there nothing more to wait for? The kubelet ends the containers of a pod before it gives it a final phase. One that
  * is being deleted and has no node has none; if its node says nothing for so long beyond its time, that one is gone.
  */
 export function isOver(pod: Pod, now: number, lostMs: number): boolean {
-  const phase = pod.status?.phase;
-  if (phase === 'Succeeded' || phase === 'Failed') return true;
+  if (hasEnded(pod)) return true;
   const deletion = timeOf(pod.metadata.deletionTimestamp);
   return deletion !== undefined && (pod.spec.nodeName === undefined || now >= deletion + lostMs);
 }

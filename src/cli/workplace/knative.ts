@@ -1,0 +1,24 @@
+import type { KnativeSettings } from '../../cluster/kubernetes/index.ts';
+import type { Config } from '../../config.ts';
+
+/** Knative refuses longer calls, unless its operator says otherwise (`max-revision-timeout-seconds`). */
+const LONGEST_CALL_SECONDS = 600;
+
+/** How services stand beside Knative: as jobs stand in pods, and for as long as anybody waits for an answer. */
+export function knativeSettings(config: Config): KnativeSettings {
+  return {
+    // Whoever passes the checks of the settings has it.
+    image: config.stagingImage ?? '',
+    pullPolicy: config.stagingPullPolicy,
+    scriptPullPolicy: config.imagePullPolicy,
+    resources: {
+      requests: { cpu: `${config.stagingCpuMillicores}m`, memory: String(config.stagingMemoryBytes) },
+      limits: { memory: String(config.stagingMemoryLimitBytes) },
+    },
+    diskBytes: config.podDiskBytes,
+    nonRoot: config.podNonRoot,
+    nodeSelector: Object.fromEntries(config.podNodeSelector),
+    tolerations: config.podTolerations,
+    timeoutSeconds: Math.min(config.writeTimeoutSeconds, LONGEST_CALL_SECONDS),
+  };
+}

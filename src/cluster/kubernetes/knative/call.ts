@@ -1,0 +1,230 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Secret } from '../../../base/secret.ts';
+import { type CallFrame, GIVEN_FILES, ORDER_FILES, writeEnvelope } from '../../../supervisor/index.ts';
+import type { Attempt } from '../../attempt.ts';
+import type { Observation, StopReason } from '../../runner.ts';
+import type { Shelf } from '../../shelf.ts';
+import type { Api } from '../api/api.ts';
+import { AttemptKeys } from '../runner/keys.ts';
+import { type PodHabits, warmData } from '../runner/pod/attempt-secret.ts';
+import { isShelved, shelfKey } from '../runner/pod/place.ts';
+import { containerOf, POD, type Pod, SCRIPT } from '../runner/pod/pod.ts';
+import { read } from '../runner/state/change.ts';
+import type { End } from '../runner/verdict/end.ts';
+import { CallLost, type Reply, sendCall } from './exchange.ts';
+import type { KnativePicture } from './knative-picture.ts';
+import { TOKEN_NAME } from './knative-service.ts';
+import type { KnativeServices } from './knative-services.ts';
+import { ToldLog } from './told-log.ts';
+
+export interface CallDeps {
+  readonly api: Api;
+  readonly shelf: Shelf;
+  readonly verifyShelf: boolean;
+  readonly habits: Pick<PodHabits, 'networks'>;
+  readonly picture: Pick<KnativePicture, 'service' | 'installed'>;
+  readonly services: Pick<KnativeServices, 'token' | 'forgetToken'>;
+  /** The longest that a call may take. */
+  readonly timeoutMs: number;
+  readonly report: (problem: unknown) => void;
+}
+
+/** How long the addresses and keys work that a call is given: longer than Knative lets one take. */
+const KEY_MS = 3_600_000;
+
+/** How long keys are waited for. */
+const KEYS_SOON_MS = 30_000;
+
+/** Between two tries to find somebody who answers. */
+const FIRST_WAIT_MS = 200;
+const LONGEST_WAIT_MS = 2_000;
+
+/** How long the kubelet may take to say why a container ended. */
+const DEATH_MS = 5_000;
+
+/** One call, from the first try to its end. It is this process that is connected: with it the call ends too. */
+export class Call {
+  readonly log = new ToldLog();
+  /** How it ended. Never fails. */
+  readonly over: Promise<End>;
+  readonly #attempt: Attempt;
+  readonly #namespace: string;
+  readonly #deps: CallDeps;
+  readonly #stop = new AbortController();
+  #stopped: StopReason | undefined;
+  #observation: Observation = { phase: 'preparing', message: 'its input is being prepared' };
+  #news = Promise.withResolvers<void>();
+  #pod: string | undefined;
+
+  constructor(attempt: Attempt, namespace: string, deps: CallDeps) {
+    this.#attempt = attempt;
+    this.#namespace = namespace;
+    this.#deps = deps;
+    this.over = this.#run();
+  }
+
+  get observation(): Observation {
+    return this.#observation;
+  }
+
+  /** Resolves when there is something else to be seen. Ask before you look. */
+  get news(): Promise<void> {
+    return this.#news.promise;
+  }
+
+  /** Whoever answers sees that nobody is there any more, and ends the script. */
+  stop(reason: StopReason): void {
+    this.#stopped ??= reason;
+    this.#stop.abort();
+  }
+
+  /** This manager does not lead any more. */
+  letGo(): void {
+    this.#stop.abort();
+  }
+
+  async #run(): Promise<End> {
+    let end: End;
+    let kept = false;
+    try {
+      const frame = await this.#answered();
+      kept = true;
+      end = await this.#endBy(frame);
+    } catch (error) {
+      end = this.#endWithout(error);
+    }
+    this.log.end();
+    if (!kept && this.log.bytes.length > 0) {
+      const key = shelfKey(this.#namespace, this.#attempt.name, 'log');
+      await this.#deps.shelf.put(key, this.log.bytes).catch(this.#deps.report);
+    }
+    return end;
+  }
+
+  async #answered(): Promise<CallFrame & { end: End }> {
+    const body = await this.#envelope();
+    const until = Date.now() + this.#timeout;
+    // Whoever waits for a pod with us has given nothing to one yet.
+    const late = AbortSignal.timeout(this.#timeout);
+    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
+      this.#stop.signal.throwIfAborted();
+      const reply = await this.#send(body, late);
+      if ('frames' in reply) return this.#follow(reply.frames);
+      if ('refused' in reply) throw new NotAnswered(`the call was not taken: ${reply.refused}`);
+      const message = `no pod answers yet: ${reply.notYet}`;
+      if (Date.now() + wait > until) throw new NotAnswered(message);
+      this.#see({ phase: 'preparing', message });
+      await pause(wait, undefined, { signal: this.#stop.signal });
+    }
+  }
+
+  async #send(body: string, late: AbortSignal): Promise<Reply> {
+    const { picture, services } = this.#deps;
+    const name = this.#attempt.traits?.job.service ?? '';
+    const service = picture.service(this.#namespace, name);
+    const url = service?.status?.address?.url;
+    const tokenName = service?.metadata.annotations?.[TOKEN_NAME];
+    if (!service || url === undefined || tokenName === undefined) return { notYet: this.#whyNot(name) };
+    const token = await services.token(this.#namespace, tokenName);
+    if (!token) return { notYet: `its Knative Service has no token yet` };
+    const reply = await sendCall(new URL(url), token, body, this.#stop.signal, late);
+    if ('refused' in reply && reply.status === 401) services.forgetToken(tokenName);
+    const ready = service.status?.conditions?.find(({ type }) => type === 'Ready');
+    const more = ready && ready.status !== 'True' && ready.message;
+    return 'notYet' in reply && more ? { notYet: `${reply.notYet}; Knative says: ${more}` } : reply;
+  }
+
+  #whyNot(name: string): string {
+    if (!this.#deps.picture.installed) return 'this cluster has no Knative Serving';
+    const service = this.#deps.picture.service(this.#namespace, name);
+    const said = service?.status?.conditions?.find(({ type }) => type === 'Ready')?.message;
+    const state = service ? 'has no address yet' : 'is not there yet';
+    return `its Knative Service ${state}${said ? `: ${said}` : ''}`;
+  }
+
+  async #follow(frames: AsyncGenerator<CallFrame>): Promise<CallFrame & { end: End }> {
+    for await (const frame of frames) {
+      if ('end' in frame) return frame;
+      if ('pod' in frame) this.#pod = frame.pod;
+      else if ('log' in frame) this.log.add(Buffer.from(frame.log, 'base64'));
+      else if ('startedAt' in frame) this.#see({ phase: 'running', startedAt: frame.startedAt });
+      else if (this.#observation.phase === 'running') this.#see({ ...this.#observation, phase: 'uploading' });
+    }
+    throw new CallLost('the connection ended before the call did');
+  }
+
+  /** No longer than Knative would wait for it: then it ends as one that took too long, and not as one that was lost. */
+  get #timeout(): number {
+    return Math.min(this.#attempt.timeout, this.#deps.timeoutMs);
+  }
+
+  async #envelope(): Promise<string> {
+    const { shelf, verifyShelf, habits } = this.#deps;
+    const { name, input } = this.#attempt;
+    const at = (what: string) => shelfKey(this.#namespace, name, what);
+    if (input.kind === 'bytes' && isShelved(this.#attempt)) await shelf.put(at('input'), input.bytes);
+    const keys = new AttemptKeys(this.#attempt, this.#namespace, { shelf, verifyShelf, keyMs: KEY_MS });
+    const stores = await keys.soon(KEYS_SOON_MS);
+    if (stores === undefined)
+      throw new NotAnswered('there are no keys for its files: its object store does not answer');
+    // They last longer than any call: nobody renews them.
+    const files = warmData(this.#attempt, stores, { ...habits, keyPatience: 0 });
+    const textOf = (key: string) => Buffer.from(files[key] ?? '', 'base64').toString();
+    const given = files[ORDER_FILES.input];
+    return writeEnvelope({
+      orders: textOf(ORDER_FILES.orders),
+      stores: textOf(ORDER_FILES.stores),
+      script: textOf(GIVEN_FILES.script),
+      begin: textOf(GIVEN_FILES.begin),
+      timeout: this.#timeout,
+      ...(given !== undefined && { input: given }),
+      log: new Secret(await shelf.urlToPut(at('log'), KEY_MS / 1000)),
+    });
+  }
+
+  async #endBy(frame: CallFrame & { end: End }): Promise<End> {
+    const { end } = frame;
+    const cause = 'cause' in frame ? frame.cause : undefined;
+    if (cause === 'timeout') return { ...end, outcome: 'failed', reason: 'Timeout' };
+    if (cause !== 'died' || !(await this.#ranOutOfMemory())) return end;
+    const memory = Math.round(this.#attempt.demand.memory / 2 ** 20);
+    return { ...end, reason: 'OutOfMemory', message: `the script used more memory than its ${memory} MiB` };
+  }
+
+  /** The kubelet knows, and may need a moment to say so. */
+  async #ranOutOfMemory(): Promise<boolean> {
+    const metadata = { name: this.#pod ?? '', namespace: this.#namespace };
+    for (const until = Date.now() + DEATH_MS; Date.now() < until; await pause(FIRST_WAIT_MS)) {
+      const pod = await read<Pod>(this.#deps.api, POD, { metadata }).catch(() => undefined);
+      const container = pod && containerOf(pod, SCRIPT);
+      const death = container?.state?.terminated ?? container?.lastState?.terminated;
+      if (death) return death.reason === 'OOMKilled';
+    }
+    return false;
+  }
+
+  #endWithout(error: unknown): End {
+    const began = this.#observation.phase === 'running' || this.#observation.phase === 'uploading';
+    const started = began && 'startedAt' in this.#observation && { startedAt: this.#observation.startedAt };
+    const base = { phase: 'ended', ...started, finishedAt: Date.now() } as const;
+    const why = error instanceof Error ? error.message : String(error);
+    if (this.#stopped) {
+      return { ...base, outcome: 'stopped', reason: 'Stopped', message: `it was stopped: ${this.#stopped}` };
+    }
+    if (this.#stop.signal.aborted) {
+      return { ...base, outcome: 'failed', reason: 'Lost', message: 'the manager that had called left in between' };
+    }
+    const reason = error instanceof CallLost ? 'Lost' : 'StartFailed';
+    if (!(error instanceof CallLost) && !(error instanceof NotAnswered)) this.#deps.report(error);
+    return { ...base, outcome: 'failed', reason, message: why };
+  }
+
+  #see(observation: Observation): void {
+    this.#observation = observation;
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
+  }
+}
+
+/** Nothing was begun, and nothing will be. */
+class NotAnswered extends Error {}

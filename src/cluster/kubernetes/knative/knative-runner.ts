@@ -1,0 +1,225 @@
+import { Readable } from 'node:stream';
+import { Unstamping } from '../../../supervisor/index.ts';
+import type { Attempt } from '../../attempt.ts';
+import { StoreError } from '../../errors.ts';
+import type { Ended, LogOptions, Observation, Runner, StopReason, Usage } from '../../runner.ts';
+import type { ConfigMap, Stored } from '../api/kinds.ts';
+import { shelfKey } from '../runner/pod/place.ts';
+import { noticesOf } from '../runner/script-log.ts';
+import { Starts } from '../runner/starts.ts';
+import type { End } from '../runner/verdict/end.ts';
+import { Call, type CallDeps } from './call.ts';
+import type { CallRecords } from './call-records.ts';
+
+export interface KnativeRunnerDeps extends CallDeps {
+  readonly records: CallRecords;
+}
+
+interface UnderWay {
+  readonly call: Call;
+  /** Resolves when its end is written down. */
+  readonly concluded: Promise<void>;
+}
+
+const NEWLINE = 0x0a;
+
+/**
+ * Has attempts run by the pods of Knative Services, which answer call after call. Whoever starts one is connected to its
+ * pod: if that manager goes, so does the script, and the next one finds by its record that it was begun and is lost. What it
+ * printed lies on the shelf when it has ended; before, only the manager that called has it.
+ */
+export class KnativeRunner implements Runner {
+  readonly #deps: KnativeRunnerDeps;
+  readonly #records: CallRecords;
+  readonly #calls = new Map<string, UnderWay>();
+  readonly #closed = new AbortController();
+  readonly #starts: Starts;
+
+  constructor(deps: KnativeRunnerDeps) {
+    this.#deps = deps;
+    this.#records = deps.records;
+    this.#starts = new Starts(this.#closed.signal, deps.report);
+    void this.#records.open();
+  }
+
+  /** As far as is known here: is it one of these? */
+  has(name: string): boolean {
+    return this.#calls.has(name) || this.#records.get(name) !== undefined;
+  }
+
+  /** The same, if need be after asking. */
+  async finds(name: string): Promise<boolean> {
+    return this.has(name) || (await this.#records.find(name)) !== undefined;
+  }
+
+  async start(attempt: Attempt): Promise<void> {
+    if (!this.#calls.has(attempt.name)) await this.#starts.once(attempt.name, () => this.#begin(attempt));
+  }
+
+  async #begin(attempt: Attempt): Promise<void> {
+    const namespace = attempt.traits?.namespace ?? '';
+    const begun = await this.#starts.untilAvailable(() => this.#records.begin(attempt, namespace));
+    const { record } = begun;
+    if (begun.fresh) this.#take(record, new Call(attempt, namespace, this.#deps));
+    else if (!this.#records.endOf(attempt.name))
+      await this.#starts.untilAvailable(() => this.#records.end(record, lost()));
+  }
+
+  #take(record: Stored<ConfigMap>, call: Call): void {
+    const concluded = this.#conclude(record, call).catch(this.#deps.report);
+    this.#calls.set(record.metadata.name, { call, concluded });
+  }
+
+  async #conclude(record: Stored<ConfigMap>, call: Call): Promise<void> {
+    const end = await call.over;
+    try {
+      await this.#starts.untilAvailable(() => this.#records.end(record, end));
+      const { namespace = '', name } = record.metadata;
+      await this.#deps.shelf.remove(shelfKey(namespace, name, 'input'));
+    } finally {
+      this.#calls.delete(record.metadata.name);
+    }
+  }
+
+  async *observe(name: string): AsyncGenerator<Observation, undefined> {
+    await this.#known(name);
+    let last: Observation | undefined;
+    while (!this.#closed.signal.aborted) {
+      const { call, concluded } = this.#calls.get(name) ?? {};
+      const news = Promise.race([this.#records.news, ...(call ? [call.news, concluded] : [])]);
+      const seen = this.#observation(name, call);
+      if (seen !== last) yield seen;
+      last = seen;
+      if (seen.phase === 'ended') return;
+      await news;
+    }
+  }
+
+  #observation(name: string, call: Call | undefined): Observation {
+    if (!this.#records.get(name)) return ended(lost());
+    const end = this.#records.endOf(name);
+    return end ? ended(end) : (call?.observation ?? ELSEWHERE);
+  }
+
+  async stop(name: string, reason: StopReason): Promise<void> {
+    const underWay = this.#calls.get(name);
+    if (!underWay) return;
+    underWay.call.stop(reason);
+    for await (const seen of this.observe(name)) if (seen.phase === 'ended') return;
+  }
+
+  async *logs(name: string, options: LogOptions): AsyncGenerator<Uint8Array, undefined> {
+    const { timestamps, follow } = options;
+    await this.#known(name);
+    const signal = AbortSignal.any([this.#closed.signal, ...(options.signal ? [options.signal] : [])]);
+    const unstamping = new Unstamping();
+    let last = NEWLINE;
+    for await (const bytes of this.#stamped(name, follow, signal)) {
+      const shown = timestamps ? bytes : unstamping.add(bytes);
+      last = shown.at(-1) ?? last;
+      if (shown.length > 0) yield shown;
+    }
+    const end = this.#records.endOf(name);
+    const notices = end && noticesOf(end, options, last !== NEWLINE);
+    if (notices && notices.length > 0) yield notices;
+  }
+
+  /** What was told, and after the end what is on the shelf beyond that. */
+  async *#stamped(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    let given = 0;
+    const underWay = this.#calls.get(name);
+    if (underWay && !this.#records.endOf(name)) {
+      for await (const chunk of underWay.call.log.read(follow, signal)) {
+        given += chunk.length;
+        yield chunk;
+      }
+    }
+    if (follow) await this.#untilEnded(name, signal);
+    if (this.#records.endOf(name)) yield* this.#kept(name, given);
+  }
+
+  async *#kept(name: string, given: number): AsyncGenerator<Uint8Array> {
+    const { namespace = '' } = (await this.#known(name)).metadata;
+    const log = await this.#deps.shelf.get(shelfKey(namespace, name, 'log'));
+    let skip = given;
+    for await (const chunk of log ?? []) {
+      const bytes: Uint8Array = chunk;
+      const rest = bytes.subarray(Math.min(skip, bytes.length));
+      skip -= bytes.length - rest.length;
+      if (rest.length > 0) yield rest;
+    }
+  }
+
+  async #untilEnded(name: string, signal: AbortSignal): Promise<void> {
+    const left = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    while (!signal.aborted) {
+      const { news } = this.#records;
+      if (this.#records.endOf(name) || !this.#records.get(name)) return;
+      await Promise.race([news, left]);
+    }
+  }
+
+  async answer(name: string): Promise<Readable> {
+    const { metadata } = await this.#known(name);
+    const end = this.#records.endOf(name);
+    if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
+    const put = end.outcome === 'succeeded' && end.answered;
+    const packed = put ? await this.#deps.shelf.get(shelfKey(metadata.namespace ?? '', name, 'answer')) : undefined;
+    return packed ?? Readable.from(this.#plain(name), { objectMode: false });
+  }
+
+  async *#plain(name: string): AsyncGenerator<Uint8Array> {
+    const unstamping = new Unstamping();
+    for await (const bytes of this.#kept(name, 0)) yield unstamping.add(bytes);
+  }
+
+  async list(): Promise<string[]> {
+    await this.#records.open();
+    return this.#records.names();
+  }
+
+  async forget(name: string): Promise<void> {
+    const record = await this.#records.find(name);
+    if (!record) return;
+    if (!this.#records.endOf(name))
+      throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
+    await this.#deps.shelf.remove(shelfKey(record.metadata.namespace ?? '', name));
+    await this.#records.remove(record);
+  }
+
+  /** The pods of Knative use something whether they answer a call or not: it counts as that of any pod. */
+  usage(): Usage {
+    return { cpu: 0, memory: 0 };
+  }
+
+  /** Another manager leads: nobody waits for these calls any more. */
+  standDown(): void {
+    for (const { call } of this.#calls.values()) call.letGo();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    this.standDown();
+    await this.#records.close();
+  }
+
+  async #known(name: string): Promise<Stored<ConfigMap>> {
+    const record = await this.#records.find(name);
+    if (!record) throw new StoreError('absent', `there is no attempt ${name} here`);
+    return record;
+  }
+}
+
+const ELSEWHERE: Observation = { phase: 'preparing', message: 'another manager has called' };
+
+const lost = (): End => ({
+  phase: 'ended',
+  outcome: 'failed',
+  reason: 'Lost',
+  message: 'the manager that had called is gone, and its script with it',
+  finishedAt: Date.now(),
+});
+
+function ended({ answered: _, notices: __, ...end }: End): Ended {
+  return end;
+}

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { awaitsKeys, type Begun, needsKeys, problemOf } from './begun.ts';
+import { ATTEMPT } from './pod/pods.fixture.ts';
+
+const begun = (keys: Partial<Record<'needed' | 'neededFirst', boolean> & Record<'given' | 'problem', string>>): Begun =>
+  ({ attempt: ATTEMPT, fresh: true, keys: { needed: true, neededFirst: false, ...keys } }) as unknown as Begun;
+
+const cases = [
+  { name: 'keys that are there are not awaited', keys: { given: 'keys' }, awaits: false, needs: false },
+  { name: 'where none are needed, none are awaited', keys: { needed: false }, awaits: false, needs: false },
+  { name: 'keys for the output are awaited where a script may be over at once', keys: {}, awaits: true, needs: false },
+  { name: 'but not where they cannot be had', keys: { problem: 'away' }, awaits: false, needs: false },
+  { name: 'nothing begins without keys for the input', keys: { neededFirst: true }, awaits: true, needs: true },
+  {
+    name: 'and if they cannot be had, that is the problem',
+    keys: { neededFirst: true, problem: 'away' },
+    awaits: true,
+    needs: true,
+    problem: 'away',
+  },
+];
+
+for (const { name, keys, awaits, needs, problem } of cases) {
+  test(name, () => {
+    const it = begun(keys);
+    assert.deepEqual([awaitsKeys(it), needsKeys(it), problemOf(it)], [awaits, needs, problem]);
+  });
+}
+
+test('a name that leads elsewhere is a problem', () => {
+  const it = begun({ given: 'keys' });
+  const input = { kind: 'bytes', name: '../x', bytes: Buffer.from('') } as const;
+  assert.match(problemOf({ ...it, attempt: { ...ATTEMPT, input } }) ?? '', /is no name of a file/);
+});
