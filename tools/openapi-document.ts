@@ -2,6 +2,7 @@ import { Secret } from '../src/base/secret.ts';
 import type { Catalog } from '../src/catalog/index.ts';
 import type { Coordination } from '../src/federation/index.ts';
 import { createServer, Meters, singleProcess } from '../src/http/index.ts';
+import { CLUSTER_CONFIG } from '../src/http/routes/cluster-config.fixture.ts';
 import { createAuthenticator } from '../src/identity/index.ts';
 import type { Jobs } from '../src/jobs/index.ts';
 
@@ -22,19 +23,7 @@ export async function renderOpenApi(): Promise<string> {
     },
     pageSize: 1,
     info: { version: 'latest', git_commit: '', architecture: '', kubernetes_version: '' },
-    clusterConfig: {
-      name: '',
-      namespace: '',
-      services_namespace: '',
-      controller_service_account: '',
-      gpu_available: false,
-      interLink_available: false,
-      yunikorn_enable: false,
-      kueue_enable: false,
-      volume_enable: false,
-      oidc_groups: [],
-      minio_quota_enabled: false,
-    },
+    clusterConfig: CLUSTER_CONFIG,
     corsOrigins: [],
     readTimeoutMs: 1000,
   });

@@ -17,6 +17,7 @@ const { status } = spawnSync('npm', ['run', '--silent', 'test:only'], {
     OSCAR_TEST_ROUNDS: process.env['OSCAR_TEST_ROUNDS'] ?? '50',
     OSCAR_TEST_UPLOADS: process.env['OSCAR_TEST_UPLOADS'] ?? '2000',
     OSCAR_TEST_LONG: 'true',
+    OSCAR_TEST_TIMEOUT: '3600000',
     NODE_OPTIONS: `--import ${import.meta.dirname}/property-runs.ts`,
   },
 });

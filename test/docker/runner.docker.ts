@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +11,7 @@ import { createDockerLauncher } from '../../src/cluster/local-runner/docker/inde
 import { createLocalRunner } from '../../src/cluster/local-runner/index.ts';
 import { describeRunner } from '../../src/cluster/runner.conformance.ts';
 import type { RunnerUnderTest } from '../../src/cluster/runner-under-test.ts';
+import { runsAnywhere } from '../support/machine-processes.ts';
 import { BUSYBOX } from './busybox.ts';
 import { Daemon } from './daemon.ts';
 
@@ -45,7 +46,7 @@ async function make(): Promise<RunnerUnderTest> {
     },
     scriptEnded: (name) => eventually(async () => assert.equal(await isRunning(name), false)),
     kept: async (name) => (existsSync(join(attempts, name)) ? readdirSync(join(attempts, name)).toSorted() : []),
-    runs: async (word) => runs(word),
+    runs: async (word) => runsAnywhere(word),
     async close() {
       for (const name of await current.list()) {
         await current.stop(name, 'cancelled');
@@ -60,15 +61,4 @@ async function make(): Promise<RunnerUnderTest> {
 async function isRunning(attempt: string): Promise<boolean> {
   const container = await daemon.ask('GET', `/containers/oscar-${attempt}/json`);
   return (container as { State: { Running: boolean } }).State.Running;
-}
-
-/** Processes in containers are processes of this machine. */
-function runs(word: string): boolean {
-  return readdirSync('/proc').some((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').includes(word);
-    } catch {
-      return false;
-    }
-  });
 }

@@ -29,6 +29,8 @@ async function running(name: string, more = {}): Promise<{ id: string; pids: num
   const id = await outside.submit(token, name, 'x');
   const pids = (await meeting.heard(`pids-${id}`)).split(' ').map(Number);
   assert.ok(pids.every(isThere));
+  // Who is ended before it is known to run has printed nothing, as far as anybody can tell.
+  await eventually(async () => assert.ok((await outside.job(ADMIN, name, id)).started_at));
   return { id, pids };
 }
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { after, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import type { Attempt } from '../../src/cluster/attempt.ts';
 import { eventually } from '../../src/cluster/eventually.ts';
-import type { KubernetesRunnerOptions } from '../../src/cluster/kubernetes/runner/index.ts';
+import type { KubernetesRunner, KubernetesRunnerOptions } from '../../src/cluster/kubernetes/runner/index.ts';
 import type { Runner } from '../../src/cluster/runner.ts';
 import {
   BUCKET,
@@ -13,12 +13,13 @@ import {
   printed,
   run,
   STORE,
+  type StoresUnderTest,
   toBucket,
   until,
   untilPrinted,
 } from '../../src/cluster/runner-under-test.ts';
 import { BUSYBOX, BUSYBOX_USER, NO_SHELL } from '../docker/busybox.ts';
-import { PODS_NAMESPACE, startPodBench } from './pod-bench.ts';
+import { PODS_NAMESPACE, type PodPlace, startPodBench } from './pod-bench.ts';
 
 const FOREVER = 'while :; do sleep 0.1; done';
 
@@ -34,7 +35,33 @@ interface Pod {
 const podPath = (name = '') => `/api/v1/namespaces/${PODS_NAMESPACE}/pods/${name}`;
 const jobPath = (name = '') => `/apis/batch/v1/namespaces/${PODS_NAMESPACE}/jobs/${name}`;
 
-function attemptOf(script: string, more: Partial<Attempt> = {}): Attempt {
+/** Where the tests are that need nothing of the machine but time. */
+const AT_ONCE = 8;
+
+interface Scene extends PodPlace {
+  readonly runner: KubernetesRunner;
+  readonly attemptOf: (script: string, more?: Partial<Attempt>) => Attempt;
+}
+
+/** A test with a store and a runner of its own, whose attempts are gone after it. */
+function podTest(
+  name: string,
+  body: (scene: Scene) => Promise<void>,
+  options: Partial<KubernetesRunnerOptions> = {},
+): void {
+  test(name, async () => {
+    const place = await bench.place();
+    const runner = await place.open(options);
+    const attemptOf = (script: string, more = {}) => ({ ...plain(script, place.stores), ...more });
+    try {
+      await body({ ...place, runner, attemptOf });
+    } finally {
+      await place.leave(runner);
+    }
+  });
+}
+
+function plain(script: string, { access }: StoresUnderTest): Attempt {
   return {
     name: `try-${randomUUID()}`,
     image: BUSYBOX,
@@ -45,30 +72,8 @@ function attemptOf(script: string, more: Partial<Attempt> = {}): Attempt {
     input: { kind: 'none' },
     outputs: [],
     answer: false,
-    stores: async () => new Map([[STORE, bench.stores.access]]),
-    ...more,
+    stores: async () => new Map([[STORE, access]]),
   };
-}
-
-/** A test with a runner of its own, whose attempts are gone after it. */
-function podTest(
-  name: string,
-  body: (runner: Runner) => Promise<void>,
-  options: Partial<KubernetesRunnerOptions> = {},
-): void {
-  test(name, async () => {
-    await bench.stores.empty();
-    const runner = await bench.open(options);
-    try {
-      await body(runner);
-    } finally {
-      for (const each of await runner.list()) {
-        await runner.stop(each, 'cancelled');
-        await runner.forget(each);
-      }
-      await runner.close();
-    }
-  });
 }
 
 /** The record of a job, as the store of jobs makes it. */
@@ -96,284 +101,308 @@ async function recordOf(attempt: Attempt): Promise<Attempt> {
   return { ...attempt, traits };
 }
 
-podTest('a job whose record is gone gets no pod: its manager was paused for long', async (runner) => {
-  const attempt = await recordOf(attemptOf('echo run'));
-  await admin.do('DELETE', `${jobPath(attempt.name)}?propagationPolicy=Background`);
-  const { outcome, reason, message } = await run(runner, attempt);
-  assert.deepEqual([outcome, reason], ['failed', 'StartFailed']);
-  assert.match(message, /its job is gone/);
-  assert.equal(await printed(runner, attempt.name), '');
-});
+describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, () => {
+  podTest('a job whose record is gone gets no pod: its manager was paused for long', async ({ runner, attemptOf }) => {
+    const attempt = await recordOf(attemptOf('echo run'));
+    await admin.do('DELETE', `${jobPath(attempt.name)}?propagationPolicy=Background`);
+    const { outcome, reason, message } = await run(runner, attempt);
+    assert.deepEqual([outcome, reason], ['failed', 'StartFailed']);
+    assert.match(message, /its job is gone/);
+    assert.equal(await printed(runner, attempt.name), '');
+  });
 
-podTest('the pod of a job is found by its Job, and goes with it', async (runner) => {
-  const attempt = await recordOf(attemptOf(`echo begun; ${FOREVER}`));
-  await runner.start(attempt);
-  await untilPrinted(runner, attempt.name, 'begun');
-  const selector = `batch.kubernetes.io/job-name=${attempt.name},oscar.grycap/job-owner=alice`;
-  const { items } = (await admin.do('GET', `${podPath()}?labelSelector=${encodeURIComponent(selector)}`)) as {
-    items: Pod[];
-  };
-  assert.deepEqual(
-    items.map(({ metadata }) => metadata.name),
-    [attempt.name],
+  podTest('the pod of a job is found by its Job, and goes with it', async ({ runner, attemptOf }) => {
+    const attempt = await recordOf(attemptOf(`echo begun; ${FOREVER}`));
+    await runner.start(attempt);
+    await untilPrinted(runner, attempt.name, 'begun');
+    const selector = `batch.kubernetes.io/job-name=${attempt.name},oscar.grycap/job-owner=alice`;
+    const { items } = (await admin.do('GET', `${podPath()}?labelSelector=${encodeURIComponent(selector)}`)) as {
+      items: Pod[];
+    };
+    assert.deepEqual(
+      items.map(({ metadata }) => metadata.name),
+      [attempt.name],
+    );
+
+    await admin.do('DELETE', `${jobPath(attempt.name)}?propagationPolicy=Background`);
+    assert.equal((await endOf(runner, attempt.name)).reason, 'Lost');
+    await eventually(async () => {
+      assert.equal((await admin.ask('GET', podPath(attempt.name))).status, 404);
+      assert.deepEqual(await runner.list(), []);
+    }, 30_000);
+  });
+
+  podTest(
+    'an image that cannot be had fails the attempt, in the words of the kubelet, after some patience',
+    async ({ runner, attemptOf }) => {
+      const attempt = attemptOf('echo ran', { image: 'oscar.test/no-such-image:1' });
+      const ended = await run(runner, attempt);
+      assert.deepEqual([ended.outcome, ended.reason, ended.startedAt], ['failed', 'ImageFailed', undefined]);
+      assert.match(ended.message, /no-such-image/);
+      assert.match(await log(runner, attempt.name), /^oscar: the image cannot be had: .*no-such-image/);
+    },
   );
 
-  await admin.do('DELETE', `${jobPath(attempt.name)}?propagationPolicy=Background`);
-  assert.equal((await endOf(runner, attempt.name)).reason, 'Lost');
-  await eventually(async () => {
-    assert.equal((await admin.ask('GET', podPath(attempt.name))).status, 404);
-    assert.deepEqual(await runner.list(), []);
-  }, 30_000);
-});
+  podTest('an image without a shell cannot be started', async ({ runner, attemptOf }) => {
+    const ended = await run(runner, attemptOf('echo ran', { image: NO_SHELL }));
+    assert.deepEqual([ended.outcome, ended.reason, ended.startedAt], ['failed', 'StartFailed', undefined]);
+    assert.match(ended.message, /\/bin\/sh/);
+  });
 
-podTest(
-  'an image that cannot be had fails the attempt, in the words of the kubelet, after some patience',
-  async (runner) => {
-    const attempt = attemptOf('echo ran', { image: 'oscar.test/no-such-image:1' });
-    const ended = await run(runner, attempt);
-    assert.deepEqual([ended.outcome, ended.reason, ended.startedAt], ['failed', 'ImageFailed', undefined]);
-    assert.match(ended.message, /no-such-image/);
-    assert.match(await log(runner, attempt.name), /^oscar: the image cannot be had: .*no-such-image/);
-  },
-);
+  podTest(
+    'a script of another user than root reads its input and leaves its output',
+    async ({ runner, stores, attemptOf }) => {
+      const script = 'id -u; umask 077; mkdir "$TMP_OUTPUT_DIR/d"; cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/d/x"';
+      const input = { kind: 'bytes', name: 'in', bytes: Buffer.from('hello') } as const;
+      const attempt = attemptOf(script, { image: BUSYBOX_USER, input, outputs: toBucket() });
+      assert.equal((await run(runner, attempt)).outcome, 'succeeded');
+      assert.equal(await printed(runner, attempt.name), '1000\n');
+      assert.equal(Buffer.from((await stores.get(BUCKET, 'd/x')) ?? '').toString(), 'hello');
+    },
+  );
 
-podTest('an image without a shell cannot be started', async (runner) => {
-  const ended = await run(runner, attemptOf('echo ran', { image: NO_SHELL }));
-  assert.deepEqual([ended.outcome, ended.reason, ended.startedAt], ['failed', 'StartFailed', undefined]);
-  assert.match(ended.message, /\/bin\/sh/);
-});
-
-podTest('a script of another user than root reads its input and leaves its output', async (runner) => {
-  const script = 'id -u; umask 077; mkdir "$TMP_OUTPUT_DIR/d"; cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/d/x"';
-  const input = { kind: 'bytes', name: 'in', bytes: Buffer.from('hello') } as const;
-  const attempt = attemptOf(script, { image: BUSYBOX_USER, input, outputs: toBucket() });
-  assert.equal((await run(runner, attempt)).outcome, 'succeeded');
-  assert.equal(await printed(runner, attempt.name), '1000\n');
-  assert.equal(Buffer.from((await bench.stores.get(BUCKET, 'd/x')) ?? '').toString(), 'hello');
-});
-
-podTest('a script finds no keys, no account and no capabilities that matter', async (runner) => {
-  const script = `
+  podTest('a script finds no keys, no account and no capabilities that matter', async ({ runner, attemptOf }) => {
+    const script = `
     key=manager-; grep -rl "$key""secret" /oscar /proc/self/environ 2>/dev/null && exit 3
     [ ! -e /var/run/secrets/kubernetes.io ] || exit 4
     [ ! -e /oscar/orders ] && [ ! -e /oscar/shared ] || exit 5
     mknod /tmp/x b 8 0 2>/dev/null && exit 6
     grep -q 'NoNewPrivs:.*1' /proc/self/status || exit 7
     grep -q 'Seccomp:.*2' /proc/self/status || exit 8`;
-  const ended = await run(runner, attemptOf(script, { outputs: toBucket() }));
-  assert.equal(ended.message, 'the script ended with exit code 0');
-});
-
-podTest('an input that is too large for a Secret comes from the shelf, and leaves it', async (runner) => {
-  const bytes = randomBytes(2_000_000);
-  const input = { kind: 'bytes', name: 'in', bytes } as const;
-  const script = 'cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/copy"';
-  const attempt = attemptOf(script, { input, outputs: toBucket() });
-  assert.equal((await run(runner, attempt)).outcome, 'succeeded');
-  assert.ok(bytes.equals((await bench.stores.get(BUCKET, 'copy')) ?? Buffer.of()));
-  await eventually(() => assert.deepEqual(bench.stores.server.listObjects('shelf', { limit: 10 }).objects, []));
-});
-
-podTest(
-  'keys are renewed while a script runs that takes longer than they work',
-  async (runner) => {
-    let asked = 0;
-    const stores = async () => {
-      asked++;
-      return new Map([[STORE, await bench.stores.shortKeys(4_000)]]);
-    };
-    const script = 'sleep 12; echo x >"$TMP_OUTPUT_DIR/x"';
-    const ended = await run(runner, attemptOf(script, { outputs: toBucket(), stores }));
-    assert.equal(ended.outcome, 'succeeded', ended.message);
-    assert.ok(asked > 3);
-    assert.deepEqual(await bench.stores.uploads(BUCKET), ['x']);
-  },
-  { keyMs: 4_000 },
-);
-
-podTest('a pod that no node has room for waits, says why, and can be stopped', async (runner) => {
-  const attempt = attemptOf('echo ran', { demand: { cpu: 1_000_000, memory: 1, gpu: 0 } });
-  await runner.start(attempt);
-  for await (const seen of runner.observe(attempt.name)) {
-    assert.equal(seen.phase, 'preparing');
-    if (/Insufficient cpu/i.test(seen.phase === 'preparing' ? seen.message : '')) break;
-  }
-  await runner.stop(attempt.name, 'cancelled');
-  const ended = await endOf(runner, attempt.name);
-  assert.deepEqual([ended.outcome, ended.startedAt], ['stopped', undefined]);
-});
-
-podTest('a pod that the API does not take fails the attempt, in its words', async (runner) => {
-  const ended = await run(runner, attemptOf('echo ran', { image: '' }));
-  assert.deepEqual([ended.outcome, ended.reason], ['failed', 'StartFailed']);
-  assert.match(ended.message, /image/);
-});
-
-podTest('a pod that somebody deletes is lost, and never started again', async (runner) => {
-  const attempt = attemptOf(`echo begun; echo x >"$TMP_OUTPUT_DIR/x"; ${FOREVER}`, { outputs: toBucket() });
-  await runner.start(attempt);
-  await untilPrinted(runner, attempt.name, 'begun');
-  await admin.do('DELETE', podPath(attempt.name));
-  const ended = await endOf(runner, attempt.name);
-  assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
-  assert.match(ended.message, /somebody deleted its pod/);
-  await runner.start(attempt);
-  assert.deepEqual(await endOf(runner, attempt.name), ended);
-  assert.deepEqual(await bench.stores.uploads(BUCKET), []);
-});
-
-podTest('a script that was seen to run is not started again, even if no trace is left of its pod', async (runner) => {
-  const attempt = attemptOf(`echo begun; ${FOREVER}`);
-  const first = await bench.open();
-  await first.start(attempt);
-  await untilPrinted(first, attempt.name, 'begun');
-  const path = `/api/v1/namespaces/${PODS_NAMESPACE}/secrets/${attempt.name}`;
-  await eventually(async () => {
-    const { metadata } = (await admin.do('GET', path)) as { metadata: { annotations: Record<string, string> } };
-    assert.ok(metadata.annotations['oscar.grycap/attempt-began']);
-  });
-  await first.close();
-  await vanish(attempt.name);
-  const ended = await run(runner, attempt);
-  assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
-  assert.ok(ended.startedAt !== undefined);
-  assert.equal((await admin.ask('GET', podPath(attempt.name))).status, 404);
-});
-
-/** As somebody would do who finds a pod that does not go away. */
-async function vanish(name: string): Promise<void> {
-  await admin.do('DELETE', `${podPath(name)}?gracePeriodSeconds=0`);
-  await eventually(async () => {
-    const { status, body } = await admin.ask('GET', podPath(name));
-    if (status === 404) return;
-    const metadata = { ...(body['metadata'] as Pod['metadata']), finalizers: [] };
-    await admin.ask('PUT', podPath(name), { ...body, metadata });
-    throw new Error('it is still there');
-  });
-}
-
-podTest('a pod that comes too late, from a manager that was not awake, never begins', async (runner) => {
-  const begun = attemptOf('echo ran', { outputs: toBucket() });
-  await run(runner, begun);
-  const { metadata, spec } = (await admin.do('GET', podPath(begun.name))) as unknown as Pod;
-  const attempt = attemptOf('echo ran', { demand: { cpu: 1_000_000, memory: 1, gpu: 0 } });
-  await runner.start(attempt);
-  await runner.stop(attempt.name, 'cancelled');
-  await eventually(async () => assert.equal((await admin.ask('GET', podPath(attempt.name))).status, 404));
-
-  const { nodeName: _, ...rest } = spec;
-  const late = JSON.parse(JSON.stringify(rest).replaceAll(begun.name, attempt.name));
-  const labels = { ...metadata.labels, 'oscar.grycap/attempt': attempt.name };
-  const { name, finalizers } = { name: attempt.name, finalizers: ['oscar.grycap/attempt'] };
-  await admin.do('POST', podPath(), { metadata: { name, labels, finalizers }, spec: late });
-  await eventually(async () => {
-    const { status, body } = await admin.ask('GET', podPath(attempt.name));
-    if (status === 404) return;
-    const { containerStatuses = [] } = body['status'] as { containerStatuses?: { state: object }[] };
-    assert.ok(
-      containerStatuses.every(({ state }) => 'waiting' in state),
-      'its script began',
-    );
-    throw new Error('it is still there');
-  }, 40_000);
-  assert.equal((await endOf(runner, attempt.name)).outcome, 'stopped');
-});
-
-podTest('a manager that stands down leaves what runs to another, and still reads it', async (runner) => {
-  const first = await bench.open();
-  const attempt = attemptOf('echo begun; sleep 3; echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
-  await first.start(attempt);
-  await untilPrinted(first, attempt.name, 'begun');
-  first.standDown();
-  await runner.start(attempt);
-  const [one, two] = await Promise.all([endOf(first, attempt.name), endOf(runner, attempt.name)]);
-  assert.deepEqual([one.outcome, one], ['succeeded', two]);
-  assert.equal(await printed(first, attempt.name), 'begun\n');
-  await first.close();
-});
-
-podTest('two managers that start the same attempt run its script once, and tell the same end', async (runner) => {
-  const other = await bench.open();
-  const attempt = attemptOf('echo once; echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
-  await Promise.all([runner.start(attempt), other.start(attempt)]);
-  const [one, two] = await Promise.all([endOf(runner, attempt.name), endOf(other, attempt.name)]);
-  assert.deepEqual(one, two);
-  assert.deepEqual([await printed(other, attempt.name), await bench.stores.uploads(BUCKET)], ['once\n', ['x']]);
-  await other.close();
-});
-
-podTest('a manager that neither starts nor stops an attempt sees it, and reads and follows its log', async (runner) => {
-  const other = await bench.open();
-  const attempt = attemptOf('echo one; sleep 3; echo two');
-  await runner.start(attempt);
-  let seen = '';
-  for await (const bytes of other.logs(attempt.name, { timestamps: false, follow: true })) seen += Buffer.from(bytes);
-  assert.equal(seen, 'one\ntwo\n');
-  assert.deepEqual(await endOf(other, attempt.name), await endOf(runner, attempt.name));
-  await other.close();
-});
-
-podTest('a pod ends, and delivers, while no manager is there', async (runner) => {
-  const attempt = attemptOf('echo begun; sleep 2; echo x >"$TMP_OUTPUT_DIR/x"; printf last', { outputs: toBucket() });
-  const first = await bench.open();
-  await first.start(attempt);
-  await untilPrinted(first, attempt.name, 'begun');
-  await first.close();
-  await eventually(async () => assert.deepEqual(await bench.stores.uploads(BUCKET), ['x']), 60_000);
-  const ended = await run(runner, attempt);
-  assert.deepEqual([ended.outcome, ended.exitCode], ['succeeded', 0]);
-  assert.equal(await printed(runner, attempt.name), 'begun\nlast');
-  assert.deepEqual(await bench.stores.uploads(BUCKET), ['x']);
-});
-
-const EAT = `awk 'BEGIN { s = "0123456789abcdef"; for (;;) s = s s }'`;
-
-for (const { name, script, timeout } of [
-  { name: 'a script that ends because it has too little memory says so', script: EAT, timeout: 60_000 },
-  {
-    name: 'so does one whose rest hung until its time was over',
-    script: `${EAT}; ${FOREVER}`,
-    timeout: 5_000,
-  },
-]) {
-  podTest(name, async (runner) => {
-    const demand = { cpu: 100, memory: 48 * 2 ** 20, gpu: 0 };
-    const ended = await run(runner, attemptOf(script, { demand, timeout }));
-    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutOfMemory']);
-    assert.match(ended.message, /48 MiB/);
-  });
-}
-
-podTest(
-  'one that writes more than it may is ended by its node, and the reason says so',
-  async (runner) => {
-    const script = `dd if=/dev/zero of="$TMP_OUTPUT_DIR/x" bs=1M count=40; echo written; ${FOREVER}`;
     const ended = await run(runner, attemptOf(script, { outputs: toBucket() }));
-    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'DiskFull']);
-    assert.deepEqual(await bench.stores.uploads(BUCKET), []);
-  },
-  { diskBytes: 10 * 2 ** 20 },
-);
+    assert.equal(ended.message, 'the script ended with exit code 0');
+  });
 
-podTest('an answer lies on the shelf until the attempt is forgotten', async (runner) => {
-  const attempt = attemptOf('echo x >"$TMP_OUTPUT_DIR/x"', { answer: true });
-  await run(runner, attempt);
-  assert.equal(bench.stores.server.listObjects('shelf', { limit: 10 }).objects.length, 1);
-  await runner.forget(attempt.name);
-  assert.deepEqual(bench.stores.server.listObjects('shelf', { limit: 10 }).objects, []);
-  assert.equal((await admin.ask('GET', `/api/v1/namespaces/${PODS_NAMESPACE}/secrets/${attempt.name}`)).status, 404);
+  podTest(
+    'an input that is too large for a Secret comes from the shelf, and leaves it',
+    async ({ runner, stores, attemptOf }) => {
+      const bytes = randomBytes(2_000_000);
+      const input = { kind: 'bytes', name: 'in', bytes } as const;
+      const script = 'cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/copy"';
+      const attempt = attemptOf(script, { input, outputs: toBucket() });
+      assert.equal((await run(runner, attempt)).outcome, 'succeeded');
+      assert.ok(bytes.equals((await stores.get(BUCKET, 'copy')) ?? Buffer.of()));
+      await eventually(() => assert.deepEqual(stores.server.listObjects('shelf', { limit: 10 }).objects, []));
+    },
+  );
+
+  podTest(
+    'keys are renewed while a script runs that takes longer than they work',
+    async ({ runner, stores, attemptOf }) => {
+      let asked = 0;
+      const renewed = async () => {
+        asked++;
+        return new Map([[STORE, await stores.shortKeys(4_000)]]);
+      };
+      const script = 'sleep 12; echo x >"$TMP_OUTPUT_DIR/x"';
+      const ended = await run(runner, attemptOf(script, { outputs: toBucket(), stores: renewed }));
+      assert.equal(ended.outcome, 'succeeded', ended.message);
+      assert.ok(asked > 3);
+      assert.deepEqual(await stores.uploads(BUCKET), ['x']);
+    },
+    { keyMs: 4_000 },
+  );
+
+  podTest('a pod that no node has room for waits, says why, and can be stopped', async ({ runner, attemptOf }) => {
+    const attempt = attemptOf('echo ran', { demand: { cpu: 1_000_000, memory: 1, gpu: 0 } });
+    await runner.start(attempt);
+    for await (const seen of runner.observe(attempt.name)) {
+      assert.equal(seen.phase, 'preparing');
+      if (/Insufficient cpu/i.test(seen.phase === 'preparing' ? seen.message : '')) break;
+    }
+    await runner.stop(attempt.name, 'cancelled');
+    const ended = await endOf(runner, attempt.name);
+    assert.deepEqual([ended.outcome, ended.startedAt], ['stopped', undefined]);
+  });
+
+  podTest('a pod that the API does not take fails the attempt, in its words', async ({ runner, attemptOf }) => {
+    const ended = await run(runner, attemptOf('echo ran', { image: '' }));
+    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'StartFailed']);
+    assert.match(ended.message, /image/);
+  });
+
+  podTest('a pod that somebody deletes is lost, and never started again', async ({ runner, stores, attemptOf }) => {
+    const attempt = attemptOf(`echo begun; echo x >"$TMP_OUTPUT_DIR/x"; ${FOREVER}`, { outputs: toBucket() });
+    await runner.start(attempt);
+    await untilPrinted(runner, attempt.name, 'begun');
+    await admin.do('DELETE', podPath(attempt.name));
+    const ended = await endOf(runner, attempt.name);
+    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
+    assert.match(ended.message, /somebody deleted its pod/);
+    await runner.start(attempt);
+    assert.deepEqual(await endOf(runner, attempt.name), ended);
+    assert.deepEqual(await stores.uploads(BUCKET), []);
+  });
+
+  podTest(
+    'a script that was seen to run is not started again, even if no trace is left of its pod',
+    async ({ runner, open, attemptOf }) => {
+      const attempt = attemptOf(`echo begun; ${FOREVER}`);
+      const first = await open();
+      await first.start(attempt);
+      await untilPrinted(first, attempt.name, 'begun');
+      const path = `/api/v1/namespaces/${PODS_NAMESPACE}/secrets/${attempt.name}`;
+      await eventually(async () => {
+        const { metadata } = (await admin.do('GET', path)) as { metadata: { annotations: Record<string, string> } };
+        assert.ok(metadata.annotations['oscar.grycap/attempt-began']);
+      });
+      await first.close();
+      await vanish(attempt.name);
+      const ended = await run(runner, attempt);
+      assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
+      assert.ok(ended.startedAt !== undefined);
+      assert.equal((await admin.ask('GET', podPath(attempt.name))).status, 404);
+    },
+  );
+
+  /** As somebody would do who finds a pod that does not go away. */
+  async function vanish(name: string): Promise<void> {
+    await admin.do('DELETE', `${podPath(name)}?gracePeriodSeconds=0`);
+    await eventually(async () => {
+      const { status, body } = await admin.ask('GET', podPath(name));
+      if (status === 404) return;
+      const metadata = { ...(body['metadata'] as Pod['metadata']), finalizers: [] };
+      await admin.ask('PUT', podPath(name), { ...body, metadata });
+      throw new Error('it is still there');
+    });
+  }
+
+  podTest(
+    'a pod that comes too late, from a manager that was not awake, never begins',
+    async ({ runner, attemptOf }) => {
+      const begun = attemptOf('echo ran', { outputs: toBucket() });
+      await run(runner, begun);
+      const { metadata, spec } = (await admin.do('GET', podPath(begun.name))) as unknown as Pod;
+      const attempt = attemptOf('echo ran', { demand: { cpu: 1_000_000, memory: 1, gpu: 0 } });
+      await runner.start(attempt);
+      await runner.stop(attempt.name, 'cancelled');
+      await eventually(async () => assert.equal((await admin.ask('GET', podPath(attempt.name))).status, 404));
+
+      const { nodeName: _, ...rest } = spec;
+      const late = JSON.parse(JSON.stringify(rest).replaceAll(begun.name, attempt.name));
+      const labels = { ...metadata.labels, 'oscar.grycap/attempt': attempt.name };
+      const { name, finalizers } = { name: attempt.name, finalizers: ['oscar.grycap/attempt'] };
+      await admin.do('POST', podPath(), { metadata: { name, labels, finalizers }, spec: late });
+      await eventually(async () => {
+        const { status, body } = await admin.ask('GET', podPath(attempt.name));
+        if (status === 404) return;
+        const { containerStatuses = [] } = body['status'] as { containerStatuses?: { state: object }[] };
+        assert.ok(
+          containerStatuses.every(({ state }) => 'waiting' in state),
+          'its script began',
+        );
+        throw new Error('it is still there');
+      }, 40_000);
+      assert.equal((await endOf(runner, attempt.name)).outcome, 'stopped');
+    },
+  );
+
+  podTest(
+    'a manager that stands down leaves what runs to another, and still reads it',
+    async ({ runner, open, attemptOf }) => {
+      const first = await open();
+      const attempt = attemptOf('echo begun; sleep 3; echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
+      await first.start(attempt);
+      await untilPrinted(first, attempt.name, 'begun');
+      first.standDown();
+      await runner.start(attempt);
+      const [one, two] = await Promise.all([endOf(first, attempt.name), endOf(runner, attempt.name)]);
+      assert.deepEqual([one.outcome, one], ['succeeded', two]);
+      assert.equal(await printed(first, attempt.name), 'begun\n');
+      await first.close();
+    },
+  );
+
+  podTest(
+    'two managers that start the same attempt run its script once, and tell the same end',
+    async ({ runner, stores, open, attemptOf }) => {
+      const other = await open();
+      const attempt = attemptOf('echo once; echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
+      await Promise.all([runner.start(attempt), other.start(attempt)]);
+      const [one, two] = await Promise.all([endOf(runner, attempt.name), endOf(other, attempt.name)]);
+      assert.deepEqual(one, two);
+      assert.deepEqual([await printed(other, attempt.name), await stores.uploads(BUCKET)], ['once\n', ['x']]);
+      await other.close();
+    },
+  );
+
+  podTest(
+    'a manager that neither starts nor stops an attempt sees it, and reads and follows its log',
+    async ({ runner, open, attemptOf }) => {
+      const other = await open();
+      const attempt = attemptOf('echo one; sleep 3; echo two');
+      await runner.start(attempt);
+      let seen = '';
+      for await (const bytes of other.logs(attempt.name, { timestamps: false, follow: true }))
+        seen += Buffer.from(bytes);
+      assert.equal(seen, 'one\ntwo\n');
+      assert.deepEqual(await endOf(other, attempt.name), await endOf(runner, attempt.name));
+      await other.close();
+    },
+  );
+
+  podTest('a pod ends, and delivers, while no manager is there', async ({ runner, stores, open, attemptOf }) => {
+    const attempt = attemptOf('echo begun; sleep 2; echo x >"$TMP_OUTPUT_DIR/x"; printf last', { outputs: toBucket() });
+    const first = await open();
+    await first.start(attempt);
+    await untilPrinted(first, attempt.name, 'begun');
+    await first.close();
+    await eventually(async () => assert.deepEqual(await stores.uploads(BUCKET), ['x']), 60_000);
+    const ended = await run(runner, attempt);
+    assert.deepEqual([ended.outcome, ended.exitCode], ['succeeded', 0]);
+    assert.equal(await printed(runner, attempt.name), 'begun\nlast');
+    assert.deepEqual(await stores.uploads(BUCKET), ['x']);
+  });
+
+  const EAT = `awk 'BEGIN { s = "0123456789abcdef"; for (;;) s = s s }'`;
+
+  for (const { name, script, timeout } of [
+    { name: 'a script that ends because it has too little memory says so', script: EAT, timeout: 60_000 },
+    {
+      name: 'so does one whose rest hung until its time was over',
+      script: `${EAT}; ${FOREVER}`,
+      timeout: 5_000,
+    },
+  ]) {
+    podTest(name, async ({ runner, attemptOf }) => {
+      const demand = { cpu: 100, memory: 48 * 2 ** 20, gpu: 0 };
+      const ended = await run(runner, attemptOf(script, { demand, timeout }));
+      assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutOfMemory']);
+      assert.match(ended.message, /48 MiB/);
+    });
+  }
+
+  podTest(
+    'one that writes more than it may is ended by its node, and the reason says so',
+    async ({ runner, stores, attemptOf }) => {
+      const script = `dd if=/dev/zero of="$TMP_OUTPUT_DIR/x" bs=1M count=40; echo written; ${FOREVER}`;
+      const ended = await run(runner, attemptOf(script, { outputs: toBucket() }));
+      assert.deepEqual([ended.outcome, ended.reason], ['failed', 'DiskFull']);
+      assert.deepEqual(await stores.uploads(BUCKET), []);
+    },
+    { diskBytes: 10 * 2 ** 20 },
+  );
+
+  podTest('an answer lies on the shelf until the attempt is forgotten', async ({ runner, stores, attemptOf }) => {
+    const attempt = attemptOf('echo x >"$TMP_OUTPUT_DIR/x"', { answer: true });
+    await run(runner, attempt);
+    assert.equal(stores.server.listObjects('shelf', { limit: 10 }).objects.length, 1);
+    await runner.forget(attempt.name);
+    assert.deepEqual(stores.server.listObjects('shelf', { limit: 10 }).objects, []);
+    assert.equal((await admin.ask('GET', `/api/v1/namespaces/${PODS_NAMESPACE}/secrets/${attempt.name}`)).status, 404);
+  });
+
+  podTest('the keys of an attempt go with its end', async ({ runner, attemptOf }) => {
+    const attempt = attemptOf('exit 0', { outputs: toBucket(), environment: { A: 'b'.repeat(5_000) } });
+    await run(runner, attempt);
+    const { data } = (await admin.do('GET', `/api/v1/namespaces/${PODS_NAMESPACE}/secrets/${attempt.name}`)) as {
+      data?: object;
+    };
+    assert.deepEqual(data ?? {}, {});
+  });
 });
 
-podTest('the keys of an attempt go with its end', async (runner) => {
-  const attempt = attemptOf('exit 0', { outputs: toBucket(), environment: { A: 'b'.repeat(5_000) } });
-  await run(runner, attempt);
-  const { data } = (await admin.do('GET', `/api/v1/namespaces/${PODS_NAMESPACE}/secrets/${attempt.name}`)) as {
-    data?: object;
-  };
-  assert.deepEqual(data ?? {}, {});
-});
-
-podTest('an API server that is away in the middle of it costs nothing', async (runner) => {
+podTest('an API server that is away in the middle of it costs nothing', async ({ runner, stores, attemptOf }) => {
   const attempt = attemptOf('echo one; sleep 4; echo two; echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
   await runner.start(attempt);
   await untilPrinted(runner, attempt.name, 'one');
@@ -383,40 +412,26 @@ podTest('an API server that is away in the middle of it costs nothing', async (r
   const ended = await endOf(runner, attempt.name);
   assert.equal(ended.outcome, 'succeeded', ended.message);
   assert.equal(await following, 'one\ntwo\n');
-  assert.deepEqual(await bench.stores.uploads(BUCKET), ['x']);
+  assert.deepEqual(await stores.uploads(BUCKET), ['x']);
 });
 
 async function followed(runner: Runner, name: string): Promise<string> {
   return Buffer.concat(await Array.fromAsync(runner.logs(name, { timestamps: false, follow: true }))).toString();
 }
 
-/** Kubernetes gives up no pod as long as no node at all answers, since that may be its own fault. This one answers. */
-async function withOtherNode(work: () => Promise<void>): Promise<void> {
-  const name = 'other';
-  const lease = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
-  const spec = () => ({ leaseDurationSeconds: 40, renewTime: new Date().toISOString().replace('Z', '000Z') });
-  await admin.do('POST', '/api/v1/nodes', {
-    metadata: { name },
-    spec: { taints: [{ key: 'simulated', effect: 'NoSchedule' }] },
-    status: { conditions: [{ type: 'Ready', status: 'True' }] },
-  });
-  await admin.do('POST', lease, { metadata: { name }, spec: spec() });
-  const renew = () => void admin.ask('PATCH', `${lease}/${name}`, { spec: spec() }, 'application/merge-patch+json');
-  const timer = setInterval(renew, 1_000);
-  await work().finally(() => clearInterval(timer));
-}
-
-podTest('a node that dies takes its scripts with it, and the reason says so', async (runner) => {
-  const input = { kind: 'object', name: 'in', from: objectAt(BUCKET, 'in') } as const;
-  await bench.stores.put(BUCKET, 'in', Buffer.from('x'));
-  const attempt = attemptOf(`echo begun; ${FOREVER}`, { input });
-  await runner.start(attempt);
-  await until(runner, attempt.name, 'running');
-  await withOtherNode(async () => {
+podTest(
+  'a node that dies takes its scripts with it, and the reason says so',
+  async ({ runner, stores, attemptOf }) => {
+    const input = { kind: 'object', name: 'in', from: objectAt(BUCKET, 'in') } as const;
+    await stores.put(BUCKET, 'in', Buffer.from('x'));
+    const attempt = attemptOf(`echo begun; ${FOREVER}`, { input });
+    await runner.start(attempt);
+    await until(runner, attempt.name, 'running');
     await bench.cluster.killNode();
     const ended = await endOf(runner, attempt.name);
     assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
     assert.match(ended.message, new RegExp(bench.cluster.nodeName));
-  });
-  await bench.cluster.startNode();
-});
+    await bench.cluster.startNode();
+  },
+  { lostMs: 5_000 },
+);

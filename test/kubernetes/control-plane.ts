@@ -12,6 +12,9 @@ import { loopback, SERVICE_RANGE, type Site } from './site.ts';
 /** A start takes about 5 s on a quiet machine; this is for one that builds something at the same time. */
 const READY_MS = 120_000;
 
+/** Who is asked all the time starts more slowly. */
+const ASK_MS = 50;
+
 export interface ControlPlaneOptions {
   /** Namespaces can only be deleted, and owned objects only collected, with the controllers. */
   readonly controllers?: boolean;
@@ -188,11 +191,15 @@ export class ControlPlane {
   }
 
   async #ready({ name, child }: Started, path: string): Promise<void> {
-    await eventually(async () => {
-      if (!isRunning(child)) return;
-      const { status } = await this.admin.ask('GET', path);
-      if (status !== 200) throw new Error(`${name} is not ready: ${path} gives ${status}`);
-    }, READY_MS);
+    await eventually(
+      async () => {
+        if (!isRunning(child)) return;
+        const { status } = await this.admin.ask('GET', path);
+        if (status !== 200) throw new Error(`${name} is not ready: ${path} gives ${status}`);
+      },
+      READY_MS,
+      ASK_MS,
+    );
     if (!isRunning(child)) throw new Error(`${name} has ended:\n${this.#processes.logs()}`);
   }
 

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, beforeEach, type TestContext, test } from 'node:test';
+import { after, beforeEach, test } from 'node:test';
 import { parse } from 'yaml';
 import { Secret } from '../../src/base/secret.ts';
 import { StoreError } from '../../src/cluster/errors.ts';
 import { eventually } from '../../src/cluster/eventually.ts';
-import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/cluster/kubernetes/index.ts';
+import type { KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
 import { sampleService } from '../../src/cluster/sample-service.ts';
 import { created } from '../../src/cluster/service-store-under-test.ts';
 import type { Version } from '../../src/cluster/version.ts';
 import { type Bench, QUICK, startBench } from './bench.ts';
 import { GLOBAL_ROLE, GLOBAL_RULES } from './manager-rights.ts';
 import { Proxy } from './proxy.ts';
+import { waysTo } from './ways.ts';
 
 /** What goes wrong with an API server, and that managers say it, stay up, and recover by themselves. */
 const bench: Bench = await startBench({ controllers: true });
@@ -21,25 +22,7 @@ const { admin } = plane;
 
 const withCpu = (name: string, cpu: number) => sampleService(name, { definition: { cpu: String(cpu) } });
 
-/** A manager whose way to the API server can be disturbed. */
-async function behindProxy(t: TestContext, times: KubernetesClusterOptions['times'] = {}) {
-  const proxy = await Proxy.start(plane.port);
-  const kubeconfig = await plane.managerKubeconfig(proxy.port);
-  const cluster = await bench.open({ kubeconfig, times: { ...QUICK, ...times } });
-  await eventually(() => assert.ok(cluster.metrics().live));
-  t.after(async () => {
-    proxy.open();
-    await cluster.close();
-    await proxy.stop();
-  });
-  return { proxy, cluster };
-}
-
-async function direct(t: TestContext): Promise<KubernetesCluster> {
-  const cluster = await bench.open();
-  t.after(cluster.close);
-  return cluster;
-}
+const { behindProxy, direct } = waysTo(bench);
 
 /** What the server really has. */
 async function cpuOnServer(name: string): Promise<string | undefined> {
@@ -194,7 +177,8 @@ test('who was away longer than the server remembers lists again, and sees what c
         ['new', '1'],
       ],
     );
-  });
+    // It waits longer after each time that it found nobody.
+  }, 30_000);
   assert.equal(cluster.metrics().lists, 2);
   await eventually(() => assert.ok(cluster.metrics().live));
 });

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
-import { after, beforeEach, type TestContext, test } from 'node:test';
+import { after, beforeEach, test } from 'node:test';
 import { eventually } from '../../src/cluster/eventually.ts';
 import type { JobRecord } from '../../src/cluster/index.ts';
 import { accepted, EVENT } from '../../src/cluster/job-store-under-test.ts';
-import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/cluster/kubernetes/index.ts';
 import { sampleJob, sampleProgress, storageJob } from '../../src/cluster/sample-job.ts';
 import { sampleService } from '../../src/cluster/sample-service.ts';
 import { created } from '../../src/cluster/service-store-under-test.ts';
-import { QUICK, SERVICES_NAMESPACE, startBench } from './bench.ts';
-import { Proxy } from './proxy.ts';
+import { SERVICES_NAMESPACE, startBench } from './bench.ts';
+import { waysTo } from './ways.ts';
 
 /** What goes wrong between a manager and the API server while it keeps jobs there. */
 const bench = await startBench();
@@ -22,24 +21,7 @@ const services = await bench.open();
 await created(services.services, sampleService('cow'));
 await services.close();
 
-async function behindProxy(t: TestContext, times: KubernetesClusterOptions['times'] = {}) {
-  const proxy = await Proxy.start(plane.port);
-  const kubeconfig = await plane.managerKubeconfig(proxy.port);
-  const cluster = await bench.open({ kubeconfig, times: { ...QUICK, ...times } });
-  await eventually(() => assert.ok(cluster.metrics().live));
-  t.after(async () => {
-    proxy.open();
-    await cluster.close();
-    await proxy.stop();
-  });
-  return { proxy, cluster };
-}
-
-async function direct(t: TestContext, times: KubernetesClusterOptions['times'] = {}): Promise<KubernetesCluster> {
-  const cluster = await bench.open({ times: { ...QUICK, ...times } });
-  t.after(cluster.close);
-  return cluster;
-}
+const { behindProxy, direct } = waysTo(bench);
 
 const namesOnServer = async () => {
   const { items } = (await plane.admin.do('GET', JOBS)) as { items: { metadata: { name: string } }[] };

@@ -131,6 +131,21 @@ test('a service is a ConfigMap and a PodTemplate that belongs to it, and both go
   assert.equal(await statusOf('/api/v1/namespaces/oscar-svc/podtemplates/cow'), 404);
 });
 
+test('a PodTemplate is made again when whoever made the service has died before it made that', async (t) => {
+  const cluster = await bench.open();
+  t.after(cluster.close);
+  const { version } = await created(cluster.services, sampleService('cow'));
+  const path = '/api/v1/namespaces/oscar-svc/podtemplates/cow';
+  const { uid } = (await seen(path)).metadata;
+  await cluster.keepBeside(t.signal);
+  assert.equal((await seen(path)).metadata.uid, uid);
+  await admin.do('DELETE', path);
+  await cluster.keepBeside(t.signal);
+  assert.equal((await seen(path)).metadata.labels?.['oscar_service'], 'cow');
+  await cluster.services.remove('cow', version);
+  assert.equal(await statusOf(path), 404);
+});
+
 test('nothing of a reservation is left once there is the service', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);

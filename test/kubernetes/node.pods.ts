@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { Cluster } from './node/cluster.ts';
@@ -20,135 +20,136 @@ before(async () => {
 });
 after(() => cluster.stop());
 
-test('the node is ready and says what it has', async () => {
-  const { status } = (await cluster.admin.do('GET', `/api/v1/nodes/${cluster.nodeName}`)) as { status: NodeStatus };
-  assert.equal(readiness(status), 'True');
-  assert.ok(Number(status.allocatable.cpu) >= 1);
-});
-
-test('a Job completes, and its log is there', async () => {
-  const jobs = `/apis/batch/v1/namespaces/${pods.namespace}/jobs`;
-  await cluster.admin.do('POST', jobs, {
-    metadata: { name: 'hello' },
-    spec: { template: { spec: podSpec('echo hello from the job') } },
+describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
+  test('the node is ready and says what it has', async () => {
+    const { status } = (await cluster.admin.do('GET', `/api/v1/nodes/${cluster.nodeName}`)) as { status: NodeStatus };
+    assert.equal(readiness(status), 'True');
+    assert.ok(Number(status.allocatable.cpu) >= 1);
   });
-  await eventually(async () => {
-    const { status } = (await cluster.admin.do('GET', `${jobs}/hello`)) as { status: { succeeded?: number } };
-    assert.equal(status.succeeded, 1);
-  }, LOST_MS);
-  const { items } = (await cluster.admin.do('GET', `${pods.path()}?labelSelector=job-name%3Dhello`)) as {
-    items: { metadata: { name: string } }[];
-  };
-  assert.equal(await pods.log(items[0]?.metadata.name ?? ''), 'hello from the job\n');
-});
 
-test('init containers run first, a sidecar beside the script, and what they write is shared', async () => {
-  const volumeMounts = [{ name: 'shared', mountPath: '/shared' }];
-  const others = { image: BUSYBOX, volumeMounts };
-  await pods.create(
-    'sidecar',
-    'cat /shared/input; echo done > /shared/output; until [ -e /shared/seen ]; do sleep 0.1; done',
-    {
-      container: { volumeMounts },
-      initContainers: [
-        { ...others, name: 'stage-in', command: ['sh', '-c', 'echo staged > /shared/input'] },
-        {
-          ...others,
-          name: 'stage-out',
-          restartPolicy: 'Always',
-          command: [
-            'sh',
-            '-c',
-            'until [ -e /shared/output ]; do sleep 0.1; done; touch /shared/seen; trap "exit 0" TERM; sleep 1000 & wait',
-          ],
-        },
-      ],
-      volumes: [{ name: 'shared', emptyDir: { sizeLimit: '10Mi' } }],
-    },
-  );
-  const { phase } = await pods.ended('sidecar');
-  assert.equal(phase, 'Succeeded');
-  assert.equal(await pods.log('sidecar'), 'staged\n');
-});
-
-test('a service has a name', async () => {
-  await cluster.admin.do('POST', `/api/v1/namespaces/${pods.namespace}/services`, {
-    metadata: { name: 'web' },
-    spec: { selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }] },
+  test('a Job completes, and its log is there', async () => {
+    const jobs = `/apis/batch/v1/namespaces/${pods.namespace}/jobs`;
+    await cluster.admin.do('POST', jobs, {
+      metadata: { name: 'hello' },
+      spec: { template: { spec: podSpec('echo hello from the job') } },
+    });
+    await eventually(async () => {
+      const { status } = (await cluster.admin.do('GET', `${jobs}/hello`)) as { status: { succeeded?: number } };
+      assert.equal(status.succeeded, 1);
+    }, LOST_MS);
+    const { items } = (await cluster.admin.do('GET', `${pods.path()}?labelSelector=job-name%3Dhello`)) as {
+      items: { metadata: { name: string } }[];
+    };
+    assert.equal(await pods.log(items[0]?.metadata.name ?? ''), 'hello from the job\n');
   });
-  await cluster.admin.do('POST', pods.path(), {
-    metadata: { name: 'web', labels: { app: 'web' } },
-    spec: podSpec('while true; do echo here is the service | nc -l -p 8080; done'),
+
+  test('init containers run first, a sidecar beside the script, and what they write is shared', async () => {
+    const volumeMounts = [{ name: 'shared', mountPath: '/shared' }];
+    const others = { image: BUSYBOX, volumeMounts };
+    await pods.create(
+      'sidecar',
+      'cat /shared/input; echo done > /shared/output; until [ -e /shared/seen ]; do sleep 0.1; done',
+      {
+        container: { volumeMounts },
+        initContainers: [
+          { ...others, name: 'stage-in', command: ['sh', '-c', 'echo staged > /shared/input'] },
+          {
+            ...others,
+            name: 'stage-out',
+            restartPolicy: 'Always',
+            command: [
+              'sh',
+              '-c',
+              'until [ -e /shared/output ]; do sleep 0.1; done; touch /shared/seen; trap "exit 0" TERM; sleep 1000 & wait',
+            ],
+          },
+        ],
+        volumes: [{ name: 'shared', emptyDir: { sizeLimit: '10Mi' } }],
+      },
+    );
+    const { phase } = await pods.ended('sidecar');
+    assert.equal(phase, 'Succeeded');
+    assert.equal(await pods.log('sidecar'), 'staged\n');
   });
-  await pods.until('web', ({ containerStatuses }) => containerStatuses?.[0]?.state.running !== undefined);
-  await pods.create('asks', 'until nc -w 2 web 80 < /dev/null; do sleep 0.2; done');
-  await pods.ended('asks');
-  assert.match(await pods.log('asks'), /here is the service/);
-});
 
-test('metrics of the node are there', async () => {
-  const { usage } = (await cluster.admin.do('GET', `/apis/metrics.k8s.io/v1beta1/nodes/${cluster.nodeName}`)) as {
-    usage: { memory: string };
-  };
-  assert.match(usage.memory, /^\d+Ki$/);
-});
-
-test('a script that takes more memory than it may is killed, and that is said', async () => {
-  await pods.create('greedy', 'head -c 200m /dev/zero | tail', {
-    container: { resources: { limits: { memory: '32Mi' } } },
+  test('a service has a name', async () => {
+    await cluster.admin.do('POST', `/api/v1/namespaces/${pods.namespace}/services`, {
+      metadata: { name: 'web' },
+      spec: { selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }] },
+    });
+    await cluster.admin.do('POST', pods.path(), {
+      metadata: { name: 'web', labels: { app: 'web' } },
+      spec: podSpec('while true; do echo here is the service | nc -l -p 8080; done'),
+    });
+    await pods.until('web', ({ containerStatuses }) => containerStatuses?.[0]?.state.running !== undefined);
+    await pods.create('asks', 'until nc -w 2 web 80 < /dev/null; do sleep 0.2; done');
+    await pods.ended('asks');
+    assert.match(await pods.log('asks'), /here is the service/);
   });
-  const { containerStatuses } = await pods.ended('greedy');
-  assert.equal(containerStatuses?.[0]?.state.terminated?.reason, 'OOMKilled');
-});
 
-test('a deadline that is lowered while a pod runs ends it, and its log stays', async () => {
-  await pods.create('long', 'echo begun; sleep 1000');
-  await pods.printed('long', 'begun');
-  await cluster.admin.do('PATCH', pods.path('long'), { spec: { activeDeadlineSeconds: 1 } }, MERGE);
-  const { phase, reason } = await pods.ended('long');
-  assert.deepEqual({ phase, reason }, { phase: 'Failed', reason: 'DeadlineExceeded' });
-  assert.equal(await pods.log('long'), 'begun\n');
-});
-
-test('a Secret that is changed reaches the pods that have it mounted', async () => {
-  const secrets = `/api/v1/namespaces/${pods.namespace}/secrets`;
-  await cluster.admin.do('POST', secrets, { metadata: { name: 'keys' }, stringData: { key: 'old\n' } });
-  await pods.create('reads', 'cat /keys/key; until grep -q new /keys/key; do sleep 0.1; done; cat /keys/key', {
-    container: { volumeMounts: [{ name: 'keys', mountPath: '/keys', readOnly: true }] },
-    volumes: [{ name: 'keys', secret: { secretName: 'keys' } }],
+  test('metrics of the node are there, after a while', async () => {
+    const path = `/apis/metrics.k8s.io/v1beta1/nodes/${cluster.nodeName}`;
+    const { usage } = await eventually(() => cluster.admin.do('GET', path), LOST_MS, 100);
+    assert.match((usage as { memory: string }).memory, /^\d+Ki$/);
   });
-  await pods.printed('reads', 'old');
-  await cluster.admin.do('PATCH', `${secrets}/keys`, { stringData: { key: 'new\n' } }, MERGE);
-  await pods.ended('reads');
-  assert.equal(await pods.log('reads'), 'old\nnew\n');
-});
 
-test('a pod reaches a server of the test, by address and by name', async (t) => {
-  const { server, port } = await serveAt(GATEWAY);
-  t.after(() => server.close());
-  const get = (host: string) => `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${host} ${port}; echo`;
-  await pods.create('outward', `${get(GATEWAY)}; ${get('host.test')}`);
-  await pods.ended('outward');
-  assert.equal((await pods.log('outward')).match(/here is the test/g)?.length, 2);
-});
+  test('a script that takes more memory than it may is killed, and that is said', async () => {
+    await pods.create('greedy', 'head -c 200m /dev/zero | tail', {
+      container: { resources: { limits: { memory: '32Mi' } } },
+    });
+    const { containerStatuses } = await pods.ended('greedy');
+    assert.equal(containerStatuses?.[0]?.state.terminated?.reason, 'OOMKilled');
+  });
 
-test('an image that nobody has is refused soon', async () => {
-  await pods.create('imageless', 'true', { container: { image: 'registry.test/none:1' } });
-  await pods.until('imageless', ({ containerStatuses }) =>
-    /ErrImagePull|ImagePullBackOff/.test(JSON.stringify(containerStatuses)),
-  );
-});
+  test('a deadline that is lowered while a pod runs ends it, and its log stays', async () => {
+    await pods.create('long', 'echo begun; sleep 1000');
+    await pods.printed('long', 'begun');
+    await cluster.admin.do('PATCH', pods.path('long'), { spec: { activeDeadlineSeconds: 1 } }, MERGE);
+    const { phase, reason } = await pods.ended('long');
+    assert.deepEqual({ phase, reason }, { phase: 'Failed', reason: 'DeadlineExceeded' });
+    assert.equal(await pods.log('long'), 'begun\n');
+  });
 
-test('of a second cluster, pods reach the first and the other way round', async (t) => {
-  const other = await Cluster.start();
-  t.after(() => other.stop());
-  assert.notEqual(other.nodeAddress, cluster.nodeAddress);
-  const ask = (to: Cluster) => `nc -w 5 ${to.nodeAddress} ${to.plane.port} < /dev/null > /dev/null && echo reached`;
-  const others = await Pods.in(other.admin);
-  await Promise.all([pods.create('there', ask(other)), others.create('back', ask(cluster))]);
-  await Promise.all([pods.ended('there'), others.ended('back')]);
-  assert.equal(await pods.log('there'), 'reached\n');
-  assert.equal(await others.log('back'), 'reached\n');
+  test('a Secret that is changed reaches the pods that have it mounted', async () => {
+    const secrets = `/api/v1/namespaces/${pods.namespace}/secrets`;
+    await cluster.admin.do('POST', secrets, { metadata: { name: 'keys' }, stringData: { key: 'old\n' } });
+    await pods.create('reads', 'cat /keys/key; until grep -q new /keys/key; do sleep 0.1; done; cat /keys/key', {
+      container: { volumeMounts: [{ name: 'keys', mountPath: '/keys', readOnly: true }] },
+      volumes: [{ name: 'keys', secret: { secretName: 'keys' } }],
+    });
+    await pods.printed('reads', 'old');
+    await cluster.admin.do('PATCH', `${secrets}/keys`, { stringData: { key: 'new\n' } }, MERGE);
+    await pods.ended('reads');
+    assert.equal(await pods.log('reads'), 'old\nnew\n');
+  });
+
+  test('a pod reaches a server of the test, by address and by name', async (t) => {
+    const { server, port } = await serveAt(GATEWAY);
+    t.after(() => server.close());
+    const get = (host: string) => `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${host} ${port}; echo`;
+    await pods.create('outward', `${get(GATEWAY)}; ${get('host.test')}`);
+    await pods.ended('outward');
+    assert.equal((await pods.log('outward')).match(/here is the test/g)?.length, 2);
+  });
+
+  test('an image that nobody has is refused soon', async () => {
+    await pods.create('imageless', 'true', { container: { image: 'registry.test/none:1' } });
+    await pods.until('imageless', ({ containerStatuses }) =>
+      /ErrImagePull|ImagePullBackOff/.test(JSON.stringify(containerStatuses)),
+    );
+  });
+
+  test('of a second cluster, pods reach the first and the other way round', async (t) => {
+    const other = await Cluster.start();
+    t.after(() => other.stop());
+    assert.notEqual(other.nodeAddress, cluster.nodeAddress);
+    const ask = (to: Cluster) => `nc -w 5 ${to.nodeAddress} ${to.plane.port} < /dev/null > /dev/null && echo reached`;
+    const others = await Pods.in(other.admin);
+    await Promise.all([pods.create('there', ask(other)), others.create('back', ask(cluster))]);
+    await Promise.all([pods.ended('there'), others.ended('back')]);
+    assert.equal(await pods.log('there'), 'reached\n');
+    assert.equal(await others.log('back'), 'reached\n');
+  });
 });
 
 test('a node that is killed is noticed, its pods are given up, and it can come back', async () => {

@@ -9,7 +9,11 @@ import { Secret } from '../../src/base/secret.ts';
 import type { S3Access } from '../../src/cluster/attempt.ts';
 import { Api } from '../../src/cluster/kubernetes/api/api.ts';
 import { endpointOf } from '../../src/cluster/kubernetes/api/endpoint.ts';
-import { createKubernetesRunner, type KubernetesRunnerOptions } from '../../src/cluster/kubernetes/runner/index.ts';
+import {
+  createKubernetesRunner,
+  type KubernetesRunner,
+  type KubernetesRunnerOptions,
+} from '../../src/cluster/kubernetes/runner/index.ts';
 import type { StoresUnderTest } from '../../src/cluster/runner-under-test.ts';
 import type { Shelf } from '../../src/cluster/shelf.ts';
 import { type ObjectStoreServer, openObjectStore } from '../../src/objectstore/index.ts';
@@ -25,13 +29,22 @@ const BUCKETS = ['bucket', 'texts', 'lists', SHELF];
 /** Where attempts go in these tests. */
 export const PODS_NAMESPACE = 'pods';
 
+/** A store of its own and runners that show what was started here alone, so that tests can run side by side. */
+export interface PodPlace {
+  readonly stores: EmbeddedStores;
+  readonly open: (options?: Partial<KubernetesRunnerOptions>) => Promise<KubernetesRunner>;
+  /** The last runner removes what was started here. */
+  leave(last: KubernetesRunner): Promise<void>;
+}
+
 /** A real cluster that has the manager's image, an object store that its pods reach, and what a runner needs of both. */
 export interface PodBench {
   readonly cluster: Cluster;
   readonly stores: EmbeddedStores;
   readonly problems: unknown[];
   /** A runner with the rights of the manager's service account, and little patience. */
-  open(options?: Partial<KubernetesRunnerOptions>): Promise<ReturnType<typeof createKubernetesRunner>>;
+  readonly open: (options?: Partial<KubernetesRunnerOptions>) => Promise<KubernetesRunner>;
+  place(): Promise<PodPlace>;
   stop(): Promise<void>;
 }
 
@@ -48,10 +61,11 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
     const problems: unknown[] = [];
     const report = (problem: unknown) => void problems.push(problem);
     const rate = { perSecond: 1_000, burst: 1_000 };
-    return {
+    const bench: PodBench = {
       cluster,
       stores,
       problems,
+      place: () => openPlace(mkdtempSync(join(directory, 'place-')), bench.open),
       async open(more = {}) {
         const api = new Api(await endpointOf(kubeconfig), {
           rate,
@@ -87,10 +101,38 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
         rmSync(directory, { recursive: true, force: true });
       },
     };
+    return bench;
   } catch (error) {
     await cluster.stop();
     throw error;
   }
+}
+
+/** A kubelet that ends many pods at once may be late. */
+const LOST_MS = 30_000;
+
+async function openPlace(directory: string, open: PodBench['open']): Promise<PodPlace> {
+  const stores = await EmbeddedStores.open(directory);
+  const names = new Set<string>();
+  return {
+    stores,
+    open: async (options) => showing(names, await open({ shelf: stores.shelf, lostMs: LOST_MS, ...options })),
+    async leave(last) {
+      for (const name of await last.list()) {
+        await last.stop(name, 'cancelled');
+        await last.forget(name);
+      }
+      await last.close();
+      await stores.close();
+    },
+  };
+}
+
+function showing(names: Set<string>, runner: KubernetesRunner): KubernetesRunner {
+  const [start, list] = [runner.start.bind(runner), runner.list.bind(runner)];
+  runner.start = (attempt) => start(names.add(attempt.name) && attempt);
+  runner.list = async () => (await list()).filter((name) => names.has(name));
+  return runner;
 }
 
 /** The embedded store at an address that pods reach. */

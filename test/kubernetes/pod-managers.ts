@@ -85,11 +85,21 @@ export class PodManagers {
 
   /** Which of them holds the lease. */
   async leader(replicas: readonly Replica[]): Promise<Replica> {
-    return eventually(async () => {
-      const leading = replicas.find(({ output, child }) => child.exitCode === null && leads(output()));
-      if (!leading) throw new Error('nobody leads');
-      return leading;
-    }, 60_000);
+    return eventually(
+      async () => {
+        const leading = replicas.find((replica) => replica.child.exitCode === null && this.leads(replica));
+        if (!leading) throw new Error('nobody leads');
+        return leading;
+      },
+      60_000,
+      50,
+    );
+  }
+
+  /** By the last that it said about it. */
+  leads({ output }: Replica): boolean {
+    const said = output();
+    return said.lastIndexOf('"this manager leads"') > said.lastIndexOf('"this manager leads no more"');
   }
 
   async lease(): Promise<{ readonly spec: { readonly holderIdentity: string } }> {
@@ -104,11 +114,6 @@ export class PodManagers {
     await this.cluster.stop();
     rmSync(this.#directory, { recursive: true, force: true });
   }
-}
-
-/** By the last that it said about it. */
-function leads(output: string): boolean {
-  return output.lastIndexOf('"this manager leads"') > output.lastIndexOf('"this manager leads no more"');
 }
 
 /** Hears the lines that scripts send. */

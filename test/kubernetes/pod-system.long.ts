@@ -1,127 +1,46 @@
-import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { after, before, describe, type TestContext, test } from 'node:test';
-import { BUSYBOX } from '../docker/busybox.ts';
-import { bothAt, Minio } from '../minio/minio.ts';
-import { IDS } from '../support/cluster-processes.ts';
-import { FarMeeting } from './far-meeting.ts';
-import { freePorts } from './free-port.ts';
-import { GATEWAY } from './node/names.ts';
-import { PodManagers } from './pod-managers.ts';
-import { wipe } from './wipe.ts';
+import { describeParts, type Part } from './pod-system.ts';
 
-/** The whole-system tests of the embedded cluster, where scripts run in pods and files lie in MinIO. */
+/** Those of the whole-system tests that are not in `pod-system.pods.ts`. */
 
-interface Part {
-  /** Below `test`, without what all end with. */
-  readonly file: string;
-  /** Which of several clusters is on Kubernetes; without any, the one manager of the test is. */
-  readonly id?: (typeof IDS)[number];
-  /** Tests that cannot hold here, by their names, and why not. */
-  readonly except?: Readonly<Record<string, string>>;
-}
+const OTHER_PIDS = 'what runs in a pod has another number there';
 
 const JOBS: readonly Part[] = [
-  {
-    file: 'jobs/flows',
-    except: {
-      '/system/info says that images are not used': 'here they are',
-      'what has ended is forgotten after TTL_JOB': 'it starts a second cluster beside the first',
-      'of forty at once each is read once': 'the node takes minutes for forty pods',
-    },
-  },
-  {
-    file: 'jobs/ends',
-    except: {
-      'goes with its service, with what waits behind it': 'it needs a cluster of four cores',
-      'is cancelled at once, while the one before it goes on': 'it needs a cluster of four cores',
-    },
-  },
   { file: 'jobs/invoke' },
   { file: 'jobs/users' },
+  {
+    file: 'jobs/nasty-scripts',
+    except: {
+      'and ends well with children alive has ended well': OTHER_PIDS,
+      'and sends a child away into a session of its own': OTHER_PIDS,
+      'and ignores TERM is made to go': OTHER_PIDS,
+      'and prints': 'the log is that of the kubelet, and has its limits',
+      'and fills its part of the disk is ended': 'pods have another setting for it: attempts.pods.ts',
+      'by ending whatever started it is lost': 'in a pod it cannot',
+      'with names that look like a way out stay below the output': 'MinIO takes no such names',
+    },
+  },
 ];
 
-/** What becomes of members that are away: federation.kubernetes.ts. */
 const FEDERATION: readonly Part[] = [
-  { file: 'federation/changes', id: 'oscar-cluster' },
   { file: 'federation/adoption', id: 'oscar-cluster-a' },
-  { file: 'federation/pass-on', id: 'oscar-cluster-a' },
   { file: 'federation/refusals', id: 'oscar-cluster' },
+  { file: 'federation/members-away', id: 'oscar-cluster' },
 ];
 
 const DELEGATION: readonly Part[] = [
-  { file: 'delegation/outputs', id: 'oscar-cluster' },
   { file: 'delegation/following', id: 'oscar-cluster-a' },
-  {
-    file: 'delegation/what-scripts-see',
-    id: 'oscar-cluster-a',
-    except: { 'has the variables and secrets of a run here': 'a process of the origin has others than a pod' },
-  },
   { file: 'delegation/entering', id: 'oscar-cluster-a' },
+  { file: 'delegation/credentials', id: 'oscar-cluster-a' },
+  {
+    file: 'delegation/members',
+    id: 'oscar-cluster-b',
+    except: {
+      'when a member cannot read the input': 'here all clusters may dial the stores of all',
+      'what was delegated is not passed on': 'it needs a cluster of more than two cores',
+    },
+  },
+  { file: 'delegation/policies', id: 'oscar-cluster-c' },
 ];
 
-const CHAINS = { 'jobs and federation': [...JOBS, ...FEDERATION], delegation: DELEGATION };
-
-// Each on a Kubernetes of its own: pods take their time without needing much of the machine.
-describe('with pods', { concurrency: 2, timeout: 1_200_000 }, () => {
-  for (const [name, parts] of Object.entries(CHAINS)) {
-    describe(`the whole-system tests of ${name} pass`, { concurrency: 1 }, () => chain(parts));
-  }
-});
-
-function chain(parts: readonly Part[]): void {
-  let our: PodManagers;
-  let meeting: FarMeeting;
-  before(async () => {
-    our = await PodManagers.start();
-    meeting = await FarMeeting.start();
-  });
-  after(async () => {
-    meeting?.stop();
-    await our?.stop();
-  });
-
-  for (const { file, id, except = {} } of parts) {
-    test(file, async (t) => {
-      await wipe(our.cluster.admin);
-      const settings = await settingsFor(t, our);
-      const given =
-        id === undefined
-          ? { OSCAR_TEST_SETTINGS: JSON.stringify(settings) }
-          : { OSCAR_TEST_SETTINGS_OF: JSON.stringify(settingsOfAll(id, settings)) };
-      const environment = { ...given, OSCAR_TEST_IMAGE: BUSYBOX, OSCAR_TEST_MEETING: meeting.address };
-      const skipped = Object.keys(except).map((each) => `--test-skip-pattern=${each.replaceAll('/', '\\/')}`);
-      await passes(t, file, skipped, environment);
-    });
-  }
-}
-
-/** Of the manager on Kubernetes: it listens where its MinIO sends events to, and where nobody else does. */
-async function settingsFor(t: TestContext, our: PodManagers): Promise<Record<string, string>> {
-  const [port = 0] = await freePorts(1);
-  const minio = await Minio.start({ host: GATEWAY, hooks: bothAt(`http://${GATEWAY}:${port}/system/events/storage`) });
-  t.after(() => minio.stop());
-  return { ...our.settings(), ...minio.settings, OSCAR_LISTEN: `${GATEWAY}:${port}` };
-}
-
-/** The others are as always, but for that pods reach their stores. */
-function settingsOfAll(id: string, settings: Record<string, string>): Record<string, Record<string, string>> {
-  const all = { OSCAR_PEER_NETWORKS: `127.0.0.0/8,${GATEWAY}/32` };
-  const others = { ...all, OSCAR_LISTEN: `${GATEWAY}:0`, OSCAR_LOCAL_ALLOW_REMOTE: 'true' };
-  return Object.fromEntries(IDS.map((each) => [each, each === id ? { ...settings, ...all } : others]));
-}
-
-async function passes(t: TestContext, file: string, options: readonly string[], environment: object): Promise<void> {
-  const path = new URL(`../${file}.test.ts`, import.meta.url).pathname;
-  const child = spawn(process.execPath, [...options, path], {
-    env: { ...process.env, NODE_TEST_CONTEXT: '', ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  t.after(() => child.kill('SIGKILL'));
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
-  const [code] = await once(child, 'close');
-  assert.equal(code, 0, output);
-  assert.match(output, /pass [1-9]/, 'tests were run');
-}
+// `jobs/providers` and `federation/access` start several clusters that would be on Kubernetes.
+describeParts({ 'jobs and federation': [...JOBS, ...FEDERATION], delegation: DELEGATION });

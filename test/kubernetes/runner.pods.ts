@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { after } from 'node:test';
 import { describeRunner } from '../../src/cluster/runner.conformance.ts';
 import type { RunnerUnderTest } from '../../src/cluster/runner-under-test.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
+import { runsAnywhere } from '../support/machine-processes.ts';
 import { startPodBench } from './pod-bench.ts';
 
 /** Scripts in real pods, started with no more rights than a manager has. */
@@ -17,11 +18,15 @@ const OF_ITS_PORT = ['', '_ADDR', '_PORT', '_PROTO'].map((name) => `KUBERNETES_P
 const ONE_PROCESS =
   'control groups v1 end one process of a script, which then hangs until its time is over: see attempts.pods.ts';
 
+/** Of five groups. A pod takes seconds of waiting, and little of the machine. */
+const AT_ONCE = 3;
+
 describeRunner(
   'Kubernetes',
   {
     image: BUSYBOX,
     basics: ['PATH', 'HOME', 'HOSTNAME', ...OF_KUBERNETES, ...OF_ITS_PORT],
+    atOnce: AT_ONCE,
     cannot: {
       'found ended': 'a pod delivers by itself: nothing is left to be delivered by the next manager',
       ...(existsSync('/sys/fs/cgroup/cgroup.controllers') ? {} : { memory: ONE_PROCESS }),
@@ -33,36 +38,17 @@ describeRunner(
 );
 
 async function make(): Promise<RunnerUnderTest> {
-  await bench.stores.empty();
-  const first = await bench.open();
+  const place = await bench.place();
+  const first = await place.open();
   let current = first;
   return {
     runner: first,
-    stores: bench.stores,
+    stores: place.stores,
     async reopen() {
-      current = await bench.open();
+      current = await place.open();
       return current;
     },
-    runs: async (word) => runs(word),
-    async close() {
-      await Promise.all(
-        (await current.list()).map(async (name) => {
-          await current.stop(name, 'cancelled');
-          await current.forget(name);
-        }),
-      );
-      await current.close();
-    },
+    runs: async (word) => runsAnywhere(word),
+    close: () => place.leave(current),
   };
-}
-
-/** Processes in containers are processes of this machine. */
-function runs(word: string): boolean {
-  return readdirSync('/proc').some((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').includes(word);
-    } catch {
-      return false;
-    }
-  });
 }

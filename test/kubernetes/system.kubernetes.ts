@@ -1,21 +1,25 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { type TestContext, test } from 'node:test';
+import { after, test } from 'node:test';
 import { ADMIN, call, temporaryDirectory } from '../support/manager.ts';
 import { startProcess } from '../support/process.ts';
 import { ControlPlane } from './control-plane.ts';
 import { managerSettings } from './manager-settings.ts';
+import { wipe } from './wipe.ts';
 
-async function kubernetesSettings(t: TestContext): Promise<{ plane: ControlPlane; settings: Record<string, string> }> {
-  const plane = await ControlPlane.start();
-  t.after(() => plane.stop());
-  return { plane, settings: managerSettings(await plane.managerKubeconfig()) };
+const plane = await ControlPlane.start();
+after(() => plane.stop());
+
+/** Of a manager that finds nothing there of those before it. */
+async function freshSettings(): Promise<Record<string, string>> {
+  await wipe(plane.admin);
+  return managerSettings(await plane.managerKubeconfig());
 }
 
 for (const file of ['services', 'bad-input', 'credentials', 'configuration', 'http-surface']) {
   test(`the whole-system tests of ${file} pass with Kubernetes as the store`, { timeout: 180_000 }, async (t) => {
-    const { settings } = await kubernetesSettings(t);
+    const settings = await freshSettings();
     const path = new URL(`../${file}.test.ts`, import.meta.url).pathname;
     const child = spawn(process.execPath, [path], {
       env: { ...process.env, NODE_TEST_CONTEXT: '', OSCAR_TEST_SETTINGS: JSON.stringify(settings) },
@@ -32,7 +36,7 @@ for (const file of ['services', 'bad-input', 'credentials', 'configuration', 'ht
 }
 
 test('two managers on one API server are one cluster', { timeout: 120_000 }, async (t) => {
-  const { settings } = await kubernetesSettings(t);
+  const settings = await freshSettings();
   const managers = [1, 2].map(() => startProcess(t, temporaryDirectory(), settings));
   const [one = '', two = ''] = await Promise.all(managers.map(({ listening }) => listening));
   const body = (name: string, more: Record<string, unknown> = {}) => ({

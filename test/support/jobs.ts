@@ -22,6 +22,7 @@ export interface SeenJob {
   readonly trigger: string;
   readonly invoker?: string;
   readonly object?: { readonly bucket: string; readonly key: string };
+  readonly started_at?: string;
   readonly exit_code?: number;
   readonly attempts: readonly { readonly name: string; readonly place: string; readonly epoch: number }[];
   readonly decisions: readonly SeenDecision[];

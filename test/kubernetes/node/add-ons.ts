@@ -1,13 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { eventually } from '../../../src/cluster/eventually.ts';
 import type { ControlPlane } from '../control-plane.ts';
 import { argsOf } from '../flags.ts';
-import { isRunning, type Processes, type Started } from '../processes.ts';
+import type { Processes } from '../processes.ts';
 import { DNS_ADDRESS, GATEWAY, type Names } from './names.ts';
-
-/** A start takes a second; the first metrics are there after some ten. */
-const READY_MS = 120_000;
 
 const RBAC = 'rbac.authorization.k8s.io';
 const CORE = '/api/v1/namespaces/kube-system';
@@ -49,7 +45,7 @@ export async function startDns(place: Place, coredns: string): Promise<void> {
 }
 
 /** `metrics.k8s.io`, which the API server passes on to a process beside it. */
-export async function startMetrics(place: Place, metricsServer: string): Promise<Started> {
+export async function startMetrics(place: Place, metricsServer: string): Promise<void> {
   const { names, plane, processes } = place;
   await allow(plane, 'metrics-server', [
     { apiGroups: [''], resources: ['nodes/metrics'], verbs: ['get'] },
@@ -86,20 +82,7 @@ export async function startMetrics(place: Place, metricsServer: string): Promise
     'metric-resolution': '10s',
     'kubelet-request-timeout': '5s',
   };
-  return processes.start('metrics-server', metricsServer, argsOf(flags));
-}
-
-/** Until there is a figure for the node. */
-export async function metricsAnswer({ names, plane, processes }: Place, { child }: Started): Promise<void> {
-  await eventually(
-    async () => {
-      if (!isRunning(child)) return;
-      await plane.admin.do('GET', `/apis/metrics.k8s.io/v1beta1/nodes/${names.node}`);
-    },
-    READY_MS,
-    100,
-  );
-  if (!isRunning(child)) throw new Error(`metrics-server has ended:\n${processes.logs()}`);
+  processes.start('metrics-server', metricsServer, argsOf(flags));
 }
 
 async function allow({ admin }: ControlPlane, name: string, rules: readonly unknown[]): Promise<void> {

@@ -5,7 +5,7 @@ import { ControlPlane } from '../control-plane.ts';
 import { argsOf } from '../flags.ts';
 import { Processes } from '../processes.ts';
 import { corednsProgram, metricsServerProgram, programs } from '../programs.ts';
-import { metricsAnswer, startDns, startMetrics } from './add-ons.ts';
+import { startDns, startMetrics } from './add-ons.ts';
 import { nodeImages } from './images.ts';
 import { Keeper } from './keeper.ts';
 import { makeNetwork } from './network.ts';
@@ -19,7 +19,7 @@ export interface ClusterOptions {
   readonly id?: number;
   /** Names of services, and `host.test` for this machine. */
   readonly dns?: boolean;
-  /** `metrics.k8s.io`. */
+  /** `metrics.k8s.io`, which has its first figures some time later. */
   readonly metrics?: boolean;
 }
 
@@ -110,9 +110,8 @@ export class Cluster {
       await this.#node.prepare();
       await this.#node.startContainerd();
       if (coredns !== undefined) await startDns(place, coredns);
-      const server = metricsServer === undefined ? undefined : await startMetrics(place, metricsServer);
+      if (metricsServer !== undefined) await startMetrics(place, metricsServer);
       await Promise.all([this.#node.startKubelet(), this.#node.import(Readable.from([await nodeImages()]))]);
-      if (server) await metricsAnswer(place, server);
     } catch (error) {
       const logs = `${this.#processes.logs()}\n${this.#node.logs()}`;
       await Promise.all([this.#processes.stop(), this.#node.stop(), this.plane.stop({ keep: true })]);

@@ -10,7 +10,7 @@ import { eventually } from '../../../src/cluster/eventually.ts';
 import type { ControlPlane } from '../control-plane.ts';
 import { argsOf, type Flags } from '../flags.ts';
 import { environment, isRunning, Processes, type Started } from '../processes.ts';
-import { makeCgroups } from './cgroups.ts';
+import { makeCgroups, removeCgroups } from './cgroups.ts';
 import { killAll, processesOfNetwork, processesOfPods } from './leftovers.ts';
 import type { Names } from './names.ts';
 import { inNetwork } from './network.ts';
@@ -107,6 +107,9 @@ export class ClusterNode {
     const isShim = (pid: number) => /^[^\0]*containerd-shim/.test(commandOf(pid));
     await this.#processes.killAll();
     await killAll(() => [...processesOfNetwork(this.#names).filter(isShim), ...processesOfPods(this.#names)]);
+    // A kubelet that finds groups of containers that are no more asks for each of them, seconds long.
+    await eventually(() => removeCgroups(this.#names.name), READY_MS, 20);
+    makeCgroups(this.#names.name);
   }
 
   /** Makes images known under the names that the archive gives them. */

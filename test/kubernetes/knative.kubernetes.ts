@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../src/cluster/eventually.ts';
+import type { KnativeSettings, KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
+import { sampleService } from '../../src/cluster/sample-service.ts';
+import { created } from '../../src/cluster/service-store-under-test.ts';
+import type { Service } from '../../src/service/index.ts';
+import { startBench } from './bench.ts';
+import { installKnative } from './knative-stand-in.ts';
+
+/** What lies in the API for Knative, and what becomes of it with its service (contract §3.3). */
+const bench = await startBench();
+after(() => bench.plane.stop());
+const { admin } = bench.plane;
+
+const SETTINGS: KnativeSettings = {
+  image: 'localhost/oscar-manager:test',
+  pullPolicy: 'IfNotPresent',
+  scriptPullPolicy: 'Always',
+  resources: { requests: { cpu: '10m', memory: '96Mi' } },
+  diskBytes: 2 ** 30,
+  nonRoot: false,
+  timeoutSeconds: 300,
+};
+
+const WORKER: Service['federation'] = {
+  role: 'worker',
+  uid: 'federation',
+  revision: 1,
+  keyId: 'key',
+  digest: 'digest',
+  origin: { clusterId: 'a', service: 'there', endpoint: 'https://a.example', store: 'https://store.example' },
+  adopted: false,
+};
+
+interface Seen {
+  readonly metadata: {
+    readonly uid: string;
+    readonly generation: number;
+    readonly labels: Record<string, string>;
+    readonly annotations: Record<string, string>;
+    readonly ownerReferences: readonly { readonly kind: string }[];
+  };
+}
+
+const pathOf = (name: string) => `/apis/serving.knative.dev/v1/namespaces/oscar-svc/services/${name}`;
+const statusOf = async (name: string) => (await admin.ask('GET', pathOf(name))).status;
+const seen = async (name: string) => (await admin.do('GET', pathOf(name))) as unknown as Seen;
+const ofAdmin = (name: string, more: Parameters<typeof sampleService>[1] = {}) =>
+  sampleService(name, { owner: 'cluster_admin', namespace: 'oscar-svc', ...more });
+
+test('without Knative, a service is not made, and why is told', async () => {
+  const without = await bench.open({ knative: SETTINGS });
+  try {
+    await assert.rejects(created(without.services, ofAdmin('early')), {
+      code: 'unavailable',
+      message: /this cluster has no Knative Serving: install it/,
+    });
+    assert.equal(await without.services.get('early'), undefined);
+    assert.equal(without.knative?.installed, false);
+    assert.equal(without.knative?.deploymentOf(ofAdmin('early'))?.state, 'failed');
+    assert.match(String(bench.problems.at(0)), /no Knative Serving/);
+  } finally {
+    await without.close();
+  }
+});
+
+describe('with Knative', () => {
+  let cluster: KubernetesCluster;
+
+  before(async () => {
+    await installKnative(admin);
+    cluster = await bench.open({ knative: SETTINGS });
+  });
+  after(() => cluster.close());
+
+  test('each service has a Knative Service that only the cluster reaches', async () => {
+    await created(cluster.services, ofAdmin('called', { definition: { annotations: { note: 'kept' } } }));
+    const { metadata } = await seen('called');
+    assert.equal(metadata.labels['networking.knative.dev/visibility'], 'cluster-local');
+    assert.equal(metadata.labels['oscar_service'], 'called');
+    assert.equal(metadata.annotations['note'], 'kept');
+    assert.deepEqual(
+      metadata.ownerReferences.map(({ kind }) => kind),
+      ['ConfigMap'],
+    );
+    assert.equal(cluster.knative?.installed, true);
+    await eventually(() => assert.equal(cluster.knative?.deploymentOf(ofAdmin('called'))?.state, 'pending'));
+  });
+
+  test('it changes with its service, where that matters to it, and keeps what Knative wrote', async () => {
+    const { service, version } = await created(cluster.services, ofAdmin('changed'));
+    const creator = { metadata: { annotations: { 'serving.knative.dev/creator': 'somebody' } } };
+    await admin.do('PATCH', pathOf('changed'), creator, 'application/merge-patch+json');
+    const first = (await seen('changed')).metadata;
+    const scripted = { ...service, definition: { ...service.definition, script: 'echo other' } };
+    const next = await cluster.services.replace(scripted, version);
+    assert.equal((await seen('changed')).metadata.generation, first.generation);
+    const larger = { ...scripted, definition: { ...scripted.definition, memory: '1Gi' } };
+    await cluster.services.replace(larger, next.version);
+    const { metadata } = await seen('changed');
+    assert.ok(metadata.generation > first.generation);
+    assert.deepEqual([metadata.uid, metadata.annotations['serving.knative.dev/creator']], [first.uid, 'somebody']);
+  });
+
+  test('it goes with its service, and another of that name has another', async () => {
+    const { version } = await created(cluster.services, ofAdmin('gone'));
+    const { uid } = (await seen('gone')).metadata;
+    await cluster.services.remove('gone', version);
+    assert.equal(await statusOf('gone'), 404);
+    await created(cluster.services, ofAdmin('gone', { uid: 'another' }));
+    assert.notEqual((await seen('gone')).metadata.uid, uid);
+  });
+
+  test('a worker of a federation has none, nor has a service that became one', async () => {
+    await created(cluster.services, ofAdmin('worker', { federation: WORKER }));
+    assert.equal(await statusOf('worker'), 404);
+    const { service, version } = await created(cluster.services, ofAdmin('lent'));
+    const lent = await cluster.services.replace({ ...service, federation: WORKER }, version);
+    assert.equal(await statusOf('lent'), 404);
+    assert.equal(cluster.knative?.deploymentOf(lent.service), undefined);
+    await cluster.services.replace(service, lent.version);
+    assert.equal(await statusOf('lent'), 200);
+  });
+
+  test('what is missing, or was made by other settings, is seen to by whoever leads', async () => {
+    await created(cluster.services, ofAdmin('kept'));
+    const first = (await seen('kept')).metadata;
+    await admin.do('DELETE', pathOf('called'));
+    const other = await bench.open({ knative: { ...SETTINGS, image: 'localhost/oscar-manager:next' } });
+    try {
+      await other.keepBeside(new AbortController().signal);
+    } finally {
+      await other.close();
+    }
+    assert.equal(await statusOf('called'), 200);
+    const { metadata } = await seen('kept');
+    assert.deepEqual([metadata.uid, metadata.generation > first.generation], [first.uid, true]);
+  });
+
+  test('without the setting there is none', async () => {
+    const plain = await bench.open();
+    try {
+      await created(plain.services, ofAdmin('plain'));
+      assert.equal(await statusOf('plain'), 404);
+      assert.equal(plain.knative, undefined);
+    } finally {
+      await plain.close();
+    }
+  });
+});

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { eventually } from '../../src/cluster/eventually.ts';
+import { BUSYBOX } from '../docker/busybox.ts';
+import { ADMIN, type CallOptions, call } from '../support/manager.ts';
+import { installKnative, KnativeStandIn } from './knative-stand-in.ts';
+import { PodManagers, type Replica } from './pod-managers.ts';
+
+/** Pods take their time on a busy machine. */
+const PATIENCE = 90_000;
+
+const SETTINGS = { SERVERLESS_BACKEND: 'knative', OSCAR_LEADER_SECONDS: '3' };
+
+const SCRIPT = `#!/bin/sh
+hostname
+ls -A "$TMP_INPUT_DIR" "$TMP_OUTPUT_DIR" | grep -v : | grep -v '^$' | sed "s/$JOB_UUID/mine/"
+cat "$INPUT_FILE_PATH"
+case "$(cat "$INPUT_FILE_PATH")" in
+  *leave*) echo left >"$TMP_INPUT_DIR/left"; echo left >"$TMP_OUTPUT_DIR/out"; sleep 600 & ;;
+  *fail*) exit 3 ;;
+  *wait*) echo waits; sleep 600 ;;
+  *processes*) ps | grep -c 'sleep 60[0]' || true ;;
+esac
+`;
+
+describe('calls that Knative answers', { timeout: 600_000 }, () => {
+  let our: PodManagers;
+  let knative: KnativeStandIn;
+  let manager: Replica;
+  let token = '';
+
+  before(async () => {
+    our = await PodManagers.start();
+    await installKnative(our.cluster.admin);
+    knative = new KnativeStandIn(our.cluster.admin, our.cluster.nodeAddress);
+    knative.start();
+    manager = await our.replica(SETTINGS);
+    const body = { ...definition(), script: SCRIPT };
+    const { status, text } = await ask('POST', '/system/services', { as: ADMIN, body });
+    assert.equal(status, 201, text);
+    const { json } = await ask('GET', '/system/services/answers', { as: ADMIN });
+    token = `Bearer ${(json() as { token: string }).token}`;
+  });
+  after(async () => {
+    await knative?.stop();
+    await our?.stop();
+  });
+
+  /** A manager on a machine that is busy with other things turns requests away: nothing is begun by them. */
+  const ask = (method: string, path: string, options?: CallOptions) =>
+    eventually(
+      async () => {
+        const answer = await call(manager.url, method, path, options);
+        assert.notEqual(answer.status, 503, answer.text);
+        return answer;
+      },
+      PATIENCE,
+      200,
+    );
+  const definition = (memory = '32Mi') => ({ name: 'answers', image: BUSYBOX, cpu: '0.05', memory });
+  const run = (event: string) => ask('POST', '/run/answers', { as: token, body: event });
+  const seen = (path: string) => our.cluster.admin.ask('GET', path);
+  const running = async () => {
+    const { json } = await ask('GET', '/system/jobs/answers?state=running', { as: ADMIN });
+    const [job] = (json() as { jobs: { id: string }[] }).jobs;
+    assert.ok(job);
+    return job.id;
+  };
+  const generation = async () =>
+    ((await seen(STANDING)).body as { metadata: { generation: number } }).metadata.generation;
+  const STANDING = '/apis/serving.knative.dev/v1/namespaces/oscar-svc/services/answers';
+
+  test('a call is answered, and the next one by the same pod, which has nothing of the first', async () => {
+    const first = await run('leave something');
+    assert.equal(first.status, 200, first.text);
+    assert.equal(Buffer.from(first.text, 'base64').toString(), 'left\n');
+    const second = await run('tell processes');
+    assert.equal(second.status, 200, second.text);
+    const [pod, ...lines] = second.text.trim().split('\n');
+    assert.match(pod ?? '', /^answers-knative-/);
+    assert.deepEqual(lines, ['event-file-mine', 'tell processes0'], second.text);
+  });
+
+  test('what stands behind the service is told', async () => {
+    const { json } = await ask('GET', '/system/services/answers/deployment', { as: ADMIN });
+    const { state, active_instances, resource_kind } = json() as Record<string, unknown>;
+    assert.deepEqual([state, active_instances, resource_kind], ['ready', 1, 'knative_service']);
+    const info = (await ask('GET', '/system/info', { as: ADMIN })).json() as Record<string, unknown>;
+    assert.deepEqual(info['serverless_backend'], { name: 'Knative', version: info['kubernetes_version'] });
+  });
+
+  test('a script that fails tells its exit code and what it printed, also later', async () => {
+    const { status, headers, text } = await run('please fail');
+    assert.deepEqual([status, headers.get('x-oscar-exit-code')], [500, '3']);
+    assert.match(text, /fail/);
+    const id = headers.get('x-oscar-job-id');
+    const log = await ask('GET', `/system/logs/answers/${id}`, { as: ADMIN });
+    assert.match(log.text, /event-file-mine\nplease fail/);
+    assert.match(log.text, /oscar: the script ended with exit code 3/);
+  });
+
+  test('a call is cancelled, and its script ends', async () => {
+    const calling = run('please wait');
+    const id = await eventually(async () => {
+      const job = await running();
+      const { text } = await ask('GET', `/system/logs/answers/${job}`, { as: ADMIN });
+      assert.match(text, /waits/);
+      return job;
+    }, PATIENCE);
+    await ask('DELETE', `/system/jobs/answers/${id}`, { as: ADMIN });
+    assert.equal((await calling).status, 502);
+    assert.match((await ask('GET', `/system/logs/answers/${id}`, { as: ADMIN })).text, /waits/);
+    assert.match((await run('tell processes')).text, /tell processes0/);
+  });
+
+  test('a call whose manager dies is lost, its script is ended and not run again', async () => {
+    const script = `${SCRIPT}${our.tells}\nsleep 600`;
+    const put = await ask('PUT', '/system/services', { as: ADMIN, body: { ...definition(), script } });
+    assert.equal(put.status, 204, put.text);
+    const lost = { as: token, body: 'to be lost' };
+    const calling = call(manager.url, 'POST', '/run/answers', lost).catch(() => undefined);
+    const id = await eventually(async () => {
+      const job = await running();
+      assert.equal(our.told(job), 1);
+      return job;
+    }, PATIENCE);
+    manager.child.kill('SIGKILL');
+    await calling;
+    manager = await our.replica(SETTINGS);
+    await eventually(async () => {
+      const { json, text } = await ask('GET', `/system/jobs/answers/${id}`, { as: ADMIN });
+      const { state, timeline } = json() as { state: string; timeline: { reason: string }[] };
+      assert.deepEqual([state, timeline.at(-1)?.reason], ['failed', 'Lost'], text);
+    }, PATIENCE);
+    const body = { ...definition(), script: SCRIPT };
+    assert.equal((await ask('PUT', '/system/services', { as: ADMIN, body })).status, 204);
+    assert.match((await run('tell processes')).text, /tell processes0/);
+    assert.equal(our.told(id), 1);
+  });
+
+  test('whoever calls the pod without its token is refused', async () => {
+    const { url } = ((await seen(STANDING)).body as { status: { address: { url: string } } }).status.address;
+    for (const headers of [{}, { authorization: token }]) {
+      const answer = await fetch(url, { method: 'POST', body: '{}', headers });
+      assert.equal(answer.status, 401);
+      assert.doesNotMatch(await answer.text(), /version/);
+    }
+  });
+
+  test('another script is used at once, other limits by another pod', async () => {
+    const first = await generation();
+    const put = (body: object) => ask('PUT', '/system/services', { as: ADMIN, body });
+    assert.equal((await put({ ...definition(), script: 'echo other' })).status, 204);
+    assert.equal((await run('x')).text, 'other\n');
+    assert.equal(await generation(), first);
+    assert.equal((await put({ ...definition('48Mi'), script: 'echo more' })).status, 204);
+    assert.ok((await generation()) > first);
+    await eventually(async () => assert.equal((await run('x')).text, 'more\n'), PATIENCE);
+  });
+
+  test('nothing of it is left when the service goes', async () => {
+    assert.equal((await ask('DELETE', '/system/services/answers', { as: ADMIN })).status, 204);
+    assert.equal((await seen(STANDING)).status, 404);
+    await eventually(async () => {
+      const { items } = (await seen('/api/v1/namespaces/oscar-svc/pods')).body as { items: unknown[] };
+      assert.deepEqual(items, []);
+    }, PATIENCE);
+    const { items } = (await seen('/api/v1/namespaces/oscar-svc/configmaps?labelSelector=oscar.grycap/call')).body as {
+      items: unknown[];
+    };
+    assert.deepEqual(items, []);
+  });
+});

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { Slots } from '../../src/base/slots.ts';
+import { eventually, service } from '../support/jobs.ts';
+import { ADMIN, type Answer } from '../support/manager.ts';
+import { ask } from './steps-call.ts';
+import type { Halt, Side } from './steps-gate.ts';
+import { MEMBERS, type Scene } from './steps-scene.ts';
+
+/** Names that stand at the same time in one manager: each keeps a connection of it busy. */
+const STANDING = 12;
+
+/** Managers that are killed at the same time. */
+const VICTIMS = 3;
+
+/** Something that is done to a service, and takes the manager several writes. */
+export interface Deed {
+  readonly what: string;
+  /** Of the service. */
+  readonly owner: string;
+  /** What has to be there before. */
+  readonly prepare?: (url: string, name: string) => Promise<void>;
+  readonly act: (url: string, name: string) => Promise<Answer>;
+  /** How it is answered when it is to be done, and when it has been done before. */
+  readonly answers: readonly [first: number, again: number];
+  /** Is the service there afterwards? */
+  readonly leaves: 'service' | 'nothing';
+  readonly federated: boolean;
+}
+
+/** The name of the service of a member, on its cluster. */
+export const workerOf = (name: string) => `${name}-worker`;
+
+export function deedsOf(alice: string): readonly Deed[] {
+  const federation = (name: string, script: string) => ({
+    ...service(name, script, { input: [], output: [] }),
+    environment: { secrets: { refresh_token: `token of ${name}`, PASSWORD: 'hush' } },
+    federation: { topology: 'mesh', members: MEMBERS.map((id) => ({ cluster_id: id, service_name: workerOf(name) })) },
+  });
+  const make = (url: string, name: string) =>
+    ask(url, 'POST', '/system/services', { as: ADMIN, body: service(name, 'true') });
+  const join = (url: string, name: string) =>
+    ask(url, 'POST', '/system/services', { as: alice, body: federation(name, 'echo first') });
+  const joined = (url: string, name: string) => insist(() => join(url, name), 201, name);
+  const made = async (url: string, name: string) => {
+    expect(await make(url, name), 201);
+    const { token } = expect(await read(url, name), 200).json() as { token: string };
+    // There is no node that could run it.
+    expect(await ask(url, 'POST', `/job/${name}`, { as: `Bearer ${token}`, body: 'x' }), 201);
+  };
+  const remove = (as: string) => (url: string, name: string) => ask(url, 'DELETE', `/system/services/${name}`, { as });
+  const change = (url: string, name: string) =>
+    ask(url, 'PUT', '/system/services', { as: alice, body: federation(name, 'echo second') });
+  const [own, shared] = [
+    { owner: ADMIN, federated: false },
+    { owner: alice, federated: true },
+  ];
+  return [
+    { ...own, what: 'make', act: make, answers: [201, 409], leaves: 'service' },
+    { ...own, what: 'drop', prepare: made, act: remove(ADMIN), answers: [204, 404], leaves: 'nothing' },
+    { ...shared, what: 'join', act: join, answers: [201, 409], leaves: 'service' },
+    { ...shared, what: 'turn', prepare: joined, act: change, answers: [204, 204], leaves: 'service' },
+    { ...shared, what: 'part', prepare: joined, act: remove(alice), answers: [204, 404], leaves: 'nothing' },
+  ];
+}
+
+export const read = (url: string, name: string) => ask(url, 'GET', `/system/services/${name}`, { as: ADMIN });
+
+export function expect(answer: Answer, status: number, about = ''): Answer {
+  assert.equal(answer.status, status, `${about} ${answer.text}`);
+  return answer;
+}
+
+/**
+ * A cluster that is too busy to answer in time counts as away: then nothing was made, or a member is to hear of it later.
+ * Whoever wants it at once says it again; what was to be undone may be under way.
+ */
+export async function insist(act: () => Promise<Answer>, status: number, about: string): Promise<void> {
+  let wasBusy = false;
+  await eventually(async () => {
+    const answer = await act();
+    const isLate = answer.status === 504 || (answer.status === 200 && status === 204);
+    const again = isLate || (wasBusy && answer.status !== status);
+    wasBusy ||= isLate;
+    assert.ok(!again, `${about} ${answer.text}`);
+    return answer;
+  }).then((answer) => expect(answer, status, about));
+}
+
+const nameOf = ({ what }: Deed, step: number, side: Side | 'clean') =>
+  `${what}-${String(step).padStart(2, '0')}-${side}`;
+
+/** A deed that nobody disturbs. */
+export interface Lesson {
+  readonly deed: Deed;
+  readonly name: string;
+  /** How many writes it takes. */
+  readonly steps: number;
+  /** What there is of a service that is there. */
+  readonly whole: readonly string[];
+}
+
+export async function learn(deed: Deed, url: string, { gate, traces }: Scene): Promise<Lesson> {
+  const name = nameOf(deed, 0, 'clean');
+  const walk = gate.follow(name);
+  const whole = async () => (await traces.of([name]))[name] ?? [];
+  await deed.prepare?.(url, name);
+  const before = await whole();
+  const act = () => {
+    walk.begin();
+    return deed.act(url, name);
+  };
+  await insist(act, deed.answers[0], name);
+  const steps = walk.writes.length;
+  return { deed, name, steps, whole: deed.leaves === 'service' ? await whole() : before };
+}
+
+export interface Step {
+  readonly deed: Deed;
+  readonly halt: Halt;
+}
+
+/** A deed over which a manager was killed. */
+export interface Case extends Step {
+  readonly name: string;
+  /** Where it was killed, for who reads of a failure. */
+  readonly at: string;
+  /** Did it come so far? */
+  readonly stood: boolean;
+}
+
+/** Kills managers at all these steps. */
+export async function killAt(steps: readonly Step[], scene: Scene): Promise<Case[]> {
+  const batches: (readonly Step[])[] = [];
+  for (let from = 0; from < steps.length; from += STANDING) batches.push(steps.slice(from, from + STANDING));
+  const slots = new Slots(VICTIMS);
+  return (await Promise.all(batches.map((batch) => slots.use(() => killOne(batch, scene))))).flat();
+}
+
+/** Everything stands where it is to stand; then the manager is killed. */
+async function killOne(steps: readonly Step[], scene: Scene): Promise<Case[]> {
+  const victim = await scene.victim();
+  const standing = await Promise.all(
+    steps.map(async ({ deed, halt }) => {
+      const name = nameOf(deed, halt.at, halt.side);
+      const walk = scene.gate.follow(name);
+      await deed.prepare?.(victim.url, name);
+      walk.begin(halt);
+      let over = false;
+      const answer = deed
+        .act(victim.url, name)
+        .catch(() => undefined)
+        .finally(() => (over = true));
+      await eventually(() => assert.ok(walk.stands || over, `${name} gets nowhere`));
+      return { deed, halt, name, walk, answer };
+    }),
+  );
+  victim.child.kill('SIGKILL');
+  await victim.ended;
+  await Promise.all(standing.map(({ answer }) => answer));
+  return standing.map(({ deed, halt, name, walk }) => {
+    const at = `${name}: killed ${halt.side} ${walk.writes.at(-1)}`;
+    return { deed, halt, name, at, stood: walk.stands };
+  });
+}

@@ -1,0 +1,189 @@
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import type { Certificates } from './certificates.ts';
+
+/** Is a manager stopped before the server hears of a write, or after that and before it hears of it itself? */
+export type Side = 'before' | 'after';
+
+/** On which side each step is. */
+export type Round = (step: number) => Side;
+
+const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? randomInt(2));
+
+/** One side of each step, the next time maybe the other. */
+export const ONE_ROUND: readonly Round[] = [(step) => ((step + SEED) % 2 === 0 ? 'before' : 'after')];
+
+/** Both sides of each. */
+export const BOTH_ROUNDS: readonly Round[] = [() => 'before', () => 'after'];
+
+export interface Halt {
+  /** The first write is number 1. */
+  readonly at: number;
+  readonly side: Side;
+}
+
+/** What is written about one name, as far as it gets. */
+export class Walk {
+  /** `POST /api/v1/…`, in the order in which they came; the last is that at which it stands. */
+  writes: string[] = [];
+  halt: Halt | undefined;
+  stands = false;
+
+  /** Counts from here on. */
+  begin(halt?: Halt): void {
+    this.writes = [];
+    this.halt = halt;
+  }
+}
+
+interface Target {
+  readonly host: string;
+  readonly port: number;
+  /** Without, it is asked in the clear. */
+  readonly certificates?: Certificates;
+}
+
+const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
+
+/** What makes an id or a digest: whoever wrote it first is whom it is about. */
+const IDS = /[0-9a-f]{40,64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+
+/** The same, as it is written to save space. */
+const SHORT_IDS = /(?<![\w-])[\w-]{43}(?![\w-])/g;
+
+/** Of values of a Secret. */
+const BASE64 = /"([A-Za-z0-9+/]{40,}={0,2})"/g;
+
+/**
+ * Stands between managers and those to whom they write, counts what they write about each name, and lets it come so far and
+ * no farther: from the write on at which a name is to stand, nobody hears anything of it any more, until the manager is
+ * killed. For this name it was killed there; and many names can stand, each at a step of its own.
+ */
+export class Gate {
+  readonly #walks = new Map<string, Walk>();
+  /** Ids and digests that stand for a name. */
+  readonly #ids = new Map<string, Walk | 'common'>();
+  readonly #servers: http.Server[] = [];
+  readonly #agents: http.Agent[] = [];
+  readonly #held = new Set<http.ServerResponse>();
+  #ahead = 0;
+
+  /** A way to there; resolves to its port on loopback. */
+  async before(target: Target): Promise<number> {
+    const { certificates } = target;
+    const pki = (file: string) => certificates && readFileSync(certificates.path(file));
+    const agent = certificates
+      ? new https.Agent({ keepAlive: true, ca: pki('ca.crt') })
+      : new http.Agent({ keepAlive: true });
+    this.#agents.push(agent);
+    const handle = (request: http.IncomingMessage, response: http.ServerResponse) =>
+      void this.#handle(request, response, target, agent).catch(() => response.destroy());
+    const server = certificates
+      ? https.createServer({ cert: pki('apiserver.crt'), key: pki('apiserver.key') }, handle)
+      : http.createServer(handle);
+    this.#servers.push(server);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return (server.address() as AddressInfo).port;
+  }
+
+  /** Names are told apart by what is written: none may be part of another, or of anything else. */
+  follow(name: string): Walk {
+    const walk = new Walk();
+    this.#walks.set(name, walk);
+    return walk;
+  }
+
+  /** Everything passes from now on, and nothing is counted. */
+  open(): void {
+    this.#walks.clear();
+    this.#ids.clear();
+    for (const response of this.#held) response.destroy();
+    this.#held.clear();
+  }
+
+  /** By the clocks of all that is behind, so much later than it is: leases have run out. */
+  ahead(milliseconds: number): void {
+    this.#ahead = milliseconds;
+  }
+
+  stop(): void {
+    this.open();
+    for (const server of this.#servers) {
+      server.close();
+      server.closeAllConnections();
+    }
+    for (const agent of this.#agents) agent.destroy();
+  }
+
+  async #handle(
+    request: http.IncomingMessage,
+    response: http.ServerResponse,
+    target: Target,
+    agent: http.Agent,
+  ): Promise<void> {
+    const { method = '', url = '' } = request;
+    const body = await buffer(request);
+    const walk = this.#walkOf(url, body, WRITES.has(method));
+    if (walk?.stands) return refuse(response);
+    const step = walk && WRITES.has(method) ? walk.writes.push(`${method} ${url}`) : 0;
+    const side = walk && step === walk.halt?.at ? walk.halt.side : undefined;
+    // Nothing of it may pass while the answer is waited for.
+    if (walk && side) walk.stands = true;
+    if (side === 'before') return void this.#held.add(response);
+    const answer = await ask(request, body, target, agent);
+    if (side === 'after') {
+      await buffer(answer);
+      return void this.#held.add(response);
+    }
+    response.writeHead(answer.statusCode ?? 500, this.#dated(answer.headers));
+    response.on('close', () => answer.destroy());
+    answer.on('error', () => response.destroy());
+    answer.pipe(response);
+  }
+
+  #walkOf(url: string, body: Buffer, writes: boolean): Walk | undefined {
+    const text = `${url}\n${body.toString()}`;
+    const whole = [text, ...text.matchAll(BASE64).map(([, packed = '']) => Buffer.from(packed, 'base64').toString())];
+    const short = (text.match(SHORT_IDS) ?? []).map((id) => Buffer.from(id, 'base64url').toString('hex'));
+    const ids = [...short, ...whole.flatMap((part) => part.match(IDS) ?? [])];
+    const named = [...this.#walks].find(([name]) => whole.some((part) => part.includes(name)))?.[1];
+    const walk = named ?? ids.map((id) => this.#ids.get(id)).find((known) => known !== undefined && known !== 'common');
+    if (writes) for (const id of ids) this.#learn(id, walk);
+    return walk;
+  }
+
+  #learn(id: string, walk: Walk | undefined): void {
+    const known = this.#ids.get(id);
+    if (known !== walk) this.#ids.set(id, known === undefined && walk ? walk : 'common');
+  }
+
+  #dated(headers: http.IncomingHttpHeaders): http.IncomingHttpHeaders {
+    const { date } = headers;
+    if (date === undefined || this.#ahead === 0) return headers;
+    return { ...headers, date: new Date(Date.parse(date) + this.#ahead).toUTCString() };
+  }
+}
+
+function refuse(response: http.ServerResponse): void {
+  const status = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 503, message: 'it stands still' };
+  response.writeHead(503, { 'content-type': 'application/json' }).end(JSON.stringify(status));
+}
+
+async function ask(
+  { method, url, headers }: http.IncomingMessage,
+  body: Buffer,
+  { host, port, certificates }: Target,
+  agent: http.Agent,
+): Promise<http.IncomingMessage> {
+  const options = { host, port, method, path: url, headers, agent };
+  const sent = certificates ? https.request(options) : http.request(options);
+  sent.end(body);
+  const [answer] = (await once(sent, 'response')) as [http.IncomingMessage];
+  return answer;
+}

@@ -1,0 +1,114 @@
+import { rmSync } from 'node:fs';
+import { bothAt, Minio } from '../minio/minio.ts';
+import { startTestManager, type TestManager, temporaryDirectory } from '../support/manager.ts';
+import { type People, startPeople } from '../support/people.ts';
+import { type ManagerProcess, startProcess } from '../support/process.ts';
+import { ControlPlane } from './control-plane.ts';
+import { MANAGER_NAMESPACE } from './manager-rights.ts';
+import { managerSettings } from './manager-settings.ts';
+import { Gate } from './steps-gate.ts';
+import { Traces } from './steps-traces.ts';
+
+/** More than anything lives that nobody looks after: what was begun so long ago is settled at once. */
+const LONG_AGO = 120_000;
+
+/** The clock of managers that will be killed, so that whoever comes after them need not wait. */
+const SLOW_CLOCK = `const now = Date.now; Date.now = () => now() - ${LONG_AGO};`;
+
+export const MEMBERS = ['one', 'two'] as const;
+
+export interface Manager extends ManagerProcess {
+  readonly url: string;
+}
+
+interface Parts {
+  readonly people: People;
+  readonly plane: ControlPlane;
+  readonly minio: Minio;
+  readonly members: readonly TestManager[];
+}
+
+/** A cluster with a store, both behind a gate, whose managers come and go; and two other clusters. */
+export class Scene {
+  readonly gate = new Gate();
+  readonly people: People;
+  readonly traces: Traces;
+  readonly members: readonly TestManager[];
+  readonly #plane: ControlPlane;
+  readonly #ends: AsyncDisposableStack;
+  #settings: Record<string, string> = {};
+
+  private constructor({ people, plane, minio, members }: Parts, ends: AsyncDisposableStack) {
+    this.people = people;
+    this.members = members;
+    this.#plane = plane;
+    this.#ends = ends;
+    this.traces = new Traces(plane.admin, minio);
+  }
+
+  static async start(): Promise<Scene> {
+    await using opened = new AsyncDisposableStack();
+    const people = await startPeople();
+    opened.defer(() => people.issuer.stop());
+    // What belongs to something that is gone has to go too.
+    const plane = await ControlPlane.start({ controllers: true });
+    opened.defer(() => plane.stop());
+    // Nobody hears its events: what matters here is where it would send them.
+    const minio = await Minio.start({ hooks: bothAt('http://127.0.0.1:9/system/events/storage') });
+    opened.defer(() => minio.stop());
+    const members: TestManager[] = [];
+    for (const id of MEMBERS) {
+      members.push(opened.use(await startTestManager({ ...people.settings, OSCAR_CLUSTER_ID: id })));
+    }
+    const parts = { people, plane, minio, members };
+    const scene = new Scene(parts, opened.move());
+    await scene.#settle(parts);
+    return scene;
+  }
+
+  async #settle({ people, plane, minio, members }: Parts): Promise<void> {
+    this.#ends.defer(() => this.gate.stop());
+    const { hostname, port } = new URL(minio.endpoint);
+    const { certificates } = plane;
+    const api = await this.gate.before({ host: '127.0.0.1', port: plane.port, certificates });
+    const store = await this.gate.before({ host: hostname, port: Number(port) });
+    const known = Object.fromEntries(MEMBERS.map((id, index) => [id, { endpoint: members[index]?.url }]));
+    this.#settings = {
+      ...managerSettings(await plane.managerKubeconfig(api)),
+      ...minio.settings,
+      ...people.settings,
+      MINIO_ENDPOINT: `http://127.0.0.1:${store}`,
+      OSCAR_EXTERNAL_STORE: 'minio',
+      OSCAR_STAGING_IMAGE: 'not-used',
+      OSCAR_CLUSTERS: JSON.stringify(known),
+      OSCAR_RECONCILE_INTERVAL: '1',
+    };
+  }
+
+  /** A manager of the cluster. */
+  async manager(more: Record<string, string> = {}): Promise<Manager> {
+    const directory = temporaryDirectory();
+    this.#ends.defer(() => rmSync(directory, { recursive: true, force: true }));
+    const after = { after: (end?: unknown) => void (typeof end === 'function' && this.#ends.defer(() => end())) };
+    const started = startProcess(after, directory, { ...this.#settings, ...more });
+    return { ...started, url: await started.listening };
+  }
+
+  /** One that is to be killed. */
+  victim(): Promise<Manager> {
+    return this.manager({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(SLOW_CLOCK)}` });
+  }
+
+  /** One that leads at once, and for which all that happened was long ago. */
+  async successor(): Promise<Manager> {
+    this.gate.open();
+    this.gate.ahead(LONG_AGO);
+    const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
+    await this.#plane.admin.do('DELETE', lease);
+    return this.manager();
+  }
+
+  stop(): Promise<void> {
+    return this.#ends.disposeAsync();
+  }
+}

@@ -1,0 +1,114 @@
+import {
+  GetBucketNotificationConfigurationCommand,
+  GetBucketTaggingCommand,
+  ListBucketsCommand,
+  ListObjectsV2Command,
+  S3ServiceException,
+} from '@aws-sdk/client-s3';
+import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { type Minio, ROOT } from '../minio/minio.ts';
+import type { Admin } from './admin.ts';
+
+interface Item {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly finalizers?: readonly string[];
+    readonly deletionTimestamp?: string;
+  };
+  readonly data?: Readonly<Record<string, string>>;
+  readonly status?: { readonly phase?: string; readonly succeeded?: number; readonly failed?: number };
+}
+
+const KINDS = {
+  ConfigMap: '/api/v1/configmaps',
+  Secret: '/api/v1/secrets',
+  PodTemplate: '/api/v1/podtemplates',
+  Pod: '/api/v1/pods',
+  Job: '/apis/batch/v1/jobs',
+};
+
+/** Objects of Kubernetes itself. */
+const FOREIGN = /^kube-|kube-root-ca\.crt$/;
+
+const STAGING = 'oscar-staging';
+
+interface Trace {
+  readonly line: string;
+  /** Everything that is in it. */
+  readonly text: string;
+}
+
+/** What there is of services, at the API server and in the store, seen by somebody who knows nothing of managers. */
+export class Traces {
+  readonly #admin: Admin;
+  readonly #store: ReturnType<typeof storeClient>['client'];
+
+  constructor(admin: Admin, minio: Minio) {
+    this.#admin = admin;
+    this.#store = storeClient(minio, ROOT).client;
+  }
+
+  /** All there is, but for users' namespaces and what is kept of users. */
+  async all(): Promise<string[]> {
+    return (await this.#everything()).map(({ line }) => line).toSorted();
+  }
+
+  /** Of these names, in words that are the same for all that are in the same state. */
+  async of<T extends string>(names: readonly T[]): Promise<Record<T, string[]>> {
+    const everything = await this.#everything();
+    const found = names.map((name) => {
+      const its = everything.filter(({ text }) => text.includes(name));
+      return [name, its.map(({ line }) => withoutIds(line.replaceAll(name, '*'))).toSorted()];
+    });
+    return Object.fromEntries(found) as Record<T, string[]>;
+  }
+
+  async #everything(): Promise<Trace[]> {
+    const objects = Object.entries(KINDS).map(async ([kind, path]) => {
+      const { items } = (await this.#admin.do('GET', path)) as unknown as { items: Item[] };
+      return items
+        .filter(({ metadata }) => !FOREIGN.test(metadata.namespace) && !FOREIGN.test(metadata.name))
+        .map((item) => ({ line: lineOf(kind, item), text: JSON.stringify(item) }));
+    });
+    return (await Promise.all([...objects, this.#stored()])).flat();
+  }
+
+  async #stored(): Promise<Trace[]> {
+    const { Buckets = [] } = await this.#store.send(new ListBucketsCommand());
+    const traces = await Promise.all(Buckets.map(({ Name = '' }) => this.#inBucket(Name).catch(unlessGone)));
+    return traces.flat();
+  }
+
+  async #inBucket(Bucket: string): Promise<Trace[]> {
+    const { Contents = [] } = await this.#store.send(new ListObjectsV2Command({ Bucket }));
+    const keys = Contents.map(({ Key }) => `object ${Bucket}/${Key}`);
+    if (Bucket === STAGING) return keys.map((line) => ({ line, text: line }));
+    const none = () => ({ TagSet: [] });
+    const { TagSet = [] } = await this.#store.send(new GetBucketTaggingCommand({ Bucket })).catch(none);
+    const rules = await this.#store.send(new GetBucketNotificationConfigurationCommand({ Bucket }));
+    const tags = TagSet.map(({ Key, Value }) => `${Key}=${Value}`).toSorted();
+    const told = (rules.QueueConfigurations ?? []).map(
+      ({ QueueArn, Events, Filter }) => `${QueueArn} ${Events?.join()} ${JSON.stringify(Filter?.Key?.FilterRules)}`,
+    );
+    return [`bucket ${Bucket} ${tags.join()} ${told.toSorted().join()}`, ...keys].map((line) => ({ line, text: line }));
+  }
+}
+
+function unlessGone(error: unknown): Trace[] {
+  if (error instanceof S3ServiceException && error.name === 'NoSuchBucket') return [];
+  throw error;
+}
+
+function lineOf(kind: string, { metadata, data = {}, status = {} }: Item): string {
+  const { namespace, annotations, finalizers = [], deletionTimestamp } = metadata;
+  // The name of some objects is a digest of what they are for.
+  const name = annotations?.['oscar.grycap/key'] ?? metadata.name;
+  const { phase = '', succeeded, failed } = status;
+  const state = [phase, succeeded && 'succeeded', failed && 'failed', deletionTimestamp && 'goes'].filter(Boolean);
+  const lists = [Object.keys(data).toSorted(), finalizers, state].map((each) => each.join());
+  return [kind, `${namespace}/${name}`, ...lists].join(' ').trimEnd();
+}
+
+const withoutIds = (line: string) => line.replaceAll(/[0-9a-f-]{32,64}/g, '#');
