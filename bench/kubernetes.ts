@@ -8,7 +8,7 @@ import { SERVICES_NAMESPACE } from '../test/kubernetes/bench.ts';
 import { PodManagers } from '../test/kubernetes/pod-managers.ts';
 import { ROOT } from '../test/minio/minio.ts';
 import { ALICE } from '../test/support/issuer.ts';
-import { Outside } from '../test/support/jobs.ts';
+import { eventually, Outside } from '../test/support/jobs.ts';
 import { ADMIN } from '../test/support/manager.ts';
 import { connectToApi } from './support/api-connection.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
@@ -19,7 +19,7 @@ import { type KubernetesSite, startKubernetesSite } from './support/kubernetes-s
 import type { ManagerProcess } from './support/manager-process.ts';
 import { attemptPattern, PlainJobs } from './support/plain-jobs.ts';
 import { creating } from './support/services.ts';
-import { startTimes } from './support/start-times.ts';
+import { betweenLooks, startTimes } from './support/start-times.ts';
 import { median, percentile } from './support/statistics.ts';
 import { ROUND_SECONDS, throughput } from './support/throughput.ts';
 import { type BenchUser, startUser } from './support/user.ts';
@@ -51,11 +51,16 @@ export const figures = {
   startedRatio: { what: '… time relative to it', unit: '%', reach: ['≤', 120] },
   startedAlone: { what: '… a Job with the container of the script alone, median', unit: 'ms' },
   startedAnswer: { what: '… until `/job` is answered, median', unit: 'ms' },
+  called: { what: '`/run` answered from a pod that was kept ready, median', unit: 'ms' },
+  calledSlow: { what: '… 95th percentile', unit: 'ms' },
+  calledCold: { what: '… from a pod that is started for it, median', unit: 'ms' },
+  calledColdSlow: { what: '… … 95th percentile', unit: 'ms' },
 } satisfies Record<string, Figure>;
 
 /** One after the other; the first ones warm up and do not count. */
 const CREATES = { counted: 100, before: 10 };
 const STARTS = { counted: 21, before: 3 };
+const CALLS = { counted: 21, before: 2 };
 
 const IN_FLIGHT = 64;
 
@@ -150,7 +155,8 @@ async function onNode() {
   try {
     const replica = await our.replica({ OSCAR_LOG_LEVEL: 'info' });
     await our.leader([replica]);
-    return await startJobs(our, new Outside(replica.url));
+    const outside = new Outside(replica.url);
+    return { ...(await startJobs(our, outside)), ...(await answerCalls(our, outside)) };
   } finally {
     await our.stop();
   }
@@ -203,4 +209,55 @@ function throughManager(outside: Outside, name: string, token: string, plain: Pl
       await plain.noPods();
     },
   };
+}
+
+/** In turns, so that both have the same of whatever else the machine does. */
+async function answerCalls(our: PodManagers, outside: Outside) {
+  const like = { ...NO_FILES, image: BUSYBOX, cpu: '0.1', memory: '32Mi' };
+  const ways = {
+    warm: scriptService('kept-ready', 'echo answered', { ...like, synchronous: { min_scale: 1 } }),
+    cold: scriptService('started', 'echo answered', like),
+  };
+  const tokens = { warm: await outside.create(ADMIN, ways.warm), cold: await outside.create(ADMIN, ways.cold) };
+  const times = { warm: [] as number[], cold: [] as number[] };
+  for (let turn = 0; turn < CALLS.before + CALLS.counted; turn++) {
+    for (const way of ['warm', 'cold'] as const) {
+      const waited = way === 'warm' ? await keptReady(our) : '';
+      await betweenLooks(turn);
+      const begun = performance.now();
+      const { status, text, headers } = await outside.call('POST', `/run/${ways[way].name}`, {
+        as: tokens[way],
+        body: '{}',
+      });
+      const time = performance.now() - begun;
+      assert.deepEqual([status, text], [200, 'answered\n']);
+      const used = await podsOf(our, `batch.kubernetes.io/job-name=${headers.get('x-oscar-job-id')}`);
+      assert.equal(used.includes(waited), way === 'warm', 'that is not what is to be measured');
+      if (turn >= CALLS.before) times[way].push(time);
+    }
+  }
+  return {
+    called: median(times.warm),
+    calledSlow: percentile(times.warm, 95),
+    calledCold: median(times.cold),
+    calledColdSlow: percentile(times.cold, 95),
+  };
+}
+
+/** The name of a pod that waits, when there is one. */
+async function keptReady(our: PodManagers): Promise<string> {
+  return eventually(async () => {
+    const [name] = await podsOf(our, 'oscar.grycap/warm', 'status.phase=Running');
+    assert.ok(name !== undefined, 'no pod waits');
+    return name;
+  });
+}
+
+async function podsOf(our: PodManagers, labels: string, fields = ''): Promise<string[]> {
+  const query = new URLSearchParams({ labelSelector: labels, fieldSelector: fields });
+  const { items } = await our.cluster.admin.do(
+    'GET',
+    `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods?${query.toString()}`,
+  );
+  return (items as { metadata: { name: string } }[]).map(({ metadata }) => metadata.name);
 }

@@ -14,6 +14,15 @@ const LOOK_EVERY_MS = 5;
 /** A script that has not begun by then never will. */
 const DEADLINE_MS = 120_000;
 
+/** The kubelet looks at its pods once a second. */
+const LOOKS_MS = 1_000;
+
+/**
+ * A pause before a turn, so that it does not always begin at the same moment between two looks of the kubelet: what ended
+ * before has ended at one. The turns together meet all moments alike.
+ */
+export const betweenLooks = (turn: number): Promise<void> => pause(((turn * 0.618) % 1) * LOOKS_MS);
+
 /**
  * Milliseconds from asking for it until the script runs, one at a time on a machine that runs no other, of each way. In
  * turns, so that whatever else the machine does meets all of them, and each turn begins with another one.
@@ -28,6 +37,7 @@ export async function startTimes<Name extends string>(
   for (let turn = 0; turn < turns.before + turns.counted; turn++) {
     const first = turn % names.length;
     for (const name of [...names.slice(first), ...names.slice(0, first)]) {
+      await betweenLooks(turn);
       const time = await startTime(ways[name], turn, runs);
       if (turn >= turns.before) times[name].push(time);
     }

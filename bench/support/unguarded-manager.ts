@@ -6,6 +6,7 @@ import { openLocalCluster } from '../../src/cluster/local/index.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Coordination } from '../../src/federation/index.ts';
 import { createServer } from '../../src/http/index.ts';
+import { CLUSTER_CONFIG } from '../../src/http/routes/cluster-config.fixture.ts';
 import { newServiceToken, type User } from '../../src/identity/index.ts';
 import { ensureUserKeys, rotateUserKeys } from '../../src/storage/index.ts';
 import { ALICE } from '../../test/support/issuer.ts';
@@ -41,17 +42,11 @@ const app = await createServer({
   pageSize: config.jobListingLimit,
   info: { version: '', git_commit: '', architecture: '', kubernetes_version: '' },
   clusterConfig: {
+    ...CLUSTER_CONFIG,
     name: config.name,
     namespace: config.namespace,
     services_namespace: config.servicesNamespace,
     controller_service_account: config.controllerServiceAccount,
-    gpu_available: false,
-    interLink_available: false,
-    yunikorn_enable: false,
-    kueue_enable: false,
-    volume_enable: false,
-    oidc_groups: [''],
-    minio_quota_enabled: false,
   },
   corsOrigins: [],
   readTimeoutMs: config.readTimeoutSeconds * 1000,
