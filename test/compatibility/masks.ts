@@ -41,7 +41,7 @@ export function mask(text: string, known: Known, asked = ''): string {
     .replaceAll(`//${NOWHERE}/`, '//<address>/')
     .replaceAll(`"access_key":"${known.accessKey}"`, '"access_key":"<access_key>"');
   const masked = MASKS.reduce(
-    (text, [pattern, name]) => text.replace(pattern, (found) => (asked.includes(found) ? found : name)),
+    (before, [pattern, name]) => before.replace(pattern, (found) => (asked.includes(found) ? found : name)),
     addresses,
   );
   return masked.replace(JOBS_BY_ID, inOrder);
