@@ -4,10 +4,8 @@ import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { eventually } from '../../../cluster/eventually.ts';
 import { embeddedStore } from '../../embedded-store.fixture.ts';
-import { endGroup, STORE, TO_OUTPUTS } from '../pod.fixture.ts';
+import { endGroup, SHELLS, STORE, TO_OUTPUTS } from '../pod.fixture.ts';
 import { CallPod, frameWith, leave } from './call.fixture.ts';
-
-const SHELLS: readonly (readonly string[])[] = [['/bin/sh'], ['bash', '--posix'], ['busybox', 'sh']];
 
 describe('a pod that answers call after call', () => {
   for (const shell of SHELLS) {

@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import { assert as assertProperty, constantFrom, dictionary, property, string, stringMatching } from 'fast-check';
 import { Secret } from '../../../../base/secret.ts';
+import { SHELLS } from '../../../../supervisor/pod/pod.fixture.ts';
 import { beginningOf } from './environment.ts';
 import { ATTEMPT } from './pods.fixture.ts';
-
-/** Shells that images have; those of this machine are tried. */
-const SHELLS = [['/bin/dash'], ['/bin/bash', '--posix'], ['/bin/busybox', 'sh']].filter(([program = '']) =>
-  existsSync(program),
-);
 
 /** Each starts a few processes. */
 const RUNS = Number(process.env['OSCAR_TEST_RUNS'] ?? 25);
