@@ -5,7 +5,7 @@ import type { JobRecord } from '../src/cluster/index.ts';
 import { chooseMember } from '../src/delegation/origin/round/candidates.ts';
 import type { Member, WorkingFederation } from '../src/delegation/origin/round/members.ts';
 import { POLICIES } from '../src/delegation/policy/policy.ts';
-import { Scoreboard } from '../src/delegation/scoreboard/index.ts';
+import { Scoreboard, Sent } from '../src/delegation/scoreboard/index.ts';
 import type { Target } from '../src/delegation/terms.ts';
 import { aService } from '../src/service/service.fixture.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
@@ -78,7 +78,8 @@ async function decided() {
   // What is under way counts too.
   for (let sent = 0; sent < UNDER_WAY; sent++) board.send(memberAt(sent % MANY_MEMBERS).board, aJob().demand).arrived();
   const own = { snapshot: await statusOf(0), waiting: 0 };
-  const deps = { board, own: () => own, here: { clusterId: 'here', store: STORE }, chance: Math.random };
+  const settling = new Sent(() => 0);
+  const deps = { board, own: () => own, settling, here: { clusterId: 'here', store: STORE }, chance: Math.random };
   const times = POLICIES.map((policy) => {
     const federation = federationOf(policy, members);
     const question = { record: aJob(), federation, placing: 'anywhere', refusals: new Map() } as const;

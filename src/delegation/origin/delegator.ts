@@ -4,6 +4,7 @@ import type { JobKey, JobRecord } from '../../cluster/index.ts';
 import { type Elsewhere, isFinal, placingOf, roomName } from '../../jobs/index.ts';
 import { waitAfter } from '../backoff.ts';
 import { sweepStaging } from '../commit/index.ts';
+import { Sent } from '../scoreboard/index.ts';
 import type { OriginServer, ProvenWorker } from '../server.ts';
 import type { AttemptKey, EnteredJob, Permit, Report } from '../terms.ts';
 import { Agenda } from './agenda.ts';
@@ -51,7 +52,7 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   readonly #sweep: StagingSweep;
   readonly #following: Following;
   /** What rounds know beside the dependencies. */
-  readonly #parts: Pick<RoundDeps, 'held' | 'full' | 'follow' | 'stopping'>;
+  readonly #parts: Pick<RoundDeps, 'held' | 'full' | 'settling' | 'follow' | 'stopping'>;
   /** Jobs that are looked at, each with what came up meanwhile. */
   readonly #rounds = new Map<string, { again?: Wish }>();
   readonly #begun = Promise.withResolvers<void>();
@@ -70,6 +71,7 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     this.#parts = {
       held,
       full: new FullFederations(),
+      settling: new Sent(() => deps.clock.now()),
       follow: (record) => this.#following.begin(record),
       stopping: this.#stopping.signal,
     };

@@ -1,3 +1,3 @@
 export { snapshotOfNodes } from './own-snapshot.ts';
 export { Scoreboard } from './scoreboard.ts';
-export type { Shipment } from './sent.ts';
+export { Sent, type Shipment } from './sent.ts';

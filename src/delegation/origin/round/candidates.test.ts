@@ -43,6 +43,8 @@ interface Case {
   /** Millicores that are free; 4000 if left out. */
   readonly free?: Record<string, number>;
   readonly waiting?: number;
+  /** Millicores that were just decided to be used here. */
+  readonly settling?: number;
   /** Who may be asked, in this order. */
   readonly order: readonly string[];
 }
@@ -53,6 +55,12 @@ const cases: Case[] = [
   { name: 'with `anywhere` this cluster is the first among equals', placing: 'anywhere', order: [SELF, 'b', 'c', 'd'] },
   { name: 'not when jobs wait here already', placing: 'anywhere', waiting: 1, order: ['b', 'c', 'd'] },
   { name: 'nor when there is no room', placing: 'anywhere', free: { [SELF]: 100 }, order: ['b', 'c', 'd'] },
+  {
+    name: 'nor when what was just decided for it needs that room',
+    placing: 'anywhere',
+    settling: 3950,
+    order: ['b', 'c', 'd'],
+  },
   {
     name: '`self` says where it stands',
     placing: 'anywhere',
@@ -97,7 +105,7 @@ const cases: Case[] = [
 
 for (const each of cases) {
   test(each.name, () => {
-    const { free = {}, unfit = {}, refusals = {}, openedBy, waiting = 0 } = each;
+    const { free = {}, unfit = {}, refusals = {}, openedBy, waiting = 0, settling = 0 } = each;
     const service = aService({ federation: { topology: 'star', ...each.federation } });
     const federation = { service, uid: 'u', members: ['b', 'c', 'd'].map((id) => memberOf(id, unfit[id])) };
     const job = sampleJob('1', { ...(openedBy !== undefined && { openedBy }) });
@@ -119,6 +127,7 @@ for (const each of cases) {
           send: () => ({ arrived: () => {}, refused: () => {} }),
           ended: () => {},
         },
+        settling: { total: { cpu: settling, memory: 0, gpu: 0 } },
         own: () => ({ snapshot: snapshotOf(SELF), waiting }),
         here: { clusterId: 'here', store: { endpoint: '', region: '', verify: true } },
         chance: () => 0.5,

@@ -1,6 +1,7 @@
 import type { JobRecord } from '../../../cluster/index.ts';
 import type { Placing } from '../../../jobs/index.ts';
 import { type Candidate, type MemberId, type Ranking, rank } from '../../policy/index.ts';
+import type { Sent } from '../../scoreboard/index.ts';
 import type { OriginDeps } from '../origin.ts';
 import type { Member, WorkingFederation } from './members.ts';
 
@@ -23,7 +24,10 @@ export interface Answer {
 
 export type Chosen = { readonly id: MemberId; readonly member: Member | 'here' };
 
-type Asking = Pick<OriginDeps, 'board' | 'own' | 'here' | 'chance'>;
+interface Asking extends Pick<OriginDeps, 'board' | 'own' | 'here' | 'chance'> {
+  /** What was decided for this cluster and is not in line yet: the room it needs is not reserved. */
+  readonly settling: Pick<Sent, 'total'>;
+}
 
 /** Where the job goes next, by its policy and what is known now. No time passes in here. */
 export function chooseMember(question: Question, deps: Asking): Answer {
@@ -87,7 +91,7 @@ function ownCandidate(federation: WorkingFederation, deps: Asking): Candidate {
     priority,
     ...(weight !== undefined && { weight }),
     snapshot: { ...snapshot, pending: waiting },
-    inFlight: { cpu: 0, memory: 0, gpu: 0 },
+    inFlight: deps.settling.total,
   };
 }
 

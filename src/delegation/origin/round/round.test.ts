@@ -284,6 +284,36 @@ test('a burst spreads over the members by their room, since what was just sent c
   );
 });
 
+test('with `always` a burst takes the room that there is here, and the rest goes elsewhere at once', async () => {
+  await using scene = await openScene({ cpu: 2000, federation: { delegate_when: 'always' } });
+  const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
+  const jobs = await Promise.all(
+    keys.map((key) => scene.until(key, ({ state }) => state === 'running' || state === 'delegated')),
+  );
+  const chosen = jobs.map(({ decisions }) => decisions[0]?.chosen);
+  assert.equal(chosen.filter((id) => id === 'here/demo').length, 2);
+  assert.equal(jobs.filter(({ state }) => state === 'delegated').length, 58);
+});
+
+test('with `always` and `load-based` a burst spreads, also when this cluster is the freest', async () => {
+  const federation = { delegate_when: 'always', delegation: 'load-based' };
+  await using scene = await openScene({ cpu: 30_000, federation });
+  const cpu = 16_000;
+  for (const id of ['b', 'c']) {
+    scene.target(id).snapshot = { nodes: [{ cpu, memory: 2 ** 40, gpu: 0 }], freeCpu: cpu, nodeCount: 1, age: 0 };
+  }
+  // The first one has the members asked what is free.
+  await scene.submit();
+  const { board } = scene.manager.current;
+  await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotOf(`https://${id}.example`))));
+  const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
+  const jobs = await Promise.all(
+    keys.map((key) => scene.until(key, ({ state }) => state === 'running' || state === 'delegated')),
+  );
+  const here = jobs.filter(({ state }) => state === 'running').length;
+  assert.ok(here >= 20 && here <= 29, `${here} run here`);
+});
+
 test('many jobs that wait for members without room do not each find that out', async () => {
   await using scene = await openScene();
   scene.fill();

@@ -2,7 +2,7 @@ import { OscarError } from '../../../base/oscar-error.ts';
 import type { DecisionRecord, JobKey, JobRecord } from '../../../cluster/index.ts';
 import { type Placing, placingOf, readableFile, readEvent } from '../../../jobs/index.ts';
 import { decisionOf, type MemberId } from '../../policy/index.ts';
-import type { Shipment } from '../../scoreboard/index.ts';
+import type { Sent, Shipment } from '../../scoreboard/index.ts';
 import type { OfferAnswer } from '../../terms.ts';
 import { isFollowed } from '../attempt/follow.ts';
 import type { HeldAttempts } from '../held.ts';
@@ -21,6 +21,8 @@ import { takenWithoutLeave } from './without-leave.ts';
 export interface RoundDeps extends OriginDeps {
   readonly held: HeldAttempts;
   readonly full: FullFederations;
+  /** Jobs that were decided to run here, until they are in line. */
+  readonly settling: Sent;
   /** Whoever comes after takes up what is under way: nothing is decided here any more. */
   readonly stopping: AbortSignal;
   /** A member has it that does not speak: it has to be asked. */
@@ -272,11 +274,17 @@ export class OfferingRound {
     const end: RoundEnd = { kind: 'waits', after: this.#threshold(federation) };
     // It is in line already, and the decision is written down.
     if (this.#home.inLine && record.state === 'queued') return end;
-    const decision = this.#decision(federation, answer, ownId(federation, this.#deps));
-    const word = { reason: 'Waiting', message: 'waits for room' };
-    if (!(await this.#home.wait(record, word, decision))) return undefined;
-    this.#home.lineUp(record);
-    return end;
+    // At once, as for members: in line it has its room, or is seen to wait, but the record is written first (F16).
+    const settling = this.#deps.settling.add(record.demand);
+    try {
+      const decision = this.#decision(federation, answer, ownId(federation, this.#deps));
+      const word = { reason: 'Waiting', message: 'waits for room' };
+      if (!(await this.#home.wait(record, word, decision))) return undefined;
+      this.#home.lineUp(record);
+      return end;
+    } finally {
+      settling.refused();
+    }
   }
 
   /** It runs here or not at all: nobody is asked again. */
