@@ -139,7 +139,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     server,
     enter: (principal, worker, event) =>
       enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
-    logs: (record, options) => readLogAnywhere(record, options, { ...jobs, federations }),
+    logs: (record, options) => readLogAnywhere(record, options, origin),
     outstanding: (serviceUid, member) => (delegator ?? desk).outstanding(serviceUid, member),
     elsewhere({ defer }) {
       const leading = new Delegator(origin);

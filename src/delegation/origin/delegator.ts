@@ -20,6 +20,7 @@ import { Committing } from './results/committing.ts';
 import { StagingSweep } from './results/staging-sweep.ts';
 import { FullFederations } from './round/full.ts';
 import { OfferingRound, type RoundDeps, type RoundEnd, type Wish } from './round/round.ts';
+import { speakerTo } from './speaker.ts';
 
 /** Jobs that are offered at once. More: members are asked faster than they answer. Fewer: a slow member holds up others. */
 const AT_ONCE = 64;
@@ -222,11 +223,11 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   async #stop({ service, id, placement, epoch }: JobRecord): Promise<void> {
     const federation = await this.#deps.federations.of(service);
     const member = federation?.members.find((each) => each.id === placement?.member);
-    if (!member) return;
+    if (!federation || !member) return;
     const attempt = { job: { service, id }, epoch, service: member.service };
     for (let tries = 1; ; tries++) {
       try {
-        return await member.target.stop(attempt, member.as);
+        return await member.target.stop(attempt, await speakerTo(member, federation, this.#deps));
       } catch (problem) {
         if (tries === STOP_TRIES || this.#stopping.signal.aborted) throw problem;
         await pause(STOP_AGAIN_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(() => undefined);

@@ -1,10 +1,12 @@
 import { OscarError } from '../../base/oscar-error.ts';
 import type { AttemptRecord, JobRecord, LogOptions } from '../../cluster/index.ts';
 import { attemptName, type Jobs, readLog, takenName, untilIt } from '../../jobs/index.ts';
+import type { AttemptAt, Speaker } from '../terms.ts';
 import type { OriginDeps } from './origin.ts';
 import type { Member, WorkingFederation } from './round/members.ts';
+import { speakerTo } from './speaker.ts';
 
-export interface LogDeps extends Pick<OriginDeps, 'store' | 'federations'>, Pick<Jobs, 'runner' | 'place'> {}
+export interface LogDeps extends Pick<OriginDeps, 'store' | 'federations' | 'mint'>, Pick<Jobs, 'runner' | 'place'> {}
 
 /**
  * What the script of a job printed, wherever it ran: of its current attempt, or of the last that there was. With `follow` it
@@ -25,19 +27,21 @@ export async function* readLogAnywhere(
   if (isOurs) return yield* readLog(current, options, deps);
   const federation = await deps.federations.of(current.service);
   const member = federation && whoRan(attempt, current, federation);
-  if (member) yield* remoteLog(attempt, current, member, options);
-  else yield lineOf(`it ran at ${attempt.place}, which is no member any more: its log is not to be had`);
+  if (federation && member) {
+    const { service, id } = current;
+    const at = { job: { service, id }, epoch: attempt.epoch, service: member.service };
+    yield* remoteLog(at, member, options, () => speakerTo(member, federation, deps));
+  } else yield lineOf(`it ran at ${attempt.place}, which is no member any more: its log is not to be had`);
 }
 
 async function* remoteLog(
-  { epoch }: AttemptRecord,
-  { service, id }: JobRecord,
-  { target, as, service: worker, place }: Member,
+  attempt: AttemptAt,
+  { target, place }: Member,
   { timestamps, follow, signal }: LogOptions,
+  speaker: () => Promise<Speaker>,
 ): AsyncGenerator<Uint8Array> {
-  const attempt = { job: { service, id }, epoch, service: worker };
   try {
-    yield* target.logs(attempt, { timestamps, follow, ...(signal && { signal }) }, as);
+    yield* target.logs(attempt, { timestamps, follow, ...(signal && { signal }) }, await speaker());
   } catch (problem) {
     if (signal?.aborted) return;
     if (!(problem instanceof OscarError)) throw problem;

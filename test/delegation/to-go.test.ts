@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { delegatingBody, inState } from '../support/delegation.ts';
+import { create, expectStatus, type TestCluster } from '../support/federation.ts';
+import { ALICE } from '../support/issuer.ts';
+import { eventually, Outside } from '../support/jobs.ts';
+import { ADMIN, PASSWORD, startTestManager } from '../support/manager.ts';
+import { type People, startPeople } from '../support/people.ts';
+import { type Seen, startWire, type Wire } from '../support/wire.ts';
+
+const GO = { id: 'go-cluster' };
+
+/** As much of a manager written in Go as a member of a federation is asked (contract §1.4–§1.8, §1.15, §1.18). */
+class GoManager {
+  readonly services = new Map<string, Record<string, unknown>>();
+  readonly jobs = new Map<string, { status: string }>();
+
+  reply({ method, path, headers, body }: Seen): { status: number; json?: unknown; text?: string } {
+    if (subjectOf(headers.authorization) !== ALICE.sub) return { status: 401 };
+    const [, system, resource, name = '', job] = new URL(path, 'http://x').pathname.split('/');
+    if (system === 'job') {
+      const id = String(headers['x-delegated-job-id']);
+      if (this.jobs.has(id)) return { status: 500 };
+      this.jobs.set(id, { status: 'Running' });
+      return { status: 201 };
+    }
+    if (resource === 'status') return { status: 200, json: STATUS };
+    if (resource === 'logs') return this.#log(method, job);
+    if (method === 'POST' || method === 'PUT') {
+      const given = JSON.parse(body) as { name: string };
+      this.services.set(given.name, given);
+      return { status: method === 'POST' ? 201 : 204 };
+    }
+    const service = this.services.get(name);
+    if (!service) return { status: 404 };
+    if (method === 'DELETE') this.services.delete(name);
+    return method === 'DELETE' ? { status: 204 } : { status: 200, json: service };
+  }
+
+  #log(method: string, job: string | undefined) {
+    if (job === undefined) return { status: 200, json: { jobs: Object.fromEntries(this.jobs) } };
+    if (method === 'DELETE') return { status: this.jobs.delete(job) ? 204 : 404 };
+    return this.jobs.has(job) ? { status: 200, text: `said by ${job}\n` } : { status: 500 };
+  }
+}
+
+const STATUS = {
+  cluster: {
+    nodes_count: 1,
+    nodes: [
+      {
+        name: 'one',
+        cpu: { capacity_cores: 64_000 },
+        memory: { capacity_bytes: 2 ** 36 },
+        gpu: 0,
+        is_interlink: false,
+        status: 'Ready',
+        conditions: [],
+      },
+    ],
+  },
+};
+
+/** Whose bearer it is; undefined for anything else. */
+function subjectOf(authorization = ''): unknown {
+  const payload = /^Bearer [^.]+\.([^.]+)\.[^.]+$/.exec(authorization)?.[1];
+  return payload === undefined ? undefined : JSON.parse(Buffer.from(payload, 'base64url').toString())['sub'];
+}
+
+const opened = new AsyncDisposableStack();
+const go = new GoManager();
+let people: People;
+let wire: Wire;
+let origin: TestCluster;
+
+before(async () => {
+  people = await startPeople();
+  opened.defer(() => people.issuer.stop());
+  wire = opened.use(await startWire());
+  wire.interfere((seen, response) => {
+    const { status, json, text } = go.reply(seen);
+    if (json !== undefined) response.setHeader('content-type', 'application/json; charset=utf-8');
+    response.writeHead(status).end(json === undefined ? text : JSON.stringify(json));
+  });
+  const manager = opened.use(
+    await startTestManager({
+      ...people.settings,
+      OIDC_CLIENT_ID: 'oscar',
+      OSCAR_CLUSTERS: JSON.stringify({ [GO.id]: { endpoint: wire.url, kind: 'upstream' } }),
+    }),
+  );
+  const outside = new Outside(manager.url);
+  const call: TestCluster['call'] = (...request) => manager.call(...request);
+  origin = { id: 'oscar-cluster', manager, wire, outside, admin: ADMIN, password: PASSWORD, call };
+});
+after(() => opened.disposeAsync());
+
+/** A job of a service of that name, which the other manager has. */
+async function delegated(name: string): Promise<string> {
+  const { refreshToken } = await people.issuer.tokensFor(ALICE);
+  const members = [{ type: 'oscar', cluster_id: GO.id, service_name: name }];
+  await create(origin, people.alice, delegatingBody(name, members, refreshToken, { script: 'true' }));
+  const id = await origin.outside.submit(people.alice, name, 'x');
+  await inState(origin, people.alice, name, id, 'delegated');
+  return id;
+}
+
+describe('a job at a manager written in Go', () => {
+  test('is ended there when it is cancelled here', async () => {
+    const id = await delegated('ended');
+    assert.ok(go.jobs.has(id));
+    expectStatus(await origin.call('DELETE', `/system/jobs/ended/${id}`, { as: people.alice }), 202);
+    await inState(origin, people.alice, 'ended', id, 'cancelled');
+    await eventually(() => assert.ok(!go.jobs.has(id)));
+  });
+
+  for (const query of ['', '?follow=true']) {
+    test(`has a log that is read there${query && ', also by who follows it'}`, async () => {
+      const name = query === '' ? 'read' : 'followed';
+      const id = await delegated(name);
+      const log = await origin.call('GET', `/system/logs/${name}/${id}${query}`, { as: people.alice });
+      assert.equal(expectStatus(log, 200).text, `said by ${id}\n`);
+    });
+  }
+});
