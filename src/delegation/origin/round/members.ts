@@ -103,8 +103,7 @@ export class WorkingFederations {
       known.delete(id);
       return member && this.#deployed(member, replica.priority, service, role.uid);
     });
-    // Those that leave get nothing new, and are spoken to about what they have.
-    const leaving = [...known.values()].map((member) => this.#deployed(member, 0, service, role.uid));
+    const leaving = [...known.values()].map((member) => this.#leaving(member, service, role.uid));
     const members = await Promise.all([...listed, ...leaving]);
     return { service, uid: role.uid, members: members.filter((member) => member !== undefined) };
   }
@@ -143,6 +142,15 @@ export class WorkingFederations {
     };
   }
 
+  /**
+   * It gets nothing new, and is spoken to about what it has. The definition is what counts: the ledger says so a moment
+   * later.
+   */
+  async #leaving(member: LedgerMember, service: Service, uid: string): Promise<Member> {
+    const deployed = await this.#deployed(member, 0, service, uid);
+    return { ...deployed, unfit: deployed.unfit ?? LEAVING };
+  }
+
   #keep(name: string, kept: Kept): void {
     this.#kept.delete(name);
     this.#kept.set(name, kept);
@@ -155,11 +163,13 @@ const NO_KEY = new Secret('');
 
 const idOf = (clusterId: string, service: string) => `${clusterId}/${service}`;
 
+const LEAVING = 'it is leaving the federation';
+
 const UNFIT: Readonly<Record<LedgerMember['state'], string | undefined>> = {
   made: undefined,
   wanted: 'the service is not made there yet',
-  leaving: 'it is leaving the federation',
-  undoing: 'it is leaving the federation',
+  leaving: LEAVING,
+  undoing: LEAVING,
   conflict: 'something else has the name of the service there',
   left: 'its owner ended the service there',
 };

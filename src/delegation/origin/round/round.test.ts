@@ -7,6 +7,7 @@ import type { JobRecord } from '../../../cluster/index.ts';
 import { idOf, openScene, type Scene } from '../origin.fixture.ts';
 
 const offersTo = (scene: Scene, id: string) => scene.target(id).offers.map(({ offer }) => offer.epoch);
+const memberAt = (id: string) => ({ type: 'oscar', cluster_id: id, service_name: `demo-${id}` });
 const isDelegated = ({ state }: JobRecord) => state === 'delegated';
 
 test('a member that refuses is followed by the next, under a new epoch, and the record says why', async () => {
@@ -144,6 +145,20 @@ test('members that are not made yet or are leaving get nothing', async () => {
   const record = await scene.until(key, ({ message }) => message.startsWith('no member'));
   assert.match(record.message, /b: it is leaving the federation; .*c: the service is not made there yet/);
   assert.deepEqual(offersTo(scene, 'b'), []);
+});
+
+test('a member that has left the definition gets nothing from then on, though the ledger still has it as made', async () => {
+  await using scene = await openScene({ federation: { members: [{ ...memberAt('c'), priority: 3 }] } });
+  scene.fill();
+  const record = await scene.until(await scene.submit(), isDelegated);
+  assert.equal(record.placement?.member, idOf('c'));
+  assert.deepEqual(
+    record.decisions[0]?.candidates.map(({ member, refusal }) => [member, refusal]),
+    [
+      [idOf('c'), undefined],
+      [idOf('b'), 'it is leaving the federation'],
+    ],
+  );
 });
 
 test('with `always` this cluster is the first of the candidates, and jobs that would wait here go elsewhere', async () => {
