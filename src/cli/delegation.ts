@@ -13,6 +13,7 @@ import {
   type Entered,
   enterJob,
   OriginDesk,
+  type OwnDurations,
   readLogAnywhere,
   realClock,
   Scoreboard,
@@ -55,11 +56,12 @@ export interface DelegationParts {
   readonly authenticator: Authenticator;
   readonly mint: Mint | undefined;
   readonly meters: DelegationMeters;
+  readonly durations: OwnDurations;
 }
 
 /** Jobs of this cluster that run on others, and theirs that run here. */
 export function openDelegation(config: Config, parts: DelegationParts, log: Logger): OpenDelegation {
-  const { catalog, federation, authenticator, mint, meters } = parts;
+  const { catalog, federation, authenticator, mint, meters, durations } = parts;
   const { jobs, line, staging } = parts.running;
   const { coordination, workers, lines } = federation;
   const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'trouble with a job of several clusters');
@@ -69,7 +71,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     report: (err, place) => log.debug({ err, place }, 'a cluster did not say what is free'),
   });
   const endpoints = new Endpoints(config.peerNetworks, catalog);
-  const own = () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes()), waiting: line.waiting });
+  const own = () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes(), durations.mean), waiting: line.waiting });
   const ways = waysOver(lines, {
     get target() {
       return selfTarget(self);
@@ -123,7 +125,11 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     offer: (offer, from) => taken.offer(offer, from),
     stop: (attempt, from) => taken.stop(attempt, from),
     logs: (attempt, options, from) => taken.logs(attempt, options, from),
-    status: async () => own().snapshot,
+    async status() {
+      const { snapshot, waiting } = own();
+      // Only who leads knows how many wait; from others it is better to hear nothing than none.
+      return delegator ? { ...snapshot, pending: waiting } : snapshot;
+    },
     permit: (attempt, from) => (delegator ?? desk).permit(attempt, from),
     report: (attempt, word, from) => (delegator ?? desk).report(attempt, word, from),
     open: (job, from) => (delegator ?? desk).open(job, from),

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
 import type { Config } from '../config.ts';
+import { OwnDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
 import { createAuthenticator, createOidc, newServiceToken, TokenMint } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeJobsOf } from '../jobs/index.ts';
@@ -48,7 +49,8 @@ export async function startManager(
   const meters = new Meters();
   const account = storeKeys.accessKey.reveal();
   const tracing = opened.adopt(openTracing(config, log), (it) => it.close());
-  const observers = [jobMeters(meters), ...tracing.observers];
+  const durations = new OwnDurations(config.clusterId);
+  const observers = [jobMeters(meters), durations, ...tracing.observers];
   const running = await jobsOf(config, cluster, { ...store, description, account }, observers, log);
   if (running) opened.defer(() => running.close());
   const catalog = catalogOf(config, cluster, store, running?.jobs);
@@ -75,7 +77,7 @@ export async function startManager(
   const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, links, log), (it) =>
     it.close(),
   );
-  const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters) };
+  const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters), durations };
   const delegation = running && openDelegation(config, { ...parts, running }, log);
   if (delegation) opened.defer(() => delegation.close());
 

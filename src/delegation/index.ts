@@ -22,7 +22,7 @@ export {
   writeStatus,
 } from './peer/wire/index.ts';
 export { claimedWorker, provenOwner } from './proof.ts';
-export { Scoreboard, snapshotOfNodes } from './scoreboard/index.ts';
+export { OwnDurations, Scoreboard, snapshotOfNodes } from './scoreboard/index.ts';
 export type { DelegationServer, ProvenCoordinator, ProvenOwner, ProvenWorker } from './server.ts';
 export { TakenJobs } from './target/elsewhere-target.ts';
 export { type Entered, enterJob } from './target/enter.ts';

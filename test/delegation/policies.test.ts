@@ -4,6 +4,7 @@ import {
   allEnded,
   copying,
   delegating,
+  endedWell,
   onlySucceeded,
   placeOf,
   startDelegation,
@@ -11,6 +12,7 @@ import {
 } from '../support/delegation.ts';
 import { type Clusters, member, type TestCluster } from '../support/federation.ts';
 import { eventually, Meeting, type SeenJob, service } from '../support/jobs.ts';
+import { orderOf, sign } from '../support/signed.ts';
 
 let them: Clusters;
 const meeting = new Meeting();
@@ -206,6 +208,27 @@ describe('delegate_when: saturated', () => {
     assert.equal(await origin.outside.get(people.alice, 'waits/out/x'), 'x');
     meeting.letGo('hog');
   });
+});
+
+test('a cluster tells its coordinators how many jobs wait there, and how long recent ones took', async () => {
+  const { a } = them;
+  await delegating(them, 'figures', [member(a, 'figures')], { script: copying() });
+  const long = service('long', meeting.wait('long'), { cpu: '1', memory: '16Mi', input: [], output: [] });
+  const token = await a.outside.create(a.admin, long);
+  const ids = await Promise.all([1, 2, 3].map(() => a.outside.submit(token, 'long', 'x')));
+  const asked = { method: 'GET', path: '/system/status' };
+  const told = async () => {
+    const { text, json } = await a.call(asked.method, asked.path, { headers: sign(orderOf(a, 'figures'), asked) });
+    return { text, ...(json() as { readonly pending?: number; readonly mean_duration?: number }) };
+  };
+  await eventually(async () => {
+    const { pending, text } = await told();
+    assert.equal(pending, 2, text);
+  });
+  meeting.letGo('long');
+  for (const id of ids) await endedWell(a, a.admin, 'long', id);
+  const { pending, mean_duration = 0, text } = await told();
+  assert.ok(pending === 0 && mean_duration > 0, text);
 });
 
 const expectOk = ({ status, text }: { readonly status: number; readonly text: string }) =>

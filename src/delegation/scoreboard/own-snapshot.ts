@@ -1,8 +1,8 @@
 import type { NodeRoom } from '../../cluster/index.ts';
 import type { Free, Snapshot } from '../policy/index.ts';
 
-/** This cluster as others see it: what is not asked for by anybody, on nodes that take work. */
-export function snapshotOfNodes(nodes: readonly NodeRoom[]): Snapshot {
+/** This cluster as others see it: what is not asked for by anybody, on nodes that take work, and how long jobs take, in seconds. */
+export function snapshotOfNodes(nodes: readonly NodeRoom[], meanDuration?: number): Snapshot {
   const free = nodes.filter(({ ready }) => ready).map(freeOn);
   return {
     nodes: free,
@@ -10,6 +10,7 @@ export function snapshotOfNodes(nodes: readonly NodeRoom[]): Snapshot {
     nodeCount: nodes.length,
     age: 0,
     roundTrip: 0,
+    ...(meanDuration !== undefined && { meanDuration }),
   };
 }
 

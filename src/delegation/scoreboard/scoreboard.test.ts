@@ -132,3 +132,13 @@ test('durations are averaged, the newest counting most', async (t) => {
   scores.ended('b', 20);
   assert.equal(scores.snapshotOf('b')?.meanDuration, 12);
 });
+
+test('how long our jobs took there counts before what the cluster says of all', async (t) => {
+  const { board, scores, answered } = scene();
+  t.after(() => scores.close());
+  scores.interested([board]);
+  await answered({ meanDuration: 40 });
+  assert.equal(scores.snapshotOf('b')?.meanDuration, 40);
+  scores.ended('b', 10);
+  assert.equal(scores.snapshotOf('b')?.meanDuration, 10);
+});

@@ -1,5 +1,6 @@
 import type { Demand } from '../../cluster/index.ts';
 import type { Snapshot } from '../policy/index.ts';
+import { RecentMean } from './recent-mean.ts';
 import { Sent, type Shipment } from './sent.ts';
 
 /** A cluster that jobs may go to, by where its manager is: two members there are one cluster. */
@@ -27,9 +28,6 @@ const IDLE_MS = 30_000;
 const BUSY_FOR_MS = 30_000;
 const ASKED_FOR_MS = 10 * 60_000;
 
-/** What the mean of durations is taken of: each new one counts this much. */
-const NEWEST_COUNTS = 0.2;
-
 interface Row {
   board: Board;
   wantedAt: number;
@@ -39,7 +37,8 @@ interface Row {
   failures: number;
   dueAt: number;
   asking: boolean;
-  meanDuration?: number;
+  /** Of jobs of ours, in seconds. */
+  readonly durations: RecentMean;
   readonly sent: Sent;
 }
 
@@ -79,7 +78,8 @@ export class Scoreboard {
   snapshotOf(place: string): Snapshot | undefined {
     const row = this.#rows.get(place);
     if (!row?.snapshot) return undefined;
-    const { snapshot, askedAt, meanDuration, sent } = row;
+    const { snapshot, askedAt, durations, sent } = row;
+    const meanDuration = durations.value ?? snapshot.meanDuration;
     return {
       ...snapshot,
       age: this.#elapsed() - askedAt,
@@ -100,10 +100,7 @@ export class Scoreboard {
 
   /** A job of ours took so long there. */
   ended(place: string, seconds: number): void {
-    const row = this.#rows.get(place);
-    if (!row) return;
-    const { meanDuration = seconds } = row;
-    row.meanDuration = meanDuration + (seconds - meanDuration) * NEWEST_COUNTS;
+    this.#rows.get(place)?.durations.add(seconds);
   }
 
   close(): void {
@@ -155,6 +152,7 @@ export class Scoreboard {
       failures: 0,
       dueAt: now,
       asking: false,
+      durations: new RecentMean(),
       sent: new Sent(this.#elapsed),
     };
   }
