@@ -37,6 +37,13 @@ async function upload(name: string, n: number, as = them.people.alice): Promise<
   return job;
 }
 
+/** What is the matter with its refresh token, as its owner sees it. */
+async function conditionOf(name: string): Promise<{ readonly type: string; readonly reason: string } | undefined> {
+  const path = `/system/federation/${name}?include=status`;
+  const { json } = expectStatus(await them.origin.call('GET', path, { as: them.people.alice }), 200);
+  return (json() as { conditions?: { type: string; reason: string }[] }).conditions?.[0];
+}
+
 const refusalIn = ({ decisions }: SeenJob) =>
   decisions.at(-1)?.candidates.find(({ refusal }) => refusal)?.refusal ?? '';
 
@@ -54,12 +61,16 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
     assert.equal(placeOf(stayed), origin.id, storyOf(stayed));
     assert.match(refusalIn(stayed), /token/);
     assert.equal(offersTo(a, name).length, offers, 'nobody was asked');
+    const condition = await conditionOf(name);
+    assert.equal(condition?.type, 'CredentialsExpired');
+    assert.match(condition.reason, /^revoked by its owner: bring a new refresh token$/);
 
     const { refreshToken } = await people.issuer.tokensFor(ALICE);
     const body = delegatingBody(name, [member(a, name)], refreshToken, { script: copying() });
     expectStatus(await origin.call('PUT', '/system/services', { as: people.alice, body }), 204);
     const healed = await upload(name, 3);
     assert.equal(placeOf(healed), a.id, storyOf(healed));
+    assert.equal(await conditionOf(name), undefined);
   });
 
   for (const [what, token] of [
@@ -76,6 +87,9 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
         assert.equal(placeOf(job), origin.id, storyOf(job));
         assert.match(refusalIn(job), /token/);
       }
+      const condition = await conditionOf(name);
+      assert.equal(condition?.type, 'CredentialsExpired');
+      assert.match(condition.reason, /its issuer refuses the refresh token .*: bring a new refresh token$/);
       assert.deepEqual(offersTo(a, name), []);
       expectStatus(await origin.call('GET', '/health'), 200);
     });

@@ -5,8 +5,11 @@ import { grantOf } from '../grants/grant-of.ts';
 
 /** What is the matter with the refresh token of a federated service, for whoever looks at the federation. */
 export interface GrantCondition {
-  /** `CredentialsExpired`: nothing is done for its owner any more. `CredentialsOld`: that may be soon. */
-  readonly type: 'CredentialsExpired' | 'CredentialsOld';
+  /**
+   * `CredentialsExpired`: nothing is done for its owner any more. `CredentialsRefused`: nor is it now, though the token may
+   * be good. `CredentialsOld`: that may be soon.
+   */
+  readonly type: 'CredentialsExpired' | 'CredentialsRefused' | 'CredentialsOld';
   readonly reason: string;
   /** ISO 8601. Absent where nobody wrote it down. */
   readonly since?: string;
@@ -24,6 +27,10 @@ export async function grantCondition(
   if (grant.state === 'ended') {
     const since = grant.endedAt === undefined ? {} : { since: new Date(grant.endedAt).toISOString() };
     return { type: 'CredentialsExpired', reason: `${grant.reason ?? 'ended'}: bring a new refresh token`, ...since };
+  }
+  if (grant.refusal) {
+    const { reason, since } = grant.refusal;
+    return { type: 'CredentialsRefused', reason, since: new Date(since).toISOString() };
   }
   // One that is used for nothing may be as old as it likes.
   const age = ageOf(grant, vault.now());

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { decodeJwt } from 'jose';
 import { ADMIN, bring } from '../grants/vault.fixture.ts';
+import { grantCondition } from './condition.ts';
 import { ALICE, asUser, audited, BOB, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+import type { TokenMintOptions } from './token-mint.ts';
 
 const S1 = serviceOf('s1');
 
@@ -153,6 +155,26 @@ describe('no access token', () => {
     await assert.rejects(wrong.mint(S1, 'offer'), { code: 'exchange-refused' });
     assert.equal(exchange.issuer.requests.token, 2, 'one login, one refusal: a refusal holds for a while');
     await exchange.mint.mint(S1, 'offer');
+  });
+
+  test('which whoever looks at the service is told, until a token can be had again', async () => {
+    await using exchange = await openExchange();
+    await exchange.brings('s1');
+    const condition = async () => grantCondition(S1, exchange.vault, 30);
+    const refused = async (options: Partial<TokenMintOptions>, reason: RegExp) => {
+      await assert.rejects(exchange.replica(options).mint(S1, 'offer', { audience: 'b' }), {
+        code: 'exchange-refused',
+      });
+      const { type, reason: told = '', since } = (await condition()) ?? {};
+      assert.deepEqual([type, typeof since], ['CredentialsRefused', 'string']);
+      assert.match(told, reason);
+    };
+    await refused({ client: undefined }, /set OIDC_CLIENT_ID/);
+    await refused({ client: { id: 'unknown' } }, /invalid_client.*OIDC_CLIENT_SECRET/);
+    await refused({ issuers: [] }, /not accepted here any more/);
+    await refused({ issuers: [], narrow: true, client: undefined }, /not accepted here any more/);
+    await exchange.mint.mint(S1, 'offer');
+    assert.equal(await condition(), undefined);
   });
 
   test('at an issuer that is not configured, whatever the token says', async () => {

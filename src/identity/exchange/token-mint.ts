@@ -5,6 +5,7 @@ import { endGrant } from '../grants/end.ts';
 import { GrantError } from '../grants/errors.ts';
 import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '../grants/grant.ts';
 import { grantOf } from '../grants/grant-of.ts';
+import { noteRefusal } from '../grants/note-refusal.ts';
 import { proveGrant } from '../grants/prove.ts';
 import { recordUse } from '../grants/record-use.ts';
 import { endTurn, type HeldTurn, takeTurn } from '../grants/turns.ts';
@@ -74,12 +75,12 @@ export class TokenMint {
     const { vault, narrow, log } = this.#options;
     const { grant, token: refresh } = await this.#usableGrant(service);
     // Only who goes there needs to know where: mostly there is a token at hand.
-    const desk = () => this.#deskFor(grant, refresh);
-    const wide = () => this.#tokens.get(grant.id, async () => this.#exchange(grant.id, desk()));
+    const desk = () => this.#noting(grant, async () => this.#deskFor(grant, refresh));
+    const wide = () => this.#tokens.get(grant.id, async () => this.#exchange(grant, await desk()));
     const { token } =
-      audience !== undefined && narrow && (await this.#canNarrow(desk().authority))
+      audience !== undefined && narrow && (await this.#canNarrow((await desk()).authority))
         ? await this.#tokens.get(`${grant.id} ${audience}`, async () => {
-            const { authority, client } = desk();
+            const { authority, client } = await desk();
             return authority.narrow(await wide(), audience, client);
           })
         : await wide();
@@ -154,7 +155,13 @@ export class TokenMint {
     return false;
   }
 
-  async #exchange(id: string, desk: Desk): Promise<AccessToken> {
+  async #exchange(grant: Grant, desk: Desk): Promise<AccessToken> {
+    const access = await this.#noting(grant, () => this.#exchangeAt(grant.id, desk));
+    if (grant.refusal) await this.#note(grant, undefined);
+    return access;
+  }
+
+  async #exchangeAt(id: string, desk: Desk): Promise<AccessToken> {
     try {
       // Before it is our turn: a turn is short.
       await desk.authority.issuer();
@@ -168,6 +175,23 @@ export class TokenMint {
       this.#options.log.warn({ grant: id, issuer: desk.authority.url, err }, 'refresh token not exchanged');
       throw err;
     }
+  }
+
+  /** What stands in the way of all tokens of a grant is kept with it, so that whoever looks at a service can see it. */
+  async #noting<T>(grant: Grant, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (err) {
+      if (err instanceof ExchangeError && err.code === 'exchange-refused') await this.#note(grant, err.message);
+      throw err;
+    }
+  }
+
+  /** For people: that it cannot be written down changes nothing about the token. */
+  async #note({ id, refusal }: Grant, reason: string | undefined): Promise<void> {
+    if (refusal?.reason === reason) return;
+    const { vault, log } = this.#options;
+    await noteRefusal(id, reason, vault).catch((err: unknown) => log.warn({ grant: id, err }, 'refusal not noted'));
   }
 
   async #takeTurn(id: string): Promise<HeldTurn | undefined> {

@@ -21,6 +21,8 @@ export interface Grant {
   /** Why it ended. */
   readonly reason?: string;
   readonly endedAt?: number;
+  /** Why it could not be exchanged the last time, and since when that is so: it may be good, but nothing comes of it. */
+  readonly refusal?: { readonly reason: string; readonly since: number } | undefined;
   /** Whose turn it is to show the token to its issuer. */
   readonly turn?: Turn | undefined;
   readonly createdAt: number;
