@@ -114,7 +114,15 @@ export interface DecisionRecord {
   readonly epoch?: number;
   readonly policy: string;
   readonly chosen?: string;
-  readonly candidates: readonly { readonly member: string; readonly score?: number; readonly refusal?: string }[];
+  readonly candidates: readonly DecidedCandidate[];
+}
+
+interface DecidedCandidate {
+  readonly member: string;
+  readonly score?: number;
+  readonly refusal?: string;
+  /** How old the figures of its cluster were, in seconds. Absent: there were none, or it is this cluster. */
+  readonly age?: number;
 }
 
 /**

@@ -18,9 +18,11 @@ const firstOf = (count: number) => Array.from({ length: count }, (_, index) => `
 
 test('a decision says what was known of each and who was chosen', () => {
   const given = [
-    memberOn('a', { snapshot: clusterWith([0.5]) }),
+    memberOn('a', { snapshot: clusterWith([0.5], { age: 4_400 }) }),
     memberOn('b', { snapshot: clusterWith([7.0007]) }),
     memberOn('c', { snapshot: undefined }),
+    memberOn('d', { snapshot: clusterWith([4]), isSelf: true }),
+    memberOn('e', { snapshot: clusterWith([64], { age: 90_000 }) }),
   ];
   const rankings = rank({ policy: 'load-based' }, given, SMALL, never);
   assert.deepEqual(decisionOf('load-based', rankings, 'b/demo', 1234), {
@@ -28,9 +30,11 @@ test('a decision says what was known of each and who was chosen', () => {
     policy: 'load-based',
     chosen: 'b/demo',
     candidates: [
-      { member: 'b/demo', score: 78.12 },
+      { member: 'b/demo', score: 78.12, age: 0 },
+      { member: 'd/demo', score: 87.5 },
       { member: 'c/demo' },
-      { member: 'a/demo', refusal: 'it needs 1 core and no node has more than 0.5 free' },
+      { member: 'e/demo', age: 90 },
+      { member: 'a/demo', refusal: 'it needs 1 core and no node has more than 0.5 free', age: 4 },
     ],
   });
 });

@@ -1,5 +1,5 @@
 import type { DecisionRecord } from '../../cluster/index.ts';
-import { type MemberId, policyNamed, type Ranking } from './policy.ts';
+import { type Candidate, type MemberId, policyNamed, type Ranking } from './policy.ts';
 
 /** More are not kept: records are small. */
 const KEPT_CANDIDATES = 10;
@@ -20,10 +20,16 @@ export function decisionOf(
     at,
     policy: policyNamed(policy),
     ...(chosen !== undefined && { chosen }),
-    candidates: kept.map(({ candidate: { member }, score, refusal }) => ({
-      member,
+    candidates: kept.map(({ candidate, score, refusal }) => ({
+      member: candidate.member,
       ...(score !== undefined && { score: Math.round(score * 100) / 100 }),
       ...(refusal !== undefined && { refusal }),
+      ...ageOf(candidate),
     })),
   };
+}
+
+/** What is known of this cluster is true now. */
+function ageOf({ isSelf, snapshot }: Candidate): { readonly age?: number } {
+  return isSelf || !snapshot ? {} : { age: Math.round(snapshot.age / 1000) };
 }

@@ -52,6 +52,7 @@ const JobSchema = Type.Object(
             member: Type.String(),
             score: Type.Optional(Type.Number()),
             refusal: Type.Optional(Type.String()),
+            age: Type.Optional(Type.Integer({ description: 'of what was known of its cluster, in seconds' })),
           }),
         ),
       }),

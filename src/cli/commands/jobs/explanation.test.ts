@@ -84,6 +84,29 @@ const cases: readonly Case[] = [
     ],
   },
   {
+    name: 'how old the figures were that decided',
+    rules: MESH,
+    job: {
+      attempts: elsewhere('a'),
+      decisions: [
+        decision(
+          'a/cow-a',
+          [
+            { member: 'a/cow-a', score: 20, age: 3 },
+            { member: 'b/cow-b', age: 75 },
+          ],
+          'load-based',
+        ),
+      ],
+    },
+    says: [
+      'cow-1 succeeded at a.',
+      'It came when cow/in/a.png was written.',
+      'home had no room for it, so members were asked.',
+      'The policy "load-based" chose a/cow-a (load 20, 3 s before), before b/cow-b (its figures were 75 s old).',
+    ],
+  },
+  {
     name: 'why a job may not leave',
     rules: MESH,
     job: {

@@ -98,10 +98,15 @@ function decided({ policy, chosen, candidates }: Decision, index: number, job: T
 
 const notThis = ({ member, refusal = '' }: Candidate) => `${member}: ${refusal}`;
 
-function withFigure({ member, score }: Candidate, policy: string): string {
+function withFigure({ member, score, age }: Candidate, policy: string): string {
   const word = MEASURED[policy];
   if (word === undefined) return member;
-  return score === undefined ? `${member} (nothing is known of it)` : `${member} (${word} ${score})`;
+  if (score === undefined) {
+    return `${member} (${age === undefined ? 'nothing is known of it' : `its figures were ${age} s old`})`;
+  }
+  // What the definition says does not age.
+  const since = age === undefined || policy === 'static' ? '' : `, ${age} s before`;
+  return `${member} (${word} ${score}${since})`;
 }
 
 function stepsOf(job: ToldJob, now: number): Step[] {

@@ -24,6 +24,8 @@ export interface Candidate {
   readonly member: string;
   readonly score?: number;
   readonly refusal?: string;
+  /** Of what was known of its cluster, in seconds. */
+  readonly age?: number;
 }
 
 export interface Transition {
