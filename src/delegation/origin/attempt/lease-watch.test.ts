@@ -80,6 +80,20 @@ test('when all members fall silent at once the fault is probably here, and they 
   watch.stop();
 });
 
+test('two members at one cluster fall silent with it, which casts no doubt on us', async () => {
+  await using scene = await openScene();
+  const keys = [await heard(scene, 'b'), await heard(scene, 'c')];
+  await scene.changeLedger((ledger) => ({
+    ...ledger,
+    members: ledger.members.map((each) => ({ ...each, endpoint: 'https://one.example' })),
+  }));
+  const { watch } = await watching(scene, keys);
+  scene.clock.pass(151_000);
+  await watch.look();
+  assert.deepEqual(await Promise.all(keys.map((key) => stateOf(scene, key))), ['queued', 'queued']);
+  watch.stop();
+});
+
 test('a word that came in while the watch was looking counts', async () => {
   await using scene = await openScene();
   const key = await heard(scene, 'b');

@@ -3,14 +3,19 @@ import { changeJob } from '../../../jobs/index.ts';
 import type { HeldAttempt, HeldAttempts } from '../held.ts';
 import { NO_METERS } from '../meters.ts';
 import { givenBack, placementOf } from '../moves.ts';
-import type { OriginDeps } from '../origin.ts';
-import { expired } from './lease.ts';
+import { type OriginDeps, placeOf } from '../origin.ts';
+import { expired, type Leased } from './lease.ts';
 
 export interface LeaseWatchDeps
   extends Pick<OriginDeps, 'store' | 'lease' | 'clock' | 'here' | 'meters' | 'report' | 'federations'> {
   readonly held: HeldAttempts;
   /** The job waits here again; that member had it. */
   readonly back: (record: JobRecord, member: string) => void;
+}
+
+interface Standing<A> {
+  readonly speaking: (A & Pick<Leased, 'cluster'>)[];
+  readonly gone: A[];
 }
 
 /** How often leases are looked at, at most; with short leases more often. */
@@ -66,14 +71,16 @@ export class LeaseWatch {
    * Those who never speak of a job are not silent. Who is no member any more has no key to speak with: there is nothing to
    * wait for.
    */
-  async #standing<A extends HeldAttempt>(attempts: readonly A[]): Promise<{ speaking: A[]; gone: A[] }> {
-    const standing = { speaking: [] as A[], gone: [] as A[] };
+  async #standing<A extends HeldAttempt>(attempts: readonly A[]): Promise<Standing<A>> {
+    const standing: Standing<A> = { speaking: [], gone: [] };
     for (const [service, held] of Map.groupBy(attempts, ({ key }) => key.service)) {
       const federation = await this.#deps.federations.of(service).catch(() => undefined);
       for (const attempt of held) {
         const member = federation?.members.find(({ id }) => id === attempt.member);
         if (federation?.service.uid === attempt.serviceUid && !member) standing.gone.push(attempt);
-        else if (member?.speaks !== false) standing.speaking.push(attempt);
+        else if (member?.speaks !== false) {
+          standing.speaking.push({ ...attempt, cluster: member?.board ?? placeOf(attempt.member) });
+        }
       }
     }
     return standing;

@@ -6,15 +6,15 @@ import { expired, type Leased, LONGEST_DOUBT } from './lease.ts';
 const TERMS = { lease: 90, grace: 60 };
 const NOW = 10_000_000;
 
-/** Attempts by member and how long they have been silent. */
+/** Attempts by cluster and how long they have been silent. */
 const silent = (...attempts: [string, number][]): Leased[] =>
-  attempts.map(([member, since]) => ({ member, heardAt: NOW - since }));
+  attempts.map(([cluster, since]) => ({ cluster, heardAt: NOW - since }));
 
 const cases: { name: string; attempts: Leased[]; expired: number[] }[] = [
   { name: 'nobody has anything', attempts: [], expired: [] },
   { name: 'silence up to lease and grace is none', attempts: silent(['b', 150]), expired: [] },
   { name: 'silence beyond both ends the attempt', attempts: silent(['b', 151]), expired: [151] },
-  { name: 'one member alone cannot cast doubt on us', attempts: silent(['b', 151], ['b', 160]), expired: [151, 160] },
+  { name: 'one cluster alone cannot cast doubt on us', attempts: silent(['b', 151], ['b', 160]), expired: [151, 160] },
   { name: 'while another is heard, the silent one lost it', attempts: silent(['b', 151], ['c', 90]), expired: [151] },
   {
     name: 'all silent within one lease: the fault is probably here',
@@ -23,7 +23,7 @@ const cases: { name: string; attempts: Leased[]; expired: number[] }[] = [
   },
   { name: 'all silent, but one after the other', attempts: silent(['b', 300], ['c', 151]), expired: [300, 151] },
   {
-    name: 'what counts of a member is its last word on anything',
+    name: 'what counts of a cluster is its last word on anything',
     attempts: silent(['b', 300], ['b', 151], ['c', 160]),
     expired: [],
   },
@@ -46,7 +46,7 @@ for (const each of cases) {
 test('no attempt ends within its lease and grace, none lives beyond the longest doubt, and time takes back nothing', () => {
   const attempts = fc.array(
     fc.record({
-      member: fc.constantFrom('b', 'c', 'd'),
+      cluster: fc.constantFrom('b', 'c', 'd'),
       heardAt: fc.integer({ min: NOW - 2 * LONGEST_DOUBT, max: NOW }),
     }),
     { maxLength: 8 },
@@ -58,7 +58,7 @@ test('no attempt ends within its lease and grace, none lives beyond the longest 
         const since = NOW - attempt.heardAt;
         if (since <= 150) assert.ok(!ended.has(attempt));
         if (since > 150 + LONGEST_DOUBT) assert.ok(ended.has(attempt));
-        // With a member that speaks, silence is silence.
+        // With a cluster that speaks, silence is silence.
         const isHeard = all.some(({ heardAt }) => NOW - heardAt <= 90);
         if (isHeard && since > 150) assert.ok(ended.has(attempt));
       }

@@ -15,14 +15,15 @@ export interface LeaseTerms {
  */
 export const LONGEST_DOUBT = 10 * 60_000;
 
-/** What of an attempt counts: who has it, and when they last spoke of it. */
+/** What of an attempt counts: which cluster has it, and when it last spoke of it. */
 export interface Leased {
-  readonly member: string;
+  /** By where its manager is: it may be the member of several federations, and all of them fall silent with it. */
+  readonly cluster: string;
   readonly heardAt: number;
 }
 
 /**
- * The attempts whose members were silent for too long (design §9). Where two members or more have attempts, and all of them
+ * The attempts whose clusters were silent for too long (design §9). Where two clusters or more have attempts, and all of them
  * fell silent within one lease, the fault is probably here: then it waits, but not for ever.
  */
 export function expired<A extends Leased>(attempts: readonly A[], now: number, { lease, grace }: LeaseTerms): A[] {
@@ -33,8 +34,8 @@ export function expired<A extends Leased>(attempts: readonly A[], now: number, {
 
 function inDoubt(attempts: readonly Leased[], now: number, lease: number): boolean {
   const lastWords = new Map<string, number>();
-  for (const { member, heardAt } of attempts) {
-    lastWords.set(member, Math.max(heardAt, lastWords.get(member) ?? -Infinity));
+  for (const { cluster, heardAt } of attempts) {
+    lastWords.set(cluster, Math.max(heardAt, lastWords.get(cluster) ?? -Infinity));
   }
   if (lastWords.size < 2) return false;
   const words = [...lastWords.values()];
