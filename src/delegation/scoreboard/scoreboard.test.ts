@@ -122,6 +122,19 @@ test('what arrived before a snapshot was asked for is in it; what arrived after,
   await eventually(() => assert.ok(scores.inFlightTo('b').cpu === 2000));
 });
 
+test('what a cluster took long ago, and never said what is free, is forgotten', (t) => {
+  const { clock, board, scores } = scene();
+  t.after(() => scores.close());
+  scores.interested([board]);
+  for (let sent = 0; sent < 5; sent++) scores.send('b', JOB).arrived();
+  clock.ms += 60_000;
+  scores.send('b', JOB).arrived();
+  assert.equal(scores.inFlightTo('b').cpu, 6_000);
+  clock.ms += 1;
+  scores.send('b', JOB);
+  assert.equal(scores.inFlightTo('b').cpu, 2_000);
+});
+
 test('durations are averaged, the newest counting most', async (t) => {
   const { board, scores, answered } = scene();
   t.after(() => scores.close());

@@ -1,4 +1,5 @@
 import type { Demand } from '../../cluster/index.ts';
+import { STALE } from '../policy/index.ts';
 
 /** One job on its way to a cluster. */
 export interface Shipment {
@@ -33,6 +34,7 @@ export class Sent {
   }
 
   add(demand: Demand): Shipment {
+    this.#forgetOld();
     const entry: Entry = { demand };
     this.#entries.add(entry);
     this.#count(demand, 1);
@@ -45,6 +47,15 @@ export class Sent {
   /** The cluster has said what is free, asked at this moment: what had arrived by then is in it. */
   shown(askedAt: number): void {
     for (const entry of this.#entries) if ((entry.arrivedAt ?? Infinity) < askedAt) this.#drop(entry);
+  }
+
+  /** A cluster that takes jobs and never says what is free is unknown: what it was sent counts for nothing. */
+  #forgetOld(): void {
+    const oldest = this.#elapsed() - STALE;
+    for (const entry of this.#entries) {
+      if ((entry.arrivedAt ?? Infinity) >= oldest) return;
+      this.#drop(entry);
+    }
   }
 
   #drop(entry: Entry): void {
