@@ -72,8 +72,22 @@ test('where arriving jobs are not offered, one that has waited is', async () => 
   scene.fill();
   const key = await scene.submit();
   assert.equal(scene.target('b').offers.length, 0);
-  scene.clock.pass(10_000);
-  await scene.until(key, ({ state }) => state === 'delegated');
+  await scene.passing(async () => assert.equal((await scene.job(key)).state, 'delegated'), 2_000);
+});
+
+test('where arriving jobs are not offered, the definition says how long one waits', async () => {
+  const deps = { when: { arriving: false, waiting: true }, threshold: 3_600_000 };
+  await using scene = await openScene({ deps, federation: { rescheduler_threshold: 5 } });
+  scene.fill();
+  const begun = scene.clock.now();
+  const key = await scene.submit();
+  const { timeline } = await scene.passing(async () => {
+    const job = await scene.job(key);
+    assert.equal(job.state, 'delegated');
+    return job;
+  });
+  const offered = timeline.find(({ state }) => state === 'offering')?.at ?? 0;
+  assert.ok(offered >= begun + 5_000 && offered < begun + 3_600_000, `after ${offered - begun} ms`);
 });
 
 test('where waiting jobs are not offered, nobody is asked a second time', async () => {

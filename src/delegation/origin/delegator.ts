@@ -19,7 +19,7 @@ import { askerOf, type OriginDeps } from './origin.ts';
 import { Committing } from './results/committing.ts';
 import { StagingSweep } from './results/staging-sweep.ts';
 import { FullFederations } from './round/full.ts';
-import { OfferingRound, type RoundDeps, type RoundEnd, type Wish } from './round/round.ts';
+import { OfferingRound, type RoundDeps, type RoundEnd, thresholdOf, type Wish } from './round/round.ts';
 import { speakerTo } from './speaker.ts';
 
 /** Jobs that are offered at once. More: members are asked faster than they answer. Fewer: a slow member holds up others. */
@@ -98,9 +98,9 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   consider(key: JobKey, placing: Parameters<Elsewhere['consider']>[1]): void {
     if (this.#rounds.has(roomName(key))) return;
     const inLine = placing === 'when-full';
-    const { when = ALWAYS, clock, threshold } = this.#deps;
+    const { when = ALWAYS } = this.#deps;
     if (!inLine || when.arriving) this.#look(key, { inLine }, 0);
-    else if (when.waiting) this.#agenda.add(roomName(key), clock.now() + threshold, { key, inLine, tries: 0 });
+    else if (when.waiting) void this.#lookLater(key);
   }
 
   takeUp(record: JobRecord): void {
@@ -163,6 +163,16 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   /** How many attempts of this service a member still has. */
   async outstanding(serviceUid: string, member: string): Promise<number> {
     return this.#held.count(serviceUid, member);
+  }
+
+  /** It is in line here, and offered only when it has waited for as long as its service says. */
+  async #lookLater({ service, id }: JobKey): Promise<void> {
+    const key = { service, id };
+    const name = roomName(key);
+    const since = this.#deps.clock.now();
+    const federation = await this.#deps.federations.of(service).catch(() => undefined);
+    if (this.#rounds.has(name)) return;
+    this.#agenda.add(name, since + thresholdOf(federation, this.#deps), { key, inLine: true, tries: 0 });
   }
 
   #look({ service, id }: JobKey, wish: Wish, tries: number): void {

@@ -267,11 +267,11 @@ export class OfferingRound {
     if (!(await this.#home.wait(record, { reason: 'NoMember', message }, decision))) return undefined;
     if (pinOf(federation, record) !== undefined) return { kind: 'waits' };
     this.#home.lineUp(record);
-    return { kind: 'waits', after: this.#threshold(federation) };
+    return { kind: 'waits', after: thresholdOf(federation, this.#deps) };
   }
 
   async #runHere(record: JobRecord, federation: WorkingFederation, answer: Answer): Promise<RoundEnd | undefined> {
-    const end: RoundEnd = { kind: 'waits', after: this.#threshold(federation) };
+    const end: RoundEnd = { kind: 'waits', after: thresholdOf(federation, this.#deps) };
     // It is in line already, and the decision is written down.
     if (this.#home.inLine && record.state === 'queued') return end;
     // At once, as for members: in line it has its room, or is seen to wait, but the record is written first (F16).
@@ -298,14 +298,18 @@ export class OfferingRound {
     return decisionOf(service.definition.federation?.delegation, rankings, chosen, this.#deps.clock.now());
   }
 
-  #threshold({ service }: WorkingFederation): number {
-    const seconds = service.definition.federation?.rescheduler_threshold;
-    return Math.max(SHORTEST_THRESHOLD, seconds === undefined ? this.#deps.threshold : seconds * 1000);
-  }
-
   get #meters() {
     return this.#deps.meters ?? NO_METERS;
   }
+}
+
+/** How long a job waits before it is offered again, in milliseconds. */
+export function thresholdOf(
+  federation: WorkingFederation | undefined,
+  { threshold }: Pick<OriginDeps, 'threshold'>,
+): number {
+  const seconds = federation?.service.definition.federation?.rescheduler_threshold;
+  return Math.max(SHORTEST_THRESHOLD, seconds === undefined ? threshold : seconds * 1000);
 }
 
 /** Has a member the job, for all that is known? Who asks for no leave may have it before it answers. */
