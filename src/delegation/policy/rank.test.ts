@@ -59,6 +59,18 @@ const cases: { name: string; policy?: string; given: Candidate[]; order: string[
     ],
     order: ['idle', 'slow', 'unknown', 'https://any.example/', 'old', 'strange', 'full'],
   })),
+  ...['load-based', 'topsis'].map((policy) => ({
+    name: `${policy}: of those of whom nothing is known and whose priority is the same, who was sent least`,
+    policy,
+    given: [
+      endpoint('https://any.example/'),
+      memberOn('busy', { snapshot: undefined, inFlight: { ...SMALL, cpu: 2000 } }),
+      memberOn('first', { snapshot: undefined, inFlight: SMALL }),
+      memberOn('second', { snapshot: undefined, inFlight: SMALL }),
+      memberOn('later', { priority: 1, snapshot: undefined }),
+    ],
+    order: ['first', 'second', 'busy', 'https://any.example/', 'later'],
+  })),
 ];
 
 for (const { name, policy, given, order } of cases) {

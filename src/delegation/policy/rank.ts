@@ -23,7 +23,8 @@ export interface Choice {
 
 /**
  * All candidates: first those that can take the job, best first, then those that cannot, each with its reason (design §9).
- * `static` and `random` need no status; the others put whom they know nothing of behind those they know, by priority.
+ * `static` and `random` need no status; the others put whom they know nothing of behind those they know, by priority
+ * and by what they were just sent.
  */
 export function rank(
   choice: Choice,
@@ -61,7 +62,16 @@ function ordered({ policy, weights = {} }: Choice, able: readonly Candidate[], c
   }
 }
 
+/**
+ * Before the first status has come, a burst spreads over members of one priority by what they were sent (F16). Of an
+ * `endpoint` that is never counted: it comes after those of whom it is, as it does when they are known.
+ */
 function knownFirst(able: readonly Candidate[], order: (known: readonly Known[]) => Taker[]): Taker[] {
-  const unknown = byPriority(able.filter((candidate) => !isKnown(candidate)));
+  const leastSent = able
+    .filter((candidate) => !isKnown(candidate))
+    .toSorted((a, b) => Number(a.type === 'endpoint') - Number(b.type === 'endpoint') || sent(a) - sent(b));
+  const unknown = byPriority(leastSent);
   return [...order(able.filter(isKnown)), ...unknown.map(({ candidate }) => ({ candidate }))];
 }
+
+const sent = ({ inFlight }: Candidate) => inFlight.cpu;

@@ -329,6 +329,18 @@ test('with `always` and `load-based` a burst spreads, also when this cluster is 
   assert.ok(here >= 20 && here <= 29, `${here} run here`);
 });
 
+for (const delegation of ['load-based', 'topsis']) {
+  test(`${delegation}: the first burst of all spreads, before any member has said what is free`, async () => {
+    await using scene = await openScene({ federation: { delegation } });
+    scene.fill();
+    const unheard = Promise.withResolvers<never>();
+    for (const id of ['b', 'c']) scene.target(id).status = () => unheard.promise;
+    const keys = await Promise.all(Array.from({ length: 40 }, () => scene.submit()));
+    for (const key of keys) await scene.until(key, isDelegated);
+    assert.deepEqual([offersTo(scene, 'b').length, offersTo(scene, 'c').length], [20, 20]);
+  });
+}
+
 test('many jobs that wait for members without room do not each find that out', async () => {
   await using scene = await openScene();
   scene.fill();
