@@ -184,6 +184,30 @@ describe('delegate_when: saturated', () => {
     );
   });
 
+  test('random, topsis: a job goes to a member only when there is no room here', async () => {
+    const { origin, people } = them;
+    const filler = service('filler', meeting.wait('filler'), { cpu: '1', memory: '16Mi', input: [], output: [] });
+    const token = await origin.outside.create(origin.admin, filler);
+    const policies = ['random', 'topsis'];
+    for (const delegation of policies) {
+      const name = `full-${delegation}`;
+      const federation = { delegate_when: 'saturated', delegation };
+      await delegating(them, name, three(name), { script: copying(), federation });
+      await origin.outside.put(people.alice, `${name}/in/1`, '1');
+      assert.equal(placeOf(await onlySucceeded(origin, people.alice, name)), origin.id);
+    }
+    await origin.outside.running(origin.admin, 'filler', await origin.outside.submit(token, 'filler', 'x'));
+    for (const delegation of policies) {
+      const name = `full-${delegation}`;
+      await origin.outside.put(people.alice, `${name}/in/2`, '2');
+      const [job] = await allEnded(origin, people.alice, name, 2);
+      assert.ok(job && placeOf(job) !== origin.id, job && storyOf(job));
+      assert.deepEqual([job.state, job.decisions[0]?.policy], ['succeeded', delegation]);
+      assert.equal(await origin.outside.get(people.alice, `${name}/out/2`), '2');
+    }
+    meeting.letGo('filler');
+  });
+
   test('a job that nobody has room for waits, and is offered again when a member has (rescheduler_threshold)', async () => {
     const { origin, a, people } = them;
     const hog = service('hog', meeting.wait('hog'), { cpu: '1', memory: '16Mi', input: [], output: [] });
