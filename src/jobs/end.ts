@@ -9,18 +9,22 @@ import { isFinal } from './state.ts';
 /** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
 export async function cancelJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
   const record = await endable(principal, service, id, jobs);
-  if (isFinal(record.state) || record.state === 'committing') {
+  if (record.state === 'committing') throw atItsEnd(record);
+  if (isFinal(record.state)) {
     throw new JobError('job-finished', `the job "${id}" has ended already: it is ${record.state}`);
   }
   await jobs.dispatcher.cancel(record, 'cancelled');
 }
 
-/** Removes a job and its log; one that has not ended is cancelled first. */
+/** Removes a job and its log; one that has not ended is cancelled first, unless its results are being written. */
 export async function removeJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
   await drop(await endable(principal, service, id, jobs), jobs);
 }
 
-/** Removes the jobs of a service that ended well, or all of them, as far as the principal may. */
+/**
+ * Removes the jobs of a service that ended well, or all of them, as far as the principal may. Those whose results are being
+ * written stay, and the first of them is named once all others are gone.
+ */
 export async function removeJobs(principal: Admin | User, service: string, all: boolean, jobs: Jobs): Promise<void> {
   const found = await findService(principal, 'delete-jobs', service, jobs);
   const own = may(principal, 'delete-jobs', found.service) === 'own' && principal.kind === 'user';
@@ -30,12 +34,17 @@ export async function removeJobs(principal: Admin | User, service: string, all: 
     ...(!all && { states: ['succeeded'] as const }),
     limit: 200,
   };
+  const kept: unknown[] = [];
   let page = await jobs.store.list(query);
   for (;;) {
-    await Promise.all(page.items.map((record) => drop(record, jobs)));
-    if (page.next === undefined) return;
+    const outcomes = await Promise.allSettled(page.items.map((record) => drop(record, jobs)));
+    for (const outcome of outcomes) if (outcome.status === 'rejected') kept.push(outcome.reason);
+    const failure = kept.find((reason) => !(reason instanceof JobError));
+    if (failure !== undefined) throw failure;
+    if (page.next === undefined) break;
     page = await jobs.store.list({ ...query, cursor: page.next });
   }
+  if (kept.length > 0) throw kept[0];
 }
 
 /** Ends and forgets everything that ran for a service that is gone. */
@@ -62,7 +71,11 @@ async function endable(principal: Admin | User, service: string, id: string, job
 async function drop(record: JobRecord, jobs: Jobs): Promise<void> {
   const key: JobKey = { service: record.service, id: record.id };
   if (!isFinal(record.state)) {
+    if (record.state === 'committing') throw atItsEnd(record);
     await jobs.dispatcher.cancel(key, 'cancelled');
+    // Its results may have come in since it was read, and a store that is away may keep them from being written for long.
+    const now = await jobs.store.get(key);
+    if (now?.state === 'committing' && !now.taken) throw atItsEnd(now);
     await jobs.dispatcher.ended(key);
   }
   // The log first: a record without one is true, a log without a record would stay for ever.
@@ -78,3 +91,6 @@ async function forgetAttempts({ attempts }: JobRecord, { runner }: Pick<Jobs, 'r
     }),
   );
 }
+
+const atItsEnd = ({ id, message }: JobRecord) =>
+  new JobError('job-finished', `the job "${id}" has done its work, and can be removed when it has ended: ${message}`);

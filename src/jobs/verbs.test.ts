@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { eventually } from '../cluster/eventually.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
 import type { User } from '../identity/index.ts';
+import { changeJob } from './change-job.ts';
 import { cancelJob, expireJobs, removeJob, removeJobs, removeJobsOf } from './end.ts';
 import { findJob, listJobs } from './find.ts';
 import { invokeService } from './invoke.ts';
@@ -127,6 +128,22 @@ test('without all, only jobs that ended well are removed, with their logs', asyn
   await removeJobs(alice, 'demo', true, jobs);
   assert.equal(await jobs.store.get(running), undefined);
   assert.deepEqual(await jobs.runner.list(), []);
+});
+
+test('a job whose results are being written is neither cancelled nor removed, and all others go', async () => {
+  await using jobs = await openJobs(1000);
+  const service = await jobs.service('demo');
+  const good = await finished(jobs, service);
+  const message = 'its results are being written';
+  const writing = await submitJob(alice, service, Buffer.from('x'), 'job', jobs);
+  await eventually(() => assert.ok(jobs.runner.attempts.has(writing.id)));
+  await changeJob(writing, jobs.store, () => ({ state: 'committing', message }));
+  const refusal = { code: 'job-finished', message: /can be removed when it has ended: its results are being written/ };
+  await assert.rejects(cancelJob(alice, 'demo', writing.id, jobs), refusal);
+  await assert.rejects(removeJob(alice, 'demo', writing.id, jobs), refusal);
+  await assert.rejects(removeJobs(alice, 'demo', true, jobs), refusal);
+  assert.equal(await jobs.store.get(good), undefined);
+  assert.equal((await jobs.store.get(writing))?.state, 'committing');
 });
 
 test('with a service go its jobs, also those that run', async () => {

@@ -153,6 +153,18 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       assert.deepEqual((await store.objects('wrong-b', { limit: 9 })).items, []);
     });
 
+    test('what a store cannot have beside what it has is refused with its word, or placed', async () => {
+      await store.createBucket(bucket('beside-b2'));
+      const by = { mark: 'job-1/1', as: 'alice' };
+      const from = await staged('names/x');
+      for (const key of ['a', 'b/c']) await alice().put('beside-b2', key);
+      for (const key of ['a/b', 'b', 'long/'.repeat(205)]) {
+        const placed = await store.place(from, { bucket: 'beside-b2', key }, by);
+        if (typeof placed === 'object') assert.match(placed.refused, /\S/);
+        else assert.equal(placed, 'placed', key);
+      }
+    });
+
     test('everything below a prefix goes, half-done uploads too, and what is beside it stays', async () => {
       for (const key of ['sweep/1/a', 'sweep/1/b/c', 'sweep/10/a']) await staged(key);
       const { client } = await stager('sweep/');

@@ -157,9 +157,10 @@ export interface PlacedBy {
 
 /**
  * `there`: it was placed before, by the same mark. `changed`: the source has another eTag. `missing`: there is no source.
- * `full`: the quota of the bucket is used up. `no-bucket`: there is none to place it in.
+ * `full`: the quota of the bucket is used up. `no-bucket`: there is none to place it in. `refused`: why the store does not
+ * take it under this name, as the end of a sentence; trying again would not help. What may pass is thrown.
  */
-export type Placed = 'placed' | 'there' | 'changed' | 'missing' | 'full' | 'no-bucket';
+export type Placed = 'placed' | 'there' | 'changed' | 'missing' | 'full' | 'no-bucket' | { readonly refused: string };
 
 export interface Subscription {
   readonly bucket: string;

@@ -16,6 +16,9 @@ export async function placeHere(
   const { mark, principal } = commission;
   await inParallel(files, AT_ONCE, async ({ name, to: { bucket, key } }) => {
     const placed = await objects.place(stagedObject(commission, name), { bucket, key }, { mark, as: principal });
+    if (typeof placed === 'object') {
+      throw new OutputFailed(`the output "${name}" could not be written to "${bucket}/${key}": ${placed.refused}`);
+    }
     switch (placed) {
       case 'placed':
       case 'there':

@@ -26,6 +26,10 @@ export class Agenda<T> {
     return this.#entries.size;
   }
 
+  has(name: string): boolean {
+    return this.#entries.has(name);
+  }
+
   /** In the place of what was there under this name. */
   add(name: string, at: number, item: T): void {
     if (this.#closed) return;

@@ -155,8 +155,8 @@ export class EmbeddedStore implements ObjectStore {
     try {
       return await this.#server.placeObject(from, to, by);
     } catch (error) {
-      if (error instanceof S3Error && error.code === 'XMinioAdminBucketQuotaExceeded') return 'full';
-      throw error;
+      if (!(error instanceof S3Error) || error.status >= 500) throw error;
+      return error.code === 'XMinioAdminBucketQuotaExceeded' ? 'full' : { refused: error.message };
     }
   }
 

@@ -2,12 +2,14 @@ import { hash } from 'node:crypto';
 import { type ObjectName, type Placed, type PlacedBy, type PlaceFrom, STAGING_BUCKET } from '../object-store.ts';
 import type { Claims } from './claims.ts';
 import { copyObject } from './copy.ts';
-import { isRefused, unless } from './wire/refusal.ts';
+import { finalWord, isRefused, Refusal, unless } from './wire/refusal.ts';
 import type { S3 } from './wire/s3.ts';
 
 export interface PlaceOptions {
   readonly s3: S3;
   readonly claims: Claims;
+  /** Resolves when the store knows what it lets us do. */
+  readonly settled: () => Promise<void>;
 }
 
 /** The metadata of what was placed. */
@@ -24,17 +26,53 @@ const BYTES_PER_MS = 10_000;
  * and leaves a memory that outlives the copy. One who dies between the copy and the memory is known by the mark of the
  * copy; only if somebody replaces that before the next one looks, it is copied again.
  */
-export async function place(
+export async function place(from: PlaceFrom, to: ObjectName, by: PlacedBy, options: PlaceOptions): Promise<Placed> {
+  try {
+    return await placeOnce(from, to, by, options);
+  } catch (error) {
+    // One that has just started does not know yet what we may do.
+    if (!(error instanceof NotTaken) || error.status !== 403) return refusedBy(error);
+    await options.settled();
+    return placeOnce(from, to, by, options).catch(refusedBy);
+  }
+}
+
+/** The store does not take what is to be placed. */
+class NotTaken extends Error {
+  readonly status: number;
+
+  constructor(word: string, cause: Refusal) {
+    super(word, { cause });
+    this.status = cause.status;
+  }
+}
+
+function refusedBy(error: unknown): Placed {
+  if (error instanceof NotTaken) return { refused: error.message };
+  throw error;
+}
+
+/** What is asked about the final place. Of what else is asked, a refusal says nothing about it. */
+async function taken<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    const word = finalWord(error);
+    throw word !== undefined && error instanceof Refusal ? new NotTaken(word, error) : error;
+  }
+}
+
+async function placeOnce(
   from: PlaceFrom,
   to: ObjectName,
   { mark }: PlacedBy,
-  { s3, claims }: PlaceOptions,
+  { s3, claims }: Pick<PlaceOptions, 's3' | 'claims'>,
 ): Promise<Placed> {
   const memory = memoryOf(from, to, mark);
-  const look = async (): Promise<Placed | { bytes: number; contentType: string | undefined }> => {
+  const look = async (): Promise<Extract<Placed, string> | { bytes: number; contentType: string | undefined }> => {
     const [bucket, final, remembered, source] = await Promise.all([
-      unless(['NotFound', 'NoSuchBucket'], s3.send({ method: 'HEAD', path: `/${to.bucket}` })),
-      s3.head(to),
+      taken(unless(['NotFound', 'NoSuchBucket'], s3.send({ method: 'HEAD', path: `/${to.bucket}` }))),
+      taken(s3.head(to)),
       s3.head(memory),
       s3.head(from),
     ]);
@@ -51,7 +89,7 @@ export async function place(
     async () => {
       const source = await look();
       if (typeof source === 'string') return source;
-      const refused = await outcomeOf(copyObject(from, to, source, { [MARK]: mark }, s3));
+      const refused = await outcomeOf(taken(copyObject(from, to, source, { [MARK]: mark }, s3)));
       if (refused) return refused;
       await s3.put(memory, '');
       return 'placed';
@@ -65,10 +103,11 @@ async function outcomeOf(copying: Promise<void>): Promise<Placed | undefined> {
     await copying;
     return undefined;
   } catch (error) {
-    if (isRefused(error, 'NoSuchKey')) return 'missing';
-    if (isRefused(error, 'NoSuchBucket')) return 'no-bucket';
-    if (isRefused(error, 'PreconditionFailed')) return 'changed';
-    if (isRefused(error, 'XMinioAdminBucketQuotaExceeded')) return 'full';
+    const cause = error instanceof NotTaken ? error.cause : error;
+    if (isRefused(cause, 'NoSuchKey')) return 'missing';
+    if (isRefused(cause, 'NoSuchBucket')) return 'no-bucket';
+    if (isRefused(cause, 'PreconditionFailed')) return 'changed';
+    if (isRefused(cause, 'XMinioAdminBucketQuotaExceeded')) return 'full';
     throw error;
   }
 }

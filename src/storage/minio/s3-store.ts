@@ -154,7 +154,8 @@ export abstract class S3Store implements ObjectStore {
 
   /** In the name of the manager's account, whoever it is for: the store writes in the name of whoever signs. */
   place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed> {
-    return place(from, to, by, { s3: this.s3, claims: this.claims });
+    const settled = async () => this.#account.settled?.();
+    return place(from, to, by, { s3: this.s3, claims: this.claims, settled });
   }
 
   removeObjects(bucket: string, prefix: string): Promise<void> {

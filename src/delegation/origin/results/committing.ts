@@ -1,3 +1,4 @@
+import { OscarError } from '../../../base/oscar-error.ts';
 import { Slots } from '../../../base/slots.ts';
 import type { JobKey, JobRecord } from '../../../cluster/index.ts';
 import { advance, changeJob, roomName } from '../../../jobs/index.ts';
@@ -21,7 +22,7 @@ const AT_ONCE = 16;
 
 /**
  * Brings the results of jobs that ended on other clusters to their places. The record says which attempt counts, and no
- * longer changes its mind: what fails on the way is tried until it is done.
+ * longer changes its mind: what fails on the way is tried until it is done, and the record says meanwhile what fails.
  */
 export class Committing {
   readonly #deps: CommittingDeps;
@@ -35,9 +36,9 @@ export class Committing {
     this.#later = new Agenda(deps.clock, ({ key, tries }) => this.#begin(key, tries));
   }
 
-  /** Again, while it is under way: nothing happens. */
+  /** Again, while it is under way or waits for its next try: nothing happens. */
   begin({ service, id }: JobKey): void {
-    this.#begin({ service, id }, 0);
+    if (!this.#later.has(roomName({ service, id }))) this.#begin({ service, id }, 0);
   }
 
   stop(): void {
@@ -55,8 +56,19 @@ export class Committing {
         const { report, clock, chance } = this.#deps;
         report(problem, key);
         this.#later.add(name, clock.now() + waitAfter(tries + 1, chance), { key, tries: tries + 1 });
+        return this.#say(problem, key);
       })
       .finally(() => this.#under.delete(name));
+  }
+
+  /** Whoever waits for the results sees what they wait for. */
+  async #say(problem: unknown, key: JobKey): Promise<void> {
+    const { store, report } = this.#deps;
+    const why =
+      problem instanceof OscarError ? problem.message : 'something failed here that the log of the manager has';
+    const message = `its results could not be written yet, and it is tried again: ${why}`;
+    const say = (job: JobRecord) => (job.state === 'committing' && job.message !== message ? { message } : undefined);
+    await changeJob(key, store, say).catch((second: unknown) => report(second, key));
   }
 
   async #commit(key: JobKey): Promise<void> {

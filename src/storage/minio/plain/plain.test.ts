@@ -110,11 +110,54 @@ test('without targets the store is not asked about events', async (t) => {
   assert.ok(!front.asked.some((path) => path.includes('notification')));
 });
 
+const STAGED = { bucket: 'oscar-staging', key: 'svc/job-1/1/files/b' };
+
+/** An object that is to be placed as `out-b/a/b`, where the store answers like this. */
+async function placed(t: TestContext, status: number, word: string, times = Infinity) {
+  const { store, client, front } = await scene(t);
+  await store.ensureStaging();
+  await store.createBucket(bucket('out-b'));
+  const { ETag = '' } = await client.put(STAGED.bucket, STAGED.key, 'B');
+  let left = times;
+  front.refused = (method, path) => method === 'PUT' && path === '/out-b/a/b' && left-- > 0;
+  Object.assign(front, { status, word });
+  const by = { mark: 'job-1/1', as: 'alice' };
+  return store.place({ ...STAGED, eTag: ETag.replaceAll('"', '') }, { bucket: 'out-b', key: 'a/b' }, by);
+}
+
+for (const [status, word] of [
+  [400, 'XMinioParentIsObject'],
+  [400, 'XMinioInvalidObjectName'],
+  [403, 'AccessDenied'],
+  [405, 'MethodNotAllowed'],
+] as const) {
+  test(`a store that answers ${word} to a copy will answer it again, and has refused`, async (t) => {
+    assert.deepEqual(await placed(t, status, word), { refused: `the store answered ${status} (${word})` });
+  });
+}
+
+for (const [status, word] of [
+  [403, 'InvalidAccessKeyId'],
+  [403, 'RequestTimeTooSkewed'],
+  [409, 'OperationAborted'],
+  [429, 'TooManyRequests'],
+  [503, 'SlowDown'],
+] as const) {
+  test(`a store that answers ${word} to a copy may take it another time`, async (t) => {
+    await assert.rejects(placed(t, status, word), { code: 'unavailable' });
+  });
+}
+
+test('a store that does not know at first what the manager may do is asked once more', async (t) => {
+  assert.equal(await placed(t, 403, 'AccessDenied', 1), 'placed');
+});
+
 /** What stands before the server: it sees all requests, and refuses some. */
 class Front {
   readonly asked: string[] = [];
   refused: (method: string, path: string) => boolean = () => false;
   status = 503;
+  word = '';
   before: ((method: string, path: string) => Promise<void>) | undefined;
   readonly #server: http.Server;
 
@@ -137,7 +180,9 @@ class Front {
     const { method = '', url: path = '', headers } = request;
     this.asked.push(path);
     const body = await buffer(request);
-    if (this.refused(method, path)) return void response.writeHead(this.status).end();
+    if (this.refused(method, path)) {
+      return void response.writeHead(this.status).end(this.word && `<Error><Code>${this.word}</Code></Error>`);
+    }
     await this.before?.(method, path);
     const passed = http.request({ host: '127.0.0.1', port, method, path, headers });
     passed.end(body);

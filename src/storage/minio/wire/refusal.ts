@@ -34,6 +34,29 @@ const HINTS: Readonly<Record<string, string>> = {
   RequestTimeTooSkewed: 'its clock and that of this machine differ too much',
 };
 
+/** What passes, or what the operator mends: the same request may be taken another time. */
+const MENDABLE: ReadonlySet<string> = new Set([
+  'InvalidAccessKeyId',
+  'SignatureDoesNotMatch',
+  'ExpiredToken',
+  'InvalidToken',
+  'InvalidTokenId',
+  'RequestTimeTooSkewed',
+  'RequestTimeout',
+  'OperationAborted',
+  'ConditionalRequestConflict',
+]);
+
+const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
+
+/** The word of a store that will not take this request however often it is sent; undefined where it might. */
+export function finalWord(error: unknown): string | undefined {
+  if (!(error instanceof Refusal) || error.status < 400 || error.status >= 500) return undefined;
+  if (PASSING.has(error.status) || MENDABLE.has(error.reason)) return undefined;
+  const name = /^[A-Za-z0-9.]{1,64}$/.test(error.reason) ? ` (${error.reason})` : '';
+  return `the store answered ${error.status}${name}`;
+}
+
 /** What the work gives, or undefined where the store says one of these. */
 export async function unless<T>(reasons: readonly string[], work: Promise<T>): Promise<T | undefined> {
   try {
