@@ -111,6 +111,8 @@ export interface ObjectStoreServer {
    */
   issueKeys(keys: Omit<NewSession, 'kind'> & { readonly policy: string }): Promise<SessionKeys>;
   revokeKeys(id: string): Promise<void>;
+  /** Ends all keys that were issued for this purpose. */
+  revokeKeysFor(purpose: string): Promise<void>;
 
   presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: At, options: PresignOptions): string;
 

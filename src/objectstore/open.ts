@@ -138,6 +138,7 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
 
     issueKeys: (keys) => identities.issue({ kind: 'job', ...keys }),
     revokeKeys: (id) => identities.revoke(id),
+    revokeKeysFor: (purpose) => identities.revokeFor(purpose),
 
     presign(method, { bucket, key }, { expires, as = manager.accessKey, endpoint, ...rest }) {
       if (!Number.isInteger(expires) || expires < 1 || expires > LONGEST_EXPIRY) {

@@ -226,6 +226,22 @@ export function describeObjectStore(name: string, start: () => Promise<StoreUnde
       );
     }
 
+    test('keys for one purpose end together, and no others', needs('job keys'), async () => {
+      await introduce('alice');
+      await store.createBucket(bucket('purpose-b'));
+      await put(keysFor('alice'), 'purpose-b', 'a');
+      const scope = { read: [{ bucket: 'purpose-b', key: 'a' }], write: [] };
+      const [one, two, other] = await Promise.all(
+        ['demo/1', 'demo/1', 'demo/10'].map((purpose) => store.issue(scope, 900, 'alice', { purpose })),
+      );
+      assert.ok(one && two && other);
+      for (const keys of [one, two]) await get(keys, 'purpose-b', 'a');
+      await store.revokeFor('demo/1');
+      await store.revokeFor('demo/1');
+      for (const keys of [one, two]) if (keys.revocable) await assert.rejects(get(keys, 'purpose-b', 'a'));
+      await get(other, 'purpose-b', 'a');
+    });
+
     test('a key that looks like a pattern is a key', needs('job keys'), async () => {
       await introduce('alice');
       await store.createBucket(bucket('pattern-b'));

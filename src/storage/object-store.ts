@@ -64,17 +64,20 @@ export interface ObjectStore {
    * Keys that can do exactly this and nothing else, for a limited time. The caller has checked that whoever they are
    * for may do it: they are minted with the manager's own identity, so that the scope is the whole right. What is
    * written with them is reported as theirs. With `inProcess` nobody outside this manager gets them, so that a store may
-   * let them end with it.
+   * let them end with it. With `purpose` all that were given for it can be ended together, by any manager.
    */
   issue(
     scope: KeyScope,
     ttlSeconds: number,
     onBehalfOf: string,
-    options?: { readonly inProcess: boolean },
+    options?: { readonly inProcess?: boolean; readonly purpose?: string },
   ): Promise<IssuedKeys>;
 
   /** Ends issued keys at once, where the store can (`revocable`). */
   revoke(id: string): Promise<void>;
+
+  /** Ends all that were issued for this purpose, whoever did it, where the store can. */
+  revokeFor(purpose: string): Promise<void>;
 }
 
 /** The manager's own, where other clusters put what they made for this one. No user sees it. */

@@ -9,7 +9,7 @@ import type { OriginServer, ProvenWorker } from '../server.ts';
 import type { AttemptKey, EnteredJob, Permit, Report } from '../terms.ts';
 import { Agenda } from './agenda.ts';
 import { Following } from './attempt/follow.ts';
-import { IssuedKeys } from './attempt/issued-keys.ts';
+import { endKeys } from './attempt/issued-keys.ts';
 import { LeaseWatch } from './attempt/lease-watch.ts';
 import { givePermit } from './attempt/permit.ts';
 import { takeReport } from './attempt/report.ts';
@@ -45,7 +45,6 @@ interface Due extends Wish {
 export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cancelled' | 'heard'>, OriginServer {
   readonly #deps: OriginDeps;
   readonly #held = new HeldAttempts();
-  readonly #keys: IssuedKeys;
   readonly #slots = new Slots(AT_ONCE);
   readonly #agenda: Agenda<Due>;
   readonly #leases: LeaseWatch;
@@ -61,7 +60,6 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
 
   constructor(deps: OriginDeps) {
     this.#deps = deps;
-    this.#keys = new IssuedKeys(deps.objects);
     this.#agenda = new Agenda(deps.clock, ({ key, tries, ...wish }) => this.#look(key, wish, tries));
     const held = this.#held;
     const ended = (record: JobRecord) => this.#ended(record);
@@ -118,7 +116,10 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   /** A member may have spoken to another manager of this cluster, which has written down what it said. */
   heard(key: JobKey, record: JobRecord | undefined): void {
     const held = this.#held.get(key);
-    if (!record) return this.#held.forget(key);
+    if (!record) {
+      if (held) this.#endKeys(key);
+      return this.#held.forget(key);
+    }
     this.#held.note(record);
     if (record.state === 'committing') this.#committing.begin(record);
     if (!held || held.epoch !== record.epoch) return;
@@ -131,11 +132,7 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   }
 
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
-    return givePermit(attempt, askerOf(from), {
-      ...this.#deps,
-      noted: (record) => this.#held.note(record),
-      keys: this.#keys,
-    });
+    return givePermit(attempt, askerOf(from), { ...this.#deps, noted: (record) => this.#held.note(record) });
   }
 
   report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
@@ -226,8 +223,9 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     sweepStaging(record, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, record));
   }
 
-  #endKeys(record: JobRecord): void {
-    this.#keys.revoke(record).catch((problem: unknown) => this.#deps.report(problem, record));
+  #endKeys({ service, id }: JobKey): void {
+    const key = { service, id };
+    endKeys(key, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, key));
   }
 
   async #stop({ service, id, placement, epoch }: JobRecord): Promise<void> {

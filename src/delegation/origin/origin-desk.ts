@@ -1,6 +1,5 @@
 import type { OriginServer, ProvenWorker } from '../server.ts';
 import type { AttemptKey, EnteredJob, Permit, Report } from '../terms.ts';
-import { IssuedKeys } from './attempt/issued-keys.ts';
 import { givePermit } from './attempt/permit.ts';
 import { takeReport } from './attempt/report.ts';
 import { placementOf } from './moves.ts';
@@ -18,15 +17,13 @@ type DeskDeps = Pick<
  */
 export class OriginDesk implements OriginServer {
   readonly #deps: DeskDeps;
-  readonly #keys: IssuedKeys;
 
   constructor(deps: DeskDeps) {
     this.#deps = deps;
-    this.#keys = new IssuedKeys(deps.objects);
   }
 
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
-    return givePermit(attempt, askerOf(from), { ...this.#deps, noted: nothing, keys: this.#keys });
+    return givePermit(attempt, askerOf(from), { ...this.#deps, noted: nothing });
   }
 
   report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {

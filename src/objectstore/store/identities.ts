@@ -44,6 +44,8 @@ export interface NewSession {
   readonly ttl: number;
   /** Nobody outside this process gets them: they are kept in memory and end with it. */
   readonly inProcess?: boolean;
+  /** What they are for, by which they can be ended together; not with `inProcess`. */
+  readonly purpose?: string;
 }
 
 interface SessionRow {
@@ -138,7 +140,7 @@ export class Identities {
     );
   }
 
-  async issue({ kind, parent, policy, ttl, inProcess = false }: NewSession): Promise<SessionKeys> {
+  async issue({ kind, parent, policy, ttl, inProcess = false, purpose }: NewSession): Promise<SessionKeys> {
     const rights = policy === undefined ? undefined : readPolicy(policy);
     const accessKey = `OSCAR${randomBytes(10).toString('hex').toUpperCase().slice(0, 15)}`;
     const secretKey = randomBytes(30).toString('base64url');
@@ -162,7 +164,8 @@ export class Identities {
       const sealed = this.#seal.seal(secretKey, ['object-store', 'session', accessKey]);
       await this.#database.write(() => {
         this.#statements.dropExpired.run(this.#now());
-        this.#statements.putSession.run(accessKey, kind, parent, sealed, tokenHash, policy ?? null, expiresAt);
+        const given = [kind, parent, sealed, tokenHash, policy ?? null, expiresAt, purpose ?? null] as const;
+        this.#statements.putSession.run(accessKey, ...given);
       });
     }
     const [secret, token] = [new Secret(secretKey), new Secret(sessionToken)];
@@ -177,6 +180,14 @@ export class Identities {
     await this.#database.write(
       () => void this.#statements.dropSession.run(accessKey),
       () => this.#known.delete(accessKey),
+    );
+  }
+
+  /** Ends all that were given for this. */
+  async revokeFor(purpose: string): Promise<void> {
+    await this.#database.write(
+      () => this.#statements.dropPurpose.all(purpose),
+      (dropped) => dropped.forEach(({ access_key: accessKey }) => this.#known.delete(accessKey)),
     );
   }
 
@@ -231,10 +242,11 @@ function prepare(database: Database) {
       'SELECT kind, parent, secret, token_hash, policy, expires FROM session WHERE access_key = ?',
     ),
     putSession: database.query(
-      `INSERT INTO session (access_key, kind, parent, secret, token_hash, policy, expires)
-       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO session (access_key, kind, parent, secret, token_hash, policy, expires, purpose)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     dropSession: database.query('DELETE FROM session WHERE access_key = ?'),
+    dropPurpose: database.query<{ access_key: string }>('DELETE FROM session WHERE purpose = ? RETURNING access_key'),
     dropSessions: database.query('DELETE FROM session WHERE parent = ? AND kind = ?'),
     dropExpired: database.query('DELETE FROM session WHERE expires <= ?'),
   };

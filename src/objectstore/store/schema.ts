@@ -91,4 +91,7 @@ export const MIGRATIONS: readonly string[] = [
      WHERE bucket.visibility = 'restricted' AND bucket.name > '!~';
    CREATE INDEX bucket_public ON bucket (name) WHERE visibility = 'public';
    CREATE INDEX bucket_by_maker ON bucket (made_by, name) WHERE made_by IS NOT NULL`,
+  // What keys were given for: whoever ends it ends them, also after a restart.
+  `ALTER TABLE session ADD COLUMN purpose TEXT;
+   CREATE INDEX session_by_purpose ON session (purpose) WHERE purpose IS NOT NULL`,
 ];

@@ -182,13 +182,14 @@ export class EmbeddedStore implements ObjectStore {
     scope: KeyScope,
     ttlSeconds: number,
     onBehalfOf: string,
-    { inProcess } = { inProcess: false },
+    { inProcess = false, purpose }: { readonly inProcess?: boolean; readonly purpose?: string } = {},
   ): Promise<IssuedKeys> {
     const keys = await this.#server.issueKeys({
       parent: onBehalfOf,
       policy: scopePolicy(scope),
       ttl: ttlSeconds * 1000,
       inProcess,
+      ...(purpose !== undefined && { purpose }),
     });
     const { id, accessKey, secretKey, sessionToken, expiresAt } = keys;
     return {
@@ -203,6 +204,10 @@ export class EmbeddedStore implements ObjectStore {
 
   async revoke(id: string): Promise<void> {
     await this.#server.revokeKeys(id);
+  }
+
+  async revokeFor(purpose: string): Promise<void> {
+    await this.#server.revokeKeysFor(purpose);
   }
 }
 

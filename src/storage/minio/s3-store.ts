@@ -193,6 +193,10 @@ export abstract class S3Store implements ObjectStore {
   async revoke(): Promise<void> {
     return undefined;
   }
+
+  async revokeFor(): Promise<void> {
+    return undefined;
+  }
 }
 
 const encodeCursor = (after: string) => Buffer.from(after).toString('base64url') as Cursor;

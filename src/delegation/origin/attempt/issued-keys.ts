@@ -8,26 +8,12 @@ import type { KeyScope, ObjectStore } from '../../../storage/index.ts';
  */
 export const KEY_SECONDS = 60 * 60;
 
-/** The keys that other clusters were given, so that they end with the job. After a restart they expire on their own. */
-export class IssuedKeys {
-  readonly #objects: Pick<ObjectStore, 'issue' | 'revoke'>;
-  readonly #ids = new Map<string, string[]>();
+/** Keys for the cluster that runs the job. */
+export const issueFor = (job: JobKey, scope: KeyScope, onBehalfOf: string, objects: Pick<ObjectStore, 'issue'>) =>
+  objects.issue(scope, KEY_SECONDS, onBehalfOf, { purpose: purposeOf(job) });
 
-  constructor(objects: Pick<ObjectStore, 'issue' | 'revoke'>) {
-    this.#objects = objects;
-  }
+/** Ends what other clusters were given for a job, by whichever manager of this one, where the store can. */
+export const endKeys = (job: JobKey, objects: Pick<ObjectStore, 'revokeFor'>): Promise<void> =>
+  objects.revokeFor(purposeOf(job));
 
-  async issue(job: JobKey, scope: KeyScope, onBehalfOf: string) {
-    const keys = await this.#objects.issue(scope, KEY_SECONDS, onBehalfOf);
-    const name = roomName(job);
-    if (keys.revocable) this.#ids.set(name, [...(this.#ids.get(name) ?? []), keys.id]);
-    return keys;
-  }
-
-  async revoke(job: JobKey): Promise<void> {
-    const name = roomName(job);
-    const ids = this.#ids.get(name) ?? [];
-    this.#ids.delete(name);
-    await Promise.all(ids.map((id) => this.#objects.revoke(id)));
-  }
-}
+const purposeOf = (job: JobKey) => `delegated/${roomName(job)}`;

@@ -2,7 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../cluster/eventually.ts';
 import type { JobKey, JobRecord } from '../../../cluster/index.ts';
+import { SigningSecret, signRequest } from '../../../objectstore/index.ts';
+import type { Permit } from '../../terms.ts';
 import { ALICE, idOf, openScene, type Scene } from '../origin.fixture.ts';
+import { OriginDesk } from '../origin-desk.ts';
 
 const isDelegated = ({ state }: JobRecord) => state === 'delegated';
 const INPUT = { input: [{ storage_provider: 'minio.default', path: 'demo/in' }] };
@@ -90,18 +93,35 @@ test('a member of another federation learns nothing of the job', async () => {
   await assert.rejects(asked, { code: 'job-gone' });
 });
 
-test('keys end with the job', async () => {
+/** What the store answers to whoever comes with these keys. */
+async function answerTo(scene: Scene, port: number, { store, staging }: Permit): Promise<number> {
+  const { url, headers } = signRequest({
+    endpoint: `http://127.0.0.1:${port}`,
+    region: 'us-east-1',
+    service: 's3',
+    method: 'PUT',
+    path: `/${staging.bucket}/${staging.prefix}late`,
+    headers: { 'x-amz-security-token': store.sessionToken?.reveal() ?? '' },
+    body: Buffer.from('late'),
+    accessKey: store.accessKey.reveal(),
+    secret: new SigningSecret(store.secretKey.reveal()),
+    now: scene.clock.now(),
+  });
+  return (await fetch(url, { method: 'PUT', headers, body: 'late' })).status;
+}
+
+test('keys end with the job, whichever manager gave them, and after a restart too', async () => {
   await using scene = await openScene();
-  const revoked: string[] = [];
-  const { objects } = scene;
-  const revoke = objects.revoke.bind(objects);
-  objects.revoke = async (id) => {
-    revoked.push(id);
-    await revoke(id);
-  };
   const key = await delegatedJob(scene);
-  await permit(scene, key);
+  const { port } = await scene.server.listen({ host: '127.0.0.1', port: 0 });
+  const early = await permit(scene, key);
+  assert.equal(await answerTo(scene, port, early), 200);
+  await scene.restart();
+  const desk = new OriginDesk(scene.manager.current.deps);
+  const later = await desk.permit({ job: key, epoch: 1 }, await scene.proof('b'));
   await scene.manager.current.dispatcher.cancel(key, 'cancelled');
-  await eventually(() => assert.equal(new Set(revoked).size, 2));
+  for (const keys of [early, later]) {
+    await eventually(async () => assert.equal(await answerTo(scene, port, keys), 403));
+  }
   await assert.rejects(permit(scene, key), { code: 'fenced' });
 });

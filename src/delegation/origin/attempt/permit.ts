@@ -7,12 +7,11 @@ import { permitted } from '../moves.ts';
 import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
 import { fenced, isItsAttempt, spokenOf } from './current.ts';
 import { inputOf } from './input.ts';
-import type { IssuedKeys } from './issued-keys.ts';
+import { issueFor } from './issued-keys.ts';
 
 export interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here' | 'lease' | 'clock' | 'meters'> {
   /** Told of the record that says so. */
   readonly noted: (record: JobRecord) => void;
-  readonly keys: IssuedKeys;
 }
 
 /**
@@ -50,7 +49,7 @@ export async function givePermit(attempt: AttemptKey, asker: Asker, deps: Permit
   const below = [{ bucket: area.bucket, prefix: area.prefix }];
   const object = input && { bucket: input.bucket, key: input.key };
   const scope = { read: object ? [object] : [], readUnder: below, write: below };
-  const keys = await deps.keys.issue(attempt.job, scope, record.principal);
+  const keys = await issueFor(attempt.job, scope, record.principal, deps.objects);
   return {
     store: {
       ...here.store,
