@@ -21,12 +21,13 @@ import {
   selfTarget,
   snapshotOfNodes,
   TakenJobs,
+  upstreamOrigins,
   WorkingFederations,
   waysOver,
 } from '../delegation/index.ts';
 import { Ledgers } from '../federation/index.ts';
 import type { Authenticator, Principal } from '../identity/index.ts';
-import { type Elsewhere, ownEndpoints } from '../jobs/index.ts';
+import { type Elsewhere, ownEndpoints, type UpstreamOrigins } from '../jobs/index.ts';
 import type { Service } from '../service/index.ts';
 import { createObjectProbe } from '../supervisor/index.ts';
 import { coordinators } from './coordinators.ts';
@@ -40,6 +41,8 @@ export interface OpenDelegation {
   readonly server: DelegationServer;
   /** A job that came to a worker. */
   enter(principal: Principal, worker: Parameters<typeof enterJob>[1], event: Uint8Array): Promise<Entered>;
+  /** Managers written in Go that delegate jobs to this one. */
+  readonly origins: UpstreamOrigins;
   logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
   outstanding(serviceUid: string, member: string): Promise<number>;
   /** What the line of jobs needs to know of other clusters while this manager leads. */
@@ -145,6 +148,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     server,
     enter: (principal, worker, event) =>
       enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
+    origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
     logs: (record, options) => readLogAnywhere(record, options, origin),
     outstanding: (serviceUid, member) => (delegator ?? desk).outstanding(serviceUid, member),
     elsewhere({ defer }) {

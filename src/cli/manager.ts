@@ -99,6 +99,7 @@ export async function startManager(
     delegation: delegation?.server,
     ...(delegation && {
       enter: (...entry) => delegation.enter(...entry),
+      origins: delegation.origins,
       logOf: (...asked) => delegation.logs(...asked),
     }),
     mint: tokens,

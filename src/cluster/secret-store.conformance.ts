@@ -12,7 +12,7 @@ export interface SecretStoreUnderTest {
   close(): void | Promise<void>;
 }
 
-const ROOMS: readonly Room[] = ['service', 'credentials', 'user', 'grant', 'member', 'manager'];
+const ROOMS: readonly Room[] = ['service', 'credentials', 'user', 'grant', 'job', 'member', 'manager'];
 const CROWD = 20;
 
 /** What every {@link SecretStore} promises. */

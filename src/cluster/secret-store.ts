@@ -15,6 +15,8 @@ export type Room =
   | 'user'
   /** Refresh tokens; key: id of the grant. */
   | 'grant'
+  /** A caller's keys for the store of the Go manager that delegated a job, until it has ended; key `<service>/<id>/<uid>`. */
+  | 'job'
   /** Keys shared with one member of one federation; key: key id. */
   | 'member'
   /** What the manager made for itself at its first start; key: what it is for. */

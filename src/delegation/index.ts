@@ -27,3 +27,4 @@ export type { DelegationServer, ProvenCoordinator, ProvenOwner, ProvenWorker } f
 export { TakenJobs } from './target/elsewhere-target.ts';
 export { type Entered, enterJob } from './target/enter.ts';
 export type { Coordinator, WorkerRole } from './target/hosting.ts';
+export { upstreamOrigins } from './target/upstream-origins.ts';

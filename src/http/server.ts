@@ -10,7 +10,7 @@ import type { Catalog } from '../catalog/index.ts';
 import type { DelegationServer } from '../delegation/index.ts';
 import { type Federations, MemberWatch } from '../federation/index.ts';
 import type { Authenticator, TokenMint } from '../identity/index.ts';
-import { type Jobs, receiveEvents } from '../jobs/index.ts';
+import { type Jobs, receiveEvents, type UpstreamOrigins } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
 import { type ApiDocument, apiPage } from './api-page.ts';
 import { takeAnyBody } from './body.ts';
@@ -63,6 +63,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   /** Without it no jobs go to other clusters or come from there. */
   readonly delegation?: DelegationServer | undefined;
   readonly enter?: Enter | undefined;
+  /** Other clusters that delegate jobs whose files are in their stores. */
+  readonly origins?: UpstreamOrigins | undefined;
   readonly logOf?: JobLogsDeps['logOf'];
   /** How long a synchronous invocation may take. */
   readonly runTimeoutMs?: number;
@@ -173,7 +175,7 @@ function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs):
   const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
   const executions = new ExecutionLog();
   const open = new OpenAnswers(app);
-  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter });
+  invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter, origins: options.origins });
   executionLogRoutes(app, { authenticator, executions });
   jobLogsRoutes(app, { authenticator, jobs, pageSize, open, logOf: options.logOf });
   jobsRoutes(app, { authenticator, jobs, pageSize, open });

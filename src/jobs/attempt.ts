@@ -5,6 +5,7 @@ import { attemptParts } from './attempt-parts.ts';
 import { readEvent } from './event.ts';
 import { OWN_STORE, type ReadableFile, readableFile } from './file-rights.ts';
 import type { AttemptKeys, Jobs } from './jobs.ts';
+import { fileAtOrigin, forgetOriginStore, originStoreOf } from './origin-store.ts';
 import { outputPlaces } from './output-places.ts';
 import { writableOutputs } from './output-rights.ts';
 import { definedAccess, namedAccess, ownEndpoints } from './store-access.ts';
@@ -37,10 +38,13 @@ export async function prepareAttempt(
 ): Promise<PreparedAttempt> {
   const event = readEvent(eventBytes);
   const { definition } = service;
-  const [secrets, file] = await Promise.all([
+  const [secrets, origin] = await Promise.all([
     loadSecrets(ownerOfSecrets(service), jobs),
-    event.file && !definition.file_stage_in ? readableFile(event.file, record, service, jobs.objects) : undefined,
+    originStoreOf(record, jobs.secrets),
   ]);
+  const wanted = definition.file_stage_in ? undefined : event.file;
+  const atOrigin = origin && fileAtOrigin(wanted, record.delegatedFrom ?? '');
+  const file = atOrigin ?? (wanted && (await readableFile(wanted, record, service, jobs.objects)));
   const outputs = outputPlaces(service, file?.bucket);
   const keys = new JobKeys(record, service, file, outputs, jobs);
   const attempt: Attempt = {
@@ -50,7 +54,8 @@ export async function prepareAttempt(
     async stores(inDoubt = []) {
       const ids = new Set([...(file ? [file.store] : []), ...outputs.map(({ store }) => store)]);
       const access = async (id: string): Promise<StoreAccess | undefined> => {
-        if (id === OWN_STORE) return keys.issue(inDoubt);
+        // To a job that a manager written in Go delegated, that one's store is the default (contract §6.6).
+        if (id === OWN_STORE) return origin ?? keys.issue(inDoubt);
         const named = jobs.namedStores.get(id);
         if (named) return namedAccess(named);
         return definedAccess(id, service, secrets.credentials, ownEndpoints(jobs));
@@ -59,7 +64,11 @@ export async function prepareAttempt(
       return new Map(found.filter((entry): entry is readonly [string, StoreAccess] => entry[1] !== undefined));
     },
   };
-  return { attempt, release: () => keys.revoke() };
+  const release = async () => {
+    await keys.revoke();
+    await forgetOriginStore(record, jobs.secrets);
+  };
+  return { attempt, release };
 }
 
 /** The keys of one attempt for the store of the cluster: this object to read, below these prefixes to write. */

@@ -5,6 +5,7 @@ import { Calls } from './calls.ts';
 import { changeJob } from './change-job.ts';
 import { drive, untilAvailable } from './drive.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
+import { forgetOriginStore } from './origin-store.ts';
 import { placingOf } from './placing.ts';
 import { FairQueue, type Waiting } from './queue.ts';
 import { Refused } from './refused.ts';
@@ -319,6 +320,7 @@ export class Dispatcher implements Line {
 
   #cancelled(record: JobRecord): void {
     this.tell(record);
+    this.#inBackground(record, forgetOriginStore(record, this.#jobs.secrets));
     if (concernsOthers(record)) this.#elsewhere?.cancelled(record);
   }
 

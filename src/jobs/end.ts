@@ -4,6 +4,7 @@ import { type Admin, may, type User } from '../identity/index.ts';
 import { JobError, jobNotFound } from './errors.ts';
 import { findJob } from './find.ts';
 import type { Jobs } from './jobs.ts';
+import { forgetOriginStore } from './origin-store.ts';
 import { isFinal } from './state.ts';
 
 /** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
@@ -48,13 +49,16 @@ export async function removeJobs(principal: Admin | User, service: string, all: 
 }
 
 /** Ends and forgets everything that ran for a service that is gone. */
-export async function removeJobsOf(serviceUid: string, jobs: Pick<Jobs, 'store' | 'runner'>): Promise<void> {
+export async function removeJobsOf(
+  serviceUid: string,
+  jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>,
+): Promise<void> {
   const removed = await jobs.store.removeService(serviceUid);
   await Promise.all(removed.map((record) => forgetAttempts(record, jobs)));
 }
 
 /** Removes what ended before, a part at a time. Resolves to how many there were. */
-export async function expireJobs(before: number, jobs: Pick<Jobs, 'store' | 'runner'>): Promise<number> {
+export async function expireJobs(before: number, jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>): Promise<number> {
   const removed = await jobs.store.expire(before, 500);
   await Promise.all(removed.map((record) => forgetAttempts(record, jobs)));
   return removed.length;
@@ -83,9 +87,10 @@ async function drop(record: JobRecord, jobs: Jobs): Promise<void> {
   await jobs.store.remove(key);
 }
 
-async function forgetAttempts({ attempts }: JobRecord, { runner }: Pick<Jobs, 'runner'>): Promise<void> {
+async function forgetAttempts(record: JobRecord, { runner, secrets }: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {
+  await forgetOriginStore(record, secrets);
   await Promise.all(
-    attempts.map(async ({ name }) => {
+    record.attempts.map(async ({ name }) => {
       await runner.stop(name, 'service-removed');
       await runner.forget(name);
     }),

@@ -17,6 +17,7 @@ export { type AttemptKeys, type Elsewhere, type Jobs, type Line, type Placing, r
 export { readLog, untilIt } from './logs.ts';
 export { NotRun } from './not-run.ts';
 export { type JobObserver, observedJobs } from './observed-store.ts';
+export type { UpstreamOrigins } from './origin-store.ts';
 export { outputPlaces } from './output-places.ts';
 export { mayWrite } from './output-rights.ts';
 export { placingOf } from './placing.ts';

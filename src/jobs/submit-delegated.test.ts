@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
+import { Secret } from '../base/secret.ts';
 import { eventually } from '../cluster/eventually.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
 import type { Principal, User } from '../identity/index.ts';
 import { eventJobName } from '../storage/index.ts';
+import { removeJobsOf } from './end.ts';
 import { findJob } from './find.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
+import type { UpstreamOrigins } from './origin-store.ts';
 import { submitJob } from './submit.ts';
 import { submitDelegated } from './submit-delegated.ts';
 import { submitEvent } from './submit-event.ts';
@@ -118,4 +121,51 @@ test('an event that is too large is refused, and nothing is kept', async () => {
   const service = await jobs.service('demo');
   await assert.rejects(send(jobs, service, 'x', { event: 'x'.repeat(1025) }), { code: 'event-too-large' });
   assert.equal(await count(jobs), 0);
+});
+
+/** A cluster whose manager is written in Go, where everybody has keys. */
+const origins: UpstreamOrigins = {
+  async storeOf(clusterId, bearer) {
+    if (clusterId !== 'go' || !bearer) return undefined;
+    const [accessKey, secretKey] = [bearer, new Secret('s')];
+    const address = { endpoint: 'http://go.example', region: 'r', verify: true, guarded: false };
+    return { type: 's3', ...address, accessKey, secretKey };
+  },
+  async proveReadable() {},
+};
+
+const fromGo = (jobs: TestJobs, to: ServiceRecord, id: string, as: User = alice) =>
+  submitDelegated(as, to, Buffer.from('{}'), { id, from: 'go', bearer: new Secret(`of ${as.uid}`) }, jobs, origins);
+
+const keptKeys = async ({ secrets }: TestJobs) => (await secrets.keys('job')).items;
+
+test('keys for the store of another cluster are those of who called, also after a restart, and go with the job', async () => {
+  await using first = await openJobs();
+  const service = await first.service('demo', { ...SHARED, output: [{ storage_provider: 'minio', path: 'out/r' }] });
+  const key = await fromGo(first, service, 'of-alice');
+  await assert.rejects(fromGo(first, service, 'of-alice', bob), { code: 'job-id-taken' });
+  assert.deepEqual(await keptKeys(first), [`demo/of-alice/${ALICE}`]);
+  const name = (await first.until(key, 'running')).attempts.at(-1)?.name ?? '';
+  const jobs = await first.restarted();
+  const run = await eventually(() => jobs.runner.attempts.get(name) ?? assert.fail('it was not taken up'));
+  const access = (await run.attempt.stores()).get('minio.default');
+  assert.ok(access?.type === 's3');
+  assert.deepEqual([access.endpoint, access.accessKey.reveal()], ['http://go.example', `of ${ALICE}`]);
+  assert.equal(jobs.buckets.issued.size, 0, 'none for our own store');
+  jobs.runner.end(name, { outcome: 'succeeded', reason: 'Completed', message: '' });
+  await jobs.until(key, 'succeeded');
+  await eventually(async () => assert.deepEqual(await keptKeys(jobs), []));
+  jobs.dispatcher.stop();
+});
+
+test('keys of a job that ends before it begins go too, and so do those of one that is removed', async () => {
+  await using jobs = await openJobs();
+  const service = await jobs.service('demo', SHARED);
+  await submitJob(alice, service, Buffer.from('{}'), 'job', jobs);
+  const waiting = await fromGo(jobs, service, 'waiting');
+  await fromGo(jobs, service, 'removed');
+  await jobs.dispatcher.cancel(waiting, 'cancelled');
+  await eventually(async () => assert.deepEqual(await keptKeys(jobs), [`demo/removed/${ALICE}`]));
+  await removeJobsOf(service.service.uid, jobs);
+  assert.deepEqual(await keptKeys(jobs), []);
 });

@@ -1,8 +1,11 @@
+import type { Secret } from '../base/secret.ts';
 import type { JobKey, JobRecord, ServiceRecord } from '../cluster/index.ts';
 import type { Principal } from '../identity/index.ts';
 import { acceptJob } from './accept.ts';
 import { eventTooLarge, JobError } from './errors.ts';
+import { readEvent } from './event.ts';
 import type { Jobs } from './jobs.ts';
+import { fileAtOrigin, forgetOriginStore, keepOriginStore, type UpstreamOrigins } from './origin-store.ts';
 
 /** What a manager written in Go says about a job that it delegates, besides the event (contract §6.5). */
 export interface Delegated {
@@ -10,6 +13,8 @@ export interface Delegated {
   readonly id: string;
   /** The cluster that it says to be; empty if it does not say. */
   readonly from: string;
+  /** The access token that it came with. */
+  readonly bearer?: Secret;
 }
 
 /** Names of jobs stand in paths, in names of pods and in their labels. */
@@ -23,26 +28,40 @@ const OURS = /-[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
  * Accepts a job that a manager of another kind delegates, under the id that it has there. The same from the same caller
- * again is the same job: an answer that was lost must not make the other side run it elsewhere as well (F13). The caller has
- * checked that the principal may invoke the service.
+ * again is the same job: an answer that was lost must not make the other side run it elsewhere as well (F13). If the operator
+ * knows that manager, the files of the job are in its store. The caller has checked that the principal may invoke the service.
  */
 export async function submitDelegated(
   principal: Principal,
   { service }: ServiceRecord,
   event: Uint8Array,
-  { id, from }: Delegated,
+  { id, from, bearer }: Delegated,
   jobs: Jobs,
+  origins?: UpstreamOrigins,
 ): Promise<JobKey> {
   if (event.length > jobs.maxEventBytes) throw eventTooLarge(jobs.maxEventBytes);
   if (!LEGAL.test(id) || OURS.test(id)) throw notLegal(id);
   const byToken = principal.kind === 'service-token';
   const invoker = principal.kind === 'user' ? principal.uid : '';
   const caller = { principal: invoker || service.owner, invoker, byToken };
-  const key = await acceptJob(service, { id, ...caller, trigger: 'job', delegatedFrom: from }, event, jobs);
+  const arrival = { id, ...caller, trigger: 'job', delegatedFrom: from } as const;
+  const job = { ...arrival, service: service.definition.name };
+  const store = (await jobs.store.get(job)) ? undefined : await origins?.storeOf(from, byToken ? undefined : bearer);
+  if (store && origins) {
+    const file = service.definition.file_stage_in ? undefined : fileAtOrigin(readEvent(event).file, from);
+    if (file) await origins.proveReadable(file, store);
+    await keepOriginStore(job, store, jobs.secrets);
+  }
+  const key = await acceptJob(service, arrival, event, jobs).catch(async (error: unknown) => {
+    // It may have been kept all the same, and then needs them.
+    if (store && !(await jobs.store.get(job))) await forgetOriginStore(job, jobs.secrets);
+    throw error;
+  });
 
   const [kept, keptEvent] = await Promise.all([jobs.store.get(key), jobs.store.event(key)]);
   const isIt = kept && keptEvent && kept.serviceUid === service.uid && isFrom(kept, caller);
   if (isIt && Buffer.compare(keptEvent, event) === 0) return key;
+  if (store && kept?.invoker !== invoker) await forgetOriginStore(job, jobs.secrets);
   const why = `there is another job "${id}" of "${service.definition.name}" already`;
   throw new JobError('job-id-taken', `${why}: give each job an id of its own`);
 }

@@ -133,7 +133,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       const outcomes = await Promise.all(
         Array.from({ length: 8 }, () => store.place(from, to, { mark: 'job-1/1', as: 'alice' })),
       );
-      assert.deepEqual(outcomes.toSorted(), ['placed', ...Array.from({ length: 7 }, () => 'there')]);
+      assert.deepEqual(outcomes.map(String).toSorted(), ['placed', ...Array.from({ length: 7 }, () => 'there')]);
       assert.equal((await under.reported('many-b')).length, 1);
     });
 

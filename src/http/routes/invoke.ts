@@ -11,8 +11,9 @@ import {
   type Jobs,
   submitDelegated,
   submitJob,
+  type UpstreamOrigins,
 } from '../../jobs/index.ts';
-import { serviceBearer } from '../authentication.ts';
+import { credentialOf, serviceBearer } from '../authentication.ts';
 import { answerError } from '../errors.ts';
 import { type ExecutionLog, executionOf } from '../execution-log.ts';
 import { TEXT_TYPE } from '../go-json.ts';
@@ -28,6 +29,8 @@ export interface InvokeDeps {
   readonly executions: ExecutionLog;
   /** Opens a job that came to a worker at its coordinator. */
   readonly enter?: Enter | undefined;
+  /** Other clusters that delegate jobs whose files are in their stores. */
+  readonly origins?: UpstreamOrigins | undefined;
 }
 
 export type Enter = (
@@ -60,7 +63,13 @@ const DelegatedHeaders = Type.Object({
         'anything else under it is 409',
     }),
   ),
-  'x-delegated-from': Type.Optional(Type.String({ description: 'the id of their cluster; it is logged' })),
+  'x-delegated-from': Type.Optional(
+    Type.String({
+      description:
+        'the id of their cluster; if it is registered as `kind: upstream`, its manager is asked for the keys that the ' +
+        'caller has at its object store, where the files of the job are',
+    }),
+  ),
 });
 const Event = Type.Unsafe({
   description: 'any bytes: an event of a store, JSON, or base64 of a file; it may be empty',
@@ -68,7 +77,7 @@ const Event = Type.Unsafe({
 
 export function invokeRoutes(
   app: FastifyInstance,
-  { authenticator, jobs, runTimeoutMs, executions, enter }: InvokeDeps,
+  { authenticator, jobs, runTimeoutMs, executions, enter, origins }: InvokeDeps,
 ): void {
   app.decorateRequest('caller', undefined);
   const common = {
@@ -93,7 +102,7 @@ export function invokeRoutes(
     const { principal, record } = callerOf(request);
     const delegated = delegatedIn(request);
     const key = delegated
-      ? await submitDelegated(principal, record, eventOf(request), delegated, jobs)
+      ? await submitDelegated(principal, record, eventOf(request), delegated, jobs, origins)
       : await submitJob(principal, record, eventOf(request), 'job', jobs);
     if (delegated) request.log.info({ ...key, from: delegated.from }, 'another cluster has delegated a job');
     return { key, location: `/system/jobs/${key.service}/${key.id}` };
@@ -166,8 +175,11 @@ const mayEnter = (request: FastifyRequest) => request.routeOptions.url === '/job
 function delegatedIn(request: FastifyRequest): Delegated | undefined {
   const id = headerOf(request, 'x-delegated-job-id')?.trim();
   const from = headerOf(request, 'x-delegated-from') ?? '';
+  if (!id) return undefined;
+  const credential = credentialOf(request);
+  const bearer = credential?.kind === 'bearer' ? { bearer: credential.token } : {};
   // Whatever else it is, it does not get into records and logs.
-  return id ? { id, from: /^[\w.:-]{1,128}$/.test(from) ? from : '' } : undefined;
+  return { id, from: /^[\w.:-]{1,128}$/.test(from) ? from : '', ...bearer };
 }
 
 const isTooLarge = (error: Error) => 'code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE';

@@ -1,0 +1,91 @@
+import { Secret } from '../../base/secret.ts';
+import type { S3Access } from '../../cluster/index.ts';
+import type { Config } from '../../config.ts';
+import { authorization, type Lines, PeerError, resolveCluster } from '../../federation/index.ts';
+import type { UpstreamOrigins } from '../../jobs/index.ts';
+import { DelegationError } from '../errors.ts';
+import type { HostingParts } from './hosting.ts';
+
+export interface UpstreamOriginsDeps extends Pick<HostingParts, 'unreadable'> {
+  /** `OSCAR_CLUSTERS`. */
+  readonly registered: Config['clusters'];
+  readonly lines: Pick<Lines, 'lineTo'>;
+}
+
+/** Of the 20 s that a manager written in Go waits for the answer to what it delegates. */
+const CONFIG_DEADLINE = 8_000;
+const HEAD_DEADLINE = 4_000;
+
+/**
+ * Where managers written in Go have the files of what they delegate (contract §6.6): each caller gets their own keys from
+ * them. They are asked at the address that the operator has registered, with the token that came with the job.
+ */
+export function upstreamOrigins({ registered, lines, unreadable }: UpstreamOriginsDeps): UpstreamOrigins {
+  return {
+    async storeOf(clusterId, bearer) {
+      const known = registered.get(clusterId);
+      if (known?.kind !== 'upstream') return undefined;
+      if (!bearer) {
+        const why = `cluster "${clusterId}" gives keys of its object store to users only`;
+        throw new DelegationError('input-unreadable', `${why}: delegate the job with an access token of its user`);
+      }
+      const config = await askConfig(clusterId, bearer, { registered, lines });
+      return accessIn(config, known.store) ?? refuse(clusterId, 'named no object store, or no keys for it');
+    },
+
+    async proveReadable({ bucket, key }, access) {
+      const why = await unreadable({ bucket, key }, access, AbortSignal.timeout(HEAD_DEADLINE));
+      if (why !== undefined) throw new DelegationError('input-unreadable', `"${bucket}/${key}" cannot be read: ${why}`);
+    },
+  };
+}
+
+async function askConfig(
+  clusterId: string,
+  token: Secret,
+  { registered, lines }: Pick<UpstreamOriginsDeps, 'registered' | 'lines'>,
+): Promise<unknown> {
+  const resolved = resolveCluster(clusterId, undefined, { registered, networks: [], isOwn: () => false });
+  const line = 'address' in resolved ? lines.lineTo(resolved.address) : 'self';
+  if (line === 'self') return refuse(clusterId, 'is this cluster');
+  try {
+    const { status, json } = await line.send({
+      method: 'GET',
+      path: '/system/config',
+      headers: authorization({ kind: 'bearer', token }, clusterId),
+      deadline: CONFIG_DEADLINE,
+      repeatable: true,
+    });
+    return status === 200 ? json : refuse(clusterId, `answered ${status} when it was asked for the keys of its caller`);
+  } catch (cause) {
+    if (!(cause instanceof PeerError)) throw cause;
+    const why = `cluster "${clusterId}" delegated a job and did not answer when it was asked for the keys of its files`;
+    throw new DelegationError('origin-silent', why, { cause });
+  }
+}
+
+/** What it says of itself may be known inside of it alone, so that what the operator has registered comes first. */
+function accessIn(config: unknown, registered: string | undefined): S3Access | undefined {
+  const provider = isObject(config) && isObject(config['minio_provider']) ? config['minio_provider'] : {};
+  const text = (name: string) => (typeof provider[name] === 'string' ? provider[name] : '');
+  const endpoint = registered ?? text('endpoint');
+  const [accessKey, secretKey] = [text('access_key'), text('secret_key')];
+  if (!/^https?:\/\//.test(endpoint) || !URL.canParse(endpoint) || accessKey === '' || secretKey === '')
+    return undefined;
+  return {
+    type: 's3',
+    endpoint,
+    region: text('region') || 'us-east-1',
+    verify: provider['verify'] !== false,
+    accessKey: new Secret(accessKey),
+    secretKey: new Secret(secretKey),
+    guarded: registered === undefined,
+  };
+}
+
+function refuse(clusterId: string, why: string): never {
+  throw new DelegationError('input-unreadable', `cluster "${clusterId}" ${why}`);
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

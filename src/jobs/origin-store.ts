@@ -1,0 +1,52 @@
+import { Secret } from '../base/secret.ts';
+import type { JobRecord, S3Access, SecretStore } from '../cluster/index.ts';
+import type { NamedFile } from './event.ts';
+import { OWN_STORE, type ReadableFile } from './file-rights.ts';
+
+/** Managers written in Go, whose jobs have their files in their own stores (contract §6.6). */
+export interface UpstreamOrigins {
+  /**
+   * The store of this cluster, with the keys that the caller has there. Undefined unless the operator has registered it as
+   * one whose manager is written in Go: nobody else is asked, whatever a caller or a definition says (F32).
+   */
+  storeOf(clusterId: string, bearer: Secret | undefined): Promise<S3Access | undefined>;
+
+  /** Throws if the object cannot be read there. */
+  proveReadable(file: Pick<ReadableFile, 'bucket' | 'key'>, access: S3Access): Promise<void>;
+}
+
+type Of = Pick<JobRecord, 'service' | 'id' | 'invoker' | 'delegatedFrom'>;
+
+/** The keys are the caller's, so that nobody else who names the same id meets them. */
+const keyOf = ({ service, id, invoker }: Of) => `${service}/${id}/${invoker}`;
+
+/** Keeps the keys of a job until it has ended, apart from its record. */
+export async function keepOriginStore(job: Of, access: S3Access, secrets: Pick<SecretStore, 'put'>): Promise<void> {
+  const { endpoint = '', region, verify, guarded, accessKey, secretKey } = access;
+  const plain = { endpoint, region, verify: String(verify), guarded: String(guarded) };
+  const values = Object.entries(plain).map(([name, value]) => [name, new Secret(value)] as const);
+  await secrets.put('job', keyOf(job), { ...Object.fromEntries(values), accessKey, secretKey });
+}
+
+/** Where the files of a job are that a manager written in Go has delegated; undefined for all others. */
+export async function originStoreOf(job: Of, secrets: Pick<SecretStore, 'get'>): Promise<S3Access | undefined> {
+  if (job.delegatedFrom === undefined) return undefined;
+  const values = (await secrets.get('job', keyOf(job)))?.values;
+  if (!values?.['accessKey'] || !values['secretKey']) return undefined;
+  const { accessKey, secretKey } = values;
+  const text = (name: string) => values[name]?.reveal() ?? '';
+  const address = { endpoint: text('endpoint'), region: text('region'), verify: text('verify') === 'true' };
+  return { type: 's3', ...address, accessKey, secretKey, guarded: text('guarded') !== 'false' };
+}
+
+export async function forgetOriginStore(job: Of, secrets: Pick<SecretStore, 'remove'>): Promise<void> {
+  if (job.delegatedFrom !== undefined) await secrets.remove('job', keyOf(job));
+}
+
+/** The file of an event that lies in the store of that cluster, which is what `default` means there. */
+export function fileAtOrigin(file: NamedFile | undefined, clusterId: string): ReadableFile | undefined {
+  if (file?.type !== 'minio') return undefined;
+  const provider = (file.provider ?? '').replace(/^minio\./, '');
+  if (provider !== '' && provider !== 'default' && provider !== clusterId) return undefined;
+  return { store: OWN_STORE, bucket: file.bucket, key: file.key };
+}
