@@ -165,7 +165,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
       const { items } = (await seen('/api/v1/namespaces/oscar-svc/pods')).body as { items: unknown[] };
       assert.deepEqual(items, []);
     }, PATIENCE);
-    const { items } = (await seen('/api/v1/namespaces/oscar-svc/configmaps?labelSelector=oscar.grycap/call')).body as {
+    const { items } = (await seen('/api/v1/namespaces/oscar-svc/secrets?labelSelector=oscar.grycap/call')).body as {
       items: unknown[];
     };
     assert.deepEqual(items, []);

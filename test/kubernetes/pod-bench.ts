@@ -1,30 +1,22 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { archiveOf } from '../../deploy/image/image.ts';
 import { managerImage } from '../../deploy/image/manager-image.ts';
-import { Secret } from '../../src/base/secret.ts';
-import type { S3Access } from '../../src/cluster/attempt.ts';
 import { Api } from '../../src/cluster/kubernetes/api/api.ts';
 import { endpointOf } from '../../src/cluster/kubernetes/api/endpoint.ts';
+import { EmbeddedStores } from '../../src/cluster/kubernetes/embedded-stores.fixture.ts';
 import {
   createKubernetesRunner,
   type KubernetesRunner,
   type KubernetesRunnerOptions,
 } from '../../src/cluster/kubernetes/runner/index.ts';
-import type { StoresUnderTest } from '../../src/cluster/runner-under-test.ts';
-import type { Shelf } from '../../src/cluster/shelf.ts';
-import { type ObjectStoreServer, openObjectStore } from '../../src/objectstore/index.ts';
 import { Cluster, type ClusterOptions } from './node/cluster.ts';
 import { GATEWAY } from './node/names.ts';
 
 const MANAGER_IMAGE = 'localhost/oscar-manager:test';
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
-
-const SHELF = 'shelf';
-const BUCKETS = ['bucket', 'texts', 'lists', SHELF];
 
 /** Where attempts go in these tests. */
 export const PODS_NAMESPACE = 'pods';
@@ -56,7 +48,7 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
     writeFileSync(archive, archiveOf({ [MANAGER_IMAGE]: managerImage(CHECKOUT) }));
     await cluster.import(archive);
     await cluster.admin.do('POST', '/api/v1/namespaces', { metadata: { name: PODS_NAMESPACE } });
-    const stores = await EmbeddedStores.open(join(directory, 'store'));
+    const stores = await EmbeddedStores.open(join(directory, 'store'), GATEWAY);
     const kubeconfig = await cluster.managerKubeconfig();
     const problems: unknown[] = [];
     const report = (problem: unknown) => void problems.push(problem);
@@ -112,7 +104,7 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
 const LOST_MS = 30_000;
 
 async function openPlace(directory: string, open: PodBench['open']): Promise<PodPlace> {
-  const stores = await EmbeddedStores.open(directory);
+  const stores = await EmbeddedStores.open(directory, GATEWAY);
   const names = new Set<string>();
   return {
     stores,
@@ -133,90 +125,4 @@ function showing(names: Set<string>, runner: KubernetesRunner): KubernetesRunner
   runner.start = (attempt) => start(names.add(attempt.name) && attempt);
   runner.list = async () => (await list()).filter((name) => names.has(name));
   return runner;
-}
-
-/** The embedded store at an address that pods reach. */
-export class EmbeddedStores implements StoresUnderTest {
-  readonly access: S3Access;
-  readonly server: ObjectStoreServer;
-  readonly #endpoint: string;
-
-  private constructor(server: ObjectStoreServer, endpoint: string, access: S3Access) {
-    this.server = server;
-    this.#endpoint = endpoint;
-    this.access = access;
-  }
-
-  static async open(directory: string): Promise<EmbeddedStores> {
-    const manager = { accessKey: 'manager', secret: new Secret('manager-secret') };
-    const seal = {
-      seal: (text: string) => Buffer.from(text),
-      open: (bytes: Uint8Array) => Buffer.from(bytes).toString(),
-    };
-    const server = openObjectStore({ directory, region: 'us-east-1', manager, seal });
-    const { port } = await server.listen({ host: GATEWAY, port: 0 });
-    for (const name of BUCKETS) {
-      await server.createBucket({ name, owner: 'somebody' });
-      if (name !== SHELF) await server.putRule(name, { id: 'all', prefix: '' });
-    }
-    const endpoint = `http://${GATEWAY}:${port}`;
-    return new EmbeddedStores(server, endpoint, {
-      type: 's3',
-      endpoint,
-      region: 'us-east-1',
-      verify: true,
-      guarded: false,
-      accessKey: new Secret(manager.accessKey),
-      secretKey: manager.secret,
-    });
-  }
-
-  /** Keys that work for that long. */
-  async shortKeys(milliseconds: number): Promise<S3Access> {
-    const statement = { Effect: 'Allow', Action: 's3:*', Resource: ['arn:aws:s3:::*'] };
-    const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
-    const keys = await this.server.issueKeys({ parent: 'job', policy, ttl: milliseconds });
-    const { accessKey, secretKey, sessionToken } = keys;
-    return { ...this.access, accessKey: new Secret(accessKey), secretKey, sessionToken };
-  }
-
-  /** Nothing is there, and nothing was ever uploaded. */
-  async empty(): Promise<void> {
-    for (const bucket of BUCKETS) await this.server.deleteUnder(bucket, '');
-    await this.#forgetEvents();
-  }
-
-  async put(bucket: string, key: string, bytes: Uint8Array): Promise<void> {
-    await this.server.putObject({ bucket, key }, bytes);
-    await this.#forgetEvents();
-  }
-
-  async get(bucket: string, key: string): Promise<Uint8Array | undefined> {
-    return this.server.statObject({ bucket, key }) && buffer(this.server.readObject({ bucket, key }).stream);
-  }
-
-  async uploads(bucket: string): Promise<string[]> {
-    return this.server.takeEvents(10_000).flatMap((event) => (event.bucket === bucket ? event.key : []));
-  }
-
-  get shelf(): Shelf {
-    const at = (key: string) => ({ bucket: SHELF, key });
-    const url = (method: 'GET' | 'PUT', key: string, expires: number) =>
-      this.server.presign(method, at(key), { expires, endpoint: this.#endpoint });
-    return {
-      put: async (key, bytes) => void (await this.server.putObject(at(key), bytes)),
-      get: async (key) => this.server.statObject(at(key)) && this.server.readObject(at(key)).stream,
-      remove: (prefix) => this.server.deleteUnder(SHELF, prefix),
-      urlToGet: async (key, seconds) => url('GET', key, seconds),
-      urlToPut: async (key, seconds) => url('PUT', key, seconds),
-    };
-  }
-
-  close(): Promise<void> {
-    return this.server.close();
-  }
-
-  async #forgetEvents(): Promise<void> {
-    await this.server.ackEvents(this.server.takeEvents(10_000).map(({ seq }) => seq));
-  }
 }

@@ -47,8 +47,7 @@ export async function openKubernetesWorkplace(
     (it) => it.close(),
   );
   const calling = { shelf, verifyShelf: config.minioTlsVerify, networks: config.peerNetworks };
-  const calls = cluster.knative && opened.adopt(cluster.knative.runner(pods, calling), (it) => it.close());
-  const runner = calls ?? pods;
+  const runner = opened.adopt(cluster.byCaller(pods, calling), (it) => it.close());
   const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
     it.close(),
   );
@@ -74,7 +73,7 @@ export async function openKubernetesWorkplace(
       mirror.start();
       const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');
       // Knative has pods ready by itself: what was kept ready before it came is not needed any more.
-      if (calls) pods.standby.keep([]);
+      if (cluster.knative) pods.standby.keep([]);
       else void keepReady(services, pods.standby, report, term.signal);
     },
     close: () => closing.disposeAsync(),

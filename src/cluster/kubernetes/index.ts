@@ -13,7 +13,7 @@ import { type KubernetesCapacityOptions, type OpenCapacity, openKubernetesCapaci
 import { Inheritance } from './inheritance.ts';
 import { KubernetesJobStore, type StatusMirror } from './jobs/index.ts';
 import { KubernetesJournal } from './journal.ts';
-import { Knative, type KnativeSettings } from './knative/index.ts';
+import { type ByCaller, type CallingOptions, Knative, type KnativeSettings, runnerByCaller } from './knative/index.ts';
 import { Lease, type LeaseOptions } from './lease.ts';
 import { Namespaces } from './namespaces.ts';
 import { Reservations } from './reservations.ts';
@@ -40,8 +40,10 @@ export interface KubernetesCluster {
   readonly runner: (
     options: Omit<KubernetesRunnerOptions, 'api' | 'namespace' | 'watch' | 'report'>,
   ) => KubernetesRunner;
+  /** Has calls answered by Knative, if that is there, and all else run by the runner that it is given. To be closed before that is. */
+  readonly byCaller: (pods: KubernetesRunner, calling: CallingOptions) => ByCaller;
   /** What answers calls, if that is Knative. */
-  readonly knative?: Pick<Knative, 'runner' | 'installed' | 'deploymentOf'>;
+  readonly knative?: Pick<Knative, 'installed' | 'deploymentOf'>;
   /** Sees to it that everything stands beside the services that should. For whoever leads, now and then. */
   readonly keepBeside: (signal: AbortSignal) => Promise<void>;
   /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */
@@ -155,6 +157,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     settings: new KubernetesSettingsStore(api, namespace, options.settingsName),
     capacity: (choice) => openKubernetesCapacity(api, { ...choice, report, times: { watchMs, silenceMs, startMs } }),
     runner: (settings) => createKubernetesRunner({ ...settings, api, namespace: servicesNamespace, watch, report }),
+    byCaller: (pods, calling) => runnerByCaller(pods, calling, { api, watch, report, knative }),
     ...(knative && { knative }),
     keepBeside: (signal) => services.keepBeside(signal),
     lease: (lease) => new Lease(api, { namespace, report, ...lease }),

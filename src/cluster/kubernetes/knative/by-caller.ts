@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Attempt } from '../../attempt.ts';
+import { StoreError } from '../../errors.ts';
 import type { LogOptions, Observation, Runner, Standby, StopReason, Usage } from '../../runner.ts';
 import type { KubernetesRunner } from '../runner/index.ts';
 import type { KnativeRunner } from './knative-runner.ts';
@@ -12,21 +13,33 @@ const ALWAYS: Standby = {
   onReady: () => () => undefined,
 };
 
-/** Attempts whose caller waits for the answer go to Knative, all others to pods of their own. */
+/**
+ * Attempts whose caller waits for the answer go to Knative, if that is there, all others to pods of their own. What a manager
+ * with the other setting has begun stays what it is: the records of both have the same names, so that who comes second sees
+ * it, and no script runs twice.
+ */
 export class ByCaller implements Runner {
-  readonly standby = ALWAYS;
+  readonly standby: Standby;
   readonly #pods: KubernetesRunner;
   readonly #calls: KnativeRunner;
+  readonly #hasKnative: boolean;
 
-  constructor(pods: KubernetesRunner, calls: KnativeRunner) {
+  constructor(pods: KubernetesRunner, calls: KnativeRunner, hasKnative: boolean) {
     this.#pods = pods;
     this.#calls = calls;
+    this.#hasKnative = hasKnative;
+    this.standby = hasKnative ? ALWAYS : pods.standby;
   }
 
   async start(attempt: Attempt): Promise<void> {
-    // One that a manager without Knative has begun is gone on with.
-    const isCall = attempt.answer && attempt.traits && !(await this.#pods.has(attempt.name));
-    await (isCall ? this.#calls : this.#pods).start(attempt);
+    const isCall = this.#hasKnative && attempt.answer && attempt.traits;
+    try {
+      await (isCall ? this.#calls : this.#pods).start(attempt);
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.code !== 'conflict') throw error;
+      if (isCall) await this.#pods.start(attempt);
+      else if (!(await this.#calls.takeUp(attempt.name))) throw error;
+    }
   }
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {

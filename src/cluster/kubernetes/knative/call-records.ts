@@ -1,8 +1,9 @@
 import type { Attempt } from '../../attempt.ts';
+import { StoreError } from '../../errors.ts';
 import type { Api } from '../api/api.ts';
 import { toStoreError } from '../api/api-error.ts';
 import { Informer, type InformerOptions } from '../api/informer.ts';
-import { CONFIG_MAP, type ConfigMap, type Stored } from '../api/kinds.ts';
+import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
 import { create, remove } from '../api/writes.ts';
 import { placeOf } from '../runner/make-pod.ts';
 import { ownersOf } from '../runner/pod/place.ts';
@@ -14,24 +15,28 @@ import type { End } from '../runner/verdict/end.ts';
 /** On the record of a call: the name of its attempt. */
 const CALL = 'oscar.grycap/call';
 
+/** On the record of a call: the start that has made it, which whoever lost the answer to that finds again. */
+const BEGUN_BY = 'oscar.grycap/call-begun-by';
+
 /**
- * What is written down of calls: that one was begun, before it is, and how it ended. A ConfigMap each, which belongs to the
- * job. Every manager of the cluster has all of them in mind.
+ * What is written down of calls: that one was begun, before it is, and how it ended. A Secret each, which belongs to the
+ * job. It has nothing to hide, but the name that an attempt in a pod would have: whatever the settings of two managers are,
+ * only one of them makes it. Every manager of the cluster has all of them in mind.
  */
 export class CallRecords {
   readonly #api: Api;
-  readonly #records: Latest<ConfigMap>;
-  readonly #informer: Informer<ConfigMap>;
+  readonly #records: Latest<SecretObject>;
+  readonly #informer: Informer<SecretObject>;
   #news = Promise.withResolvers<void>();
 
   constructor(api: Api, watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>, report: (problem: unknown) => void) {
     this.#api = api;
-    this.#records = new Latest<ConfigMap>(
+    this.#records = new Latest<SecretObject>(
       ({ metadata }) => ({ metadata }),
       () => this.#ring(),
       (problem) => report(toStoreError(problem, 'watch the records of calls')),
     );
-    this.#informer = new Informer(api, CONFIG_MAP, this.#records, { labelSelector: CALL, ...watch });
+    this.#informer = new Informer(api, SECRET, this.#records, { labelSelector: CALL, ...watch });
   }
 
   /** Resolves when all are known. */
@@ -49,16 +54,16 @@ export class CallRecords {
   }
 
   /** As far as is known here. */
-  get(name: string): Stored<ConfigMap> | undefined {
+  get(name: string): Stored<SecretObject> | undefined {
     return this.#records.get(name);
   }
 
   /** The server is asked once: another manager may have made it just now. */
-  async find(name: string): Promise<Stored<ConfigMap> | undefined> {
+  async find(name: string): Promise<Stored<SecretObject> | undefined> {
     const known = this.#records.get(name);
     if (known) return known;
     const { items } = await this.#api
-      .page<ConfigMap>(CONFIG_MAP, {}, { labelSelector: `${CALL}=${name}`, limit: 1 })
+      .page<SecretObject>(SECRET, {}, { labelSelector: `${CALL}=${name}`, limit: 1 })
       .catch((error: unknown) => {
         throw toStoreError(error, `look for the call ${name}`);
       });
@@ -76,40 +81,50 @@ export class CallRecords {
     return this.#news.promise;
   }
 
-  /** Says if it was made just now: whoever did that, and nobody else, calls. */
-  async begin(attempt: Attempt, namespace: string): Promise<{ record: Stored<ConfigMap>; fresh: boolean }> {
+  /**
+   * Says if it was made by this start: whoever did that, and nobody else, calls. Throws `conflict` if the attempt is run by
+   * a pod of its own.
+   */
+  async begin(
+    attempt: Attempt,
+    namespace: string,
+    start: string,
+  ): Promise<{ record: Stored<SecretObject>; fresh: boolean }> {
     const { name, timeout, demand } = attempt;
     for (;;) {
-      const known = await this.find(name);
-      if (known) return { record: known, fresh: false };
+      const known = this.#records.get(name);
+      if (known) return { record: known, fresh: isOf(known, start) };
       const place = await placeOf(attempt, namespace, this.#api);
-      const made = await create<ConfigMap>(this.#api, CONFIG_MAP, {
+      const made = await create<SecretObject>(this.#api, SECRET, {
         metadata: {
           name,
           namespace,
           labels: { [CALL]: name },
-          annotations: factsNote({ timeout, memory: demand.memory }),
+          annotations: { ...factsNote({ timeout, memory: demand.memory }), [BEGUN_BY]: start },
           ownerReferences: ownersOf(place),
         },
+        type: 'Opaque',
       });
       const record =
-        made === 'exists' ? await read<ConfigMap>(this.#api, CONFIG_MAP, { metadata: { name, namespace } }) : made;
+        made === 'exists' ? await read<SecretObject>(this.#api, SECRET, { metadata: { name, namespace } }) : made;
       if (!record) continue;
+      if (record.metadata.labels?.[CALL] !== name)
+        throw new StoreError('conflict', `attempt ${name} cannot be called: there is a Secret of that name already`);
       this.#records.put(record);
-      return { record, fresh: made !== 'exists' };
+      return { record, fresh: isOf(record, start) };
     }
   }
 
-  async end(record: Stored<ConfigMap>, end: End): Promise<void> {
-    const written = await change<ConfigMap>(this.#api, CONFIG_MAP, record, (there) =>
+  async end(record: Stored<SecretObject>, end: End): Promise<void> {
+    const written = await change<SecretObject>(this.#api, SECRET, record, (there) =>
       notesOf(there).end ? undefined : noted(there, endNote(end)),
     );
     if (written) this.#records.put(written);
     else this.#records.drop(record);
   }
 
-  async remove(record: Stored<ConfigMap>): Promise<void> {
-    await remove(this.#api, CONFIG_MAP, record, { anyVersion: true });
+  async remove(record: Stored<SecretObject>): Promise<void> {
+    await remove(this.#api, SECRET, record, { anyVersion: true });
     this.#records.drop(record);
   }
 
@@ -118,3 +133,7 @@ export class CallRecords {
     this.#news = Promise.withResolvers();
   }
 }
+
+/** Its answer may have been lost, and somebody may have given it up since. */
+const isOf = (record: Stored<SecretObject>, start: string) =>
+  record.metadata.annotations?.[BEGUN_BY] === start && !notesOf(record).end;

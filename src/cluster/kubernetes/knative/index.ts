@@ -5,6 +5,7 @@ import type { Api } from '../api/api.ts';
 import type { KubeObject, Stored } from '../api/kinds.ts';
 import type { KubernetesRunner } from '../runner/index.ts';
 import { ByCaller } from './by-caller.ts';
+import type { CallDeps } from './call.ts';
 import { CallRecords } from './call-records.ts';
 import { KnativePicture } from './knative-picture.ts';
 import { KnativeRunner } from './knative-runner.ts';
@@ -72,13 +73,11 @@ export class Knative {
     return isAnsweredHere(service) ? this.#picture.deploymentOf(service) : undefined;
   }
 
-  /** A runner that has calls answered by Knative, and gives everything else to the other one. */
-  runner(pods: KubernetesRunner, { shelf, verifyShelf, networks }: CallingOptions): ByCaller {
-    const { api, settings, watch, report } = this.#options;
-    const records = new CallRecords(api, watch, report);
-    const calls = new KnativeRunner({
+  /** What calls are answered with. */
+  calling({ shelf, verifyShelf, networks }: CallingOptions): CallDeps {
+    const { api, settings, report } = this.#options;
+    return {
       api,
-      records,
       shelf,
       verifyShelf,
       habits: { networks },
@@ -86,11 +85,25 @@ export class Knative {
       services: this.services,
       timeoutMs: settings.timeoutSeconds * 1000 - MARGIN_MS,
       report,
-    });
-    return new ByCaller(pods, calls);
+    };
   }
 
   async close(): Promise<void> {
     await this.#picture.close();
   }
+}
+
+/**
+ * A runner that has calls answered by Knative, and gives everything else to the other one. Without Knative it still knows the
+ * calls that were answered, or begun, before that was turned off.
+ */
+export function runnerByCaller(
+  pods: KubernetesRunner,
+  calling: CallingOptions,
+  { api, watch, report, knative }: Pick<KnativeOptions, 'api' | 'watch' | 'report'> & { knative?: Knative | undefined },
+): ByCaller {
+  const records = new CallRecords(api, watch, report);
+  const { shelf } = calling;
+  const calls = new KnativeRunner({ records, shelf, calling: knative?.calling(calling), report });
+  return new ByCaller(pods, calls, knative !== undefined);
 }

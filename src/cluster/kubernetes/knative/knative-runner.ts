@@ -1,9 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { Unstamping } from '../../../supervisor/index.ts';
 import type { Attempt } from '../../attempt.ts';
 import { StoreError } from '../../errors.ts';
 import type { Ended, LogOptions, Observation, Runner, StopReason, Usage } from '../../runner.ts';
-import type { ConfigMap, Stored } from '../api/kinds.ts';
+import type { Shelf } from '../../shelf.ts';
+import type { SecretObject, Stored } from '../api/kinds.ts';
 import { shelfKey } from '../runner/pod/place.ts';
 import { noticesOf } from '../runner/script-log.ts';
 import { Starts } from '../runner/starts.ts';
@@ -11,8 +13,12 @@ import type { End } from '../runner/verdict/end.ts';
 import { Call, type CallDeps } from './call.ts';
 import type { CallRecords } from './call-records.ts';
 
-export interface KnativeRunnerDeps extends CallDeps {
+export interface KnativeRunnerDeps {
   readonly records: CallRecords;
+  readonly shelf: Shelf;
+  /** Absent where nothing is called any more: what was called before is still known. */
+  readonly calling?: CallDeps | undefined;
+  readonly report: (problem: unknown) => void;
 }
 
 interface UnderWay {
@@ -34,6 +40,8 @@ export class KnativeRunner implements Runner {
   readonly #calls = new Map<string, UnderWay>();
   readonly #closed = new AbortController();
   readonly #starts: Starts;
+  /** Another one each time that somebody else leads: who began something before that does not go on with it. */
+  #term = Symbol('term');
 
   constructor(deps: KnativeRunnerDeps) {
     this.#deps = deps;
@@ -57,20 +65,38 @@ export class KnativeRunner implements Runner {
   }
 
   async #begin(attempt: Attempt): Promise<void> {
+    const { calling } = this.#deps;
+    if (!calling) throw new TypeError(`attempt ${attempt.name} cannot be called: nothing answers calls here`);
     const namespace = attempt.traits?.namespace ?? '';
-    const begun = await this.#starts.untilAvailable(() => this.#records.begin(attempt, namespace));
-    const { record } = begun;
-    if (begun.fresh) this.#take(record, new Call(attempt, namespace, this.#deps));
-    else if (!this.#records.endOf(attempt.name))
+    const term = this.#term;
+    const start = randomUUID();
+    const { record, fresh } = await this.#starts.untilAvailable(() => this.#records.begin(attempt, namespace, start));
+    // Whoever leads by now may have ended it, or will.
+    if (fresh && term === this.#term) this.#take(record, new Call(attempt, namespace, calling));
+    else await this.#lose(record);
+  }
+
+  /**
+   * Ends a call that somebody else has begun: whoever takes up its attempt has no connection to its pod. Says if there is
+   * one of that name.
+   */
+  async takeUp(name: string): Promise<boolean> {
+    const record = await this.#starts.untilAvailable(() => this.#records.find(name));
+    if (record && !this.#calls.has(name)) await this.#lose(record);
+    return record !== undefined;
+  }
+
+  async #lose(record: Stored<SecretObject>): Promise<void> {
+    if (!this.#records.endOf(record.metadata.name))
       await this.#starts.untilAvailable(() => this.#records.end(record, lost()));
   }
 
-  #take(record: Stored<ConfigMap>, call: Call): void {
+  #take(record: Stored<SecretObject>, call: Call): void {
     const concluded = this.#conclude(record, call).catch(this.#deps.report);
     this.#calls.set(record.metadata.name, { call, concluded });
   }
 
-  async #conclude(record: Stored<ConfigMap>, call: Call): Promise<void> {
+  async #conclude(record: Stored<SecretObject>, call: Call): Promise<void> {
     const end = await call.over;
     try {
       await this.#starts.untilAvailable(() => this.#records.end(record, end));
@@ -194,6 +220,7 @@ export class KnativeRunner implements Runner {
 
   /** Another manager leads: nobody waits for these calls any more. */
   standDown(): void {
+    this.#term = Symbol('term');
     for (const { call } of this.#calls.values()) call.letGo();
   }
 
@@ -203,7 +230,7 @@ export class KnativeRunner implements Runner {
     await this.#records.close();
   }
 
-  async #known(name: string): Promise<Stored<ConfigMap>> {
+  async #known(name: string): Promise<Stored<SecretObject>> {
     const record = await this.#records.find(name);
     if (!record) throw new StoreError('absent', `there is no attempt ${name} here`);
     return record;

@@ -79,9 +79,11 @@ export class CallPod {
   /** The container of the script. */
   startContainer(): void {
     const { said, input, output, marks, config } = this.parts;
+    const home = join(this.#layout.shared, 'home');
+    mkdirSync(home, { recursive: true });
     const [program = '', ...args] = this.#shell;
     const child = spawn(program, [...args, '-c', CALL_WRAPPER, 'oscar', said, input, output, marks, config, '5'], {
-      env: { PATH: process.env['PATH'], TMP_INPUT_DIR: input, TMP_OUTPUT_DIR: output, FROM_IMAGE: 'yes' },
+      env: { PATH: process.env['PATH'], HOME: home, TMP_INPUT_DIR: input, TMP_OUTPUT_DIR: output, FROM_IMAGE: 'yes' },
       stdio: 'ignore',
       detached: true,
     });
