@@ -89,6 +89,7 @@ const ANSWERS: Record<Code, Answer> = {
   'federation-gone': { status: 410 },
   'old-version': { status: 412 },
   'too-large': { status: 413 },
+  refused: { status: 400 },
   'event-too-large': { status: 413 },
   'member-failed': { status: 424 },
   'input-unreadable': { status: 424 },

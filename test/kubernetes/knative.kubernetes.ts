@@ -49,6 +49,39 @@ const seen = async (name: string) => (await admin.do('GET', pathOf(name))) as un
 const ofAdmin = (name: string, more: Parameters<typeof sampleService>[1] = {}) =>
   sampleService(name, { owner: 'cluster_admin', namespace: 'oscar-svc', ...more });
 
+/** Refuses Knative Services with that label, as a webhook would. */
+async function forbid(label: string): Promise<void> {
+  const name = `no-${label}`;
+  const path = '/apis/admissionregistration.k8s.io/v1';
+  const rule = {
+    apiGroups: ['serving.knative.dev'],
+    apiVersions: ['v1'],
+    operations: ['CREATE', 'UPDATE'],
+    resources: ['services'],
+  };
+  await admin.do('POST', `${path}/validatingadmissionpolicies`, {
+    metadata: { name },
+    spec: {
+      matchConstraints: { resourceRules: [rule] },
+      validations: [
+        { expression: `!('${label}' in object.metadata.?labels.orValue({}))`, message: 'nobody wants that label' },
+      ],
+    },
+  });
+  await admin.do('POST', `${path}/validatingadmissionpolicybindings`, {
+    metadata: { name },
+    spec: { policyName: name, validationActions: ['Deny'] },
+  });
+  const probe = {
+    apiVersion: 'serving.knative.dev/v1',
+    kind: 'Service',
+    metadata: { name: 'probe', labels: { [label]: 'yes' } },
+    spec: {},
+  };
+  const ask = () => admin.ask('POST', `${pathOf('').slice(0, -1)}?dryRun=All`, probe);
+  await eventually(async () => assert.equal((await ask()).status, 422), 60_000, 100);
+}
+
 test('without Knative, a service is not made, and why is told', async () => {
   const without = await bench.open({ knative: SETTINGS });
   try {
@@ -136,6 +169,18 @@ describe('with Knative', () => {
     assert.equal(await statusOf('called'), 200);
     const { metadata } = await seen('kept');
     assert.deepEqual([metadata.uid, metadata.generation > first.generation], [first.uid, true]);
+  });
+
+  test('what Knative refuses is told in its words, and neither made nor changed', async () => {
+    await forbid('forbidden');
+    const marked = { labels: { forbidden: 'yes' } };
+    const refusal = { code: 'refused', message: /Knative does not take it: .*nobody wants that label/ };
+    await assert.rejects(created(cluster.services, ofAdmin('never', { definition: marked })), refusal);
+    assert.equal(await cluster.services.get('never'), undefined);
+    const { service, version } = await created(cluster.services, ofAdmin('stays'));
+    const next = { ...service, definition: { ...service.definition, ...marked } };
+    await assert.rejects(cluster.services.replace(next, version), refusal);
+    assert.equal((await cluster.services.get('stays'))?.version, version);
   });
 
   test('without the setting there is none', async () => {

@@ -36,6 +36,8 @@ export interface KubernetesServiceStoreOptions {
 
 interface Beside {
   keep(service: Service, definition: Stored<KubeObject>): Promise<void>;
+  /** Throws `refused` if it could not follow this change. */
+  check(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void>;
   remove(definition: Stored<KubeObject>): Promise<void>;
   /** Is it as it should be, as far as is known without asking? */
   isKept(service: Service, definition: Stored<KubeObject>): boolean;
@@ -150,6 +152,7 @@ export class KubernetesServiceStore implements ServiceStore {
     if (before.uid !== service.uid || before.namespace !== service.namespace) throw changed(name);
 
     const next = toConfigMap(service, this.#options.objectStore);
+    await this.#options.beside?.check(service, before, object);
     await this.#takeOver(object, before);
     const written = await replace(this.#api, CONFIG_MAP, carriedOn(next, object), object);
     if (written === 'absent') this.#cache.drop(object);

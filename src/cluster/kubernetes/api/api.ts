@@ -108,18 +108,25 @@ export class Api {
   }
 
   /** Sent once: whoever sends it knows what to do when there is no answer (`writes.ts`). */
-  async post<T extends KubeObject>(kind: Kind, namespace: string | undefined, object: T): Promise<Stored<T>> {
+  async post<T extends KubeObject>(
+    kind: Kind,
+    namespace: string | undefined,
+    object: T,
+    query?: WriteQuery,
+  ): Promise<Stored<T>> {
     const { apiVersion, kind: name } = kind;
     return this.#send({
       method: 'POST',
       path: pathOf(kind, { namespace }),
+      ...(query && { query: { ...query } }),
       body: { apiVersion, kind: name, ...object },
     });
   }
 
-  async put<T extends KubeObject>(kind: Kind, place: Place, object: T): Promise<Stored<T>> {
+  async put<T extends KubeObject>(kind: Kind, place: Place, object: T, query?: WriteQuery): Promise<Stored<T>> {
     const { apiVersion, kind: name } = kind;
-    return this.#send({ method: 'PUT', path: pathOf(kind, place), body: { apiVersion, kind: name, ...object } });
+    const body = { apiVersion, kind: name, ...object };
+    return this.#send({ method: 'PUT', path: pathOf(kind, place), ...(query && { query: { ...query } }), body });
   }
 
   async delete(kind: Kind, place: Place, preconditions: { uid?: string; resourceVersion?: string }): Promise<void> {
@@ -213,6 +220,11 @@ export class Api {
       throw error;
     }
   }
+}
+
+/** `dryRun`: the server says whether it would do it, and does nothing. */
+export interface WriteQuery {
+  readonly dryRun: 'All';
 }
 
 export interface ListOptions {

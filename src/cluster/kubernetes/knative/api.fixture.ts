@@ -6,8 +6,8 @@ import { text } from 'node:stream/consumers';
 import { Api } from '../api/api.ts';
 import type { KubeObject, Stored } from '../api/kinds.ts';
 
-/** What becomes of a request: nobody hears it, or it is done and nobody hears of that. */
-export type Fault = 'away' | 'unanswered';
+/** What becomes of a request: nobody hears it, or it is done and nobody hears of that, or it is refused. */
+export type Fault = 'away' | 'unanswered' | { readonly status: number; readonly message: string };
 
 interface Watch {
   readonly path: string;
@@ -74,6 +74,8 @@ export class ApiInMemory {
     const fault = this.fault(method, pathname);
     const body = await text(request);
     if (fault === 'away') return void request.socket.destroy();
+    if (typeof fault === 'object') return void response.writeHead(fault.status).end(JSON.stringify(fault));
+    if (searchParams.has('dryRun')) return void response.writeHead(200).end(body);
     const answer = this.#do(method, pathname, searchParams, body === '' ? undefined : JSON.parse(body), response);
     if (fault === 'unanswered') request.socket.destroy();
     else if (answer) response.writeHead(answer.status).end(JSON.stringify(answer.body));

@@ -59,6 +59,11 @@ export class Knative {
     await this.services.keep(service, definition);
   }
 
+  /** Throws `refused` if what stands beside a service could not follow its change. */
+  async check(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
+    await this.services.check(next, before, definition);
+  }
+
   async remove(definition: Stored<KubeObject>): Promise<void> {
     await this.services.remove(definition);
   }

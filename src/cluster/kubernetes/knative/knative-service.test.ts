@@ -117,6 +117,17 @@ test('it is scaled as the service says, one call at a time in each pod, and reac
   assert.equal(words.labels[CALLS], 'x');
 });
 
+for (const { what, min_scale, max_scale, kept } of [
+  { what: 'than there may be: all of them', min_scale: 5, max_scale: 2, kept: '2' },
+  { what: 'where there is no limit: those', min_scale: 5, max_scale: 0, kept: '5' },
+]) {
+  test(`more are to be kept ready ${what}`, () => {
+    const { words } = made({ definition: { synchronous: { min_scale, max_scale } } });
+    assert.equal(words.annotations['autoscaling.knative.dev/min-scale'], kept);
+    assert.equal(words.annotations['autoscaling.knative.dev/max-scale'], String(max_scale));
+  });
+}
+
 test('what a user writes means nothing to Knative', () => {
   const annotations = {
     'serving.knative.dev/creator': 'root',

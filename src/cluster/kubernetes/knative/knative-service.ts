@@ -120,7 +120,7 @@ function templateOf(service: Service, settings: KnativeSettings) {
     metadata: {
       labels: { ...legalLabels({ ...(vo !== undefined && { vo }) }), [CALLS]: name },
       annotations: {
-        'autoscaling.knative.dev/min-scale': String(synchronous.min_scale),
+        'autoscaling.knative.dev/min-scale': String(fewest(synchronous)),
         'autoscaling.knative.dev/max-scale': String(synchronous.max_scale),
       },
     },
@@ -143,6 +143,10 @@ function templateOf(service: Service, settings: KnativeSettings) {
     },
   };
 }
+
+/** Knative refuses to keep more ready than there may be; a definition may say so (contract §2.2), and means all of them. */
+const fewest = ({ min_scale, max_scale }: Service['definition']['synchronous']) =>
+  max_scale === 0 ? min_scale : Math.min(min_scale, max_scale);
 
 function scriptContainer({ definition }: Service, { scriptPullPolicy, nonRoot }: KnativeSettings) {
   return {

@@ -5,7 +5,8 @@ import { StoreError } from '../../errors.ts';
 import type { Api } from '../api/api.ts';
 import { ApiError, toStoreError } from '../api/api-error.ts';
 import { CONFIG_MAP, type KubeObject, SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
-import { create, remove, replace } from '../api/writes.ts';
+import { create, describe, remove, replace } from '../api/writes.ts';
+import { refusalOf } from '../runner/verdict/refusal.ts';
 import {
   DIGEST,
   isAnsweredHere,
@@ -60,7 +61,25 @@ export class KnativeServices {
     } catch (error) {
       if (error instanceof StoreError && error.code === 'absent' && !(await this.installed()))
         throw new StoreError('unavailable', NOT_INSTALLED, { cause: error });
-      throw error;
+      throw refused(error) ?? error;
+    }
+  }
+
+  /**
+   * Throws `refused` if Knative would not take what is to be kept for a service that changes. What else goes wrong is not the
+   * question, and what stays as it is may be refused for reasons that are not those of the service.
+   */
+  async check(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
+    if (!isAnsweredHere(next) || this.digestOf(next, definition) === this.digestOf(before, definition)) return;
+    const wanted = knativeServiceOf(next, definition, this.#settings);
+    const { namespace, name } = wanted.metadata;
+    try {
+      const there = await this.#get<KnativeService>(KNATIVE_SERVICE, { namespace, name });
+      if (there) await this.#api.put(KNATIVE_SERVICE, { namespace, name }, carriedOn(wanted, there), DRY_RUN);
+      else await this.#api.post(KNATIVE_SERVICE, namespace, wanted, DRY_RUN);
+    } catch (error) {
+      const refusal = refused(toStoreError(error, `change ${describe(KNATIVE_SERVICE, wanted)}`));
+      if (refusal) throw refusal;
     }
   }
 
@@ -129,6 +148,17 @@ export class KnativeServices {
       throw toStoreError(error, `read ${kind.kind} ${place.name} in namespace ${place.namespace}`);
     });
   }
+}
+
+const DRY_RUN = { dryRun: 'All' } as const;
+
+/** A webhook of Knative, or a policy of the cluster, has something against it: that it is told of helps more than to try again. */
+function refused(error: unknown): StoreError | undefined {
+  const refusal = refusalOf(error);
+  const isFinal = refusal?.final && !(error instanceof StoreError && error.code === 'absent');
+  return isFinal
+    ? new StoreError('refused', `Knative does not take it: ${refusal.message}`, { cause: error })
+    : undefined;
 }
 
 const isOf = ({ metadata }: Stored<KubeObject>, definition: Stored<KubeObject>) =>
