@@ -54,35 +54,43 @@ export function describeRunnerEnds(bench: RunnerBench): void {
     assert.match(ended.message, /result\.txt/);
   });
 
-  bench.test('with patience, results are offered again to a store that did not take them', async (place) => {
-    let asked = 0;
-    const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket(), patience: 60_000 });
-    const stores = async () => {
-      asked++;
-      if (asked === 1) throw new Error('the store is away');
-      return attempt.stores();
-    };
-    const ended = await run(place.runner, { ...attempt, stores });
-    assert.equal(ended.outcome, 'succeeded');
-    assert.deepEqual([asked, await place.stores.uploads(BUCKET)], [2, ['x']]);
-  });
+  bench.test(
+    'with patience, results are offered again to a store that did not take them',
+    async (place) => {
+      let asked = 0;
+      const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket(), patience: 60_000 });
+      const stores = async () => {
+        asked++;
+        if (asked === 1) throw new Error('the store is away');
+        return attempt.stores();
+      };
+      const ended = await run(place.runner, { ...attempt, stores });
+      assert.equal(ended.outcome, 'succeeded');
+      assert.deepEqual([asked, await place.stores.uploads(BUCKET)], [2, ['x']]);
+    },
+    'patience',
+  );
 
-  bench.test('who is stopped has no patience left', async (place) => {
-    const asked = Promise.withResolvers<void>();
-    const stores = async () => {
-      asked.resolve();
-      throw new Error('the store is away');
-    };
-    const more = { outputs: toBucket(), patience: 3_600_000, stores };
-    const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', more);
-    await place.runner.start(attempt);
-    await asked.promise;
-    // Some ask for the keys long before they need them.
-    await until(place.runner, attempt.name, 'uploading');
-    await place.runner.stop(attempt.name, 'superseded');
-    const ended = await endOf(place.runner, attempt.name);
-    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutputFailed']);
-  });
+  bench.test(
+    'who is stopped has no patience left',
+    async (place) => {
+      const asked = Promise.withResolvers<void>();
+      const stores = async () => {
+        asked.resolve();
+        throw new Error('the store is away');
+      };
+      const more = { outputs: toBucket(), patience: 3_600_000, stores };
+      const attempt = bench.attempt(place, 'echo x >"$TMP_OUTPUT_DIR/x"', more);
+      await place.runner.start(attempt);
+      await asked.promise;
+      // Some ask for the keys long before they need them.
+      await until(place.runner, attempt.name, 'uploading');
+      await place.runner.stop(attempt.name, 'superseded');
+      const ended = await endOf(place.runner, attempt.name);
+      assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutputFailed']);
+    },
+    'patience',
+  );
 
   bench.test('one that is still preparing is stopped at once, and its script never runs', async (place) => {
     const input = { kind: 'object', name: 'x', from: objectAt(BUCKET, 'x') } as const;
@@ -96,18 +104,22 @@ export function describeRunnerEnds(bench: RunnerBench): void {
     assert.equal(await printed(place.runner, attempt.name), '');
   });
 
-  bench.test('one that runs is asked to go, and may say good-bye; nothing is uploaded', async (place) => {
-    const script = `trap 'echo bye; exit 0' TERM; echo x >"$TMP_OUTPUT_DIR/x"; echo begun; ${FOREVER}`;
-    const attempt = bench.attempt(place, script, { outputs: toBucket() });
-    await place.runner.start(attempt);
-    await untilPrinted(place.runner, attempt.name, 'begun');
-    await place.runner.stop(attempt.name, 'service-removed');
-    const ended = await endOf(place.runner, attempt.name);
-    assert.deepEqual([ended.outcome, ended.reason], ['stopped', 'Stopped']);
-    assert.match(ended.message, /service-removed/);
-    assert.match(await printed(place.runner, attempt.name), /bye/);
-    assert.deepEqual(await place.stores.uploads(BUCKET), []);
-  });
+  bench.test(
+    'one that runs is asked to go, and may say good-bye; nothing is uploaded',
+    async (place) => {
+      const script = `trap 'echo bye; exit 0' TERM; echo x >"$TMP_OUTPUT_DIR/x"; echo begun; ${FOREVER}`;
+      const attempt = bench.attempt(place, script, { outputs: toBucket() });
+      await place.runner.start(attempt);
+      await untilPrinted(place.runner, attempt.name, 'begun');
+      await place.runner.stop(attempt.name, 'service-removed');
+      const ended = await endOf(place.runner, attempt.name);
+      assert.deepEqual([ended.outcome, ended.reason], ['stopped', 'Stopped']);
+      assert.match(ended.message, /service-removed/);
+      assert.match(await printed(place.runner, attempt.name), /bye/);
+      assert.deepEqual(await place.stores.uploads(BUCKET), []);
+    },
+    'last words',
+  );
 
   bench.test('one that does not listen is made to go', async (place) => {
     const attempt = bench.attempt(place, `trap '' TERM HUP INT; echo begun; ${FOREVER}`);

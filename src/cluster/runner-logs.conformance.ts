@@ -61,18 +61,22 @@ export function describeRunnerLogs(bench: RunnerBench): void {
     assert.equal(await printed(place.runner, attempt.name), `${expected}\n`);
   });
 
-  bench.test('who follows sees lines as they come, and the end of the attempt ends it', async (place) => {
-    const attempt = bench.attempt(place, `trap 'echo last; exit 0' TERM; echo first; ${FOREVER}`);
-    await place.runner.start(attempt);
-    let seen = '';
-    for await (const bytes of place.runner.logs(attempt.name, { timestamps: false, follow: true })) {
-      const before = seen;
-      seen += Buffer.from(bytes).toString();
-      if (seen.includes('first') && !before.includes('first')) void place.runner.stop(attempt.name, 'cancelled');
-    }
-    assert.match(seen, /first\n(.*\n)*last\n/);
-    assert.equal(seen, await log(place.runner, attempt.name));
-  });
+  bench.test(
+    'who follows sees lines as they come, and the end of the attempt ends it',
+    async (place) => {
+      const attempt = bench.attempt(place, `trap 'echo last; exit 0' TERM; echo first; ${FOREVER}`);
+      await place.runner.start(attempt);
+      let seen = '';
+      for await (const bytes of place.runner.logs(attempt.name, { timestamps: false, follow: true })) {
+        const before = seen;
+        seen += Buffer.from(bytes).toString();
+        if (seen.includes('first') && !before.includes('first')) void place.runner.stop(attempt.name, 'cancelled');
+      }
+      assert.match(seen, /first\n(.*\n)*last\n/);
+      assert.equal(seen, await log(place.runner, attempt.name));
+    },
+    'last words',
+  );
 
   bench.test('who follows may leave', async (place) => {
     const attempt = bench.attempt(place, `echo first; ${FOREVER}`);

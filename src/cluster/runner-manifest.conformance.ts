@@ -69,19 +69,23 @@ export function describeRunnerManifest(bench: RunnerBench): void {
     assert.deepEqual([ended.outcome, ended.reason], ['failed', 'OutputFailed']);
   });
 
-  bench.test('the next runner hands over what the one before did not, and tells the digest again', async (place) => {
-    const script = 'echo begun; sleep 0.5; echo x >"$TMP_OUTPUT_DIR/x"';
-    const attempt = bench.attempt(place, script, handOver);
-    await place.runner.start(attempt);
-    await untilPrinted(place.runner, attempt.name, 'begun');
-    await place.runner.close();
-    const next = await place.reopen();
-    const ended = await run(next, attempt);
-    const { files, digest } = await manifestOf(place);
-    assert.deepEqual([files.map(({ name }) => name), ended.manifest], [['x'], digest]);
-    assert.deepEqual(await endOf(next, attempt.name), ended);
-    assert.deepEqual(await place.stores.uploads(BUCKET), ['x']);
-  });
+  bench.test(
+    'the next runner hands over what the one before did not, and tells the digest again',
+    async (place) => {
+      const script = 'echo begun; sleep 0.5; echo x >"$TMP_OUTPUT_DIR/x"';
+      const attempt = bench.attempt(place, script, handOver);
+      await place.runner.start(attempt);
+      await untilPrinted(place.runner, attempt.name, 'begun');
+      await place.runner.close();
+      const next = await place.reopen();
+      const ended = await run(next, attempt);
+      const { files, digest } = await manifestOf(place);
+      assert.deepEqual([files.map(({ name }) => name), ended.manifest], [['x'], digest]);
+      assert.deepEqual(await endOf(next, attempt.name), ended);
+      assert.deepEqual(await place.stores.uploads(BUCKET), ['x']);
+    },
+    'survival',
+  );
 }
 
 async function manifestOf({ stores }: RunnerUnderTest): Promise<{ files: readonly ManifestFile[]; digest: string }> {

@@ -16,35 +16,43 @@ import {
 const FOREVER = 'while :; do sleep 0.1; done';
 
 export function describeRunnerTakeUp(bench: RunnerBench): void {
-  bench.test('a script that runs is taken up where it is', async (place) => {
-    const attempt = bench.attempt(place, `trap 'echo bye; exit 7' TERM; echo begun; ${FOREVER}`);
-    await place.runner.start(attempt);
-    await untilPrinted(place.runner, attempt.name, 'begun');
-    const first = await until(place.runner, attempt.name, 'running');
-    await place.runner.close();
+  bench.test(
+    'a script that runs is taken up where it is',
+    async (place) => {
+      const attempt = bench.attempt(place, `trap 'echo bye; exit 7' TERM; echo begun; ${FOREVER}`);
+      await place.runner.start(attempt);
+      await untilPrinted(place.runner, attempt.name, 'begun');
+      const first = await until(place.runner, attempt.name, 'running');
+      await place.runner.close();
 
-    const next = await place.reopen();
-    assert.deepEqual(await next.list(), [attempt.name]);
-    await next.start(attempt);
-    assert.deepEqual(await until(next, attempt.name, 'running'), first);
-    await next.stop(attempt.name, 'cancelled');
-    const ended = await endOf(next, attempt.name);
-    assert.deepEqual([ended.outcome, ended.exitCode], ['stopped', 7]);
-    // A shell may say of a child that it was terminated.
-    assert.match(await printed(next, attempt.name), /^begun\n(.*\n)?bye\n$/);
-  });
+      const next = await place.reopen();
+      assert.deepEqual(await next.list(), [attempt.name]);
+      await next.start(attempt);
+      assert.deepEqual(await until(next, attempt.name, 'running'), first);
+      await next.stop(attempt.name, 'cancelled');
+      const ended = await endOf(next, attempt.name);
+      assert.deepEqual([ended.outcome, ended.exitCode], ['stopped', 7]);
+      // A shell may say of a child that it was terminated.
+      assert.match(await printed(next, attempt.name), /^begun\n(.*\n)?bye\n$/);
+    },
+    'survival',
+  );
 
-  bench.test('a script that runs on meanwhile is delivered by the next one, once', async (place) => {
-    const script = 'echo begun; sleep 0.5; echo more; echo x >"$TMP_OUTPUT_DIR/x"';
-    const attempt = bench.attempt(place, script, { outputs: toBucket() });
-    await place.runner.start(attempt);
-    await untilPrinted(place.runner, attempt.name, 'begun');
-    await place.runner.close();
-    const next = await place.reopen();
-    assert.equal((await run(next, attempt)).outcome, 'succeeded');
-    assert.equal(await printed(next, attempt.name), 'begun\nmore\n');
-    assert.deepEqual(await place.stores.uploads(BUCKET), ['x']);
-  });
+  bench.test(
+    'a script that runs on meanwhile is delivered by the next one, once',
+    async (place) => {
+      const script = 'echo begun; sleep 0.5; echo more; echo x >"$TMP_OUTPUT_DIR/x"';
+      const attempt = bench.attempt(place, script, { outputs: toBucket() });
+      await place.runner.start(attempt);
+      await untilPrinted(place.runner, attempt.name, 'begun');
+      await place.runner.close();
+      const next = await place.reopen();
+      assert.equal((await run(next, attempt)).outcome, 'succeeded');
+      assert.equal(await printed(next, attempt.name), 'begun\nmore\n');
+      assert.deepEqual(await place.stores.uploads(BUCKET), ['x']);
+    },
+    'survival',
+  );
 
   for (const { code, outcome, uploads } of [
     { code: 0, outcome: 'succeeded', uploads: ['x'] },
@@ -78,16 +86,20 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
     );
   }
 
-  bench.test('one that was still preparing begins again', async (place) => {
-    await place.stores.put(BUCKET, 'in', Buffer.from('input'));
-    const input = { kind: 'object', name: 'in', from: objectAt(BUCKET, 'in') } as const;
-    const attempt = bench.attempt(place, 'cat "$INPUT_FILE_PATH"', { input });
-    await place.runner.start({ ...attempt, stores: () => new Promise(() => undefined) });
-    await place.runner.close();
-    const next = await place.reopen();
-    assert.equal((await run(next, attempt)).outcome, 'succeeded');
-    assert.equal(await printed(next, attempt.name), 'input');
-  });
+  bench.test(
+    'one that was still preparing begins again',
+    async (place) => {
+      await place.stores.put(BUCKET, 'in', Buffer.from('input'));
+      const input = { kind: 'object', name: 'in', from: objectAt(BUCKET, 'in') } as const;
+      const attempt = bench.attempt(place, 'cat "$INPUT_FILE_PATH"', { input });
+      await place.runner.start({ ...attempt, stores: () => new Promise(() => undefined) });
+      await place.runner.close();
+      const next = await place.reopen();
+      assert.equal((await run(next, attempt)).outcome, 'succeeded');
+      assert.equal(await printed(next, attempt.name), 'input');
+    },
+    'survival',
+  );
 
   bench.test('the end of one that had ended is told again, and nothing is done', async (place) => {
     const attempt = bench.attempt(place, 'echo ran; echo x >"$TMP_OUTPUT_DIR/x"', { outputs: toBucket() });
@@ -100,26 +112,34 @@ export function describeRunnerTakeUp(bench: RunnerBench): void {
     assert.deepEqual(await place.stores.uploads(BUCKET), ['x']);
   });
 
-  bench.test('the time of a script goes on while nobody watches it', async (place) => {
-    const attempt = bench.attempt(place, `echo begun; ${FOREVER}`, { timeout: 1_000 });
-    await place.runner.start(attempt);
-    await untilPrinted(place.runner, attempt.name, 'begun');
-    await place.runner.close();
-    const next = await place.reopen();
-    const ended = await run(next, attempt);
-    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Timeout']);
-  });
+  bench.test(
+    'the time of a script goes on while nobody watches it',
+    async (place) => {
+      const attempt = bench.attempt(place, `echo begun; ${FOREVER}`, { timeout: 1_000 });
+      await place.runner.start(attempt);
+      await untilPrinted(place.runner, attempt.name, 'begun');
+      await place.runner.close();
+      const next = await place.reopen();
+      const ended = await run(next, attempt);
+      assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Timeout']);
+    },
+    'survival',
+  );
 
-  bench.test('one that nobody takes up can be stopped', async (place) => {
-    const script = `trap 'exit 0' TERM; echo x >"$TMP_OUTPUT_DIR/x"; echo begun; ${FOREVER}`;
-    const attempt = bench.attempt(place, script, { outputs: toBucket() });
-    await place.runner.start(attempt);
-    await untilPrinted(place.runner, attempt.name, 'begun');
-    await place.runner.close();
-    const next = await place.reopen();
-    const watching = endOf(next, attempt.name);
-    await next.stop(attempt.name, 'service-removed');
-    assert.equal((await watching).outcome, 'stopped');
-    assert.deepEqual(await place.stores.uploads(BUCKET), []);
-  });
+  bench.test(
+    'one that nobody takes up can be stopped',
+    async (place) => {
+      const script = `trap 'exit 0' TERM; echo x >"$TMP_OUTPUT_DIR/x"; echo begun; ${FOREVER}`;
+      const attempt = bench.attempt(place, script, { outputs: toBucket() });
+      await place.runner.start(attempt);
+      await untilPrinted(place.runner, attempt.name, 'begun');
+      await place.runner.close();
+      const next = await place.reopen();
+      const watching = endOf(next, attempt.name);
+      await next.stop(attempt.name, 'service-removed');
+      assert.equal((await watching).outcome, 'stopped');
+      assert.deepEqual(await place.stores.uploads(BUCKET), []);
+    },
+    'survival',
+  );
 }

@@ -33,8 +33,19 @@ export interface StoresUnderTest {
  * `found ended`: see {@link RunnerUnderTest.scriptEnded}. `kept files`: see {@link RunnerUnderTest.kept}.
  * `memory`: the demand is enforced. `strays`: a process that leaves the script's session ends with it,
  * see {@link RunnerUnderTest.runs}. `carriage returns`: those before the end of a line are in the log.
+ * `survival`: an attempt goes on without the runner that has started it. `last words`: what a script prints when it is asked
+ * to go is in the log. `patience`: see {@link Attempt.patience}.
  */
-export type Trait = 'streams in order' | 'found ended' | 'kept files' | 'memory' | 'strays' | 'carriage returns';
+export type Trait =
+  | 'streams in order'
+  | 'found ended'
+  | 'kept files'
+  | 'memory'
+  | 'strays'
+  | 'carriage returns'
+  | 'survival'
+  | 'last words'
+  | 'patience';
 
 export interface RunnerTraits {
   /** Of an image with a POSIX shell, where the runner needs one. */

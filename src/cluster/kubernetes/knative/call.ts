@@ -1,10 +1,12 @@
+import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Secret } from '../../../base/secret.ts';
 import { type CallFrame, GIVEN_FILES, ORDER_FILES, writeEnvelope } from '../../../supervisor/index.ts';
 import type { Attempt } from '../../attempt.ts';
-import type { Observation, StopReason } from '../../runner.ts';
+import type { EndReason, Observation, StopReason } from '../../runner.ts';
 import type { Shelf } from '../../shelf.ts';
 import type { Api } from '../api/api.ts';
+import { badName } from '../runner/begun.ts';
 import { AttemptKeys } from '../runner/keys.ts';
 import { type PodHabits, warmData } from '../runner/pod/attempt-secret.ts';
 import { isShelved, shelfKey } from '../runner/pod/place.ts';
@@ -159,14 +161,13 @@ export class Call {
   }
 
   async #envelope(): Promise<string> {
-    const { shelf, verifyShelf, habits } = this.#deps;
+    const { shelf, habits } = this.#deps;
     const { name, input } = this.#attempt;
     const at = (what: string) => shelfKey(this.#namespace, name, what);
+    const bad = badName(this.#attempt);
+    if (bad !== undefined) throw new NotAnswered(`the input could not be fetched: ${bad}`, 'InputFailed');
     if (input.kind === 'bytes' && isShelved(this.#attempt)) await shelf.put(at('input'), input.bytes);
-    const keys = new AttemptKeys(this.#attempt, this.#namespace, { shelf, verifyShelf, keyMs: KEY_MS });
-    const stores = await keys.soon(KEYS_SOON_MS);
-    if (stores === undefined)
-      throw new NotAnswered('there are no keys for its files: its object store does not answer');
+    const stores = await this.#keys();
     // They last longer than any call: nobody renews them.
     const files = warmData(this.#attempt, stores, { ...habits, keyPatience: 0 });
     const textOf = (key: string) => Buffer.from(files[key] ?? '', 'base64').toString();
@@ -180,6 +181,22 @@ export class Call {
       ...(given !== undefined && { input: given }),
       log: new Secret(await shelf.urlToPut(at('log'), KEY_MS / 1000)),
     });
+  }
+
+  async #keys(): Promise<string> {
+    const { shelf, verifyShelf } = this.#deps;
+    let why = 'its object store does not answer';
+    const stores = (...doubts: Parameters<Attempt['stores']>) =>
+      this.#attempt.stores(...doubts).catch((error: unknown) => {
+        why = messageOf(error);
+        throw error;
+      });
+    const attempt = { ...this.#attempt, stores };
+    const keys = new AttemptKeys(attempt, this.#namespace, { shelf, verifyShelf, keyMs: KEY_MS });
+    const given = await Promise.race([keys.soon(KEYS_SOON_MS), once(this.#stop.signal, 'abort')]);
+    this.#stop.signal.throwIfAborted();
+    if (typeof given === 'string') return given;
+    throw new NotAnswered(`there are no keys for its files: ${why}`, keys.neededFirst ? 'InputFailed' : 'StartFailed');
   }
 
   async #endBy(frame: CallFrame & { end: End }): Promise<End> {
@@ -207,16 +224,17 @@ export class Call {
     const began = this.#observation.phase === 'running' || this.#observation.phase === 'uploading';
     const started = began && 'startedAt' in this.#observation && { startedAt: this.#observation.startedAt };
     const base = { phase: 'ended', ...started, finishedAt: Date.now() } as const;
-    const why = error instanceof Error ? error.message : String(error);
     if (this.#stopped) {
       return { ...base, outcome: 'stopped', reason: 'Stopped', message: `it was stopped: ${this.#stopped}` };
     }
     if (this.#stop.signal.aborted) {
       return { ...base, outcome: 'failed', reason: 'Lost', message: 'the manager that had called left in between' };
     }
-    const reason = error instanceof CallLost ? 'Lost' : 'StartFailed';
-    if (!(error instanceof CallLost) && !(error instanceof NotAnswered)) this.#deps.report(error);
-    return { ...base, outcome: 'failed', reason, message: why };
+    const message = messageOf(error);
+    if (error instanceof CallLost) return { ...base, outcome: 'failed', reason: 'Lost', message };
+    if (error instanceof NotAnswered) return { ...base, outcome: 'failed', reason: error.reason, message };
+    this.#deps.report(error);
+    return { ...base, outcome: 'failed', reason: 'StartFailed', message };
   }
 
   #see(observation: Observation): void {
@@ -227,4 +245,13 @@ export class Call {
 }
 
 /** Nothing was begun, and nothing will be. */
-class NotAnswered extends Error {}
+class NotAnswered extends Error {
+  readonly reason: EndReason;
+
+  constructor(message: string, reason: EndReason = 'StartFailed') {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

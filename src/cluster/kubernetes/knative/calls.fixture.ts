@@ -55,6 +55,11 @@ export class CallPlace {
     this.server.stop();
   }
 
+  /** Those that have answered. */
+  get pods(): readonly CallPod[] {
+    return this.#front.pods;
+  }
+
   /** What one manager calls with. */
   calling(more: Partial<CallDeps> = {}): CallDeps {
     const metadata = { name: 'svc', uid: 'svc', resourceVersion: '1', annotations: { [TOKEN_NAME]: 'token' } };
@@ -112,7 +117,7 @@ export function asCall(attempt: Attempt): Attempt {
 /** Hands each call to a pod that has none, as Knative does, and makes one if there is none. */
 class Front {
   readonly #t: Context;
-  readonly #pods: CallPod[] = [];
+  readonly pods: CallPod[] = [];
   readonly #idle: CallPod[] = [];
   readonly #server = createServer((incoming, response) => {
     void this.#hand(incoming, response).catch(() => response.destroy());
@@ -136,7 +141,7 @@ class Front {
   /** Nobody calls any more, and no script runs. */
   async close(): Promise<void> {
     this.#server.close().closeAllConnections();
-    for (const { parts } of this.#pods)
+    for (const { parts } of this.pods)
       await eventually(() => assert.ok(!existsSync(parts.call), 'a call is still being answered'));
   }
 
@@ -157,7 +162,7 @@ class Front {
 
   async #another(): Promise<CallPod> {
     const pod = await CallPod.start(this.#t);
-    this.#pods.push(pod);
+    this.pods.push(pod);
     return pod;
   }
 }

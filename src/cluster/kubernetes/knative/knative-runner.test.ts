@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { test } from 'node:test';
+import { endGroup } from '../../../supervisor/pod/pod.fixture.ts';
 import type { Attempt } from '../../attempt.ts';
 import { eventually } from '../../eventually.ts';
-import { endOf, log } from '../../runner-under-test.ts';
+import { endOf, log, run, untilPrinted } from '../../runner-under-test.ts';
+import { shelfKey } from '../runner/pod/place.ts';
+import { SCRIPT } from '../runner/pod/pod.ts';
 import { ATTEMPT } from '../runner/pod/pods.fixture.ts';
-import { asCall, CallPlace } from './calls.fixture.ts';
+import { asCall, CallPlace, NAMESPACE } from './calls.fixture.ts';
 
 const attemptOf = (script: string, more: Partial<Attempt> = {}): Attempt =>
   asCall({ ...ATTEMPT, name: `svc-${randomUUID()}`, script, ...more });
@@ -46,4 +50,70 @@ test('whoever stands down while the record is made does not call', async (t) => 
   place.server.fault = () => undefined;
   await starting;
   assert.equal((await endOf(runner, attempt.name)).reason, 'Lost');
+});
+
+test('whoever stands down lets go of its calls: they are lost, and their scripts end', async (t) => {
+  const place = await CallPlace.open(t);
+  const [runner, next] = [place.calls(), place.calls()];
+  const attempt = attemptOf('echo begun; sleep 60');
+  await runner.start(attempt);
+  await untilPrinted(runner, attempt.name, 'begun');
+  runner.standDown();
+  const ended = await endOf(runner, attempt.name);
+  assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
+  assert.deepEqual(await run(next, attempt), ended);
+  await untilPrinted(next, attempt.name, 'begun');
+  await run(runner, attemptOf('echo next'));
+});
+
+test('another manager sees the log when the call has ended, and not before', async (t) => {
+  const place = await CallPlace.open(t);
+  const [runner, other] = [place.calls(), place.calls()];
+  const attempt = attemptOf('echo begun; sleep 60');
+  await runner.start(attempt);
+  await untilPrinted(runner, attempt.name, 'begun');
+  assert.equal(await log(other, attempt.name), '');
+  const following = untilPrinted(other, attempt.name, 'begun');
+  await runner.stop(attempt.name, 'cancelled');
+  await following;
+  assert.equal((await endOf(other, attempt.name)).outcome, 'stopped');
+});
+
+test('a script that ran out of memory has, in the words of the kubelet', async (t) => {
+  const place = await CallPlace.open(t);
+  const runner = place.calls();
+  const attempt = attemptOf('echo begun; sleep 60');
+  await runner.start(attempt);
+  await untilPrinted(runner, attempt.name, 'begun');
+  const death = { lastState: { terminated: { reason: 'OOMKilled', exitCode: 137 } }, state: {} };
+  const status = { containerStatuses: [{ name: SCRIPT, ...death }] };
+  place.server.put('pods', { metadata: { name: hostname(), namespace: NAMESPACE }, ...{ status } });
+  const [pod] = place.pods;
+  assert.ok(pod);
+  endGroup(pod.container);
+  pod.startContainer();
+  const { outcome, reason, message } = await endOf(runner, attempt.name);
+  assert.deepEqual([outcome, reason], ['failed', 'OutOfMemory']);
+  assert.match(message, /48 MiB/);
+});
+
+test('an input that is too large for a record is on the shelf until the call has ended', async (t) => {
+  const place = await CallPlace.open(t);
+  const runner = place.calls();
+  const input = { kind: 'bytes', name: 'large', bytes: randomBytes(600 * 1024) } as const;
+  const attempt = attemptOf('wc -c <"$INPUT_FILE_PATH"', { input });
+  assert.equal((await run(runner, attempt)).outcome, 'succeeded');
+  assert.match(await log(runner, attempt.name), /^ *614400\n/);
+  const left = () => place.stores.shelf.get(shelfKey(NAMESPACE, attempt.name, 'input'));
+  await eventually(async () => assert.equal(await left(), undefined));
+});
+
+test('without keys for its results a call is not begun, and why is told', async (t) => {
+  const place = await CallPlace.open(t);
+  const runner = place.calls();
+  const outputs = [{ store: 'store', bucket: 'bucket', folder: '', prefix: [], suffix: [] }];
+  const stores = () => Promise.reject(new Error('the store is away'));
+  const { reason, message, startedAt } = await run(runner, attemptOf('echo ran', { outputs, stores }));
+  assert.deepEqual([reason, startedAt], ['StartFailed', undefined]);
+  assert.match(message, /the store is away/);
 });

@@ -21,7 +21,7 @@ export const awaitsKeys = ({ keys }: Begun) =>
   keys.needed && keys.given === undefined && (keys.neededFirst || keys.problem === undefined);
 
 /** It becomes part of a path, and must not lead anywhere else. */
-function badName({ input }: Attempt): string | undefined {
+export function badName({ input }: Attempt): string | undefined {
   if (input.kind === 'none') return undefined;
   const { name } = input;
   const bad = name === '' || name === '.' || name === '..' || /[/\0]/.test(name) || Buffer.byteLength(name) > 255;
