@@ -16,7 +16,7 @@ test('a call that runs when Knative is turned off is lost, and no pod is made fo
   const attempt = attemptOf('echo begun; sleep 60');
   await before.start(attempt);
   await untilPrinted(before, attempt.name, 'begun');
-  before.standDown();
+  await before.close();
   await after.start(attempt);
   const { outcome, reason } = await endOf(after, attempt.name);
   assert.deepEqual([outcome, reason, podsOf(place)], ['failed', 'Lost', 0]);

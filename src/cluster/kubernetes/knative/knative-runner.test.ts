@@ -46,7 +46,7 @@ test('whoever stands down while the record is made does not call', async (t) => 
   const attempt = attemptOf('echo ran');
   const starting = runner.start(attempt);
   await eventually(() => assert.match(String(place.problems), /create Secret/));
-  runner.standDown();
+  await runner.standDown();
   place.server.fault = () => undefined;
   await starting;
   assert.equal((await endOf(runner, attempt.name)).reason, 'Lost');
@@ -58,12 +58,23 @@ test('whoever stands down lets go of its calls: they are lost, and their scripts
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
   await untilPrinted(runner, attempt.name, 'begun');
-  runner.standDown();
+  await runner.standDown();
   const ended = await endOf(runner, attempt.name);
   assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
   assert.deepEqual(await run(next, attempt), ended);
   await untilPrinted(next, attempt.name, 'begun');
   await run(runner, attemptOf('echo next'));
+});
+
+test('a call that ends soon after whoever called stands down has its end, which the next one tells', async (t) => {
+  const place = await CallPlace.open(t);
+  const [runner, next] = [place.calls(), place.calls()];
+  const attempt = attemptOf('echo begun; sleep 0.5; echo ended');
+  await runner.start(attempt);
+  await untilPrinted(runner, attempt.name, 'begun');
+  await runner.standDown(30_000);
+  assert.equal((await run(next, attempt)).outcome, 'succeeded');
+  assert.match(await log(next, attempt.name), /^begun\nended\n/);
 });
 
 test('another manager sees the log when the call has ended, and not before', async (t) => {

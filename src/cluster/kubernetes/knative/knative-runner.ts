@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Unstamping } from '../../../supervisor/index.ts';
 import type { Attempt } from '../../attempt.ts';
 import { StoreError } from '../../errors.ts';
@@ -218,15 +219,27 @@ export class KnativeRunner implements Runner {
     return { cpu: 0, memory: 0 };
   }
 
-  /** Another manager leads: nobody waits for these calls any more. */
-  standDown(): void {
+  /**
+   * Another manager leads: it tells the ends of calls that have one within the patience, and ends the others as lost. Nothing
+   * is begun any more.
+   */
+  async standDown(patienceMs = 0): Promise<void> {
     this.#term = Symbol('term');
+    if (patienceMs > 0) await this.#concluded(patienceMs);
     for (const { call } of this.#calls.values()) call.letGo();
+  }
+
+  async #concluded(patienceMs: number): Promise<void> {
+    const enough = new AbortController();
+    const { signal } = enough;
+    const calls = [...this.#calls.values()].map(({ concluded }) => concluded);
+    await Promise.race([Promise.all(calls), pause(patienceMs, undefined, { signal }).catch(() => undefined)]);
+    enough.abort();
   }
 
   async close(): Promise<void> {
     this.#closed.abort();
-    this.standDown();
+    await this.standDown();
     await this.#records.close();
   }
 
