@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../cluster/eventually.ts';
-import type { JobKey, ServiceRecord } from '../cluster/index.ts';
+import { type JobKey, type ServiceRecord, StoreError } from '../cluster/index.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
 import { submitJob } from './submit.ts';
 
@@ -158,6 +158,19 @@ test('a job whose service is gone, or another by now, fails with that reason', a
   first.runner.end(blocks.id);
   const record = await first.until(key, 'failed');
   assert.equal(record.timeline.at(-1)?.reason, 'ServiceRemoved');
+});
+
+test('a job that is cancelled while its attempt cannot be started yet is cancelled, not failed', async () => {
+  await using jobs = await openJobs();
+  const waits = Promise.withResolvers<void>();
+  const calledOff = new StoreError('unavailable', 'the API is away');
+  jobs.runner.start = () => waits.promise;
+  jobs.runner.stop = async () => waits.reject(calledOff);
+  const key = await submit(jobs, await jobs.service('demo'));
+  await jobs.until(key, 'running');
+  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.until(key, 'cancelled');
+  await eventually(() => assert.equal(jobs.capacity.taken, 0));
 });
 
 test('an attempt that cannot be started fails the job, and says why', async () => {

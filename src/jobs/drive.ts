@@ -49,8 +49,10 @@ const isCalledOff = (error: unknown): error is NotRun => error instanceof NotRun
 
 function endBy(error: unknown, { stop }: { stop?: StopReason }, at: number): End {
   const why = error instanceof Error ? error.message : String(error);
-  if (!(error instanceof NotRun)) return failed('StartFailed', `it could not be started: ${why}`, at);
   const stopped: End = { outcome: 'stopped', reason: 'Stopped', message: why, finishedAt: at };
+  // It would be tried again if it were still wanted.
+  if (stop && isAway(error)) return { ...stopped, message: `it was stopped before it could be started: ${stop}` };
+  if (!(error instanceof NotRun)) return failed('StartFailed', `it could not be started: ${why}`, at);
   if (isCalledOff(error)) return { ...stopped, calledOff: true };
   return stop ? stopped : failed('OriginAway', why, at);
 }
@@ -166,5 +168,7 @@ export async function untilAvailable<T>(
 /** Is it worth trying again? A store of ours comes back; another cluster is waited for as long as it waits for us. */
 function passes(problem: unknown, waited: number): boolean {
   if (problem instanceof NotRun) return problem.code === 'origin-away' && waited < problem.patience;
-  return problem instanceof StoreError && problem.code === 'unavailable';
+  return isAway(problem);
 }
+
+const isAway = (problem: unknown) => problem instanceof StoreError && problem.code === 'unavailable';

@@ -17,6 +17,7 @@ import { beganNote, endNote, type Notes, noted, notesOf, wantedNote, withoutPod 
 import type { Picture } from './state/picture.ts';
 import { type End, endOf, endUnstarted, endWithout, type Wanted } from './verdict/end.ts';
 import { hasEnded, isOver, mayHaveBegun, type Progress, progressOf } from './verdict/progress.ts';
+import { refused } from './verdict/refusal.ts';
 import { claim, forgo, giveOrders, remind, removeOrders } from './warm/claim.ts';
 import { writeKeys } from './write-keys.ts';
 
@@ -66,6 +67,8 @@ export class Course {
   /** When a pod that has waited is told again that it has orders. */
   #remindAt: number | undefined;
   #hinderedSince: number | undefined;
+  /** Why its pod was last not accepted. */
+  #notYet: string | undefined;
 
   constructor(secret: Stored<SecretObject>, begun: Begun | undefined, deps: CourseDeps) {
     this.#secret = secret;
@@ -236,10 +239,19 @@ export class Course {
     const wait = (this.#remindAt ?? 0) - Date.now();
     if (wait > 0) return wait;
     const again = this.#remindAt !== undefined;
-    const told = await (again ? remind(pod, api) : giveOrders(pod, attempt, keys.given ?? NO_KEYS, this.#deps));
+    if (!again) {
+      const refusal = await refused(() => giveOrders(pod, attempt, keys.given ?? NO_KEYS, this.#deps));
+      if (refusal !== undefined) return this.#notGiven(refusal);
+    }
+    const told = await remind(pod, api);
     this.#remindAt = Date.now() + REMIND_MS;
     if (told) picture.putPod(told);
     return REMIND_MS;
+  }
+
+  #notGiven(refusal: string): Promise<number> {
+    const message = `Kubernetes does not take what its pod is to be given: ${refusal}`;
+    return this.#conclude(endUnstarted('StartFailed', message, Date.now()));
   }
 
   #untilKeys(wait: number): number {
@@ -258,9 +270,12 @@ export class Course {
     if (!this.#fresh) {
       // What an earlier manager put there may be of a definition that has changed since.
       const data = secretData(attempt, keys.given ?? (await keys.soon(KEYS_SOON_MS)) ?? NO_KEYS, habits);
-      await change<SecretObject>(api, SECRET, this.#secret, (there) =>
-        notesOf(there).end ? undefined : { ...there, data },
+      const refusal = await refused(() =>
+        change<SecretObject>(api, SECRET, this.#secret, (there) =>
+          notesOf(there).end ? undefined : { ...there, data },
+        ),
       );
+      if (refusal !== undefined) return this.#notGiven(refusal);
     }
     return this.#makePod(attempt);
   }
@@ -275,7 +290,9 @@ export class Course {
       return this.#conclude(endUnstarted('StartFailed', `its pod could not be made: ${made.never}`, Date.now()));
     if ('notYet' in made) {
       this.message = `its pod is not accepted yet: ${made.notYet}`;
-      picture.wake(this.#name);
+      // Whoever observes it is told once: this wakes us too, and the server is not to be asked in a loop.
+      if (made.notYet !== this.#notYet) picture.wake(this.#name);
+      this.#notYet = made.notYet;
       return RETRY_MS;
     }
     if (made.pod) picture.putPod(made.pod);

@@ -10,7 +10,7 @@ import { Course, type CourseDeps } from './course.ts';
 import { AttemptKeys, KEYS_SOON_MS, type KeyOptions, NO_KEYS } from './keys.ts';
 import { placeOf } from './make-pod.ts';
 import { Orphans, removePods } from './orphans.ts';
-import { secretOf } from './pod/attempt-secret.ts';
+import { excessOf, fitsWaiting, secretOf } from './pod/attempt-secret.ts';
 import { isShelved, shelfKey } from './pod/place.ts';
 import { ATTEMPT } from './pod/pod.ts';
 import { PodUsage } from './pod-usage.ts';
@@ -55,14 +55,24 @@ export class KubernetesRunner implements Runner {
     const { name } = attempt;
     if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of an attempt`);
     if (this.#courses.has(name)) return;
-    await this.#starts.once(name, () => this.#starts.untilAvailable(() => this.#tryToBegin(attempt)));
+    const namespace = attempt.traits?.namespace ?? this.#deps.namespace;
+    await this.#starts.once(name, async (off) => {
+      try {
+        await this.#starts.untilAvailable(() => this.#tryToBegin(attempt, namespace), off);
+      } catch (error) {
+        // Nobody else would: without a record nothing is found of it.
+        const { shelf, report } = this.#deps;
+        if (isShelved(attempt) && !this.#closed.signal.aborted)
+          await shelf.remove(shelfKey(namespace, name)).catch(report);
+        throw error;
+      }
+    });
   }
 
-  async #tryToBegin(attempt: Attempt): Promise<void> {
-    const { api, namespace: usual } = this.#deps;
+  async #tryToBegin(attempt: Attempt, namespace: string): Promise<void> {
+    const { api } = this.#deps;
     if (this.#closed.signal.aborted)
       throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
-    const namespace = attempt.traits?.namespace ?? usual;
     await this.#picture.open();
     const known = this.#picture.secrets.get(attempt.name);
     if (known && notesOf(known).end) return;
@@ -70,7 +80,7 @@ export class KubernetesRunner implements Runner {
     const made = known ? 'exists' : await this.#makeRecord(attempt, namespace, keys);
     const secret =
       made === 'exists' ? await read<SecretObject>(api, SECRET, { metadata: { name: attempt.name, namespace } }) : made;
-    if (!secret) return this.#tryToBegin(attempt);
+    if (!secret) return this.#tryToBegin(attempt, namespace);
     if (secret.metadata.labels?.[ATTEMPT] !== attempt.name) throw foreign(secret);
     this.#picture.secrets.put(secret);
     if (notesOf(secret).end) return;
@@ -85,7 +95,11 @@ export class KubernetesRunner implements Runner {
       keys.soon(KEYS_SOON_MS),
       input.kind === 'bytes' && isShelved(attempt) && shelf.put(shelfKey(namespace, name, 'input'), input.bytes),
     ]);
-    return create(api, SECRET, secretOf(attempt, place, stores ?? NO_KEYS, habits, this.standby.choose(attempt)));
+    const given = stores ?? NO_KEYS;
+    const excess = excessOf(attempt, given, habits);
+    if (excess !== undefined) throw new StoreError('too-large', excess);
+    const pod = fitsWaiting(attempt, given, habits) ? this.standby.choose(attempt) : undefined;
+    return create(api, SECRET, secretOf(attempt, place, given, habits, pod));
   }
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {
@@ -115,6 +129,8 @@ export class KubernetesRunner implements Runner {
   }
 
   async stop(name: string, reason: StopReason): Promise<void> {
+    // One that cannot be begun now has nothing yet that could be stopped.
+    this.#starts.callOff(name);
     const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
     if (!secret || this.#closed.signal.aborted) return;
     const wanted = {

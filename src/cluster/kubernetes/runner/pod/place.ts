@@ -1,5 +1,6 @@
 import type { Attempt } from '../../../attempt.ts';
 import { JOB, type Job, type OwnerReference, type Stored } from '../../api/kinds.ts';
+import { beginningOf } from './environment.ts';
 
 /** Where the objects of an attempt are, and to what they belong. */
 export interface AttemptPlace {
@@ -8,11 +9,23 @@ export interface AttemptPlace {
   readonly record?: Stored<Job>;
 }
 
-/** A Secret takes a mebibyte; a script and what is in the environment need room beside the input. */
+/** Bytes that Kubernetes takes in one Secret. */
+export const SECRET_BYTES = 2 ** 20;
+
+/** What is left of it for the input, the script and the environment: orders and keys have a few KiB. */
+const ROOM = SECRET_BYTES - 128 * 1024;
+
+/** A larger input is better off on the shelf, even if there is room. */
 const LARGEST_INPUT = 512 * 1024;
 
-/** Does its input lie on the shelf? */
-export const isShelved = ({ input }: Attempt) => input.kind === 'bytes' && input.bytes.length > LARGEST_INPUT;
+/** Does its input lie on the shelf? The same for all pods, whether they have waited or not. */
+export function isShelved(attempt: Attempt): boolean {
+  const { input, script } = attempt;
+  if (input.kind !== 'bytes' || input.bytes.length === 0) return false;
+  if (input.bytes.length > LARGEST_INPUT) return true;
+  // Where it needs most: a pod that has waited is given all of the environment.
+  return input.bytes.length + Buffer.byteLength(script) + Buffer.byteLength(beginningOf(attempt)) > ROOM;
+}
 
 /** Where its large things lie there. */
 export const shelfKey = (namespace: string, name: string, what = '') => `attempts/${namespace}/${name}/${what}`;

@@ -1,6 +1,6 @@
 import { ApiError } from '../../api/api-error.ts';
 
-/** Why the API server does not take a pod as it is. */
+/** Why the API server does not take an object as it is. */
 interface Refusal {
   readonly message: string;
   /** It never will. */
@@ -23,5 +23,17 @@ export function refusalOf(error: unknown): Refusal | undefined {
       return { message, final: !/exceeded quota|cannot \S+ resource|being terminated/.test(message) };
     default:
       return undefined;
+  }
+}
+
+/** Why the API server will never do that; undefined when it has. */
+export async function refused(work: () => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (!refusal?.final) throw error;
+    return refusal.message;
   }
 }

@@ -88,13 +88,13 @@ function claimed(pod: Stored<Pod>, attempt: Attempt, place: AttemptPlace, settin
   };
 }
 
-/** Gives a pod that was claimed what it waits for. Again: nothing happens, but the kubelet looks again. */
+/** Puts what a pod that was claimed waits for where its kubelet finds it ({@link remind}). Again: nothing happens. */
 export async function giveOrders(
   pod: Stored<Pod>,
   attempt: Attempt,
   keys: string,
   { api, habits }: ClaimDeps,
-): Promise<Stored<Pod> | undefined> {
+): Promise<void> {
   const { name, namespace = '', uid } = pod.metadata;
   const { apiVersion, kind } = POD;
   const secret: SecretObject = {
@@ -104,7 +104,6 @@ export async function giveOrders(
   };
   // By an earlier manager: what it was given then may have expired since.
   if ((await create(api, SECRET, secret)) === 'exists') await renewOrders(pod, keys, api);
-  return remind(pod, api);
 }
 
 /** Puts renewed keys where such a pod reads them, if it has its orders. */
