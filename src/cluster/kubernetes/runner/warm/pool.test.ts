@@ -10,6 +10,7 @@ import { ATTEMPT as SAMPLE, SETTINGS } from '../pod/pods.fixture.ts';
 import type { Picture } from '../state/picture.ts';
 import { SeenPods } from '../state/seen-pods.ts';
 import { WarmPool } from './pool.ts';
+import { warmKey } from './warm-key.ts';
 
 const TRAITS = { namespace: 'ns', labels: {}, annotations: {}, imagePullSecrets: [], sgx: false };
 const order = (service: string, count: number, image = 'busybox'): StandbyOrder => ({
@@ -26,6 +27,7 @@ class Pods {
   readonly all = new Map<string, Stored<Pod>>();
   readonly seen: SeenPods;
   readonly options = { patienceMs: 0, random: () => 0 };
+  readonly services = new Set<string>();
   refuses = false;
   asked = 0;
   #version = 0;
@@ -33,6 +35,13 @@ class Pods {
   constructor(changed: () => void) {
     const report = (problem: unknown) => assert.fail(String(problem));
     this.seen = new SeenPods({ attempt: () => undefined, waiting: changed }, report);
+  }
+
+  /** The only other objects are the definitions of services. */
+  async get({ plural }: Kind, { name = '', namespace = '' }: Place): Promise<unknown> {
+    return plural === 'configmaps' && this.services.has(name)
+      ? { metadata: { name, namespace, uid: `uid-of-${name}` } }
+      : undefined;
   }
 
   async post(_kind: Kind, _namespace: string, pod: Pod): Promise<Stored<Pod>> {
@@ -120,6 +129,18 @@ test('as many pods as are wanted wait, no more and no fewer', async (t) => {
   await there(0, 'alpine');
   pool.keep([]);
   await there(0);
+});
+
+test('one belongs to its service, which is said to replace it: it goes with it, and a node can be drained', async (t) => {
+  const { pool, pods, there } = scene(t);
+  pods.services.add('cows');
+  pool.keep([order('cows', 1)]);
+  await there(1);
+  const [pod] = pods.all.values();
+  assert.deepEqual(pod?.metadata.ownerReferences, [
+    { apiVersion: 'v1', kind: 'ConfigMap', name: 'cows', uid: 'uid-of-cows', controller: true },
+  ]);
+  assert.deepEqual([pod.metadata.labels?.[WARM]], [warmKey('cows', order('cows', 1), 'ns', SETTINGS)]);
 });
 
 test('one that is ready is set aside for one job, and replaced when it has got it', async (t) => {

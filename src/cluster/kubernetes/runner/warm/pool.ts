@@ -6,10 +6,12 @@ import type { Attempt } from '../../../attempt.ts';
 import type { JobKey } from '../../../job-record.ts';
 import type { Standby, StandbyOrder } from '../../../runner.ts';
 import type { Api } from '../../api/api.ts';
-import type { Stored } from '../../api/kinds.ts';
+import { CONFIG_MAP, type Stored } from '../../api/kinds.ts';
 import { create, remove } from '../../api/writes.ts';
+import type { ControllerReference } from '../pod/place.ts';
 import { containerOf, POD, type Pod, SCRIPT, STAGE_OUT, WARM } from '../pod/pod.ts';
 import { type PodSettings, warmPodOf } from '../pod/pod-spec.ts';
+import { read } from '../state/change.ts';
 import type { Picture } from '../state/picture.ts';
 import { warmKey } from './warm-key.ts';
 
@@ -186,10 +188,11 @@ export class WarmPool implements Standby {
     await this.#slots.use(async () => {
       if (!this.#lines) return;
       const place = { name: podName(order.service), namespace: order.traits.namespace };
-      const pod = warmPodOf(order, place, settings);
-      const labelled = { ...pod, metadata: { ...pod.metadata, labels: { ...pod.metadata.labels, [WARM]: key } } };
+      const { metadata, spec } = warmPodOf(order, place, settings);
+      const labels = { ...metadata.labels, [WARM]: key };
       try {
-        const made = await create(api, POD, labelled);
+        const ownerReferences = await ownersOf(order, api);
+        const made = await create(api, POD, { metadata: { ...metadata, labels, ownerReferences }, spec });
         if (made !== 'exists') picture.putPod(made);
       } catch (problem) {
         this.#failed(line);
@@ -224,6 +227,17 @@ export class WarmPool implements Standby {
       for (const listener of this.#listeners) listener(service);
     }
   }
+}
+
+/**
+ * It goes with its service, whether a manager is there or not. Without a controller `kubectl drain` would not let it go: it
+ * could not know that somebody makes another.
+ */
+async function ownersOf({ service, traits }: StandbyOrder, api: Api): Promise<readonly ControllerReference[]> {
+  const definition = await read(api, CONFIG_MAP, { metadata: { name: service, namespace: traits.namespace } });
+  if (!definition) return [];
+  const { apiVersion, kind } = CONFIG_MAP;
+  return [{ apiVersion, kind, name: service, uid: definition.metadata.uid, controller: true }];
 }
 
 const nameOf = ({ service, id }: JobKey) => `${service}/${id}`;
