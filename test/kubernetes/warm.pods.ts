@@ -277,6 +277,7 @@ warmTest('pods that nobody wants any more go, and others come', async (runner) =
 
 /** Writes that a manager does not survive. */
 interface Write {
+  readonly verb: 'post' | 'put' | 'delete';
   readonly plural: string;
   readonly name: string;
   readonly annotations: Readonly<Record<string, string>>;
@@ -298,17 +299,23 @@ class DyingApi extends Api {
   }
 
   override async post<T extends KubeObject>(kind: Kind, namespace: string | undefined, object: T): Promise<Stored<T>> {
-    await this.#survive(kind, object);
+    await this.#survive('post', kind, object);
     return super.post(kind, namespace, object);
   }
 
   override async put<T extends KubeObject>(kind: Kind, place: Place, object: T): Promise<Stored<T>> {
-    await this.#survive(kind, object);
+    await this.#survive('put', kind, object);
     return super.put(kind, place, object);
   }
 
-  async #survive({ plural }: Kind, { metadata: { name, annotations = {} } }: KubeObject): Promise<void> {
-    if (!this.#isLast({ plural, name, annotations })) return;
+  override async delete(kind: Kind, place: Place, preconditions: { uid?: string }): Promise<void> {
+    await this.#survive('delete', kind, { metadata: { name: place.name ?? '' } });
+    return super.delete(kind, place, preconditions);
+  }
+
+  async #survive(verb: Write['verb'], { plural }: Kind, { metadata }: KubeObject): Promise<void> {
+    const { name, annotations = {} } = metadata;
+    if (!this.#isLast({ verb, plural, name, annotations })) return;
     this.#died.resolve();
     await new Promise(() => undefined);
   }
@@ -364,6 +371,25 @@ for (const [index, { when, isLast, gone }] of DEATHS.entries()) {
     assert.deepEqual(await bench.stores.uploads('texts'), [ran]);
   });
 }
+
+warmTest('a leader dies when it is to take the orders of an ended call away: somebody else does', async (next, t) => {
+  const isLast = ({ verb, plural, name }: Write) => verb === 'delete' && plural === 'secrets' && /-warm-/.test(name);
+  const { leader, api } = await dyingLeader(isLast, t);
+  leader.standby.keep([order('untidy')]);
+  const call = await callOf('untidy', 'true');
+  await taken(leader, call);
+  const [ready = ''] = await waiting('untidy');
+  await leader.start(call);
+  await api.died;
+  assert.equal((await admin.ask('GET', secretPath(ready))).status, 200);
+  leader.standDown();
+  assert.equal((await endOf(next, call.name)).outcome, 'succeeded');
+  await eventually(async () => assert.equal((await admin.ask('GET', secretPath(ready))).status, 404), PATIENCE);
+  await eventually(async () => {
+    const { metadata } = (await admin.do('GET', podPath(ready))) as unknown as Pod;
+    assert.equal(metadata.finalizers, undefined);
+  }, PATIENCE);
+});
 
 warmTest('a call that is stopped before its pod is its own never runs in it', async (next, t) => {
   const { leader, api } = await dyingLeader(isClaim, t);

@@ -2,11 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from '../api/api.ts';
 import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
 import { remove } from '../api/writes.ts';
-import { ATTEMPT, HOLD, POD, type Pod } from './pod/pod.ts';
+import { ATTEMPT, claimedAt, HOLD, POD, type Pod } from './pod/pod.ts';
 import { change, read } from './state/change.ts';
 import { notesOf } from './state/notes.ts';
 import type { Picture } from './state/picture.ts';
 import { hasEnded } from './verdict/progress.ts';
+import { removeOrders } from './warm/claim.ts';
 
 /** After which somebody else than who drives an attempt tidies up. */
 const ORPHAN_MS = 5_000;
@@ -25,10 +26,12 @@ export class Orphans {
   readonly #deps: OrphansDeps;
   readonly #isDriven: (name: string) => boolean;
   readonly #signal: AbortSignal;
+  readonly #waitMs: number;
   readonly #seen = new Set<string>();
 
-  constructor(deps: OrphansDeps, isDriven: (name: string) => boolean, signal: AbortSignal) {
+  constructor(deps: OrphansDeps, isDriven: (name: string) => boolean, signal: AbortSignal, waitMs = ORPHAN_MS) {
     this.#deps = deps;
+    this.#waitMs = waitMs;
     this.#isDriven = isDriven;
     this.#signal = signal;
   }
@@ -49,7 +52,7 @@ export class Orphans {
   }
 
   async #letGo(name: string): Promise<void> {
-    await pause(ORPHAN_MS, undefined, { signal: this.#signal }).catch(() => undefined);
+    await pause(this.#waitMs, undefined, { signal: this.#signal }).catch(() => undefined);
     this.#seen.delete(name);
     const { api, picture } = this.#deps;
     const pod = picture.pods.get(name);
@@ -57,6 +60,7 @@ export class Orphans {
     const { namespace } = pod.metadata;
     const secret = await read<SecretObject>(api, SECRET, { metadata: { name, ...(namespace && { namespace }) } });
     if (secret && !notesOf(secret).end) return;
+    if (claimedAt(pod) !== undefined) await removeOrders(pod, api);
     if (secret && hasEnded(pod)) await release(pod, api);
     else await removePod(pod, api);
   }
