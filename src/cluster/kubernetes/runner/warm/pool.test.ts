@@ -5,7 +5,7 @@ import type { StandbyOrder } from '../../../runner.ts';
 import type { Api } from '../../api/api.ts';
 import { ApiError } from '../../api/api-error.ts';
 import type { Kind, Place, Stored } from '../../api/kinds.ts';
-import { ATTEMPT, type Pod, WARM } from '../pod/pod.ts';
+import { ATTEMPT, POD, type Pod, WARM } from '../pod/pod.ts';
 import { ATTEMPT as SAMPLE, SETTINGS } from '../pod/pods.fixture.ts';
 import type { Picture } from '../state/picture.ts';
 import { SeenPods } from '../state/seen-pods.ts';
@@ -102,12 +102,16 @@ const READY: Pod['status'] = {
 
 const imageOf = ({ spec }: Pod) => (spec['containers'] as { image: string }[])[0]?.image;
 
-function scene(t: { after(end: () => void): void }) {
+function scene(t: { after(end: () => void): void }, listed = Promise.resolve()) {
   const closing = new AbortController();
   t.after(() => closing.abort());
   const problems: unknown[] = [];
   const pods: Pods = new Pods(() => pool?.look());
-  const picture = { waiting: pods.seen.waiting, putPod: (pod: Stored<Pod>) => pods.seen.put(pod) };
+  const picture = {
+    open: () => listed,
+    waiting: pods.seen.waiting,
+    putPod: (pod: Stored<Pod>) => pods.seen.put(pod),
+  };
   const deps = {
     api: pods as unknown as Api,
     picture: picture as unknown as Picture,
@@ -129,6 +133,22 @@ test('as many pods as are wanted wait, no more and no fewer', async (t) => {
   await there(0, 'alpine');
   pool.keep([]);
   await there(0);
+});
+
+test('whoever begins to lead makes none before it knows those that are there', async (t) => {
+  const listed = Promise.withResolvers<void>();
+  const { pool, pods, there } = scene(t, listed.promise);
+  const first = scene(t);
+  first.pool.keep([order('cows', 2)]);
+  await first.there(2);
+  pool.keep([order('cows', 3)]);
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  assert.equal(pods.asked, 0);
+  for (const pod of first.pods.all.values()) await pods.post(POD, 'ns', pod);
+  pods.seen.listed([...pods.all.values()], '99');
+  listed.resolve();
+  await there(3);
+  assert.equal(pods.asked, 3);
 });
 
 test('one belongs to its service, which is said to replace it: it goes with it, and a node can be drained', async (t) => {

@@ -128,6 +128,8 @@ export class WarmPool implements Standby {
 
   async #look(): Promise<void> {
     this.#looking = true;
+    // What is not known yet would be made a second time.
+    await this.#deps.picture.open();
     // What happens in the same moment is looked at together.
     await pause(0);
     while (this.#again && this.#lines) {
