@@ -143,6 +143,27 @@ test('a start that was called off can be asked for again', async (t) => {
   assert.equal(server.all('secrets').length, 1);
 });
 
+test('who leads no more starts nothing any more, and leaves the input to who leads next', async (t) => {
+  const { runner, server, problems, shelved } = scene(t);
+  server.refusal = () => new ApiError(403, { message: 'exceeded quota: few' });
+  const started = assert.rejects(runner.start({ ...SAMPLE, input: bytes(600) }), { code: 'unavailable' });
+  await eventually(() => assert.ok(problems.length > 0));
+  runner.standDown();
+  server.refusal = () => undefined;
+  await started;
+  assert.deepEqual([server.all('secrets').length, shelved.size], [0, 1]);
+  await runner.start(SAMPLE);
+  assert.equal(server.all('secrets').length, 1);
+});
+
+test('who leads no more makes no pod for what it was just about to start', async (t) => {
+  const { runner, server } = scene(t);
+  server.refusal = (write) => void (write === 'post secrets' && runner.standDown());
+  await assert.rejects(runner.start(SAMPLE), { code: 'unavailable' });
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  assert.deepEqual([server.all('secrets').length, server.all('pods').length], [1, 0]);
+});
+
 const isRefused = (refused: string) => (write: string) =>
   write === refused ? new ApiError(403, { message: 'exceeded quota: few' }) : undefined;
 

@@ -38,6 +38,8 @@ export class KubernetesRunner implements Runner {
   readonly #courses = new Map<string, Course>();
   readonly #orphans: Orphans;
   readonly #closed = new AbortController();
+  /** As long as this manager drives what it starts. */
+  #term = new AbortController();
   readonly #starts: Starts;
   readonly standby: WarmPool;
 
@@ -56,23 +58,22 @@ export class KubernetesRunner implements Runner {
     if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of an attempt`);
     if (this.#courses.has(name)) return;
     const namespace = attempt.traits?.namespace ?? this.#deps.namespace;
+    const term = this.#term.signal;
     await this.#starts.once(name, async (off) => {
       try {
-        await this.#starts.untilAvailable(() => this.#tryToBegin(attempt, namespace), off);
+        await this.#starts.untilAvailable(() => this.#tryToBegin(attempt, namespace, term), off);
       } catch (error) {
-        // Nobody else would: without a record nothing is found of it.
+        // Nobody else would: without a record nothing is found of it. Who leads next may need it.
         const { shelf, report } = this.#deps;
-        if (isShelved(attempt) && !this.#closed.signal.aborted)
-          await shelf.remove(shelfKey(namespace, name)).catch(report);
+        if (isShelved(attempt) && !term.aborted) await shelf.remove(shelfKey(namespace, name)).catch(report);
         throw error;
       }
     });
   }
 
-  async #tryToBegin(attempt: Attempt, namespace: string): Promise<void> {
+  async #tryToBegin(attempt: Attempt, namespace: string, term: AbortSignal): Promise<void> {
     const { api } = this.#deps;
-    if (this.#closed.signal.aborted)
-      throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
+    if (term.aborted || this.#closed.signal.aborted) throw notStarted(attempt);
     await this.#picture.open();
     const known = this.#picture.secrets.get(attempt.name);
     if (known && notesOf(known).end) return;
@@ -80,10 +81,11 @@ export class KubernetesRunner implements Runner {
     const made = known ? 'exists' : await this.#makeRecord(attempt, namespace, keys);
     const secret =
       made === 'exists' ? await read<SecretObject>(api, SECRET, { metadata: { name: attempt.name, namespace } }) : made;
-    if (!secret) return this.#tryToBegin(attempt, namespace);
+    if (!secret) return this.#tryToBegin(attempt, namespace, term);
     if (secret.metadata.labels?.[ATTEMPT] !== attempt.name) throw foreign(secret);
     this.#picture.secrets.put(secret);
     if (notesOf(secret).end) return;
+    if (term.aborted) throw notStarted(attempt);
     this.#take(secret, { attempt, keys, fresh: made !== 'exists' });
   }
 
@@ -212,6 +214,9 @@ export class KubernetesRunner implements Runner {
   /** Another manager drives what runs from now on; to read, follow and stop goes on here. */
   standDown(): void {
     this.standby.rest();
+    this.#term.abort();
+    this.#term = new AbortController();
+    this.#starts.callAllOff();
     for (const course of this.#courses.values()) course.letGo();
     this.#courses.clear();
   }
@@ -275,6 +280,9 @@ const rankOf = (seen: Observation | undefined) => (seen ? ORDER.indexOf(seen.pha
 function ended({ answered: _, notices: __, ...end }: End): Ended {
   return end;
 }
+
+const notStarted = ({ name }: Attempt) =>
+  new StoreError('unavailable', `attempt ${name} was not started: this manager stops, or another one leads`);
 
 function foreign({ metadata: { name, namespace } }: Stored<SecretObject>): StoreError {
   return new StoreError(
