@@ -4,7 +4,7 @@ import { eventually } from '../cluster/eventually.ts';
 import type { ServiceRecord, StandbyOrder } from '../cluster/index.ts';
 import type { Service } from '../service/index.ts';
 import { openJobs } from './jobs.fixture.ts';
-import { keepReady, orderOf } from './warm.ts';
+import { granted, keepReady, orderOf } from './warm.ts';
 
 const counts = (orders: readonly StandbyOrder[] | undefined) =>
   Object.fromEntries((orders ?? []).map(({ service, count }) => [service, count]));
@@ -27,6 +27,39 @@ for (const { name, synchronous, count } of cases) {
   });
 }
 
+const TOGETHER = [
+  { name: 'all that they want, if it is not too much', wants: { b: 2, a: 1 }, most: 10, has: { a: 1, b: 2 } },
+  { name: 'in turns, by name', wants: { c: 5, a: 1, b: 5 }, most: 6, has: { a: 1, b: 3, c: 2 } },
+  {
+    name: 'the first ones, if there are more services than that',
+    wants: { c: 1, b: 9, a: 3 },
+    most: 2,
+    has: { a: 1, b: 1 },
+  },
+  { name: 'none, if the operator wants none', wants: { a: 1 }, most: 0, has: {} },
+];
+
+for (const { name, wants, most, has } of TOGETHER) {
+  test(`what the services of one user have ready together: ${name}`, async () => {
+    await using jobs = await openJobs();
+    const { service } = await jobs.service('demo', { synchronous: { min_scale: 1 } });
+    const order = orderOf(service);
+    assert.ok(order);
+    const of = (owner: string) =>
+      Object.entries(wants).map(([each, count]) => ({
+        owner,
+        order: { ...order, service: `${owner}-${each}`, count },
+      }));
+    const named = (owner: string, some: object) =>
+      Object.entries(some).map(([each, count]) => [`${owner}-${each}`, count]);
+    const wishes = [...of('alice'), ...of('bob'), ...of('cluster_admin')];
+    assert.deepEqual(
+      counts(granted(wishes, most)),
+      Object.fromEntries([...named('alice', has), ...named('bob', has), ...named('cluster_admin', wants)]),
+    );
+  });
+}
+
 test('a worker of a federation is not called, and has none', async () => {
   await using jobs = await openJobs();
   const { service } = await jobs.service('demo', { synchronous: { min_scale: 1 } });
@@ -41,7 +74,7 @@ test('what is kept ready follows the services, until somebody else leads', async
   const said: (readonly StandbyOrder[])[] = [];
   const over = new AbortController();
   const standby = { keep: (orders: readonly StandbyOrder[]) => void said.push(orders) };
-  const keeping = keepReady(services, standby, (problem) => assert.fail(String(problem)), over.signal);
+  const keeping = keepReady(services, standby, 10, (problem) => assert.fail(String(problem)), over.signal);
   const says = (expected: Record<string, number>) => eventually(() => assert.deepEqual(counts(said.at(-1)), expected));
   await says({ first: 1 });
 

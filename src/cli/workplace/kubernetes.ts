@@ -74,7 +74,7 @@ export async function openKubernetesWorkplace(
       const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');
       // Knative has pods ready by itself: what was kept ready before it came is not needed any more.
       if (cluster.knative) pods.standby.keep([]);
-      else void keepReady(services, pods.standby, report, term.signal);
+      else void keepReady(services, pods.standby, config.warmPodsPerOwner, report, term.signal);
     },
     close: () => closing.disposeAsync(),
   };

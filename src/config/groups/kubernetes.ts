@@ -115,6 +115,13 @@ export const kubernetes = {
     default: 'false',
     meaning: 'Refuse images of services whose user is root.',
   },
+  warmPodsPerOwner: {
+    name: 'OSCAR_WARM_PODS_PER_OWNER',
+    kind: kind.countOrNone,
+    default: '10',
+    meaning:
+      "How many pods are kept ready for the services of one user together (`synchronous.min_scale`). They hold room outside of the line in which jobs wait. Those of the administrator's services are not counted.",
+  },
   serverlessBackend: {
     name: 'SERVERLESS_BACKEND',
     kind: kind.knative,

@@ -82,6 +82,7 @@ export interface Terminated {
 /** The part of a pod by which it is judged. A manager has thousands of them in mind. */
 export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Pod> {
   const { name, namespace, uid, resourceVersion, finalizers, deletionTimestamp, deletionGracePeriodSeconds } = metadata;
+  const { creationTimestamp } = metadata;
   const { [ATTEMPT]: attempt, [WARM]: warm } = metadata.labels ?? {};
   const { [CLAIMED]: claimed } = metadata.annotations ?? {};
   const { nodeName, activeDeadlineSeconds, terminationGracePeriodSeconds } = spec;
@@ -94,6 +95,7 @@ export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Po
       resourceVersion,
       labels: { ...(attempt !== undefined && { [ATTEMPT]: attempt }), ...(warm !== undefined && { [WARM]: warm }) },
       ...(claimed !== undefined && { annotations: { [CLAIMED]: claimed } }),
+      ...(warm !== undefined && { creationTimestamp }),
       finalizers,
       deletionTimestamp,
       deletionGracePeriodSeconds,

@@ -28,6 +28,8 @@ class Pods {
   readonly seen: SeenPods;
   readonly options = { patienceMs: 0, random: () => 0 };
   readonly services = new Set<string>();
+  /** When pods are made. */
+  clock = Date.now();
   refuses = false;
   asked = 0;
   #version = 0;
@@ -47,7 +49,8 @@ class Pods {
   async post(_kind: Kind, _namespace: string, pod: Pod): Promise<Stored<Pod>> {
     this.asked++;
     if (this.refuses) throw new ApiError(403, { message: 'exceeded quota' });
-    return this.#put({ ...pod, metadata: { ...pod.metadata, uid: pod.metadata.name } } as Stored<Pod>);
+    const made = { uid: pod.metadata.name, creationTimestamp: new Date(this.clock).toISOString() };
+    return this.#put({ ...pod, metadata: { ...pod.metadata, ...made } } as Stored<Pod>);
   }
 
   async delete(_kind: Kind, { name = '' }: Place, { resourceVersion }: { resourceVersion?: string }): Promise<void> {
@@ -227,6 +230,27 @@ test('one that dies is removed, and another is made', async (t) => {
   pods.become(name, { phase: 'Failed' });
   await eventually(() => assert.ok(!pods.all.has(name)));
   await there(1);
+});
+
+test('those that have waited for more than a day are replaced, one by one, but not those that are set aside', async (t) => {
+  const { pool, pods, there } = scene(t);
+  pods.clock -= 25 * 3_600_000;
+  pool.keep([order('cows', 3)]);
+  await there(3);
+  pods.clock = Date.now();
+  const [aside = '', ...others] = pods.names();
+  pods.become(aside, READY);
+  assert.equal(pool.take(job('cows')), true);
+  pods.ready();
+  for (const [index] of others.entries()) {
+    await eventually(() => assert.equal(others.filter((name) => pods.all.has(name)).length, 1 - index));
+    await there(3);
+    pods.ready();
+  }
+  assert.ok(pods.all.has(aside));
+  const now = pods.names();
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  assert.deepEqual(pods.names(), now);
 });
 
 test('a server that refuses is not asked in a loop', async (t) => {

@@ -9,7 +9,7 @@ import type { Api } from '../../api/api.ts';
 import { CONFIG_MAP, type Stored } from '../../api/kinds.ts';
 import { create, remove } from '../../api/writes.ts';
 import type { ControllerReference } from '../pod/place.ts';
-import { containerOf, POD, type Pod, SCRIPT, STAGE_OUT, WARM } from '../pod/pod.ts';
+import { containerOf, POD, type Pod, SCRIPT, STAGE_OUT, timeOf, WARM } from '../pod/pod.ts';
 import { type PodSettings, warmPodOf } from '../pod/pod-spec.ts';
 import { read } from '../state/change.ts';
 import type { Picture } from '../state/picture.ts';
@@ -37,6 +37,12 @@ const RETRY = { first: 1_000, longest: 300_000 };
 
 /** Looked at that often even if nothing seems to happen. */
 const LOOK_MS = 60_000;
+
+/**
+ * The greatest age of one that waits. Shorter: pods are made that nobody needed. Longer: an image that is to be pulled each
+ * time is older than that when its script begins.
+ */
+const GREATEST_AGE_MS = 24 * 3_600_000;
 
 /**
  * Keeps pods that wait for jobs. It looks at what is there and what is wanted, and makes up for the difference, again and
@@ -171,6 +177,9 @@ export class WarmPool implements Standby {
       if (surplus < 0 && wait > 0) next = Math.min(next, wait);
       else for (let missing = surplus; missing < 0; missing++) work.push(this.#make(key, line));
       if (there.some(isReady)) line.failures = 0;
+      // One by one: the next when all are ready again.
+      const old = surplus === 0 && there.every(isReady) && this.#spare(there).find(isOld);
+      if (old) work.push(this.#remove(old));
     }
     await Promise.all(work);
     return next;
@@ -252,5 +261,8 @@ const isReady = (pod: Pod) =>
   pod.metadata.deletionTimestamp === undefined &&
   pod.status?.phase === 'Running' &&
   [SCRIPT, STAGE_OUT].every((name) => containerOf(pod, name)?.state?.running !== undefined);
+
+const isOld = ({ metadata }: Stored<Pod>) =>
+  Date.now() - (timeOf(metadata.creationTimestamp) ?? Date.now()) > GREATEST_AGE_MS;
 
 const podName = (service: string) => `${service.slice(0, 16).replace(/-+$/, '')}-warm-${randomUUID()}`;
