@@ -5,6 +5,7 @@ import type { Config } from '../config.ts';
 import { type EventSource, renewSubscriptions, type StoreKeys } from '../storage/index.ts';
 import type { S3Store } from '../storage/minio/index.ts';
 import type { Cluster } from './cluster.ts';
+import type { EventTrouble } from './event-trouble.ts';
 import type { OpenStore } from './object-store.ts';
 
 /** How often a store that does not answer is asked again. Shorter: more lines in the log of an outage. */
@@ -30,8 +31,10 @@ export const storeOptions = (config: Config, publicEndpoint: string, keys: Store
 
 export interface ExternalStore {
   readonly objects: S3Store;
-  /** Says in the log what is missing. */
-  readonly look: () => Promise<void>;
+  /** Why it does not report new objects. */
+  readonly trouble: () => Promise<EventTrouble | undefined>;
+  /** Says in the log what else is missing. */
+  readonly look?: () => Promise<void>;
   /** What else is put right once it answers, while the manager works already. */
   readonly mend?: (signal: AbortSignal) => Promise<void>;
 }
@@ -66,6 +69,7 @@ export async function takeUp(
     endpoint,
     inside: config.minioEndpoint,
     time: () => objects.time(),
+    trouble: store.trouble,
     async close() {
       ending.abort();
       objects.close();
@@ -73,13 +77,15 @@ export async function takeUp(
   };
 }
 
-async function makeReady({ objects, look }: ExternalStore, config: Config, log: Logger): Promise<void> {
+async function makeReady({ objects, trouble, look }: ExternalStore, config: Config, log: Logger): Promise<void> {
   await objects.ensureStaging();
   if (!(await objects.takesSeveralManagers())) {
     log.warn('the object store does not look at the conditions of a write: upgrade it, or run one manager only');
   }
   log.info({ endpoint: config.minioEndpoint }, 'object store is up');
-  await look();
+  await look?.();
+  const { problem, set } = (await trouble()) ?? {};
+  if (problem !== undefined) log.warn({ set }, problem);
 }
 
 async function makeReadyLater(

@@ -122,6 +122,7 @@ export async function startManager(
       ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
     },
     ...knativeView(cluster),
+    storeTrouble: store.trouble,
     clusterConfig: clusterConfigOf(config),
     pageSize: config.jobListingLimit,
     corsOrigins: config.corsOrigins,

@@ -2,8 +2,8 @@ import type { Logger } from 'pino';
 import type { SecretStore } from '../cluster/index.ts';
 import type { Config } from '../config.ts';
 import { adoptBuckets, type StoreKeys } from '../storage/index.ts';
-import type { MinioStore } from '../storage/minio/index.ts';
 import type { Cluster } from './cluster.ts';
+import { minioTrouble } from './event-trouble.ts';
 import { storeOptions, takeUp } from './external-store.ts';
 import type { OpenStore } from './object-store.ts';
 
@@ -23,32 +23,13 @@ export async function openMinio(
   });
   const store = {
     objects,
-    look: () => look(objects, config, log),
+    trouble: async () => minioTrouble(await objects.missingTargets(), config),
     async mend(signal: AbortSignal) {
       const adopted = await adoptBuckets(cluster.services, objects, signal);
       if (adopted > 0) log.info({ buckets: adopted }, 'took up buckets that a Go manager made for services');
     },
   };
   return takeUp(store, config, endpoint, cluster, log);
-}
-
-async function look(objects: MinioStore, config: Config, log: Logger): Promise<void> {
-  const missing = await objects.missingTargets();
-  if (missing.length > 0) {
-    log.warn(
-      {
-        missing,
-        set: missing.flatMap((target) => [
-          `MINIO_NOTIFY_WEBHOOK_ENABLE_${target}=on`,
-          `MINIO_NOTIFY_WEBHOOK_ENDPOINT_${target}=<this manager>/system/events/storage`,
-        ]),
-      },
-      'the object store does not report new objects: set this in its environment, as docs/minio.md says. ' +
-        'Until then they are looked for every few minutes',
-    );
-  } else if (!config.eventsToken) {
-    log.warn('OSCAR_EVENTS_TOKEN is not set: what the object store reports is refused, and new objects are found late');
-  }
 }
 
 async function keysOf(uid: string, secrets: SecretStore): Promise<StoreKeys | undefined> {

@@ -5,6 +5,7 @@ import { openObjectStore, type Seal } from '../objectstore/index.ts';
 import { EmbeddedEvents, EmbeddedStore } from '../storage/embedded/index.ts';
 import type { EventSource, ObjectStore, StoreKeys } from '../storage/index.ts';
 import type { Cluster } from './cluster.ts';
+import type { EventTrouble } from './event-trouble.ts';
 import { openMinio } from './minio.ts';
 import { openPlainStore } from './plain-store.ts';
 
@@ -20,6 +21,8 @@ export interface OpenStore {
   readonly inside: string;
   /** Milliseconds by the clock of the store; that of this machine if absent. */
   readonly time?: () => Promise<number>;
+  /** Why it does not report new objects, asked now. */
+  readonly trouble?: () => Promise<EventTrouble | undefined>;
   close(): Promise<void>;
 }
 

@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import type { StoreKeys } from '../storage/index.ts';
 import type { PlainStore } from '../storage/minio/index.ts';
 import type { Cluster } from './cluster.ts';
+import { plainTrouble } from './event-trouble.ts';
 import { storeOptions, takeUp } from './external-store.ts';
 import type { OpenStore } from './object-store.ts';
 
@@ -20,17 +21,17 @@ export async function openPlainStore(
     ...storeOptions(config, endpoint, keys),
     targets: config.storeEventTargets,
   });
-  return takeUp({ objects, look: () => look(objects, config, log) }, config, endpoint, cluster, log);
+  const store = {
+    objects,
+    trouble: async () => plainTrouble(await objects.missingTargets(), config),
+    look: () => look(objects, log),
+  };
+  return takeUp(store, config, endpoint, cluster, log);
 }
 
-async function look(objects: PlainStore, config: Config, log: Logger): Promise<void> {
-  const [missing, noJobKeys] = await Promise.all([objects.missingTargets(), objects.noJobKeys()]);
+async function look(objects: PlainStore, log: Logger): Promise<void> {
+  const noJobKeys = await objects.noJobKeys();
   if (noJobKeys !== undefined) {
     log.warn({ because: noJobKeys }, 'services with inputs or outputs in the object store are refused');
-  }
-  if (missing.length > 0) {
-    log.warn({ missing }, 'the object store does not know these OSCAR_STORE_EVENT_TARGETS: new objects are found late');
-  } else if (config.storeEventTargets.length > 0 && !config.eventsToken) {
-    log.warn('OSCAR_EVENTS_TOKEN is not set: what the object store reports is refused, and new objects are found late');
   }
 }

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
@@ -19,6 +20,15 @@ const InfoSchema = Type.Object(
       ),
     ),
     runtime: Type.Optional(Type.String({ description: 'how scripts run, where that is not in their image' })),
+    object_store_events: Type.Optional(
+      Type.Object(
+        {
+          problem: Type.String(),
+          set: Type.Array(Type.String({ description: 'a variable and its value, unless that is secret' })),
+        },
+        { description: 'for the administrator: why the object store does not report new objects; absent when it does' },
+      ),
+    ),
   },
   { description: 'What runs here' },
 );
@@ -30,13 +40,33 @@ export interface InfoDeps {
   readonly info: Info;
   /** What answers synchronous invocations; it may be installed while the manager runs. */
   readonly serverless?: (() => Info['serverless_backend']) | undefined;
+  /** Why the object store does not report new objects. */
+  readonly storeTrouble?: (() => Promise<Info['object_store_events']>) | undefined;
 }
 
-export function infoRoutes(app: FastifyInstance, { authenticator, info, serverless }: InfoDeps): void {
+/** What runs here is told without a store that does not answer. */
+const STORE_PATIENCE_MS = 2_000;
+
+export function infoRoutes(app: FastifyInstance, { authenticator, info, serverless, storeTrouble }: InfoDeps): void {
   const schema = { summary: 'What runs here', tags: ['manager'], response: { 200: InfoSchema } };
   app.get('/system/info', { schema }, async (request) => {
-    await systemPrincipal(request, authenticator);
+    const { kind } = await systemPrincipal(request, authenticator);
     const backend = serverless?.();
-    return { ...info, ...(backend && { serverless_backend: backend }) };
+    const trouble = kind === 'admin' ? await soon(storeTrouble) : undefined;
+    return {
+      ...info,
+      ...(backend && { serverless_backend: backend }),
+      ...(trouble && { object_store_events: trouble }),
+    };
   });
+}
+
+/** That it does not answer is told elsewhere. */
+async function soon(ask: InfoDeps['storeTrouble']): Promise<Info['object_store_events']> {
+  if (!ask) return undefined;
+  const late = new AbortController();
+  const waited = pause(STORE_PATIENCE_MS, undefined, { signal: late.signal }).catch(() => undefined);
+  const trouble = await Promise.race([ask().catch(() => undefined), waited]);
+  late.abort();
+  return trouble;
 }

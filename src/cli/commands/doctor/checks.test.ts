@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { at, BEGAN, decision, toldJob } from '../jobs/told-job.fixture.ts';
 import type { Member } from '../services/seen.ts';
-import { clock } from './cluster-checks.ts';
+import { clock, events } from './cluster-checks.ts';
 import { memberChecks } from './member-checks.ts';
 
 const member = (cluster_id: string, more: Partial<Member> = {}): Member => ({
@@ -46,6 +46,13 @@ test('an endpoint is not asked', () => {
   const lines = said([member('', { type: 'endpoint', url: 'https://other.example/f' })]);
   assert.equal(lines[1], 'https://other.example/f member ok: an endpoint is not asked how it is');
   assert.equal(lines.length, 2);
+});
+
+test('a store that does not report new objects is told to its administrator, with what to set', () => {
+  const trouble = { problem: 'it does not report', set: ['A=on', 'B=<secret>'] };
+  const [check] = events('a', { object_store_events: trouble });
+  assert.deepEqual([check?.what, check?.ok, check?.said], ['events', false, 'it does not report: A=on B=<secret>']);
+  assert.deepEqual(events('a', {}), []);
 });
 
 const clocks = [

@@ -4,6 +4,7 @@ import type { ClusterEntry } from '../../client/config-file.ts';
 import { ClientError } from '../../client/errors.ts';
 import { bytesOf, send } from '../../client/http.ts';
 import type { Session } from '../../client/session.ts';
+import { printable } from '../../client/table.ts';
 import { VERSION } from '../../version.ts';
 import { exactly, gibibytes, span } from '../units.ts';
 import { bad, type Check, failed, good } from './check.ts';
@@ -28,7 +29,7 @@ export async function clusterChecks(id: string, session: Session): Promise<Check
   if (!asked.cluster) return [...before, asked.check];
   const { cluster } = asked;
   const rest = await Promise.all([version(cluster), room(cluster), storeCheck(cluster, session.terminal)]);
-  return [...before, asked.check, ...rest];
+  return [...before, asked.check, ...rest.flat()];
 }
 
 interface Health {
@@ -105,20 +106,33 @@ interface Told {
   readonly kubernetes_version?: string;
   readonly runtime?: string;
   readonly serverless_backend?: { readonly version: string };
+  readonly object_store_events?: { readonly problem: string; readonly set: readonly string[] };
 }
 
 const NO_KNATIVE =
   'its synchronous calls are for Knative, which is not installed there: its operator has to install it, or to leave SERVERLESS_BACKEND out';
 
-async function version(cluster: ClusterClient): Promise<Check> {
-  return asking(cluster, 'version', '/system/info', (answer) => {
-    const { version: there, kubernetes_version, runtime, serverless_backend } = answer as Told;
-    if (serverless_backend?.version === '') return bad(cluster.id, 'version', NO_KNATIVE);
-    const other = there === VERSION ? '' : `; this program is ${VERSION}`;
-    const beside = kubernetes_version ? `, Kubernetes ${kubernetes_version}` : '';
-    const how = runtime?.startsWith('process') ? ', scripts run as plain processes without their images' : '';
-    return good(cluster.id, 'version', `${there}${beside}${how}${other}`);
+async function version(cluster: ClusterClient): Promise<Check[]> {
+  let told: Told = {};
+  const check = await asking(cluster, 'version', '/system/info', (answer) => {
+    told = answer as Told;
+    return versionIn(cluster.id, told);
   });
+  return [check, ...events(cluster.id, told)];
+}
+
+function versionIn(id: string, { version: there, kubernetes_version, runtime, serverless_backend }: Told): Check {
+  if (serverless_backend?.version === '') return bad(id, 'version', NO_KNATIVE);
+  const other = there === VERSION ? '' : `; this program is ${VERSION}`;
+  const beside = kubernetes_version ? `, Kubernetes ${kubernetes_version}` : '';
+  const how = runtime?.startsWith('process') ? ', scripts run as plain processes without their images' : '';
+  return good(id, 'version', `${there}${beside}${how}${other}`);
+}
+
+/** Only its administrator is told, and only if there is something to do. */
+export function events(id: string, { object_store_events: trouble }: Told): Check[] {
+  if (!trouble) return [];
+  return [bad(id, 'events', printable(`${trouble.problem}: ${trouble.set.join(' ')}`))];
 }
 
 async function room(cluster: ClusterClient): Promise<Check> {
