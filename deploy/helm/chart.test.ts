@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { Check } from 'typebox/schema';
 import { parse } from 'yaml';
-import { CONTROLLER_RULES } from '../../src/cluster/kubernetes/controller-role.ts';
+import { controllerRules } from '../../src/cluster/kubernetes/controller-role.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
@@ -22,14 +22,19 @@ const rights = (rules: readonly Rule[]) =>
   );
 
 describe('the rights that the chart gives', () => {
-  const { cluster, own } = parse(read('oscar/files/rights.yaml')) as { cluster: Rule[]; own: Rule[] };
+  const { cluster, knative, own } = parse(read('oscar/files/rights.yaml')) as Record<
+    'cluster' | 'knative' | 'own',
+    Rule[]
+  >;
 
   test('begin with all that the manager hands itself in users’ namespaces: it can give only what it has', () => {
-    assert.deepEqual(rights(cluster.slice(0, CONTROLLER_RULES.length)), rights(CONTROLLER_RULES));
+    const handed = controllerRules(false);
+    assert.deepEqual(rights(cluster.slice(0, handed.length)), rights(handed));
+    assert.deepEqual(rights(knative), rights(controllerRules(true).slice(handed.length)));
   });
 
   test('name nothing twice, nothing as a whole, and nothing with which it could give itself more', () => {
-    const all = [...rights(cluster), ...rights(own)];
+    const all = [...rights(cluster), ...rights(knative), ...rights(own)];
     assert.deepEqual(all, [...new Set(all)]);
     assert.deepEqual(
       all.filter((right) =>

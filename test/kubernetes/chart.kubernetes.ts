@@ -7,7 +7,7 @@ import { readConfig } from '../../src/config.ts';
 import { ControlPlane } from './control-plane.ts';
 import { CHART, type Operator, operator } from './helm.ts';
 import { INSTALLATIONS } from './installations.ts';
-import { GLOBAL_RULES, MANAGER_NAMESPACE, type Rule, removeRights, SERVICE_ACCOUNT } from './manager-rights.ts';
+import { CHART_RULES, MANAGER_NAMESPACE, type Rule, removeRights, SERVICE_ACCOUNT } from './manager-rights.ts';
 import { RIGHTS } from './rights-table.ts';
 
 interface KubeObject {
@@ -15,6 +15,7 @@ interface KubeObject {
   readonly metadata: { readonly name: string; readonly namespace?: string };
   readonly data?: Readonly<Record<string, string>>;
   readonly stringData?: Readonly<Record<string, string>>;
+  readonly rules?: readonly Rule[];
 }
 
 const STRICTLY = ['--dry-run=server', '--validate=strict', '--warnings-as-errors'];
@@ -78,6 +79,15 @@ describe('the chart', () => {
       assert.equal(config.password?.reveal(), secrets['OSCAR_PASSWORD']);
     });
   }
+
+  test('the manager has rights on Knative’s services only where these answer calls', async () => {
+    const rulesOf = async (more: object) =>
+      find(await rendered({ minIO: { deploy: true }, ...more }), 'ClusterRole', '-global').rules ?? [];
+    const isKnative = ({ apiGroups }: Rule) => apiGroups.includes('serving.knative.dev');
+    assert.equal((await rulesOf({})).filter(isKnative).length, 0);
+    assert.equal((await rulesOf({ serverlessBackend: 'knative' })).filter(isKnative).length, 1);
+    assert.equal((await rulesOf({ config: { SERVERLESS_BACKEND: 'knative' } })).filter(isKnative).length, 1);
+  });
 
   const mistakes = [
     { name: 'nowhere to keep files', values: {}, says: /say where files are kept/ },
@@ -184,10 +194,10 @@ describe('the chart', () => {
     };
 
     test('the manager has what the chart lists, and not one right more', async () => {
-      assert.deepEqual((await rightsOf(manager, 'oscar-svc-alice')).toSorted(), rights(GLOBAL_RULES).toSorted());
+      assert.deepEqual((await rightsOf(manager, 'oscar-svc-alice')).toSorted(), rights(CHART_RULES).toSorted());
       const own = await rightsOf(manager, MANAGER_NAMESPACE);
       const leases = ['get', 'create', 'update'].map((verb) => `coordination.k8s.io/leases ${verb}`);
-      assert.deepEqual(own.toSorted(), [...rights(GLOBAL_RULES), ...leases].toSorted());
+      assert.deepEqual(own.toSorted(), [...rights(CHART_RULES), ...leases, 'apps/deployments get'].toSorted());
     });
 
     test('a user’s pod has no right at all', async () => {

@@ -43,7 +43,7 @@ test('a user has a namespace that says whose it is, with the rights of the manag
   assert.equal(metadata.labels?.['oscar.grycap.upv.es/owner-hash'], createHash('sha1').update(ALICE).digest('hex'));
   assert.equal(metadata.annotations?.['oscar.grycap.upv.es/owner'], ALICE);
   const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${wanted}`;
-  assert.equal((await seen(`${rbac}/roles/oscar-controller`)).rules?.length, 8);
+  assert.equal((await seen(`${rbac}/roles/oscar-controller`)).rules?.length, 4);
   assert.deepEqual((await seen(`${rbac}/rolebindings/oscar-controller-binding`)).subjects, [
     { kind: 'ServiceAccount', name: 'oscar-sa', namespace: 'oscar' },
   ]);
@@ -58,7 +58,7 @@ test('rights in a namespace that somebody has changed are mended at the next sta
   const second = await bench.open();
   t.after(second.close);
   await second.services.home('mended', 'oscar-svc-mended');
-  assert.equal((await seen(role)).rules?.length, 8);
+  assert.equal((await seen(role)).rules?.length, 4);
 });
 
 test('two users whose names are cut alike have two namespaces, the same ones each time (S18)', async (t) => {

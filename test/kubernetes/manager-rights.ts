@@ -15,12 +15,20 @@ export interface Rule {
 }
 
 /** As the chart gives them: what is tested with them is tested with what an installation has. */
-const { cluster, own: OWN_RULES } = parse(
-  readFileSync(new URL('../../deploy/helm/oscar/files/rights.yaml', import.meta.url), 'utf8'),
-) as { readonly cluster: readonly Rule[]; readonly own: readonly Rule[] };
+const {
+  cluster,
+  knative,
+  own: OWN_RULES,
+} = parse(readFileSync(new URL('../../deploy/helm/oscar/files/rights.yaml', import.meta.url), 'utf8')) as Record<
+  'cluster' | 'knative' | 'own',
+  readonly Rule[]
+>;
 
-/** What a manager may do in the whole cluster (contract §3.1). */
-export const GLOBAL_RULES = cluster;
+/** What the chart gives without Knative. */
+export const CHART_RULES = cluster;
+
+/** What a manager may do in the whole cluster (contract §3.1). The bench has Knative, or something like it. */
+export const GLOBAL_RULES = [...cluster, ...knative];
 
 /** Makes the manager's namespace and service account with these rights, and gives a token for it. */
 export async function installManager(admin: Admin): Promise<string> {

@@ -107,7 +107,12 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   const knative = options.knative && new Knative({ api, settings: options.knative, watch, report });
   const services = new KubernetesServiceStore(api, {
     beside: knative,
-    namespaces: new Namespaces(api, { manager: namespace, services: servicesNamespace, controllerServiceAccount }),
+    namespaces: new Namespaces(api, {
+      manager: namespace,
+      services: servicesNamespace,
+      controllerServiceAccount,
+      knative: knative !== undefined,
+    }),
     reservations: new Reservations(api, namespace, now),
     objectStore,
     takeOverSecrets: (service) => secrets.takeOver(service.uid, `${service.namespace}/${service.definition.name}`),

@@ -6,7 +6,7 @@ import type { Api } from './api/api.ts';
 import { toStoreError } from './api/api-error.ts';
 import { type Kind, type KubeObject, NAMESPACE, ROLE, ROLE_BINDING, type Stored } from './api/kinds.ts';
 import { create, replace } from './api/writes.ts';
-import { CONTROLLER_RULES } from './controller-role.ts';
+import { controllerRules } from './controller-role.ts';
 
 /** Of a user's namespace (contract §3.1). */
 const OWNER = 'oscar.grycap.upv.es/owner';
@@ -29,6 +29,8 @@ export interface NamespacesOptions {
   /** Of the administrator's services: no user's, whoever's services are in it. */
   readonly services: string;
   readonly controllerServiceAccount: string;
+  /** Does Knative answer calls? */
+  readonly knative: boolean;
 }
 
 interface Namespace extends KubeObject {
@@ -104,8 +106,9 @@ export class Namespaces {
       throw new StoreError('unavailable', `the namespace ${name} is being deleted: try again when it is gone`);
     }
     if (shared || this.#prepared.has(uid)) return name;
-    const { manager, controllerServiceAccount } = this.#options;
-    await this.#ensure(ROLE, { metadata: { name: CONTROLLER_ROLE, namespace: name }, rules: CONTROLLER_RULES });
+    const { manager, controllerServiceAccount, knative } = this.#options;
+    const rules = controllerRules(knative);
+    await this.#ensure(ROLE, { metadata: { name: CONTROLLER_ROLE, namespace: name }, rules });
     await this.#ensure(ROLE_BINDING, {
       metadata: { name: CONTROLLER_BINDING, namespace: name },
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: CONTROLLER_ROLE },
