@@ -22,8 +22,8 @@ const rights = (rules: readonly Rule[]) =>
   );
 
 describe('the rights that the chart gives', () => {
-  const { cluster, knative, own } = parse(read('oscar/files/rights.yaml')) as Record<
-    'cluster' | 'knative' | 'own',
+  const { cluster, knative, networks, own } = parse(read('oscar/files/rights.yaml')) as Record<
+    'cluster' | 'knative' | 'networks' | 'own',
     Rule[]
   >;
 
@@ -34,7 +34,7 @@ describe('the rights that the chart gives', () => {
   });
 
   test('name nothing twice, nothing as a whole, and nothing with which it could give itself more', () => {
-    const all = [...rights(cluster), ...rights(knative), ...rights(own)];
+    const all = [...rights(cluster), ...rights(knative), ...rights(networks), ...rights(own)];
     assert.deepEqual(all, [...new Set(all)]);
     assert.deepEqual(
       all.filter((right) =>

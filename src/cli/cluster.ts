@@ -75,6 +75,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     objectStore,
     rate: { perSecond: config.kubernetesRate, burst: config.kubernetesBurst },
     jobTtlSeconds: config.jobTtlSeconds,
+    closedNetworks: config.closedNetworks,
     ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config) }),
     report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
   });

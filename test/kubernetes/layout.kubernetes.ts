@@ -19,6 +19,7 @@ interface Seen {
   metadata: {
     name: string;
     uid: string;
+    resourceVersion?: string;
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
     ownerReferences?: { kind: string; uid: string }[];
@@ -59,6 +60,20 @@ test('rights in a namespace that somebody has changed are mended at the next sta
   t.after(second.close);
   await second.services.home('mended', 'oscar-svc-mended');
   assert.equal((await seen(role)).rules?.length, 4);
+});
+
+test('a user’s namespace is closed to what the operator says, which is not written again at each start', async (t) => {
+  const policy = '/apis/networking.k8s.io/v1/namespaces/oscar-svc-closed/networkpolicies/oscar-closed-networks';
+  const closedNetworks = [{ address: '169.254.169.254', prefix: 32, family: 'ipv4' }] as const;
+  const versions: (string | undefined)[] = [];
+  for (let start = 0; start < 2; start++) {
+    const cluster = await bench.open({ closedNetworks });
+    t.after(cluster.close);
+    await cluster.services.home('closed', 'oscar-svc-closed');
+    versions.push((await seen(policy)).metadata.resourceVersion);
+  }
+  assert.equal(versions[0], versions[1]);
+  assert.match(JSON.stringify(await seen(policy)), /"except":\["169.254.169.254\/32"\]/);
 });
 
 test('two users whose names are cut alike have two namespaces, the same ones each time (S18)', async (t) => {

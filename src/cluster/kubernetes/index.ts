@@ -1,3 +1,4 @@
+import type { Network } from '../../outbound/index.ts';
 import type { ClusterStore } from '../../service/index.ts';
 import { StoreError } from '../errors.ts';
 import type { JobStore } from '../job-store.ts';
@@ -85,6 +86,8 @@ export interface KubernetesClusterOptions {
   readonly kueue?: boolean;
   /** Calls are answered by Knative: `SERVERLESS_BACKEND`. */
   readonly knative?: KnativeSettings | undefined;
+  /** What pods in users' namespaces are not to reach. None: no policy is made. */
+  readonly closedNetworks?: readonly Network[];
   /** Told what goes wrong in the background and mends itself. */
   readonly report: (problem: unknown) => void;
   readonly now?: () => number;
@@ -112,6 +115,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
       services: servicesNamespace,
       controllerServiceAccount,
       knative: knative !== undefined,
+      closedNetworks: options.closedNetworks ?? [],
     }),
     reservations: new Reservations(api, namespace, now),
     objectStore,

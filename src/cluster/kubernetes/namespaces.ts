@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import type { Network } from '../../outbound/index.ts';
 import { CLUSTER_ADMIN } from '../../service/index.ts';
 import { StoreError } from '../errors.ts';
 import type { Api } from './api/api.ts';
 import { toStoreError } from './api/api-error.ts';
-import { type Kind, type KubeObject, NAMESPACE, ROLE, ROLE_BINDING, type Stored } from './api/kinds.ts';
+import { type Kind, type KubeObject, NAMESPACE, NETWORK_POLICY, ROLE, ROLE_BINDING, type Stored } from './api/kinds.ts';
 import { create, replace } from './api/writes.ts';
 import { controllerRules } from './controller-role.ts';
+import { egressExcept } from './network-policy.ts';
 
 /** Of a user's namespace (contract §3.1). */
 const OWNER = 'oscar.grycap.upv.es/owner';
@@ -16,6 +18,9 @@ const MANAGED_BY = 'app.kubernetes.io/managed-by';
 
 const CONTROLLER_ROLE = 'oscar-controller';
 const CONTROLLER_BINDING = 'oscar-controller-binding';
+
+/** Not the name that the chart has for its own, in namespaces that the operator lists. */
+const NETWORKS_POLICY = 'oscar-closed-networks';
 
 /** Digits of the user's hash that are added to a name which somebody else has: one, and more should that be taken too. */
 const ADDED_DIGITS = [10, 20, 40];
@@ -31,6 +36,8 @@ export interface NamespacesOptions {
   readonly controllerServiceAccount: string;
   /** Does Knative answer calls? */
   readonly knative: boolean;
+  /** What pods in users' namespaces are not to reach. None: no policy is made. */
+  readonly closedNetworks: readonly Network[];
 }
 
 interface Namespace extends KubeObject {
@@ -106,7 +113,7 @@ export class Namespaces {
       throw new StoreError('unavailable', `the namespace ${name} is being deleted: try again when it is gone`);
     }
     if (shared || this.#prepared.has(uid)) return name;
-    const { manager, controllerServiceAccount, knative } = this.#options;
+    const { manager, controllerServiceAccount, knative, closedNetworks } = this.#options;
     const rules = controllerRules(knative);
     await this.#ensure(ROLE, { metadata: { name: CONTROLLER_ROLE, namespace: name }, rules });
     await this.#ensure(ROLE_BINDING, {
@@ -114,6 +121,12 @@ export class Namespaces {
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: CONTROLLER_ROLE },
       subjects: [{ kind: 'ServiceAccount', name: controllerServiceAccount, namespace: manager }],
     });
+    if (closedNetworks.length > 0) {
+      await this.#ensure(NETWORK_POLICY, {
+        metadata: { name: NETWORKS_POLICY, namespace: name, labels: { [MANAGED_BY]: 'oscar' } },
+        spec: egressExcept(closedNetworks),
+      });
+    }
     this.#prepared.add(uid);
     return name;
   }
@@ -129,7 +142,7 @@ export class Namespaces {
       await create(this.#api, kind, object);
       return;
     }
-    const same = ['rules', 'roleRef', 'subjects'].every((key) => isDeepStrictEqual(there[key], object[key]));
+    const same = ['rules', 'roleRef', 'subjects', 'spec'].every((key) => isDeepStrictEqual(there[key], object[key]));
     if (same) return;
     const { resourceVersion } = there.metadata;
     await replace(this.#api, kind, { ...object, metadata: { ...object.metadata, resourceVersion } }, there);

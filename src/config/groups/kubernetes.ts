@@ -1,3 +1,4 @@
+import { networks } from '../kinds/network.ts';
 import { nodeLabels, tolerations } from '../kinds/nodes.ts';
 import * as kind from '../kinds/single.ts';
 import type { Settings } from '../setting.ts';
@@ -114,6 +115,14 @@ export const kubernetes = {
     kind: kind.flag,
     default: 'false',
     meaning: 'Refuse images of services whose user is root.',
+  },
+  closedNetworks: {
+    name: 'OSCAR_CLOSED_NETWORKS',
+    kind: networks,
+    default: '',
+    unset: 'no policy is made',
+    meaning:
+      'Networks that pods in namespaces of users are not to reach, as the API server and the addresses at which clouds give nodes their credentials: a NetworkPolicy in each of them says so.',
   },
   warmPodsPerOwner: {
     name: 'OSCAR_WARM_PODS_PER_OWNER',

@@ -19,6 +19,11 @@ export const ROLE_BINDING: Kind = {
   kind: 'RoleBinding',
   plural: 'rolebindings',
 };
+export const NETWORK_POLICY: Kind = {
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'NetworkPolicy',
+  plural: 'networkpolicies',
+};
 
 /** What identifies an object, or all of a kind when the name is left out, or those of all namespaces. */
 export interface Place {
