@@ -53,6 +53,14 @@ async function onlyMember(world: World): Promise<LedgerMember> {
   return member;
 }
 
+/** The owner of a worker has ended it there, and the coordinator has noticed. */
+async function endedByOwner(world: World, id: string): Promise<void> {
+  const manager = world.managers.get(id);
+  manager?.tombstones.add(worker(world, id)?.worker?.keyId ?? '');
+  manager?.services.delete(`demo-${id}`);
+  await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
+}
+
 const post = (...ids: string[]) => readIntention('POST', { members: ids.map(memberOn) });
 const remove = (...ids: string[]) => readIntention('DELETE', { members: ids.map(memberOn) });
 
@@ -280,10 +288,7 @@ describe('members', () => {
 
   test('whose owner ended them there come back only when they are added again', async () => {
     const world = await made('b');
-    const manager = world.managers.get('b');
-    manager?.tombstones.add(worker(world, 'b')?.worker?.keyId ?? '');
-    manager?.services.delete('demo-b');
-    await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
+    await endedByOwner(world, 'b');
     assert.deepEqual(await states(world), { 'b/demo-b': 'left' });
     assert.equal(worker(world, 'b'), undefined);
     await changeMembers(alice, 'demo', post('b'), coordination(world));
@@ -316,6 +321,58 @@ describe('members', () => {
     assert.deepEqual(pending[0], { member: 'b/demo-b', reason: 'key lost: PUT the service once' });
     assert.deepEqual(await states(world), { 'b/demo-b': 'conflict', 'c/demo-c': 'wanted' });
   });
+});
+
+describe('members that are none', () => {
+  const nobody = { cluster_id: 'zz', service_name: 'nobody' };
+
+  for (const method of ['DELETE', 'PUT'] as const) {
+    test(`are told to whoever names only them in a ${method}, and nothing is changed`, async () => {
+      const world = await made('b');
+      const asked: string[] = [];
+      const passage: Passage = {
+        ...openPassage,
+        request: (cluster, call, effect) => {
+          asked.push(`${cluster} ${call}`);
+          return effect();
+        },
+      };
+      const { version } = world.cluster.services.get('demo') ?? {};
+      const intention = readIntention(method, { members: [nobody] });
+      const { record, pending, absent } = await changeMembers(alice, 'demo', intention, coordination(world, passage));
+      assert.deepEqual({ pending, absent }, { pending: [], absent: ['zz/nobody'] });
+      assert.equal(record.version, version);
+      assert.equal(serviceOf(world).federation?.revision, 1);
+      assert.deepEqual(asked, []);
+    });
+  }
+
+  test('are told beside what is done about others', async () => {
+    const world = await made('b', 'c');
+    const intention = readIntention('DELETE', { members: [memberOn('b'), nobody] });
+    const { absent } = await changeMembers(alice, 'demo', intention, coordination(world));
+    assert.deepEqual(absent, ['zz/nobody']);
+    assert.deepEqual(await states(world), { 'c/demo-c': 'made' });
+  });
+
+  test('are not those that are still leaving', async () => {
+    const world = await made('b');
+    await changeMembers(alice, 'demo', remove('b'), coordination(world, away('b')));
+    const { absent } = await changeMembers(alice, 'demo', remove('b'), coordination(world));
+    assert.equal(absent, undefined);
+    assert.deepEqual(await states(world), {});
+  });
+});
+
+test('members that are named under an old version stay what they were, also those that their owner has ended', async () => {
+  const world = await made('b');
+  await endedByOwner(world, 'b');
+  const change = changeMembers(alice, 'demo', post('b'), coordination(world), 'old' as Version);
+  await assert.rejects(change, (error) => error instanceof OscarError && error.code === 'old-version');
+  assert.deepEqual(await states(world), { 'b/demo-b': 'left' });
+  const { version } = world.cluster.services.get('demo') ?? {};
+  await changeMembers(alice, 'demo', post('b'), coordination(world), version);
+  assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
 });
 
 describe('with the token of the service', () => {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { OscarError } from '../base/oscar-error.ts';
-import { findService, loadSecrets, ownerOfSecrets } from '../catalog/index.ts';
+import { findService, loadSecrets, oldVersion, ownerOfSecrets } from '../catalog/index.ts';
 import type { ServiceRecord, Version } from '../cluster/index.ts';
 import type { Admin, Principal, User } from '../identity/index.ts';
 import { readDefinition, type Service } from '../service/index.ts';
@@ -19,13 +19,15 @@ import { clustersWithoutAccounts } from './coordinator/without-accounts.ts';
 import { FederationError } from './errors.ts';
 import { keyIdsOf, type LedgerEntry, type LedgerMember, memberId } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
-import type { Intention } from './members.ts';
+import { type Intention, namedBy, nameOf } from './members.ts';
 import { isSame, memberProblems } from './topology.ts';
 
 export interface Changed {
   readonly record: ServiceRecord;
   /** Members that do not have it yet: they get it as soon as they can. */
   readonly pending: readonly Pending[];
+  /** What was named to be changed or removed, and is no member. */
+  readonly absent?: readonly string[];
 }
 
 /** Enough for any burst of writers to one service; more would be a fault, not contention. */
@@ -46,16 +48,16 @@ export async function changeService(
 ): Promise<Changed> {
   const { name } = readDefinition(body).definition;
   return inTurn(ifMatch, async () => {
-    const record = await findService(caller.principal, 'update', name, deps);
+    const before = await findService(caller.principal, 'update', name, deps);
+    refuseOld(before, ifMatch);
     const stored = {
-      definition: record.service.definition,
-      secrets: await loadSecrets(ownerOfSecrets(record.service), deps),
+      definition: before.service.definition,
+      secrets: await loadSecrets(ownerOfSecrets(before.service), deps),
     };
     const given = replacedBy(body, stored);
     const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
     refuseUnknown(given, stored.definition.federation?.members ?? [], deps);
     const asking = asCaller(caller, { clusters: given.definition.clusters, credentials }, deps);
-    const before = { ...record, version: ifMatch ?? record.version };
     const removal = { end: 'undo', force: false, named: [] } as const;
     const keys = { renew: true, rekey: () => true };
     return apply({ principal: caller.principal, before, given, credentials, asking, removal, again: [], keys }, deps);
@@ -67,23 +69,27 @@ export type MembersCaller = Caller | { readonly principal: Principal };
 
 /**
  * Adds, changes or removes members. That a cluster is unknown, away or refuses is no error here: such a member is written
- * down and made as soon as it can be.
+ * down and made as soon as it can be. What is named to be changed or removed and is no member is told, and changes nothing.
  */
 export async function changeMembers(
   caller: MembersCaller,
   name: string,
   given: Intention,
   deps: Coordination,
+  ifMatch?: Version,
 ): Promise<Changed> {
   const { principal } = caller;
   const intention = clustersWithoutAccounts(principal, given);
-  return inTurn(undefined, async () => {
+  return inTurn(ifMatch, async () => {
     const before = await findService(
       principal,
       isPlainAddition(intention) ? 'add-member' : 'change-federation',
       name,
       deps,
     );
+    refuseOld(before, ifMatch);
+    const absent = await absentFrom(before, intention, deps);
+    if (absent.length > 0 && isAllOf(intention, absent)) return { record: before, pending: [], absent };
     const { definition } = before.service;
     const stored = { definition, secrets: await loadSecrets(ownerOfSecrets(before.service), deps) };
     const intended = isOwner(principal) ? intention : onlyNew(intention, definition.federation?.members ?? []);
@@ -100,9 +106,28 @@ export async function changeMembers(
     // Whoever holds the token was let in above; the catalog keeps the owner, whoever writes (R16).
     const writer: Admin | User = isOwner(principal) ? principal : { kind: 'admin' };
     const keys = { renew: isOwner(principal) };
-    return apply({ principal: writer, before, given: changed, credentials, asking, removal, again, keys }, deps);
+    const change = { principal: writer, before, given: changed, credentials, asking, removal, again, keys };
+    return { ...(await apply(change, deps)), ...(absent.length > 0 && { absent }) };
   });
 }
+
+/** Before anything is written down: what a change says about members must not outlive it. */
+function refuseOld({ service, version }: ServiceRecord, ifMatch: Version | undefined): void {
+  if (ifMatch !== undefined && ifMatch !== version) throw oldVersion(service.definition.name);
+}
+
+/** One that is leaving is no member any more, and can still be told to go at once, or to stay as it is. */
+async function absentFrom({ service }: ServiceRecord, intention: Intention, deps: Coordination): Promise<string[]> {
+  const { members = [] } = service.definition.federation ?? {};
+  const unlisted = namedBy(intention).filter((named) => !members.some((member) => isSame(member, named)));
+  if (unlisted.length === 0 || intention.verb !== 'remove') return unlisted.map(nameOf);
+  const entry = service.federation && (await new Ledgers(deps).read(service.federation.uid));
+  const leaving = new Set(entry?.ledger.members.map(memberId));
+  return unlisted.map(nameOf).filter((name) => !leaving.has(name));
+}
+
+const isAllOf = (intention: Intention, absent: readonly string[]) =>
+  !intention.clusters && !intention.storageProviders && absent.length === namedBy(intention).length;
 
 const isOwner = (principal: Principal): principal is Admin | User => principal.kind !== 'service-token';
 

@@ -13,7 +13,7 @@ export interface MemberStatus {
 export interface MembersView {
   readonly topology: string;
   /** Null when there are none, as clients expect (contract §1.12). */
-  readonly members: (Replica | (Replica & MemberStatus))[] | null;
+  readonly members: readonly (Replica | (Replica & MemberStatus))[] | null;
 }
 
 /** The members of a service; with its ledger also what became of each, and those that are still leaving. */

@@ -116,6 +116,16 @@ function repeated(key: string, list: readonly Replica[]): Problem[] {
   );
 }
 
+/** Members that have to be there for what is intended: those to be changed or removed by their names. */
+export function namedBy(intention: Intention): readonly Replica[] {
+  if (intention.verb === 'change') return intention.changes.map(({ from }) => from);
+  return intention.verb === 'remove' && intention.members !== 'all' ? intention.members : [];
+}
+
+/** How people call a member. */
+export const nameOf = ({ type, url, cluster_id, service_name }: Replica): string =>
+  type === 'endpoint' ? url : `${cluster_id}/${service_name}`;
+
 /** The members that follow from an intention. */
 export function applyIntention(intention: Intention, current: readonly Replica[]): Replica[] {
   switch (intention.verb) {

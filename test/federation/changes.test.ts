@@ -62,6 +62,32 @@ describe('several who change one federation at once (F49)', () => {
     await eventually(async () => assert.match((await read(a, as, 'versions1')).script, /first/));
   });
 
+  for (const spelling of ['federation', 'replicas']) {
+    test(`a change of members with an old version is 412, and changes nothing (/system/${spelling})`, async () => {
+      const { origin, a, b, c, people } = them;
+      const as = people.alice;
+      const name = `tags-${spelling}`;
+      await create(origin, as, federated(name, [member(a, `${name}1`)], {}));
+      const path = `/system/${spelling}/${name}`;
+      const etagOf = async () => (await origin.call('GET', path, { as })).headers.get('etag') ?? '';
+      const old = await etagOf();
+      assert.equal(old, (await origin.call('GET', `/system/services/${name}`, { as })).headers.get('etag'));
+      const ask = (method: string, etag: string, at = origin, to = path) =>
+        at.call(method, to, { as, headers: { 'if-match': etag }, body: { members: [member(b, `${name}2`)] } });
+      const added = expectStatus(await ask('POST', old), 200);
+      assert.equal(added.headers.get('etag'), await etagOf());
+      for (const method of ['POST', 'PUT', 'DELETE']) expectStatus(await ask(method, old), 412);
+      assert.deepEqual(ids(await status(origin, as, name)), [`oscar-cluster-a/${name}1`, `oscar-cluster-b/${name}2`]);
+
+      const worker = `/system/${spelling}/${name}1`;
+      const there = (await a.call('GET', worker, { as })).headers.get('etag') ?? '';
+      const more = { members: [member(c, `${name}3`)] };
+      expectStatus(await origin.call('POST', path, { as, body: more }), 200);
+      expectStatus(await ask('DELETE', there, a, worker), 412);
+      expectStatus(await ask('DELETE', '*'), 200);
+    });
+  }
+
   test('of many creates under one name one comes through, whole', async () => {
     const { origin, people } = them;
     const as = people.alice;
@@ -101,6 +127,28 @@ test('members’ clusters and storage providers that a change brings are merged,
     [4],
     'one that is there already is changed',
   );
+});
+
+test('a member that is none is named in the warnings, wherever its removal is asked for', async () => {
+  const { origin, a, people } = them;
+  const as = people.alice;
+  await create(origin, as, federated('without', [member(a, 'without1')], {}));
+  const body = { members: [member({ id: 'zz' }, 'nobody')] };
+  const warnings = ['zz/nobody: is not a member, so nothing was done about it'];
+  const etag = async () => (await origin.call('GET', '/system/replicas/without', { as })).headers.get('etag');
+  const before = await etag();
+  for (const [at, name] of [
+    [origin, 'without'],
+    [a, 'without1'],
+  ] as const) {
+    for (const method of ['DELETE', 'PUT']) {
+      const answer = await at.call(method, `/system/federation/${name}`, { as, body });
+      const seen = expectStatus(answer, 200).json() as SeenFederation;
+      assert.deepEqual(seen.warnings, warnings);
+      assert.deepEqual(ids(seen), ['oscar-cluster-a/without1']);
+    }
+  }
+  assert.equal(await etag(), before, 'nothing was written');
 });
 
 test('a change that the federation may not have is refused before anything is stored (F29)', async () => {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { type Field, fields, mapRead, oneOf, type Read, text } from '../../base/fields.ts';
+import { type Field, fields, mapRead, oneOf, optional, type Read, text } from '../../base/fields.ts';
 import { decode, type Problem } from '../../service/codec.ts';
 import { ServiceSchema } from '../../service/index.ts';
 import type { Replica } from '../../service/schema.ts';
@@ -20,6 +20,8 @@ export interface PassedAnswer {
   readonly members: readonly Replica[];
   /** `<cluster id>/<service>` of members that do not have it yet. */
   readonly pending: readonly string[];
+  /** Of what was named to be changed or removed, that which is no member. */
+  readonly absent?: readonly string[];
 }
 
 const readMethod = fields<{ readonly method: PassedChange['method'] }>({ method: oneOf('POST', 'PUT', 'DELETE') });
@@ -46,8 +48,14 @@ const pending: Field<readonly string[]> = {
   read: (raw) => (Array.isArray(raw) && raw.every((each) => field.member.read(each) !== undefined) ? raw : undefined),
 };
 
+const names: Field<readonly string[]> = {
+  is: 'a list of names',
+  read: (raw) => (Array.isArray(raw) && raw.every((each) => typeof each === 'string') ? raw : undefined),
+};
+
 export const readPassedAnswer = fields<PassedAnswer>({
   topology: text('a topology', /^[a-z]{1,16}$/i),
   members,
   pending,
+  absent: optional(names),
 });

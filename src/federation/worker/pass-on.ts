@@ -2,7 +2,7 @@ import type { Admin, Principal, User } from '../../identity/index.ts';
 import { changeMembers } from '../change.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
 import { FederationError, type FederationErrorCode } from '../errors.ts';
-import { readIntention } from '../members.ts';
+import { namedBy, nameOf, readIntention } from '../members.ts';
 import { authorization } from '../peer/authorization.ts';
 import type { Line } from '../peer/line.ts';
 import { type PassedAnswer, type PassedChange, readPassedAnswer } from '../peer/passed-change.ts';
@@ -60,7 +60,10 @@ export async function passOn(
   if (!line || !key) throw away(record);
   const member = `${service.definition.cluster_id}/${service.definition.name}`;
   const answer = await ask(line, record, change, { as: { uid, member, key }, credential });
-  return understood(answer, record, resolved.address);
+  const { absent = [], ...understood } = understand(answer, record, resolved.address);
+  // Names that were not said here would be words of another cluster.
+  const named = new Set(namedBy(intention).map(nameOf));
+  return { ...understood, ...absence(absent.filter((name) => named.has(name))) };
 }
 
 /** The coordinator, as whoever made the worker named it; what the operator has registered counts before that. */
@@ -82,10 +85,16 @@ async function changeHere(
   return passedAnswer(await changeMembers(caller, name, intention, coordination));
 }
 
-export function passedAnswer({ record, pending }: Awaited<ReturnType<typeof changeMembers>>): PassedAnswer {
+export function passedAnswer({
+  record,
+  pending,
+  absent = [],
+}: Awaited<ReturnType<typeof changeMembers>>): PassedAnswer {
   const { topology = 'none', members = [] } = record.service.definition.federation ?? {};
-  return { topology, members, pending: pending.map(({ member }) => member) };
+  return { topology, members, pending: pending.map(({ member }) => member), ...absence(absent) };
 }
+
+const absence = (absent: readonly string[]) => (absent.length > 0 ? { absent } : {});
 
 async function ask(
   line: Line,
@@ -118,7 +127,7 @@ const REASONS: Readonly<Record<number, Reason>> = {
   409: { code: 'not-the-coordinator', why: 'does not take this change here: send it there' },
 };
 
-function understood({ status, json }: PeerAnswer, record: WorkerRecord, address: PeerAddress): PassedAnswer {
+function understand({ status, json }: PeerAnswer, record: WorkerRecord, address: PeerAddress): PassedAnswer {
   const { origin } = record.service.federation;
   if (status === 200) {
     const read = readPassedAnswer(json);

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { findService } from '../../catalog/index.ts';
+import { findService, oldVersion } from '../../catalog/index.ts';
+import type { Version } from '../../cluster/index.ts';
 import {
   authenticateWorker,
   type Changed,
@@ -16,9 +17,9 @@ import {
   readPassedChange,
 } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
-import type { Service } from '../../service/index.ts';
 import { credentialOf, serviceBearer, servicePrincipal } from '../authentication.ts';
 import { jsonOf, valueOf } from '../body.ts';
+import { etagOf, ifMatchOf } from '../etag.ts';
 import { Name, nameOf } from '../params.ts';
 import { signedPartsOf } from '../signed.ts';
 
@@ -34,7 +35,9 @@ const Include = Type.Object({
 const Force = Type.Object({
   force: Type.Optional(Type.String({ description: '`true` ends members at once, whatever jobs they have' })),
 });
-const Warnings = Type.Optional(Type.Array(Type.String({ description: 'members that do not have it yet, and why' })));
+const Warnings = Type.Optional(
+  Type.Array(Type.String({ description: 'members that do not have it yet, and why; and what is no member' })),
+);
 const Conditions = Type.Optional(
   Type.Array(Type.Object({ type: Type.String(), reason: Type.String() }), {
     description: 'what its owner has to know, with `include=status`',
@@ -56,9 +59,9 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
       warnings: Warnings,
     });
     const read = { summary: 'Topology and members', tags, params: Name, querystring: Include, response: { 200: view } };
-    app.get(url, { schema: read }, async (request) => {
-      const { members, ...shown } = await viewFor(request, deps);
-      return { ...shown, [key]: members };
+    app.get(url, { schema: read }, async (request, reply) => {
+      const { version, view: seen } = await viewFor(request, deps);
+      return reply.header('etag', etagOf(version)).send(spelt(key, seen));
     });
     for (const [method, summary] of VERBS) {
       const schema = {
@@ -72,14 +75,27 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
         method,
         url,
         schema,
-        async handler(request) {
-          const { members, ...shown } = await change(method, request, deps);
-          return { ...shown, [key]: members };
+        async handler(request, reply) {
+          const { version, view: seen } = await change(method, request, deps);
+          if (version !== undefined) reply.header('etag', etagOf(version));
+          return reply.send(spelt(key, seen));
         },
       });
     }
   }
 }
+
+interface Seen {
+  readonly view: ReturnType<typeof membersView> & { readonly warnings?: readonly string[] };
+  /** Absent where another cluster has the definition. */
+  readonly version?: Version;
+}
+
+const spelt = (key: string, { topology, members, ...more }: Seen['view']) => ({
+  topology,
+  [key]: members,
+  ...more,
+});
 
 const VERBS = [
   ['POST', 'Add members'],
@@ -92,47 +108,62 @@ type Method = (typeof VERBS)[number][0];
 const who = async (request: FastifyRequest, { authenticator, federations }: FederationDeps) =>
   servicePrincipal(request, authenticator, await federations.workers.catalog.services.get(nameOf(request)));
 
-async function viewFor(request: FastifyRequest, deps: FederationDeps) {
+async function viewFor(request: FastifyRequest, deps: FederationDeps): Promise<Seen & { readonly version: Version }> {
   const { coordination, workers } = deps.federations;
   const principal = await who(request, deps);
-  const { service } = await findService(principal, 'read-federation', nameOf(request), workers.catalog);
+  const { service, version } = await findService(principal, 'read-federation', nameOf(request), workers.catalog);
   const { include } = request.query as { include?: string };
-  if (include !== 'status' || service.federation?.role !== 'coordinator') return membersView(service.definition);
+  if (include !== 'status' || service.federation?.role !== 'coordinator') {
+    return { version, view: membersView(service.definition) };
+  }
   const entry = await new Ledgers(coordination).read(service.federation.uid);
   const conditions = await coordination.conditions?.(service);
-  return { ...membersView(service.definition, entry?.ledger), ...(conditions && { conditions }) };
+  return { version, view: { ...membersView(service.definition, entry?.ledger), ...(conditions && { conditions }) } };
 }
 
-async function change(method: Method, request: FastifyRequest, deps: FederationDeps) {
+async function change(method: Method, request: FastifyRequest, deps: FederationDeps): Promise<Seen> {
   const { federations } = deps;
   const principal = await who(request, deps);
   // What any change needs at least; `changeMembers` asks for more where it takes more.
   const record = await findService(principal, 'add-member', nameOf(request), federations.workers.catalog);
   const body = bodyOf(request, method);
+  const ifMatch = ifMatchOf(request);
   if (isWorker(record)) {
+    // Whatever changes at the coordinator changes its workers too, so that theirs says as much.
+    if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(nameOf(request));
     const passed = { method, ...(body !== undefined && { body }) };
     const answer = await passOn(record, { principal, credential: credentialOf(request) }, passed, federations);
     const members = answer.members.length > 0 ? answer.members : null;
-    const warnings = answer.pending.map((member) => `${member}: does not have it yet: the coordinator says why`);
-    return { topology: answer.topology, members, ...(warnings.length > 0 && { warnings }) };
+    const pending = answer.pending.map((member) => `${member}: does not have it yet: the coordinator says why`);
+    return { view: { topology: answer.topology, members, ...warningsOf(pending, answer.absent) } };
   }
-  const changed = await changeAs(principal, request, { method, body }, deps);
-  const warnings = changed.pending.map(({ member, reason }) => `${member}: ${reason}`);
-  return { ...shown(changed.record.service), ...(warnings.length > 0 && { warnings }) };
+  const { record: changed, pending, absent } = await changeAs(principal, request, { method, body, ifMatch }, deps);
+  const reasons = pending.map(({ member, reason }) => `${member}: ${reason}`);
+  return {
+    version: changed.version,
+    view: { ...membersView(changed.service.definition), ...warningsOf(reasons, absent) },
+  };
 }
 
-const shown = ({ definition }: Service) => membersView(definition);
+function warningsOf(pending: readonly string[], absent: readonly string[] = []) {
+  const warnings = [...pending, ...absent.map((name) => `${name}: is not a member, so nothing was done about it`)];
+  return warnings.length > 0 ? { warnings } : {};
+}
 
 function changeAs(
   principal: Principal,
   request: FastifyRequest,
-  { method, body }: { readonly method: Method; readonly body?: unknown },
+  {
+    method,
+    body,
+    ifMatch,
+  }: { readonly method: Method; readonly body?: unknown; readonly ifMatch?: Version | undefined },
   { federations: { coordination } }: FederationDeps,
 ): Promise<Changed> {
   const credential = credentialOf(request);
   const intention = readIntention(method, body);
   const caller = principal.kind === 'service-token' ? { principal } : { principal, ...(credential && { credential }) };
-  return changeMembers(caller, nameOf(request), intention, coordination);
+  return changeMembers(caller, nameOf(request), intention, coordination, ifMatch);
 }
 
 /** A change that was sent to a worker: signed by it, and asked for by somebody whom this manager knows itself. */
@@ -152,6 +183,7 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
         topology: Type.String(),
         members: Type.Array(Type.Unknown()),
         pending: Type.Array(Type.String({ description: 'members that do not have it yet' })),
+        absent: Type.Optional(Type.Array(Type.String({ description: 'what was named and is no member' }))),
       }),
     },
   };

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { findService, listServices } from '../../catalog/index.ts';
-import type { ServiceRecord, Version } from '../../cluster/index.ts';
+import type { ServiceRecord } from '../../cluster/index.ts';
 import {
   type Changed,
   createFederated,
@@ -14,6 +14,7 @@ import { ServiceSchema } from '../../service/index.ts';
 import { credentialOf, systemPrincipal } from '../authentication.ts';
 import { jsonOf } from '../body.ts';
 import { type DeploymentOf, NO_DEPLOYMENT } from '../deployment.ts';
+import { etagOf, ifMatchOf } from '../etag.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
 import { Name, nameOf } from '../params.ts';
 import type { ServiceView } from '../service-view.ts';
@@ -120,13 +121,4 @@ function seesToken(principal: Admin | User, record: { service: Parameters<typeof
 function includesDeployment(request: FastifyRequest): boolean {
   const { include = '' } = request.query as { include?: string | string[] };
   return [include].flat().some((list) => list.split(',').some((item) => item.trim().toLowerCase() === 'deployment'));
-}
-
-const etagOf = (version: Version) => `"${version}"`;
-
-/** `If-Match: *` asks only that there is one, which an update does anyway. */
-function ifMatchOf(request: FastifyRequest): Version | undefined {
-  const value = request.headers['if-match']?.trim();
-  if (value === undefined || value === '*') return undefined;
-  return value.replace(/^W\//, '').replace(/^"(.*)"$/, '$1') as Version;
 }

@@ -112,8 +112,26 @@ export const FEDERATION: readonly Difference[] = [
     reason: 'The Go manager adds one that is there a second time. Here it is changed to what was sent.',
     // F27.
     cases: [
-      { matches: [275, 276, 277], ours: patched(members(W1, W2)) },
+      { matches: [275, 276], ours: patched(members(W1, W2)) },
       { matches: [283, 284], ours: patched(members(W2)) },
+    ],
+  },
+  {
+    id: 'absent-members-are-told',
+    kind: 'decision',
+    title: 'A member that is to be changed or removed and is none is told',
+    reason: 'It stands in `warnings`, and nothing is done about it. The Go manager says nothing.',
+    cases: [
+      {
+        matches: [277],
+        ours: json(
+          JSON.stringify({
+            topology: 'star',
+            members: [W1, W2],
+            warnings: ['zz/zz: is not a member, so nothing was done about it'],
+          }),
+        ),
+      },
     ],
   },
   {
