@@ -7,6 +7,7 @@ export {
 } from './coordinator/authenticate-worker.ts';
 export type { Coordination } from './coordinator/coordination.ts';
 export { addressOf } from './coordinator/member/member-address.ts';
+export { noteDeparture } from './departure.ts';
 export { FederationError, type FederationErrorCode } from './errors.ts';
 export { Ledgers } from './ledger-store.ts';
 export { type MemberEvent, MemberWatch } from './member-watch.ts';

@@ -8,6 +8,7 @@ import { withoutAccounts } from './coordinator/without-accounts.ts';
 import { deploy } from './deploy.ts';
 import { removeFederation } from './remove.ts';
 import { removeHere } from './worker/own-delete.ts';
+import { takeLeave } from './worker/take-leave.ts';
 import { takeOver } from './worker/take-over.ts';
 import { isWorker } from './worker/worker-role.ts';
 import type { Workers } from './worker/workers.ts';
@@ -64,7 +65,7 @@ export async function removeFederated(
   const record = await findService(principal, 'delete', name, workers.catalog);
   const isHere = principal.kind !== 'admin' || !namespace || namespace === record.service.namespace;
   if (isHere && coordinates(record)) await removeFederation(record, { cascade }, coordination);
-  else await removeHere(principal, name, namespace, workers);
+  else await removeHere(principal, name, namespace, workers, (worker) => takeLeave(worker, { coordination, workers }));
 }
 
 const coordinates = ({ service }: ServiceRecord) => service.federation?.role === 'coordinator';

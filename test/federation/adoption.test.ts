@@ -137,6 +137,17 @@ describe('an adopted service is what it was after', () => {
     await expectAsBefore(b, worker, was);
   });
 
+  test('its own delete at the member (F46)', async () => {
+    const { origin, b, people } = them;
+    const { worker, was } = await adopted('owndelete');
+    expectStatus(await b.call('DELETE', `/system/services/${worker}`, { as: people.alice }), 204);
+    assert.deepEqual(states(await status(origin, people.alice, 'owndelete')), [
+      'oscar-cluster-a/owndelete1: ready',
+      `oscar-cluster-b/${worker}: removed-by-owner`,
+    ]);
+    await expectAsBefore(b, worker, was);
+  });
+
   test('a create that another member failed (F22)', async () => {
     const { origin, a, b, c, people } = them;
     const was = await settle(b, 'rollback2');
@@ -173,20 +184,71 @@ describe('an adopted service is what it was after', () => {
   });
 });
 
-test('its own delete at the member always succeeds, and takes it whole; its federation goes on without it (F46)', async () => {
+test('its federation goes on without a member whose owner ended it there, also one that was given back (F46)', async () => {
   const { origin, a, b, people } = them;
-  const { worker } = await adopted('owndelete');
+  const { worker, was } = await adopted('goeson');
   expectStatus(await b.call('DELETE', `/system/services/${worker}`, { as: people.alice }), 204);
-  assert.ok(!(await services(b)).includes(worker));
-  const body = federated('owndelete', [], them.clusters, { script: '#!/bin/sh\necho without\n' });
+  const body = federated('goeson', [], them.clusters, { script: '#!/bin/sh\necho without\n' });
   const answer = await origin.call('PUT', '/system/services', { as: people.alice, body });
   assert.ok([200, 204].includes(answer.status), answer.text);
-  assert.match((await read(a, people.alice, 'owndelete1')).script, /without/);
-  assert.deepEqual(states(await status(origin, people.alice, 'owndelete')), [
-    'oscar-cluster-a/owndelete1: ready',
+  assert.match((await read(a, people.alice, 'goeson1')).script, /without/);
+  assert.deepEqual(states(await status(origin, people.alice, 'goeson')), [
+    'oscar-cluster-a/goeson1: ready',
     `oscar-cluster-b/${worker}: removed-by-owner`,
   ]);
-  assert.ok(!(await services(b)).includes(worker), 'and it is not made again behind its owner’s back');
+  assert.equal(await textOf(b, worker), was.text, 'and it is not had again behind its owner’s back');
+  expectStatus(await b.call('DELETE', `/system/services/${worker}`, { as: people.alice }), 204);
+  assert.ok(!(await services(b)).includes(worker), 'what was there before is deleted when that is asked for');
+});
+
+describe('the coordinator of a worker that its owner deletes', () => {
+  test('is told before it goes', async () => {
+    const { origin, a, b, people } = them;
+    const as = people.alice;
+    await create(origin, as, federated('told', [member(a, 'told1'), member(b, 'told2')], them.clusters));
+    expectStatus(await b.call('DELETE', '/system/services/told2', { as }), 204);
+    assert.deepEqual(states(await status(origin, as, 'told')), [
+      'oscar-cluster-a/told1: ready',
+      'oscar-cluster-b/told2: removed-by-owner',
+    ]);
+    const again = { members: [member(b, 'told2')] };
+    expectStatus(await origin.call('POST', '/system/federation/told', { as, body: again }), 200);
+    assert.deepEqual(states(await status(origin, as, 'told')), [
+      'oscar-cluster-a/told1: ready',
+      'oscar-cluster-b/told2: ready',
+    ]);
+  });
+
+  test('is told in the same way where it is the same manager', async () => {
+    const { origin, people } = them;
+    const as = people.alice;
+    await create(origin, as, federated('inside', [member(origin, 'inside1')], them.clusters));
+    expectStatus(await origin.call('DELETE', '/system/services/inside1', { as }), 204);
+    assert.deepEqual(states(await status(origin, as, 'inside')), ['oscar-cluster/inside1: removed-by-owner']);
+  });
+
+  test('hinders nobody when it does not answer, and finds out later', async () => {
+    const { origin, a, people } = them;
+    const as = people.alice;
+    await create(origin, as, federated('silent', [member(a, 'silent1')], them.clusters));
+    const { promise: over, resolve: end } = Promise.withResolvers<void>();
+    origin.wire.interfere(async (_request, response) => {
+      await over;
+      response.destroy();
+    });
+    try {
+      expectStatus(await a.call('DELETE', '/system/services/silent1', { as }), 204);
+    } finally {
+      end();
+      origin.wire.interfere();
+    }
+    assert.ok(!(await services(a)).includes('silent1'));
+    assert.deepEqual(states(await status(origin, as, 'silent')), ['oscar-cluster-a/silent1: ready']);
+    const body = federated('silent', [], them.clusters, { script: '#!/bin/sh\necho later\n' });
+    expectStatus(await origin.call('PUT', '/system/services', { as, body }), 200);
+    assert.deepEqual(states(await status(origin, as, 'silent')), ['oscar-cluster-a/silent1: removed-by-owner']);
+    assert.ok(!(await services(a)).includes('silent1'));
+  });
 });
 
 test('deleting a worker at its member leaves the data of the origin, and what it had nothing to do with (F46)', async () => {

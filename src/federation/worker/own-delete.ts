@@ -2,18 +2,20 @@ import { CatalogError, findService, removeRecord } from '../../catalog/index.ts'
 import type { Admin, User } from '../../identity/index.ts';
 import { bury } from './kept/tombstones.ts';
 import { endWorker } from './release.ts';
-import { isWorker } from './worker-role.ts';
+import { isWorker, isWorkerIn, type WorkerRecord } from './worker-role.ts';
 import { ATTEMPTS, type Workers } from './workers.ts';
 
 /**
- * Removes a service of this cluster at the wish of its owner, also one that is a worker: that needs nobody's consent. What
- * it was before an adoption goes with it, and the coordinator, when it asks, is told not to make it again.
+ * Removes a service of this cluster at the wish of its owner, also one that is a worker: that needs nobody's consent, and
+ * whoever is to be told of it is told first. What a federation has adopted is what it was, and an ordinary service again,
+ * which can be removed as such: whoever ends an adoption must not lose what was there before it.
  */
 export async function removeHere(
   principal: Admin | User,
   name: string,
   namespace: string | undefined,
   workers: Workers,
+  tell: (worker: WorkerRecord) => Promise<void> = async () => {},
 ): Promise<void> {
   const { catalog } = workers;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -22,9 +24,13 @@ export async function removeHere(
       throw new CatalogError('not-found', `there is no service "${name}" in the namespace ${namespace}`);
     }
     if (isWorker(record)) {
-      const { keyId } = record.service.federation;
-      await bury(keyId, { service: name, reason: 'removed-by-owner', ending: 'delete' }, catalog);
-      return endWorker({ name, ending: 'delete', keyId }, workers);
+      const { uid, keyId } = record.service.federation;
+      await bury(keyId, { service: name, reason: 'removed-by-owner', ending: 'undo' }, catalog);
+      await tell(record);
+      await endWorker({ name, ending: 'undo', keyId }, workers);
+      // It may have been given another key meanwhile, which has to be ended as well.
+      if (isWorkerIn(await catalog.services.get(name), uid)) continue;
+      return;
     }
     if (await removeRecord(record, catalog)) return;
   }

@@ -9,6 +9,7 @@ import { type PassedAnswer, type PassedChange, readPassedAnswer } from '../peer/
 import { type Credential, type PeerAddress, PeerError } from '../peer/peer.ts';
 import { noManager } from '../peer/problems.ts';
 import type { PeerAnswer } from '../peer/transport.ts';
+import { coordinatorAddress, memberIn } from './coordinator-address.ts';
 import { federationGuard } from './guard.ts';
 import { keptKey } from './kept/member-key.ts';
 import type { WorkerRecord } from './worker-role.ts';
@@ -44,8 +45,8 @@ export async function passOn(
   if (principal.kind !== 'user' || credential?.kind !== 'bearer') throw refused;
   // What makes no sense anywhere is said here, in words that are ours.
   const intention = readIntention(change.method, change.body);
-  const { uid, origin, keyId } = service.federation;
-  const resolved = coordination.resolve(origin.clusterId, clustersOf(record));
+  const { uid, keyId } = service.federation;
+  const resolved = coordinatorAddress(record, coordination);
   if ('problem' in resolved) {
     throw new FederationError(
       'not-the-coordinator',
@@ -58,18 +59,12 @@ export async function passOn(
   }
   const key = (await keptKey(keyId, workers.catalog))?.key;
   if (!line || !key) throw away(record);
-  const member = `${service.definition.cluster_id}/${service.definition.name}`;
-  const answer = await ask(line, record, change, { as: { uid, member, key }, credential });
+  const as = { uid, member: memberIn(record), key };
+  const answer = await ask(line, record, change, { as, credential });
   const { absent = [], ...understood } = understand(answer, record, resolved.address);
   // Names that were not said here would be words of another cluster.
   const named = new Set(namedBy(intention).map(nameOf));
   return { ...understood, ...absence(absent.filter((name) => named.has(name))) };
-}
-
-/** The coordinator, as whoever made the worker named it; what the operator has registered counts before that. */
-function clustersOf({ service }: WorkerRecord): Parameters<Coordination['resolve']>[1] {
-  const { clusterId, endpoint } = service.federation.origin;
-  return { [clusterId]: { endpoint, ssl_verify: true, auth_user: '', auth_password: '' } };
 }
 
 /** It is this very manager: nobody is dialled, and who asks is known already. */

@@ -12,7 +12,7 @@ import { taken } from './make.ts';
 import { isOwner } from './probe.ts';
 import { documentOf, readWorker } from './read-worker.ts';
 import { finishWork, settleWork } from './settle.ts';
-import { isWorker, isWorkerOf, type WorkerRecord } from './worker-role.ts';
+import { isWorkerIn, isWorkerOf, type WorkerRecord } from './worker-role.ts';
 import { ATTEMPTS, type Workers } from './workers.ts';
 
 /** How long a key that was replaced is good, for what was under way; a request takes seconds. */
@@ -46,7 +46,7 @@ async function takeUpKey(
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     await refuseEnded(keyId, catalog);
     const record = await catalog.services.get(name);
-    if (!isWorker(record) || record.service.federation.uid !== uid) {
+    if (!isWorkerIn(record, uid)) {
       if (await hasEnded(uid, name, catalog)) throw gone(name);
       return false;
     }

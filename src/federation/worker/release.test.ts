@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createService } from '../../catalog/index.ts';
 import { adoptWorker } from './adopt.ts';
+import { inspectWorker } from './inspect.ts';
 import { makeWorker } from './make.ts';
 import { removeHere } from './own-delete.ts';
 import { probeWorker } from './probe.ts';
+import { rekeyWorker } from './rekey.ts';
 import { releaseWorker } from './release.ts';
 import { admin, alice, bob, NAME, openScene, order, type Scene } from './workers.fixture.ts';
 
@@ -116,15 +118,43 @@ test('an adopted service that is detached keeps the data it had, which no longer
   assert.deepEqual(Object.keys(secrets), [`service/oscar-svc-00000001/${NAME}`]);
 });
 
-test('its owner deletes a worker where it is, what it was before included, and it is not made again', async () => {
+test('its owner deletes a worker where it is, and it is not made again', async () => {
   await using scene = openScene();
   const empty = await scene.look();
-  const made = await adopted(scene);
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
   await assert.rejects(removeHere(bob, NAME, undefined, scene.workers), { code: 'not-found' });
   await assert.rejects(removeHere(admin, NAME, 'elsewhere', scene.workers), { code: 'not-found' });
   await removeHere(alice, NAME, undefined, scene.workers);
   assert.deepEqual(await scene.look(), empty);
   await assert.rejects(makeWorker(alice, made, scene.workers), { code: 'federation-gone' });
+});
+
+test('its owner ends an adoption by a delete, and deletes what was there before by another', async () => {
+  await using scene = openScene();
+  const empty = await scene.look();
+  const { version } = await scene.own();
+  const own = await scene.look();
+  const made = order();
+  await adoptWorker(alice, made, version, scene.workers);
+  await removeHere(alice, NAME, undefined, scene.workers);
+  assert.deepEqual(await scene.look(), own);
+  await assert.rejects(inspectWorker(NAME, made.keyId, scene.workers), { code: 'federation-gone' });
+  await removeHere(alice, NAME, undefined, scene.workers);
+  assert.deepEqual(await scene.look(), empty);
+});
+
+test('a worker that is given another key while its owner deletes it goes all the same', async () => {
+  await using scene = openScene();
+  const empty = await scene.look();
+  const made = order();
+  await makeWorker(alice, made, scene.workers);
+  const told: string[] = [];
+  await removeHere(alice, NAME, undefined, scene.workers, async ({ service: { federation } }) => {
+    if (told.push(federation.keyId) === 1) await rekeyWorker(alice, order({ uid: made.uid }), scene.workers);
+  });
+  assert.equal(told.length, 2);
+  assert.deepEqual(await scene.look(), empty);
 });
 
 test('an ordinary service is deleted like any, and leaves no mark', async () => {

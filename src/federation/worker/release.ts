@@ -60,8 +60,7 @@ export async function endWorker({ name, ending, keyId, work }: Ended, { catalog 
 
 function end(record: WorkerRecord, ending: Ending, catalog: Catalog): Promise<boolean> {
   if (ending === 'detach') return detach(record, catalog);
-  if (ending === 'undo' && record.service.federation.adopted) return restore(record, catalog);
-  return removeRecord(record, catalog);
+  return record.service.federation.adopted ? restore(record, catalog) : removeRecord(record, catalog);
 }
 
 /** From now on its paths are those of this cluster's store, as for any service. */

@@ -24,6 +24,11 @@ export function isWorker(record: ServiceRecord | undefined): record is WorkerRec
   return record?.service.federation?.role === 'worker';
 }
 
+/** Is it one of this federation, whichever key it has? */
+export function isWorkerIn(record: ServiceRecord | undefined, uid: string): record is WorkerRecord {
+  return isWorker(record) && record.service.federation.uid === uid;
+}
+
 /** Is it the one that was made with this key? */
 export function isWorkerOf(record: ServiceRecord | undefined, keyId: string): record is WorkerRecord {
   return isWorker(record) && record.service.federation.keyId === keyId;

@@ -11,6 +11,7 @@ import {
   Ledgers,
   membersView,
   Nonces,
+  noteDeparture,
   passedAnswer,
   passOn,
   readIntention,
@@ -47,6 +48,7 @@ const Conditions = Type.Optional(
 /** One resource in two spellings: the seeds say `replicas`, today's clients `federation` and `members` (design §7). */
 export function federationRoutes(app: FastifyInstance, deps: FederationDeps): void {
   passedChangesRoute(app, deps);
+  departuresRoute(app, deps);
   const spellings = [
     { url: '/system/federation/:name', key: 'members' },
     { url: '/system/replicas/:name', key: 'replicas' },
@@ -194,6 +196,22 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
     await findService(principal, 'add-member', nameOf(request), workers.catalog);
     const passed = valueOf(readPassedChange(jsonOf(request)));
     return passedAnswer(await changeAs(principal, request, passed, deps));
+  });
+}
+
+/** The owner of a worker ends it: its manager says so before it does. Twice is as good as once. */
+function departuresRoute(app: FastifyInstance, { federations: { coordination } }: FederationDeps): void {
+  const schema = {
+    summary: 'The owner of a worker ends it on its own cluster, from the manager there',
+    tags,
+    params: Name,
+    response: { 204: Type.Null() },
+  };
+  app.post('/system/federation/:name/departures', { schema }, async (request, reply) => {
+    const signed = { ...signedPartsOf(request), service: nameOf(request) };
+    const { ledger, member } = await authenticateWorker(signed, coordination);
+    await noteDeparture(ledger.uid, member.keyId, coordination);
+    return reply.code(204).send();
   });
 }
 

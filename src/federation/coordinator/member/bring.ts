@@ -5,6 +5,7 @@ import { keyIdOf } from '../../peer/signature.ts';
 import type { Coordination } from '../coordination.ts';
 import type { Result } from '../results.ts';
 import type { Asking } from './asking.ts';
+import { leftByOwner } from './left.ts';
 import { makeMember, readinessOf } from './make-member.ts';
 import { peerOf } from './member-address.ts';
 import { problemOf } from './verdicts.ts';
@@ -125,12 +126,6 @@ const keyLost = (keyId: string): Result => ({
 });
 
 function failed(keyId: string, problem: PeerError): Result {
-  if (problem.code === 'gone') {
-    return {
-      keyId,
-      kind: 'left',
-      problem: new PeerError('gone', 'its owner ended it there: add it again to have it back'),
-    };
-  }
+  if (problem.code === 'gone') return leftByOwner(keyId);
   return { keyId, kind: problem.code === 'taken' ? 'conflict' : 'away', problem };
 }

@@ -45,7 +45,7 @@ test('one whose work is not finished stays however old it is, and says what is t
 
 test('ended again, it is one mark, with the reason and the end that it had', async () => {
   await using scene = openScene();
-  await bury(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'delete' }, scene.catalog);
+  await bury(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'undo' }, scene.catalog);
   const first = await tombstoneOf(KEY, scene.catalog);
   scene.clock.now += DAY;
   await Promise.all([1, 2, 3].map(() => bury(KEY, undone, scene.catalog)));

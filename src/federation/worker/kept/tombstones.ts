@@ -15,7 +15,7 @@ export interface Tombstone {
   readonly ending: Ending | null;
 }
 
-export type Ending = 'undo' | 'detach' | 'delete';
+export type Ending = 'undo' | 'detach';
 
 type Store = Pick<Catalog, 'journal' | 'now'>;
 
