@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { createService } from '../../catalog/index.ts';
 import { adoptWorker } from './adopt.ts';
 import { inspectWorker } from './inspect.ts';
+import { tombstoneOf } from './kept/tombstones.ts';
 import { makeWorker } from './make.ts';
 import { removeHere } from './own-delete.ts';
 import { probeWorker } from './probe.ts';
@@ -27,6 +28,19 @@ test('undoing a worker that the federation made deletes it with all it has, its 
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
   assert.deepEqual(await scene.look(), empty);
   assert.deepEqual(scene.forgotten, [uid]);
+});
+
+test('the mark of a key that opened something stays for a week, that of any other for an hour', async () => {
+  await using scene = openScene();
+  const [made, overtaken] = [order(), order()];
+  await makeWorker(alice, made, scene.workers);
+  const begun = scene.clock.now;
+  await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
+  await releaseWorker(NAME, 'undo', overtaken.keyId, scene.workers);
+  const hours = async (keyId: string) => ((await tombstoneOf(keyId, scene.catalog))?.until ?? begun) - begun;
+  assert.equal((await hours(made.keyId)) / 3_600_000, 7 * 24);
+  assert.equal((await hours(overtaken.keyId)) / 3_600_000, 1);
+  await assert.rejects(makeWorker(alice, overtaken, scene.workers), { code: 'federation-gone' });
 });
 
 test('with another key nothing is ended', async () => {

@@ -6,8 +6,8 @@ import type { Service } from '../../service/index.ts';
 import { arrangeStorage, storageClaim } from '../../storage/index.ts';
 import { forgetHeard } from './kept/heard.ts';
 import { forgetMember } from './kept/member-key.ts';
-import { bury, close, type Ending, remember } from './kept/tombstones.ts';
-import { type Work, workIsOver } from './kept/work.ts';
+import { bury, claimGrave, close, type Ending, remember } from './kept/tombstones.ts';
+import { isBeingMade, type Work, workIsOver } from './kept/work.ts';
 import { restore } from './restore.ts';
 import { isWorkerOf, type WorkerRecord } from './worker-role.ts';
 import { ATTEMPTS, type Workers } from './workers.ts';
@@ -22,7 +22,9 @@ export async function releaseWorker(
   keyId: string,
   workers: Workers,
 ): Promise<void> {
-  await bury(keyId, { service: name, reason: 'ended-by-coordinator', ending }, workers.catalog);
+  const { catalog } = workers;
+  const stray = !isWorkerOf(await catalog.services.get(name), keyId) && !(await isBeingMade(keyId, catalog));
+  await bury(keyId, { service: name, reason: 'ended-by-coordinator', ending, stray }, catalog);
   await endWorker({ name, ending, keyId }, workers);
 }
 
@@ -48,6 +50,7 @@ export async function endWorker({ name, ending, keyId, work }: Ended, { catalog 
     if (!isWorkerOf(record, keyId)) break;
     if (attempt > ATTEMPTS)
       throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+    await claimGrave(keyId, catalog);
     await remember(record.service.federation.uid, name, catalog);
     await forgetHeard(record.service.federation.uid, name, catalog);
     if (await end(record, ending, catalog)) break;

@@ -43,6 +43,26 @@ test('one whose work is not finished stays however old it is, and says what is t
   assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog)), []);
 });
 
+test('of keys that opened nothing marks stay for an hour, and there are not more than a thousand', async () => {
+  await using scene = openScene();
+  const stray = { ...undone, stray: true };
+  const leave = async (first: number, count: number) => {
+    const keys = Array.from({ length: count }, (_, index) => (first + index).toString(16).padStart(64, '0'));
+    await Promise.all(keys.map((key) => bury(key, stray, scene.catalog)));
+    await Promise.all(keys.map((key) => close(key, scene.catalog)));
+  };
+  await leave(0, 1_000);
+  await assert.rejects(leave(1_000, 1), { code: 'contended' });
+  await leave(7, 1);
+  assert.ok(await tombstoneOf('0'.repeat(64), scene.catalog), 'the first is not given up for others');
+  await bury(KEY, undone, scene.catalog);
+  await close(KEY, scene.catalog);
+  scene.clock.now += DAY / 24;
+  assert.equal(await sweepTombstones(scene.catalog), 1_000);
+  await leave(1_000, 1);
+  assert.ok(await tombstoneOf(KEY, scene.catalog), 'one of a key that opened something stays');
+});
+
 test('ended again, it is one mark, with the reason and the end that it had', async () => {
   await using scene = openScene();
   await bury(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'undo' }, scene.catalog);

@@ -1,6 +1,7 @@
 import { type Catalog } from '../../../catalog/index.ts';
 import { isRace, type Journal, type JournalEntry } from '../../../cluster/index.ts';
 import { FederationError } from '../../errors.ts';
+import { admitStray, STRAY_KEPT } from './strays.ts';
 
 /**
  * Says that the worker of a key was ended and is not made again, whatever arrives later. By the id of the key, since every
@@ -13,6 +14,8 @@ export interface Tombstone {
   readonly until: number;
   /** How the worker ends; null once it has, or when there was none. */
   readonly ending: Ending | null;
+  /** Nothing here has had this key. */
+  readonly stray?: boolean;
 }
 
 export type Ending = 'undo' | 'detach';
@@ -32,14 +35,18 @@ const NAMES = 'ended/';
 const graveOf = (keyId: string) => `${GRAVES}${keyId}`;
 const nameOf = (uid: string, service: string) => `${NAMES}${uid}/${service}`;
 
+type Burial = Pick<Tombstone, 'service' | 'reason' | 'stray'> & { readonly ending: Ending };
+
 /** Leaves the mark, or says of one that is there what is to be finished now. */
 export async function bury(
   keyId: string,
-  { service, reason, ending }: Pick<Tombstone, 'service' | 'reason'> & { readonly ending: Ending },
+  { service, reason, ending, stray = false }: Burial,
   { journal, now }: Store,
 ): Promise<void> {
   const begun = now();
-  const fresh = { service, reason, ending, begun, until: begun + KEPT };
+  const kept = stray ? { until: begun + STRAY_KEPT, stray } : { until: begun + KEPT };
+  const fresh = { service, reason, ending, begun, ...kept };
+  if (stray && !(await journal.read(graveOf(keyId)))) await admitStray(() => every(GRAVES, journal), { journal, now });
   for (;;) {
     const there = await journal.read(graveOf(keyId));
     try {
@@ -57,6 +64,14 @@ export async function close(keyId: string, { journal }: Store): Promise<void> {
   const there = await journal.read(graveOf(keyId));
   if (!there || there.state['ending'] === null) return;
   await unlessRace(journal.advance(there.key, there.version, { ...there.state, ending: null }));
+}
+
+/** Something here has had the key after all: it was just being made. */
+export async function claimGrave(keyId: string, { journal }: Store): Promise<void> {
+  const there = await journal.read(graveOf(keyId));
+  if (!there?.state['stray']) return;
+  const { stray: _, ...state } = there.state;
+  await unlessRace(journal.advance(there.key, there.version, { ...state, until: tombstoneIn(there).begun + KEPT }));
 }
 
 /** Remembers the name as well: there was a worker of this federation here. */
