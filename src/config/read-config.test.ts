@@ -107,6 +107,13 @@ test('every problem is in one message, a line each', () => {
   });
 });
 
+test('more members than can be kept are refused at the start', () => {
+  assert.equal(readConfig({ OSCAR_MAX_MEMBERS: '120' }, noFiles).maxMembers, 120);
+  assert.throws(() => readConfig({ OSCAR_MAX_MEMBERS: '121' }, noFiles), {
+    message: /OSCAR_MAX_MEMBERS is "121"; accepted is a whole number, 1 to 120/,
+  });
+});
+
 test('what belongs to the Go manager alone stops nothing', () => {
   const text = IGNORED_NAMES.map((name) => `${name}: whatever\n`).join('');
   assert.deepEqual(readFile(text), readConfig({}, noFiles));

@@ -10,6 +10,7 @@ import { changedBy, replacedBy } from './coordinator/changed-definition.ts';
 import { requireGrant } from './coordinator/check-members.ts';
 import type { Caller, Coordination, ReadDefinition } from './coordinator/coordination.ts';
 import { deliver } from './coordinator/deliver.ts';
+import { requireRoom } from './coordinator/ledger-room.ts';
 import { type Asking, asCaller, asNobody } from './coordinator/member/asking.ts';
 import { dropKeys } from './coordinator/member/member-keys.ts';
 import { originIdOf } from './coordinator/orders.ts';
@@ -183,6 +184,12 @@ async function apply(change: Change, deps: Coordination): Promise<Changed> {
 
   const entry = await openLedger(before, deps);
   const { uid } = entry.ledger;
+  try {
+    requireRoom(entry.ledger, wantedBy(given, deps));
+  } catch (error) {
+    if (!role) await discard(entry, deps);
+    throw error;
+  }
   await noteEnds(entry, change, deps);
   const revision = Math.max(role?.revision ?? 0, entry.ledger.revision) + 1;
   const record = await deps.own

@@ -5,6 +5,7 @@ import { checkMembers, requireGrant } from './coordinator/check-members.ts';
 import { markCommitted } from './coordinator/commit.ts';
 import { budgetsOf, type Caller, type Coordination } from './coordinator/coordination.ts';
 import { carryOut, endingOf, removeOwn } from './coordinator/ending.ts';
+import { requireRoom } from './coordinator/ledger-room.ts';
 import { asCaller } from './coordinator/member/asking.ts';
 import { makeMember } from './coordinator/member/make-member.ts';
 import { peerOf } from './coordinator/member/member-address.ts';
@@ -39,6 +40,7 @@ export async function deploy(caller: Caller, body: unknown, deps: Coordination):
   requireGrant(credentials);
   await finishAborted(name, deps);
   const uid = deps.newUid();
+  requireRoom(ledgerOf(uid, name, deps.now()), wanted);
   const role = { role: 'coordinator', uid, revision: 1, committed: false } as const;
   const definition = await deps.own.plan(caller.principal, body, role);
 
@@ -82,6 +84,16 @@ function valueOf<T>(settled: PromiseSettledResult<T>): T {
   throw settled.reason;
 }
 
+const ledgerOf = (uid: string, name: string, begunAt: number): Ledger => ({
+  uid,
+  service: name,
+  serviceUid: '',
+  phase: 'creating',
+  revision: 1,
+  begunAt,
+  members: [],
+});
+
 async function begin(uid: string, name: string, probed: readonly Probed[], deps: Coordination): Promise<Transaction> {
   const keys: Transaction['keys'] = new Map();
   const now = deps.now();
@@ -100,15 +112,7 @@ async function begin(uid: string, name: string, probed: readonly Probed[], deps:
     };
     return { probed: each, member };
   });
-  const ledger: Ledger = {
-    uid,
-    service: name,
-    serviceUid: '',
-    phase: 'creating',
-    revision: 1,
-    begunAt: now,
-    members: parts.map(({ member }) => member),
-  };
+  const ledger: Ledger = { ...ledgerOf(uid, name, now), members: parts.map(({ member }) => member) };
   return { entry: await new Ledgers(deps).begin(ledger), keys, parts };
 }
 

@@ -20,7 +20,7 @@ export const federation = {
   },
   maxMembers: {
     name: 'OSCAR_MAX_MEMBERS',
-    kind: kind.count,
+    kind: kind.members,
     default: '100',
     meaning: 'The most members that one federation may have.',
   },

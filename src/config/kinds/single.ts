@@ -41,6 +41,8 @@ function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
 
 export const count = scalar('a whole number above 0', wholeNumber(1));
 export const countOrNone = scalar('a whole number', wholeNumber(0));
+/** What is known of all members of a federation has to fit into one entry of the journal. */
+export const members = scalar('a whole number, 1 to 120', wholeNumber(1, 120));
 export const seconds = scalar('seconds, a whole number above 0', wholeNumber(1));
 export const secondsOrNone = scalar('seconds, a whole number', wholeNumber(0));
 export const port = scalar('a port, 1 to 65535', wholeNumber(1, 65_535));

@@ -1,11 +1,37 @@
-import type { JournalState, JournalValue } from '../../cluster/journal.ts';
+import { JOURNAL_STATE_BYTES, type JournalState, type JournalValue } from '../../cluster/journal.ts';
 import type { Ledger, LedgerMember } from '../ledger.ts';
 
 /**
- * A ledger as an entry of the journal holds it. An entry has 64 KiB and a federation may have 100 members: so a member is
- * a list without the names of its fields, digests are in base64, and the address of a cluster is there once.
+ * A ledger as an entry of the journal holds it. An entry has 64 KiB and a federation may have 100 members, and as many that
+ * are being ended: so a member is a list without the names of its fields, digests are in base64, and the address of a
+ * cluster is there once. Where that is still too much, it holds only what the federation cannot do without.
  */
-export function packLedger({ uid: _, members, ...ledger }: Ledger): JournalState {
+export function packLedger(ledger: Ledger): JournalState {
+  const whole = packMembers(ledger, (member) => member);
+  return sizeOf(whole) <= JOURNAL_STATE_BYTES ? whole : packMembers(ledger, spare);
+}
+
+/** The least that an entry for this ledger takes. */
+export const packedSize = (ledger: Ledger): number => sizeOf(packMembers(ledger, spare));
+
+const sizeOf = (state: JournalState) => Buffer.byteLength(JSON.stringify(state));
+
+/** That there is a reason says that a member is away, so some of it stays. */
+const SPARE_REASON = 16;
+
+/** What a member has to be brought up to date, or ended, by. */
+function spare(member: LedgerMember): LedgerMember {
+  const { digest: _, reason, ...known } = member;
+  if (member.state !== 'undoing' && member.state !== 'leaving')
+    return { ...known, ...(reason && { reason: reason.slice(0, SPARE_REASON) }) };
+  const { instance: __, lastSeen: ___, keyedAt: ____, ...ending } = known;
+  return ending;
+}
+
+function packMembers(
+  { uid: _, members, ...ledger }: Ledger,
+  shown: (member: LedgerMember) => LedgerMember,
+): JournalState {
   const places: JournalValue[][] = [];
   const indexes = new Map<string, number>();
   const placeOf = ({ clusterId, endpoint, verify, guarded, kind }: LedgerMember) => {
@@ -14,7 +40,7 @@ export function packLedger({ uid: _, members, ...ledger }: Ledger): JournalState
     if (!indexes.has(known)) indexes.set(known, places.push(place) - 1);
     return indexes.get(known) ?? 0;
   };
-  const packed = members.map((member) => packMember(member, placeOf(member)));
+  const packed = members.map((member) => packMember(shown(member), placeOf(member)));
   return { ...ledger, places, members: packed };
 }
 
