@@ -11,7 +11,7 @@ export { noteDeparture } from './departure.ts';
 export { FederationError, type FederationErrorCode } from './errors.ts';
 export { Ledgers } from './ledger-store.ts';
 export { type MemberEvent, MemberWatch } from './member-watch.ts';
-export { readIntention } from './members.ts';
+export { nameOf as memberName, readIntention } from './members.ts';
 export { membersView } from './members-view.ts';
 export { ownServices } from './own-services.ts';
 export { resolveCluster } from './peer/addresses.ts';

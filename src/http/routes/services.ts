@@ -6,6 +6,7 @@ import {
   type Changed,
   createFederated,
   type Federations,
+  memberName,
   removeFederated,
   updateFederated,
 } from '../../federation/index.ts';
@@ -104,11 +105,15 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   });
 }
 
-/** Members that are not there yet are named, one per line; otherwise the answer is empty, as clients expect. */
+/** Where members are missing, what became of each is said, one per line; otherwise the answer is empty, as clients expect. */
 function answerChanged(reply: FastifyReply, { record, pending }: Changed): FastifyReply {
   reply.header('etag', etagOf(record.version));
   if (pending.length === 0) return reply.send();
-  const lines = pending.map(({ member, reason }) => `  ${member}: pending: ${reason}`);
+  const reasons = new Map(pending.map(({ member, reason }) => [member, reason]));
+  const lines = (record.service.definition.federation?.members ?? []).map(memberName).map((member) => {
+    const reason = reasons.get(member);
+    return `  ${member}: ${reason === undefined ? 'ready' : `pending: ${reason}`}`;
+  });
   return reply
     .type(TEXT_TYPE)
     .send(['not all members have it yet; they get it as soon as they can:', ...lines].join('\n'));
