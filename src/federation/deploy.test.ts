@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Secret } from '../base/secret.ts';
 import type { Coordination } from './coordinator/coordination.ts';
+import { endingOf } from './coordinator/ending.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './coordinator/model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
 import { remoteService } from './coordinator/model/model-manager.fixture.ts';
@@ -32,6 +33,27 @@ const failing = (isHit: (cluster: string, call: string) => boolean, fault: () =>
   },
 });
 const unreachable = () => new PeerError('unreachable', 'it did not answer');
+
+test('what it takes to free the name is taken from the time for making members', async () => {
+  const world = worldOf('b', 'c');
+  const { record } = await deploy(alice, federatedBody(['b']), coordination(world));
+  const uid = record.service.federation?.uid ?? '';
+  const clock = { now: 1_000 };
+  const passage: Passage = {
+    ...openPassage,
+    request: (cluster, call, effect) => {
+      if (cluster === 'c' && call === 'create') return new Promise(() => {}) as ReturnType<typeof effect>;
+      if (call !== 'remove') return effect();
+      clock.now += 30;
+      throw unreachable();
+    },
+  };
+  const budgets = { probe: 60_000, create: 40, undo: 30 };
+  const deps = coordination(world, passage, { budgets, now: () => clock.now });
+  await new Ledgers(deps).amend(uid, (ledger) => endingOf(ledger, 'undo', clock.now));
+  const late = /c\/demo-c: unreachable: it has not answered within 0\.01 s/;
+  await refuses(deploy(alice, federatedBody(['c']), deps), 'member-unreachable', late);
+});
 
 describe('a create that succeeds', () => {
   test('has made every member with one uid, and takes work', async () => {

@@ -38,7 +38,7 @@ export async function deploy(caller: Caller, body: unknown, deps: Coordination):
   const { credentials } = given.secrets;
   const wanted = checkMembers(given, deps);
   requireGrant(credentials);
-  await finishAborted(name, deps);
+  const spent = await finishAborted(name, deps);
   const uid = deps.newUid();
   requireRoom(ledgerOf(uid, name, deps.now()), wanted);
   const role = { role: 'coordinator', uid, revision: 1, committed: false } as const;
@@ -57,7 +57,7 @@ export async function deploy(caller: Caller, body: unknown, deps: Coordination):
     // Neither needs the other until all is committed, and both are undone by the ledger.
     const [own, made] = await Promise.allSettled([
       deps.own.create(caller.principal, body, role),
-      makeMembers(transaction, definition, given.secrets.environment, deps),
+      makeMembers(transaction, definition, given.secrets.environment, budgetsOf(deps).create - spent, deps),
     ]);
     const [record, results] = [valueOf(own), valueOf(made)];
     const verdicts = verdictsOf(transaction, results);
@@ -135,10 +135,10 @@ async function makeMembers(
   { entry, keys, parts }: Transaction,
   definition: Definition,
   secrets: Parameters<typeof ordersOf>[1],
+  budget: number,
   deps: Coordination,
 ): Promise<Result[]> {
   const orders = ordersOf({ definition }, secrets, entry.ledger, keys, deps);
-  const { create } = budgetsOf(deps);
   return allSettled(
     parts.map(async ({ probed: { ready, problem }, member }): Promise<Result> => {
       const { keyId } = member;
@@ -146,7 +146,7 @@ async function makeMembers(
       try {
         if (problem) throw problem;
         if (!ready || !order) throw new PeerError('failed', 'it could not be told what to be');
-        await within(create, makeMember(peerOf(member, deps), order, ready, ready.as));
+        await within(budget, makeMember(peerOf(member, deps), order, ready, ready.as));
         const { revision, digest } = order;
         return { keyId, kind: 'made', revision, digest, instance: ready.instance };
       } catch (error) {
@@ -192,13 +192,20 @@ async function abort({ uid, service }: Ledger, deps: Coordination): Promise<void
   if (!entry) await removeOwn(service, uid, deps);
 }
 
-/** The name may be held by a create that was given up, or by a delete that is not finished. */
-async function finishAborted(name: string, deps: Coordination): Promise<void> {
+/**
+ * The name may be held by a create that was given up, or by a delete that is not finished. Gives the milliseconds that it
+ * took: they are taken from those for making members, since whoever waits for all of it does not wait for longer.
+ */
+async function finishAborted(name: string, deps: Coordination): Promise<number> {
   const role = (await deps.services.get(name))?.service.federation;
-  if (role?.role !== 'coordinator') return;
+  if (role?.role !== 'coordinator') return 0;
+  const { undo } = budgetsOf(deps);
+  const begun = deps.now();
   const entry = await new Ledgers(deps).read(role.uid);
-  if (entry?.ledger.phase === 'ending') await carryOut(entry, budgetsOf(deps).undo, deps);
+  if (entry?.ledger.phase === 'ending') await carryOut(entry, undo, deps);
   else if (!entry && !role.committed) await removeOwn(name, role.uid, deps);
+  // A clock that is set meanwhile takes no more than that.
+  return Math.min(Math.max(deps.now() - begun, 0), undo);
 }
 
 function refuseItself(probed: readonly Probed[], name: string, { here }: Coordination): void {
