@@ -138,6 +138,21 @@ describe('a new definition', () => {
     assert.equal(worker(world, 'b')?.worker?.revision, 1);
   });
 
+  test('makes members of a service that was in no federation, with the refresh token that it had', async () => {
+    const world = worldOf('b');
+    await plain(world);
+    const blank = { environment: { secrets: { refresh_token: '', PASSWORD: '' } } };
+    await changeService(alice, { ...federatedBody(['b']), ...blank }, undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
+    const secrets = JSON.stringify([...world.cluster.secrets].map(([key, { values }]) => [key, Object.keys(values)]));
+    assert.match(secrets, /federation\/grant/);
+    assert.ok(!secrets.includes('refresh_token'), 'and no script gets it any more');
+    const unnamed = worldOf('b');
+    await plain(unnamed);
+    const change = changeService(alice, { ...federatedBody(['b']), environment: {} }, undefined, coordination(unnamed));
+    await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'no-grant');
+  });
+
   test('of a service without members is a plain update', async () => {
     const world = worldOf('b');
     await plain(world);

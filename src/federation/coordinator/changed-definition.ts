@@ -1,4 +1,4 @@
-import { type Definition, type DefinitionSecrets, readDefinition } from '../../service/index.ts';
+import { type Definition, type DefinitionSecrets, REFRESH_TOKEN_SLOT, readDefinition } from '../../service/index.ts';
 import type { StorageProviders } from '../../service/schema.ts';
 import { applyIntention, type Intention } from '../members.ts';
 import type { ReadDefinition } from './coordination.ts';
@@ -12,7 +12,22 @@ interface Stored {
 const TOKEN = 'refresh_token';
 
 /** A whole definition in place of another: without members in it they stay as they are. */
-export function replacedBy(body: unknown, { definition: stored }: Stored): ReadDefinition {
+export function replacedBy(body: unknown, stored: Stored): ReadDefinition {
+  return withToken(wholeBy(body, stored), stored);
+}
+
+/** Until it had a federation, a refresh token was like any other secret of the service: left blank, it is kept. */
+function withToken(given: ReadDefinition, { definition, secrets }: Stored): ReadDefinition {
+  const token = secrets.environment[TOKEN];
+  const { federation, environment } = given.definition;
+  const brought = given.secrets.credentials[REFRESH_TOKEN_SLOT];
+  const isBlank = Object.hasOwn(environment.secrets, TOKEN) && (!brought || brought.equals(''));
+  if (!federation || definition.federation || !token || !isBlank) return given;
+  const credentials = { ...given.secrets.credentials, [REFRESH_TOKEN_SLOT]: token };
+  return { ...given, secrets: { ...given.secrets, credentials } };
+}
+
+function wholeBy(body: unknown, { definition: stored }: Stored): ReadDefinition {
   const given = readDefinition(body);
   const federation = given.definition.federation ?? stored.federation;
   const isSilent = (given.definition.federation?.members ?? []).length === 0;
