@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { OscarError } from '../base/oscar-error.ts';
+import { Secret } from '../base/secret.ts';
 import type { Version } from '../cluster/index.ts';
 import { changeMembers, changeService } from './change.ts';
 import {
@@ -18,7 +19,7 @@ import { FederationError } from './errors.ts';
 import { type LedgerMember, memberId } from './ledger.ts';
 import { Ledgers } from './ledger-store.ts';
 import { readIntention } from './members.ts';
-import { PeerError } from './peer/peer.ts';
+import { type Credential, PeerError } from './peer/peer.ts';
 
 async function made(...clusters: string[]): Promise<World> {
   const world = worldOf('b', 'c', 'd');
@@ -335,6 +336,48 @@ describe('members', () => {
     );
     assert.deepEqual(pending[0], { member: 'b/demo-b', reason: 'key lost: PUT the service once' });
     assert.deepEqual(await states(world), { 'b/demo-b': 'conflict', 'c/demo-c': 'wanted' });
+  });
+});
+
+describe('members that the administrator adds to the federation of a user', () => {
+  const admin = {
+    principal: { kind: 'admin' },
+    credential: { kind: 'basic', username: 'oscar', password: new Secret('of this cluster') },
+  } as const;
+  const isSelf = () => true;
+  const account = { endpoint: 'https://c.example', auth_user: 'oscar', auth_password: 'of that cluster' };
+  const adding = readIntention('POST', { members: [memberOn('c')], clusters: { c: account } });
+
+  /** By whom c is asked. */
+  function askedBy(world: World): Credential[] {
+    const asked: Credential[] = [];
+    const manager = world.managers.get('c');
+    if (manager) manager.accepts = (as) => asked.push(as) > 0;
+    return asked;
+  }
+
+  test('are made with the grant of its owner, to whom they belong, and with no account of the administrator', async () => {
+    const world = await made('b');
+    const asked = askedBy(world);
+    const mint = async () => new Secret('of alice');
+    const { pending } = await changeMembers(admin, 'demo', adding, coordination(world, openPassage, { mint, isSelf }));
+    assert.deepEqual(pending, []);
+    assert.ok(asked.length > 0 && asked.every((as) => as.kind === 'bearer' && as.token.reveal() === 'of alice'));
+  });
+
+  test('wait for their owner where there is no grant', async () => {
+    const world = await made('b');
+    const asked = askedBy(world);
+    const { pending } = await changeMembers(admin, 'demo', adding, coordination(world, openPassage, { isSelf }));
+    assert.deepEqual(pending, [
+      { member: 'c/demo-c', reason: "nobody's credentials are at hand: PUT the service once" },
+    ]);
+    const body = { ...federatedBody(['b', 'c', 'd']), clusters: { c: account } };
+    await changeService(admin, body, undefined, coordination(world, openPassage, { isSelf }));
+    assert.deepEqual(asked, []);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'wanted', 'd/demo-d': 'wanted' });
+    await changeService(alice, federatedBody([]), undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made', 'd/demo-d': 'made' });
   });
 });
 

@@ -11,7 +11,7 @@ import { requireGrant } from './coordinator/check-members.ts';
 import type { Caller, Coordination, ReadDefinition } from './coordinator/coordination.ts';
 import { deliver } from './coordinator/deliver.ts';
 import { requireRoom } from './coordinator/ledger-room.ts';
-import { type Asking, asCaller, asNobody } from './coordinator/member/asking.ts';
+import { type Asking, asCaller, asNobody, asOwner } from './coordinator/member/asking.ts';
 import { dropKeys } from './coordinator/member/member-keys.ts';
 import { originIdOf } from './coordinator/orders.ts';
 import { isUnexplained, type Pending, pendingOf } from './coordinator/pending.ts';
@@ -22,6 +22,7 @@ import { keyIdsOf, type LedgerEntry, type LedgerMember, memberId } from './ledge
 import { isOvertaken, Ledgers } from './ledger-store.ts';
 import { type Intention, namedBy, nameOf } from './members.ts';
 import { isSame, memberProblems } from './topology.ts';
+import { isOwner as owns } from './worker/probe.ts';
 
 export interface Changed {
   readonly record: ServiceRecord;
@@ -58,9 +59,10 @@ export async function changeService(
     const given = replacedBy(body, stored);
     const credentials = { ...stored.secrets.credentials, ...given.secrets.credentials };
     refuseUnknown(given, stored.definition.federation?.members ?? [], deps);
-    const asking = asCaller(caller, { clusters: given.definition.clusters, credentials }, deps);
+    const accounts = { clusters: given.definition.clusters, credentials };
+    const { asking, renew } = askingFor(caller, before.service, accounts, deps);
     const removal = { end: 'undo', force: false, named: [] } as const;
-    const keys = { renew: true, rekey: () => true };
+    const keys = { renew, rekey: () => renew };
     return apply({ principal: caller.principal, before, given, credentials, asking, removal, again: [], keys }, deps);
   });
 }
@@ -96,9 +98,10 @@ export async function changeMembers(
     const intended = isOwner(principal) ? intention : onlyNew(intention, definition.federation?.members ?? []);
     const changed = changedBy(intended, stored);
     const credentials = { ...stored.secrets.credentials, ...changed.secrets.credentials };
-    const asking = isOwner(principal)
-      ? asCaller({ ...caller, principal }, { clusters: changed.definition.clusters, credentials }, deps)
-      : asNobody;
+    const accounts = { clusters: changed.definition.clusters, credentials };
+    const { asking, renew } = isOwner(principal)
+      ? askingFor({ ...caller, principal }, before.service, accounts, deps)
+      : { asking: asNobody, renew: false };
     const removal =
       intention.verb === 'remove'
         ? { end: intention.end, force: intention.force, named: intention.members }
@@ -106,10 +109,19 @@ export async function changeMembers(
     const again = intended.verb === 'add' ? intended.members : [];
     // Whoever holds the token was let in above; the catalog keeps the owner, whoever writes (R16).
     const writer: Admin | User = isOwner(principal) ? principal : { kind: 'admin' };
-    const keys = { renew: isOwner(principal) };
+    const keys = { renew };
     const change = { principal: writer, before, given: changed, credentials, asking, removal, again, keys };
     return { ...(await apply(change, deps)), ...(absent.length > 0 && { absent }) };
   });
+}
+
+/**
+ * A worker belongs to whoever asks for it, and a federation's to its owner (design §8): the administrator who changes that of
+ * a user leaves its members to the owner's own grant.
+ */
+function askingFor(caller: Caller, service: Service, accounts: Parameters<typeof asOwner>[1], deps: Coordination) {
+  if (owns(caller.principal, service)) return { asking: asCaller(caller, accounts, deps), renew: true };
+  return { asking: asOwner(service, accounts, deps), renew: deps.mint !== undefined };
 }
 
 /** Before anything is written down: what a change says about members must not outlive it. */
