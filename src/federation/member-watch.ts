@@ -29,8 +29,13 @@ export interface MemberWatchDeps {
  */
 const LOOK_EVERY = 3_000;
 
-type Known = ReadonlyMap<string, { readonly service: string; readonly member: string } & Said>;
-type Said = Pick<MemberEvent, 'state' | 'reason' | 'revision'>;
+type Known = ReadonlyMap<string, Said>;
+type Said = Omit<MemberEvent, 'at'> & {
+  /** Of the federation. */
+  readonly uid: string;
+};
+
+const idOf = ({ uid, member }: Said) => `${uid} ${member}`;
 
 /** Tells of members whose state changes: what they are now, not every step between. All who follow share what is read. */
 export class MemberWatch {
@@ -46,23 +51,35 @@ export class MemberWatch {
   /** What all members are that this principal may see, then what changes, until the signal says so. */
   async *follow(principal: Principal, signal: AbortSignal): AsyncGenerator<MemberEvent[], undefined> {
     let before: Known = new Map();
+    const told = new Set<string>();
     while (!signal.aborted) {
       const known = await this.#known().catch(() => before);
-      const events = await this.#visible(principal, [...changes(before, known)]);
+      const news = await this.#visible(principal, [...changes(before, known)], told);
       before = known;
-      if (events.length > 0) yield events;
+      for (const said of news) {
+        if (said.state === 'removed') told.delete(idOf(said));
+        else told.add(idOf(said));
+      }
+      if (news.length > 0) yield this.#events(news);
       await pause(this.#every, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
-  async #visible(principal: Principal, said: readonly Omit<MemberEvent, 'at'>[]): Promise<MemberEvent[]> {
-    const at = new Date(this.#deps.now()).toISOString();
-    const visible = new Map<string, boolean>();
-    for (const name of new Set(said.map(({ service }) => service))) {
-      const record = await this.#deps.services.get(name).catch(() => undefined);
-      visible.set(name, record !== undefined && may(principal, 'read-federation', record.service) === 'yes');
+  /** The service goes before its members do: who was told of one while it was there is told of its end. */
+  async #visible(principal: Principal, all: readonly Said[], told: ReadonlySet<string>): Promise<Said[]> {
+    const visible = new Map<string, boolean | undefined>();
+    for (const { uid, service: name } of all) {
+      if (visible.has(uid)) continue;
+      const service = (await this.#deps.services.get(name).catch(() => undefined))?.service;
+      const isIts = service?.federation?.role === 'coordinator' && service.federation.uid === uid;
+      visible.set(uid, isIts ? may(principal, 'read-federation', service) === 'yes' : undefined);
     }
-    return said.filter(({ service }) => visible.get(service)).map((event) => ({ ...event, at }));
+    return all.filter((said) => visible.get(said.uid) ?? told.has(idOf(said)));
+  }
+
+  #events(news: readonly Said[]): MemberEvent[] {
+    const at = new Date(this.#deps.now()).toISOString();
+    return news.map(({ uid: _, ...said }) => ({ ...said, at }));
   }
 
   #known(): Promise<Known> {
@@ -72,23 +89,25 @@ export class MemberWatch {
   }
 
   async #read(): Promise<Known> {
-    const known = new Map<string, { service: string; member: string } & Said>();
+    const known = new Map<string, Said>();
     for await (const { ledger } of new Ledgers(this.#deps).all()) {
+      const { uid, service } = ledger;
       for (const [member, { state, reason, revision }] of memberStates(ledger)) {
         const more = { ...(reason !== undefined && { reason }), ...(revision !== undefined && { revision }) };
-        known.set(`${ledger.uid} ${member}`, { service: ledger.service, member, state, ...more });
+        const said = { uid, service, member, state, ...more };
+        known.set(idOf(said), said);
       }
     }
     return known;
   }
 }
 
-function* changes(before: Known, now: Known): Generator<Omit<MemberEvent, 'at'>> {
+function* changes(before: Known, now: Known): Generator<Said> {
   for (const [id, said] of now) {
     const was = before.get(id);
     if (was?.state !== said.state || was.reason !== said.reason || was.revision !== said.revision) yield said;
   }
-  for (const [id, { service, member }] of before) {
-    if (!now.has(id)) yield { service, member, state: 'removed' };
+  for (const [id, { uid, service, member }] of before) {
+    if (!now.has(id)) yield { uid, service, member, state: 'removed' };
   }
 }

@@ -32,6 +32,10 @@ async function open(t: TestContext, visibility = 'private') {
   t.after(() => jobs[Symbol.asyncDispose]());
   await jobs.service('demo', { visibility }, ALICE);
   const { journal, services } = jobs.cluster;
+  const made = await services.get('demo');
+  assert.ok(made);
+  const federation = { role: 'coordinator', uid: 'u', revision: 3, committed: true } as const;
+  const record = await services.replace({ ...made.service, federation }, made.version);
   const ledgers = new Ledgers({ journal });
   await ledgers.begin(ledgerOf(member()));
   const app = Fastify();
@@ -49,6 +53,11 @@ async function open(t: TestContext, visibility = 'private') {
     jobs,
     app,
     follow: async (as: string) => new Incoming(await fetch(`${url}/system/events`, { headers: { authorization: as } })),
+    /** The service goes first, as it does when it is deleted. */
+    async remove() {
+      await services.remove('demo', record.version);
+      await ledgers.amend('u', (ledger: Ledger) => ({ ...ledger, phase: 'ending' }));
+    },
     write: (...list: LedgerMember[]) => ledgers.amend('u', (ledger: Ledger) => ({ ...ledger, members: list })),
   };
 }
@@ -73,6 +82,21 @@ describe('events of members', () => {
     await again.until(/id: /);
     assert.ok(!again.text.includes('event: member'), 'there is none');
     await Promise.all([incoming.leave(), again.leave()]);
+  });
+
+  test('tell that they are none any more when their service was deleted, to those who knew of them', async (t) => {
+    const { jobs, follow, write, remove } = await open(t);
+    const [alice, bob] = [await follow(by(ALICE)), await follow(by(BOB))];
+    await alice.until(said(READY));
+    await remove();
+    await jobs.service('demo', {}, BOB);
+    await write(member({ state: 'undoing', end: 'undo' }));
+    await alice.until('"state":"removing"');
+    await write();
+    await alice.until('"state":"removed"');
+    await bob.until(/(:\nid: .+\n\n){3}/);
+    assert.ok(!bob.text.includes('event: member'), 'who has the name now never knew of it');
+    await Promise.all([alice.leave(), bob.leave()]);
   });
 
   test('are for those who may read the federation', async (t) => {
