@@ -147,14 +147,14 @@ async function disturb(manager: Mortal, token: string): Promise<Asked[]> {
   const asked: Asked[] = [];
   let next = 0;
   let acknowledged = 0;
-  let over = false;
+  const over = new AbortController();
 
   const client = async () => {
     for (let n = next++; n < JOBS; n = next++) {
       const kind = kinds[Math.floor(random() * kinds.length)] ?? '';
       for (let tries = 1; ; tries++) {
-        while (n >= share * manager.life && !over) await pause(5);
-        if (over) return;
+        over.signal.throwIfAborted();
+        while (n >= share * manager.life) await pause(5, undefined, { signal: over.signal });
         const one: Asked = { kind, acknowledged: false, ...(n % 2 === 0 && { key: `in/${n}-${tries}` }) };
         asked.push(one);
         if (await ask(one, manager.outside, token)) break;
@@ -181,7 +181,7 @@ async function disturb(manager: Mortal, token: string): Promise<Asked[]> {
     await Promise.all([killer(), ...Array.from({ length: CLIENTS }, client)]);
     return asked;
   } finally {
-    over = true;
+    over.abort();
   }
 }
 

@@ -54,7 +54,7 @@ async function open(t: TestContext, visibility = 'private') {
     app,
     follow: async (as: string) => new Incoming(await fetch(`${url}/system/events`, { headers: { authorization: as } })),
     /** The service goes first, as it does when it is deleted. */
-    async remove() {
+    remove: async () => {
       await services.remove('demo', record.version);
       await ledgers.amend('u', (ledger: Ledger) => ({ ...ledger, phase: 'ending' }));
     },

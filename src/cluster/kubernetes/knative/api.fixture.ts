@@ -117,7 +117,7 @@ export class ApiInMemory {
 
   #write(key: string, object: KubeObject): Stored<KubeObject> {
     const before = this.#objects.get(key);
-    const { uid = randomUUID() as string } = before?.metadata ?? {};
+    const uid = before?.metadata.uid ?? randomUUID();
     const stored = { ...object, metadata: { ...object.metadata, uid, resourceVersion: String(++this.#version) } };
     this.#objects.set(key, stored);
     this.#tell(key, before ? 'MODIFIED' : 'ADDED', stored);

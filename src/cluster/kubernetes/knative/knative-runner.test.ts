@@ -98,7 +98,8 @@ test('a script that ran out of memory has, in the words of the kubelet', async (
   await untilPrinted(runner, attempt.name, 'begun');
   const death = { lastState: { terminated: { reason: 'OOMKilled', exitCode: 137 } }, state: {} };
   const status = { containerStatuses: [{ name: SCRIPT, ...death }] };
-  place.server.put('pods', { metadata: { name: hostname(), namespace: NAMESPACE }, ...{ status } });
+  const dead = { metadata: { name: hostname(), namespace: NAMESPACE }, status };
+  place.server.put('pods', dead);
   const [pod] = place.pods;
   assert.ok(pod);
   endGroup(pod.container);
