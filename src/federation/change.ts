@@ -63,7 +63,8 @@ export async function changeService(
     const { asking, renew } = askingFor(caller, before.service, accounts, deps);
     const removal = { end: 'undo', force: false, named: [] } as const;
     const keys = { renew, rekey: () => renew };
-    return apply({ principal: caller.principal, before, given, credentials, asking, removal, again: [], keys }, deps);
+    const { principal } = caller;
+    return apply({ principal, before, given, credentials, asking, standIn: asking, removal, again: [], keys }, deps);
   });
 }
 
@@ -102,6 +103,7 @@ export async function changeMembers(
     const { asking, renew } = isOwner(principal)
       ? askingFor({ ...caller, principal }, before.service, accounts, deps)
       : { asking: asNobody, renew: false };
+    const standIn = isOwner(principal) ? asking : asOwner(before.service, accounts, deps);
     const removal =
       intention.verb === 'remove'
         ? { end: intention.end, force: intention.force, named: intention.members }
@@ -110,7 +112,7 @@ export async function changeMembers(
     // Whoever holds the token was let in above; the catalog keeps the owner, whoever writes (R16).
     const writer: Admin | User = isOwner(principal) ? principal : { kind: 'admin' };
     const keys = { renew };
-    const change = { principal: writer, before, given: changed, credentials, asking, removal, again, keys };
+    const change = { principal: writer, before, given: changed, credentials, asking, standIn, removal, again, keys };
     return { ...(await apply(change, deps)), ...(absent.length > 0 && { absent }) };
   });
 }
@@ -167,6 +169,8 @@ interface Change {
   /** Those that are stored and those that were brought. */
   readonly credentials: ReadDefinition['secrets']['credentials'];
   readonly asking: Asking;
+  /** Who stands for the keys of members that know none. */
+  readonly standIn: Asking;
   readonly removal: Removal;
   /** Members that were named as new, and are made again although their owner had ended them. */
   readonly again: readonly Replica[];
@@ -286,17 +290,14 @@ function endingBy({ end, force, named }: Removal, member: LedgerMember): LedgerM
 
 const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
 
+type Telling = Pick<Change, 'asking' | 'standIn' | 'keys'>;
+
 /**
  * Resolves to the members that do not have it. Whoever is overtaken here, again and again, has still stored the definition,
  * and `reconcile` brings it to the members. A member of which nobody says why it is behind is told again: somebody else was
  * at work on it at the same time, and what came of telling it was written down for a key that it no longer has.
  */
-async function tell(
-  uid: string,
-  { service }: ServiceRecord,
-  change: Pick<Change, 'asking' | 'keys'>,
-  deps: Coordination,
-): Promise<Pending[]> {
+async function tell(uid: string, { service }: ServiceRecord, change: Telling, deps: Coordination): Promise<Pending[]> {
   const ledgers = new Ledgers(deps);
   for (let attempt = 1; ; attempt++) {
     await tellOnce(uid, service, change, deps).catch((error) => {
@@ -313,13 +314,13 @@ async function tell(
 async function tellOnce(
   uid: string,
   service: Service,
-  { asking, keys }: Pick<Change, 'asking' | 'keys'>,
+  { asking, standIn, keys }: Telling,
   deps: Coordination,
 ): Promise<void> {
   const entry = await new Ledgers(deps).read(uid);
   if (!entry || entry.ledger.phase !== 'active' || isOlder(service, entry)) return;
   const prepared = await prepare(entry, service, keys, deps);
-  if (prepared) await deliver(prepared, { asking }, deps);
+  if (prepared) await deliver(prepared, { asking, standIn }, deps);
 }
 
 const isOlder = ({ federation }: Service, { ledger }: LedgerEntry) => (federation?.revision ?? 0) < ledger.revision;

@@ -6,7 +6,7 @@ import { markCommitted } from './coordinator/commit.ts';
 import { budgetsOf, type Caller, type Coordination } from './coordinator/coordination.ts';
 import { carryOut, endingOf, removeOwn } from './coordinator/ending.ts';
 import { requireRoom } from './coordinator/ledger-room.ts';
-import { asCaller } from './coordinator/member/asking.ts';
+import { type Asking, asCaller } from './coordinator/member/asking.ts';
 import { makeMember } from './coordinator/member/make-member.ts';
 import { peerOf } from './coordinator/member/member-address.ts';
 import { dropKeys, keepKeys } from './coordinator/member/member-keys.ts';
@@ -44,7 +44,8 @@ export async function deploy(caller: Caller, body: unknown, deps: Coordination):
   const role = { role: 'coordinator', uid, revision: 1, committed: false } as const;
   const definition = await deps.own.plan(caller.principal, body, role);
 
-  const probed = await probeMembers(wanted, asCaller(caller, { clusters, credentials }, deps), deps);
+  const asking = asCaller(caller, { clusters, credentials }, deps);
+  const probed = await probeMembers(wanted, asking, deps);
   refuseItself(probed, name, deps);
   const mayMiss = federation?.deployment === 'best-effort';
   if (!mayMiss && probed.some(({ problem }) => problem)) {
@@ -67,7 +68,7 @@ export async function deploy(caller: Caller, body: unknown, deps: Coordination):
     return await commit(transaction, record, results, deps);
   } catch (error) {
     // What cannot be undone now is in the ledger, and is undone later: the user hears why there is no service.
-    await abort(transaction.entry.ledger, deps).catch(() => {});
+    await abort(transaction.entry.ledger, asking, deps).catch(() => {});
     throw error;
   }
 }
@@ -185,9 +186,9 @@ async function commit(
 
 const givenUp = (ledger: Ledger, now: number) => (ledger.phase === 'creating' ? endingOf(ledger, 'undo', now) : ledger);
 
-async function abort({ uid, service }: Ledger, deps: Coordination): Promise<void> {
+async function abort({ uid, service }: Ledger, standIn: Asking, deps: Coordination): Promise<void> {
   const entry = await new Ledgers(deps).amend(uid, (ledger) => givenUp(ledger, deps.now()));
-  if (entry?.ledger.phase === 'ending') await carryOut(entry, budgetsOf(deps).undo, deps);
+  if (entry?.ledger.phase === 'ending') await carryOut(entry, budgetsOf(deps).undo, deps, { standIn });
   // Somebody else has undone it, maybe before the service here was made.
   if (!entry) await removeOwn(service, uid, deps);
 }

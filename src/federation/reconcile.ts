@@ -114,7 +114,7 @@ async function* one<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
 async function reconcile(entry: LedgerEntry, turn: Turn, deps: Coordination): Promise<void> {
   const { phase, begunAt } = entry.ledger;
   const isAbandoned = deps.now() - begunAt > ABANDONED;
-  if (phase === 'ending') return void (await carryOut(entry, budgetsOf(deps).undo, deps, turn));
+  if (phase === 'ending') return void (await carryOut(entry, budgetsOf(deps).undo, deps, { turn }));
   if (phase === 'creating') return isAbandoned ? giveUp(entry, deps) : undefined;
   const current = await markCommitted(entry.ledger, deps);
   if (current) return converge(entry, current, turn, deps);

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Secret } from '../base/secret.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
+import type { Service } from '../service/index.ts';
+import type { Coordination } from './coordinator/coordination.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './coordinator/model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
 import { remoteService } from './coordinator/model/model-manager.fixture.ts';
 import { deploy } from './deploy.ts';
 import { Ledgers } from './ledger-store.ts';
+import type { Peer, PeerAddress } from './peer/peer.ts';
+import { Reconciler } from './reconcile.ts';
 import { removeFederation } from './remove.ts';
 
 async function made(): Promise<{ world: World; record: ServiceRecord; before: unknown }> {
@@ -77,3 +82,46 @@ test('a service without a ledger is just removed', async () => {
   assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
   assert.equal(world.cluster.services.size, 0);
 });
+
+test('a member that knows no keys is ended as the owner, whose credential is had before the service goes', async () => {
+  const { world, record } = await made();
+  const asked: string[] = [];
+  const mint = async ({ definition: { name } }: Service) => {
+    assert.ok(world.cluster.services.has(name));
+    return new Secret('minted');
+  };
+  const deps = keyless(world, asked, { mint });
+  assert.equal(await removeFederation(record, { cascade: true, caller: { principal: { kind: 'admin' } } }, deps), 0);
+  assert.deepEqual(new Set(asked), new Set(['minted']));
+});
+
+test('one that cannot be ended, since nobody can be asked as, stays in the ledger with that reason', async () => {
+  const { world, record } = await made();
+  const deps = keyless(world, []);
+  assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
+  const reasons = async () => {
+    const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+    return entry?.ledger.members.map(({ reason }) => reason);
+  };
+  assert.match(String(await reasons()), /nobody's credentials are at hand/);
+  await new Reconciler(deps).pass();
+  assert.match(String(await reasons()), /the service is gone here.*delete it there/);
+});
+
+/** All managers of the world are as those written in Go: they ask who stands for a key. */
+function keyless(world: World, asked: string[], more: Partial<Coordination> = {}): Coordination {
+  const deps = coordination(world, openPassage, more);
+  for (const [key, entry] of world.cluster.journal) {
+    world.cluster.journal.set(key, { ...entry, state: entry.state.replaceAll('"oscar"', '"upstream"') });
+  }
+  const at = (address: PeerAddress): Peer => {
+    const peer = deps.peers.at(address);
+    const remove: Peer['remove'] = async (name, how, as) => {
+      const credential = await as.owner?.();
+      if (credential?.kind === 'bearer') asked.push(credential.token.reveal());
+      return peer.remove(name, how, as);
+    };
+    return { ...peer, remove };
+  };
+  return { ...deps, peers: { at } };
+}

@@ -1,6 +1,9 @@
+import { loadSecrets, ownerOfSecrets } from '../catalog/index.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
-import { budgetsOf, type Coordination } from './coordinator/coordination.ts';
+import type { Service } from '../service/index.ts';
+import { budgetsOf, type Caller, type Coordination } from './coordinator/coordination.ts';
 import { carryOut, endingOf } from './coordinator/ending.ts';
+import { type Asking, asCaller, asStandIn } from './coordinator/member/asking.ts';
 import { Ledgers } from './ledger-store.ts';
 
 /**
@@ -10,7 +13,7 @@ import { Ledgers } from './ledger-store.ts';
  */
 export async function removeFederation(
   { service }: ServiceRecord,
-  { cascade }: { readonly cascade: boolean },
+  { cascade, caller }: { readonly cascade: boolean; readonly caller?: Caller },
   deps: Coordination,
 ): Promise<number> {
   const role = service.federation;
@@ -25,5 +28,12 @@ export async function removeFederation(
     await deps.own.remove(service);
     return 0;
   }
-  return (await carryOut(entry, budgetsOf(deps).undo, deps))?.members.length ?? 0;
+  const standIn = caller && (await standInOf(caller, service, deps));
+  return (await carryOut(entry, budgetsOf(deps).undo, deps, standIn && { standIn }))?.members.length ?? 0;
+}
+
+async function standInOf(caller: Caller, service: Service, deps: Coordination): Promise<Asking> {
+  const { credentials } = await loadSecrets(ownerOfSecrets(service), deps);
+  const accounts = { clusters: service.definition.clusters, credentials };
+  return asStandIn(caller.principal, asCaller(caller, accounts, deps), service, accounts, deps);
 }

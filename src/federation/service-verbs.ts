@@ -1,6 +1,5 @@
 import { createService, findService, oldVersion, updateService } from '../catalog/index.ts';
 import type { ServiceRecord, Version } from '../cluster/index.ts';
-import type { Admin, User } from '../identity/index.ts';
 import { readDefinition } from '../service/index.ts';
 import { type Changed, changeService } from './change.ts';
 import type { Caller, Coordination } from './coordinator/coordination.ts';
@@ -57,14 +56,15 @@ export async function updateFederated(
 
 /** Removes a service: with its members if it coordinates them, here alone if it is one. */
 export async function removeFederated(
-  principal: Admin | User,
+  caller: Caller,
   name: string,
   { namespace, cascade }: { readonly namespace: string | undefined; readonly cascade: boolean },
   { coordination, workers }: Federations,
 ): Promise<void> {
+  const { principal } = caller;
   const record = await findService(principal, 'delete', name, workers.catalog);
   const isHere = principal.kind !== 'admin' || !namespace || namespace === record.service.namespace;
-  if (isHere && coordinates(record)) await removeFederation(record, { cascade }, coordination);
+  if (isHere && coordinates(record)) await removeFederation(record, { cascade, caller }, coordination);
   else await removeHere(principal, name, namespace, workers, (worker) => takeLeave(worker, { coordination, workers }));
 }
 

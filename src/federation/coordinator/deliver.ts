@@ -15,6 +15,8 @@ import { type Result, recordResults } from './results.ts';
 
 export interface Delivery {
   readonly asking: Asking;
+  /** Who stands for the keys of members that know none; those who are asked as otherwise, if it is not said. */
+  readonly standIn?: Asking;
   /** Is it this member's turn? */
   readonly isDue?: (member: LedgerMember) => boolean;
   /** How many are asked at once; all, if it is not said. */
@@ -27,12 +29,12 @@ export interface Delivery {
  */
 export async function deliver(
   { entry: { ledger }, orders, next }: Prepared,
-  { asking, isDue = () => true, atOnce = Number.POSITIVE_INFINITY }: Delivery,
+  { asking, standIn = asking, isDue = () => true, atOnce = Number.POSITIVE_INFINITY }: Delivery,
   deps: Coordination,
 ): Promise<Result[]> {
   const { create, undo } = budgetsOf(deps);
   const due = ledger.members.filter(isDue);
-  const ended = await endMembers({ ...ledger, members: due }, undo, deps);
+  const ended = await endMembers({ ...ledger, members: due }, undo, deps, standIn);
   const gone = new Set(ended.filter(({ kind }) => kind === 'ended').map(({ keyId }) => keyId));
   const ending = ledger.members.filter(({ state, keyId }) => state === 'undoing' && !gone.has(keyId)).map(memberId);
   const tasks = due.filter((member) => isCurrent(member) && member.state !== 'left');
@@ -41,7 +43,7 @@ export async function deliver(
     if (ending.includes(memberId(member))) {
       return { keyId, kind: 'away', problem: new PeerError('failed', 'what was there before is still being ended') };
     }
-    const task = bring({ member, order: orders.get(keyId), asking, next: next.get(keyId) }, deps);
+    const task = bring({ member, order: orders.get(keyId), asking, standIn, next: next.get(keyId) }, deps);
     return within(create, task).catch((error): Result => ({ keyId, kind: 'away', problem: problemOf(error) }));
   });
   const results = [...ended, ...brought];

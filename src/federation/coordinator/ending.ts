@@ -1,9 +1,12 @@
 import { allSettled } from '../../base/all-settled.ts';
+import { loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
+import type { ServiceRecord } from '../../cluster/index.ts';
 import type { Ledger, LedgerEntry, LedgerMember } from '../ledger.ts';
 import { keyIdsOf, memberId } from '../ledger.ts';
 import { isOvertaken, Ledgers } from '../ledger-store.ts';
 import { PeerError } from '../peer/peer.ts';
 import type { Coordination } from './coordination.ts';
+import { type Asking, asOwner } from './member/asking.ts';
 import { peerOf } from './member/member-address.ts';
 import { dropKeys, readKey } from './member/member-keys.ts';
 import { problemOf } from './member/verdicts.ts';
@@ -14,6 +17,12 @@ import { type Result, recordResults } from './results.ts';
 export interface Turn {
   readonly isDue: (member: LedgerMember) => boolean;
   readonly note: (results: readonly Result[]) => void;
+}
+
+export interface CarryingOut {
+  readonly turn?: Turn;
+  /** Who stands for the keys of members that know none; the owner, if it is not said and the service is still there. */
+  readonly standIn?: Asking;
 }
 
 /** The federation is over: everything that its ledger names is to be ended. Members that are leaving go as was said. */
@@ -39,12 +48,13 @@ export async function carryOut(
   entry: LedgerEntry,
   budget: number,
   deps: Coordination,
-  turn?: Turn,
+  { turn, standIn }: CarryingOut = {},
 ): Promise<Ledger | undefined> {
   const { uid, service } = entry.ledger;
-  const [own] = await Promise.allSettled([removeOwn(service, uid, deps)]);
   const members = entry.ledger.members.filter((member) => turn?.isDue(member) ?? true);
-  const results = await endMembers({ ...entry.ledger, members }, budget, deps);
+  const standsIn = await standInFor({ ...entry.ledger, members }, standIn, budget, deps);
+  const [own] = await Promise.allSettled([removeOwn(service, uid, deps)]);
+  const results = await endMembers({ ...entry.ledger, members }, budget, deps, standsIn);
   turn?.note(results);
   const left = await new Ledgers(deps).amend(uid, (ledger) => recordResults(ledger, results, deps.now()));
   // That it cannot be removed here is no reason to let the members wait, but the ledger stays until it is.
@@ -59,40 +69,81 @@ export async function carryOut(
 }
 
 /** Removes the service of this federation here; one of the same name that is not of it stays. */
-export async function removeOwn(name: string, uid: string, { services, own }: Coordination): Promise<void> {
-  const current = await services.get(name);
-  const role = current?.service.federation;
-  if (current && role?.role === 'coordinator' && role.uid === uid) await own.remove(current.service);
+export async function removeOwn(name: string, uid: string, deps: Coordination): Promise<void> {
+  const current = await ownOf(name, uid, deps);
+  if (current) await deps.own.remove(current.service);
 }
 
+async function ownOf(name: string, uid: string, { services }: Coordination): Promise<ServiceRecord | undefined> {
+  const current = await services.get(name);
+  const role = current?.service.federation;
+  return role?.role === 'coordinator' && role.uid === uid ? current : undefined;
+}
+
+/**
+ * As whom members are ended whose managers know no keys. It is found before the service goes, since what its owner left to
+ * ask with goes with it.
+ */
+async function standInFor(
+  { uid, service, members }: Ledger,
+  given: Asking | undefined,
+  budget: number,
+  deps: Coordination,
+): Promise<Asking> {
+  const keyless = new Map(members.filter(({ kind }) => kind === 'upstream').map((each) => [each.clusterId, each]));
+  if (keyless.size === 0) return asNobodyAnyMore;
+  const asking = given ?? (await asOwnerOf(await ownOf(service, uid, deps), deps));
+  const found = new Map([...keyless].map(([id, member]) => [id, within(budget, asking(member))]));
+  await Promise.allSettled(found.values());
+  return async (place) => found.get(place.clusterId) ?? asNobodyAnyMore(place);
+}
+
+async function asOwnerOf(record: ServiceRecord | undefined, deps: Coordination): Promise<Asking> {
+  if (!record) return asNobodyAnyMore;
+  const { service } = record;
+  const { credentials } = await loadSecrets(ownerOfSecrets(service), deps);
+  return asOwner(service, { clusters: service.definition.clusters, credentials }, deps);
+}
+
+const asNobodyAnyMore: Asking = async () => {
+  throw new PeerError('refused', 'the service is gone here, and with it what its owner had left: delete it there');
+};
+
 /** Tells every member that is to be ended so, all at once. */
-export async function endMembers(ledger: Ledger, budget: number, deps: Coordination): Promise<Result[]> {
-  const ending = ledger.members.filter(({ state }) => state === 'undoing');
-  return allSettled(ending.map((member) => endMember(ledger.uid, member, budget, deps)));
+export async function endMembers(
+  { uid, members }: Ledger,
+  budget: number,
+  deps: Coordination,
+  standIn: Asking,
+): Promise<Result[]> {
+  const ending = members.filter(({ state }) => state === 'undoing');
+  return allSettled(ending.map((member) => endMember({ uid, member, budget, standIn }, deps)));
+}
+
+interface Ending {
+  readonly uid: string;
+  readonly member: LedgerMember;
+  readonly budget: number;
+  readonly standIn: Asking;
 }
 
 /** It may know either of its keys, and the request that brings the later one may still be on its way. */
-async function endMember(uid: string, member: LedgerMember, budget: number, deps: Coordination): Promise<Result> {
+async function endMember(ending: Ending, deps: Coordination): Promise<Result> {
+  const { member } = ending;
   const { keyId } = member;
   try {
-    await allSettled(keyIdsOf(member).map((id) => endKeyed(id, uid, member, budget, deps)));
+    await allSettled(keyIdsOf(member).map((id) => endKeyed(id, ending, deps)));
     return { keyId, kind: 'ended' };
   } catch (error) {
     return { keyId, kind: 'away', problem: problemOf(error) };
   }
 }
 
-async function endKeyed(
-  id: string,
-  uid: string,
-  member: LedgerMember,
-  budget: number,
-  deps: Coordination,
-): Promise<void> {
+async function endKeyed(id: string, { uid, member, budget, standIn }: Ending, deps: Coordination): Promise<void> {
   const key = await readKey(id, deps);
   // A key is kept before the first request that names it, and dropped after the last: without it nothing is there.
   if (!key) return;
-  const as = { uid, member: memberId(member), key };
+  const as = { uid, member: memberId(member), key, owner: () => standIn(member) };
   try {
     await within(budget, peerOf(member, deps).remove(member.service, member.end ?? 'undo', as));
   } catch (error) {

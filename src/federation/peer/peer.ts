@@ -49,6 +49,8 @@ export interface MemberKey {
   /** `<cluster id>/<service>`: the member. */
   readonly member: string;
   readonly key: Secret;
+  /** Who stands for it where no keys are known. It is asked for only then, and `refused` says that nobody does. */
+  readonly owner?: () => Promise<Credential>;
 }
 
 /** What is found under a name. */

@@ -2,13 +2,12 @@ import { type Deadlines, HttpPeer } from './http-peer.ts';
 import { Line, type LineOptions } from './line.ts';
 import type { Peer, PeerAddress, Peers } from './peer.ts';
 import { Transport, type TransportOptions } from './transport.ts';
-import { type CredentialOf, UpstreamPeer } from './upstream-peer.ts';
+import { UpstreamPeer } from './upstream-peer.ts';
 
 export interface PeersOptions extends TransportOptions, LineOptions {
   /** This manager as a peer of itself: nobody is dialled. */
   readonly self: Peer;
   readonly isOwn: (endpoint: string) => boolean;
-  readonly credentialOf?: CredentialOf;
   readonly deadlines?: Deadlines;
 }
 
@@ -54,7 +53,7 @@ function make(address: PeerAddress, options: PeersOptions): Kept {
   const line = new Line(address, transport, options);
   const peer =
     address.kind === 'upstream'
-      ? new UpstreamPeer(address, transport, options)
+      ? new UpstreamPeer(address, transport, options.deadlines)
       : new HttpPeer(address, line, options.deadlines);
   return { peer, line, transport };
 }

@@ -4,10 +4,10 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { Secret } from '../../base/secret.ts';
-import type { MemberKey, WorkerOrder } from './peer.ts';
+import { type MemberKey, PeerError, type WorkerOrder } from './peer.ts';
 import { bearer } from './stand-in.fixture.ts';
 import { Transport } from './transport.ts';
-import { UpstreamPeer, type UpstreamPeerOptions } from './upstream-peer.ts';
+import { UpstreamPeer } from './upstream-peer.ts';
 
 interface Document {
   name: string;
@@ -15,8 +15,9 @@ interface Document {
   [key: string]: unknown;
 }
 
-const KEY: MemberKey = { uid: 'f6a1', member: 'b/cow', key: new Secret('0123456789abcdef0123456789abcdef') };
+const KEYLESS: MemberKey = { uid: 'f6a1', member: 'b/cow', key: new Secret('0123456789abcdef0123456789abcdef') };
 const OWNER = bearer('alice');
+const KEY: MemberKey = { ...KEYLESS, owner: async () => OWNER };
 
 /** As much of a manager in Go as is asked here (contract §1.5–§1.8): services by name, each seen by its owner. */
 async function startUpstream(t: TestContext) {
@@ -42,9 +43,7 @@ async function startUpstream(t: TestContext) {
     server.closeAllConnections();
     server.close();
   });
-  const options: UpstreamPeerOptions = { credentialOf: async () => OWNER };
-  const peer = new UpstreamPeer(address, transport, options);
-  return { services, requests, peer, keyless: new UpstreamPeer(address, transport) };
+  return { services, requests, peer: new UpstreamPeer(address, transport), instance: `upstream:${endpoint}` };
 }
 
 function reply(
@@ -63,8 +62,9 @@ function reply(
   const name = url.replace('/system/services/', '');
   const service = services.get(name);
   if (!service) return [404];
-  if (service.owner !== user) return [method === 'GET' ? 403 : 404];
-  if (method === 'GET') return [200, service];
+  const sees = service.owner === user || service['visibility'] === 'public';
+  if (method === 'GET') return sees ? [200, service] : [403];
+  if (service.owner !== user) return [404];
   services.delete(name);
   return [204];
 }
@@ -80,7 +80,7 @@ function order(changes: Partial<WorkerOrder> = {}, script = 'moo'): WorkerOrder 
     annotations: { mine: 'x', 'oscar.grycap/origin-cluster': 'a', 'oscar.grycap/federation-worker': 'true' },
   };
   return {
-    ...KEY,
+    ...KEYLESS,
     name: 'cow',
     revision: 1,
     origin: { clusterId: 'a', service: 'cow', endpoint: 'https://a.example', store: '' },
@@ -110,8 +110,14 @@ test('a worker is made as upstream makes them: marks in annotations, no headers 
     'oscar.grycap/federation-revision': '1',
     'oscar.grycap/federation-digest': 'ab'.repeat(32),
   });
-  assert.equal((await peer.probe('cow', OWNER)).found, 'taken');
   assert.equal(services.size, 1);
+});
+
+test('a probe says whose member it found, and to somebody else that the name is taken', async (t) => {
+  const { peer, instance } = await startUpstream(t);
+  await peer.create(order({ revision: 3 }), OWNER);
+  assert.deepEqual(await peer.probe('cow', OWNER), { instance, found: 'member', uid: 'f6a1', revision: 3 });
+  assert.deepEqual(await peer.probe('cow', bearer('bob')), { instance, found: 'taken' });
 });
 
 test('a create that comes again is the same worker', async (t) => {
@@ -145,10 +151,10 @@ test('a worker of another federation is not ours to end', async (t) => {
 });
 
 test('a worker is known again by the digest of its order, and by another one when somebody changed it', async (t) => {
-  const { peer, services } = await startUpstream(t);
+  const { peer, services, instance } = await startUpstream(t);
   assert.equal(await peer.inspect('cow', KEY), undefined);
   await peer.create(order(), OWNER);
-  assert.deepEqual(await peer.inspect('cow', KEY), { instance: 'upstream:b', revision: 1, digest: order().digest });
+  assert.deepEqual(await peer.inspect('cow', KEY), { instance, revision: 1, digest: order().digest });
   services.set('cow', { ...(services.get('cow') as Document), script: 'changed' });
   const changed = await peer.inspect('cow', KEY);
   assert.match(changed?.digest ?? '', /^[0-9a-f]{64}$/);
@@ -175,13 +181,25 @@ test('an undo ends it, twice is fine, and a worker that is let go stays', async 
   assert.equal(services.size, 0);
 });
 
-test('without credentials at hand nobody is asked, and it is said what helps', async (t) => {
-  const { keyless, requests } = await startUpstream(t);
+test('where nobody stands for the key nobody is asked, and it is said what helps', async (t) => {
+  const { peer, requests } = await startUpstream(t);
   const refused = { code: 'refused', message: /written in Go.*PUT the service once/ };
-  await assert.rejects(keyless.inspect('cow', KEY), refused);
-  await assert.rejects(keyless.update(order(), KEY), refused);
-  await assert.rejects(keyless.remove('cow', 'undo', KEY), refused);
+  await assert.rejects(peer.inspect('cow', KEYLESS), refused);
+  await assert.rejects(peer.update(order(), KEYLESS), refused);
+  await assert.rejects(peer.remove('cow', 'undo', KEYLESS), refused);
+  const owner = () => Promise.reject(new PeerError('refused', 'the grant has expired'));
+  const expired = { code: 'refused', message: /written in Go.*the grant has expired/ };
+  await assert.rejects(peer.remove('cow', 'undo', { ...KEYLESS, owner }), expired);
   assert.equal(requests.length, 0);
+});
+
+test('who sees a worker that is not theirs does not end it, and it is not said to be ended', async (t) => {
+  const { peer, services } = await startUpstream(t);
+  await peer.create(order(), OWNER);
+  services.set('cow', { ...(services.get('cow') as Document), visibility: 'public' });
+  const bob = { ...KEYLESS, owner: async () => bearer('bob') };
+  await assert.rejects(peer.remove('cow', 'undo', bob), { code: 'refused' });
+  assert.equal(services.size, 1);
 });
 
 test('somebody who is not known is refused', async (t) => {

@@ -17,38 +17,33 @@ import { noManager, problemOf } from './problems.ts';
 import type { PeerAnswer, PeerRequest, Transport } from './transport.ts';
 import { type UpstreamWorker, upstreamBody, upstreamWorker } from './upstream-worker.ts';
 
-/** Whose credential stands for a member key, which such a manager does not know; undefined when none is at hand. */
-export type CredentialOf = (as: MemberKey) => Promise<Credential | undefined>;
-
-export interface UpstreamPeerOptions {
-  readonly credentialOf?: CredentialOf;
-  readonly deadlines?: Deadlines;
-}
-
 /** What is found under a name: a worker of ours, something else, or nothing. */
 type Found = 'nothing' | 'hidden' | { readonly worker: UpstreamWorker | undefined };
 
 /**
- * A manager written in Go (contract §6.3–§6.9). It has neither keys nor marks for what was undone, so that a create which
- * arrives after its undo makes a service. Nothing is changed or deleted there unless its annotations say that it is ours.
+ * A manager written in Go (contract §6.3–§6.9). It knows no keys: whoever stands for one is asked as. It keeps no marks for
+ * what was undone, so that a create which arrives after its undo makes a service. Nothing is changed or deleted there unless
+ * its annotations say that it is ours.
  */
 export class UpstreamPeer implements Peer {
   readonly #address: PeerAddress;
   readonly #transport: Transport;
-  readonly #credentialOf: CredentialOf;
   readonly #deadlines: Deadlines;
 
-  constructor(address: PeerAddress, transport: Transport, options: UpstreamPeerOptions = {}) {
+  constructor(address: PeerAddress, transport: Transport, deadlines: Deadlines = DEADLINES) {
     this.#address = address;
     this.#transport = transport;
-    this.#credentialOf = options.credentialOf ?? (async () => undefined);
-    this.#deadlines = options.deadlines ?? DEADLINES;
+    this.#deadlines = deadlines;
   }
 
-  /** Whatever has the name has it: nothing there can be adopted, since it could not be given back. */
+  /** Whatever else has the name has it: nothing there can be adopted, since it could not be given back. */
   async probe(name: string, as: Credential): Promise<Probe> {
     const found = await this.#find(name, as);
-    return { instance: this.#instance, found: found === 'nothing' ? 'nothing' : 'taken' };
+    const instance = this.#instance;
+    if (found === 'nothing') return { instance, found };
+    if (found === 'hidden' || !found.worker) return { instance, found: 'taken' };
+    const { uid, revision } = found.worker;
+    return { instance, found: 'member', uid, revision };
   }
 
   async create(order: WorkerOrder, as: Credential): Promise<void> {
@@ -98,12 +93,15 @@ export class UpstreamPeer implements Peer {
     const found = await this.#find(name, credential);
     if (!isOf(found, as.uid)) return;
     const { status } = await this.#send({ method: 'DELETE', path: pathOf(name) }, credential, this.#deadlines.end);
-    if (status !== 204 && status !== 404) throw problemOf(status, name, this.#address);
+    if (status === 204) return;
+    if (status !== 404) throw problemOf(status, name, this.#address);
+    // Who sees a service that is not theirs is told so, too (contract §1.8).
+    if (isOf(await this.#find(name, credential), as.uid)) throw problemOf(403, name, this.#address);
   }
 
-  /** It has no id of its own that it tells. */
+  /** It has no id of its own that it tells; two ids of one cluster have at least one address. */
   get #instance(): string {
-    return `upstream:${this.#address.clusterId}`;
+    return `upstream:${this.#address.endpoint}`;
   }
 
   async #find(name: string, as: Credential): Promise<Found> {
@@ -124,12 +122,15 @@ export class UpstreamPeer implements Peer {
     return this.#transport.send({ ...request, headers, deadline, repeatable: request.method !== 'POST' });
   }
 
-  async #credential(as: MemberKey): Promise<Credential> {
-    const credential = await this.#credentialOf(as);
-    if (credential) return credential;
-    const why =
-      'is run by a manager written in Go, which knows no member keys, and no credentials of the owner are at hand';
-    throw this.#problem('refused', `${why}: PUT the service once`);
+  async #credential({ owner }: MemberKey): Promise<Credential> {
+    const runs = 'is run by a manager written in Go, which knows no member keys';
+    if (!owner) throw this.#problem('refused', `${runs}: PUT the service once`);
+    try {
+      return await owner();
+    } catch (error) {
+      if (!(error instanceof PeerError) || error.code !== 'refused') throw error;
+      throw this.#problem('refused', `${runs}; ${error.message}`);
+    }
   }
 
   #problem(code: PeerErrorCode, why: string): PeerError {

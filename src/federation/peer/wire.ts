@@ -55,7 +55,7 @@ const wireOrigin = ({ clusterId: id, service, endpoint, store: at }: FederationO
 
 const originOf = ({ cluster_id, ...rest }: WireOrigin): FederationOrigin => ({ clusterId: cluster_id, ...rest });
 
-const readKey = fields<MemberKey>({ uid: field.uid, member: field.member, key: field.key });
+const readKey = fields<Omit<MemberKey, 'owner'>>({ uid: field.uid, member: field.member, key: field.key });
 
 const readWireOrder = fields<Omit<OrderHeader, 'origin'> & { readonly origin: WireOrigin }>({
   uid: field.uid,

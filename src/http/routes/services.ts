@@ -98,9 +98,9 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     response: { 204: Type.Null() },
   };
   app.delete('/system/services/:name', { schema: remove }, async (request, reply) => {
-    const principal = await who(request);
+    const caller = await callerOf(request);
     const { namespace, cascade } = request.query as { namespace?: string; cascade?: string };
-    await removeFederated(principal, nameOf(request), { namespace, cascade: cascade !== 'false' }, federations);
+    await removeFederated(caller, nameOf(request), { namespace, cascade: cascade !== 'false' }, federations);
     return reply.code(204).send();
   });
 }

@@ -1,4 +1,5 @@
 import { OscarError } from '../../../base/oscar-error.ts';
+import type { Principal } from '../../../identity/index.ts';
 import { CLUSTER_ADMIN, type Definition, type DefinitionSecrets, type Service } from '../../../service/index.ts';
 import { type Credential, PeerError } from '../../peer/peer.ts';
 import type { Caller, Coordination } from '../coordination.ts';
@@ -8,7 +9,7 @@ import { addressOf, type Place } from './member-address.ts';
 export type Asking = (place: Place) => Promise<Credential>;
 
 /** What a definition says about other clusters, and the passwords that go with it. */
-interface Accounts {
+export interface Accounts {
   readonly clusters: Definition['clusters'];
   readonly credentials: DefinitionSecrets['credentials'];
 }
@@ -46,6 +47,22 @@ export function asOwner(service: Service, accounts: Accounts, { mint }: Pick<Coo
     }
     return { kind: 'bearer', token: await mint(service).catch(cannotMint) };
   };
+}
+
+/**
+ * Who stands for the key of a member whose manager knows no keys: the owner of the service, who is asking or has left
+ * something to ask with. What somebody else may do here says nothing about what they may do there.
+ */
+export function asStandIn(
+  principal: Principal,
+  asking: Asking,
+  service: Service,
+  accounts: Accounts,
+  deps: Pick<Coordination, 'mint'>,
+): Asking {
+  const uid = principal.kind === 'user' ? principal.uid : undefined;
+  const isOwner = service.owner === (principal.kind === 'admin' ? CLUSTER_ADMIN : uid);
+  return isOwner ? asking : asOwner(service, accounts, deps);
 }
 
 /** What is wrong with a grant is for its owner to know; that an issuer is away is nobody's fault, and passes. */

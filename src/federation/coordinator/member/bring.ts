@@ -1,6 +1,6 @@
 import type { Secret } from '../../../base/secret.ts';
 import type { LedgerMember } from '../../ledger.ts';
-import { type Peer, PeerError, type WorkerOrder, type WorkerState } from '../../peer/peer.ts';
+import { type MemberKey, type Peer, PeerError, type WorkerOrder, type WorkerState } from '../../peer/peer.ts';
 import { keyIdOf } from '../../peer/signature.ts';
 import type { Coordination } from '../coordination.ts';
 import type { Result } from '../results.ts';
@@ -15,6 +15,8 @@ export interface Task {
   readonly member: LedgerMember;
   readonly order: WorkerOrder | undefined;
   readonly asking: Asking;
+  /** Who stands for its key, where keys are not known. */
+  readonly standIn: Asking;
   /** The key that is to follow; it may be known there already. */
   readonly next?: Secret | undefined;
 }
@@ -22,13 +24,13 @@ export interface Task {
 type Ordered = Task & { readonly order: WorkerOrder };
 
 /** Brings a member to what it shall be, from whatever it is: made, changed, or said why not. Again: nothing changes. */
-export async function bring({ member, order, asking, next }: Task, deps: Coordination): Promise<Result> {
+export async function bring({ member, order, asking, standIn, next }: Task, deps: Coordination): Promise<Result> {
   const { keyId } = member;
   if (member.endpoint === '') {
     return { keyId, kind: 'away', problem: new PeerError('failed', member.reason ?? 'its cluster is unknown') };
   }
   if (!order) return keyLost(keyId);
-  const task = { member, order, asking, next };
+  const task = { member, order, asking, standIn, next };
   const peer = peerOf(member, deps);
   try {
     const rekeyed = await rekey(peer, task);
@@ -67,16 +69,19 @@ async function adjusted(peer: Peer, task: Ordered): Promise<Result | 'nothing' |
   return 'refused';
 }
 
-async function adjustedBy(key: Secret, peer: Peer, { member, order }: Ordered): Promise<Result | undefined> {
-  const keyed = { ...order, key };
+async function adjustedBy(key: Secret, peer: Peer, task: Ordered): Promise<Result | undefined> {
+  const { member, order, standIn } = task;
+  const keyed = { ...order, key, owner: () => standIn(member) };
   const state = await inspect(peer, keyed, member.revision !== undefined);
   if (!state) return undefined;
   const result = await adjust(peer, keyed, member.keyId, state);
   return result.kind === 'made' && key !== order.key ? { ...result, rekeyed: keyIdOf(key) } : result;
 }
 
+type Keyed = WorkerOrder & MemberKey;
+
 /** One that never was made with this key may have been ended with an earlier one, and is wanted again. */
-async function inspect(peer: Peer, order: WorkerOrder, wasMade: boolean): Promise<WorkerState | undefined> {
+async function inspect(peer: Peer, order: Keyed, wasMade: boolean): Promise<WorkerState | undefined> {
   try {
     return await peer.inspect(order.name, order);
   } catch (error) {
@@ -85,7 +90,7 @@ async function inspect(peer: Peer, order: WorkerOrder, wasMade: boolean): Promis
   }
 }
 
-async function adjust(peer: Peer, order: WorkerOrder, keyId: string, state: WorkerState): Promise<Result> {
+async function adjust(peer: Peer, order: Keyed, keyId: string, state: WorkerState): Promise<Result> {
   const { revision, digest } = order;
   const { instance } = state;
   if (state.revision > revision) return { keyId, kind: 'ahead', revision: state.revision };
@@ -94,7 +99,8 @@ async function adjust(peer: Peer, order: WorkerOrder, keyId: string, state: Work
 }
 
 /** Nothing there answers to the key: what has its name is seen by who may make it, or give it this key again. */
-async function make(peer: Peer, { member, order, asking }: Ordered, seen: 'nothing' | 'refused'): Promise<Result> {
+async function make(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Promise<Result> {
+  const { member, order, asking } = task;
   const { keyId } = member;
   const { revision, digest } = order;
   try {
@@ -105,14 +111,14 @@ async function make(peer: Peer, { member, order, asking }: Ordered, seen: 'nothi
     if (probe.found === 'member' && probe.revision > revision)
       return { keyId, kind: 'ahead', revision: probe.revision };
     await makeMember(peer, order, readiness, as);
-    if (readiness.by === 'repeat')
-      return (await adjustedBy(order.key, peer, { member, order, asking })) ?? keyLost(keyId);
+    if (readiness.by === 'repeat') return (await adjustedBy(order.key, peer, task)) ?? keyLost(keyId);
     return { keyId, kind: 'made', revision, digest, instance: readiness.instance };
   } catch (error) {
     const problem = problemOf(error);
     if (problem.code !== 'refused') return failed(keyId, problem);
     if (member.revision === undefined) return { keyId, kind: 'missing', problem };
-    if (seen === 'refused') return keyLost(keyId);
+    // It never had a key: what is missing is somebody to ask as.
+    if (seen === 'refused') return member.kind === 'upstream' ? { keyId, kind: 'conflict', problem } : keyLost(keyId);
     // Where it was once made, whoever reads this learns more than that somebody may not make it.
     const whole = new PeerError('refused', `it is gone there, and ${problem.message}`);
     return { keyId, kind: 'missing', problem: whole };

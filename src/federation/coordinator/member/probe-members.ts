@@ -42,17 +42,22 @@ async function readiness(
   const as = await asking(place);
   const peer = peerOf(place, deps);
   let probe = await peer.probe(name, as);
-  if (await finishUndo(probe, deps)) probe = await peer.probe(name, as);
+  if (await finishUndo(probe, place, as, deps)) probe = await peer.probe(name, as);
   return { ...readinessOf(probe, undefined), as };
 }
 
-/** What an aborted create of this coordinator still holds is given back first. */
-async function finishUndo(probe: Probe, deps: Coordination): Promise<boolean> {
+/** What an aborted create of this coordinator still holds is given back first; with who asks, where keys are not known. */
+async function finishUndo(probe: Probe, { clusterId }: Place, as: Credential, deps: Coordination): Promise<boolean> {
   const ledgers = new Ledgers(deps);
   const uid = await isGivenUp(probe, ledgers);
   const entry = uid === undefined ? undefined : await ledgers.read(uid);
   if (!entry) return false;
-  await carryOut(entry, budgetsOf(deps).probe, deps);
+  // What they see here says nothing about what is theirs elsewhere.
+  const standIn: Asking = async (place) => {
+    if (place.clusterId === clusterId) return as;
+    throw new PeerError('refused', 'its owner is not asking');
+  };
+  await carryOut(entry, budgetsOf(deps).probe, deps, { standIn });
   return true;
 }
 
