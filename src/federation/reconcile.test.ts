@@ -162,6 +162,37 @@ describe('a pass', () => {
     assert.equal((await onlyMember(world))?.state, 'made');
   });
 
+  test('goes past a member once, however often that knows a later revision, and looks at it less often', async () => {
+    const audited: number[] = [];
+    const { reconciler, manager, world, calls, later } = await scene({
+      audit: ({ revision = 0 }) => audited.push(revision),
+    });
+    let known = 10;
+    manager.inspect = () => ({ revision: (known *= 2), digest: 'later', instance: manager.instance });
+    await reconciler.pass();
+    assert.deepEqual(audited, [21]);
+    assert.equal(calls.length, 2);
+    assert.match((await onlyMember(world))?.reason ?? '', /a later revision/);
+    await reconciler.pass();
+    assert.equal(calls.length, 2);
+    later(HOUR);
+    await reconciler.pass();
+    assert.deepEqual(audited, [21, 81]);
+  });
+
+  test('does not believe a revision that no backup explains, and tells the others as before', async () => {
+    const { reconciler, manager, world } = await scene();
+    const there = remote(manager);
+    assert.ok(there?.worker);
+    const revision = Number.MAX_SAFE_INTEGER - 1;
+    manager.services.set('demo-b', { ...there, worker: { ...there.worker, revision } });
+    await reconciler.pass();
+    const member = await onlyMember(world);
+    assert.equal(member?.state, 'conflict');
+    assert.match(member.reason ?? '', /too far past 1 to be believed: remove it, and add it again/);
+    assert.equal(world.cluster.services.get('demo')?.service.federation?.revision, 1);
+  });
+
   test('leaves a member that failed alone for a while, longer each time, unless it is woken', async () => {
     const { reconciler, calls, away, later, world } = await scene();
     away(true);

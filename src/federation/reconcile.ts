@@ -5,6 +5,7 @@ import { markCommitted } from './coordinator/commit.ts';
 import { budgetsOf, type Coordination } from './coordinator/coordination.ts';
 import { deliver } from './coordinator/deliver.ts';
 import { carryOut, type Turn } from './coordinator/ending.ts';
+import { goPast } from './coordinator/go-past.ts';
 import { asOwner } from './coordinator/member/asking.ts';
 import { Rounds } from './coordinator/member/rounds.ts';
 import { prepare } from './coordinator/prepare.ts';
@@ -122,7 +123,14 @@ async function reconcile(entry: LedgerEntry, turn: Turn, deps: Coordination): Pr
   if (isAbandoned) await giveUp(entry, deps);
 }
 
-async function converge(entry: LedgerEntry, current: ServiceRecord, turn: Turn, deps: Coordination): Promise<void> {
+/** A member that still knows a later revision, past which this manager went just now, has its turn another time. */
+async function converge(
+  entry: LedgerEntry,
+  current: ServiceRecord,
+  turn: Turn,
+  deps: Coordination,
+  wentPast = false,
+): Promise<void> {
   const { ledger } = entry;
   const { service } = current;
   if (service.federation?.revision === ledger.revision && !ledger.members.some(turn.isDue)) return;
@@ -133,19 +141,8 @@ async function converge(entry: LedgerEntry, current: ServiceRecord, turn: Turn, 
   const { credentials } = prepared;
   const asking = asOwner(service, { clusters: service.definition.clusters, credentials }, deps);
   const results = await deliver(prepared, { asking, isDue: turn.isDue, atOnce: AT_ONCE }, deps);
-  turn.note(results);
-  const ahead = Math.max(0, ...results.map((result) => (result.kind === 'ahead' ? result.revision : 0)));
-  if (ahead > 0) await jump(current, ahead, turn, deps);
-}
-
-/** A member knows a later revision: this manager was restored from a backup, and what it says now is the latest. */
-async function jump({ service, version }: ServiceRecord, ahead: number, turn: Turn, deps: Coordination): Promise<void> {
-  const role = service.federation;
-  if (role?.role !== 'coordinator') return;
-  const federation = { ...role, revision: ahead + 1 };
-  const replaced = await deps.services.replace({ ...service, federation }, version);
-  const { uid, revision } = federation;
-  deps.audit?.({ what: 'restored', service: service.definition.name, uid, revision });
-  const entry = await new Ledgers(deps).read(role.uid);
-  if (entry) await converge(entry, replaced, turn, deps);
+  const past = wentPast ? undefined : await goPast(current, results, deps);
+  turn.note(past ? results.filter(({ kind }) => kind !== 'ahead') : results);
+  const again = past && (await new Ledgers(deps).read(ledger.uid));
+  if (again) await converge(again, past, turn, deps, true);
 }

@@ -103,6 +103,24 @@ const cases: Case[] = [
     after: [entry({ state: 'made', reason: 'because' })],
   },
   {
+    name: 'a member that knows a later revision stays what it is, and that is the reason',
+    before: entry({ state: 'made' }),
+    result: { keyId: 'key', kind: 'ahead', revision: 40 },
+    after: [
+      entry({
+        state: 'made',
+        lastSeen: 9,
+        reason: 'it knows a later revision than this manager, which goes past that',
+      }),
+    ],
+  },
+  {
+    name: 'a member that was told of that revision meanwhile has no reason',
+    before: entry({ state: 'made', revision: 40 }),
+    result: { keyId: 'key', kind: 'ahead', revision: 40 },
+    after: [entry({ state: 'made', revision: 40, lastSeen: 9 })],
+  },
+  {
     name: 'a member that is missing is wanted',
     before: entry({ state: 'made' }),
     result: { keyId: 'key', kind: 'missing', problem },

@@ -46,6 +46,8 @@ export function recordResults(ledger: Ledger, results: readonly Result[], now: n
 const keysOf = (result: Result) =>
   result.kind === 'made' && result.rekeyed !== undefined ? [result.keyId, result.rekeyed] : [result.keyId];
 
+const AHEAD = 'it knows a later revision than this manager, which goes past that';
+
 function recorded(before: LedgerMember, result: Result, now: number): LedgerMember[] {
   const member = result.kind === 'made' ? rekeyed(before, result.rekeyed, now) : before;
   const isEnding = member.state === 'undoing' || member.state === 'leaving';
@@ -56,7 +58,8 @@ function recorded(before: LedgerMember, result: Result, now: number): LedgerMemb
     case 'away':
       return [member.reason === result.problem.message ? member : { ...member, reason: result.problem.message }];
     case 'ahead':
-      return [{ ...member, lastSeen: now }];
+      // Who wrote last may have told it of that revision just now.
+      return [{ ...member, lastSeen: now, ...(result.revision > (member.revision ?? 0) && { reason: AHEAD }) }];
     case 'made': {
       if (isEnding || member.state === 'left' || result.revision < (member.revision ?? 0)) return [member];
       const { kind: __, keyId: ___, rekeyed: ____, ...facts } = result;

@@ -3,6 +3,7 @@ import type { LedgerMember } from '../../ledger.ts';
 import { type MemberKey, type Peer, PeerError, type WorkerOrder, type WorkerState } from '../../peer/peer.ts';
 import { keyIdOf } from '../../peer/signature.ts';
 import type { Coordination } from '../coordination.ts';
+import { FURTHEST_AHEAD } from '../go-past.ts';
 import type { Result } from '../results.ts';
 import type { Asking } from './asking.ts';
 import { leftByOwner } from './left.ts';
@@ -93,7 +94,7 @@ async function inspect(peer: Peer, order: Keyed, wasMade: boolean): Promise<Work
 async function adjust(peer: Peer, order: Keyed, keyId: string, state: WorkerState): Promise<Result> {
   const { revision, digest } = order;
   const { instance } = state;
-  if (state.revision > revision) return { keyId, kind: 'ahead', revision: state.revision };
+  if (state.revision > revision) return ahead(keyId, state.revision, revision);
   if (state.revision < revision || state.digest !== digest) await peer.update(order, order);
   return { keyId, kind: 'made', revision, digest, instance };
 }
@@ -108,8 +109,7 @@ async function make(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Pro
     const probe = await peer.probe(order.name, as);
     const readiness = readinessOf(probe, order.uid);
     // A manager that was restored from a backup has neither the key nor the revision of by now.
-    if (probe.found === 'member' && probe.revision > revision)
-      return { keyId, kind: 'ahead', revision: probe.revision };
+    if (probe.found === 'member' && probe.revision > revision) return ahead(keyId, probe.revision, revision);
     await makeMember(peer, order, readiness, as);
     if (readiness.by === 'repeat') return (await adjustedBy(order.key, peer, task)) ?? keyLost(keyId);
     return { keyId, kind: 'made', revision, digest, instance: readiness.instance };
@@ -123,6 +123,13 @@ async function make(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Pro
     const whole = new PeerError('refused', `it is gone there, and ${problem.message}`);
     return { keyId, kind: 'missing', problem: whole };
   }
+}
+
+/** Whoever says more than any backup can explain would have all the others follow. */
+function ahead(keyId: string, known: number, revision: number): Result {
+  if (known - revision <= FURTHEST_AHEAD) return { keyId, kind: 'ahead', revision: known };
+  const why = `it claims revision ${known}, too far past ${revision} to be believed: remove it, and add it again`;
+  return { keyId, kind: 'conflict', problem: new PeerError('failed', why) };
 }
 
 const keyLost = (keyId: string): Result => ({

@@ -16,7 +16,7 @@ export class Rounds {
 
   note(results: readonly Result[], now: number): void {
     for (const { keyId, kind } of results) {
-      if (kind === 'made' || kind === 'ended' || kind === 'ahead' || kind === 'left') this.#waiting.delete(keyId);
+      if (kind === 'made' || kind === 'ended' || kind === 'left') this.#waiting.delete(keyId);
       else {
         const failures = (this.#waiting.get(keyId)?.failures ?? 0) + 1;
         this.#waiting.set(keyId, { failures, until: now + waitAfter(failures, this.#chance()) });
