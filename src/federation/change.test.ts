@@ -114,6 +114,40 @@ describe('a new definition', () => {
     });
   }
 
+  test('goes past what a member knows, where this manager was restored from a backup', async () => {
+    const world = await made('b', 'c');
+    const there = worker(world, 'b');
+    assert.ok(there?.worker);
+    const later = { ...there, worker: { ...there.worker, revision: 40, digest: 'later' } };
+    world.managers.get('b')?.services.set('demo-b', later);
+    const { record, pending } = await changeService(
+      alice,
+      { ...federatedBody([]), script: 'new' },
+      undefined,
+      coordination(world),
+    );
+    assert.deepEqual(pending, []);
+    assert.equal(record, world.cluster.services.get('demo'));
+    for (const id of ['b', 'c']) {
+      assert.match(worker(world, id)?.body ?? '', /"script":"new"/);
+      assert.equal(worker(world, id)?.worker?.revision, 41);
+    }
+  });
+
+  test('says of a member that always knows more why it is behind, and asks it no more than twice', async () => {
+    const world = await made('b');
+    const manager = world.managers.get('b');
+    assert.ok(manager);
+    let known = 10;
+    manager.rekey = () => {
+      throw new PeerError('stale', 'it has a later revision');
+    };
+    manager.inspect = () => ({ revision: (known *= 2), digest: 'later', instance: manager.instance });
+    const { pending } = await changeService(alice, federatedBody([]), undefined, coordination(world));
+    assert.match(pending[0]?.reason ?? '', /a later revision than this manager/);
+    assert.equal(known, 40);
+  });
+
   test('with other members makes these and ends those', async () => {
     const world = await made('b', 'c');
     await changeService(alice, federatedBody(['c', 'd']), undefined, coordination(world));

@@ -10,12 +10,14 @@ import { changedBy, replacedBy } from './coordinator/changed-definition.ts';
 import { requireGrant } from './coordinator/check-members.ts';
 import type { Caller, Coordination, ReadDefinition } from './coordinator/coordination.ts';
 import { deliver } from './coordinator/deliver.ts';
+import { goPast } from './coordinator/go-past.ts';
 import { requireRoom } from './coordinator/ledger-room.ts';
 import { type Asking, asCaller, asNobody, asOwner } from './coordinator/member/asking.ts';
 import { dropKeys } from './coordinator/member/member-keys.ts';
 import { originIdOf } from './coordinator/orders.ts';
 import { isUnexplained, type Pending, pendingOf } from './coordinator/pending.ts';
 import { deployedOf, type Preparing, prepare, wantedBy } from './coordinator/prepare.ts';
+import type { Result } from './coordinator/results.ts';
 import { clustersWithoutAccounts } from './coordinator/without-accounts.ts';
 import { FederationError } from './errors.ts';
 import { keyIdsOf, type LedgerEntry, type LedgerMember, memberId } from './ledger.ts';
@@ -214,7 +216,7 @@ async function apply(change: Change, deps: Coordination): Promise<Changed> {
       if (!role) await discard(entry, deps);
       throw error;
     });
-  return { record, pending: await tell(uid, record, change, deps) };
+  return tell(uid, record, change, deps);
 }
 
 /** The ledger of a service; one that had no members until now begins its own, before anything names it. */
@@ -293,34 +295,48 @@ const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service
 type Telling = Pick<Change, 'asking' | 'standIn' | 'keys'>;
 
 /**
- * Resolves to the members that do not have it. Whoever is overtaken here, again and again, has still stored the definition,
- * and `reconcile` brings it to the members. A member of which nobody says why it is behind is told again: somebody else was
- * at work on it at the same time, and what came of telling it was written down for a key that it no longer has.
+ * Resolves to what is stored in the end, and the members that do not have it. Whoever is overtaken here, again and again,
+ * has still stored the definition, and `reconcile` brings it to the members. A member of which nobody says why it is behind
+ * is told again: somebody else was at work on it at the same time, and what came of telling it was written down for a key
+ * that it no longer has. So are all that answer, once, when one of them knows a later revision.
  */
-async function tell(uid: string, { service }: ServiceRecord, change: Telling, deps: Coordination): Promise<Pending[]> {
+async function tell(uid: string, stored: ServiceRecord, change: Telling, deps: Coordination): Promise<Changed> {
   const ledgers = new Ledgers(deps);
+  let record = stored;
+  let silent: ReadonlySet<string> = new Set();
   for (let attempt = 1; ; attempt++) {
-    await tellOnce(uid, service, change, deps).catch((error) => {
+    try {
+      const results = await tellOnce(uid, record.service, change, silent, deps);
+      const past = record === stored ? await goPast(record, results, deps) : undefined;
+      if (past) {
+        record = past;
+        silent = new Set(results.flatMap(({ kind, keyId }) => (kind === 'away' ? [keyId] : [])));
+        continue;
+      }
+    } catch (error) {
       if (!isOvertaken(error)) throw error;
-    });
+    }
     const told = await ledgers.read(uid);
-    if (!told) return [];
-    const isOver = isOlder(service, told) || !isUnexplained(told.ledger);
-    if (isOver || attempt === ATTEMPTS) return pendingOf(told.ledger);
+    if (!told) return { record, pending: [] };
+    const isOver = isOlder(record.service, told) || !isUnexplained(told.ledger);
+    if (isOver || attempt >= ATTEMPTS) return { record, pending: pendingOf(told.ledger) };
     await pause(Math.random() * AGAIN_MS);
   }
 }
 
+/** Those who did not answer before are not waited for a second time. */
 async function tellOnce(
   uid: string,
   service: Service,
   { asking, standIn, keys }: Telling,
+  silent: ReadonlySet<string>,
   deps: Coordination,
-): Promise<void> {
+): Promise<Result[]> {
   const entry = await new Ledgers(deps).read(uid);
-  if (!entry || entry.ledger.phase !== 'active' || isOlder(service, entry)) return;
+  if (!entry || entry.ledger.phase !== 'active' || isOlder(service, entry)) return [];
   const prepared = await prepare(entry, service, keys, deps);
-  if (prepared) await deliver(prepared, { asking, standIn }, deps);
+  const isDue = ({ keyId }: LedgerMember) => !silent.has(keyId);
+  return prepared ? deliver(prepared, { asking, standIn, isDue }, deps) : [];
 }
 
 const isOlder = ({ federation }: Service, { ledger }: LedgerEntry) => (federation?.revision ?? 0) < ledger.revision;
