@@ -20,6 +20,7 @@ import { type LedgerMember, memberId } from './ledger.ts';
 import { Ledgers } from './ledger-store.ts';
 import { readIntention } from './members.ts';
 import { type Credential, PeerError } from './peer/peer.ts';
+import { Reconciler } from './reconcile.ts';
 
 async function made(...clusters: string[]): Promise<World> {
   const world = worldOf('b', 'c', 'd');
@@ -465,6 +466,74 @@ test('members that are named under an old version stay what they were, also thos
   const { version } = world.cluster.services.get('demo') ?? {};
   await changeMembers(alice, 'demo', post('b'), coordination(world), version);
   assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
+});
+
+describe('two ids of one cluster', () => {
+  const named = (clusterId: string, service: string) => ({ cluster_id: clusterId, service_name: service });
+  const add = (...members: object[]) => readIntention('POST', { members });
+
+  /** `b` and `twin` are the same manager. */
+  async function twins(...members: object[]) {
+    const { cluster, managers } = worldOf('b');
+    const manager = managers.get('b');
+    assert.ok(manager);
+    const world: World = { cluster, managers: new Map(['b', 'twin'].map((id) => [id, manager])) };
+    let time = Date.now();
+    const deps = coordination(world, openPassage, { now: () => time, mint: async () => new Secret('minted') });
+    await deploy(alice, { ...federatedBody([]), federation: { topology: 'star', members } }, deps);
+    const reconciler = new Reconciler(deps);
+    const pass = async () => {
+      time += 3_600_000;
+      await reconciler.pass();
+    };
+    return { world, manager, deps, pass };
+  }
+
+  test('are two members where their services are two', async () => {
+    const { world, deps, pass } = await twins(named('b', 'x'));
+    const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'y')), deps);
+    assert.deepEqual(pending, []);
+    await pass();
+    assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/y': 'made' });
+  });
+
+  test('are no two members of one service: the later one is in conflict, and the worker stays as it is', async () => {
+    const { world, manager, deps, pass } = await twins(named('b', 'x'));
+    const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'x')), deps);
+    assert.deepEqual(pending, [
+      { member: 'twin/x', reason: 'it is the same service as b/x, of the same manager: remove it' },
+    ]);
+    const before = manager.services.get('x');
+    await pass();
+    await pass();
+    assert.equal(manager.services.get('x'), before);
+    assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/x': 'conflict' });
+    await changeMembers(alice, 'demo', readIntention('DELETE', { members: [named('twin', 'x')] }), deps);
+    assert.equal(manager.services.get('x')?.worker?.keyId, before?.worker?.keyId);
+    assert.deepEqual(await states(world), { 'b/x': 'made' });
+  });
+
+  test('that are added together agree on one of them', async () => {
+    const { world, manager, deps, pass } = await twins(named('b', 'y'));
+    await changeMembers(alice, 'demo', add(named('b', 'x'), named('twin', 'x')), deps);
+    await pass();
+    const settled = await states(world);
+    assert.deepEqual(Object.values(settled).toSorted(), ['conflict', 'made', 'made']);
+    const before = manager.services.get('x');
+    await pass();
+    await pass();
+    assert.equal(manager.services.get('x'), before);
+    assert.deepEqual(await states(world), settled);
+  });
+
+  test('of the coordinator are no member of its own service', async () => {
+    const { world, manager, deps } = await twins(named('b', 'x'));
+    const here = { ...deps.here, instance: manager.instance };
+    manager.services.set('demo', remoteService('alice'));
+    const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'demo')), { ...deps, here });
+    assert.match(pending[0]?.reason ?? '', /it is the service itself, under another id of this cluster/);
+    assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/demo': 'conflict' });
+  });
 });
 
 describe('with the token of the service', () => {

@@ -7,6 +7,7 @@ import { endMembers } from './ending.ts';
 import type { Asking } from './member/asking.ts';
 import { bring } from './member/bring.ts';
 import { dropKeys } from './member/member-keys.ts';
+import { twinOf } from './member/twin.ts';
 import { problemOf } from './member/verdicts.ts';
 import { within } from './member/within.ts';
 import { isCurrent } from './orders.ts';
@@ -43,7 +44,9 @@ export async function deliver(
     if (ending.includes(memberId(member))) {
       return { keyId, kind: 'away', problem: new PeerError('failed', 'what was there before is still being ended') };
     }
-    const task = bring({ member, order: orders.get(keyId), asking, standIn, next: next.get(keyId) }, deps);
+    const twin = (instance: string) => twinOf(member, instance, ledger, deps);
+    const order = orders.get(keyId);
+    const task = bring({ member, order, asking, standIn, twin, next: next.get(keyId) }, deps);
     return within(create, task).catch((error): Result => ({ keyId, kind: 'away', problem: problemOf(error) }));
   });
   const results = [...ended, ...brought];

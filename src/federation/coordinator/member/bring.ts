@@ -18,6 +18,8 @@ export interface Task {
   readonly asking: Asking;
   /** Who stands for its key, where keys are not known. */
   readonly standIn: Asking;
+  /** Why it is not made on a manager that calls itself so. */
+  readonly twin: (instance: string) => PeerError | undefined;
   /** The key that is to follow; it may be known there already. */
   readonly next?: Secret | undefined;
 }
@@ -25,13 +27,14 @@ export interface Task {
 type Ordered = Task & { readonly order: WorkerOrder };
 
 /** Brings a member to what it shall be, from whatever it is: made, changed, or said why not. Again: nothing changes. */
-export async function bring({ member, order, asking, standIn, next }: Task, deps: Coordination): Promise<Result> {
+export async function bring(given: Task, deps: Coordination): Promise<Result> {
+  const { member, order } = given;
   const { keyId } = member;
   if (member.endpoint === '') {
     return { keyId, kind: 'away', problem: new PeerError('failed', member.reason ?? 'its cluster is unknown') };
   }
   if (!order) return keyLost(keyId);
-  const task = { member, order, asking, standIn, next };
+  const task = { ...given, order };
   const peer = peerOf(member, deps);
   try {
     const rekeyed = await rekey(peer, task);
@@ -45,7 +48,9 @@ export async function bring({ member, order, asking, standIn, next }: Task, deps
 
 /** Gives it its next key, if there is one and somebody to ask as. Whoever refuses that is told by the key it has. */
 async function rekey(peer: Peer, task: Ordered): Promise<Result | undefined> {
-  const { member, order, asking, next } = task;
+  const { member, order, asking, next, twin } = task;
+  // It may have been the same service only once: it is asked first.
+  if (member.instance !== undefined && twin(member.instance)) return undefined;
   const as = next && (await asking(member).catch(() => undefined));
   if (!next || !as) return undefined;
   try {
@@ -71,12 +76,17 @@ async function adjusted(peer: Peer, task: Ordered): Promise<Result | 'nothing' |
 }
 
 async function adjustedBy(key: Secret, peer: Peer, task: Ordered): Promise<Result | undefined> {
-  const { member, order, standIn } = task;
+  const { member, order, standIn, twin } = task;
   const keyed = { ...order, key, owner: () => standIn(member) };
   const state = await inspect(peer, keyed, member.revision !== undefined);
   if (!state) return undefined;
+  refuse(twin(state.instance));
   const result = await adjust(peer, keyed, member.keyId, state);
   return result.kind === 'made' && key !== order.key ? { ...result, rekeyed: keyIdOf(key) } : result;
+}
+
+function refuse(problem: PeerError | undefined): void {
+  if (problem) throw problem;
 }
 
 type Keyed = WorkerOrder & MemberKey;
@@ -101,12 +111,13 @@ async function adjust(peer: Peer, order: Keyed, keyId: string, state: WorkerStat
 
 /** Nothing there answers to the key: what has its name is seen by who may make it, or give it this key again. */
 async function make(peer: Peer, task: Ordered, seen: 'nothing' | 'refused'): Promise<Result> {
-  const { member, order, asking } = task;
+  const { member, order, asking, twin } = task;
   const { keyId } = member;
   const { revision, digest } = order;
   try {
     const as = await asking(member);
     const probe = await peer.probe(order.name, as);
+    refuse(twin(probe.instance));
     const readiness = readinessOf(probe, order.uid);
     // A manager that was restored from a backup has neither the key nor the revision of by now.
     if (probe.found === 'member' && probe.revision > revision) return ahead(keyId, probe.revision, revision);
