@@ -74,7 +74,10 @@ export async function openFederation(
   const isOwn = ownAddress({ ...(config.endpoint && { endpoint: config.endpoint }), listening: () => listening });
   const known = { registered: config.clusters, networks: config.peerNetworks, isOwn };
   const self = selfPeer(workers, (as) => authenticator.system([headerOf(as)]));
-  const peers = createPeers({ self, isOwn, networks: config.peerNetworks });
+  /** While this manager leads. */
+  let reconciler: Reconciler | undefined;
+  const back = ({ endpoint: at }: PeerAddress) => reconciler?.answersAgain(at);
+  const peers = createPeers({ self, isOwn, networks: config.peerNetworks, back });
   const { clusterId, maxMembers: mostMembers } = config;
   const coordination: Coordination = {
     services: catalog.services,
@@ -95,6 +98,7 @@ export async function openFederation(
       return condition ? [condition] : [];
     },
     audit,
+    heardFrom: (member) => reconciler?.heardFrom(member),
     now: catalog.now,
     newUid: randomUUID,
     newKey: () => new Secret(randomBytes(KEY_BYTES).toString('base64url')),
@@ -116,9 +120,13 @@ export async function openFederation(
       const before = catalog.now() - (config.backend === 'local' ? 0 : ABANDONED);
       await settleWorkers(before, workers, log);
       await recoverFederations(before, coordination);
-      const reconciler = new Reconciler(coordination, { interval, report });
-      defer(() => reconciler.stop());
-      reconciler.start();
+      const looking = new Reconciler(coordination, { interval, report });
+      reconciler = looking;
+      defer(() => {
+        if (reconciler === looking) reconciler = undefined;
+        return looking.stop();
+      });
+      looking.start();
       const settling = settleNowAndThen(interval, workers, signal, log);
       defer(() => settling);
     },

@@ -210,6 +210,15 @@ describe('a pass', () => {
     assert.equal(calls.length, 3);
   });
 
+  test('spreads its interval by chance', async () => {
+    const { deps, calls } = await scene();
+    let chances = 0;
+    const reconciler = new Reconciler(deps, { interval: 1, chance: () => ++chances % 2 });
+    reconciler.start();
+    await eventually(() => assert.ok(calls.length > 3 && chances > 1));
+    await reconciler.stop();
+  });
+
   test('tells members that were away when the service was deleted, and forgets their keys', async () => {
     const { reconciler, manager, deps, away, later, world } = await scene();
     away(true);
@@ -274,6 +283,51 @@ describe('when it is started', () => {
     await eventually(() => assert.deepEqual(calls, ['inspect', 'inspect']));
     await reconciler.stop();
     assert.deepEqual(failures, []);
+  });
+
+  const signs: [string, (reconciler: Reconciler, member: LedgerMember) => void][] = [
+    ['asks for something itself', (reconciler, member) => reconciler.heardFrom(member)],
+    ['answers somebody else', (reconciler, { endpoint }) => reconciler.answersAgain(endpoint)],
+  ];
+  for (const [sign, give] of signs) {
+    test(`it looks at once at a member that waits and ${sign}, and at no other`, async () => {
+      const { reconciler, calls, world, away, later } = await scene();
+      away(true);
+      for (let failures = 0; failures < 9; failures++) {
+        later(HOUR);
+        await reconciler.pass();
+      }
+      const member = await onlyMember(world);
+      assert.ok(member);
+      away(false);
+      later(1_000);
+      calls.length = 0;
+      reconciler.start();
+      give(reconciler, { ...member, keyId: 'of nobody', endpoint: 'https://c.example' });
+      later(5_000);
+      give(reconciler, member);
+      await eventually(async () => assert.equal((await onlyMember(world))?.reason, undefined));
+      await reconciler.stop();
+      assert.deepEqual(calls, ['inspect']);
+    });
+  }
+
+  test('a member that failed just now is not asked at once because it says something, but at the next pass', async () => {
+    const { reconciler, calls, world, away, later } = await scene();
+    away(true);
+    for (let failures = 0; failures < 9; failures++) {
+      later(HOUR);
+      await reconciler.pass();
+    }
+    const member = await onlyMember(world);
+    assert.ok(member);
+    calls.length = 0;
+    reconciler.heardFrom(member);
+    await reconciler.pass();
+    assert.deepEqual(calls, []);
+    later(5_000);
+    await reconciler.pass();
+    assert.deepEqual(calls, ['inspect']);
   });
 
   test('it looks again after its interval', async () => {

@@ -7,6 +7,8 @@ import { deliver } from './coordinator/deliver.ts';
 import { carryOut, type Turn } from './coordinator/ending.ts';
 import { goPast } from './coordinator/go-past.ts';
 import { asOwner } from './coordinator/member/asking.ts';
+import { spread } from './coordinator/member/backoff.ts';
+import { addressOf } from './coordinator/member/member-address.ts';
 import { Rounds } from './coordinator/member/rounds.ts';
 import { prepare } from './coordinator/prepare.ts';
 import type { LedgerEntry, LedgerMember } from './ledger.ts';
@@ -35,12 +37,14 @@ export interface ReconcilerOptions {
   readonly report?: (error: unknown, uid: string) => void;
 }
 
-/** Brings members to what they should be, whatever happened: at an interval, and when it is woken. */
+/** Brings members to what they should be, whatever happened: at an interval, and when it is woken or hears of them. */
 export class Reconciler {
   readonly #deps: Coordination;
   readonly #options: ReconcilerOptions;
   readonly #rounds: Rounds;
   readonly #woken = new Set<string>();
+  /** Endpoints of managers that were silent and are heard again. */
+  readonly #heard = new Set<string>();
   #stopping = new AbortController();
   #bell = Promise.withResolvers<void>();
   #running: Promise<void> | undefined;
@@ -68,23 +72,60 @@ export class Reconciler {
     this.#bell.resolve();
   }
 
+  /** The manager of this member has asked for something: if it is waited for, it is worth another try. */
+  heardFrom(member: LedgerMember): void {
+    if (!this.#rounds.isBack(member.keyId, this.#deps.now())) return;
+    const address = addressOf(member, this.#deps);
+    const line = this.#deps.peers.lineTo?.(address);
+    if (line && line !== 'self') line.hope();
+    this.answersAgain(address.endpoint);
+  }
+
+  /** Whoever is at this endpoint was silent, and has answered somebody. */
+  answersAgain(endpoint: string): void {
+    this.#heard.add(endpoint);
+    this.#bell.resolve();
+  }
+
   /** Looks once at every federation whose members have their turn. */
-  async pass(): Promise<void> {
+  pass(): Promise<void> {
+    return this.#visit('all');
+  }
+
+  /** `heard`: only at what is woken, and at members that wait and are heard again. */
+  async #visit(whom: 'all' | 'heard'): Promise<void> {
     const woken = new Set(this.#woken);
+    const heard = new Set(this.#heard);
     this.#woken.clear();
+    this.#heard.clear();
     const entries = new Ledgers(this.#deps).all();
     const workers = Array.from({ length: AT_ONCE }, async () => {
-      for await (const entry of one(entries)) await this.#look(entry, woken.has(entry.ledger.uid));
+      for await (const entry of one(entries)) {
+        const back = this.#takeBack(entry, heard);
+        const isWoken = woken.has(entry.ledger.uid);
+        if (whom === 'heard' && !isWoken && back.size === 0) continue;
+        await this.#look(entry, ({ keyId }) => {
+          if (isWoken || back.has(keyId)) return true;
+          return whom === 'all' && this.#rounds.isDue(keyId, this.#deps.now());
+        });
+      }
     });
     await Promise.all(workers);
   }
 
-  async #look(entry: LedgerEntry, isWoken: boolean): Promise<void> {
-    const { now } = this.#deps;
-    const turn: Turn = {
-      isDue: ({ keyId }) => isWoken || this.#rounds.isDue(keyId, now()),
-      note: (results) => this.#rounds.note(results, now()),
-    };
+  /** The members that wait, and whose managers are heard again: they wait no longer. */
+  #takeBack({ ledger }: LedgerEntry, heard: ReadonlySet<string>): ReadonlySet<string> {
+    if (heard.size === 0) return heard;
+    const back = ledger.members
+      .filter((member) => heard.has(addressOf(member, this.#deps).endpoint))
+      .filter(({ keyId }) => this.#rounds.isBack(keyId, this.#deps.now()))
+      .map(({ keyId }) => keyId);
+    for (const keyId of back) this.#rounds.forget(keyId);
+    return new Set(back);
+  }
+
+  async #look(entry: LedgerEntry, isDue: Turn['isDue']): Promise<void> {
+    const turn: Turn = { isDue, note: (results) => this.#rounds.note(results, this.#deps.now()) };
     try {
       await reconcile(entry, turn, this.#deps);
     } catch (error) {
@@ -93,12 +134,26 @@ export class Reconciler {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
+    const { interval = INTERVAL, chance = Math.random } = this.#options;
     while (!signal.aborted) {
-      this.#bell = Promise.withResolvers();
       await this.pass().catch((error) => this.#options.report?.(error, ''));
-      if (this.#woken.size > 0) continue;
-      const interval = pause(this.#options.interval ?? INTERVAL, undefined, { signal, ref: false });
-      await Promise.race([interval.catch(() => {}), this.#bell.promise]);
+      await this.#attend(pause(spread(interval, chance()), undefined, { signal, ref: false }));
+    }
+  }
+
+  /** Answers the bell until the interval is over. */
+  async #attend(interval: Promise<void>): Promise<void> {
+    let isOver = false;
+    const over = interval
+      .catch(() => {})
+      .then(() => {
+        isOver = true;
+      });
+    while (!isOver) {
+      this.#bell = Promise.withResolvers();
+      const isCalled = this.#woken.size + this.#heard.size > 0;
+      if (isCalled) await this.#visit('heard').catch((error) => this.#options.report?.(error, ''));
+      else await Promise.race([over, this.#bell.promise]);
     }
   }
 }

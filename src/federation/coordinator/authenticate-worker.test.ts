@@ -68,6 +68,17 @@ for (const state of ['undoing', 'left'] as const) {
   });
 }
 
+test('a member that is known by its signature is heard of, and nobody else', async () => {
+  await using federation = await openFederation();
+  const { scene, key } = federation;
+  const heard: string[] = [];
+  const stores = { ...scene.catalog, heardFrom: ({ clusterId }: LedgerMember) => void heard.push(clusterId) };
+  await assert.rejects(authenticateWorker(signed(newKey(), scene), stores), { code: 'bad-signature' });
+  assert.deepEqual(heard, []);
+  const { member } = await authenticateWorker(signed(key, scene), stores);
+  assert.deepEqual(heard, [member.clusterId]);
+});
+
 test('a member that is ended and made anew is known by its new key alone', async () => {
   const next = newKey();
   await using federation = await openFederation((member) => [

@@ -31,6 +31,7 @@ interface Stores {
   readonly secrets: SecretStore;
   readonly services: ServiceStore;
   readonly now: () => number;
+  readonly heardFrom?: (member: LedgerMember) => void;
 }
 
 /**
@@ -49,6 +50,7 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
     const verified = verify(header, request, () => key, stores.now());
     if ('member' in verified) {
       if (once && !once.isFirst(keyIdOf(key), nonce, stores.now())) throw refusals.repeated();
+      stores.heardFrom?.(entry);
       return { ledger, member: entry, record: await coordinatorOf(ledger, request.service, stores) };
     }
     if (refused !== 'wrong-time') refused = verified.refused;

@@ -3,6 +3,7 @@ import type { Journal, SecretStore, ServiceRecord, ServiceStore, Version } from 
 import type { Admin, User } from '../../identity/index.ts';
 import type { ClusterStore, Definition, FederationRole, readDefinition, Service } from '../../service/index.ts';
 import type { Audit } from '../audit.ts';
+import type { LedgerMember } from '../ledger.ts';
 import type { Resolved } from '../peer/addresses.ts';
 import type { Credential, PeerAddress, Peers } from '../peer/peer.ts';
 import type { Lines } from '../peer/peers.ts';
@@ -34,6 +35,8 @@ export interface Coordination {
   readonly conditions?: (service: Service) => Promise<readonly Condition[]>;
   /** Hears of what somebody may ask about later. */
   readonly audit?: Audit;
+  /** Hears of every member that has asked for something, by its signature. */
+  readonly heardFrom?: (member: LedgerMember) => void;
   readonly budgets?: Partial<Budgets>;
   readonly now: () => number;
   readonly newUid: () => string;

@@ -20,6 +20,17 @@ test('two silences are none, and an answer between starts the count again', () =
   assert.equal(breaker.mayAsk(0), true);
 });
 
+test('a sign of life lets one try before the pause is over, and no more', () => {
+  const breaker = open();
+  breaker.hope();
+  assert.deepEqual(
+    [1, 1].map((now) => breaker.mayAsk(now)),
+    [true, false],
+  );
+  breaker.silent(1);
+  assert.equal(breaker.mayAsk(2), false);
+});
+
 test('after three there is a pause, and then one may try', () => {
   const breaker = open();
   assert.deepEqual(

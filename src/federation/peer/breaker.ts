@@ -28,6 +28,16 @@ export class Breaker {
     return true;
   }
 
+  /** Did nobody answer when it was asked last? */
+  get isSilent(): boolean {
+    return this.#failures > 0;
+  }
+
+  /** There is a sign of life: one request may try before the pause is over. */
+  hope(): void {
+    this.#until = -Infinity;
+  }
+
   answered(): void {
     this.#failures = 0;
     this.#pauses = 0;

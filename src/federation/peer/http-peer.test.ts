@@ -233,6 +233,19 @@ test('who is silent is not asked in the background for a while, and users always
   assert.equal((await peer.inspect('cow', KEY))?.revision, 1, 'it answered, and still is left alone');
 });
 
+test('who was silent and answers again is told of once', async (t) => {
+  const back: string[] = [];
+  const { standIn, peer } = await setUp(t, { back: ({ endpoint }) => back.push(endpoint) });
+  await peer.create(ORDER, OWNER);
+  standIn.fault = ({ socket }) => socket.resetAndDestroy() !== undefined;
+  await assert.rejects(peer.inspect('cow', KEY), { code: 'unreachable' });
+  assert.deepEqual(back, []);
+  standIn.fault = () => false;
+  await peer.inspect('cow', KEY);
+  await peer.inspect('cow', KEY);
+  assert.deepEqual(back, [standIn.endpoint]);
+});
+
 test('a refusal is an answer: who refuses is not silent', async (t) => {
   const { standIn, peer } = await setUp(t);
   const forged = { ...KEY, key: new Secret('another key of another member') };

@@ -11,6 +11,8 @@ export interface LineOptions {
   readonly now?: () => number;
   /** Milliseconds that never go back, whatever is done to the clock. */
   readonly elapsed?: () => number;
+  /** Hears of a manager that did not answer, and has now. */
+  readonly back?: (address: PeerAddress) => void;
 }
 
 /** Less is what the way and the seconds of `Date` account for; it would change nothing within five minutes of skew. */
@@ -27,6 +29,7 @@ export class Line {
   readonly #transport: Transport;
   readonly #now: () => number;
   readonly #elapsed: () => number;
+  readonly #back: NonNullable<LineOptions['back']>;
   readonly #breaker = new Breaker();
   /** How far its clock is ahead of ours, as far as it made a difference. */
   #ahead = 0;
@@ -36,6 +39,12 @@ export class Line {
     this.#transport = transport;
     this.#now = options.now ?? Date.now;
     this.#elapsed = options.elapsed ?? (() => performance.now());
+    this.#back = options.back ?? (() => {});
+  }
+
+  /** It is not as silent as it was: somebody may try before the pause is over. */
+  hope(): void {
+    this.#breaker.hope();
   }
 
   /** A signed request; the ones that nobody waits for. If the clocks are too far apart, once more with theirs. */
@@ -67,12 +76,18 @@ export class Line {
     try {
       const answer = await asked;
       if (AWAY.includes(answer.status)) this.#breaker.silent(this.#elapsed());
-      else this.#breaker.answered();
+      else this.#answered();
       return answer;
     } catch (error) {
       this.#breaker.silent(this.#elapsed());
       throw error;
     }
+  }
+
+  #answered(): void {
+    const wasSilent = this.#breaker.isSilent;
+    this.#breaker.answered();
+    if (wasSilent) this.#back(this.#address);
   }
 
   #signed(request: Omit<PeerRequest, 'repeatable' | 'deadline'>, as: MemberKey): PeerRequest['headers'] {

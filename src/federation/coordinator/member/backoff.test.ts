@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { waitAfter } from './backoff.ts';
+import { spread, waitAfter } from './backoff.ts';
 
 test('who has not failed does not wait', () => assert.equal(waitAfter(0, 0.9), 0));
 
@@ -9,6 +9,13 @@ test('the wait doubles, up to a quarter of an hour', () => {
   assert.deepEqual(
     [1, 2, 3, 9, 50].map((failures) => waitAfter(failures, 0)),
     [2_500, 5_000, 10_000, 450_000, 450_000],
+  );
+});
+
+test('an interval is a tenth shorter to a tenth longer', () => {
+  assert.deepEqual(
+    [0, 0.5, 1].map((chance) => Math.round(spread(60_000, chance))),
+    [54_000, 60_000, 66_000],
   );
 });
 
