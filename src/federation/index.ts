@@ -33,12 +33,14 @@ export { noManager, problemOf } from './peer/problems.ts';
 export { type SignedRequest, sign } from './peer/signature.ts';
 export type { PeerAnswer } from './peer/transport.ts';
 export {
+  ANOTHER_KEY,
   FEDERATION_HEADER,
   MEMBER_HEADER,
   readBroughtKey,
   readChange,
   readMember,
   readOrder,
+  WORKER_HEADER,
   writeState,
 } from './peer/wire.ts';
 export { ABANDONED, Reconciler } from './reconcile.ts';
@@ -49,6 +51,7 @@ export { adoptWorker } from './worker/adopt.ts';
 export { authenticateMember } from './worker/authenticate-member.ts';
 export { changeWorker } from './worker/change.ts';
 export { federationGuard } from './worker/guard.ts';
+export { isHeld } from './worker/held.ts';
 export { inspectWorker } from './worker/inspect.ts';
 export { instanceId } from './worker/instance.ts';
 export { makeWorker } from './worker/make.ts';

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { Secret } from '../base/secret.ts';
 import type { ServiceRecord } from '../cluster/index.ts';
 import type { Service } from '../service/index.ts';
+import { changeService } from './change.ts';
 import type { Coordination } from './coordinator/coordination.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './coordinator/model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
@@ -81,6 +82,27 @@ test('a service without a ledger is just removed', async () => {
   world.cluster.journal.clear();
   assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
   assert.equal(world.cluster.services.size, 0);
+});
+
+test('a member whose key this manager has forgotten stays in the ledger with that reason, until it is gone', async () => {
+  const { world, record } = await made();
+  const { cluster, managers } = world;
+  const backup = [cluster.services, cluster.journal, cluster.secrets].map((each) => new Map<string, unknown>(each));
+  const deps = coordination(world);
+  const body = { ...federatedBody([]), script: 'new' };
+  await changeService(alice, body, undefined, deps);
+  for (const [index, each] of [cluster.services, cluster.journal, cluster.secrets].entries()) {
+    each.clear();
+    for (const [key, value] of backup[index] ?? []) (each as Map<string, unknown>).set(key, value);
+  }
+
+  assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
+  const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+  assert.match(entry?.ledger.members[0]?.reason ?? '', /^key lost: .*delete it there/);
+  assert.ok(managers.get('b')?.services.has('demo-b'));
+  for (const [id, manager] of managers) manager.services.delete(`demo-${id}`);
+  await new Reconciler(deps).pass();
+  assert.equal(cluster.journal.size + cluster.secrets.size, 0);
 });
 
 test('a member that knows no keys is ended as the owner, whose credential is had before the service goes', async () => {

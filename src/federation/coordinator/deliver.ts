@@ -35,7 +35,7 @@ export async function deliver(
 ): Promise<Result[]> {
   const { create, undo } = budgetsOf(deps);
   const due = ledger.members.filter(isDue);
-  const ended = await endMembers({ ...ledger, members: due }, undo, deps, standIn);
+  const ended = await endMembers(ledger, due, undo, deps, standIn);
   const gone = new Set(ended.filter(({ kind }) => kind === 'ended').map(({ keyId }) => keyId));
   const ending = ledger.members.filter(({ state, keyId }) => state === 'undoing' && !gone.has(keyId)).map(memberId);
   const tasks = due.filter((member) => isCurrent(member) && member.state !== 'left');

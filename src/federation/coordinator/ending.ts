@@ -4,7 +4,7 @@ import type { ServiceRecord } from '../../cluster/index.ts';
 import type { Ledger, LedgerEntry, LedgerMember } from '../ledger.ts';
 import { keyIdsOf, memberId } from '../ledger.ts';
 import { isOvertaken, Ledgers } from '../ledger-store.ts';
-import { PeerError } from '../peer/peer.ts';
+import { PeerError, type Removed } from '../peer/peer.ts';
 import type { Coordination } from './coordination.ts';
 import { type Asking, asOwner } from './member/asking.ts';
 import { peerOf } from './member/member-address.ts';
@@ -54,7 +54,7 @@ export async function carryOut(
   const members = entry.ledger.members.filter((member) => turn?.isDue(member) ?? true);
   const standsIn = await standInFor({ ...entry.ledger, members }, standIn, budget, deps);
   const [own] = await Promise.allSettled([removeOwn(service, uid, deps)]);
-  const results = await endMembers({ ...entry.ledger, members }, budget, deps, standsIn);
+  const results = await endMembers(entry.ledger, members, budget, deps, standsIn);
   turn?.note(results);
   const left = await new Ledgers(deps).amend(uid, (ledger) => recordResults(ledger, results, deps.now()));
   // That it cannot be removed here is no reason to let the members wait, but the ledger stays until it is.
@@ -109,15 +109,16 @@ const asNobodyAnyMore: Asking = async () => {
   throw new PeerError('refused', 'the service is gone here, and with it what its owner had left: delete it there');
 };
 
-/** Tells every member that is to be ended so, all at once. */
+/** Tells every one of these members that is to be ended so, all at once. */
 export async function endMembers(
-  { uid, members }: Ledger,
+  { uid, members: known }: Ledger,
+  members: readonly LedgerMember[],
   budget: number,
   deps: Coordination,
   standIn: Asking,
 ): Promise<Result[]> {
   const ending = members.filter(({ state }) => state === 'undoing');
-  return allSettled(ending.map((member) => endMember({ uid, member, budget, standIn }, deps)));
+  return allSettled(ending.map((member) => endMember({ uid, member, budget, standIn, known }, deps)));
 }
 
 interface Ending {
@@ -125,6 +126,8 @@ interface Ending {
   readonly member: LedgerMember;
   readonly budget: number;
   readonly standIn: Asking;
+  /** All members of the federation. */
+  readonly known: readonly LedgerMember[];
 }
 
 /** It may know either of its keys, and the request that brings the later one may still be on its way. */
@@ -132,22 +135,44 @@ async function endMember(ending: Ending, deps: Coordination): Promise<Result> {
   const { member } = ending;
   const { keyId } = member;
   try {
-    await allSettled(keyIdsOf(member).map((id) => endKeyed(id, ending, deps)));
+    const removed = await allSettled(keyIdsOf(member).map((id) => endKeyed(id, ending, deps)));
+    const answers = removed.filter((each) => each !== undefined);
+    const isHeld = answers.length > 0 && answers.every((each) => each === 'held');
+    if (isHeld && !ending.known.some((other) => mayHold(other, member))) throw keyForgotten();
+    await dropKeys(keyIdsOf(member), deps);
     return { keyId, kind: 'ended' };
   } catch (error) {
     return { keyId, kind: 'away', problem: problemOf(error) };
   }
 }
 
-async function endKeyed(id: string, { uid, member, budget, standIn }: Ending, deps: Coordination): Promise<void> {
+/** Is it the same member, added again since, or may it be the same service under another id of its cluster? */
+const mayHold = (other: LedgerMember, { keyId, service, instance, ...member }: LedgerMember) =>
+  other.keyId !== keyId &&
+  other.service === service &&
+  (other.clusterId === member.clusterId || instance === undefined || other.instance === instance);
+
+/** This manager was restored from a backup that is older than the key of the worker. */
+const keyForgotten = () =>
+  new PeerError('refused', 'key lost: it has a key there that this manager does not know: delete it there');
+
+/** Undefined where there is nothing to ask with. */
+async function endKeyed(
+  id: string,
+  { uid, member, budget, standIn }: Ending,
+  deps: Coordination,
+): Promise<Removed | undefined> {
   const key = await readKey(id, deps);
   // A key is kept before the first request that names it, and dropped after the last: without it nothing is there.
-  if (!key) return;
+  if (!key) return undefined;
   const as = { uid, member: memberId(member), key, owner: () => standIn(member) };
   try {
-    await within(budget, peerOf(member, deps).remove(member.service, member.end ?? 'undo', as));
+    const removed = await within(budget, peerOf(member, deps).remove(member.service, member.end ?? 'undo', as));
+    // The key is kept: without it the next look would take it for ended.
+    if (removed === 'held') return 'held';
   } catch (error) {
     if (!(error instanceof PeerError && error.code === 'gone')) throw error;
   }
   await dropKeys([id], deps);
+  return 'ended';
 }

@@ -9,12 +9,13 @@ import {
   type PeerAddress,
   PeerError,
   type Probe,
+  type Removed,
   type WorkerOrder,
   type WorkerState,
 } from './peer.ts';
 import { noManager, problemOf } from './problems.ts';
 import type { PeerAnswer } from './transport.ts';
-import { FEDERATION_HEADER, readProbe, readState, writeChange, writeKey, writeOrder } from './wire.ts';
+import { ANOTHER_KEY, FEDERATION_HEADER, readProbe, readState, writeChange, writeKey, writeOrder } from './wire.ts';
 
 /**
  * Milliseconds for each kind of call. A create with its probe and its undo is to be over before oscar-cli gives up, at
@@ -87,12 +88,13 @@ export class HttpPeer implements Peer {
     throw problemOf(answer.status, name, this.#address);
   }
 
-  async remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<void> {
+  async remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<Removed> {
     const headers = { [FEDERATION_HEADER]: writeKey(as) };
     const request = { method: 'DELETE', path: this.#federationOf(name), query: `how=${how}`, headers } as const;
-    const { status } = await this.#line.ask({ ...request, deadline: this.#deadlines.end }, as);
+    const { status, worker } = await this.#line.ask({ ...request, deadline: this.#deadlines.end }, as);
     // It ended before, which is what was asked for.
     if (status !== 204 && status !== 410) throw problemOf(status, name, this.#address);
+    return worker === ANOTHER_KEY ? 'held' : 'ended';
   }
 
   #give(method: 'POST' | 'PUT', order: WorkerOrder, more: Record<string, string>, as: Credential): Promise<PeerAnswer> {

@@ -342,6 +342,21 @@ function describeEnding(start: Start): void {
     assert.equal((await peer.probe(NAME, owner)).found, 'member');
   });
 
+  test('a worker that has another key is not ended with one that it had, and that is said', async (t) => {
+    const { peer, owner, order } = await start(t);
+    const made = order();
+    await peer.create(made, owner);
+    const next = order({ uid: made.uid });
+    assert.equal(await peer.rekey(next, owner), true);
+    await peer.inspect(NAME, keyOf(next));
+    assert.equal(await peer.remove(NAME, 'undo', keyOf(made)), 'held');
+    assert.equal((await peer.probe(NAME, owner)).found, 'member');
+    assert.equal(await peer.remove(NAME, 'undo', keyOf(order())), 'ended', 'it is of another federation');
+    assert.equal(await peer.remove(NAME, 'undo', keyOf(next)), 'ended');
+    assert.equal(await peer.remove(NAME, 'undo', keyOf(made)), 'ended');
+    assert.equal((await peer.probe(NAME, owner)).found, 'nothing');
+  });
+
   test('a worker that is let go is a service of its owner', async (t) => {
     const { peer, owner, order } = await start(t);
     const made = order();

@@ -33,10 +33,12 @@ export interface Peer {
   /**
    * Ends the worker: one that the federation made is deleted, one that was there before is what it was, or it stays as a
    * service of its own (`detach`). Where there is none, a mark is left, so that a create which is still on its way makes
-   * nothing.
+   * nothing. A worker of the federation that has another key by now is not ended: then it is `held`.
    */
-  remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<void>;
+  remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<Removed>;
 }
+
+export type Removed = 'ended' | 'held';
 
 /** Who asks. The administrator's own password never goes to another cluster (F30): `basic` is an account over there. */
 export type Credential =

@@ -3,15 +3,17 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { parseJson } from '../../base/json.ts';
 import { Secret } from '../../base/secret.ts';
-import type { Credential, Probe } from './peer.ts';
+import type { Credential, MemberKey, Probe } from './peer.ts';
 import { keyIdOf, type SignedRequest, verify } from './signature.ts';
 import {
+  ANOTHER_KEY,
   FEDERATION_HEADER,
   MEMBER_HEADER,
   type OrderHeader,
   readBroughtKey,
   readChange,
   readOrder,
+  WORKER_HEADER,
   writeState,
 } from './wire.ts';
 
@@ -38,6 +40,8 @@ interface StoredService {
 interface Answer {
   readonly status: number;
   readonly json?: unknown;
+  /** Of a removal: the worker has another key. */
+  readonly isHeld?: boolean;
 }
 
 const INSTANCE = 'stand-in-1';
@@ -78,8 +82,9 @@ interface State {
 }
 
 async function respond(request: http.IncomingMessage, response: http.ServerResponse, state: State): Promise<void> {
-  const { status, json } = await answerTo(request, state);
+  const { status, json, isHeld } = await answerTo(request, state);
   response.setHeader('date', new Date(state.now).toUTCString());
+  if (isHeld) response.setHeader(WORKER_HEADER, ANOTHER_KEY);
   if (json !== undefined) response.setHeader('content-type', 'application/json; charset=utf-8');
   response.writeHead(status).end(json === undefined ? undefined : JSON.stringify(json));
 }
@@ -158,7 +163,8 @@ function byOpenedKey(
 ): Answer {
   const present = state.services.get(name);
   const worker = present?.worker && present.worker.key.equals(key) ? present.worker : undefined;
-  if (request.method === 'DELETE') return end(name, signed.query, key, state);
+  const [uid = ''] = String(request.headers[MEMBER_HEADER]).split(';');
+  if (request.method === 'DELETE') return end(name, signed.query, { uid, key }, state);
   if (!present || !worker) return { status: 404 };
   const { revision, digest } = worker;
   if (request.method === 'GET') return { status: 200, json: writeState({ instance: INSTANCE, revision, digest }) };
@@ -172,10 +178,15 @@ function byOpenedKey(
   return { status: 204 };
 }
 
-function end(name: string, query: string, key: Secret, { services, ended }: State): Answer {
+function end(
+  name: string,
+  query: string,
+  { uid, key }: Pick<MemberKey, 'uid' | 'key'>,
+  { services, ended }: State,
+): Answer {
   ended.add(keyIdOf(key));
   const present = services.get(name);
-  if (!present?.worker?.key.equals(key)) return { status: 204 };
+  if (!present?.worker?.key.equals(key)) return { status: 204, isHeld: present?.worker?.uid === uid };
   const { worker: _, before, ...own } = present;
   if (query === 'how=detach') services.set(name, own);
   else if (before) services.set(name, { ...before, version: `${present.version}+` });

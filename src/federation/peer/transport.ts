@@ -11,6 +11,7 @@ import {
 } from '../../outbound/index.ts';
 import { type PeerAddress, PeerError } from './peer.ts';
 import { noManager } from './problems.ts';
+import { WORKER_HEADER } from './wire.ts';
 
 /** One request to a manager. */
 export interface PeerRequest {
@@ -49,6 +50,8 @@ export interface PeerAnswer {
   readonly isEmpty: boolean;
   /** The clock over there, to the second. */
   readonly date: number | undefined;
+  /** What is said of a worker beside the body. */
+  readonly worker: string | undefined;
 }
 
 export interface TransportOptions {
@@ -224,6 +227,7 @@ async function read(response: http.IncomingMessage): Promise<PeerAnswer> {
     json: /^application\/json\b/i.test(headers['content-type'] ?? '') ? jsonOf(Buffer.concat(chunks)) : undefined,
     isEmpty: length === 0,
     date: dateOf(response),
+    worker: headers[WORKER_HEADER]?.toString(),
   };
 }
 

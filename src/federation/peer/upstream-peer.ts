@@ -10,6 +10,7 @@ import {
   PeerError,
   type PeerErrorCode,
   type Probe,
+  type Removed,
   type WorkerOrder,
   type WorkerState,
 } from './peer.ts';
@@ -87,16 +88,17 @@ export class UpstreamPeer implements Peer {
   }
 
   /** A worker that is let go stays as it is: a definition read there has no secrets, and written back it would lose them. */
-  async remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<void> {
-    if (how === 'detach') return;
+  async remove(name: string, how: 'undo' | 'detach', as: MemberKey): Promise<Removed> {
+    if (how === 'detach') return 'ended';
     const credential = await this.#credential(as);
     const found = await this.#find(name, credential);
-    if (!isOf(found, as.uid)) return;
+    if (!isOf(found, as.uid)) return 'ended';
     const { status } = await this.#send({ method: 'DELETE', path: pathOf(name) }, credential, this.#deadlines.end);
-    if (status === 204) return;
+    if (status === 204) return 'ended';
     if (status !== 404) throw problemOf(status, name, this.#address);
     // Who sees a service that is not theirs is told so, too (contract §1.8).
     if (isOf(await this.#find(name, credential), as.uid)) throw problemOf(403, name, this.#address);
+    return 'ended';
   }
 
   /** It has no id of its own that it tells; two ids of one cluster have at least one address. */

@@ -21,6 +21,10 @@ import type { MemberKey, Probe, WorkerOrder, WorkerState } from './peer.ts';
 /** Who is to be made a worker of whom. Holds the member key: never logged. */
 export const FEDERATION_HEADER = 'x-oscar-federation';
 
+/** In the answer to a removal, where the worker stays since it has another key. */
+export const WORKER_HEADER = 'x-oscar-worker';
+export const ANOTHER_KEY = 'another-key';
+
 /** The signature of a coordinator. */
 export const MEMBER_HEADER = 'x-oscar-member';
 

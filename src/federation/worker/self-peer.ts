@@ -5,6 +5,7 @@ import { type Credential, type MemberKey, type Peer, PeerError, type PeerErrorCo
 import { keyIdOf } from '../peer/signature.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
+import { isHeld } from './held.ts';
 import { inspectWorker } from './inspect.ts';
 import { openedBy } from './kept/known-keys.ts';
 import { makeWorker } from './make.ts';
@@ -37,7 +38,11 @@ export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
         const change = { ...order, definition: documentOf(order.body) };
         await changeWorker(order.name, change, await keyOf(order.name, as), workers);
       }),
-    remove: (name, how, as) => told(async () => releaseWorker(name, how, (await opened(name, as)).keyId, workers)),
+    remove: (name, how, as) =>
+      told(async () => {
+        await releaseWorker(name, how, (await opened(name, as)).keyId, workers);
+        return (await isHeld(name, as.uid, workers)) ? 'held' : 'ended';
+      }),
   };
 }
 

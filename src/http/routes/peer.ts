@@ -4,11 +4,13 @@ import { Secret } from '../../base/secret.ts';
 import { CatalogError } from '../../catalog/index.ts';
 import type { Version } from '../../cluster/index.ts';
 import {
+  ANOTHER_KEY,
   adoptWorker,
   authenticateMember,
   changeWorker,
   FEDERATION_HEADER,
   inspectWorker,
+  isHeld,
   MEMBER_HEADER,
   makeWorker,
   probeWorker,
@@ -17,6 +19,7 @@ import {
   readOrder,
   rekeyWorker,
   releaseWorker,
+  WORKER_HEADER,
   type WorkerOrder,
   type Workers,
   writeState,
@@ -71,7 +74,9 @@ export function peerRoutes(app: FastifyInstance, { authenticator, workers }: Pee
     const how = howOf(request);
     const header = headerOf(request, FEDERATION_HEADER);
     const brought = header === undefined ? undefined : valueOf(readBroughtKey(header));
-    await releaseWorker(nameOf(request), how, await memberOf(request, workers, brought), workers);
+    const name = nameOf(request);
+    await releaseWorker(name, how, await memberOf(request, workers, brought), workers);
+    if (brought && (await isHeld(name, brought.uid, workers))) reply.header(WORKER_HEADER, ANOTHER_KEY);
     return reply.code(204).send();
   });
 }

@@ -6,6 +6,7 @@ import {
   type Peer,
   PeerError,
   type Probe,
+  type Removed,
   type WorkerOrder,
 } from '../../peer/peer.ts';
 import { keyIdOf } from '../../peer/signature.ts';
@@ -119,7 +120,7 @@ export class ModelManager {
     this.services.set(order.name, { ...current, ...changed, worker: { ...changed.worker, keyId } });
   }
 
-  remove(name: string, how: 'undo' | 'detach', as: MemberKey): void {
+  remove(name: string, how: 'undo' | 'detach', as: MemberKey): Removed {
     const keyId = this.#keyIdOf(name, as);
     const current = this.services.get(name);
     if (current?.worker?.keyId === keyId) {
@@ -129,6 +130,7 @@ export class ModelManager {
       else this.services.delete(name);
     }
     this.tombstones.add(keyId).add(keyIdOf(as.key));
+    return this.services.get(name)?.worker?.uid === as.uid ? 'held' : 'ended';
   }
 
   #admit(as: Credential): void {
