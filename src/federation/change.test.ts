@@ -4,6 +4,7 @@ import { OscarError } from '../base/oscar-error.ts';
 import { Secret } from '../base/secret.ts';
 import type { Version } from '../cluster/index.ts';
 import { changeMembers, changeService } from './change.ts';
+import type { Coordination } from './coordinator/coordination.ts';
 import {
   alice,
   coordination,
@@ -114,6 +115,25 @@ describe('a new definition', () => {
       assert.equal(worker(world, 'b')?.worker?.revision, 2);
     });
   }
+
+  test('reaches a member although somebody else was at work on it, and wrote down why they could not', async () => {
+    const world = await made('b');
+    const deps = coordination(world);
+    let isFirst = true;
+    const claim: Coordination['journal']['claim'] = async (key, version) => {
+      if (!isFirst) return deps.journal.claim(key, version);
+      isFirst = false;
+      await new Ledgers(deps).amend(serviceOf(world).federation?.uid ?? '', (ledger) => ({
+        ...ledger,
+        members: ledger.members.map((member) => ({ ...member, state: 'wanted', reason: 'nobody to ask as' })),
+      }));
+      return 'busy';
+    };
+    const overtaken = { ...deps, journal: { ...deps.journal, claim } };
+    const { pending } = await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, overtaken);
+    assert.deepEqual(pending, []);
+    assert.match(worker(world, 'b')?.body ?? '', /"script":"new"/);
+  });
 
   test('goes past what a member knows, where this manager was restored from a backup', async () => {
     const world = await made('b', 'c');

@@ -305,10 +305,12 @@ async function tell(uid: string, stored: ServiceRecord, change: Telling, deps: C
   let record = stored;
   let silent: ReadonlySet<string> = new Set();
   for (let attempt = 1; ; attempt++) {
+    let isTold = false;
     try {
       const results = await tellOnce(uid, record.service, change, silent, deps);
-      const past = record === stored ? await goPast(record, results, deps) : undefined;
-      if (past) {
+      isTold = results !== undefined;
+      const past = record === stored && results ? await goPast(record, results, deps) : undefined;
+      if (past && results) {
         record = past;
         silent = new Set(results.flatMap(({ kind, keyId }) => (kind === 'away' ? [keyId] : [])));
         continue;
@@ -318,25 +320,25 @@ async function tell(uid: string, stored: ServiceRecord, change: Telling, deps: C
     }
     const told = await ledgers.read(uid);
     if (!told) return { record, pending: [] };
-    const isOver = isOlder(record.service, told) || !isUnexplained(told.ledger);
+    const isOver = isOlder(record.service, told) || (isTold && !isUnexplained(told.ledger));
     if (isOver || attempt >= ATTEMPTS) return { record, pending: pendingOf(told.ledger) };
     await pause(Math.random() * AGAIN_MS);
   }
 }
 
-/** Those who did not answer before are not waited for a second time. */
+/** Those who did not answer before are not waited for a second time. Undefined when somebody else was faster. */
 async function tellOnce(
   uid: string,
   service: Service,
   { asking, standIn, keys }: Telling,
   silent: ReadonlySet<string>,
   deps: Coordination,
-): Promise<Result[]> {
+): Promise<Result[] | undefined> {
   const entry = await new Ledgers(deps).read(uid);
   if (!entry || entry.ledger.phase !== 'active' || isOlder(service, entry)) return [];
   const prepared = await prepare(entry, service, keys, deps);
   const isDue = ({ keyId }: LedgerMember) => !silent.has(keyId);
-  return prepared ? deliver(prepared, { asking, standIn, isDue }, deps) : [];
+  return prepared ? deliver(prepared, { asking, standIn, isDue }, deps) : undefined;
 }
 
 const isOlder = ({ federation }: Service, { ledger }: LedgerEntry) => (federation?.revision ?? 0) < ledger.revision;
