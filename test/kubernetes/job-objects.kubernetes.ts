@@ -7,6 +7,7 @@ import { eventually } from '../../src/cluster/eventually.ts';
 import type { JobState } from '../../src/cluster/index.ts';
 import { accepted, EVENT } from '../../src/cluster/job-store-under-test.ts';
 import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/cluster/kubernetes/index.ts';
+import { toJob } from '../../src/cluster/kubernetes/jobs/job-object.ts';
 import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../src/cluster/sample-job.ts';
 import { sampleService } from '../../src/cluster/sample-service.ts';
 import { created } from '../../src/cluster/service-store-under-test.ts';
@@ -108,6 +109,19 @@ describe('a job as Kubernetes has it', () => {
     };
     await eventually(async () => assert.ok((await ownersOfPods()).includes('plain'), 'the controller is at work'));
     assert.equal((await ownersOfPods()).includes(made.id), false);
+  });
+
+  test('nor does one that knows nothing of managedBy: it sees that the Job is suspended, and makes no pod', async (t) => {
+    await start(t);
+    const event = { bytes: 0, place: { inline: new Uint8Array() } };
+    const options = { managedBy: false, kueue: false };
+    const job = toJob(sampleJob(someId()), sampleProgress(), event, sampleService('cow', { definition }), options);
+    const { ownerReferences: _, ...metadata } = job.metadata;
+    const { name } = metadata;
+    await admin.do('POST', JOBS, { ...job, metadata: { ...metadata, namespace: SERVICES_NAMESPACE } });
+    await eventually(async () => assert.deepEqual(conditionsOf(await onServer(name)), ['Suspended']));
+    const { items } = await admin.do('GET', `${PODS}?labelSelector=job-name%3D${name}`);
+    assert.deepEqual(items, []);
   });
 
   test('one that an object caused is not left to the TTL of Kubernetes, which leaves no mark', async (t) => {
