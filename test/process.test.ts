@@ -49,6 +49,24 @@ describe('starting', () => {
     }
   });
 
+  test('a copy of another cluster’s data becomes another cluster when it is told to', {
+    timeout: LONGEST_MS,
+  }, async (t) => {
+    const directory = newDirectory();
+    const instances: string[] = [];
+    for (const args of [[], [], ['--new-identity'], []]) {
+      const manager = startProcess(t, directory, {}, args);
+      const answer = await call(await manager.listening, 'GET', '/system/services/any/federation', { as: ADMIN });
+      instances.push((answer.json() as { instance: string }).instance);
+      manager.child.kill('SIGTERM');
+      assert.equal(await manager.ended, 0, manager.output());
+      assert.equal(manager.output().includes('another one from now on'), args.length > 0);
+    }
+    const [first, second, third, fourth] = instances;
+    assert.deepEqual([second, fourth], [first, third]);
+    assert.notEqual(third, first);
+  });
+
   test('a second manager on the same directory refuses to start', { timeout: LONGEST_MS }, async (t) => {
     const directory = newDirectory();
     const first = startProcess(t, directory);

@@ -14,6 +14,7 @@ import {
   type Federations,
   instanceId,
   type Lines,
+  newInstanceId,
   ownAddress,
   ownServices,
   type PeerAddress,
@@ -55,6 +56,8 @@ const KEY_BYTES = 32;
 /** What federations need of the parts of this manager that are put together later, or not at all. */
 export interface FederationLinks extends Pick<Coordination, 'outstanding'> {
   readonly mint: Mint | undefined;
+  /** Its store is a copy of another cluster's, and gets a name of its own. */
+  readonly newIdentity: boolean;
 }
 
 /** The part of this manager that deals with other managers. */
@@ -63,10 +66,11 @@ export async function openFederation(
   catalog: Catalog,
   store: ClusterStore,
   authenticator: Authenticator,
-  { mint, outstanding }: FederationLinks,
+  { mint, outstanding, newIdentity }: FederationLinks,
   log: Logger,
 ): Promise<OpenFederation> {
-  const instance = await instanceId(catalog);
+  const instance = newIdentity ? await newInstanceId(catalog) : await instanceId(catalog);
+  if (newIdentity) log.warn({ instance }, 'this cluster is another one from now on');
   const audit = (event: Audited) => log.info({ audit: 'federation', ...event }, AUDITED[event.what]);
   const workers = { catalog, instance, audit };
   const listening: { host: string; port: number }[] = [];

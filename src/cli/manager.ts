@@ -39,7 +39,7 @@ const FINISH_MS = 8_000;
 export async function startManager(
   config: Config,
   log: Logger,
-  surroundings: Pick<ServerOptions, 'latestMs'> = {},
+  { newIdentity = false, ...surroundings }: Pick<ServerOptions, 'latestMs'> & { readonly newIdentity?: boolean } = {},
 ): Promise<Manager> {
   await using opened = new AsyncDisposableStack();
   const cluster = opened.adopt(await openCluster(config, describeStore(config), log), (it) => it.close());
@@ -72,6 +72,7 @@ export async function startManager(
     oidc && ((service, why, audience) => tokens.mint(service, why, audience === undefined ? {} : { audience }));
   const links: FederationLinks = {
     mint,
+    newIdentity,
     outstanding: async (...member) => (await delegation?.outstanding(...member)) ?? 0,
   };
   const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, links, log), (it) =>

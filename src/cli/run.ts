@@ -3,7 +3,9 @@ import { OscarError } from '../base/oscar-error.ts';
 /** Runs the command line and gives the exit code. */
 export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   // Each loads only what it needs: a manager does not carry the command line, nor that one a manager.
-  if (args[0] === 'serve' && args.length === 1) return runServe(env);
+  if (args[0] === 'serve' && args.slice(1).every((each) => each === NEW_IDENTITY)) {
+    return runServe(env, { newIdentity: args.length > 1 });
+  }
   if (args[0] === 'stage-in') return (await import('./commands/stage-in.ts')).runStageIn();
   if (args[0] === 'stage-wait') return (await import('./commands/stage-wait.ts')).runStageWait(args[1]);
   if (args[0] === 'answer-calls') return (await import('./commands/answer-calls.ts')).runAnswerCalls(env);
@@ -13,11 +15,13 @@ export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Prom
   return runCommand(args, env);
 }
 
-async function runServe(env: NodeJS.ProcessEnv): Promise<number> {
+const NEW_IDENTITY = '--new-identity';
+
+async function runServe(env: NodeJS.ProcessEnv, options: { readonly newIdentity: boolean }): Promise<number> {
   leaveWithParent();
   try {
     const { serve } = await import('./serve.ts');
-    await serve(env);
+    await serve(env, options);
     return 0;
   } catch (error) {
     // What was expected to go wrong is a sentence; anything else is a fault of ours, and its stack is wanted.

@@ -6,10 +6,10 @@ import { startManager } from './manager.ts';
 import { VERSION } from './version.ts';
 
 /** `oscar serve`: one manager from its environment, until it is told to stop. */
-export async function serve(env: NodeJS.ProcessEnv): Promise<void> {
+export async function serve(env: NodeJS.ProcessEnv, options: { readonly newIdentity?: boolean } = {}): Promise<void> {
   const config = readConfig(env, (name) => readFileSync(name, 'utf8'));
   const log = createLog(config);
-  const manager = await startManager(config, log);
+  const manager = await startManager(config, log, options);
 
   // Written at exit otherwise, which a manager that is killed never reaches.
   flushCompileCache();

@@ -53,7 +53,7 @@ export { changeWorker } from './worker/change.ts';
 export { federationGuard } from './worker/guard.ts';
 export { isHeld } from './worker/held.ts';
 export { inspectWorker } from './worker/inspect.ts';
-export { instanceId } from './worker/instance.ts';
+export { instanceId, newInstanceId } from './worker/instance.ts';
 export { makeWorker } from './worker/make.ts';
 export { passedAnswer, passOn } from './worker/pass-on.ts';
 export { probeWorker } from './worker/probe.ts';

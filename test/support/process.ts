@@ -21,6 +21,7 @@ export function startProcess(
   t: Pick<TestContext, 'after'>,
   directory: string,
   settings: Record<string, string> = {},
+  args: readonly string[] = [],
 ): ManagerProcess {
   const env = {
     PATH: process.env['PATH'],
@@ -31,7 +32,7 @@ export function startProcess(
     OSCAR_PASSWORD: PASSWORD,
     ...settings,
   };
-  const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [MAIN, 'serve', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   t.after(() => child.kill('SIGKILL'));
   let output = '';
   const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string);

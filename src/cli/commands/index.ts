@@ -53,7 +53,11 @@ function createProgram(env: NodeJS.ProcessEnv): Command {
     .version(`oscar ${VERSION}`)
     .exitOverride()
     .showHelpAfterError('(--help says more)');
-  program.command('serve', { hidden: false }).helpGroup('Clusters:').description('one manager from its environment');
+  program
+    .command('serve', { hidden: false })
+    .helpGroup('Clusters:')
+    .description('one manager from its environment')
+    .option('--new-identity', 'be another cluster than the one whose data this is a copy of');
   for (const [group, registers] of Object.entries(GROUPS)) {
     program.commandsGroup(group);
     for (const register of registers) register(program, env);
