@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, describe, test } from 'node:test';
+import { Secret } from '../../src/base/secret.ts';
 import type { Attempt } from '../../src/cluster/attempt.ts';
 import { eventually } from '../../src/cluster/eventually.ts';
 import type { KubernetesRunner, KubernetesRunnerOptions } from '../../src/cluster/kubernetes/runner/index.ts';
@@ -147,6 +148,30 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
     const ended = await run(runner, attemptOf('echo ran', { image: NO_SHELL }));
     assert.deepEqual([ended.outcome, ended.reason, ended.startedAt], ['failed', 'StartFailed', undefined]);
     assert.match(ended.message, /\/bin\/sh/);
+  });
+
+  podTest('a script sees its own processes and files alone, and nothing of another that runs', async (scene) => {
+    const { runner, stores, attemptOf } = scene;
+    const access = await stores.shortKeys(600_000);
+    const given = async () => new Map([[STORE, access]]);
+    const input = { kind: 'bytes', name: 'in', bytes: Buffer.from('an input of Alice') } as const;
+    const environment = { KEPT: new Secret('a secret of Alice'), PLAIN: 'a variable of Alice' };
+    const victim = attemptOf(`echo begun; ${FOREVER}`, { input, environment, outputs: toBucket(), stores: given });
+    await runner.start(victim);
+    await untilPrinted(runner, victim.name, 'begun');
+    const script = `
+      for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; tr '\\0' '\\n' <$p/environ; done 2>/dev/null
+      find / \\( -path /proc -o -path /sys \\) -prune -o -type f -size -64k -print -exec cat {} \\; 2>/dev/null
+      echo looked`;
+    const spy = attemptOf(script, { environment: { OWN: 'its own' }, outputs: toBucket(), stores: given });
+    assert.equal((await run(runner, spy)).outcome, 'succeeded');
+    const seen = await printed(runner, spy.name);
+    assert.match(seen, /^OWN=its own$/m);
+    assert.match(seen, /^looked$/m);
+    const { accessKey, secretKey, sessionToken } = access;
+    const keys = [accessKey, secretKey, sessionToken].flatMap((key) => key?.reveal() ?? []);
+    for (const word of [...keys, 'of Alice', victim.name]) assert.ok(!seen.includes(word), `${word} can be read`);
+    assert.doesNotMatch(seen, /kubernetes\.io\/serviceaccount|oscar\.js|stage-(in|out)/);
   });
 
   podTest(

@@ -6,6 +6,7 @@ const OTHER_PIDS = 'what runs in a pod has another number there';
 
 const JOBS: readonly Part[] = [
   { file: 'jobs/invoke' },
+  { file: 'jobs/forged-events' },
   { file: 'jobs/users' },
   {
     file: 'jobs/nasty-scripts',
@@ -25,6 +26,9 @@ const FEDERATION: readonly Part[] = [
   { file: 'federation/adoption', id: 'oscar-cluster-a' },
   { file: 'federation/refusals', id: 'oscar-cluster' },
   { file: 'federation/members-away', id: 'oscar-cluster' },
+  { file: 'federation/quickstart', id: 'oscar-cluster' },
+  { file: 'federation/worker-definition', id: 'oscar-cluster-a' },
+  { file: 'federation/forged-requests', id: 'oscar-cluster-a' },
 ];
 
 const DELEGATION: readonly Part[] = [
@@ -40,7 +44,9 @@ const DELEGATION: readonly Part[] = [
     },
   },
   { file: 'delegation/policies', id: 'oscar-cluster-c' },
+  { file: 'delegation/from-go', id: 'oscar-cluster-a' },
 ];
 
-// `jobs/providers` and `federation/access` start several clusters that would be on Kubernetes.
+// `jobs/providers` and `federation/access` start several clusters that would be on Kubernetes. `jobs/what-scripts-see` looks for
+// the files of a data directory, and for users of a machine: what it is about is in attempts.pods.ts for pods.
 describeParts({ 'jobs and federation': [...JOBS, ...FEDERATION], delegation: DELEGATION });
