@@ -123,7 +123,9 @@ export async function openFederation(
       // A directory is ours alone; in Kubernetes another manager may be in the middle of something younger.
       const before = catalog.now() - (config.backend === 'local' ? 0 : ABANDONED);
       await settleWorkers(before, workers, log);
-      await recoverFederations(before, coordination);
+      await recoverFederations(before, coordination, (err, federation) =>
+        log.warn({ err, federation }, 'a federation that was not finished cannot be settled now: it is tried again'),
+      );
       const looking = new Reconciler(coordination, { interval, report });
       reconciler = looking;
       defer(() => {

@@ -6,6 +6,7 @@ import { budgetsOf, type Coordination } from './coordinator/coordination.ts';
 import { deliver } from './coordinator/deliver.ts';
 import { carryOut, type Turn } from './coordinator/ending.ts';
 import { goPast } from './coordinator/go-past.ts';
+import { inTurns } from './coordinator/in-turns.ts';
 import { asOwner } from './coordinator/member/asking.ts';
 import { spread } from './coordinator/member/backoff.ts';
 import { addressOf } from './coordinator/member/member-address.ts';
@@ -98,19 +99,15 @@ export class Reconciler {
     const heard = new Set(this.#heard);
     this.#woken.clear();
     this.#heard.clear();
-    const entries = new Ledgers(this.#deps).all();
-    const workers = Array.from({ length: AT_ONCE }, async () => {
-      for await (const entry of one(entries)) {
-        const back = this.#takeBack(entry, heard);
-        const isWoken = woken.has(entry.ledger.uid);
-        if (whom === 'heard' && !isWoken && back.size === 0) continue;
-        await this.#look(entry, ({ keyId }) => {
-          if (isWoken || back.has(keyId)) return true;
-          return whom === 'all' && this.#rounds.isDue(keyId, this.#deps.now());
-        });
-      }
+    await inTurns(new Ledgers(this.#deps).all(), AT_ONCE, async (entry) => {
+      const back = this.#takeBack(entry, heard);
+      const isWoken = woken.has(entry.ledger.uid);
+      if (whom === 'heard' && !isWoken && back.size === 0) return;
+      await this.#look(entry, ({ keyId }) => {
+        if (isWoken || back.has(keyId)) return true;
+        return whom === 'all' && this.#rounds.isDue(keyId, this.#deps.now());
+      });
     });
-    await Promise.all(workers);
   }
 
   /** The members that wait, and whose managers are heard again: they wait no longer. */
@@ -155,15 +152,6 @@ export class Reconciler {
       if (isCalled) await this.#visit('heard').catch((error) => this.#options.report?.(error, ''));
       else await Promise.race([over, this.#bell.promise]);
     }
-  }
-}
-
-/** Several may take from one list. */
-async function* one<T>(items: AsyncGenerator<T>): AsyncGenerator<T> {
-  for (;;) {
-    const next = await items.next();
-    if (next.done) return;
-    yield next.value;
   }
 }
 

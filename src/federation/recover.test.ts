@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Service } from '../service/index.ts';
 import { alice, coordination, federatedBody, worldOf } from './coordinator/model/coordinator.fixture.ts';
 import { Crash, openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
 import { deploy } from './deploy.ts';
 import { Ledgers } from './ledger-store.ts';
+import { Reconciler } from './reconcile.ts';
 import { recoverFederations } from './recover.ts';
 
 /** Dies when the given request has taken effect. */
@@ -52,14 +54,43 @@ test('a create that another manager may be in the middle of is left alone', asyn
   assert.equal(entry?.ledger.phase, 'creating');
 });
 
-test('an end goes on where it was', async () => {
+test('an end is left to those who look after members, so that nobody waits for one that is silent', async () => {
   const world = await died();
   const deps = coordination(world);
   const [entry] = await Array.fromAsync(new Ledgers(deps).all());
   assert.ok(entry);
   const members = entry.ledger.members.map((member) => ({ ...member, state: 'undoing' as const }));
   await new Ledgers(deps).advance(entry, { ...entry.ledger, phase: 'ending', members });
-  await recoverFederations(0, deps);
+  const silent = { at: () => assert.fail('a member was asked') };
+  await recoverFederations(NOON + 1, { ...deps, peers: silent });
+  await new Reconciler(deps).pass();
+  assert.ok(isEmpty(world));
+});
+
+test('one that cannot be settled is told of, and hinders no other', async () => {
+  const world = worldOf('b', 'c');
+  for (const name of ['bad', 'good']) {
+    const deps = coordination(world, dyingAfter('create'), { now: () => NOON });
+    const body = { ...federatedBody([]), name };
+    const members = [{ cluster_id: 'b', service_name: `${name}-b` }];
+    await assert.rejects(deploy(alice, { ...body, federation: { topology: 'star', members } }, deps));
+  }
+  const deps = coordination(world);
+  const entries = await Array.fromAsync(new Ledgers(deps).all());
+  const bad = entries.find(({ ledger }) => ledger.service === 'bad')?.ledger.uid;
+  const own = {
+    ...deps.own,
+    remove: async (service: Service) => {
+      if (service.definition.name === 'bad') throw new Error('the store is away');
+      await deps.own.remove(service);
+    },
+  };
+  const told: string[] = [];
+  await recoverFederations(NOON + 1, { ...deps, own }, (_error, uid) => told.push(uid));
+  assert.deepEqual(told, [bad]);
+  assert.ok(!world.cluster.services.has('good'));
+  assert.equal(world.managers.get('b')?.services.size, 0);
+  await new Reconciler(deps).pass();
   assert.ok(isEmpty(world));
 });
 
