@@ -134,23 +134,19 @@ export class Reconciler {
     const { interval = INTERVAL, chance = Math.random } = this.#options;
     while (!signal.aborted) {
       await this.pass().catch((error) => this.#options.report?.(error, ''));
-      await this.#attend(pause(spread(interval, chance()), undefined, { signal, ref: false }));
+      await this.#attend(pause(spread(interval, chance()), 'over' as const, { signal, ref: false }));
     }
   }
 
   /** Answers the bell until the interval is over. */
-  async #attend(interval: Promise<void>): Promise<void> {
-    let isOver = false;
-    const over = interval
-      .catch(() => {})
-      .then(() => {
-        isOver = true;
-      });
-    while (!isOver) {
+  async #attend(interval: Promise<'over'>): Promise<void> {
+    const over = interval.catch(() => 'over' as const);
+    for (;;) {
       this.#bell = Promise.withResolvers();
       const isCalled = this.#woken.size + this.#heard.size > 0;
       if (isCalled) await this.#visit('heard').catch((error) => this.#options.report?.(error, ''));
-      else await Promise.race([over, this.#bell.promise]);
+      const next = isCalled ? undefined : this.#bell.promise;
+      if ((await Promise.race([over, next])) === 'over') return;
     }
   }
 }

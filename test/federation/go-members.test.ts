@@ -69,8 +69,8 @@ describe('a member whose manager is written in Go', () => {
   test('is made, and stays what it is when it is looked at again', async () => {
     await create('made');
     assert.equal((await memberOf('made'))?.state, 'ready');
-    const { last_seen: before } = (await memberOf('made')) ?? {};
-    await eventually(async () => assert.notEqual((await memberOf('made'))?.last_seen, before));
+    const { last_seen: seen } = (await memberOf('made')) ?? {};
+    await eventually(async () => assert.notEqual((await memberOf('made'))?.last_seen, seen));
     const member = await memberOf('made');
     assert.deepEqual([member?.state, member?.reason], ['ready', undefined]);
     assert.ok(!go.seen.some((each) => /^PUT .*made-go/.test(each)));
@@ -143,7 +143,7 @@ describe('a member whose manager is written in Go', () => {
       const answer = await manager.call('POST', '/system/services', { as: people.alice, body });
       assert.equal(answer.status, 409, answer.text);
     } finally {
-      second.services.get = Map.prototype.get;
+      Reflect.deleteProperty(second.services, 'get');
     }
     assert.ok(go.seen.some((each) => each.startsWith('DELETE /system/services/undone-go')));
     assert.ok(!go.services.has('undone-go'));
