@@ -113,30 +113,37 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     assert.match((await run('tell processes')).text, /tell processes0/);
   });
 
-  test('a call whose manager dies is lost, its script is ended and not run again', async () => {
-    const script = `${SCRIPT}${our.tells}\nsleep 600`;
-    const put = await ask('PUT', '/system/services', { as: ADMIN, body: { ...definition(), script } });
-    assert.equal(put.status, 204, put.text);
-    const lost = { as: token, body: 'to be lost' };
-    const calling = call(manager.url, 'POST', '/run/answers', lost).catch(() => undefined);
-    const id = await eventually(async () => {
-      const job = await running();
-      assert.equal(our.told(job), 1);
-      return job;
-    }, PATIENCE);
-    manager.child.kill('SIGKILL');
-    await calling;
-    manager = await our.replica(SETTINGS);
-    await eventually(async () => {
-      const { json, text } = await ask('GET', `/system/jobs/answers/${id}`, { as: ADMIN });
-      const { state, timeline } = json() as { state: string; timeline: { reason: string }[] };
-      assert.deepEqual([state, timeline.at(-1)?.reason], ['failed', 'Lost'], text);
-    }, PATIENCE);
-    const body = { ...definition(), script: SCRIPT };
-    assert.equal((await ask('PUT', '/system/services', { as: ADMIN, body })).status, 204);
-    assert.match((await run('tell processes')).text, /tell processes0/);
-    assert.equal(our.told(id), 1);
-  });
+  for (const { next, settings } of [
+    { next: 'a manager like it', settings: SETTINGS },
+    { next: 'one without Knative', settings: { ...SETTINGS, SERVERLESS_BACKEND: '' } },
+  ]) {
+    test(`a call whose manager dies, and ${next} comes, is lost, its script is ended and not run again`, async () => {
+      const script = `${SCRIPT}${our.tells}\nsleep 600`;
+      const put = await ask('PUT', '/system/services', { as: ADMIN, body: { ...definition(), script } });
+      assert.equal(put.status, 204, put.text);
+      const lost = { as: token, body: 'to be lost' };
+      const calling = call(manager.url, 'POST', '/run/answers', lost).catch(() => undefined);
+      const id = await eventually(async () => {
+        const job = await running();
+        assert.equal(our.told(job), 1);
+        return job;
+      }, PATIENCE);
+      manager.child.kill('SIGKILL');
+      await calling;
+      manager = await our.replica(settings);
+      await eventually(async () => {
+        const { json, text } = await ask('GET', `/system/jobs/answers/${id}`, { as: ADMIN });
+        const { state, timeline } = json() as { state: string; timeline: { reason: string }[] };
+        assert.deepEqual([state, timeline.at(-1)?.reason], ['failed', 'Lost'], text);
+      }, PATIENCE);
+      manager.child.kill('SIGKILL');
+      manager = await our.replica(SETTINGS);
+      const body = { ...definition(), script: SCRIPT };
+      assert.equal((await ask('PUT', '/system/services', { as: ADMIN, body })).status, 204);
+      assert.match((await run('tell processes')).text, /tell processes0/);
+      assert.equal(our.told(id), 1);
+    });
+  }
 
   test('whoever calls the pod without its token is refused', async () => {
     const { url } = ((await seen(STANDING)).body as { status: { address: { url: string } } }).status.address;
