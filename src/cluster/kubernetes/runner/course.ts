@@ -63,6 +63,8 @@ export class Course {
   readonly #deps: CourseDeps;
   readonly #stop = new AbortController();
   #fresh: boolean;
+  /** Has its Secret what this course would put there? Each write of it wakes this course, which must not make the next. */
+  #ordered: boolean;
   #seenPod = false;
   /** When a pod that has waited is told again that it has orders. */
   #remindAt: number | undefined;
@@ -74,6 +76,7 @@ export class Course {
     this.#secret = secret;
     this.#begun = begun;
     this.#fresh = begun?.fresh ?? false;
+    this.#ordered = this.#fresh;
     this.#deps = deps;
     this.over = this.#follow();
   }
@@ -267,7 +270,7 @@ export class Course {
       return this.#conclude(endUnstarted('InputFailed', `the input could not be fetched: ${problem}`, Date.now()));
     }
     if (needsKeys(begun)) return this.#untilKeys(LOOK_MS);
-    if (!this.#fresh) {
+    if (!this.#ordered) {
       // What an earlier manager put there may be of a definition that has changed since.
       const data = secretData(attempt, keys.given ?? (await keys.soon(KEYS_SOON_MS)) ?? NO_KEYS, habits);
       const refusal = await refused(() =>
@@ -276,6 +279,7 @@ export class Course {
         ),
       );
       if (refusal !== undefined) return this.#notGiven(refusal);
+      this.#ordered = true;
     }
     return this.#makePod(attempt);
   }
