@@ -10,6 +10,7 @@ const ALWAYS = [
   '/system/config/keys',
   '/system/federation/{name}',
   '/system/federation/{name}/changes',
+  '/system/federation/{name}/departures',
   '/system/federation/{name}/token',
   '/system/info',
   '/system/replicas/{name}',
