@@ -170,6 +170,27 @@ describe('a script', () => {
     }
   });
 
+  test('neither manager of a federation has its member key or a token as it is: not in files, logs or answers', async () => {
+    const { origin, a, people } = them;
+    const refreshToken = await delegating(them, 'sealed', [member(a, 'sealed-there')], { script: copying() });
+    const id = await origin.outside.submit(people.alice, 'sealed', 'x');
+    assert.equal(placeOf(await endedWell(origin, people.alice, 'sealed', id)), a.id);
+    const views = ['services', 'federation', 'replicas', 'jobs', 'logs'];
+    const asked = [origin, a].flatMap((at) =>
+      views
+        .map((view) => `/system/${view}/${at === a ? 'sealed-there' : 'sealed'}?include=status`)
+        .map((path) => ({ at, path })),
+    );
+    const answers = await Promise.all(asked.map(({ at, path }) => at.call('GET', path, { as: people.alice })));
+    const places = { origin: keptBy(origin), member: keptBy(a), answers: answers.map(({ text }) => text).join('\n') };
+    for (const text of Object.values(places)) assert.ok(text.includes('sealed'), 'it was really looked at');
+    const { 'the member key': key = '', 'the token that was minted': minted = '' } = await secretsOf('sealed-there');
+    for (const [what, secret] of Object.entries({ key, minted, refreshToken })) {
+      assert.ok(secret.length > 20, what);
+      for (const [where, text] of Object.entries(places)) assert.ok(!text.includes(secret), `${what}: ${where}`);
+    }
+  });
+
   /** All that a manager has written down, as it is on its disk, and all it has logged. */
   function keptBy({ manager }: TestCluster): string {
     const files = readdirSync(manager.directory, { recursive: true, withFileTypes: true }).filter((each) =>
