@@ -15,6 +15,8 @@ export interface Seen {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
+  /** What came back, once all of it has. */
+  answer?: { readonly status: number; readonly headers: IncomingHttpHeaders; readonly body: string };
 }
 
 /** Does something else with a request than to pass it on. */
@@ -42,7 +44,7 @@ export async function startWire(target?: () => string): Promise<Wire> {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const { method = '', url = '', headers } = request;
-    const one = { method, path: url, headers, body: Buffer.concat(chunks).toString() };
+    const one: Seen = { method, path: url, headers, body: Buffer.concat(chunks).toString() };
     seen.push(one);
     const passOn = () => relay(one, target?.() ?? '', response);
     await (interference ? interference(one, response, passOn) : passOn());
@@ -69,12 +71,21 @@ export async function startWire(target?: () => string): Promise<Wire> {
 }
 
 /** Whoever asked may have hung up by the time there is an answer. */
-async function relay({ method, path, headers, body }: Seen, target: string, response: ServerResponse): Promise<void> {
+async function relay(seen: Seen, target: string, response: ServerResponse): Promise<void> {
+  const { method, path, headers, body } = seen;
   const { promise, resolve } = Promise.withResolvers<void>();
+  const chunks: Buffer[] = [];
   const sent = send(`${target}${path}`, { method, headers: { ...headers, connection: 'close' } }, (answer) => {
-    if (!response.destroyed) response.writeHead(answer.statusCode ?? 500, answer.headers);
-    answer.on('data', (chunk) => response.destroyed || response.write(chunk));
-    answer.on('end', () => response.end());
+    const { statusCode: status = 500 } = answer;
+    if (!response.destroyed) response.writeHead(status, answer.headers);
+    answer.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      if (!response.destroyed) response.write(chunk);
+    });
+    answer.on('end', () => {
+      seen.answer = { status, headers: answer.headers, body: Buffer.concat(chunks).toString() };
+      response.end();
+    });
     answer.on('close', resolve);
   });
   sent.on('error', () => {
