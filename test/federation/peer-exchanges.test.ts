@@ -13,14 +13,15 @@ import type { Seen } from '../support/wire.ts';
  */
 const FILE = join(import.meta.dirname, 'peer-exchanges.jsonl');
 
+const WORKER = '/system/services/told-there/federation';
+
 /** Calls of docs/peer-protocol.md, by how they are known. */
 const CALLS: Readonly<Record<string, (seen: Seen) => boolean>> = {
-  probe: ({ method, path, headers }) =>
-    method === 'GET' && /\/services\/told-there\/federation$/.test(path) && headers.authorization !== undefined,
+  probe: ({ method, path, headers }) => method === 'GET' && path === WORKER && headers.authorization !== undefined,
   create: ({ method, path, body }) => method === 'POST' && path === '/system/services' && isAbout(body),
   rekey: ({ method, path, body }) => method === 'PUT' && path === '/system/services' && isAbout(body),
-  update: ({ method, path }) => method === 'PUT' && /\/services\/told-there\/federation$/.test(path),
-  remove: ({ method, path }) => method === 'DELETE' && /\/services\/told-there\/federation\?/.test(path),
+  update: ({ method, path }) => method === 'PUT' && path === WORKER,
+  remove: ({ method, path }) => method === 'DELETE' && path.startsWith(`${WORKER}?`),
   offer: ({ method, path }) => method === 'POST' && path === '/job/told-there',
   permit: ({ method, path }) => method === 'GET' && path.startsWith('/system/config?job=told'),
   report: ({ method, path, body }) => method === 'POST' && isReport(path) && body.includes('succeeded'),
