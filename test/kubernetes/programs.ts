@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,11 +8,18 @@ import { promisify } from 'node:util';
 
 /** A program that the tests run for real, built from a Go module in `programs/` that pins it. */
 interface Program {
-  readonly name: 'kube' | 'etcd' | 'coredns' | 'metrics-server' | 'helm';
+  readonly name: 'kube' | 'etcd' | 'coredns' | 'metrics-server' | 'helm' | 'knative' | 'kueue';
   readonly version: string;
   /** Of the module: what is built here changes with it, whatever the version says. */
   readonly directory: string;
   readonly linkerFlags: string;
+}
+
+/** Several programs that are installed on a cluster, with the objects that their makers install them by. */
+interface Kit extends Program {
+  readonly packages: readonly string[];
+  /** Modules, and the folder of each that has such objects. */
+  readonly objects: Readonly<Record<string, string>>;
 }
 
 const ETCD = program('etcd', 'go.etcd.io/etcd/server/v3', () => '-s -w');
@@ -20,6 +27,24 @@ const KUBE = program('kube', 'k8s.io/kubernetes', kubernetesFlags);
 const COREDNS = program('coredns', 'github.com/coredns/coredns', () => '-s -w');
 const METRICS_SERVER = program('metrics-server', 'sigs.k8s.io/metrics-server', () => '-s -w');
 const HELM = program('helm', 'helm.sh/helm/v4', () => '-s -w');
+const KNATIVE: Kit = {
+  ...program('knative', 'knative.dev/serving', () => '-s -w'),
+  packages: [
+    ...['activator', 'autoscaler', 'controller', 'queue', 'webhook'].map((name) => `knative.dev/serving/cmd/${name}`),
+    'knative.dev/net-kourier/cmd/kourier',
+  ],
+  objects: {
+    'knative.dev/serving': 'config/core',
+    'knative.dev/networking': 'config',
+    'knative.dev/caching': 'config',
+    'knative.dev/net-kourier': 'config',
+  },
+};
+const KUEUE: Kit = {
+  ...program('kueue', 'sigs.k8s.io/kueue', () => '-s -w'),
+  packages: ['sigs.k8s.io/kueue/cmd/kueue'],
+  objects: { 'sigs.k8s.io/kueue': 'charts/kueue' },
+};
 
 export interface Binaries {
   readonly etcd: string;
@@ -50,7 +75,22 @@ export async function helmProgram(tell: (line: string) => void = () => {}): Prom
   return await built(HELM, tell);
 }
 
-async function built(wanted: Program, tell: (line: string) => void): Promise<string> {
+/** Where the programs of a kit are (`bin/`), and the objects of each of its modules (`objects/<module>`). */
+export interface Installable {
+  readonly directory: string;
+}
+
+/** Knative Serving with Kourier: about six minutes of CPU the first time. */
+export async function knativeKit(tell: (line: string) => void = () => {}): Promise<Installable> {
+  return { directory: await built(KNATIVE, tell) };
+}
+
+/** What lets jobs in by the quotas of their queues: about four minutes. */
+export async function kueueKit(tell: (line: string) => void = () => {}): Promise<Installable> {
+  return { directory: await built(KUEUE, tell) };
+}
+
+async function built(wanted: Program | Kit, tell: (line: string) => void): Promise<string> {
   const binary = join(cache(wanted), wanted.name);
   if (existsSync(binary)) return binary;
   const go = await goVersion(wanted);
@@ -60,20 +100,34 @@ async function built(wanted: Program, tell: (line: string) => void): Promise<str
   // Under another name until it is whole: whoever finds the name finds the program, also when two build at once.
   const unfinished = `${binary}.${randomUUID()}`;
   try {
-    await compile(wanted, unfinished);
+    await ('packages' in wanted ? gather(wanted, unfinished) : compile(wanted, unfinished));
     renameSync(unfinished, binary);
   } finally {
-    rmSync(unfinished, { force: true });
+    rmSync(unfinished, { recursive: true, force: true });
   }
   tell(`built ${wanted.name} ${wanted.version} in ${Math.round((performance.now() - begin) / 1_000)} s`);
   return binary;
 }
 
-async function compile({ name, version, directory, linkerFlags }: Program, output: string): Promise<void> {
+async function gather(kit: Kit, output: string): Promise<void> {
+  mkdirSync(join(output, 'bin'), { recursive: true });
+  await compile(kit, join(output, 'bin'), kit.packages);
+  for (const [module, folder] of Object.entries(kit.objects)) {
+    const list = ['list', '-mod=readonly', '-m', '-f', '{{.Dir}}', module];
+    const { stdout } = await promisify(execFile)('go', list, { cwd: kit.directory });
+    cpSync(join(stdout.trim(), folder), join(output, 'objects', module), { recursive: true });
+  }
+}
+
+async function compile(
+  { name, version, directory, linkerFlags }: Program,
+  output: string,
+  packages: readonly string[] = ['.'],
+): Promise<void> {
   const options = { cwd: directory, env: { ...process.env, CGO_ENABLED: '0' }, maxBuffer: 2 ** 26 };
   const flags = ['-mod=readonly', '-trimpath', '-buildvcs=false', '-ldflags', linkerFlags];
   try {
-    await promisify(execFile)('go', ['build', ...flags, '-o', output, '.'], options);
+    await promisify(execFile)('go', ['build', ...flags, '-o', output, ...packages], options);
   } catch (error) {
     const said = error instanceof Error && 'stderr' in error ? String(error.stderr) : String(error);
     throw new Error(
@@ -102,7 +156,9 @@ function cache({ name, version, directory, linkerFlags }: Program): string {
     process.env['OSCAR_TEST_CACHE'] ??
     join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'oscar-manager');
   const digest = createHash('sha256').update(linkerFlags);
-  for (const file of ['main.go', 'go.mod', 'go.sum']) digest.update(readFileSync(join(directory, file)));
+  // In this order since ever: what was built by it is in many a cache.
+  const files = readdirSync(directory).toSorted((a, b) => Number(b.endsWith('.go')) - Number(a.endsWith('.go')));
+  for (const file of files) digest.update(readFileSync(join(directory, file)));
   return join(root, `${name}-${version}-${digest.digest('hex').slice(0, 8)}`);
 }
 
