@@ -133,8 +133,8 @@ export async function printed(runner: Runner, name: string): Promise<string> {
   return (await log(runner, name)).replace(/^oscar: .*\n/gm, '');
 }
 
-export async function log(runner: Runner, name: string): Promise<string> {
-  return Buffer.concat(await Array.fromAsync(runner.logs(name, { timestamps: false, follow: false }))).toString();
+export async function log(runner: Runner, name: string, follow = false): Promise<string> {
+  return Buffer.concat(await Array.fromAsync(runner.logs(name, { timestamps: false, follow }))).toString();
 }
 
 /** Waits until the script has printed that. */

@@ -17,6 +17,7 @@ import { CallLost, type Reply, sendCall } from './exchange.ts';
 import type { KnativePicture } from './knative-picture.ts';
 import { TOKEN_NAME } from './knative-service.ts';
 import type { KnativeServices } from './knative-services.ts';
+import { spool } from './spool.ts';
 import { ToldLog } from './told-log.ts';
 
 export interface CallDeps {
@@ -30,6 +31,9 @@ export interface CallDeps {
   readonly timeoutMs: number;
   readonly report: (problem: unknown) => void;
 }
+
+/** On the shelf, while a call goes on: what it has printed until then. */
+export const SO_FAR = 'so-far';
 
 /** How long the addresses and keys work that a call is given: longer than Knative lets one take. */
 const KEY_MS = 3_600_000;
@@ -86,6 +90,10 @@ export class Call {
   }
 
   async #run(): Promise<End> {
+    const { shelf, report } = this.#deps;
+    const at = (what: string) => shelfKey(this.#namespace, this.#attempt.name, what);
+    const over = new AbortController();
+    const spooling = spool(this.log, (bytes) => shelf.put(at(SO_FAR), bytes), over.signal, report);
     let end: End;
     let kept = false;
     try {
@@ -96,10 +104,9 @@ export class Call {
       end = this.#endWithout(error);
     }
     this.log.end();
-    if (!kept && this.log.bytes.length > 0) {
-      const key = shelfKey(this.#namespace, this.#attempt.name, 'log');
-      await this.#deps.shelf.put(key, this.log.bytes).catch(this.#deps.report);
-    }
+    over.abort();
+    await spooling;
+    if (!kept && this.log.size > 0) await shelf.put(at('log'), this.log.bytes).catch(report);
     return end;
   }
 

@@ -77,17 +77,31 @@ test('a call that ends soon after whoever called stands down has its end, which 
   assert.match(await log(next, attempt.name), /^begun\nended\n/);
 });
 
-test('another manager sees the log when the call has ended, and not before', async (t) => {
+test('another manager sees the log too, while the call goes on and in one piece with what comes after', async (t) => {
   const place = await CallPlace.open(t);
   const [runner, other] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
   await untilPrinted(runner, attempt.name, 'begun');
-  assert.equal(await log(other, attempt.name), '');
-  const following = untilPrinted(other, attempt.name, 'begun');
+  const following = log(other, attempt.name, true);
+  await eventually(async () => assert.equal(await log(other, attempt.name), 'begun\n'), 30_000);
   await runner.stop(attempt.name, 'cancelled');
-  await following;
+  assert.match(await following, /^begun\n/);
+  assert.doesNotMatch(await following, /begun[^]*begun/);
   assert.equal((await endOf(other, attempt.name)).outcome, 'stopped');
+  const soFar = () => place.stores.shelf.get(shelfKey(NAMESPACE, attempt.name, 'so-far'));
+  await eventually(async () => assert.equal(await soFar(), undefined));
+});
+
+test('what a call had printed whose manager was killed is still there', async (t) => {
+  const place = await CallPlace.open(t);
+  const [runner, next] = [place.calls(), place.calls()];
+  const attempt = attemptOf('echo begun; sleep 60');
+  await runner.start(attempt);
+  await eventually(async () => assert.equal(await log(next, attempt.name), 'begun\n'), 30_000);
+  assert.equal(await next.takeUp(attempt.name), true);
+  assert.equal((await endOf(next, attempt.name)).reason, 'Lost');
+  assert.match(await log(next, attempt.name), /^begun\n/);
 });
 
 test('a script that ran out of memory has, in the words of the kubelet', async (t) => {

@@ -11,7 +11,7 @@ import { shelfKey } from '../runner/pod/place.ts';
 import { noticesOf } from '../runner/script-log.ts';
 import { Starts } from '../runner/starts.ts';
 import type { End } from '../runner/verdict/end.ts';
-import { Call, type CallDeps } from './call.ts';
+import { Call, type CallDeps, SO_FAR } from './call.ts';
 import type { CallRecords } from './call-records.ts';
 
 export interface KnativeRunnerDeps {
@@ -30,10 +30,13 @@ interface UnderWay {
 
 const NEWLINE = 0x0a;
 
+/** How often the log of a call is looked at that another manager has begun. */
+const LOOK_MS = 1_000;
+
 /**
  * Has attempts run by the pods of Knative Services, which answer call after call. Whoever starts one is connected to its
  * pod: if that manager goes, so does the script, and the next one finds by its record that it was begun and is lost. What it
- * printed lies on the shelf when it has ended; before, only the manager that called has it.
+ * prints lies on the shelf, some seconds old while it goes on: whoever did not call reads it there.
  */
 export class KnativeRunner implements Runner {
   readonly #deps: KnativeRunnerDeps;
@@ -102,7 +105,7 @@ export class KnativeRunner implements Runner {
     try {
       await this.#starts.untilAvailable(() => this.#records.end(record, end));
       const { namespace = '', name } = record.metadata;
-      await this.#deps.shelf.remove(shelfKey(namespace, name, 'input'));
+      await Promise.all(['input', SO_FAR].map((what) => this.#deps.shelf.remove(shelfKey(namespace, name, what))));
     } finally {
       this.#calls.delete(record.metadata.name);
     }
@@ -155,19 +158,40 @@ export class KnativeRunner implements Runner {
   async *#stamped(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     let given = 0;
     const underWay = this.#calls.get(name);
-    if (underWay && !this.#records.endOf(name)) {
-      for await (const chunk of underWay.call.log.read(follow, signal)) {
-        given += chunk.length;
-        yield chunk;
-      }
+    const told = underWay ? underWay.call.log.read(follow, signal) : this.#spooled(name, follow, signal);
+    for await (const chunk of this.#records.endOf(name) ? [] : told) {
+      given += chunk.length;
+      yield chunk;
     }
     if (follow) await this.#untilEnded(name, signal);
     if (this.#records.endOf(name)) yield* this.#kept(name, given);
   }
 
+  /** What the manager that has called leaves for others. */
+  async *#spooled(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    let given = 0;
+    do {
+      for await (const chunk of this.#onShelf(name, SO_FAR, given)) {
+        given += chunk.length;
+        yield chunk;
+      }
+      if (follow) await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    } while (follow && !signal.aborted && this.#records.get(name) && !this.#records.endOf(name));
+  }
+
+  /** Of one whose manager died with it there is what that had left. */
   async *#kept(name: string, given: number): AsyncGenerator<Uint8Array> {
+    let some = false;
+    for await (const chunk of this.#onShelf(name, 'log', given)) {
+      some = true;
+      yield chunk;
+    }
+    if (!some) yield* this.#onShelf(name, SO_FAR, given);
+  }
+
+  async *#onShelf(name: string, what: string, given: number): AsyncGenerator<Uint8Array> {
     const { namespace = '' } = (await this.#known(name)).metadata;
-    const log = await this.#deps.shelf.get(shelfKey(namespace, name, 'log'));
+    const log = await this.#deps.shelf.get(shelfKey(namespace, name, what));
     let skip = given;
     for await (const chunk of log ?? []) {
       const bytes: Uint8Array = chunk;

@@ -1,17 +1,28 @@
 /** What a call has told of its log so far, and whoever follows it. */
 export class ToldLog {
   readonly #chunks: Uint8Array[] = [];
+  #size = 0;
   #ended = false;
   #news = Promise.withResolvers<void>();
 
   add(chunk: Uint8Array): void {
     this.#chunks.push(chunk);
+    this.#size += chunk.length;
     this.#ring();
   }
 
   end(): void {
     this.#ended = true;
     this.#ring();
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Resolves when there is more, or it has ended. Ask before you look. */
+  get news(): Promise<void> {
+    return this.#news.promise;
   }
 
   get bytes(): Uint8Array {
