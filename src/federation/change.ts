@@ -1,44 +1,30 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { OscarError } from '../base/oscar-error.ts';
 import { findService, loadSecrets, oldVersion, ownerOfSecrets } from '../catalog/index.ts';
 import type { ServiceRecord, Version } from '../cluster/index.ts';
 import type { Admin, Principal, User } from '../identity/index.ts';
 import { readDefinition, type Service } from '../service/index.ts';
 import type { Replica } from '../service/schema.ts';
+import { applyChange } from './coordinator/apply-change.ts';
 import { changedBy, replacedBy } from './coordinator/changed-definition.ts';
-import { requireGrant } from './coordinator/check-members.ts';
 import type { Caller, Coordination, ReadDefinition } from './coordinator/coordination.ts';
-import { deliver } from './coordinator/deliver.ts';
-import { goPast } from './coordinator/go-past.ts';
-import { requireRoom } from './coordinator/ledger-room.ts';
-import { type Asking, asCaller, asNobody, asOwner } from './coordinator/member/asking.ts';
-import { dropKeys } from './coordinator/member/member-keys.ts';
-import { originIdOf } from './coordinator/orders.ts';
-import { isUnexplained, type Pending, pendingOf } from './coordinator/pending.ts';
-import { deployedOf, type Preparing, prepare, wantedBy } from './coordinator/prepare.ts';
-import type { Result } from './coordinator/results.ts';
+import { asCaller, asNobody, asOwner } from './coordinator/member/asking.ts';
+import { wantedBy } from './coordinator/prepare.ts';
+import type { Told } from './coordinator/tell-members.ts';
 import { clustersWithoutAccounts } from './coordinator/without-accounts.ts';
 import { FederationError } from './errors.ts';
-import { keyIdsOf, type LedgerEntry, type LedgerMember, memberId } from './ledger.ts';
+import { memberId } from './ledger.ts';
 import { isOvertaken, Ledgers } from './ledger-store.ts';
 import { type Intention, namedBy, nameOf } from './members.ts';
-import { isSame, memberProblems } from './topology.ts';
+import { isSame } from './topology.ts';
 import { isOwner as owns } from './worker/probe.ts';
 
-export interface Changed {
-  readonly record: ServiceRecord;
-  /** Members that do not have it yet: they get it as soon as they can. */
-  readonly pending: readonly Pending[];
+export interface Changed extends Told {
   /** What was named to be changed or removed, and is no member. */
   readonly absent?: readonly string[];
 }
 
 /** Enough for any burst of writers to one service; more would be a fault, not contention. */
 const ATTEMPTS = 8;
-
-/** The longest pause before the next attempt. */
-const AGAIN_MS = 50;
 
 /**
  * Replaces the definition of a service, at all its members (design §7). The next revision is stored here first, under the
@@ -66,7 +52,10 @@ export async function changeService(
     const removal = { end: 'undo', force: false, named: [] } as const;
     const keys = { renew, rekey: () => renew };
     const { principal } = caller;
-    return apply({ principal, before, given, credentials, asking, standIn: asking, removal, again: [], keys }, deps);
+    return applyChange(
+      { principal, before, given, credentials, asking, standIn: asking, removal, again: [], keys },
+      deps,
+    );
   });
 }
 
@@ -115,7 +104,7 @@ export async function changeMembers(
     const writer: Admin | User = isOwner(principal) ? principal : { kind: 'admin' };
     const keys = { renew };
     const change = { principal: writer, before, given: changed, credentials, asking, standIn, removal, again, keys };
-    return { ...(await apply(change, deps)), ...(absent.length > 0 && { absent }) };
+    return { ...(await applyChange(change, deps)), ...(absent.length > 0 && { absent }) };
   });
 }
 
@@ -162,186 +151,6 @@ function onlyNew(intention: Intention, current: readonly Replica[]): Intention {
     members: intention.members.filter((member) => !current.some((other) => isSame(other, member))),
   };
 }
-
-/** One change of a service as it was read. */
-interface Change {
-  readonly principal: Admin | User;
-  readonly before: ServiceRecord;
-  readonly given: ReadDefinition;
-  /** Those that are stored and those that were brought. */
-  readonly credentials: ReadDefinition['secrets']['credentials'];
-  readonly asking: Asking;
-  /** Who stands for the keys of members that know none. */
-  readonly standIn: Asking;
-  readonly removal: Removal;
-  /** Members that were named as new, and are made again although their owner had ended them. */
-  readonly again: readonly Replica[];
-  readonly keys: Preparing;
-}
-
-/** How members that are no longer in it are ended. */
-interface Removal {
-  readonly end: 'undo' | 'detach';
-  /** At once, whatever work they have. */
-  readonly force: boolean;
-  /** Those that were named: what was said about others before, which are leaving already, holds. */
-  readonly named: readonly Replica[] | 'all';
-}
-
-async function apply(change: Change, deps: Coordination): Promise<Changed> {
-  const { principal, before, given, credentials } = change;
-  const { definition } = given;
-  const { federation: role } = before.service;
-  const members = definition.federation?.members ?? [];
-  const problems = memberProblems(definition, originIdOf({ definition }, deps), deps.mostMembers);
-  if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
-  if (members.length > 0) requireGrant(credentials);
-  if (role?.role !== 'coordinator' && members.length === 0) {
-    return { record: await deps.own.update(principal, given, before.version, role), pending: [] };
-  }
-
-  const entry = await openLedger(before, deps);
-  const { uid } = entry.ledger;
-  try {
-    requireRoom(entry.ledger, wantedBy(given, deps));
-  } catch (error) {
-    if (!role) await discard(entry, deps);
-    throw error;
-  }
-  await noteEnds(entry, change, deps);
-  const revision = Math.max(role?.revision ?? 0, entry.ledger.revision) + 1;
-  const record = await deps.own
-    .update(principal, given, before.version, { role: 'coordinator', uid, revision, committed: true })
-    .catch(async (error) => {
-      if (!role) await discard(entry, deps);
-      throw error;
-    });
-  return tell(uid, record, change, deps);
-}
-
-/** The ledger of a service; one that had no members until now begins its own, before anything names it. */
-async function openLedger({ service }: ServiceRecord, deps: Coordination): Promise<LedgerEntry> {
-  const { federation: role, definition, uid: serviceUid } = service;
-  if (role?.role === 'worker') {
-    throw new FederationError(
-      'not-the-coordinator',
-      `"${definition.name}" belongs to a federation whose coordinator is ${role.origin.service} at ${role.origin.endpoint}: change it there`,
-    );
-  }
-  const ledgers = new Ledgers(deps);
-  const entry = role && (await ledgers.read(role.uid));
-  if (entry?.ledger.phase === 'creating') {
-    throw new FederationError('origin-away', `the members of "${definition.name}" are just being made: try again`);
-  }
-  if (entry?.ledger.phase === 'ending' || (role && !entry && !role.committed)) {
-    throw new FederationError('federation-gone', `"${definition.name}" is just being removed`);
-  }
-  const uid = role?.uid ?? deps.newUid();
-  const begunAt = deps.now();
-  const fresh = {
-    uid,
-    service: definition.name,
-    serviceUid,
-    phase: 'active',
-    revision: 0,
-    begunAt,
-    members: [],
-  } as const;
-  return entry ?? ledgers.begin(fresh);
-}
-
-/** Nobody names it, so nothing was made by it. */
-async function discard(entry: LedgerEntry, deps: Coordination): Promise<void> {
-  await new Ledgers(deps).finish(entry).catch((error) => {
-    if (!isOvertaken(error)) throw error;
-  });
-}
-
-/**
- * What the definition cannot say is written down before it changes: how members that leave are ended, and which of those
- * that their owners ended are to be made again.
- */
-async function noteEnds(
-  { ledger: { uid } }: LedgerEntry,
-  { given, removal, again }: Change,
-  deps: Coordination,
-): Promise<void> {
-  const staying = new Set(deployedOf(given.definition.federation?.members).map(idOf));
-  const returning = new Set(again.map(idOf));
-  const forgotten: string[] = [];
-  await new Ledgers(deps).amend(uid, (ledger) => {
-    const members = ledger.members.flatMap((member) => {
-      const id = memberId(member);
-      if (member.state === 'left' && returning.has(id)) {
-        forgotten.push(...keyIdsOf(member));
-        return [];
-      }
-      return staying.has(id) ? [member] : [endingBy(removal, member)];
-    });
-    return isDeepStrictEqual(members, ledger.members) ? ledger : { ...ledger, members };
-  });
-  await dropKeys(forgotten, deps);
-}
-
-function endingBy({ end, force, named }: Removal, member: LedgerMember): LedgerMember {
-  const isNamed = named === 'all' || named.some((each) => idOf(each) === memberId(member));
-  if (member.state === 'undoing' || (member.state === 'leaving' && !isNamed)) return member;
-  const { force: _, ...known } = member;
-  return { ...known, end, ...(force && { force }) };
-}
-
-const idOf = ({ cluster_id, service_name }: Replica) => `${cluster_id}/${service_name}`;
-
-type Telling = Pick<Change, 'asking' | 'standIn' | 'keys'>;
-
-/**
- * Resolves to what is stored in the end, and the members that do not have it. Whoever is overtaken here, again and again,
- * has still stored the definition, and `reconcile` brings it to the members. A member of which nobody says why it is behind
- * is told again: somebody else was at work on it at the same time, and what came of telling it was written down for a key
- * that it no longer has. So are all that answer, once, when one of them knows a later revision.
- */
-async function tell(uid: string, stored: ServiceRecord, change: Telling, deps: Coordination): Promise<Changed> {
-  const ledgers = new Ledgers(deps);
-  let record = stored;
-  let silent: ReadonlySet<string> = new Set();
-  for (let attempt = 1; ; attempt++) {
-    let isTold = false;
-    try {
-      const results = await tellOnce(uid, record.service, change, silent, deps);
-      isTold = results !== undefined;
-      const past = record === stored && results ? await goPast(record, results, deps) : undefined;
-      if (past && results) {
-        record = past;
-        silent = new Set(results.flatMap(({ kind, keyId }) => (kind === 'away' ? [keyId] : [])));
-        continue;
-      }
-    } catch (error) {
-      if (!isOvertaken(error)) throw error;
-    }
-    const told = await ledgers.read(uid);
-    if (!told) return { record, pending: [] };
-    const isOver = isOlder(record.service, told) || (isTold && !isUnexplained(told.ledger));
-    if (isOver || attempt >= ATTEMPTS) return { record, pending: pendingOf(told.ledger) };
-    await pause(Math.random() * AGAIN_MS);
-  }
-}
-
-/** Those who did not answer before are not waited for a second time. Undefined when somebody else was faster. */
-async function tellOnce(
-  uid: string,
-  service: Service,
-  { asking, standIn, keys }: Telling,
-  silent: ReadonlySet<string>,
-  deps: Coordination,
-): Promise<Result[] | undefined> {
-  const entry = await new Ledgers(deps).read(uid);
-  if (!entry || entry.ledger.phase !== 'active' || isOlder(service, entry)) return [];
-  const prepared = await prepare(entry, service, keys, deps);
-  const isDue = ({ keyId }: LedgerMember) => !silent.has(keyId);
-  return prepared ? deliver(prepared, { asking, standIn, isDue }, deps) : undefined;
-}
-
-const isOlder = ({ federation }: Service, { ledger }: LedgerEntry) => (federation?.revision ?? 0) < ledger.revision;
 
 /** In a whole definition, a new member on a cluster that nobody knows is a mistake. */
 function refuseUnknown(given: ReadDefinition, stored: readonly Replica[], deps: Coordination): void {
