@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cacheDirectory } from '../support/cache.ts';
 
 const run = promisify(execFile);
 
@@ -11,10 +11,7 @@ const PACKAGE = 'oscar-python==2.2.0';
 
 /** A Python that has oscar-python, made once in a cache outside the checkout. */
 export async function pythonWithOscar(): Promise<string> {
-  const root =
-    process.env['OSCAR_TEST_CACHE'] ??
-    join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'oscar-manager');
-  const directory = join(root, 'oscar-python-2.2.0');
+  const directory = cacheDirectory('oscar-python-2.2.0');
   const python = join(directory, 'bin', 'python');
   const whole = join(directory, 'whole');
   if (existsSync(whole)) return python;

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { archiveOf, type Image } from '../../deploy/image/image.ts';
+import { cacheDirectory } from '../support/cache.ts';
 import { busyboxImages } from './busybox.ts';
 
 const run = promisify(execFile);
@@ -105,12 +105,9 @@ function keep(file: string, write: (unfinished: string) => void): void {
 }
 
 function cache(): string {
-  const root =
-    process.env['OSCAR_TEST_CACHE'] ??
-    join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'oscar-manager');
   const digest = createHash('sha256');
   for (const file of SOURCES) digest.update(readFileSync(fileURLToPath(new URL(file, import.meta.url))));
-  const directory = join(root, `docker-images-${digest.digest('hex').slice(0, 8)}`);
+  const directory = cacheDirectory(`docker-images-${digest.digest('hex').slice(0, 8)}`);
   mkdirSync(directory, { recursive: true });
   return directory;
 }

@@ -6,7 +6,7 @@ import { sampleService } from '../../src/cluster/sample-service.ts';
 import { created } from '../../src/cluster/service-store-under-test.ts';
 import type { Service } from '../../src/service/index.ts';
 import { startBench } from './bench.ts';
-import { installKnative } from './knative-stand-in.ts';
+import { installKnativeTypes } from './knative/install.ts';
 
 /** What lies in the API for Knative, and what becomes of it with its service (contract §3.3). */
 const bench = await startBench();
@@ -102,7 +102,7 @@ describe('with Knative', () => {
   let cluster: KubernetesCluster;
 
   before(async () => {
-    await installKnative(admin);
+    await installKnativeTypes(admin);
     cluster = await bench.open({ knative: SETTINGS });
   });
   after(() => cluster.close());

@@ -15,11 +15,17 @@ import { Cluster } from './node/cluster.ts';
 import { GATEWAY } from './node/names.ts';
 
 const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
-const IMAGE = 'localhost/oscar-manager:test';
+/** With a dot: Knative takes any other name for one of Docker Hub, and asks there. */
+const IMAGE = 'oscar.test/oscar-manager:test';
 
 /** A manager that is a process of its own, and where it answers. */
 export interface Replica extends ManagerProcess {
   readonly url: string;
+}
+
+export interface PodManagersOptions {
+  readonly hooks?: Hooks;
+  readonly dns?: boolean;
 }
 
 /** A cluster with a node, MinIO beside it, and any number of managers; all real. */
@@ -29,25 +35,36 @@ export class PodManagers {
   readonly #kubeconfig: string;
   readonly #directory: string;
   readonly #counter: Counter;
+  readonly #inside: boolean;
   readonly #cleanUp: (() => unknown)[] = [];
 
-  private constructor(cluster: Cluster, minio: Minio, kubeconfig: string, directory: string, counter: Counter) {
+  private constructor(
+    cluster: Cluster,
+    minio: Minio,
+    kubeconfig: string,
+    directory: string,
+    counter: Counter,
+    inside: boolean,
+  ) {
     this.cluster = cluster;
     this.minio = minio;
     this.#kubeconfig = kubeconfig;
     this.#directory = directory;
     this.#counter = counter;
+    this.#inside = inside;
   }
 
-  static async start({ hooks }: { readonly hooks?: Hooks } = {}): Promise<PodManagers> {
+  /** `dns`: names of services are known, also to the managers. */
+  static async start({ hooks, dns = false }: PodManagersOptions = {}): Promise<PodManagers> {
     const directory = mkdtempSync(join(tmpdir(), 'oscar-replicas-'));
-    const cluster = await Cluster.start();
+    const cluster = await Cluster.start({ dns });
     try {
       const archive = join(directory, 'manager.tar');
       writeFileSync(archive, archiveOf({ [IMAGE]: managerImage(CHECKOUT) }));
       await cluster.import(archive);
       const minio = await Minio.start({ host: GATEWAY, ...(hooks && { hooks }) });
-      return new PodManagers(cluster, minio, await cluster.managerKubeconfig(), directory, await Counter.start());
+      const kubeconfig = await cluster.managerKubeconfig();
+      return new PodManagers(cluster, minio, kubeconfig, directory, await Counter.start(), dns);
     } catch (error) {
       await cluster.stop();
       throw error;
@@ -73,13 +90,15 @@ export class PodManagers {
       OSCAR_STAGING_PULL_POLICY: 'Never',
       OSCAR_IMAGE_PULL_POLICY: 'IfNotPresent',
       OSCAR_LOG_LEVEL: 'debug',
+      ...(this.#inside && { OSCAR_LISTEN: `${this.cluster.nodeAddress}:0` }),
     };
   }
 
   async replica(settings: Record<string, string> = {}): Promise<Replica> {
     const after = { after: (end?: unknown) => void (typeof end === 'function' && this.#cleanUp.push(() => end())) };
     const directory = mkdtempSync(join(this.#directory, 'manager-'));
-    const manager = startProcess(after, directory, { ...this.settings(), ...settings });
+    const enter = this.#inside ? this.cluster.inside() : [];
+    const manager = startProcess(after, directory, { ...this.settings(), ...settings }, [], enter);
     return { ...manager, url: await manager.listening };
   }
 

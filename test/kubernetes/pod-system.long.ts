@@ -29,6 +29,7 @@ const FEDERATION: readonly Part[] = [
   { file: 'federation/quickstart', id: 'oscar-cluster' },
   { file: 'federation/worker-definition', id: 'oscar-cluster-a' },
   { file: 'federation/forged-requests', id: 'oscar-cluster-a' },
+  { file: 'federation/go-members' },
 ];
 
 const DELEGATION: readonly Part[] = [
@@ -45,6 +46,8 @@ const DELEGATION: readonly Part[] = [
   },
   { file: 'delegation/policies', id: 'oscar-cluster-c' },
   { file: 'delegation/from-go', id: 'oscar-cluster-a' },
+  { file: 'delegation/from-known-go' },
+  { file: 'delegation/to-go' },
 ];
 
 // `jobs/providers` and `federation/access` start several clusters that would be on Kubernetes. `jobs/what-scripts-see` looks for

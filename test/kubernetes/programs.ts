@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { cacheDirectory } from '../support/cache.ts';
 
 /** A program that the tests run for real, built from a Go module in `programs/` that pins it. */
 interface Program {
@@ -152,14 +152,11 @@ async function goVersion({ name, version }: Program): Promise<string> {
 
 /** By version, and by what it is made of: whoever changes a flag or a pin gets a new build, and both can stay. */
 function cache({ name, version, directory, linkerFlags }: Program): string {
-  const root =
-    process.env['OSCAR_TEST_CACHE'] ??
-    join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'oscar-manager');
   const digest = createHash('sha256').update(linkerFlags);
   // In this order since ever: what was built by it is in many a cache.
   const files = readdirSync(directory).toSorted((a, b) => Number(b.endsWith('.go')) - Number(a.endsWith('.go')));
   for (const file of files) digest.update(readFileSync(join(directory, file)));
-  return join(root, `${name}-${version}-${digest.digest('hex').slice(0, 8)}`);
+  return cacheDirectory(`${name}-${version}-${digest.digest('hex').slice(0, 8)}`);
 }
 
 function program(name: Program['name'], module: string, linkerFlags: (version: string) => string): Program {

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { hash, randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cacheDirectory } from '../support/cache.ts';
 
 const run = promisify(execFile);
 
@@ -63,8 +63,5 @@ async function goVersion(): Promise<string> {
 
 /** By version and by how it is built: whoever changes either gets a new build, and both can stay. */
 function cache(): string {
-  const root =
-    process.env['OSCAR_TEST_CACHE'] ??
-    join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'oscar-manager');
-  return join(root, `minio-${VERSION}-${hash('sha256', FLAGS.join(' ')).slice(0, 8)}`);
+  return cacheDirectory(`minio-${VERSION}-${hash('sha256', FLAGS.join(' ')).slice(0, 8)}`);
 }

@@ -16,12 +16,16 @@ export interface ManagerProcess {
   readonly ended: Promise<number | string>;
 }
 
-/** `oscar serve` as a process of its own, which can be killed, and does not outlive the test. */
+/**
+ * `oscar serve` as a process of its own, which can be killed, and does not outlive the test. `enter` is a command that
+ * becomes the one after it, somewhere else: `nsenter …`.
+ */
 export function startProcess(
   t: Pick<TestContext, 'after'>,
   directory: string,
   settings: Record<string, string> = {},
   args: readonly string[] = [],
+  enter: readonly string[] = [],
 ): ManagerProcess {
   const env = {
     PATH: process.env['PATH'],
@@ -32,7 +36,8 @@ export function startProcess(
     OSCAR_PASSWORD: PASSWORD,
     ...settings,
   };
-  const child = spawn(process.execPath, [MAIN, 'serve', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const [program = process.execPath, ...words] = [...enter, process.execPath, MAIN, 'serve', ...args];
+  const child = spawn(program, words, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   t.after(() => child.kill('SIGKILL'));
   let output = '';
   const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string);

@@ -1,4 +1,5 @@
-import { createReadStream } from 'node:fs';
+import { createReadStream, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type { Admin } from '../admin.ts';
 import { ControlPlane } from '../control-plane.ts';
@@ -8,7 +9,7 @@ import { corednsProgram, metricsServerProgram, programs } from '../programs.ts';
 import { startDns, startMetrics } from './add-ons.ts';
 import { nodeImages } from './images.ts';
 import { Keeper } from './keeper.ts';
-import { makeNetwork } from './network.ts';
+import { inNetwork, makeNetwork } from './network.ts';
 import { ClusterNode } from './node.ts';
 import { nodePackages } from './packages.ts';
 import { nodeSite } from './site.ts';
@@ -78,6 +79,21 @@ export class Cluster {
   /** Makes the images of an archive known to the node, as `docker save` and `docker load` have them. */
   async import(archive: string): Promise<void> {
     await this.#node.import(createReadStream(archive));
+  }
+
+  /** A command that becomes the one after it, where names of services are known and their addresses lead somewhere. */
+  inside(): string[] {
+    const { names } = this.#keeper;
+    const file = join(names.directory, 'resolv.conf');
+    writeFileSync(file, `nameserver ${names.address}\nsearch svc.cluster.local\n`);
+    return [
+      ...inNetwork(names),
+      'unshare',
+      '--mount',
+      'sh',
+      '-c',
+      `mount --bind ${file} /etc/resolv.conf && exec "$0" "$@"`,
+    ];
   }
 
   /** The kubelet, containerd and all pods at once, without a word. */
