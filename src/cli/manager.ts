@@ -123,6 +123,7 @@ export async function startManager(
       ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
     },
     ...knativeView(cluster),
+    sharedLog: sharedLog(config, cluster),
     storeTrouble: store.trouble,
     clusterConfig: clusterConfigOf(config),
     pageSize: config.jobListingLimit,
@@ -168,6 +169,15 @@ function knativeView({ kubernetes }: Cluster): Pick<ServerOptions, 'serverless' 
     serverless: () => ({ name: 'Knative', version: knative.installed ? kubernetes.version : '' }),
     deploymentOf: (service) => knative.deploymentOf(service),
   };
+}
+
+/** What managers print in their pods each of them can read, whatever the level and the format of their other lines. */
+function sharedLog({ name, kubeconfig }: Config, { kubernetes }: Cluster): ServerOptions['sharedLog'] {
+  const log = kubernetes?.managersLog(name);
+  if (!log) return undefined;
+  // With a kubeconfig this manager is in no pod: nobody else could read it.
+  const write = (line: string) => void (kubeconfig === undefined && process.stdout.write(`${line}\n`));
+  return { write, lines: (wanted) => log.lines(wanted) };
 }
 
 /** Jobs run where this manager has a place for their records and for their files. */

@@ -17,7 +17,7 @@ import { takeAnyBody } from './body.ts';
 import { allowOrigins } from './cors.ts';
 import type { DeploymentOf } from './deployment.ts';
 import { answerError, answerText } from './errors.ts';
-import { ExecutionLog } from './execution-log.ts';
+import { ExecutionLog, type SharedLog } from './execution-log.ts';
 import { goJson, JSON_TYPE } from './go-json.ts';
 import { answerNotFound } from './not-found.ts';
 import { OpenAnswers } from './open-answers.ts';
@@ -67,6 +67,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   /** Other clusters that delegate jobs whose files are in their stores. */
   readonly origins?: UpstreamOrigins | undefined;
   readonly logOf?: JobLogsDeps['logOf'];
+  /** Where the other managers of this cluster tell of invocations; without it there are none. */
+  readonly sharedLog?: SharedLog | undefined;
   /** How long a synchronous invocation may take. */
   readonly runTimeoutMs?: number;
   /** Without it grants are not exchanged, and not revoked at their issuer. */
@@ -174,7 +176,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
 
 function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs): void {
   const { authenticator, pageSize, runTimeoutMs = RUN_TIMEOUT } = options;
-  const executions = new ExecutionLog();
+  const executions = new ExecutionLog({ shared: options.sharedLog });
   const open = new OpenAnswers(app);
   invokeRoutes(app, { authenticator, jobs, runTimeoutMs, executions, enter: options.enter, origins: options.origins });
   executionLogRoutes(app, { authenticator, executions });

@@ -108,6 +108,28 @@ describe('an installation by the chart, with the image that is built without a r
     }, 90_000);
   });
 
+  test('each manager tells what both of them answered', async () => {
+    const { token } = (await (await ask('/system/services/installed')).json()) as { token: string };
+    const from = async (pod: string, path: string, init: string) => {
+      const script = `fetch("http://127.0.0.1:8080${path}", ${init}).then((answer) => answer.text()).then(console.log)`;
+      return kubectl('exec', pod, '--', 'node', '-e', script);
+    };
+    const pods = (await kubectl('get', 'pods', '-l', 'app=oscar', '-o', 'name')).trim().split('\n');
+    assert.equal(pods.length, 2);
+    const before = ((await (await ask('/system/logs')).json()) as { logs: unknown[] }).logs.length;
+    for (const pod of pods) {
+      await from(
+        pod,
+        '/job/installed',
+        JSON.stringify({ method: 'POST', headers: { authorization: `Bearer ${token}` } }),
+      );
+    }
+    const told = JSON.stringify({ headers: { authorization: `Basic ${btoa('oscar:password')}` } });
+    const logs = await Promise.all(pods.map((pod) => from(pod, '/system/logs', told)));
+    assert.equal((JSON.parse(logs[0] ?? '') as { logs: unknown[] }).logs.length, before + 2);
+    assert.equal(logs[0], logs[1]);
+  });
+
   test('the command line is in the image', async () => {
     assert.match(await kubectl('exec', 'deployment/oscar', '--', 'oscar', 'version'), /^oscar \d/);
   });

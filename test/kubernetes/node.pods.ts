@@ -4,7 +4,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../src/cluster/eventually.ts';
+import { openKubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
+import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 import { Cluster } from './node/cluster.ts';
 import { GATEWAY } from './node/names.ts';
 import { Pods, podSpec } from './node/pods.ts';
@@ -91,6 +93,51 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     const path = `/apis/metrics.k8s.io/v1beta1/nodes/${cluster.nodeName}`;
     const { usage } = await eventually(() => cluster.admin.do('GET', path), LOST_MS, 100);
     assert.match((usage as { memory: string }).memory, /^\d+Ki$/);
+  });
+
+  test('what managers print is read from all of their pods, and from their runs before', async (t) => {
+    const deployments = `/apis/apps/v1/namespaces/${MANAGER_NAMESPACE}/deployments`;
+    const labels = { app: 'oscar', part: 'manager' };
+    // The first run of each ends at once, so that there is one before.
+    const script = `
+      run=$(cat /runs/count 2>/dev/null || echo 0); echo $((run + 1)) > /runs/count
+      echo '{"level":30,"msg":"MARK not at the beginning"}'
+      echo "MARK $HOSTNAME run $run, 1"; echo "MARK $HOSTNAME run $run, 2"; echo "MARK $HOSTNAME run $run, 3"
+      [ $run -ge 1 ] || exit 1
+      trap 'exit 0' TERM; sleep 1000 & wait`;
+    const beside = { name: 'beside', image: BUSYBOX, command: ['sh', '-c', 'echo MARK of a sidecar; sleep 1000'] };
+    const { containers, terminationGracePeriodSeconds } = podSpec(script, {
+      container: { name: 'oscar', volumeMounts: [{ name: 'runs', mountPath: '/runs' }] },
+    }) as { containers: unknown[]; terminationGracePeriodSeconds: number };
+    await cluster.admin.do('POST', deployments, {
+      metadata: { name: 'oscar' },
+      spec: {
+        replicas: 2,
+        selector: { matchLabels: labels },
+        template: {
+          metadata: { labels },
+          spec: {
+            terminationGracePeriodSeconds,
+            containers: [beside, ...containers],
+            volumes: [{ name: 'runs', emptyDir: {} }],
+          },
+        },
+      },
+    });
+    t.after(() => cluster.admin.do('DELETE', `${deployments}/oscar`));
+    const problems: unknown[] = [];
+    await using manager = await openManager((problem) => void problems.push(problem));
+    const read = async (previous: boolean, most = 100) => {
+      const lines = await manager.managersLog('oscar').lines({ beginning: 'MARK ', previous, most });
+      return lines.map((line) => line.replace(/oscar-\S+/, 'pod'));
+    };
+    const twice = (...lines: string[]) => [...lines, ...lines];
+    const run = (number: number) => [1, 2, 3].map((line) => `MARK pod run ${number}, ${line}`);
+    await eventually(async () => assert.deepEqual(await read(false), twice(...run(1))), LOST_MS, 100);
+    assert.deepEqual(await read(true), twice(...run(0)));
+    assert.deepEqual(await read(false, 1), twice('MARK pod run 1, 3'));
+    assert.deepEqual(await manager.managersLog('none').lines({ beginning: '', previous: false, most: 1 }), []);
+    assert.deepEqual(problems, []);
   });
 
   test('a script that takes more memory than it may is killed, and that is said', async () => {
@@ -181,6 +228,21 @@ test('a node that is killed is noticed, its pods are given up, and it can come b
   await eventually(() => pods.create('next', 'echo still here'), LOST_MS, 100);
   assert.equal((await pods.ended('next')).phase, 'Succeeded');
 });
+
+/** The stores of a manager, with the rights of its account. */
+async function openManager(report: (problem: unknown) => void) {
+  const opened = await openKubernetesCluster({
+    kubeconfig: await cluster.managerKubeconfig(),
+    namespace: MANAGER_NAMESPACE,
+    servicesNamespace: 'oscar-svc',
+    controllerServiceAccount: SERVICE_ACCOUNT,
+    settingsName: 'config.yaml',
+    objectStore: { endpoint: 'http://minio.minio:9000', verify: true, region: 'us-east-1' },
+    rate: { perSecond: 1_000, burst: 1_000 },
+    report,
+  });
+  return { ...opened, [Symbol.asyncDispose]: () => opened.close() };
+}
 
 const MERGE = 'application/strategic-merge-patch+json';
 

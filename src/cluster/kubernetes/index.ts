@@ -16,6 +16,7 @@ import { KubernetesJobStore, type StatusMirror } from './jobs/index.ts';
 import { KubernetesJournal } from './journal.ts';
 import { type ByCaller, type CallingOptions, Knative, type KnativeSettings, runnerByCaller } from './knative/index.ts';
 import { Lease, type LeaseOptions } from './lease.ts';
+import { ManagersLog } from './managers-log.ts';
 import { Namespaces } from './namespaces.ts';
 import { Reservations } from './reservations.ts';
 import { createKubernetesRunner, type KubernetesRunner, type KubernetesRunnerOptions } from './runner/index.ts';
@@ -49,6 +50,8 @@ export interface KubernetesCluster {
   readonly keepBeside: (signal: AbortSignal) => Promise<void>;
   /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */
   readonly lease: (options: Omit<LeaseOptions, 'namespace' | 'report'>) => Lease;
+  /** What its managers have printed, if they run as a Deployment of this name. */
+  readonly managersLog: (name: string) => ManagersLog;
   readonly metrics: () => KubernetesMetrics;
   /** Of the API server: `v1.34.4`. */
   readonly version: string;
@@ -170,6 +173,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     ...(knative && { knative }),
     keepBeside: (signal) => services.keepBeside(signal),
     lease: (lease) => new Lease(api, { namespace, report, ...lease }),
+    managersLog: (name) => new ManagersLog(api, { namespace, name, report }),
     metrics: () => ({
       ...api.metrics,
       live: services.live && store.live,

@@ -27,13 +27,15 @@ export function executionLogRoutes(app: FastifyInstance, { authenticator, execut
     tags: ['manager'],
     querystring: Type.Object({
       timestamps: Type.Optional(Type.String({ description: '`true`: each raw line begins with its time' })),
-      previous: Type.Optional(Type.String({ description: '`true`: those of the run before, which are not kept' })),
+      previous: Type.Optional(
+        Type.String({ description: '`true`: those of the run before, which are kept on Kubernetes only' }),
+      ),
     }),
     response: { 200: Type.Object({ logs: Type.Array(ExecutionSchema) }) },
   };
   app.get('/system/logs', { schema }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
     const wanted = { timestamps: flagOf(request, 'timestamps'), previous: flagOf(request, 'previous') };
-    return { logs: readExecutions(principal, wanted, executions) };
+    return { logs: await readExecutions(principal, wanted, executions) };
   });
 }

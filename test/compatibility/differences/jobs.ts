@@ -126,10 +126,11 @@ export const JOBS: readonly Difference[] = [
   {
     id: 'own-execution-log',
     kind: 'decision',
-    title: '`/system/logs` has the invocations of this manager since it was started',
+    title: '`/system/logs` has the invocations of all managers of the cluster',
     reason:
-      'In the recording two lines stood in for the log of a pod. Nothing is kept of the run before, so that ' +
-      '`previous` gives an empty list; in the recording it is 400, the answer of Kubernetes when there was none.',
+      'The Go manager reads the newest of its pods; here on Kubernetes it is all of them, by time, and otherwise what the ' +
+      'one manager has answered since it was started. In the recording two lines stood in for the log of a pod. Where ' +
+      'there was no run before, `previous` gives an empty list; in the recording it is 400, the answer of Kubernetes.',
     cases: [
       { matches: [217, 220, 222, 527], ours: otherBody(executionLog(BY_ALICE)) },
       { matches: [219], ours: json('{"logs":[]}') },

@@ -1,9 +1,9 @@
-import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Api } from './api.ts';
 import { ApiError, ConnectionError, isGone, type Status } from './api-error.ts';
 import { backoff } from './backoff.ts';
 import type { Kind, KubeObject, Stored } from './kinds.ts';
+import { linesOf } from './lines.ts';
 
 /** What is told to whoever keeps the objects. */
 export interface Listener<T extends KubeObject> {
@@ -167,15 +167,6 @@ export class Informer<T extends KubeObject> {
     if (event.type === 'DELETED') this.#listener.deleted(event.object);
     else if (event.type !== 'BOOKMARK') this.#listener.changed(event.object);
     this.#version = event.object.metadata.resourceVersion;
-  }
-}
-
-async function* linesOf(stream: Readable): AsyncGenerator<string> {
-  let rest = '';
-  for await (const chunk of stream.setEncoding('utf8')) {
-    const lines = (rest + chunk).split('\n');
-    rest = lines.pop() ?? '';
-    yield* lines;
   }
 }
 

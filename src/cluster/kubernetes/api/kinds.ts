@@ -12,6 +12,7 @@ export const SECRET: Kind = { apiVersion: 'v1', kind: 'Secret', plural: 'secrets
 export const POD_TEMPLATE: Kind = { apiVersion: 'v1', kind: 'PodTemplate', plural: 'podtemplates' };
 export const NAMESPACE: Kind = { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' };
 export const JOB: Kind = { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs', cascade: 'Background' };
+export const DEPLOYMENT: Kind = { apiVersion: 'apps/v1', kind: 'Deployment', plural: 'deployments' };
 export const LEASE: Kind = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases' };
 export const ROLE: Kind = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', plural: 'roles' };
 export const ROLE_BINDING: Kind = {

@@ -1,6 +1,6 @@
 import type { Api } from '../api/api.ts';
 import { toStoreError } from '../api/api-error.ts';
-import type { Kind, KubeObject, Place, Stored } from '../api/kinds.ts';
+import { DEPLOYMENT, type KubeObject, type Place, type Stored } from '../api/kinds.ts';
 
 interface Deployment extends KubeObject {
   readonly spec?: { readonly replicas?: number; readonly strategy?: { readonly type?: string } };
@@ -10,8 +10,6 @@ interface Deployment extends KubeObject {
     readonly availableReplicas?: number;
   };
 }
-
-const DEPLOYMENT: Kind = { apiVersion: 'apps/v1', kind: 'Deployment', plural: 'deployments' };
 
 /**
  * The Deployment that the managers of this cluster run as, as it was last seen. It is named like the manager (F41). Where
