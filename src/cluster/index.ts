@@ -13,6 +13,8 @@ export type { Capacity, NodeRoom } from './capacity.ts';
 export { isRace, StoreError, type StoreErrorCode } from './errors.ts';
 export { readsBucket, usesBucket, visibleTo, visibleToAll } from './index-terms.ts';
 export {
+  type AskedBefore,
+  type Asking,
   type AttemptRecord,
   type DecisionRecord,
   type Demand,

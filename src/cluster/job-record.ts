@@ -136,8 +136,22 @@ export interface Placement {
   /** When the member first was let run it, and when it last said something about it. */
   readonly permittedAt?: number;
   readonly heardAt?: number;
+  /** The member's requests for leave to run it: each is answered once, whichever manager hears it. */
+  readonly asked?: AskedBefore;
   /** SHA-256 of the list of its results, once it has ended well: these are committed, and nothing else. */
   readonly manifest?: string;
+}
+
+/** A signed request: when it was signed, by the clock of who signed it, and what tells it from others. */
+export interface Asking {
+  readonly time: number;
+  readonly nonce: string;
+}
+
+export interface AskedBefore {
+  readonly last: readonly Asking[];
+  /** When the latest of those was signed that are not among them any more. */
+  readonly forgotten?: number;
 }
 
 /** How a run for another cluster ended; kept until its origin has heard of it. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { JOB_STATES, type JobProgress, type JobRecord } from './job-record.ts';
+import { JOB_STATES, type JobProgress, type JobRecord, type Placement } from './job-record.ts';
 import { describeJobChanges } from './job-store-changes.conformance.ts';
 import { describeJobLists } from './job-store-lists.conformance.ts';
 import { describeJobRemoval } from './job-store-removal.conformance.ts';
@@ -142,7 +142,8 @@ function describeEvents(start: StartJobs): void {
 }
 
 function describeUpdates(start: StartJobs): void {
-  const everything: JobProgress = {
+  /** All fields there are, or it does not compile. */
+  const everything: Required<JobProgress> & { readonly placement: Required<Placement> } = {
     state: 'failed',
     message: 'exit code 3 🐄 "\\\u0000',
     epoch: 2,
@@ -150,6 +151,15 @@ function describeUpdates(start: StartJobs): void {
     finishedAt: EPOCH + 2,
     exitCode: 3,
     cancelRequested: { at: EPOCH, reason: 'asked by alice' },
+    placement: {
+      member: 'b/cow',
+      epoch: 2,
+      permittedAt: EPOCH,
+      heardAt: EPOCH + 1,
+      asked: { last: [{ time: EPOCH, nonce: 'k3Jv0aT1xQzP8mWb5sYcRg' }], forgotten: EPOCH - 1 },
+      manifest: 'ab'.repeat(32),
+    },
+    handIn: { outcome: 'failed', reason: 'ScriptFailed', message: 'exit code 3', finishedAt: EPOCH + 2 },
     timeline: [{ state: 'failed', at: EPOCH + 2, reason: 'ScriptFailed', message: 'exit code 3', place: 'here' }],
     attempts: [{ name: 'cow-a', epoch: 1, place: 'here', startedAt: 1, finishedAt: 2, exitCode: 3 }],
     decisions: [

@@ -1,5 +1,6 @@
 import { Secret } from '../base/secret.ts';
 import type { JobKey } from '../cluster/index.ts';
+import { refusals } from '../federation/index.ts';
 import { takenName } from '../jobs/index.ts';
 import { DelegationError } from './errors.ts';
 import type { Snapshot } from './policy/index.ts';
@@ -77,6 +78,7 @@ export class MemoryServer implements DelegationServer {
 
   async permit(attempt: AttemptKey, from: ProvenWorker) {
     this.#fail();
+    if (this.permits.some((given) => given.from.asking.nonce === from.asking.nonce)) throw refusals.repeated();
     this.permits.push({ attempt, from });
     return this.permitted;
   }

@@ -26,10 +26,10 @@ export interface TargetServer {
 }
 
 export interface OriginServer {
-  /** Throws `fenced` or `job-gone`. */
+  /** Throws `fenced` or `job-gone`; `bad-signature` for a request that was here before, at whichever manager. */
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit>;
 
-  /** Throws like {@link permit}. */
+  /** Throws `fenced` or `job-gone`. */
   report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void>;
 
   open(job: EnteredJob, from: ProvenWorker): Promise<void>;

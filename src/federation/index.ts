@@ -30,6 +30,7 @@ export {
 } from './peer/peer.ts';
 export { createPeers, type Lines } from './peer/peers.ts';
 export { noManager, problemOf } from './peer/problems.ts';
+export { refusals } from './peer/refusals.ts';
 export { type SignedRequest, sign } from './peer/signature.ts';
 export type { PeerAnswer } from './peer/transport.ts';
 export {

@@ -1,4 +1,11 @@
-import type { DecisionRecord, JobProgress, JobRecord, Placement, Transition } from '../../cluster/index.ts';
+import type {
+  AskedBefore,
+  DecisionRecord,
+  JobProgress,
+  JobRecord,
+  Placement,
+  Transition,
+} from '../../cluster/index.ts';
 import { advance } from '../../jobs/index.ts';
 
 /** What becomes of the record of a job that another cluster is to run: pure, and each for one compare-and-swap. */
@@ -30,10 +37,11 @@ export function givenBack(job: JobRecord, word: Word, decision?: DecisionRecord)
 }
 
 /** The member may run it, or was told so before and asks again. */
-export function permitted(job: JobRecord, placement: Placement, word: Word): Change {
+export function permitted(job: JobRecord, before: Placement, asked: AskedBefore, word: Word): Change {
   const { at } = word;
-  if (job.state === 'delegated') return { placement: { ...placement, heardAt: at } };
-  const facts = { placement: { ...placement, permittedAt: at, heardAt: at } };
+  const placement = { ...before, asked, heardAt: at };
+  if (job.state === 'delegated') return { placement };
+  const facts = { placement: { ...placement, permittedAt: at } };
   return advance(job, { ...word, state: 'delegated' }, facts);
 }
 

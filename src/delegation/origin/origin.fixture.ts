@@ -146,7 +146,9 @@ export async function openScene(options: SceneOptions = {}) {
       const entry = await new Ledgers(cluster).read(UID);
       const found = entry?.ledger.members.find((each) => each.clusterId === clusterId && each.service === service);
       if (!current || !entry || !found) throw new Error('there is no such member');
-      return { ledger: entry.ledger, member: found, record: current };
+      // As every request is signed.
+      const asking = { time: clock.now(), nonce: randomUUID() };
+      return { ledger: entry.ledger, member: found, record: current, asking };
     };
     return {
       permit: async (attempt: AttemptKey) => delegator.permit(attempt, await from()),

@@ -1,5 +1,5 @@
 import type { Secret } from '../../base/secret.ts';
-import type { JobKey, JobStore, ServiceStore } from '../../cluster/index.ts';
+import type { Asking, JobKey, JobStore, ServiceStore } from '../../cluster/index.ts';
 import type { Line } from '../../jobs/index.ts';
 import type { ClusterStore, Service } from '../../service/index.ts';
 import type { ObjectStore } from '../../storage/index.ts';
@@ -49,12 +49,15 @@ export interface Asker {
   readonly member: string;
   /** That coordinates it, here. */
   readonly service: Service;
+  /** With which request. */
+  readonly asking: Asking;
 }
 
-export const askerOf = ({ ledger, member, record }: ProvenWorker): Asker => ({
+export const askerOf = ({ ledger, member, record, asking }: ProvenWorker): Asker => ({
   uid: ledger.uid,
   member: `${member.clusterId}/${member.service}`,
   service: record.service,
+  asking,
 });
 
 /** Where a member is, for people. */

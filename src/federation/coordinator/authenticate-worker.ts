@@ -1,5 +1,5 @@
 import type { Secret } from '../../base/secret.ts';
-import type { Journal, SecretStore, ServiceRecord, ServiceStore } from '../../cluster/index.ts';
+import type { Asking, Journal, SecretStore, ServiceRecord, ServiceStore } from '../../cluster/index.ts';
 import { FederationError } from '../errors.ts';
 import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
 import { Ledgers } from '../ledger-store.ts';
@@ -24,6 +24,7 @@ export interface AuthenticatedWorker {
   readonly member: LedgerMember;
   /** The service of the coordinator. */
   readonly record: ServiceRecord;
+  readonly asking: Asking;
 }
 
 interface Stores {
@@ -42,7 +43,7 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
   const { header, once } = request;
   const read = readMember(header);
   if ('problems' in read) throw refusals.unreadable();
-  const { uid, member, nonce } = read.value;
+  const { uid, member, time, nonce } = read.value;
   const { ledger, candidates } = await claimed(uid, member, stores);
 
   let refused: SignatureProblem = 'unknown';
@@ -51,7 +52,8 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
     if ('member' in verified) {
       if (once && !once.isFirst(keyIdOf(key), nonce, stores.now())) throw refusals.repeated();
       stores.heardFrom?.(entry);
-      return { ledger, member: entry, record: await coordinatorOf(ledger, request.service, stores) };
+      const record = await coordinatorOf(ledger, request.service, stores);
+      return { ledger, member: entry, record, asking: { time, nonce } };
     }
     if (refused !== 'wrong-time') refused = verified.refused;
   }

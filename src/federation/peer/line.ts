@@ -21,6 +21,8 @@ const WORTH_CORRECTING = 60_000;
 /** A clock further off is not one that runs a little wrong, and a signature of next year is none to give away. */
 const BEYOND_CORRECTION = 24 * 3_600_000;
 
+type SignedLater = Omit<PeerRequest, 'headers' | 'repeatable'> & Pick<StreamRequest, 'headers'>;
+
 type Heard = Pick<PeerAnswer, 'status' | 'date'>;
 
 /** What is said to one manager, and how it answers: signatures by its clock, and silence that is remembered. */
@@ -48,8 +50,10 @@ export class Line {
   }
 
   /** A signed request; the ones that nobody waits for. If the clocks are too far apart, once more with theirs. */
-  ask(request: Omit<PeerRequest, 'repeatable'>, as: MemberKey): Promise<PeerAnswer> {
-    return this.#inTheirTime(() => this.send({ ...request, headers: this.#signed(request, as), repeatable: true }));
+  ask(request: SignedLater, as: MemberKey): Promise<PeerAnswer> {
+    // Anew each time: what a manager has heard before its end, another one does not take from a second letter.
+    const headers = () => this.#signed(request, as);
+    return this.#inTheirTime(() => this.send({ ...request, headers, repeatable: true }));
   }
 
   /** The same for an answer that is read as it comes. Without a key it is sent as it is. */
@@ -90,7 +94,7 @@ export class Line {
     if (wasSilent) this.#back(this.#address);
   }
 
-  #signed(request: Omit<PeerRequest, 'repeatable' | 'deadline'>, as: MemberKey): PeerRequest['headers'] {
+  #signed(request: Omit<SignedLater, 'deadline'>, as: MemberKey): StreamRequest['headers'] {
     const { method, path, query = '', body = '' } = request;
     const stamp = { time: this.#now() + this.#ahead, nonce: randomBytes(16).toString('base64url') };
     const signature = sign({ method, path, query, body }, as, stamp);

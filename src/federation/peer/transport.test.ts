@@ -183,6 +183,14 @@ test('a connection that was closed in the pool is not the end of a request that 
   assert.equal(requests(), 3);
 });
 
+test('what is signed is signed anew when it is sent again', async (t) => {
+  const { transport, requests } = await impatient(t);
+  await transport.send(ASK);
+  let signed = 0;
+  await transport.send({ ...ASK, headers: () => ({ 'x-oscar-member': String(++signed) }) });
+  assert.deepEqual([requests(), signed], [3, 2]);
+});
+
 test('what must not come twice is not sent twice', async (t) => {
   const { transport, requests } = await impatient(t);
   await transport.send(ASK);

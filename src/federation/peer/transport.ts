@@ -13,14 +13,16 @@ import { type PeerAddress, PeerError } from './peer.ts';
 import { noManager } from './problems.ts';
 import { WORKER_HEADER } from './wire.ts';
 
-/** One request to a manager. */
+type Headers = Readonly<Record<string, string>>;
+
+/** One request to a manager. Headers may be made anew each time that it is sent. */
 export interface PeerRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** From the endpoint on: `/system/…`. */
   readonly path: string;
   /** Without the question mark. */
   readonly query?: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Headers | (() => Headers);
   readonly body?: string;
   /** Milliseconds until all of the answer is here. */
   readonly deadline: number;
@@ -29,7 +31,8 @@ export interface PeerRequest {
 }
 
 /** A request whose answer is read as it comes, however long it gets. */
-export interface StreamRequest extends Omit<PeerRequest, 'method' | 'body' | 'repeatable'> {
+export interface StreamRequest extends Omit<PeerRequest, 'method' | 'headers' | 'body' | 'repeatable'> {
+  readonly headers: Headers;
   /** Milliseconds until the head of the answer is here. */
   readonly deadline: number;
   /** Milliseconds that may pass without a byte of it while somebody reads. There is no limit to the whole. */
@@ -188,7 +191,7 @@ export class Transport {
       port: this.#base.port || (secure ? 443 : 80),
       method,
       path: `${this.#base.pathname.replace(/\/+$/, '')}${path}${query ? `?${query}` : ''}`,
-      headers: { accept: 'application/json', ...headers, ...length },
+      headers: { accept: 'application/json', ...(typeof headers === 'function' ? headers() : headers), ...length },
       agent: secure ? agents.https : agents.http,
       signal,
     });

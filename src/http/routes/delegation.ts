@@ -8,7 +8,7 @@ import {
   readReport,
   writePermit,
 } from '../../delegation/index.ts';
-import { authenticateWorker, type Federations, knowsFederation, Nonces } from '../../federation/index.ts';
+import { authenticateWorker, type Federations, knowsFederation } from '../../federation/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
 import { jsonOf, valueOf } from '../body.ts';
@@ -27,12 +27,6 @@ export interface DelegationDeps {
   readonly open: OpenAnswers;
 }
 
-/**
- * Permits that one member may ask for within ten minutes: 300 a second, which is more than it can take jobs. At some 100
- * bytes each it is 18 MB for a member that does. Fewer: a burst of jobs is refused as if somebody repeated it.
- */
-const MOST_PERMITS = 180_000;
-
 /** What managers of other clusters say about jobs (design §8, §9). Pages for people do not list it: docs/peer-protocol.md does. */
 export function delegationRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   tellSigned(app);
@@ -43,20 +37,17 @@ export function delegationRoutes(app: FastifyInstance, deps: DelegationDeps): vo
 /** The side of the origin: members that run its jobs ask for leave, say how it goes, and bring what entered with them. */
 function originRoutes(app: FastifyInstance, { delegation, federations, maxEventBytes }: DelegationDeps): void {
   const { coordination } = federations;
-  const permits = new Nonces(MOST_PERMITS);
   const hidden = { hide: true };
 
-  const member = async (request: FastifyRequest, service: string, once?: Nonces): Promise<ProvenWorker> => {
-    const signed = { ...signedPartsOf(request), service, ...(once && { once }) };
-    const from = await authenticateWorker(signed, coordination);
+  const member = async (request: FastifyRequest, service: string): Promise<ProvenWorker> => {
+    const from = await authenticateWorker({ ...signedPartsOf(request), service }, coordination);
     request.who = `member ${claimIn(request).member}`;
     return from;
   };
 
   app.get('/system/config', { ...SIGNED, ...UNDER_WAY, schema: hidden }, async (request, reply) => {
     const attempt = valueOf(readAttempt(request.query));
-    // What somebody recorded would get them keys.
-    const from = await member(request, attempt.job.service, permits);
+    const from = await member(request, attempt.job.service);
     reply.header('cache-control', 'no-store');
     return writePermit(await delegation.permit(attempt, from));
   });

@@ -52,6 +52,33 @@ test('leave again is the renewal of the lease, and changes nothing else', async 
   assert.deepEqual(after.timeline, before.timeline);
 });
 
+test('the very same request gets nothing more: not here, not at another manager, not after a restart', async () => {
+  await using scene = await openScene();
+  const key = await delegatedJob(scene);
+  const attempt = { job: key, epoch: 1 };
+  const recorded = await scene.proof('b');
+  await scene.manager.current.delegator.permit(attempt, recorded);
+  const heard = await scene.job(key);
+  const repeated = { code: 'bad-signature', message: /here before/ };
+  scene.clock.pass(1_000);
+  await assert.rejects(scene.manager.current.delegator.permit(attempt, recorded), repeated);
+  await assert.rejects(new OriginDesk(scene.manager.current.deps).permit(attempt, recorded), repeated);
+  await scene.restart();
+  await assert.rejects(scene.manager.current.delegator.permit(attempt, recorded), repeated);
+  assert.deepEqual(await scene.job(key), heard, 'and it renews no lease');
+  await permit(scene, key);
+});
+
+test('a member that asks twice at once is let run it by both answers', async () => {
+  await using scene = await openScene();
+  const key = await delegatedJob(scene);
+  const desk = new OriginDesk(scene.manager.current.deps);
+  const attempt = { job: key, epoch: 1 };
+  const ask = async () => desk.permit(attempt, await scene.proof('b'));
+  assert.equal((await Promise.all([ask(), ask(), permit(scene, key)])).length, 3);
+  assert.ok(((await scene.job(key)).placement?.asked?.last.length ?? 0) >= 3);
+});
+
 test('the input may be read if the job may have it', async () => {
   await using scene = await openScene({ body: INPUT });
   const key = await delegatedJob(scene, eventOf('demo', 'in/a.txt'));

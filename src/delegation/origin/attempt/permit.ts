@@ -1,10 +1,12 @@
 import type { JobRecord } from '../../../cluster/index.ts';
+import { refusals } from '../../../federation/index.ts';
 import { changeJob, OWN_STORE } from '../../../jobs/index.ts';
 import { stagingArea } from '../../commit/index.ts';
 import { DelegationError } from '../../errors.ts';
 import type { AttemptKey, Permit } from '../../terms.ts';
 import { permitted } from '../moves.ts';
 import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
+import { withAsking } from './asked-before.ts';
 import { fenced, isItsAttempt, spokenOf } from './current.ts';
 import { inputOf } from './input.ts';
 import { issueFor } from './issued-keys.ts';
@@ -16,7 +18,7 @@ export interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here
 
 /**
  * Lets a member run the attempt that it was offered, if that is the current one still; asked again, it is the renewal of its
- * lease. The keys read the one object that is the input, if the job may have it, and write below the attempt's own part of
+ * lease; the very same request again gets nothing, at no manager of this cluster. The keys read the one object that is the input, if the job may have it, and write below the attempt's own part of
  * the staging area: whatever becomes of them, no result of anybody is within their reach.
  */
 export async function givePermit(attempt: AttemptKey, asker: Asker, deps: PermitDeps): Promise<Permit> {
@@ -36,10 +38,15 @@ export async function givePermit(attempt: AttemptKey, asker: Asker, deps: Permit
   const written = await changeJob(
     attempt.job,
     store,
-    (job) =>
-      (job.state === 'offering' || job.state === 'delegated') && isItsAttempt(job, attempt, asker) && job.placement
-        ? permitted(job, job.placement, word)
-        : undefined,
+    (job) => {
+      const { state, placement } = job;
+      const counts = (state === 'offering' || state === 'delegated') && isItsAttempt(job, attempt, asker);
+      if (!counts || !placement) return undefined;
+      const asked = withAsking(placement.asked, asker.asking);
+      // What somebody recorded would get them keys.
+      if (!asked) throw refusals.repeated();
+      return permitted(job, placement, asked, word);
+    },
     record,
   );
   if (!written) throw fenced(attempt, deps);
