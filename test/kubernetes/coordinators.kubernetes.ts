@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { placeOf, storyOf } from '../support/delegation.ts';
+import { expectStatus } from '../support/federation.ts';
+import { eventually } from '../support/jobs.ts';
+import { Coordinators, type Replica } from './coordinators.ts';
+
+/** Of a leader that is gone another one hears after seconds, and a machine that is busy takes longer for everything. */
+const ROUND = { timeout: 300_000 };
+
+const JOBS = 6;
+
+describe('a coordinator of two managers, whose members speak to the one that does not lead', ROUND, () => {
+  let our: Coordinators;
+  before(async () => {
+    our = await Coordinators.start();
+  });
+  after(() => our?.[Symbol.asyncDispose]());
+
+  /** Accepted by one and by the other. */
+  async function submitted(name: string, at: readonly Replica[]): Promise<string[]> {
+    const ids: string[] = [];
+    for (let n = 0; n < JOBS; n++) ids.push(await our.submit(at[n % at.length] as Replica, name));
+    return ids;
+  }
+
+  /** All of them run, each once. */
+  const running = (ids: readonly string[]) =>
+    eventually(() =>
+      assert.deepEqual(
+        ids.map((id) => our.runs(id)),
+        ids.map(() => 1),
+      ),
+    );
+
+  /** All have ended well over there, and what they made is here, each of it once. */
+  async function settled(at: Replica, name: string, ids: readonly string[]): Promise<void> {
+    await eventually(async () => {
+      const jobs = await our.jobs(at, name);
+      assert.deepEqual(jobs.map(({ id }) => id).toSorted(), ids.toSorted());
+      for (const job of jobs) assert.equal(job.state, 'succeeded', storyOf(job));
+    });
+    for (const job of await our.jobs(at, name)) {
+      assert.equal(placeOf(job), 'target', storyOf(job));
+      assert.equal(new Set(job.attempts.map(({ epoch }) => epoch)).size, job.attempts.length, storyOf(job));
+      // What ran is what the record says to have been tried.
+      assert.ok(our.runs(job.id) <= job.attempts.length, storyOf(job));
+      assert.deepEqual(
+        job.timeline.filter(({ state }) => state === 'committing' || state === 'succeeded').map(({ state }) => state),
+        ['committing', 'succeeded'],
+        storyOf(job),
+      );
+    }
+    await eventually(async () => assert.deepEqual(await our.staged(at, name), []));
+    assert.deepEqual(new Map([...(await our.written(name))].toSorted()), our.resultsOf(ids));
+  }
+
+  test('leave, renewals and reports count there, logs are passed on, and a job is cancelled', async () => {
+    const { leader, other } = await our.ranks();
+    await our.create(leader, 'talks');
+    const ids = await submitted('talks', [leader, other]);
+    await running(ids);
+    const [first = '', ...rest] = ids;
+    const log = await other.outside.call('GET', `/system/logs/talks/${first}`, { as: our.people.alice });
+    assert.match(expectStatus(log, 200).text, /^begun$/m);
+    expectStatus(await other.outside.call('DELETE', `/system/jobs/talks/${first}`, { as: our.people.alice }), 202);
+    await eventually(async () => assert.equal((await our.jobs(other, 'talks')).at(-1)?.state, 'cancelled'));
+    const words = (id: string, path: string) =>
+      our.said.filter((one) => one.path.startsWith(path) && one.path.includes(id));
+    const permits = (id: string) => words(id, '/system/config');
+    const reports = (id: string) => words(id, '/system/federation/');
+    // That it runs is said three times in a lease: one more than the first is a renewal.
+    await eventually(() => assert.ok(rest.every((id) => permits(id).length >= 1 && reports(id).length >= 2)));
+    our.letGo('talks');
+    await eventually(async () => {
+      const jobs = (await our.jobs(other, 'talks')).filter(({ id }) => id !== first);
+      for (const job of jobs) assert.equal(job.state, 'succeeded', storyOf(job));
+    });
+    assert.deepEqual(new Map([...(await our.written('talks'))].toSorted()), our.resultsOf(rest));
+    for (const id of rest) {
+      assert.deepEqual([...new Set(permits(id).map(({ answer }) => answer?.status))], [200]);
+      assert.deepEqual([...new Set(reports(id).map(({ answer }) => answer?.status))], [204]);
+    }
+    assert.equal(our.leads(leader), true, 'nobody else did it');
+  });
+
+  const moments = {
+    'while jobs are offered': async (name: string) => {
+      await eventually(() => assert.ok(our.offers(name) > 0));
+    },
+    'while members have them': async (_name: string, ids: readonly string[]) => running(ids),
+    'while their results are written': async (name: string, ids: readonly string[]) => {
+      await running(ids);
+      our.storeWire.slow(150);
+      our.letGo(name);
+      await eventually(async () => assert.ok((await our.written(name)).size > 0));
+    },
+  };
+
+  for (const [index, [moment, comes]] of Object.entries(moments).entries()) {
+    test(`when the leader is killed ${moment}, nothing is lost and nothing is done twice`, ROUND, async () => {
+      const name = `killed-${index}`;
+      const { leader, other } = await our.ranks();
+      await our.create(other, name);
+      const ids = await submitted(name, [leader, other]);
+      await comes(name, ids);
+      leader.child.kill('SIGKILL');
+      ids.push(await our.submit(other, name));
+      await our.storeWire.mend();
+      our.letGo(name);
+      await our.replica();
+      await settled(other, name, ids);
+    });
+
+    test(`when the leader is paused ${moment}, and goes on when another leads, neither`, ROUND, async () => {
+      const name = `paused-${index}`;
+      const { leader, other } = await our.ranks();
+      await our.create(other, name);
+      const ids = await submitted(name, [leader, other]);
+      await comes(name, ids);
+      leader.child.kill('SIGSTOP');
+      try {
+        ids.push(await our.submit(other, name));
+        await our.storeWire.mend();
+        await eventually(() => assert.ok(our.leads(other), 'the other leads'));
+        our.letGo(name);
+      } finally {
+        leader.child.kill('SIGCONT');
+      }
+      await settled(other, name, ids);
+      await eventually(() => assert.equal(our.leads(leader), false));
+    });
+  }
+});

@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ListObjectVersionsCommand, PutBucketVersioningCommand } from '@aws-sdk/client-s3';
+import { bothAt, Minio, ROOT } from '../minio/minio.ts';
+import { delegatingBody } from '../support/delegation.ts';
+import { expectStatus, member } from '../support/federation.ts';
+import { ALICE } from '../support/issuer.ts';
+import { clientOf, eventually, Meeting, Outside, type SeenJob } from '../support/jobs.ts';
+import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
+import { type People, startPeople } from '../support/people.ts';
+import { type ManagerProcess, startProcess } from '../support/process.ts';
+import { startTcpWire, type TcpWire } from '../support/tcp-wire.ts';
+import { type Seen, startWire, type Wire } from '../support/wire.ts';
+import { ControlPlane } from './control-plane.ts';
+import { MANAGER_NAMESPACE } from './manager-rights.ts';
+import { managerSettings } from './manager-settings.ts';
+import type { Gate } from './steps-gate.ts';
+
+/** A manager of the coordinator, a process of its own. */
+export interface Replica extends ManagerProcess {
+  readonly url: string;
+  readonly outside: Outside;
+}
+
+/** Leaders and members that are silent are given up soon: there are many who are. */
+const TIMES = {
+  OSCAR_LEADER_SECONDS: '5',
+  OSCAR_LEASE_SECONDS: '12',
+  OSCAR_LEASE_GRACE_SECONDS: '8',
+  RESCHEDULER_THRESHOLD: '2',
+};
+
+interface Parts {
+  readonly people: People;
+  readonly minio: Minio;
+  readonly plane: ControlPlane;
+  readonly storeWire: TcpWire;
+  readonly wires: { readonly origin: Wire; readonly target: Wire };
+}
+
+export interface CoordinatorsOptions {
+  /** What its managers write passes here. */
+  readonly gate?: Gate;
+  readonly managers?: number;
+}
+
+/** Files that each job makes. */
+const RESULTS = 5;
+
+/**
+ * One coordinator on a Kubernetes without nodes, of two managers that can be killed and paused, and an embedded cluster that
+ * runs all of its jobs. What the target says to the coordinator goes to the one of the two that the test says.
+ */
+export class Coordinators implements AsyncDisposable {
+  readonly people: People;
+  /** From the coordinator to its store; users and the target have a way of their own. */
+  readonly storeWire: TcpWire;
+  readonly #opened: AsyncDisposableStack;
+  readonly #minio: Minio;
+  readonly #plane: ControlPlane;
+  readonly #wires: Parts['wires'];
+  readonly #settings: Record<string, string>;
+  readonly #directory: string;
+  readonly #meeting = new Meeting();
+  readonly #replicas: Replica[] = [];
+  #hears = '';
+
+  private constructor(parts: Parts, settings: Record<string, string>, opened: AsyncDisposableStack) {
+    this.people = parts.people;
+    this.storeWire = parts.storeWire;
+    this.#minio = parts.minio;
+    this.#plane = parts.plane;
+    this.#wires = parts.wires;
+    this.#settings = settings;
+    this.#opened = opened;
+    this.#directory = mkdtempSync(join(tmpdir(), 'oscar-coordinators-'));
+  }
+
+  static async start({ gate, managers = 2 }: CoordinatorsOptions = {}): Promise<Coordinators> {
+    await using opened = new AsyncDisposableStack();
+    const people = await startPeople();
+    opened.defer(() => people.issuer.stop());
+    const running: { target?: TestManager; scene?: Coordinators } = {};
+    const wires = {
+      origin: opened.use(await startWire(() => running.scene?.hears ?? '')),
+      target: opened.use(await startWire(() => running.target?.url ?? '')),
+    };
+    const minio = await Minio.start({ hooks: bothAt(`${wires.origin.url}/system/events/storage`) });
+    opened.defer(() => minio.stop());
+    const storeWire = opened.use(await startTcpWire(Number(new URL(minio.endpoint).port)));
+    const plane = await ControlPlane.start();
+    opened.defer(() => plane.stop());
+    const { hostname, port } = new URL(minio.endpoint);
+    const { certificates } = plane;
+    const api = await gate?.before({ host: '127.0.0.1', port: plane.port, certificates });
+    const store = await gate?.before({ host: hostname, port: Number(port) });
+    const known = { origin: { endpoint: wires.origin.url }, target: { endpoint: wires.target.url } };
+    const shared = {
+      ...people.settings,
+      OSCAR_CLUSTERS: JSON.stringify(known),
+      OSCAR_PEER_NETWORKS: '127.0.0.0/8',
+      OIDC_CLIENT_ID: 'oscar',
+      ...TIMES,
+    };
+    running.target = opened.use(
+      await startTestManager({
+        ...shared,
+        OSCAR_CLUSTER_ID: 'target',
+        OSCAR_ENDPOINT: wires.target.url,
+        OSCAR_LOCAL_CPU: '4',
+      }),
+    );
+    const settings = {
+      ...managerSettings(await plane.managerKubeconfig(api)),
+      ...minio.settings,
+      ...shared,
+      MINIO_ENDPOINT: store === undefined ? storeWire.url : `http://127.0.0.1:${store}`,
+      MINIO_PUBLIC_ENDPOINT: minio.endpoint,
+      OSCAR_EXTERNAL_STORE: 'minio',
+      OSCAR_STAGING_IMAGE: 'none',
+      OSCAR_CLUSTER_ID: 'origin',
+      OSCAR_ENDPOINT: wires.origin.url,
+    };
+    const scene = new Coordinators({ people, minio, plane, storeWire, wires }, settings, opened.move());
+    running.scene = scene;
+    await Promise.all(Array.from({ length: managers }, () => scene.replica()));
+    return scene;
+  }
+
+  /** The address of the manager that the target speaks to. */
+  get hears(): string {
+    return this.#hears;
+  }
+
+  /** One more. */
+  async replica(): Promise<Replica> {
+    const after = { after: (end?: unknown) => void (typeof end === 'function' && this.#opened.defer(() => end())) };
+    const started = startProcess(after, mkdtempSync(join(this.#directory, 'manager-')), this.#settings);
+    const url = await started.listening;
+    const replica = { ...started, url, outside: new Outside(url) };
+    this.#replicas.push(replica);
+    this.#hears ||= url;
+    return replica;
+  }
+
+  /** Kills all there are, and starts another one, which leads at once. */
+  async successor(): Promise<Replica> {
+    for (const { child, ended } of this.#replicas.splice(0)) {
+      child.kill('SIGKILL');
+      await ended;
+    }
+    const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
+    await this.#plane.admin.do('DELETE', lease);
+    this.#hears = '';
+    return this.replica();
+  }
+
+  /** The one there is. */
+  get only(): Replica {
+    const [replica] = this.#replicas;
+    assert.ok(replica && this.#replicas.length === 1);
+    return replica;
+  }
+
+  /** Who leads and who does not. From now on the target speaks to the one that does not. */
+  async ranks(): Promise<{ readonly leader: Replica; readonly other: Replica }> {
+    const ranks = await eventually(() => {
+      const live = this.#replicas.filter(({ child }) => child.exitCode === null && child.signalCode === null);
+      const [leader, ...more] = live.filter((replica) => this.leads(replica));
+      const other = live.find((replica) => replica !== leader);
+      assert.ok(leader && other && more.length === 0, `${more.length + Number(leader !== undefined)} lead`);
+      return { leader, other };
+    });
+    this.#hears = ranks.other.url;
+    return ranks;
+  }
+
+  /** By the last that it said about it. */
+  leads({ output }: Replica): boolean {
+    const said = output();
+    return said.lastIndexOf('"this manager leads"') > said.lastIndexOf('"this manager leads no more"');
+  }
+
+  /** A service whose jobs all go to the target, make their results, and wait until they are let go. */
+  async create(at: Replica, name: string): Promise<void> {
+    const { refreshToken } = await this.people.issuer.tokensFor(ALICE);
+    const make = `for n in $(seq ${RESULTS}); do echo "$JOB_UUID $n" >"$TMP_OUTPUT_DIR/$JOB_UUID-$n"; done`;
+    const run = `: >"${this.#meeting.directory}/run-$JOB_UUID-$$-$(date +%N)"`;
+    const script = `${run}; echo begun; ${make}; ${this.#meeting.wait(name)}`;
+    const body = delegatingBody(name, [member({ id: 'target' }, name)], refreshToken, { script });
+    await eventually(async () => {
+      expectStatus(await at.outside.call('POST', '/system/services', { as: this.people.alice, body }), 201);
+    });
+    // Whatever is written a second time is another version.
+    const versioning = { Bucket: name, VersioningConfiguration: { Status: 'Enabled' } } as const;
+    await this.#store().send(new PutBucketVersioningCommand(versioning));
+  }
+
+  letGo(name: string): void {
+    this.#meeting.letGo(name);
+  }
+
+  submit(at: Replica, name: string): Promise<string> {
+    return at.outside.submit(this.people.alice, name, 'an event');
+  }
+
+  jobs(at: Replica, name: string): Promise<SeenJob[]> {
+    return at.outside.jobs(this.people.alice, name);
+  }
+
+  /** How often the script of a job has begun. */
+  runs(id: string): number {
+    return readdirSync(this.#meeting.directory).filter((file) => file.startsWith(`run-${id}-`)).length;
+  }
+
+  /** How often each result was written. */
+  async written(name: string): Promise<Map<string, number>> {
+    const { Versions = [] } = await this.#store().send(new ListObjectVersionsCommand({ Bucket: name, Prefix: 'out/' }));
+    const counts = new Map<string, number>();
+    for (const { Key = '' } of Versions) if (!Key.endsWith('/')) counts.set(Key, (counts.get(Key) ?? 0) + 1);
+    return counts;
+  }
+
+  /** What these jobs write, each once. */
+  resultsOf(ids: readonly string[]): Map<string, number> {
+    const numbers = Array.from({ length: RESULTS }, (_, index) => index + 1);
+    return new Map(ids.flatMap((id) => numbers.map((n) => [`out/${id}-${n}`, 1] as const)).toSorted());
+  }
+
+  /** What lies in the staging area of a service. */
+  async staged(at: Replica, name: string): Promise<string[]> {
+    const keys = await at.outside.keys(ADMIN, 'oscar-staging');
+    return keys.filter((key) => key.startsWith(`${name}/`));
+  }
+
+  /** What the target has said to the coordinator. */
+  get said(): readonly Seen[] {
+    return this.#wires.origin.seen.filter(({ headers }) => headers['x-oscar-member'] !== undefined);
+  }
+
+  /** What the target was offered. */
+  offers(name: string): number {
+    return this.#wires.target.seen.filter(({ method, path }) => method === 'POST' && path === `/job/${name}`).length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { child } of this.#replicas) child.kill('SIGKILL');
+    await this.#opened.disposeAsync();
+    this.#meeting[Symbol.dispose]();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  #store() {
+    const { accessKey, secretKey } = ROOT;
+    const { endpoint, region } = this.#minio;
+    return clientOf({ endpoint, region, access_key: accessKey.reveal(), secret_key: secretKey.reveal() });
+  }
+}
