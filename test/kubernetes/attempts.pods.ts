@@ -259,6 +259,23 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
     assert.deepEqual(await stores.uploads(BUCKET), []);
   });
 
+  podTest('a pod that is evicted says that its node is drained, and delivers nothing', async (scene) => {
+    const { runner, stores, attemptOf } = scene;
+    const attempt = attemptOf(`echo begun; echo x >"$TMP_OUTPUT_DIR/x"; ${FOREVER}`, { outputs: toBucket() });
+    await runner.start(attempt);
+    await untilPrinted(runner, attempt.name, 'begun');
+    // As `kubectl drain` does it.
+    await admin.do('POST', `${podPath(attempt.name)}/eviction`, {
+      apiVersion: 'policy/v1',
+      kind: 'Eviction',
+      metadata: { name: attempt.name },
+    });
+    const ended = await endOf(runner, attempt.name);
+    assert.deepEqual([ended.outcome, ended.reason], ['failed', 'Lost']);
+    assert.match(ended.message, new RegExp(`moved off ${bench.cluster.nodeName}, which is being drained`));
+    assert.deepEqual(await stores.uploads(BUCKET), []);
+  });
+
   podTest(
     'a script that was seen to run is not started again, even if no trace is left of its pod',
     async ({ runner, open, attemptOf }) => {
