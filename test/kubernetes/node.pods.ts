@@ -4,12 +4,19 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../src/cluster/eventually.ts';
+import { Api } from '../../src/cluster/kubernetes/api/api.ts';
+import { endpointOf } from '../../src/cluster/kubernetes/api/endpoint.ts';
+import { openKubernetesCapacity } from '../../src/cluster/kubernetes/capacity/index.ts';
 import { openKubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
+import { statusView } from '../../src/http/status-view.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 import { Cluster } from './node/cluster.ts';
 import { GATEWAY } from './node/names.ts';
 import { Pods, podSpec } from './node/pods.ts';
+
+/** What nodes use is asked for more often than a manager would: only the first figures are waited for. */
+const USAGE_MS = 500;
 
 /** Nodes are lost after 15 s of silence; this is for a machine that is busy. */
 const LOST_MS = 90_000;
@@ -93,6 +100,44 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     const path = `/apis/metrics.k8s.io/v1beta1/nodes/${cluster.nodeName}`;
     const { usage } = await eventually(() => cluster.admin.do('GET', path), LOST_MS, 100);
     assert.match((usage as { memory: string }).memory, /^\d+Ki$/);
+  });
+
+  test('a manager tells in its status what the node uses, by these metrics', async (t) => {
+    const rate = { perSecond: 1_000, burst: 1_000 };
+    const api = new Api(await endpointOf(await cluster.managerKubeconfig()), {
+      rate,
+      requestMs: 5_000,
+      patienceMs: 10_000,
+      random: Math.random,
+    });
+    const { capacity, deployment, close } = await openKubernetesCapacity(api, {
+      manager: { namespace: MANAGER_NAMESPACE, name: 'oscar' },
+      // Before its first figures it does not answer.
+      report: () => undefined,
+      times: { usageMs: USAGE_MS },
+    });
+    t.after(async () => {
+      await close();
+      api.close();
+    });
+    await eventually(
+      () => {
+        const oidc = { enabled: false, issuers: [], groups: [] };
+        const { nodes, metrics } = statusView({ nodes: capacity.nodes(), deployment, oidc }).cluster;
+        const [node, ...more] = nodes ?? [];
+        assert.deepEqual([node?.name, more], [cluster.nodeName, []]);
+        const { capacity_cores: cores = 0, usage_cores: used = 0 } = node?.cpu ?? {};
+        const { capacity_bytes: bytes = 0, usage_bytes: taken = 0 } = node?.memory ?? {};
+        assert.ok(used > 0, `${used} of ${cores} millicores`);
+        assert.ok(taken > 2 ** 20 && taken < bytes, `${taken} of ${bytes} bytes`);
+        assert.deepEqual(
+          [metrics.cpu.total_free_cores, metrics.memory.total_free_bytes],
+          [Math.max(0, cores - used), bytes - taken],
+        );
+      },
+      LOST_MS,
+      100,
+    );
   });
 
   test('what managers print is read from all of their pods, and from their runs before', async (t) => {
