@@ -6,10 +6,14 @@ import { type EventSource, renewSubscriptions, type StoreKeys } from '../storage
 import type { S3Store } from '../storage/minio/index.ts';
 import type { Cluster } from './cluster.ts';
 import type { EventTrouble } from './event-trouble.ts';
+import { type EventWatch, watchEvents } from './event-watch.ts';
 import type { OpenStore } from './object-store.ts';
 
 /** How often a store that does not answer is asked again. Shorter: more lines in the log of an outage. */
 const ASK_EVERY_MS = 10_000;
+
+/** How often it is looked whether the store reports new objects: its operator may have started it anew. */
+const LOOK_EVERY_MS = 60_000;
 
 /** It sends its events to our hook, and keeps those that it cannot deliver: there is nothing to take from it. */
 const SENT_TO_THE_HOOK: EventSource = {
@@ -20,13 +24,14 @@ const SENT_TO_THE_HOOK: EventSource = {
 };
 
 /** How any store that stands elsewhere is reached. */
-export const storeOptions = (config: Config, publicEndpoint: string, keys: StoreKeys) => ({
+export const storeOptions = (config: Config, publicEndpoint: string, keys: StoreKeys, log: Logger) => ({
   endpoint: config.minioEndpoint,
   publicEndpoint,
   region: config.minioRegion,
   verify: config.minioTlsVerify,
   keys,
   managerName: config.name,
+  report: (err: unknown, what: string) => log.warn({ err }, what),
 });
 
 export interface ExternalStore {
@@ -52,16 +57,21 @@ export async function takeUp(
 ): Promise<OpenStore> {
   const { objects } = store;
   const ending = new AbortController();
+  const { signal } = ending;
+  const mendNow = () => mend(store, cluster, signal, log);
+  const watch = watchEvents(store.trouble, log, () => void mendNow());
+  const ready = () => makeReady(store, watch, config, log);
   try {
-    await makeReady(store, config, log);
-    void mend(store, cluster, ending.signal, log);
+    await ready();
+    void mendNow();
+    void lookAgain(watch, signal);
   } catch (error) {
     if (!isAway(error)) {
       objects.close();
       throw error;
     }
     log.warn({ err: error, endpoint: config.minioEndpoint }, 'the object store does not answer: it is asked again');
-    void makeReadyLater(store, config, cluster, ending.signal, log);
+    void untilReady(ready, signal, log).then(() => Promise.all([mendNow(), lookAgain(watch, signal)]));
   }
   return {
     objects,
@@ -69,7 +79,7 @@ export async function takeUp(
     endpoint,
     inside: config.minioEndpoint,
     time: () => objects.time(),
-    trouble: store.trouble,
+    trouble: () => watch.look(),
     async close() {
       ending.abort();
       objects.close();
@@ -77,33 +87,39 @@ export async function takeUp(
   };
 }
 
-async function makeReady({ objects, trouble, look }: ExternalStore, config: Config, log: Logger): Promise<void> {
+async function makeReady(
+  { objects, look }: ExternalStore,
+  watch: EventWatch,
+  config: Config,
+  log: Logger,
+): Promise<void> {
   await objects.ensureStaging();
   if (!(await objects.takesSeveralManagers())) {
     log.warn('the object store does not look at the conditions of a write: upgrade it, or run one manager only');
   }
   log.info({ endpoint: config.minioEndpoint }, 'object store is up');
   await look?.();
-  const { problem, set } = (await trouble()) ?? {};
-  if (problem !== undefined) log.warn({ set }, problem);
+  await watch.look();
 }
 
-async function makeReadyLater(
-  store: ExternalStore,
-  config: Config,
-  cluster: Cluster,
-  signal: AbortSignal,
-  log: Logger,
-): Promise<void> {
+async function untilReady(ready: () => Promise<void>, signal: AbortSignal, log: Logger): Promise<void> {
   for (;;) {
     await pause(ASK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
     if (signal.aborted) return;
     try {
-      await makeReady(store, config, log);
-      return await mend(store, cluster, signal, log);
+      return await ready();
     } catch (err) {
       if (!isAway(err)) log.error({ err }, 'the object store cannot be used');
     }
+  }
+}
+
+async function lookAgain(watch: EventWatch, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    await pause(LOOK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
+    if (signal.aborted) return;
+    // That a store does not answer is said by whoever needs it.
+    await watch.look().catch(() => undefined);
   }
 }
 
@@ -113,6 +129,7 @@ async function mend(
   signal: AbortSignal,
   log: Logger,
 ): Promise<void> {
+  if (signal.aborted) return;
   try {
     await more?.(signal);
     const subscriptions = await renewSubscriptions(services, objects, signal);

@@ -18,7 +18,7 @@ export async function openMinio(
   // Most managers of one machine never need it.
   const { MinioStore } = await import('../storage/minio/index.ts');
   const objects = new MinioStore({
-    ...storeOptions(config, endpoint, keys),
+    ...storeOptions(config, endpoint, keys, log),
     keysOf: (uid) => keysOf(uid, cluster.secrets),
   });
   const store = {

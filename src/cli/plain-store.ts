@@ -18,7 +18,7 @@ export async function openPlainStore(
   // Most managers of one machine never need it.
   const { PlainStore } = await import('../storage/minio/index.ts');
   const objects = new PlainStore({
-    ...storeOptions(config, endpoint, keys),
+    ...storeOptions(config, endpoint, keys, log),
     targets: config.storeEventTargets,
   });
   const store = {

@@ -42,11 +42,13 @@ export class Minio {
   readonly #processes: Processes;
   readonly #binary: string;
   readonly #options: MinioOptions;
+  #hooks: Hooks;
   #running: Started | undefined;
 
   private constructor(binary: string, port: number, options: MinioOptions) {
     this.#binary = binary;
     this.#options = options;
+    this.#hooks = options.hooks ?? {};
     this.#directory = mkdtempSync(join(tmpdir(), 'oscar-minio-'));
     this.#processes = new Processes(this.#directory);
     this.endpoint = `${options.tls ? 'https' : 'http'}://${options.host ?? '127.0.0.1'}:${port}`;
@@ -73,7 +75,9 @@ export class Minio {
     };
   }
 
-  async start(): Promise<void> {
+  /** With the targets that it had, unless it is given others. */
+  async start(hooks = this.#hooks): Promise<void> {
+    this.#hooks = hooks;
     const server = [
       'server',
       '--quiet',
@@ -127,8 +131,8 @@ export class Minio {
   }
 
   #environment(): Record<string, string> {
-    const { hooks = {}, token = EVENTS_TOKEN } = this.#options;
-    const targets = Object.entries(hooks).flatMap(([name, { url, durable }]) => [
+    const { token = EVENTS_TOKEN } = this.#options;
+    const targets = Object.entries(this.#hooks).flatMap(([name, { url, durable }]) => [
       [`MINIO_NOTIFY_WEBHOOK_ENABLE_${name}`, 'on'],
       [`MINIO_NOTIFY_WEBHOOK_ENDPOINT_${name}`, url],
       [`MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_${name}`, token],

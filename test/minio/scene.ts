@@ -19,7 +19,7 @@ export class Scene implements AsyncDisposable {
 
   static async start(hooks: (url: string) => Hooks = bothAt): Promise<Scene> {
     const [port = 0] = await freePorts(1);
-    const minio = await Minio.start({ hooks: hooks(`http://127.0.0.1:${port}/system/events/storage`) });
+    const minio = await Minio.start({ hooks: hooks(hookAt(port)) });
     const scene = new Scene(minio, port);
     await scene.startManager();
     return scene;
@@ -28,6 +28,11 @@ export class Scene implements AsyncDisposable {
   get manager(): TestManager {
     if (!this.#manager) throw new Error('the manager is not running');
     return this.#manager;
+  }
+
+  /** Both targets, as they send to the manager. */
+  get hooks(): Hooks {
+    return bothAt(hookAt(this.#port));
   }
 
   async startManager(): Promise<void> {
@@ -45,3 +50,5 @@ export class Scene implements AsyncDisposable {
     await this.minio.stop();
   }
 }
+
+const hookAt = (port: number) => `http://127.0.0.1:${port}/system/events/storage`;

@@ -4,7 +4,7 @@ import { Grants } from './grants.ts';
 import { Policies } from './policies.ts';
 import { S3Store, type S3StoreOptions } from './s3-store.ts';
 import { StoreAccount } from './store-account.ts';
-import { MinioTargets, TARGETS, type Target } from './targets.ts';
+import { minioTargets, TARGETS, type Target } from './targets.ts';
 import { Users } from './users.ts';
 import { Admin } from './wire/admin.ts';
 import { Requests } from './wire/requests.ts';
@@ -23,7 +23,6 @@ export interface MinioStoreOptions extends S3StoreOptions {
 /** A MinIO that stands elsewhere: S3 for data, its admin API for users and rights, STS for the keys of jobs. */
 export class MinioStore extends S3Store {
   readonly #keysOf: MinioStoreOptions['keysOf'];
-  readonly #targets: MinioTargets;
   readonly #users: Users;
   protected readonly kept: Buckets;
 
@@ -31,21 +30,20 @@ export class MinioStore extends S3Store {
     const { keys, managerName } = options;
     const requests = new Requests(options);
     const admin = new Admin({ requests, keys });
-    const targets = new MinioTargets(admin);
-    super(options, { requests, account: new StoreAccount(admin, keys), targets: () => targets.found() });
+    const account = new StoreAccount(admin, keys);
+    super(options, { requests, account, targets: (takes) => minioTargets(admin, takes) });
     const { s3, claims } = this;
     const policies = new Policies(admin, claims);
     const users = new Users(admin, claims, keys);
     const grants = new Grants({ admin, claims, policies, users });
     this.#keysOf = options.keysOf;
-    this.#targets = targets;
     this.#users = users;
     this.kept = new Buckets({ s3, admin, claims, grants, policies, managerName });
   }
 
-  /** Of the places that events are to be sent to, those that the store does not have. */
+  /** Of the places that events are to be sent to, those that the store does not have now. */
   async missingTargets(): Promise<Target[]> {
-    const there = await this.#targets.found();
+    const there = await this.targets.now();
     return TARGETS.filter((target) => !there.has(target));
   }
 

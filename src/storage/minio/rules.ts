@@ -3,68 +3,102 @@ import { isDeepStrictEqual } from 'node:util';
 import { all, type Element, type Elements } from '../../objectstore/index.ts';
 import type { Subscription } from '../object-store.ts';
 import type { Claims } from './claims.ts';
-import { Refusal } from './wire/refusal.ts';
+import type { KnownTargets, TargetNames } from './known-targets.ts';
+import { finalWord, isRefused } from './wire/refusal.ts';
 import type { S3 } from './wire/s3.ts';
 
-/** Where events are sent to: what the store calls these places, by our names for them. Without any there are no rules. */
-export type Targets = () => Promise<ReadonlyMap<string, string>>;
+type Change = (rules: readonly Elements[], targets: TargetNames) => readonly Elements[];
+
+export interface RulesOptions {
+  readonly s3: S3;
+  /** Without any there are no rules. */
+  readonly targets: KnownTargets;
+  readonly claims: Claims;
+  /** Told of rules that the store does not take: what they would report is found late. */
+  readonly report: (problem: unknown, what: string) => void;
+}
 
 /**
  * Which prefixes of a bucket are reported, as plain S3 has it: rules take effect at once, and MinIO is never started anew
  * (R1). Rules of others stay as they are. Those that a Go manager made for a service go with ours (contract §4.3).
  */
 export class Rules {
-  readonly #s3: S3;
-  readonly #targets: Targets;
-  readonly #claims: Claims;
+  readonly #options: RulesOptions;
 
-  constructor(s3: S3, targets: Targets, claims: Claims) {
-    this.#s3 = s3;
-    this.#targets = targets;
-    this.#claims = claims;
+  constructor(options: RulesOptions) {
+    this.#options = options;
   }
 
+  /**
+   * Without a rule the objects are found by looking, some minutes late: no reason to refuse a service when the store has
+   * just been started without the places that it sent to before.
+   */
   async add(subscription: Subscription): Promise<void> {
-    const targets = await this.#targets();
-    await this.#change(subscription.bucket, (rules) => [
+    await this.#changeOrLeave(subscription.bucket, (rules, targets) => [
       ...rules.filter((rule) => !isOf(subscription, rule)),
       ...[...targets].map(([target, arn]) => ruleOf(subscription, target, arn)),
     ]);
   }
 
   async remove(subscription: Subscription): Promise<void> {
-    await this.#change(subscription.bucket, (rules) =>
+    await this.#changeOrLeave(subscription.bucket, (rules) =>
       rules.filter((rule) => !isOf(subscription, rule) && !isOfGo(subscription, rule)),
     );
   }
 
   /** Would the store send there? It says so only about a rule. */
   async takes(arn: string, probe: Subscription): Promise<boolean> {
+    const others = (rules: readonly Elements[]) => rules.filter((rule) => !isOf(probe, rule));
     try {
-      await this.#change(probe.bucket, (rules) => [...rules, ruleOf(probe, 'probe', arn)]);
+      await this.#change(probe.bucket, (rules) => [...others(rules), ruleOf(probe, 'probe', arn)]);
     } catch (error) {
-      if (error instanceof Refusal) return false;
-      throw error;
+      if (finalWord(error) === undefined) throw error;
+      return false;
     }
-    await this.remove(probe);
+    await this.#change(probe.bucket, others);
     return true;
   }
 
-  async #change(bucket: string, change: (rules: readonly Elements[]) => readonly Elements[]): Promise<void> {
+  /** The store takes all rules of a bucket or none, also when it is an old one that sends to a place that is gone. */
+  async #changeOrLeave(bucket: string, change: Change): Promise<void> {
+    const { targets, report } = this.#options;
+    try {
+      return await this.#change(bucket, change, await targets.found());
+    } catch (error) {
+      if (!isRefused(error, UNKNOWN_TARGET)) throw error;
+    }
+    const found = await targets.anew();
+    const there = new Set(found.values());
+    try {
+      await this.#change(bucket, (rules) =>
+        change(rules, found).filter((rule) => !isOurs(rule) || there.has(arnOf(rule))),
+      );
+    } catch (error) {
+      if (!isRefused(error, UNKNOWN_TARGET)) throw error;
+      const what = `the object store does not take the rules of the bucket "${bucket}", new objects are found late: has it a rule of somebody else that sends to a target it no longer has?`;
+      report(error, what);
+    }
+  }
+
+  async #change(bucket: string, change: Change, targets: TargetNames = new Map()): Promise<void> {
+    const { s3, claims } = this.#options;
     // Most often there is nothing to do, and then nobody need wait.
     const look = async () => {
-      const found = await this.#s3.notification(bucket);
+      const found = await s3.notification(bucket);
       const rules = found && rulesIn(found);
-      const next = rules && change(rules.ours);
+      const next = rules && change(rules.ours, targets);
       return next && !isDeepStrictEqual(next, rules.ours) ? { ...rules.others, QueueConfiguration: next } : undefined;
     };
     if (!(await look())) return;
-    await this.#claims.hold(`rules/${bucket}`, async () => {
+    await claims.hold(`rules/${bucket}`, async () => {
       const next = await look();
-      if (next) await this.#s3.setNotification(bucket, next);
+      if (next) await s3.setNotification(bucket, next);
     });
   }
 }
+
+/** The word of a store for a rule that sends to a place it does not have, among others. */
+const UNKNOWN_TARGET = 'InvalidArgument';
 
 /** All rules that send to a queue, whoever made them, and whatever else there is. */
 function rulesIn(configuration: Element): { ours: readonly Elements[]; others: Elements } {
@@ -79,23 +113,34 @@ function ruleOf(subscription: Subscription, target: string, arn: string): Elemen
   return normal({ Id: `${idOf(subscription)}${target}`, ...rule, Queue: arn });
 }
 
-function isOf(subscription: Subscription, { Id }: Elements): boolean {
-  const [id] = Array.isArray(Id) ? (Id as readonly unknown[]) : [Id];
-  return typeof id === 'string' && id.startsWith(idOf(subscription));
+const isOf = (subscription: Subscription, rule: Elements) => wordIn(rule, 'Id').startsWith(idOf(subscription));
+
+const isOurs = (rule: Elements) => wordIn(rule, 'Id').startsWith(OURS);
+
+const arnOf = (rule: Elements) => wordIn(rule, 'Queue');
+
+/** The text of an element; empty if it has none. */
+function wordIn(rule: Elements, name: string): string {
+  const value = rule[name];
+  const [word] = Array.isArray(value) ? (value as readonly unknown[]) : [value];
+  return typeof word === 'string' ? word : '';
 }
 
 /** A Go manager has a target for each service, named like it. */
-function isOfGo({ service, prefix }: Subscription, { Queue, Filter }: Elements): boolean {
+function isOfGo({ service, prefix }: Subscription, rule: Elements): boolean {
   if (service === undefined) return false;
-  const [arn] = Array.isArray(Queue) ? (Queue as readonly unknown[]) : [Queue];
-  const sent = typeof arn === 'string' && arn.startsWith('arn:minio:sqs:') && arn.endsWith(`:${service}:webhook`);
-  return sent && isDeepStrictEqual(Filter, normal({ Filter: filterOf(prefix) })['Filter']);
+  const arn = arnOf(rule);
+  const sent = arn.startsWith('arn:minio:sqs:') && arn.endsWith(`:${service}:webhook`);
+  return sent && isDeepStrictEqual(rule['Filter'], normal({ Filter: filterOf(prefix) })['Filter']);
 }
+
+/** How the ids of our rules begin. */
+const OURS = 'oscar/';
 
 const filterOf = (prefix: string) => ({ S3Key: { FilterRule: [{ Name: 'prefix', Value: prefix }] } });
 
 /** An id has at most 255 characters, and a prefix may have more. */
-const idOf = ({ prefix, subscriber }: Subscription) => `oscar/${subscriber}/${hash('sha256', prefix).slice(0, 16)}/`;
+const idOf = ({ prefix, subscriber }: Subscription) => `${OURS}${subscriber}/${hash('sha256', prefix).slice(0, 16)}/`;
 
 /** An element as it is written, all of its elements as lists, so that two can be compared. */
 function elementsOf(element: Element): Elements {

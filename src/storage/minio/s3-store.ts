@@ -21,8 +21,9 @@ import {
 } from '../object-store.ts';
 import { Claims } from './claims.ts';
 import { assumeRole } from './job-keys.ts';
+import type { KnownTargets } from './known-targets.ts';
 import { place } from './place.ts';
-import { Rules, type Targets } from './rules.ts';
+import { Rules } from './rules.ts';
 import { makeStaging, removeUnder } from './staging.ts';
 import type { Requests } from './wire/requests.ts';
 import { type Account, S3 } from './wire/s3.ts';
@@ -38,12 +39,15 @@ export interface S3StoreOptions {
   readonly managerName: string;
   /** How long others wait for a manager that died over a change, in milliseconds. */
   readonly lease?: number;
+  /** Told, as a sentence and its cause, of what its operator should know and nobody waits for. */
+  readonly report?: (problem: unknown, what: string) => void;
 }
 
 export interface S3StoreParts {
   readonly requests: Requests;
   readonly account: Account;
-  readonly targets: Targets;
+  /** Where it sends events to, and how to try whether it would. */
+  readonly targets: (takes: (arn: string) => Promise<boolean>) => KnownTargets;
 }
 
 /** The buckets of a store, with their owners. */
@@ -59,7 +63,8 @@ interface KeptBuckets {
 export abstract class S3Store implements ObjectStore {
   protected readonly s3: S3;
   protected readonly claims: Claims;
-  protected readonly rules: Rules;
+  protected readonly targets: KnownTargets;
+  readonly #rules: Rules;
   readonly #options: S3StoreOptions;
   readonly #requests: Requests;
   readonly #account: Account;
@@ -75,7 +80,13 @@ export abstract class S3Store implements ObjectStore {
       await this.ensureStaging();
     };
     this.claims = new Claims(this.s3, ready, options.lease);
-    this.rules = new Rules(this.s3, targets, this.claims);
+    this.targets = targets((arn) => this.#takes(arn));
+    this.#rules = new Rules({
+      s3: this.s3,
+      claims: this.claims,
+      targets: this.targets,
+      report: options.report ?? (() => undefined),
+    });
   }
 
   abstract putUser(uid: string, keys: StoreKeys): Promise<void>;
@@ -133,11 +144,11 @@ export abstract class S3Store implements ObjectStore {
   }
 
   subscribe(subscription: Subscription): Promise<void> {
-    return this.rules.add(subscription);
+    return this.#rules.add(subscription);
   }
 
   unsubscribe(subscription: Subscription): Promise<void> {
-    return this.rules.remove(subscription);
+    return this.#rules.remove(subscription);
   }
 
   ensureStaging(): Promise<void> {
@@ -197,7 +208,15 @@ export abstract class S3Store implements ObjectStore {
   async revokeFor(): Promise<void> {
     return undefined;
   }
+
+  async #takes(arn: string): Promise<boolean> {
+    await this.ensureStaging();
+    return this.#rules.takes(arn, PROBE);
+  }
 }
+
+/** In the manager's own bucket nothing is ever put that this would report. */
+const PROBE = { bucket: STAGING_BUCKET, prefix: '.probe/', subscriber: 'probe' };
 
 const encodeCursor = (after: string) => Buffer.from(after).toString('base64url') as Cursor;
 

@@ -1,3 +1,4 @@
+import { KnownTargets } from './known-targets.ts';
 import type { Admin } from './wire/admin.ts';
 
 /**
@@ -8,28 +9,23 @@ import type { Admin } from './wire/admin.ts';
 export const TARGETS = ['OSCAR_FAST', 'OSCAR_DURABLE'] as const;
 export type Target = (typeof TARGETS)[number];
 
-/** How long it is believed that the store has fewer than all: its operator may have started it anew. */
+/** How long it is believed which of them the store has. Shorter: a request more for many rules. Longer: more rules that
+ * are refused first, or made late, when its operator has started it anew. */
 const BELIEVED_MS = 60_000;
 
-/** Those of the two that MinIO has. */
-export class MinioTargets {
-  readonly #admin: Admin;
-  #known: { readonly arns: ReadonlyMap<Target, string>; readonly at: number } | undefined;
-
-  constructor(admin: Admin) {
-    this.#admin = admin;
-  }
-
-  async found(): Promise<ReadonlyMap<Target, string>> {
-    const known = this.#known;
-    if (known && (known.arns.size === TARGETS.length || performance.now() - known.at < BELIEVED_MS)) return known.arns;
-    const arns = await this.#admin.targets();
-    const found = TARGETS.flatMap((target) => {
+/**
+ * Those of the two that MinIO has, and takes rules for: one of several servers can list what another was started without.
+ * One that is listed is tried when it is first seen, and again once a rule for it was refused.
+ */
+export function minioTargets(admin: Pick<Admin, 'targets'>, takes: (arn: string) => Promise<boolean>): KnownTargets {
+  return new KnownTargets(async (before) => {
+    const arns = await admin.targets();
+    const found = new Map<Target, string>();
+    for (const target of TARGETS) {
       // Between the last colon but two and this one is the region, if the store has one.
       const arn = arns.find((each) => each.startsWith('arn:minio:sqs:') && each.endsWith(`:${target}:webhook`));
-      return arn === undefined ? [] : [[target, arn] as const];
-    });
-    this.#known = { arns: new Map(found), at: performance.now() };
-    return this.#known.arns;
-  }
+      if (arn !== undefined && (before.get(target) === arn || (await takes(arn)))) found.set(target, arn);
+    }
+    return found;
+  }, BELIEVED_MS);
 }

@@ -1,5 +1,6 @@
 import { StoreError } from '../../../cluster/index.ts';
 import { type ObjectName, STAGING_BUCKET, type StoreKeys, type Subscription } from '../../object-store.ts';
+import { KnownTargets } from '../known-targets.ts';
 import { S3Store, type S3StoreOptions } from '../s3-store.ts';
 import { Refusal } from '../wire/refusal.ts';
 import { Requests } from '../wire/requests.ts';
@@ -19,6 +20,9 @@ const NO_USER_KEYS =
 /** What nobody has: only whether such a session is given at all is asked. */
 const PROBE: ObjectName = { bucket: STAGING_BUCKET, key: '.probe' };
 
+/** How long it is believed which targets the store takes. Shorter: rules are written more often only to see that. */
+const BELIEVED_MS = 10 * 60_000;
+
 /** The shortest session that stores give. */
 const SHORTEST_SECONDS = 900;
 
@@ -30,21 +34,20 @@ export class PlainStore extends S3Store {
   readonly noUserKeys = NO_USER_KEYS;
   protected readonly kept: RecordedBuckets;
   readonly #given: readonly string[];
-  /** Those of the targets that the store takes; undefined until that was tried. */
-  #taken: Promise<ReadonlyMap<string, string>> | undefined;
   #noJobKeys: Promise<string | undefined> | undefined;
 
   constructor(options: PlainStoreOptions) {
     const { keys, targets, managerName } = options;
     const account = { use: <T>(work: (keys: StoreKeys) => Promise<T>) => work(keys) };
-    super(options, { requests: new Requests(options), account, targets: () => this.#targets() });
+    const requests = new Requests(options);
+    super(options, { requests, account, targets: (takes) => tried(targets, takes) });
     this.#given = targets;
     this.kept = new RecordedBuckets({ s3: this.s3, claims: this.claims, managerName });
   }
 
   /** Of the targets that were named, those that the store refuses. */
   async missingTargets(): Promise<string[]> {
-    const taken = await this.#targets();
+    const taken = await this.targets.found();
     return this.#given.filter((arn) => !taken.has(arn));
   }
 
@@ -63,11 +66,11 @@ export class PlainStore extends S3Store {
 
   /** A store that is told nothing about events may not know the question either. */
   override async subscribe(subscription: Subscription): Promise<void> {
-    if ((await this.#targets()).size > 0) await super.subscribe(subscription);
+    if ((await this.targets.found()).size > 0) await super.subscribe(subscription);
   }
 
   override async unsubscribe(subscription: Subscription): Promise<void> {
-    if ((await this.#targets()).size > 0) await super.unsubscribe(subscription);
+    if ((await this.targets.found()).size > 0) await super.unsubscribe(subscription);
   }
 
   async #tryKeys(): Promise<string | undefined> {
@@ -79,24 +82,12 @@ export class PlainStore extends S3Store {
       return `the object store of this cluster gives no keys for single jobs (STS AssumeRole: ${error.status} ${error.reason})`;
     }
   }
-
-  #targets(): Promise<ReadonlyMap<string, string>> {
-    this.#taken ??= this.#tryTargets().catch((error: unknown) => {
-      this.#taken = undefined;
-      throw error;
-    });
-    return this.#taken;
-  }
-
-  /** Each is tried on the manager's own bucket, where nothing is ever put that it would report. */
-  async #tryTargets(): Promise<ReadonlyMap<string, string>> {
-    const taken = new Map<string, string>();
-    if (this.#given.length > 0) await this.ensureStaging();
-    for (const arn of this.#given) {
-      if (await this.rules.takes(arn, { bucket: STAGING_BUCKET, prefix: '.probe/', subscriber: 'probe' })) {
-        taken.set(arn, arn);
-      }
-    }
-    return taken;
-  }
 }
+
+/** Those of the targets that the store takes: it can only be tried. */
+const tried = (given: readonly string[], takes: (arn: string) => Promise<boolean>) =>
+  new KnownTargets(async () => {
+    const taken = new Map<string, string>();
+    for (const arn of given) if (await takes(arn)) taken.set(arn, arn);
+    return taken;
+  }, BELIEVED_MS);

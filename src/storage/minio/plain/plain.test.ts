@@ -92,12 +92,39 @@ test('a bucket goes though somebody still writes to it', async (t) => {
 
 test('targets that the store refuses are named, and the others are used', async (t) => {
   const { store, server, front } = await scene(t, { targets: ['arn:minio:sqs::NO:webhook'] });
-  front.refused = (method, path) => method === 'PUT' && path.includes('notification');
+  front.refused = isRules;
   front.status = 400;
   assert.deepEqual(await store.missingTargets(), ['arn:minio:sqs::NO:webhook']);
   await store.createBucket(bucket('late-b'));
   await store.subscribe({ bucket: 'late-b', prefix: 'in/', subscriber: 'u1' });
   assert.deepEqual(server.listRules('late-b'), []);
+});
+
+test('a target that the store takes no longer costs the rule, and not the subscription', async (t) => {
+  const reported: string[] = [];
+  const { store, server, front } = await scene(t, { report: (_problem, what) => void reported.push(what) });
+  await store.createBucket(bucket('lost-b'));
+  await store.subscribe({ bucket: 'lost-b', prefix: 'in/', subscriber: 'u1' });
+  assert.equal(server.listRules('lost-b').length, 1);
+  // As a store does that was started without the target: it takes rules, but none that send there.
+  front.refused = (method, path, body) => isRules(method, path) && body.includes('<Queue>');
+  Object.assign(front, { status: 400, word: 'InvalidArgument' });
+  await store.subscribe({ bucket: 'lost-b', prefix: 'more/', subscriber: 'u1' });
+  assert.deepEqual(server.listRules('lost-b'), [], 'the old one would send to nobody, and keep new ones out');
+  assert.deepEqual(await store.missingTargets(), ['arn:minio:sqs:us-east-1:OSCAR:webhook']);
+  assert.deepEqual(reported, []);
+});
+
+test('rules that the store does not take because of others are told of, and the subscription is made', async (t) => {
+  const reported: string[] = [];
+  const { store, front } = await scene(t, { report: (_problem, what) => void reported.push(what) });
+  await store.createBucket(bucket('odd-b'));
+  front.refused = (method, path) => isRules(method, path) && path.includes('odd-b');
+  Object.assign(front, { status: 400, word: 'InvalidArgument' });
+  await store.subscribe({ bucket: 'odd-b', prefix: 'in/', subscriber: 'u1' });
+  assert.match(reported.join(), /does not take the rules of the bucket "odd-b", new objects are found late/);
+  front.status = 503;
+  await assert.rejects(store.subscribe({ bucket: 'odd-b', prefix: 'in/', subscriber: 'u1' }), { code: 'unavailable' });
 });
 
 test('without targets the store is not asked about events', async (t) => {
@@ -109,6 +136,8 @@ test('without targets the store is not asked about events', async (t) => {
   assert.deepEqual(await store.missingTargets(), []);
   assert.ok(!front.asked.some((path) => path.includes('notification')));
 });
+
+const isRules = (method: string, path: string) => method === 'PUT' && path.includes('notification');
 
 const STAGED = { bucket: 'oscar-staging', key: 'svc/job-1/1/files/b' };
 
@@ -155,7 +184,7 @@ test('a store that does not know at first what the manager may do is asked once 
 /** What stands before the server: it sees all requests, and refuses some. */
 class Front {
   readonly asked: string[] = [];
-  refused: (method: string, path: string) => boolean = () => false;
+  refused: (method: string, path: string, body: string) => boolean = () => false;
   status = 503;
   word = '';
   before: ((method: string, path: string) => Promise<void>) | undefined;
@@ -180,7 +209,7 @@ class Front {
     const { method = '', url: path = '', headers } = request;
     this.asked.push(path);
     const body = await buffer(request);
-    if (this.refused(method, path)) {
+    if (this.refused(method, path, body.toString())) {
       return void response.writeHead(this.status).end(this.word && `<Error><Code>${this.word}</Code></Error>`);
     }
     await this.before?.(method, path);

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
+import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { eventually, type Outside, service } from '../support/jobs.ts';
+import { ADMIN } from '../support/manager.ts';
+import { ROOT } from './minio.ts';
+import { Scene } from './scene.ts';
+
+const COPY = 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"';
+
+const SET = ['OSCAR_FAST', 'OSCAR_DURABLE'].flatMap((target) => [
+  `MINIO_NOTIFY_WEBHOOK_ENABLE_${target}=on`,
+  `MINIO_NOTIFY_WEBHOOK_ENDPOINT_${target}=<this manager>/system/events/storage`,
+  `MINIO_NOTIFY_WEBHOOK_AUTH_TOKEN_${target}=<OSCAR_EVENTS_TOKEN of the manager>`,
+]);
+SET.push('MINIO_NOTIFY_WEBHOOK_QUEUE_DIR_OSCAR_DURABLE=<a directory on a disk that it keeps>');
+
+async function arnsOf({ minio }: Pick<Scene, 'minio'>, bucket: string): Promise<string[]> {
+  const asked = new GetBucketNotificationConfigurationCommand({ Bucket: bucket });
+  const { QueueConfigurations = [] } = await storeClient(minio, ROOT).client.send(asked);
+  return QueueConfigurations.map(({ QueueArn = '' }) => QueueArn).toSorted();
+}
+
+const BOTH = ['arn:minio:sqs::OSCAR_DURABLE:webhook', 'arn:minio:sqs::OSCAR_FAST:webhook'];
+
+interface Told {
+  readonly object_store_events?: { readonly problem: string; readonly set: readonly string[] };
+}
+
+const told = async (outside: Outside) =>
+  ((await outside.call('GET', '/system/info', { as: ADMIN })).json() as Told).object_store_events;
+
+test('a MinIO that comes back without its targets is told of once, and services are made all the same; with them the rules come back', {
+  timeout: 180_000,
+}, async () => {
+  await using scene = await Scene.start();
+  const { outside, minio, manager } = scene;
+  await outside.create(ADMIN, service('first', COPY));
+  assert.deepEqual(await arnsOf(scene, 'first'), BOTH);
+  assert.equal(await told(outside), undefined);
+
+  await minio.kill();
+  await minio.start({});
+  // The manager believes that they are there: what it asks for is refused at first.
+  await outside.create(ADMIN, service('second', COPY));
+  const input = [{ storage_provider: 'minio.default', path: 'first/other' }];
+  await outside.create(ADMIN, service('third', COPY, { input, output: [] }));
+  assert.deepEqual(await arnsOf(scene, 'second'), []);
+  const trouble = await told(outside);
+  assert.match(trouble?.problem ?? '', /does not report new objects: set this in its environment/);
+  assert.deepEqual(trouble?.set.toSorted(), SET.toSorted());
+  const said = () => manager.log.filter(({ msg }) => /does not report new objects/.test(String(msg)));
+  await told(outside);
+  assert.equal(said().length, 1, 'once, however often it is asked');
+  assert.equal((await outside.call('DELETE', '/system/services/third', { as: ADMIN })).status, 204);
+
+  await minio.kill();
+  await minio.start(scene.hooks);
+  await eventually(async () => assert.equal(await told(outside), undefined));
+  for (const name of ['first', 'second']) {
+    await eventually(async () => assert.deepEqual(await arnsOf(scene, name), BOTH, name));
+  }
+  assert.ok(manager.log.some(({ msg }) => msg === 'the object store reports new objects again'));
+  await outside.put(ADMIN, 'second/in/a', 'text');
+  await outside.onlyJob('second');
+  assert.equal(await outside.get(ADMIN, 'second/out/a'), 'text');
+});
