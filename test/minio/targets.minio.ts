@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
-import { eventually, type Outside, service } from '../support/jobs.ts';
-import { ADMIN } from '../support/manager.ts';
-import { ROOT } from './minio.ts';
+import { eventually, keyOf, Outside, service } from '../support/jobs.ts';
+import { ADMIN, startTestManager, temporaryDirectory } from '../support/manager.ts';
+import { LateClock } from './late-clock.ts';
+import { Minio, ROOT } from './minio.ts';
 import { Scene } from './scene.ts';
 
 const COPY = 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"';
@@ -65,4 +67,36 @@ test('a MinIO that comes back without its targets is told of once, and services 
   await outside.put(ADMIN, 'second/in/a', 'text');
   await outside.onlyJob('second');
   assert.equal(await outside.get(ADMIN, 'second/out/a'), 'text');
+});
+
+test('a file in a MinIO without targets is found by looking, and becomes a job', { timeout: 180_000 }, async (t) => {
+  const minio = await Minio.start();
+  t.after(() => minio.stop());
+  using clock = new LateClock(minio.endpoint);
+  const MINIO_ENDPOINT = await clock.listen();
+  const settings = { ...minio.settings, MINIO_ENDPOINT, MINIO_PUBLIC_ENDPOINT: minio.endpoint };
+  const directory = temporaryDirectory();
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+
+  const started = async () => {
+    const manager = await startTestManager(settings, directory);
+    return { outside: new Outside(manager.url), stop: () => manager.stop() };
+  };
+
+  const first = await started();
+  await first.outside.create(ADMIN, service('mute', COPY));
+  await first.outside.put(ADMIN, 'mute/in/a', 'one');
+  await first.outside.put(ADMIN, 'mute/in/b', 'two');
+  await first.stop();
+
+  // Objects are given two minutes to be reported. A pass is made at each start.
+  clock.aheadMs = 5 * 60_000;
+  const second = await started();
+  const jobs = await second.outside.allEnded('mute', 2);
+  assert.deepEqual(jobs.map((job) => `${keyOf(job)} ${job.state} ${job.trigger}`).toSorted(), [
+    'in/a succeeded storage',
+    'in/b succeeded storage',
+  ]);
+  assert.equal(await second.outside.get(ADMIN, 'mute/out/a'), 'one');
+  await second.stop();
 });
