@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
-import { test } from 'node:test';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
 import { eventually, keyOf, Outside, service } from '../support/jobs.ts';
-import { ADMIN, startTestManager, temporaryDirectory } from '../support/manager.ts';
+import { ADMIN, PASSWORD, startTestManager, temporaryDirectory } from '../support/manager.ts';
 import { LateClock } from './late-clock.ts';
 import { Minio, ROOT } from './minio.ts';
 import { Scene } from './scene.ts';
 
 const COPY = 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"';
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 const SET = ['OSCAR_FAST', 'OSCAR_DURABLE'].flatMap((target) => [
   `MINIO_NOTIFY_WEBHOOK_ENABLE_${target}=on`,
@@ -33,14 +38,30 @@ interface Told {
 const told = async (outside: Outside) =>
   ((await outside.call('GET', '/system/info', { as: ADMIN })).json() as Told).object_store_events;
 
+/** What `oscar doctor` prints, as the administrator of this manager. */
+async function doctor(t: TestContext, url: string): Promise<{ readonly code: number; readonly text: string }> {
+  const home = mkdtempSync(join(tmpdir(), 'oscar-home-'));
+  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const path = join(home, 'config.yaml');
+  const cluster = { endpoint: url, auth_user: 'oscar', auth_password: PASSWORD, ssl_verify: true };
+  writeFileSync(path, JSON.stringify({ oscar: { here: cluster }, default: 'here' }), { mode: 0o600 });
+  const env = { ...process.env, HOME: home, OSCAR_CONFIG_FILE: path };
+  return new Promise((resolve) => {
+    execFile(process.execPath, [MAIN, 'doctor'], { env }, (error, stdout, stderr) =>
+      resolve({ code: Number(error?.code ?? 0), text: stdout + stderr }),
+    );
+  });
+}
+
 test('a MinIO that comes back without its targets is told of once, and services are made all the same; with them the rules come back', {
   timeout: 180_000,
-}, async () => {
+}, async (t) => {
   await using scene = await Scene.start();
   const { outside, minio, manager } = scene;
   await outside.create(ADMIN, service('first', COPY));
   assert.deepEqual(await arnsOf(scene, 'first'), BOTH);
   assert.equal(await told(outside), undefined);
+  assert.doesNotMatch((await doctor(t, manager.url)).text, / events /);
 
   await minio.kill();
   await minio.start({});
@@ -52,6 +73,9 @@ test('a MinIO that comes back without its targets is told of once, and services 
   const trouble = await told(outside);
   assert.match(trouble?.problem ?? '', /does not report new objects: set this in its environment/);
   assert.deepEqual(trouble?.set.toSorted(), SET.toSorted());
+  const asked = await doctor(t, manager.url);
+  assert.notEqual(asked.code, 0);
+  assert.match(asked.text, /events.*does not report new objects.*MINIO_NOTIFY_WEBHOOK_ENABLE_OSCAR_FAST=on/s);
   const said = () => manager.log.filter(({ msg }) => /does not report new objects/.test(String(msg)));
   await told(outside);
   assert.equal(said().length, 1, 'once, however often it is asked');
