@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
@@ -10,11 +12,16 @@ import type { MinioStore } from '../../src/storage/minio/index.ts';
 import { bucket, keysOf, storeClient } from '../../src/storage/store-under-test.fixture.ts';
 import { bothAt, Minio, ROOT } from './minio.ts';
 import { openStore } from './under-test.ts';
+import { Way } from './way.ts';
 
 const CHILD = fileURLToPath(new URL('create-buckets.child.ts', import.meta.url));
+const STANDSTILL = fileURLToPath(new URL('publish-bucket.child.ts', import.meta.url));
 
-/** Claims of the dead are over after this time; the store tells its own in whole seconds. */
-const LEASE = 1_000;
+/** How long claims hold of those that are killed here. */
+const LEASE = 3_000;
+
+/** The same of one that is stopped, and must come so far within it on a machine with much else to do. */
+const LONG_LEASE = 15_000;
 
 let minio: Minio;
 /** Two managers of one cluster: they know nothing of each other but what the store says. */
@@ -23,7 +30,7 @@ let other: MinioStore;
 before(async () => {
   // Nobody is there to be told of events.
   minio = await Minio.start({ hooks: bothAt('http://127.0.0.1:9/') });
-  [one, other] = [openStore(minio, { lease: LEASE }), openStore(minio, { lease: LEASE })];
+  [one, other] = [openStore(minio), openStore(minio)];
   for (const uid of ['alice', 'bob']) await one.putUser(uid, keysOf(uid));
 });
 after(async () => {
@@ -83,7 +90,7 @@ test('rules of two managers for one bucket are all there', async () => {
 });
 
 test('a manager that is killed in the middle leaves no bucket that is nobody’s, and no right that is not shown', {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   for (let round = 0; round < 6; round++) {
     const prefix = `killed-${round}`;
@@ -109,6 +116,44 @@ test('a manager that is killed in the middle leaves no bucket that is nobody’s
     for (const name of made) await one.removeBucket(name);
     for (const name of begun) assert.equal(await one.createBucket(bucket(name, { owner: 'bob' })), 'created', name);
   }
+});
+
+test('a manager that stood still over a change does not give back what was taken meanwhile', {
+  timeout: 120_000,
+}, async () => {
+  await one.createBucket(bucket('taken-b', { visibility: 'public' }));
+  await one.createBucket(bucket('given-b'));
+  await as('alice').put('taken-b', 'k');
+  await as('bob').get('taken-b', 'k');
+  using way = new Way(minio.endpoint);
+  const endpoint = await way.listen();
+  const child = spawn(process.execPath, [STANDSTILL, endpoint, 'given-b', String(LONG_LEASE)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const outcome = text(child.stdout);
+  const stopped = Promise.withResolvers<void>();
+  // Between its last look at the policy of everybody, under its claim, and what it makes of it.
+  let claimed = false;
+  way.answering = ({ method, path }, headers) => {
+    claimed ||= method === 'PUT' && path.endsWith(`.claims/${hash('sha256', 'policy/all_users_group')}`);
+    if (claimed && path.includes('info-canned-policy?name=all_users_group')) {
+      way.answering = (_asked, plain) => plain;
+      child.kill('SIGSTOP');
+      stopped.resolve();
+    }
+    return headers;
+  };
+  await stopped.promise;
+  await other.changeBucket('taken-b', { visibility: 'private' });
+  await assert.rejects(as('bob').get('taken-b', 'k'));
+  child.kill('SIGCONT');
+  assert.match(await outcome, /^unavailable: this manager took too long to change "policy\/all_users_group"/);
+  await assert.rejects(as('bob').get('taken-b', 'k'), 'it is still taken');
+  assert.equal((await one.bucket('taken-b'))?.visibility, 'private');
+
+  await one.changeBucket('given-b', { visibility: 'public' });
+  await as('alice').put('given-b', 'k');
+  await as('bob').get('given-b', 'k');
 });
 
 /** The names that a process had begun with when it was killed, a moment after it had begun with the last. */

@@ -9,9 +9,9 @@ import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
 import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
 import { eventually, keyOf, Outside, service } from '../support/jobs.ts';
 import { ADMIN, PASSWORD, startTestManager, temporaryDirectory } from '../support/manager.ts';
-import { LateClock } from './late-clock.ts';
 import { Minio, ROOT } from './minio.ts';
 import { Scene } from './scene.ts';
+import { setAhead, Way } from './way.ts';
 
 const COPY = 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"';
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -96,8 +96,8 @@ test('a MinIO that comes back without its targets is told of once, and services 
 test('a file in a MinIO without targets is found by looking, and becomes a job', { timeout: 180_000 }, async (t) => {
   const minio = await Minio.start();
   t.after(() => minio.stop());
-  using clock = new LateClock(minio.endpoint);
-  const MINIO_ENDPOINT = await clock.listen();
+  using way = new Way(minio.endpoint);
+  const MINIO_ENDPOINT = await way.listen();
   const settings = { ...minio.settings, MINIO_ENDPOINT, MINIO_PUBLIC_ENDPOINT: minio.endpoint };
   const directory = temporaryDirectory();
   t.after(() => rmSync(directory, { recursive: true, force: true }));
@@ -114,7 +114,7 @@ test('a file in a MinIO without targets is found by looking, and becomes a job',
   await first.stop();
 
   // Objects are given two minutes to be reported. A pass is made at each start.
-  clock.aheadMs = 5 * 60_000;
+  setAhead(way, 5 * 60_000);
   const second = await started();
   const jobs = await second.outside.allEnded('mute', 2);
   assert.deepEqual(jobs.map((job) => `${keyOf(job)} ${job.state} ${job.trigger}`).toSorted(), [

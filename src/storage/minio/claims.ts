@@ -2,6 +2,7 @@ import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { StoreError } from '../../cluster/index.ts';
 import { STAGING_BUCKET } from '../object-store.ts';
+import { refusedAfter } from './wire/fence.ts';
 import { isRefused, unless } from './wire/refusal.ts';
 import { bare, type S3 } from './wire/s3.ts';
 
@@ -17,9 +18,31 @@ export interface Held {
 /** How long a claim holds when its holder dies. Work under one takes a tenth of a second; each request may take ten. */
 const LEASE = 60_000;
 
+/**
+ * So much longer than its holder may write a claim is left to it: a store tells whole seconds, and its servers may differ
+ * by some. Shorter: one who was late may write with its successor. Longer: more time until the work of the dead goes on.
+ */
+const GRACE = 5_000;
+const WHOLE_SECOND = 1_000;
+
 /** Between two looks at the claim of somebody else. */
 const SHORTEST_WAIT = 10;
 const LONGEST_WAIT = 250;
+
+export interface ClaimsOptions {
+  /** Milliseconds. */
+  readonly lease?: number | undefined;
+  /** Told of claims that could not be given back: others wait for them until the lease is over. */
+  readonly report?: ((problem: unknown, what: string) => void) | undefined;
+}
+
+/** A claim that was got. */
+interface Taken {
+  readonly eTag: string;
+  readonly left: string | undefined;
+  /** When, by the clock of the store, or a little before. */
+  readonly at: number;
+}
 
 interface Content {
   /** For people. */
@@ -34,20 +57,24 @@ interface Content {
  * bucket. A claim is an object in the manager's own bucket, made only if there is none, so that it holds for all
  * managers of a cluster. Its age is told by the clock of the store.
  *
- * A holder that is paused for longer than the lease may overwrite what its successor wrote. What is shown is read from
- * the policies themselves, so that nobody is told of a right that is not there, or not told of one that is.
+ * Policies, groups, tags and rules are written without conditions, so that a holder that stood still over its work could
+ * overwrite what its successor wrote, and give back a right that was withdrawn. That is not left to the clock of the holder:
+ * every change it sends is dated so that the store refuses it once the claim may be somebody else's. A store that does not
+ * look at the dates of requests, as S3 asks it to, does not protect itself so.
  */
 export class Claims {
   readonly #s3: S3;
   readonly #ready: () => Promise<void>;
   readonly #lease: number;
+  readonly #report: (problem: unknown, what: string) => void;
   /** Of this process: they need not look at the store to wait for each other. */
   readonly #last = new Map<string, Promise<unknown>>();
 
   /** `ready` makes the manager's own bucket, and waits for a store that does not know everything yet. */
-  constructor(s3: S3, ready: () => Promise<void>, lease = LEASE) {
+  constructor(s3: S3, ready: () => Promise<void>, { lease = LEASE, report = () => undefined }: ClaimsOptions = {}) {
     this.#s3 = s3;
     this.#lease = lease;
+    this.#report = report;
     this.#ready = ready;
   }
 
@@ -85,42 +112,57 @@ export class Claims {
   async #hold<T>(name: string, work: (held: Held) => Promise<T>, lease: number): Promise<T> {
     await this.#ready();
     const content = { name, holder: randomUUID(), lease, note: '' };
-    const begun = performance.now();
-    let { eTag, left } = await this.#take(content);
+    const taken = await this.#take(content);
+    let { eTag } = taken;
     let done = true;
+    const held: Held = {
+      left: taken.left,
+      note: async (note) => {
+        const headers = { 'if-match': `"${eTag}"` };
+        eTag = await this.#s3.put(placeOf(name), JSON.stringify({ ...content, note }), headers);
+      },
+      leave: () => {
+        done = false;
+      },
+    };
+    return refusedAfter(taken.at + lease + WHOLE_SECOND, async () => {
+      try {
+        return await work(held);
+      } catch (error) {
+        throw isRefused(error, TOO_LATE) ? tooLate(name, error) : error;
+      } finally {
+        if (done) await this.#release(name);
+      }
+    });
+  }
+
+  /** One that is over may be somebody else's by now: then the store refuses it. */
+  async #release(name: string): Promise<void> {
     try {
-      return await work({
-        left,
-        note: async (note) => {
-          const headers = { 'if-match': `"${eTag}"` };
-          eTag = await this.#s3.put(placeOf(name), JSON.stringify({ ...content, note }), headers);
-        },
-        leave: () => {
-          done = false;
-        },
-      });
-    } finally {
-      // One that is over may be somebody else's by now.
-      if (done && performance.now() - begun < lease) await this.#s3.remove(placeOf(name)).catch(() => undefined);
+      await this.#s3.remove(placeOf(name));
+    } catch (error) {
+      if (!isRefused(error, TOO_LATE))
+        this.#report(error, `others wait a minute to change "${name}" of the object store`);
     }
   }
 
-  async #take(content: Content): Promise<{ eTag: string; left: string | undefined }> {
+  async #take(content: Content): Promise<Taken> {
     const place = placeOf(content.name);
     const give = performance.now() + content.lease + LEASE;
     for (let wait = SHORTEST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
       const free = await this.#putIf({ 'if-none-match': '*' }, content);
-      if (free) return { eTag: free, left: undefined };
+      if (free) return { ...free, left: undefined };
       const found = await this.#s3.read(place, 1024 * 1024);
       if (!found) continue;
       const other = JSON.parse(found.body.toString()) as Content;
       const eTag = bare(found.headers.etag);
+      const since = Date.parse(found.headers['last-modified'] ?? '');
       // The answer to an earlier try got lost.
-      if (other.holder === content.holder) return { eTag, left: undefined };
-      const age = Date.parse(found.headers.date ?? '') - Date.parse(found.headers['last-modified'] ?? '');
-      if (age > other.lease) {
+      if (other.holder === content.holder) return { eTag, left: undefined, at: since };
+      const age = Date.parse(found.headers.date ?? '') - since;
+      if (age > other.lease + GRACE) {
         const taken = await this.#putIf({ 'if-match': `"${eTag}"` }, content);
-        if (taken) return { eTag: taken, left: other.note === '' ? undefined : other.note };
+        if (taken) return { ...taken, left: other.note === '' ? undefined : other.note };
       }
       if (performance.now() > give) {
         throw new StoreError(
@@ -132,15 +174,31 @@ export class Claims {
     }
   }
 
-  async #putIf(headers: Record<string, string>, content: Content): Promise<string | undefined> {
+  async #putIf(headers: Record<string, string>, content: Content): Promise<Omit<Taken, 'left'> | undefined> {
+    const { bucket, key } = placeOf(content.name);
+    const begun = performance.now();
     try {
-      return await this.#s3.put(placeOf(content.name), JSON.stringify(content), headers);
+      const request = { method: 'PUT', path: `/${bucket}/${key}`, body: JSON.stringify(content), headers } as const;
+      const answer = await this.#s3.send(request);
+      // The store dates its answer, which may be later than what it has written. Nothing is written before it is sent.
+      const answered = Date.parse(answer.headers.date ?? '') || Number.POSITIVE_INFINITY;
+      return { eTag: bare(answer.headers.etag), at: answered - (performance.now() - begun) };
     } catch (error) {
       if (isRefused(error, 'PreconditionFailed', 'NoSuchKey')) return undefined;
       throw error;
     }
   }
 }
+
+/** What the store says of a request that is dated too long ago. */
+const TOO_LATE = 'RequestTimeTooSkewed';
+
+const tooLate = (name: string, cause: unknown) =>
+  new StoreError(
+    'unavailable',
+    `this manager took too long to change "${name}" of the object store, and others may have gone on with it: try again`,
+    { cause },
+  );
 
 /** A name may be longer than what the store has for a part of a key. */
 const placeOf = (name: string) => ({ bucket: STAGING_BUCKET, key: `.claims/${hash('sha256', name)}` });

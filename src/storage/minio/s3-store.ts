@@ -79,7 +79,7 @@ export abstract class S3Store implements ObjectStore {
       await account.settled?.();
       await this.ensureStaging();
     };
-    this.claims = new Claims(this.s3, ready, options.lease);
+    this.claims = new Claims(this.s3, ready, options);
     this.targets = targets((arn) => this.#takes(arn));
     this.#rules = new Rules({
       s3: this.s3,

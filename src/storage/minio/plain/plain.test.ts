@@ -71,7 +71,7 @@ test('a bucket that could not be finished is taken back', async (t) => {
 });
 
 test('a bucket that could not even be taken back becomes what it was to be', async (t) => {
-  const { store, front } = await scene(t, { lease: 3_000 });
+  const { store, front } = await scene(t, { lease: 5_000 });
   front.refused = (method, path) =>
     `${method} ${path}` === 'DELETE /half-b' || (method === 'PUT' && path.includes('.buckets/'));
   await assert.rejects(store.createBucket(bucket('half-b', { owner: 'bob' })), { code: 'unavailable' });

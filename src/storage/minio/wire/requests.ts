@@ -5,6 +5,7 @@ import { StoreError } from '../../../cluster/index.ts';
 import { SigningSecret, signRequest } from '../../../objectstore/index.ts';
 import { connectionFailure, createAgents } from '../../../outbound/index.ts';
 import type { StoreKeys } from '../../object-store.ts';
+import { dateOf } from './fence.ts';
 import { Refusal } from './refusal.ts';
 
 export interface RequestsOptions {
@@ -89,7 +90,7 @@ export class Requests {
       accessKey: keys.accessKey.reveal(),
       secret: this.#secretOf(keys),
       service: request.service ?? 's3',
-      now: Date.now(),
+      now: changes(request) ? dateOf(Date.now()) : Date.now(),
     });
     const secure = url.protocol === 'https:';
     const options = { method: request.method, agent: secure ? this.#agents.https : this.#agents.http };
@@ -124,6 +125,8 @@ export class Requests {
     return new StoreError('unavailable', message, { cause });
   }
 }
+
+const changes = ({ method }: StoreRequest) => method !== 'GET' && method !== 'HEAD';
 
 /** What a store has not learnt, it does not learn by being asked again. */
 const isBusy = ({ status }: Refusal) => status >= 500 && status !== 501;

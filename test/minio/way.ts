@@ -3,12 +3,16 @@ import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/**
- * A way to a store that tells its own time as the test sets it, and passes on everything else. The sweep looks only at
- * objects that are minutes old by the clock of the store, and no test waits for that.
- */
-export class LateClock implements Disposable {
-  aheadMs = 0;
+export interface Asked {
+  readonly method: string;
+  readonly path: string;
+}
+
+/** A way to a store on which a test can stand: everything passes, and answers when the test lets them. */
+export class Way implements Disposable {
+  /** What the answer has for headers. */
+  answering: (asked: Asked, headers: http.IncomingHttpHeaders) => http.OutgoingHttpHeaders = (_asked, headers) =>
+    headers;
   readonly #store: URL;
   readonly #server: http.Server;
 
@@ -36,10 +40,18 @@ export class LateClock implements Disposable {
     const passed = http.request({ hostname, port, method, path, headers });
     passed.end(await buffer(request));
     const [answer] = (await once(passed, 'response')) as [http.IncomingMessage];
-    // That is how it is asked for its time. Elsewhere the date is compared with others of the store.
-    const asksTime = method === 'HEAD' && path === '/oscar-staging';
-    const date = new Date(Date.parse(answer.headers.date ?? '') + this.aheadMs).toUTCString();
-    response.writeHead(answer.statusCode ?? 500, { ...answer.headers, ...(asksTime && { date }) });
+    response.writeHead(answer.statusCode ?? 500, this.answering({ method, path }, answer.headers));
     answer.pipe(response);
   }
+}
+
+/**
+ * The store says that it is so much later, when it is asked what time it is. Elsewhere its date is compared with others of
+ * it, and stays.
+ */
+export function setAhead(way: Way, aheadMs: number): void {
+  way.answering = ({ method, path }, headers) => {
+    if (method !== 'HEAD' || path !== '/oscar-staging') return headers;
+    return { ...headers, date: new Date(Date.parse(headers.date ?? '') + aheadMs).toUTCString() };
+  };
 }
