@@ -44,5 +44,5 @@ export type { Ended, LogOptions, Observation, Runner, Standby, StandbyOrder, Sto
 export type { SecretRecord, SecretStore } from './secret-store.ts';
 export { RESERVATION_LIFETIME, type Reservation, type ServiceRecord, type ServiceStore } from './service-store.ts';
 export type { SettingsStore } from './settings-store.ts';
-export type { Shelf } from './shelf.ts';
+export type { Shelf, ShelfEntry } from './shelf.ts';
 export type { Cursor, Page, Version } from './version.ts';

@@ -2,7 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { type Shelf, StoreError } from '../cluster/index.ts';
+import { type Cursor, type Page, type Shelf, type ShelfEntry, StoreError } from '../cluster/index.ts';
 import { type ObjectStore, STAGING_BUCKET } from './object-store.ts';
 
 /** In the manager's own bucket, apart from what other clusters stage there: no service is called so. */
@@ -13,6 +13,9 @@ const TRANSFER_SECONDS = 300;
 
 /** More than anything that is put here: events, inputs and answers are bounded by settings of their own. */
 const MOST_BYTES = 256 * 2 ** 20;
+
+/** Entries of a page. */
+const PAGE = 500;
 
 export interface ObjectShelfOptions {
   /** Is the certificate of the store looked at? */
@@ -47,6 +50,16 @@ export class ObjectShelf implements Shelf {
 
   async remove(prefix: string): Promise<void> {
     await this.#store.removeObjects(STAGING_BUCKET, PREFIX + prefix);
+  }
+
+  async list(cursor?: Cursor): Promise<Page<ShelfEntry>> {
+    await this.#made();
+    const query = { prefix: PREFIX, limit: PAGE, ...(cursor !== undefined && { cursor }) };
+    const { items, next } = await this.#store.objects(STAGING_BUCKET, query);
+    return {
+      items: items.map(({ key, modifiedAt }) => ({ key: key.slice(PREFIX.length), putAt: modifiedAt })),
+      ...(next !== undefined && { next }),
+    };
   }
 
   async urlToGet(key: string, seconds: number): Promise<string> {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { JobStore, Runner } from '../../cluster/index.ts';
 import type { KubernetesCluster } from '../../cluster/kubernetes/index.ts';
 import type { Config } from '../../config.ts';
 import { keepReady, ReplicaLine } from '../../jobs/index.ts';
@@ -66,7 +67,14 @@ export async function openKubernetesWorkplace(
       await line.open();
       return line;
     },
-    async lead({ services }, term) {
+    async lead({ services, store }, term) {
+      const sweep = cluster.shelfSweep({
+        shelf,
+        attempts: () => attemptsOf(runner, store),
+        removed: (entries) => log.info({ entries }, 'removed from the shelf what jobs had left that are gone'),
+      });
+      term.defer(() => sweep.stop());
+      sweep.start();
       const mirror = cluster.statusMirror();
       term.defer(() => mirror.stop());
       term.defer(() => runner.standDown());
@@ -78,4 +86,11 @@ export async function openKubernetesWorkplace(
     },
     close: () => closing.disposeAsync(),
   };
+}
+
+/** Those that are there, and those that will be, or may be again, since their job has not ended. */
+async function attemptsOf(runner: Pick<Runner, 'list'>, jobs: Pick<JobStore, 'unfinished'>): Promise<Set<string>> {
+  const names = new Set(await runner.list());
+  for await (const { attempts } of jobs.unfinished()) for (const { name } of attempts) names.add(name);
+  return names;
 }

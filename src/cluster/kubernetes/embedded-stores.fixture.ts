@@ -80,6 +80,10 @@ export class EmbeddedStores implements StoresUnderTest {
       put: async (key, bytes) => void (await this.server.putObject(at(key), bytes)),
       get: async (key) => this.server.statObject(at(key)) && this.server.readObject(at(key)).stream,
       remove: (prefix) => this.server.deleteUnder(SHELF, prefix),
+      list: async () => {
+        const { objects } = this.server.listObjects(SHELF, { limit: 1_000 });
+        return { items: objects.map(({ key, modified }) => ({ key, putAt: modified })) };
+      },
       urlToGet: async (key, seconds) => url('GET', key, seconds),
       urlToPut: async (key, seconds) => url('PUT', key, seconds),
     };

@@ -23,8 +23,14 @@ import { createKubernetesRunner, type KubernetesRunner, type KubernetesRunnerOpt
 import { KubernetesSecretStore } from './secret-store.ts';
 import { KubernetesServiceStore } from './service-store.ts';
 import { KubernetesSettingsStore } from './settings-store.ts';
+import { isNeeded } from './shelf/is-needed.ts';
+import { ShelfSweep, type ShelfSweepOptions } from './shelf/shelf-sweep.ts';
 
 export type { KnativeSettings } from './knative/index.ts';
+
+export type ClearingOptions = Pick<ShelfSweepOptions, 'shelf' | 'removed'> & {
+  readonly attempts: () => Promise<ReadonlySet<string>>;
+};
 
 export interface KubernetesCluster {
   readonly services: ServiceStore;
@@ -34,6 +40,11 @@ export interface KubernetesCluster {
   /** Events of more than 64 KiB are refused until there is a shelf. */
   readonly jobs: KubernetesJobs;
   readonly useShelf: (shelf: Shelf) => void;
+  /**
+   * Clears the shelf of what belongs to nothing any more: started by whoever leads, a new one each time, and stopped before
+   * `close`. `attempts` names those that are there, or will be.
+   */
+  readonly shelfSweep: (options: ClearingOptions) => ShelfSweep;
   /** Shows the jobs to `kubectl`: started by whoever leads, a new one each time, and stopped before `close`. */
   readonly statusMirror: () => StatusMirror;
   /** What its nodes can take. To be closed before this is. */
@@ -163,6 +174,14 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     services,
     jobs: store,
     useShelf: (shelf) => store.useShelf(shelf),
+    shelfSweep: ({ attempts, ...clearing }) =>
+      new ShelfSweep({
+        ...clearing,
+        needed: async () => ({ events: store.shelvedEvents(), attempts: await attempts() }),
+        isNeeded: (suspect) => isNeeded(suspect, api),
+        now,
+        report,
+      }),
     statusMirror: () => store.statusMirror(),
     secrets,
     journal: new KubernetesJournal(api, namespace),

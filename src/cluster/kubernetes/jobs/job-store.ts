@@ -83,6 +83,11 @@ export class KubernetesJobStore implements JobStore {
     this.#events.use(shelf);
   }
 
+  /** Keys of the events that lie there, as far as is known here. */
+  shelvedEvents(): Set<string> {
+    return new Set(Array.from(this.#cache.entries(), ({ shelved }) => shelved?.key).filter((key) => key !== undefined));
+  }
+
   /** Is it being told what changes? */
   get live(): boolean {
     return this.#informer.live;

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, test } from 'node:test';
+import { sampleJob, sampleProgress } from '../../src/cluster/sample-job.ts';
+import { sampleService } from '../../src/cluster/sample-service.ts';
+import { created } from '../../src/cluster/service-store-under-test.ts';
+import { openShelf } from '../../src/storage/shelf.fixture.ts';
+import { SERVICES_NAMESPACE, startBench } from './bench.ts';
+
+const bench = await startBench();
+const { shelf, close: closeShelf } = await openShelf();
+after(() => Promise.all([bench.plane.stop(), closeShelf()]));
+const { admin } = bench.plane;
+
+const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
+const SECRETS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/secrets`;
+
+/** Larger than what an object keeps of it. */
+const LARGE = new Uint8Array(100_000).fill(120);
+
+const HOURS_MS = 3 * 60 * 60_000;
+
+const keys = async () => (await shelf.list()).items.map(({ key }) => key).toSorted();
+
+/** A manager, for which it is later than for the store. */
+async function opened(attempts: readonly string[] = []) {
+  const cluster = await bench.open({ now: () => Date.now() + HOURS_MS });
+  cluster.useShelf(shelf);
+  const sweep = cluster.shelfSweep({ shelf, attempts: async () => new Set(attempts), removed: () => undefined });
+  return { cluster, sweep };
+}
+
+test('what jobs and attempts have left that are gone goes from the shelf, and nothing of those that are there', async () => {
+  const first = await opened();
+  await created(first.cluster.services, sampleService('cow'));
+  const [stays, goes] = [sampleJob(randomUUID()), sampleJob(randomUUID())];
+  await first.cluster.jobs.accept(stays, sampleProgress(), LARGE);
+  const [eventThatStays = ''] = await keys();
+  await first.cluster.jobs.accept(goes, sampleProgress(), LARGE);
+  assert.equal((await keys()).length, 2);
+  await first.cluster.close();
+  // While no manager is there, as Kubernetes does it when the time of a Job is over.
+  await admin.do('DELETE', `${JOBS}/${goes.id}?propagationPolicy=Background`);
+
+  const at = (name: string, what: string) => `attempts/${SERVICES_NAMESPACE}/${name}/${what}`;
+  await admin.do('POST', SECRETS, { metadata: { name: 'there' } });
+  const needed = [at('there', 'input'), at('there', 'answer'), at('unfinished', 'input')];
+  const left = [at('gone', 'input'), at('gone', 'answer'), at('gone', 'log')];
+  // Somebody died between putting the event and making the job, which came again and was made then.
+  const inVain = eventThatStays.replace(/[^/]+$/, randomUUID());
+  for (const key of [...needed, ...left, inVain]) await shelf.put(key, LARGE);
+
+  const { cluster, sweep } = await opened(['unfinished']);
+  try {
+    assert.equal(await sweep.pass(), left.length + 2);
+    assert.deepEqual(await keys(), [...needed, eventThatStays].toSorted());
+    assert.deepEqual(await cluster.jobs.event(stays), LARGE);
+    assert.equal(await sweep.pass(), 0);
+  } finally {
+    await cluster.close();
+  }
+});

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ShelfSweep } from '../../src/cluster/kubernetes/shelf/shelf-sweep.ts';
+import { describeShelf } from '../../src/cluster/shelf.conformance.ts';
+import { ObjectShelf } from '../../src/storage/index.ts';
+import { Minio } from './minio.ts';
+import { openStore } from './under-test.ts';
+
+async function openShelf() {
+  const minio = await Minio.start();
+  const store = openStore(minio);
+  return {
+    shelf: new ObjectShelf(store),
+    close: async () => {
+      store.close();
+      await minio.stop();
+    },
+  };
+}
+
+describeShelf('a part of MinIO', openShelf);
+
+test('what nobody needs any more is cleared from a part of MinIO, and nothing else', async (t) => {
+  const { shelf, close } = await openShelf();
+  t.after(close);
+  const bytes = new Uint8Array(1_000);
+  const needed = ['events/ns/known/1', 'attempts/ns/known/answer', 'events/ns/asked/1', 'attempts/ns/asked/log'];
+  const gone = ['events/ns/gone/1', 'attempts/ns/gone/answer', 'attempts/ns/gone/log'];
+  for (const key of [...needed, ...gone]) await shelf.put(key, bytes);
+  const sweep = (now: number) =>
+    new ShelfSweep({
+      shelf,
+      needed: async () => ({ events: new Set(['events/ns/known/1']), attempts: new Set(['known']) }),
+      isNeeded: async ({ name }) => name === 'asked',
+      now: () => now,
+      report: (problem) => assert.fail(String(problem)),
+      removed: () => undefined,
+    });
+  assert.equal(await sweep(Date.now()).pass(), 0, 'all of it is too young');
+  assert.equal(await sweep(Date.now() + 2 * 60 * 60_000).pass(), gone.length);
+  const { items } = await shelf.list();
+  assert.deepEqual(items.map(({ key }) => key).toSorted(), needed.toSorted());
+});
