@@ -76,6 +76,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     rate: { perSecond: config.kubernetesRate, burst: config.kubernetesBurst },
     jobTtlSeconds: config.jobTtlSeconds,
     closedNetworks: config.closedNetworks,
+    pullSecrets: config.stagingPullSecrets,
     ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config) }),
     report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
   });

@@ -77,6 +77,8 @@ describe('the chart', () => {
       assert.equal(config.backend, 'kubernetes');
       assert.equal(config.namespace, MANAGER_NAMESPACE);
       assert.equal(config.password?.reveal(), secrets['OSCAR_PASSWORD']);
+      const pulled = values === INSTALLATIONS['all that there is'] ? ['registry'] : [];
+      assert.deepEqual(config.stagingPullSecrets, pulled);
     });
   }
 

@@ -18,6 +18,7 @@ import { type ByCaller, type CallingOptions, Knative, type KnativeSettings, runn
 import { Lease, type LeaseOptions } from './lease.ts';
 import { ManagersLog } from './managers-log.ts';
 import { Namespaces } from './namespaces.ts';
+import { PullSecrets } from './pull-secrets.ts';
 import { Reservations } from './reservations.ts';
 import { createKubernetesRunner, type KubernetesRunner, type KubernetesRunnerOptions } from './runner/index.ts';
 import { KubernetesSecretStore } from './secret-store.ts';
@@ -51,7 +52,7 @@ export interface KubernetesCluster {
   readonly capacity: (options: Omit<KubernetesCapacityOptions, 'report' | 'times'>) => Promise<OpenCapacity>;
   /** Runs attempts as pods. To be closed before this is. */
   readonly runner: (
-    options: Omit<KubernetesRunnerOptions, 'api' | 'namespace' | 'watch' | 'report'>,
+    options: Omit<KubernetesRunnerOptions, 'api' | 'namespace' | 'pullSecrets' | 'watch' | 'report'>,
   ) => KubernetesRunner;
   /** Has calls answered by Knative, if that is there, and all else run by the runner that it is given. To be closed before that is. */
   readonly byCaller: (pods: KubernetesRunner, calling: CallingOptions) => ByCaller;
@@ -102,6 +103,8 @@ export interface KubernetesClusterOptions {
   readonly knative?: KnativeSettings | undefined;
   /** What pods in users' namespaces are not to reach. None: no policy is made. */
   readonly closedNetworks?: readonly Network[];
+  /** Secrets of its own namespace with which the manager's image is pulled: `OSCAR_STAGING_PULL_SECRETS`. */
+  readonly pullSecrets?: readonly string[];
   /** Told what goes wrong in the background and mends itself. */
   readonly report: (problem: unknown) => void;
   readonly now?: () => number;
@@ -121,7 +124,9 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   const endpoint = await endpointOf(options.kubeconfig);
   const api = new Api(endpoint, { rate, requestMs, patienceMs, random: Math.random });
   const watch = { watchMs, silenceMs };
-  const knative = options.knative && new Knative({ api, settings: options.knative, watch, report });
+  const pullSecrets = new PullSecrets(api, { manager: namespace, names: options.pullSecrets ?? [], report });
+  const pulled = { pullSecrets: pullSecrets.copies };
+  const knative = options.knative && new Knative({ api, settings: { ...options.knative, ...pulled }, watch, report });
   const services = new KubernetesServiceStore(api, {
     beside: knative,
     namespaces: new Namespaces(api, {
@@ -130,7 +135,9 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
       controllerServiceAccount,
       knative: knative !== undefined,
       closedNetworks: options.closedNetworks ?? [],
+      pullSecrets,
     }),
+    pullSecrets,
     reservations: new Reservations(api, namespace, now),
     objectStore,
     takeOverSecrets: (service) => secrets.takeOver(service.uid, `${service.namespace}/${service.definition.name}`),
@@ -187,7 +194,8 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     journal: new KubernetesJournal(api, namespace),
     settings: new KubernetesSettingsStore(api, namespace, options.settingsName),
     capacity: (choice) => openKubernetesCapacity(api, { ...choice, report, times: { watchMs, silenceMs, startMs } }),
-    runner: (settings) => createKubernetesRunner({ ...settings, api, namespace: servicesNamespace, watch, report }),
+    runner: (settings) =>
+      createKubernetesRunner({ ...settings, ...pulled, api, namespace: servicesNamespace, watch, report }),
     byCaller: (pods, calling) => runnerByCaller(pods, calling, { api, watch, report, knative }),
     ...(knative && { knative }),
     keepBeside: (signal) => services.keepBeside(signal),

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import type { Network } from '../../outbound/index.ts';
 import { ROLE } from './api/kinds.ts';
 import { Namespaces } from './namespaces.ts';
+import { PullSecrets } from './pull-secrets.ts';
 import { Server } from './runner/server.fixture.ts';
 
 const CLOSED: Network[] = [
@@ -17,6 +18,11 @@ const open = (server: Server, closedNetworks: readonly Network[] = [], knative =
     controllerServiceAccount: 'oscar-sa',
     knative,
     closedNetworks,
+    pullSecrets: new PullSecrets(server.api, {
+      manager: 'oscar',
+      names: [],
+      report: (problem) => assert.fail(String(problem)),
+    }),
   });
 
 type Seen = { spec?: unknown; rules?: { apiGroups: string[]; resources: string[] }[] };

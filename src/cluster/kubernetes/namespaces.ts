@@ -9,6 +9,7 @@ import { type Kind, type KubeObject, NAMESPACE, NETWORK_POLICY, ROLE, ROLE_BINDI
 import { create, replace } from './api/writes.ts';
 import { controllerRules } from './controller-role.ts';
 import { egressExcept } from './network-policy.ts';
+import type { PullSecrets } from './pull-secrets.ts';
 
 /** Of a user's namespace (contract §3.1). */
 const OWNER = 'oscar.grycap.upv.es/owner';
@@ -38,6 +39,8 @@ export interface NamespacesOptions {
   readonly knative: boolean;
   /** What pods in users' namespaces are not to reach. None: no policy is made. */
   readonly closedNetworks: readonly Network[];
+  /** What pods in all of them pull the manager's image with. */
+  readonly pullSecrets: Pick<PullSecrets, 'keepIn'>;
 }
 
 interface Namespace extends KubeObject {
@@ -53,7 +56,7 @@ export class Namespaces {
   readonly #api: Api;
   readonly #options: NamespacesOptions;
   readonly #known = new Map<string, { readonly name: Promise<string>; readonly at: number }>();
-  /** Uids of namespaces in which the manager's rights have been looked at. */
+  /** Uids of namespaces in which what the manager needs has been looked at. */
   readonly #prepared = new Set<string>();
 
   constructor(api: Api, options: NamespacesOptions) {
@@ -112,7 +115,15 @@ export class Namespaces {
     if (deletionTimestamp !== undefined) {
       throw new StoreError('unavailable', `the namespace ${name} is being deleted: try again when it is gone`);
     }
-    if (shared || this.#prepared.has(uid)) return name;
+    if (this.#prepared.has(uid)) return name;
+    if (!shared) await this.#prepareForUser(name);
+    await this.#options.pullSecrets.keepIn(name);
+    this.#prepared.add(uid);
+    return name;
+  }
+
+  /** The chart does it where the administrator's services are. */
+  async #prepareForUser(name: string): Promise<void> {
     const { manager, controllerServiceAccount, knative, closedNetworks } = this.#options;
     const rules = controllerRules(knative);
     await this.#ensure(ROLE, { metadata: { name: CONTROLLER_ROLE, namespace: name }, rules });
@@ -127,8 +138,6 @@ export class Namespaces {
         spec: egressExcept(closedNetworks),
       });
     }
-    this.#prepared.add(uid);
-    return name;
   }
 
   #isShared(owner: string, wanted: string): boolean {

@@ -13,6 +13,7 @@ import { create, isSuperseded, remove, replace } from './api/writes.ts';
 import { fromConfigMap, isDefinition, toConfigMap } from './definition.ts';
 import { FEDERATION, isObjectName, SERVICE, UID } from './marks.ts';
 import type { Namespaces } from './namespaces.ts';
+import type { PullSecrets } from './pull-secrets.ts';
 import type { Reservations } from './reservations.ts';
 import { type Entry, ServiceCache } from './service-cache.ts';
 import { markService, removeObjectsOf, unmarked } from './service-objects.ts';
@@ -23,6 +24,7 @@ const PAGE = 500;
 export interface KubernetesServiceStoreOptions {
   readonly namespaces: Namespaces;
   readonly reservations: Reservations;
+  readonly pullSecrets: Pick<PullSecrets, 'keepEverywhere'>;
   /** The cluster's own store, which every definition names. */
   readonly objectStore: ClusterStore;
   /** Takes over the secrets of a service that a Go manager wrote, before its definition is written anew, or goes. */
@@ -167,11 +169,13 @@ export class KubernetesServiceStore implements ServiceStore {
 
   /** Sees to it that beside each service stands what should, whoever has written it, and by whatever settings. */
   async keepBeside(signal: AbortSignal): Promise<void> {
-    const { beside, report } = this.#options;
+    const { beside, pullSecrets, report } = this.#options;
     const all = this.#cache.list(undefined, '', Number.MAX_SAFE_INTEGER).flatMap(([place, { service }]) => {
       const object = this.#cache.at(place)?.object;
       return object ? { service, object } : [];
     });
+    const namespaces = new Set(all.map(({ service }) => service.namespace));
+    await pullSecrets.keepEverywhere(namespaces, signal).catch(report);
     const bare = await unmarked(all, this.#api).catch((problem: unknown) => {
       report(toStoreError(problem, 'look at the PodTemplates of services'));
       return [];

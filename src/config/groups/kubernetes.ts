@@ -66,6 +66,14 @@ export const kubernetes = {
     default: 'IfNotPresent',
     meaning: 'When nodes pull it.',
   },
+  stagingPullSecrets: {
+    name: 'OSCAR_STAGING_PULL_SECRETS',
+    kind: kind.objectNames,
+    default: '',
+    unset: 'none',
+    meaning:
+      'Secrets in the namespace of the manager with which nodes pull it, of type `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg`. They are copied into the namespaces of services.',
+  },
   stagingCpuMillicores: {
     name: 'OSCAR_STAGING_CPU',
     kind: kind.cpu,

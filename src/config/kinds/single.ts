@@ -114,6 +114,10 @@ export const objectName = scalar('1 to 253 lower-case letters, digits, hyphens a
   DNS_NAME.test(given) ? given : undefined,
 );
 
+export const objectNames = listOf('names of objects of Kubernetes, separated by commas', (given) =>
+  DNS_NAME.test(given) ? given : undefined,
+);
+
 /** RFC 7617 §2: a colon ends the name in Basic credentials. */
 export const accountName = scalar('text without a colon', (given) =>
   given.includes(':') ? undefined : given || undefined,

@@ -89,6 +89,7 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
 {{- with include "oscar.publicStoreEndpoint" . }}{{ $_ := set $settings "MINIO_PUBLIC_ENDPOINT" . }}{{ end -}}
 {{- with .Values.serverlessBackend }}{{ $_ := set $settings "SERVERLESS_BACKEND" . }}{{ end -}}
 {{- if .Values.networkPolicy.users.enable }}{{ $_ := set $settings "OSCAR_CLOSED_NETWORKS" (include "oscar.closedNetworks" . | fromJsonArray) }}{{ end -}}
+{{- with .Values.imagePullSecrets }}{{ $names := list }}{{ range . }}{{ $names = append $names .name }}{{ end }}{{ $_ := set $settings "OSCAR_STAGING_PULL_SECRETS" $names }}{{ end -}}
 {{- with .Values.clusters }}{{ $_ := set $settings "OSCAR_CLUSTERS" . }}{{ end -}}
 {{- with .Values.oidc.issuers }}{{ $_ := set $settings "OIDC_ISSUERS" . }}{{ end -}}
 {{- with .Values.oidc.groups }}{{ $_ := set $settings "OIDC_GROUPS" . }}{{ end -}}

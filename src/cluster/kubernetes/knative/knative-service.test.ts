@@ -79,7 +79,9 @@ const TAKEN = {
 };
 
 test('it has nothing that Knative does not take', () => {
-  const { pod } = made({ definition: { image_pull_secrets: ['mine'] } }, { nonRoot: true });
+  const pulled = { definition: { image_pull_secrets: ['mine'] } };
+  const { pod } = made(pulled, { nonRoot: true, pullSecrets: ['oscar-pull-1'] });
+  assert.deepEqual(pod['imagePullSecrets'], [{ name: 'mine' }, { name: 'oscar-pull-1' }]);
   const only = (what: object, taken: readonly string[]) =>
     assert.deepEqual(
       Object.keys(what).filter((key) => !taken.includes(key)),

@@ -7,7 +7,7 @@ import { legalAnnotations, legalLabels } from '../legal.ts';
 import { derivedName } from '../marks.ts';
 import { verbatim } from '../runner/pod/environment.ts';
 import { SCRIPT } from '../runner/pod/pod.ts';
-import type { PodSettings } from '../runner/pod/pod-spec.ts';
+import { imagePullSecrets, type PodSettings } from '../runner/pod/pod-spec.ts';
 
 export const KNATIVE_SERVICE: Kind = {
   apiVersion: 'serving.knative.dev/v1',
@@ -36,7 +36,15 @@ export interface KnativeCondition {
 export interface KnativeSettings
   extends Pick<
     PodSettings,
-    'image' | 'pullPolicy' | 'scriptPullPolicy' | 'resources' | 'nonRoot' | 'diskBytes' | 'nodeSelector' | 'tolerations'
+    | 'image'
+    | 'pullPolicy'
+    | 'pullSecrets'
+    | 'scriptPullPolicy'
+    | 'resources'
+    | 'nonRoot'
+    | 'diskBytes'
+    | 'nodeSelector'
+    | 'tolerations'
   > {
   /** How long a call may take. */
   readonly timeoutSeconds: number;
@@ -130,7 +138,7 @@ function templateOf(service: Service, settings: KnativeSettings) {
       timeoutSeconds: settings.timeoutSeconds,
       automountServiceAccountToken: false,
       enableServiceLinks: false,
-      ...(image_pull_secrets.length > 0 && { imagePullSecrets: image_pull_secrets.map((each) => ({ name: each })) }),
+      ...imagePullSecrets(image_pull_secrets, settings),
       // Knative takes these only if its operator lets it: they are not sent unless somebody wants them.
       ...(settings.nodeSelector &&
         Object.keys(settings.nodeSelector).length > 0 && { nodeSelector: settings.nodeSelector }),

@@ -22,8 +22,18 @@ export class Server {
     return this.#objects.get(keyOf(plural, place)) as Stored<T> | undefined;
   }
 
-  async list({ plural }: Kind): Promise<{ items: Stored<KubeObject>[]; resourceVersion: string }> {
-    return { items: this.all(plural), resourceVersion: String(this.#version) };
+  async list(
+    { plural }: Kind,
+    { namespace }: Place = {},
+    { labelSelector }: { labelSelector?: string } = {},
+  ): Promise<{ items: Stored<KubeObject>[]; resourceVersion: string }> {
+    const [label = '', value] = labelSelector?.split('=') ?? [];
+    const items = this.all(plural).filter(
+      ({ metadata }) =>
+        (namespace === undefined || metadata.namespace === namespace) &&
+        (value === undefined || metadata.labels?.[label] === value),
+    );
+    return { items, resourceVersion: String(this.#version) };
   }
 
   async page(

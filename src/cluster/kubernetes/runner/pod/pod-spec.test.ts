@@ -222,6 +222,14 @@ test('secrets to pull images with are named', () => {
   assert.deepEqual(spec['imagePullSecrets'], [{ name: 'mine' }, { name: 'yours' }]);
 });
 
+test('so are those with which the image of the manager is pulled, each once, also in a pod that waits', () => {
+  const settings = { pullSecrets: ['oscar-pull-1', 'mine'] };
+  const { spec } = shown({ traits: { ...TRAITS, imagePullSecrets: ['mine'] } }, settings);
+  assert.deepEqual(spec['imagePullSecrets'], [{ name: 'mine' }, { name: 'oscar-pull-1' }]);
+  const waiting = warmPodOf(ATTEMPT, { name: 'w', namespace: 'ns' }, { ...SETTINGS, ...settings });
+  assert.deepEqual(waiting.spec?.['imagePullSecrets'], [{ name: 'oscar-pull-1' }, { name: 'mine' }]);
+});
+
 test('jobs can have nodes of their own', () => {
   const toleration = { key: 'jobs', operator: 'Exists', effect: 'NoSchedule' } as const;
   const { spec } = shown({}, { nodeSelector: { for: 'jobs' }, tolerations: [toleration] });

@@ -28,6 +28,8 @@ export interface PodSettings {
   /** Of the manager, with `stage-in` and `stage-out` in it. */
   readonly image: string;
   readonly pullPolicy: PullPolicy;
+  /** Names of Secrets with which it is pulled, in each namespace where there are pods. */
+  readonly pullSecrets?: readonly string[];
   /** Of the images of services. */
   readonly scriptPullPolicy: PullPolicy;
   /** Of stage-in and stage-out, each. */
@@ -147,15 +149,20 @@ export function warmPodOf(
   };
 }
 
+/** Kubernetes has them for a whole pod: those of the service first, then those for the programs beside its script. */
+export function imagePullSecrets(ofService: readonly string[], { pullSecrets = [] }: Pick<PodSettings, 'pullSecrets'>) {
+  const names = [...new Set([...ofService, ...pullSecrets])];
+  return names.length > 0 ? { imagePullSecrets: names.map((name) => ({ name })) } : {};
+}
+
 function commonSpec({ traits }: PodBasis, settings: PodSettings) {
   const { user, graceSeconds, nodeLossSeconds } = settings;
-  const pullSecrets = traits?.imagePullSecrets ?? [];
   return {
     restartPolicy: 'Never',
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: graceSeconds,
-    ...(pullSecrets.length > 0 && { imagePullSecrets: pullSecrets.map((each) => ({ name: each })) }),
+    ...imagePullSecrets(traits?.imagePullSecrets ?? [], settings),
     // Our programs and the script are different users, and share what they write by this group.
     securityContext: { fsGroup: user, seccompProfile: { type: 'RuntimeDefault' } },
     ...(settings.nodeSelector && { nodeSelector: settings.nodeSelector }),

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { after, beforeEach, test } from 'node:test';
+import { FROM_GO } from '../../src/cluster/kubernetes/from-go.fixture.ts';
+import { sampleService } from '../../src/cluster/sample-service.ts';
+import { created } from '../../src/cluster/service-store-under-test.ts';
+import { startBench } from './bench.ts';
+import { MANAGER_NAMESPACE } from './manager-rights.ts';
+
+/** What the manager's image is pulled with, in the namespaces of services: with the rights of a manager, and Kubernetes' own rules. */
+const bench = await startBench();
+after(() => bench.plane.stop());
+beforeEach(async () => {
+  await bench.wipe();
+  bench.problems.length = 0;
+});
+const { admin } = bench.plane;
+const pullSecrets = ['registry'];
+
+const pathOf = (namespace: string, name = '') => `/api/v1/namespaces/${namespace}/secrets/${name}`;
+
+async function give(password: string, type = 'kubernetes.io/dockerconfigjson'): Promise<void> {
+  const auths = { 'registry.example': { username: 'puller', password } };
+  const data = type.endsWith('json')
+    ? { '.dockerconfigjson': JSON.stringify({ auths }) }
+    : { '.dockercfg': JSON.stringify(auths) };
+  await admin.ask('DELETE', pathOf(MANAGER_NAMESPACE, 'registry'));
+  await admin.do('POST', pathOf(MANAGER_NAMESPACE), { metadata: { name: 'registry' }, type, stringData: data });
+}
+
+interface Seen {
+  readonly metadata: { readonly name: string; readonly resourceVersion: string };
+  readonly type: string;
+  readonly data: Readonly<Record<string, string>>;
+}
+
+/** The only Secret there that is a credential of a registry. */
+async function copyIn(namespace: string): Promise<(Seen & { readonly text: string }) | undefined> {
+  const { items } = (await admin.do('GET', pathOf(namespace))) as unknown as { items: Seen[] };
+  const [copy, ...more] = items.filter(({ type }) => type.startsWith('kubernetes.io/docker'));
+  assert.deepEqual(more, []);
+  return copy && { ...copy, text: Buffer.from(Object.values(copy.data)[0] ?? '', 'base64').toString() };
+}
+
+test('a new service’s namespace has a copy, and a changed one follows, of whatever type', async (t) => {
+  await give('first');
+  const cluster = await bench.open({ pullSecrets });
+  t.after(cluster.close);
+  await created(cluster.services, sampleService('cow'));
+  await cluster.services.home('alice', 'oscar-svc-alice');
+  assert.match((await copyIn('oscar-svc'))?.text ?? '', /first/);
+  assert.match((await copyIn('oscar-svc-alice'))?.text ?? '', /first/);
+
+  await give('second');
+  await cluster.keepBeside(t.signal);
+  const second = await copyIn('oscar-svc-alice');
+  assert.match(second?.text ?? '', /second/);
+  assert.match((await copyIn('oscar-svc'))?.text ?? '', /second/);
+  await cluster.keepBeside(t.signal);
+  assert.equal((await copyIn('oscar-svc-alice'))?.metadata.resourceVersion, second?.metadata.resourceVersion);
+
+  await give('third', 'kubernetes.io/dockercfg');
+  await cluster.keepBeside(t.signal);
+  assert.match((await copyIn('oscar-svc'))?.text ?? '', /third/);
+  assert.deepEqual(bench.problems, []);
+});
+
+test('a manager that starts sees to the namespaces of services that another has made, and takes away what is not named', async (t) => {
+  await give('first');
+  const { name, labels, namespace = '' } = FROM_GO.metadata;
+  await admin.ask('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+  await admin.do('POST', `/api/v1/namespaces/${namespace}/configmaps`, {
+    metadata: { name, labels },
+    data: FROM_GO.data,
+  });
+  const cluster = await bench.open({ pullSecrets });
+  await cluster.keepBeside(t.signal);
+  assert.match((await copyIn(namespace))?.text ?? '', /first/);
+  await cluster.close();
+
+  const without = await bench.open();
+  t.after(without.close);
+  await without.keepBeside(t.signal);
+  assert.equal(await copyIn(namespace), undefined);
+  assert.equal((await admin.ask('GET', pathOf(MANAGER_NAMESPACE, 'registry'))).status, 200);
+});
+
+test('the manager’s other Secrets are not handed out, whatever the settings say', async (t) => {
+  await admin.do('POST', pathOf(MANAGER_NAMESPACE), {
+    metadata: { name: 'passwords' },
+    stringData: { OSCAR_PASSWORD: 'p' },
+  });
+  const cluster = await bench.open({ pullSecrets: ['passwords'] });
+  t.after(cluster.close);
+  await created(cluster.services, sampleService('cow'));
+  const { items } = (await admin.do('GET', pathOf('oscar-svc'))) as unknown as { items: Seen[] };
+  assert.doesNotMatch(JSON.stringify(items), /OSCAR_PASSWORD/);
+  assert.match(String(bench.problems), /passwords in namespace oscar.* is of type Opaque, and is not copied/);
+});
