@@ -9,7 +9,7 @@ import { type Exchange, readExchanges } from './exchanges.ts';
 export function renderCompatibility(): string {
   const exchanges = readExchanges();
   const chapters = CHAPTERS.map((chapter) => renderChapter(chapter, exchanges));
-  return `${[introduction(exchanges), areasTable(exchanges), LIMITS, ...chapters].join('\n\n')}\n`;
+  return `${[introduction(exchanges), areasTable(exchanges), LIMITS, PODS, ...chapters].join('\n\n')}\n`;
 }
 
 interface Chapter {
@@ -94,6 +94,13 @@ function areasTable(exchanges: readonly Exchange[]): string {
 const LIMITS = `**What the recording does not have.** No containers ran in it: pods, their logs and the use of nodes were simulated, and
 the members of federations were the same manager. \`/run\`, Knative, KServe, Kueue, YuniKorn, interLink, GPUs, routes of a
 Gateway, TLS, several issuers, and a store or a Kubernetes that cannot be reached are not in it.`;
+
+const PODS = `**What no answer shows: Jobs and pods.** Names, labels, annotations and the variables of a script are as the Go manager has
+them, except for these:
+
+- \`oscar_rescheduler\` is on nothing. By that label a Go manager finds pending pods, gives their event to another cluster and
+  deletes their Job: on pods of this manager, of which it knows nothing else, a job would run twice. Here the record of a job
+  says how long it has waited.`;
 
 function renderChapter({ kind, title, text }: Chapter, exchanges: readonly Exchange[]): string {
   const entries = DIFFERENCES.filter((difference) => difference.kind === kind);
