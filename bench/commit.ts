@@ -89,7 +89,7 @@ async function openPlace() {
 
   /** Milliseconds for all jobs, one after the other. They are staged before and swept after. */
   const timed = async (files: number, jobs: number, work: (job: Job) => Promise<void>) => {
-    const staged = await Promise.all(Array.from({ length: jobs }, () => stage(server, files)));
+    const staged = await Promise.all(Array.from({ length: jobs }, () => stage(server, objects, files)));
     const begun = performance.now();
     for (const job of staged) await work(job);
     const taken = performance.now() - begun;
@@ -108,7 +108,7 @@ async function openPlace() {
       }),
     copied: (files: number, jobs: number) =>
       timed(files, jobs, async ({ key, names }) => {
-        const { bucket, files: folder } = stagingArea(key, 1);
+        const { bucket, files: folder } = stagingArea(key, 1, deps.objects);
         const waiting = names.values();
         const worker = async () => {
           for (const name of waiting) {
@@ -126,9 +126,9 @@ async function openPlace() {
 }
 
 /** What a target leaves: so many files of 4 KB, and the list of them. */
-async function stage(server: ObjectStoreServer, files: number): Promise<Job> {
+async function stage(server: ObjectStoreServer, objects: EmbeddedStore, files: number): Promise<Job> {
   const key = { service: 'bench', id: `bench-${randomUUID()}` };
-  const { bucket, files: folder, manifest } = stagingArea(key, 1);
+  const { bucket, files: folder, manifest } = stagingArea(key, 1, objects);
   const names = Array.from({ length: files }, (_, n) => `${n}.bin`);
   const list = await Promise.all(
     names.map(async (name) => {

@@ -32,6 +32,7 @@ export const storeOptions = (config: Config, publicEndpoint: string, keys: Store
   keys,
   managerName: config.name,
   report: (err: unknown, what: string) => log.warn({ err }, what),
+  stagingBucket: config.stagingBucket,
 });
 
 export interface ExternalStore {

@@ -47,7 +47,7 @@ async function openEmbedded(config: Config, seal: Seal, keys: StoreKeys, log: Lo
     const { address, port, family } = await server.listen({ host: config.listen.host, port: config.storePort });
     const inside = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
     const endpoint = config.minioPublicEndpoint ?? inside;
-    const objects = new EmbeddedStore({ server, endpoint });
+    const objects = new EmbeddedStore({ server, endpoint, stagingBucket: config.stagingBucket });
     await objects.ensureStaging();
     log.info({ endpoint }, 'object store is up');
     return {

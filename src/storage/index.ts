@@ -11,7 +11,6 @@ export {
   type Bucket,
   type KeyScope,
   type ObjectStore,
-  STAGING_BUCKET,
   type StoredObject,
   type StoreKeys,
 } from './object-store.ts';

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { CreateMultipartUploadCommand, ListBucketsCommand, UploadPartCommand } from '@aws-sdk/client-s3';
 import { everyBucket } from './every-bucket.ts';
-import { type ObjectStore, STAGING_BUCKET } from './object-store.ts';
+import type { ObjectStore } from './object-store.ts';
 import { bucket, type Cannot, keysOf, type StoreUnderTest, storeClient } from './store-under-test.fixture.ts';
 
 /** What every object store promises of staged objects and their final places (`object-store.ts`). */
@@ -27,22 +27,22 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
     /** A client as another cluster has it: it may write and read below this prefix of the staging bucket. */
     const stager = async (prefix: string) => {
       if (cannot['job keys'] && under.operator) return storeClient(under, under.operator);
-      const below = [{ bucket: STAGING_BUCKET, prefix }];
+      const below = [{ bucket: store.stagingBucket, prefix }];
       return storeClient(under, await store.issue({ read: [], readUnder: below, write: below }, 900, 'alice'));
     };
 
     const staged = async (key: string, content: string | Uint8Array = 'result') => {
       const client = await stager(key);
-      const eTag = eTagOf(await client.put(STAGING_BUCKET, key, content, { ContentType: 'text/x-test' }));
-      return { bucket: STAGING_BUCKET, key, eTag };
+      const eTag = eTagOf(await client.put(store.stagingBucket, key, content, { ContentType: 'text/x-test' }));
+      return { bucket: store.stagingBucket, key, eTag };
     };
 
     test('the bucket of the manager is made once, and is nobody’s', async () => {
       await store.ensureStaging();
-      assert.equal(await store.bucket(STAGING_BUCKET), undefined);
+      assert.equal(await store.bucket(store.stagingBucket), undefined);
       for (const query of [{}, { visibleTo: 'alice' }, { visibleTo: 'cluster_admin' }]) {
         const names = (await Array.fromAsync(everyBucket(store, query))).map((each) => each.name);
-        assert.ok(!names.includes(STAGING_BUCKET));
+        assert.ok(!names.includes(store.stagingBucket));
       }
     });
 
@@ -50,35 +50,35 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
       // Some stores refuse a list to whoever has nothing to be listed.
       await store.createBucket(bucket('beside-b'));
       const { Buckets = [] } = await alice().client.send(new ListBucketsCommand({}));
-      assert.ok(!Buckets.some(({ Name }) => Name === STAGING_BUCKET));
-      await assert.rejects(alice().put(STAGING_BUCKET, 'k'));
+      assert.ok(!Buckets.some(({ Name }) => Name === store.stagingBucket));
+      await assert.rejects(alice().put(store.stagingBucket, 'k'));
     });
 
     test('keys for a prefix of it write and look there, and nowhere else', needs('job keys'), async () => {
       await staged('other/1/out');
       const client = await stager('svc/job-1/1/');
-      await client.put(STAGING_BUCKET, 'svc/job-1/1/files/a*b', 'hello');
-      assert.equal((await client.head(STAGING_BUCKET, 'svc/job-1/1/files/a*b')).ContentLength, 5);
-      await assert.rejects(client.head(STAGING_BUCKET, 'other/1/out'));
-      await assert.rejects(client.put(STAGING_BUCKET, 'svc/job-1/2/files/a'));
-      await assert.rejects(client.put(STAGING_BUCKET, 'svc/job-1/1'));
+      await client.put(store.stagingBucket, 'svc/job-1/1/files/a*b', 'hello');
+      assert.equal((await client.head(store.stagingBucket, 'svc/job-1/1/files/a*b')).ContentLength, 5);
+      await assert.rejects(client.head(store.stagingBucket, 'other/1/out'));
+      await assert.rejects(client.put(store.stagingBucket, 'svc/job-1/2/files/a'));
+      await assert.rejects(client.put(store.stagingBucket, 'svc/job-1/1'));
     });
 
     test('a prefix that looks like a pattern is a prefix', needs('job keys'), async () => {
       await staged('any/thing');
       if (under.refusesPatterns) return assert.rejects(stager('any*'), { code: 'conflict' });
       const client = await stager('any*');
-      await assert.rejects(client.head(STAGING_BUCKET, 'any/thing'));
+      await assert.rejects(client.head(store.stagingBucket, 'any/thing'));
     });
 
     test('an object is read whole, or not at all', async () => {
       const bytes = randomBytes(300_000);
       const { key } = await staged('read/large', bytes);
-      assert.ok(bytes.equals((await store.read(STAGING_BUCKET, key, 300_000)) ?? Buffer.of()));
-      await assert.rejects(store.read(STAGING_BUCKET, key, 299_999), { code: 'too-large' });
+      assert.ok(bytes.equals((await store.read(store.stagingBucket, key, 300_000)) ?? Buffer.of()));
+      await assert.rejects(store.read(store.stagingBucket, key, 299_999), { code: 'too-large' });
       await staged('read/empty', Buffer.alloc(0));
-      assert.equal((await store.read(STAGING_BUCKET, 'read/empty', 0))?.length, 0);
-      assert.equal(await store.read(STAGING_BUCKET, 'read/none', 10), undefined);
+      assert.equal((await store.read(store.stagingBucket, 'read/empty', 0))?.length, 0);
+      assert.equal(await store.read(store.stagingBucket, 'read/none', 10), undefined);
       assert.equal(await store.read('no-such-bucket', 'k', 10), undefined);
     });
 
@@ -120,7 +120,7 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
         (await under.reported('again-b')).map(({ key }) => key),
         ['replaced', 'removed', 'kept', 'replaced'],
       );
-      await store.removeObjects(STAGING_BUCKET, 'again/');
+      await store.removeObjects(store.stagingBucket, 'again/');
       assert.equal(await store.place(from, { bucket: 'again-b', key: 'kept' }, by), 'there');
       assert.equal(await store.place(from, { bucket: 'again-b', key: 'removed' }, by), 'missing');
     });
@@ -168,13 +168,13 @@ export function describeStaging(name: string, start: () => Promise<StoreUnderTes
     test('everything below a prefix goes, half-done uploads too, and what is beside it stays', async () => {
       for (const key of ['sweep/1/a', 'sweep/1/b/c', 'sweep/10/a']) await staged(key);
       const { client } = await stager('sweep/');
-      const at = { Bucket: STAGING_BUCKET, Key: 'sweep/1/large' };
+      const at = { Bucket: store.stagingBucket, Key: 'sweep/1/large' };
       const { UploadId } = await client.send(new CreateMultipartUploadCommand(at));
       await client.send(new UploadPartCommand({ ...at, UploadId, PartNumber: 1, Body: randomBytes(5 * 1024 * 1024) }));
-      await store.removeObjects(STAGING_BUCKET, 'sweep/1/');
-      await store.removeObjects(STAGING_BUCKET, 'sweep/1/');
+      await store.removeObjects(store.stagingBucket, 'sweep/1/');
+      await store.removeObjects(store.stagingBucket, 'sweep/1/');
       await store.removeObjects('no-such-bucket', 'sweep/1/');
-      const { items } = await store.objects(STAGING_BUCKET, { prefix: 'sweep/', limit: 9 });
+      const { items } = await store.objects(store.stagingBucket, { prefix: 'sweep/', limit: 9 });
       assert.deepEqual(
         items.map(({ key }) => key),
         ['sweep/10/a'],

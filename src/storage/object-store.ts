@@ -42,7 +42,10 @@ export interface ObjectStore {
   /** Ending what is not there is fine. */
   unsubscribe(subscription: Subscription): Promise<void>;
 
-  /** Makes the manager's own bucket {@link STAGING_BUCKET} if it is not there. Throws `conflict` when somebody else has it. */
+  /** The manager's own bucket, where other clusters put what they made for this one. No user sees it. */
+  readonly stagingBucket: string;
+
+  /** Makes it if it is not there. Throws `conflict` when somebody else has it. */
   ensureStaging(): Promise<void>;
 
   /** The whole object; undefined when there is none. Throws `too-large` for one of more bytes. */
@@ -80,7 +83,7 @@ export interface ObjectStore {
   revokeFor(purpose: string): Promise<void>;
 }
 
-/** The manager's own, where other clusters put what they made for this one. No user sees it. */
+/** Its name, unless the operator chooses another that begins so. */
 export const STAGING_BUCKET = 'oscar-staging';
 
 /** Keys of a user or of the manager. */

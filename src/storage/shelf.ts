@@ -3,7 +3,7 @@ import https from 'node:https';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type Cursor, type Page, type Shelf, type ShelfEntry, StoreError } from '../cluster/index.ts';
-import { type ObjectStore, STAGING_BUCKET } from './object-store.ts';
+import type { ObjectStore } from './object-store.ts';
 
 /** In the manager's own bucket, apart from what other clusters stage there: no service is called so. */
 const PREFIX = '.shelf/';
@@ -44,18 +44,18 @@ export class ObjectShelf implements Shelf {
   }
 
   async get(key: string): Promise<Readable | undefined> {
-    const bytes = await this.#store.read(STAGING_BUCKET, PREFIX + key, MOST_BYTES);
+    const bytes = await this.#store.read(this.#store.stagingBucket, PREFIX + key, MOST_BYTES);
     return bytes && Readable.from([Buffer.from(bytes)], { objectMode: false });
   }
 
   async remove(prefix: string): Promise<void> {
-    await this.#store.removeObjects(STAGING_BUCKET, PREFIX + prefix);
+    await this.#store.removeObjects(this.#store.stagingBucket, PREFIX + prefix);
   }
 
   async list(cursor?: Cursor): Promise<Page<ShelfEntry>> {
     await this.#made();
     const query = { prefix: PREFIX, limit: PAGE, ...(cursor !== undefined && { cursor }) };
-    const { items, next } = await this.#store.objects(STAGING_BUCKET, query);
+    const { items, next } = await this.#store.objects(this.#store.stagingBucket, query);
     return {
       items: items.map(({ key, modifiedAt }) => ({ key: key.slice(PREFIX.length), putAt: modifiedAt })),
       ...(next !== undefined && { next }),
@@ -65,7 +65,7 @@ export class ObjectShelf implements Shelf {
   async urlToGet(key: string, seconds: number): Promise<string> {
     return this.#store.presign({
       method: 'GET',
-      bucket: STAGING_BUCKET,
+      bucket: this.#store.stagingBucket,
       key: PREFIX + key,
       expiresIn: seconds,
       inside: true,
@@ -76,7 +76,7 @@ export class ObjectShelf implements Shelf {
     await this.#made();
     return this.#store.presign({
       method: 'PUT',
-      bucket: STAGING_BUCKET,
+      bucket: this.#store.stagingBucket,
       key: PREFIX + key,
       expiresIn: seconds,
       inside: true,

@@ -107,7 +107,8 @@ test('an object too large for one request is copied in parts, if it is the one t
   timeout: 60_000,
 }, async () => {
   const requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
-  const s3 = new S3({ requests, account: new StoreAccount(new Admin({ requests, keys: ROOT }), ROOT) });
+  const account = new StoreAccount(new Admin({ requests, keys: ROOT }), ROOT);
+  const s3 = new S3({ requests, account, staging: store.stagingBucket });
   const { put, get } = storeClient(minio, ROOT);
   const bytes = randomBytes(11 * 1024 * 1024);
   const { ETag = '' } = await put('events-b', 'large ä', bytes, { ContentType: 'text/x-test' });

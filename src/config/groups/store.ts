@@ -52,6 +52,14 @@ export const store = {
     default: 'true',
     meaning: 'Verify the certificate of the store.',
   },
+  stagingBucket: {
+    name: 'OSCAR_STAGING_BUCKET',
+    kind: kind.stagingBucket,
+    default: 'oscar-staging',
+    meaning:
+      "The manager's own bucket in the store. Another name is for a store in which somebody has that one already; what " +
+      'is in the one before is not moved, so choose it before the first start.',
+  },
   storePort: {
     name: 'OSCAR_STORE_PORT',
     kind: kind.anyPort,

@@ -45,6 +45,25 @@ const cases: { name: string; kind: Kind<unknown>; accepted: [Raw, unknown][]; re
   },
   { name: 'a time to live may be nothing', kind: kind.secondsOrNone, accepted: [['0', 0]], refused: ['-1'] },
   {
+    name: 'the bucket for staging has a name that no user’s can have',
+    kind: kind.stagingBucket,
+    accepted: [
+      ['oscar-staging', 'oscar-staging'],
+      ['oscar-staging-2', 'oscar-staging-2'],
+    ],
+    refused: ['staging', 'my-oscar-staging', 'oscar-staging-', 'oscar-staging.2', `oscar-staging${'x'.repeat(51)}`],
+  },
+  {
+    name: 'names of objects are a list of them',
+    kind: kind.objectNames,
+    accepted: [
+      ['', []],
+      ['a, b.c', ['a', 'b.c']],
+      [['a'], ['a']],
+    ],
+    refused: ['a b', 'A', ['a/b']],
+  },
+  {
     name: 'CPU is a quantity',
     kind: kind.cpu,
     accepted: [

@@ -118,6 +118,12 @@ export const objectNames = listOf('names of objects of Kubernetes, separated by 
   DNS_NAME.test(given) ? given : undefined,
 );
 
+/** No user's bucket is called so (design §5). */
+export const stagingBucket = scalar(
+  'a name that begins with `oscar-staging`: at most 63 lower-case letters, digits and hyphens',
+  (given) => (DNS_LABEL.test(given) && given.startsWith('oscar-staging') ? given : undefined),
+);
+
 /** RFC 7617 §2: a colon ends the name in Basic credentials. */
 export const accountName = scalar('text without a colon', (given) =>
   given.includes(':') ? undefined : given || undefined,

@@ -81,9 +81,9 @@ for (const [what, spoil, message] of [
   ['is gone', 'delete', /the output "b" is not there/],
 ] as const) {
   test(`a staged file that ${what} goes nowhere`, async (t) => {
-    const { far, store, stage, commit, record } = await several(t);
+    const { far, store, stage, commit, record, deps } = await several(t);
     const manifest = await stage({ b: 'B' });
-    const at = { bucket: 'oscar-staging', key: `${stagingArea(record, 3).files}b` };
+    const at = { bucket: 'oscar-staging', key: `${stagingArea(record, 3, deps.objects).files}b` };
     if (spoil === 'put') await store.server.putObject(at, Buffer.from('changed'));
     else await store.server.deleteObject(at);
     const result = await commit(manifest);
@@ -119,7 +119,8 @@ test('the keys by which staging was read are ended, and no directory is made whe
   const issued: string[] = [];
   const ended: string[] = [];
   const objects = new Proxy(deps.objects, {
-    get: (target, name: 'issue' | 'revoke' | 'read' | 'place') => {
+    get: (target, name: 'issue' | 'revoke' | 'read' | 'place' | 'stagingBucket') => {
+      if (name === 'stagingBucket') return target.stagingBucket;
       const method = target[name].bind(target) as (...given: unknown[]) => Promise<unknown>;
       return async (...given: unknown[]) => {
         const result = await method(...given);

@@ -114,7 +114,7 @@ export async function scene(
   const record = { service: 'svc', id: 'svc-job-1', principal: BOB, epoch: 3 };
 
   const stage: Scene['stage'] = async (files, epoch = record.epoch) => {
-    const { bucket, prefix, files: folder, manifest } = stagingArea(record, epoch);
+    const { bucket, prefix, files: folder, manifest } = stagingArea(record, epoch, deps.objects);
     const below = [{ bucket, prefix }];
     const keys = await deps.objects.issue({ read: [], readUnder: below, write: below }, 900, BOB);
     const { accessKey, secretKey, sessionToken } = keys;

@@ -7,7 +7,7 @@ import { stagingArea, sweepStaging } from './staging-area.ts';
 
 const MARK = 'svc-job-1/3';
 const output = (path: string, more: object = {}) => ({ storage_provider: 'minio', path, ...more });
-const key = (name: string) => `${stagingArea({ service: 'svc', id: 'svc-job-1' }, 3).files}${name}`;
+const key = (name: string) => `svc/svc-job-1/3/files/${name}`;
 
 test('what another cluster has staged comes to its place: marked, one event each, in the name of the principal', async (t) => {
   const { store, stage, commit } = await scene(t, [output('out/results')]);
@@ -122,8 +122,8 @@ interface Fault {
 }
 
 /** The manifest that the target may have put instead of a true one. */
-async function putManifest({ store, record }: Scene, bytes: Uint8Array): Promise<string> {
-  const { bucket, manifest } = stagingArea(record, record.epoch);
+async function putManifest({ store, record, deps }: Scene, bytes: Uint8Array): Promise<string> {
+  const { bucket, manifest } = stagingArea(record, record.epoch, deps.objects);
   await store.server.putObject({ bucket, key: manifest }, bytes);
   return hash('sha256', bytes);
 }

@@ -39,7 +39,7 @@ export type CommitResult =
  */
 export async function commit(order: CommitOrder, deps: CommitDeps): Promise<CommitResult> {
   const { service, record, eventBucket } = order;
-  const area = stagingArea(record, record.epoch);
+  const area = stagingArea(record, record.epoch, deps.objects);
   const mark = `${record.id}/${record.epoch}`;
   try {
     const staged = await readStaged(order.manifest, area, deps);

@@ -27,13 +27,14 @@ class Steps {
   through<T extends object>(target: T): T {
     return new Proxy(target, {
       get: (_, name) => {
-        const method = Reflect.get(target, name, target) as (...given: unknown[]) => Promise<unknown>;
+        const method: unknown = Reflect.get(target, name, target);
+        if (typeof method !== 'function') return method;
         return async (...given: unknown[]) => {
           // Whoever is dead does nothing more, not even tidy up.
           if (this.#dead) throw new Crash();
           const now = this.#step++ === this.#crashAt;
           if (now && this.#when === 'before') this.#die();
-          const result = await method.apply(target, given);
+          const result: unknown = await method.apply(target, given);
           if (now) this.#die();
           return result;
         };
@@ -125,7 +126,7 @@ test('whatever was placed before, and whatever became of it: one write and one e
       const current = { ...record, epoch };
       await store.emptied('out');
       const manifest = await stage(Object.fromEntries(names.map((name) => [name, name])), epoch);
-      const { bucket, files } = stagingArea(current, epoch);
+      const { bucket, files } = stagingArea(current, epoch, deps.objects);
       const by = { mark: `${record.id}/${epoch}`, as: BOB };
       const expected: Record<string, string> = {};
       for (const [index, { key, name }] of keys.entries()) {

@@ -1,5 +1,5 @@
 import type { JobKey } from '../../cluster/index.ts';
-import { type ObjectStore, STAGING_BUCKET } from '../../storage/index.ts';
+import type { ObjectStore } from '../../storage/index.ts';
 
 /** Where one attempt of a job leaves what it made, in the store of the origin. */
 export interface StagingArea {
@@ -12,14 +12,21 @@ export interface StagingArea {
   readonly manifest: string;
 }
 
-export function stagingArea(job: JobKey, epoch: number): StagingArea {
+export function stagingArea(
+  job: JobKey,
+  epoch: number,
+  { stagingBucket }: Pick<ObjectStore, 'stagingBucket'>,
+): StagingArea {
   const prefix = `${prefixOf(job)}${epoch}/`;
-  return { bucket: STAGING_BUCKET, prefix, files: `${prefix}files/`, manifest: `${prefix}manifest.json` };
+  return { bucket: stagingBucket, prefix, files: `${prefix}files/`, manifest: `${prefix}manifest.json` };
 }
 
 /** Removes what all attempts of a job have left. Only when it has ended; keys that still work may write again. */
-export async function sweepStaging(job: JobKey, objects: Pick<ObjectStore, 'removeObjects'>): Promise<void> {
-  await objects.removeObjects(STAGING_BUCKET, prefixOf(job));
+export async function sweepStaging(
+  job: JobKey,
+  objects: Pick<ObjectStore, 'stagingBucket' | 'removeObjects'>,
+): Promise<void> {
+  await objects.removeObjects(objects.stagingBucket, prefixOf(job));
 }
 
 const prefixOf = ({ service, id }: JobKey) => `${service}/${id}/`;

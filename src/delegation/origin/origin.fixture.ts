@@ -50,6 +50,9 @@ const UID = '5b0c9b0e-6f5c-4d0e-9d8f-2f3a1c7e4b6a';
 
 export const idOf = (cluster: string) => `${cluster}/${SERVICE}-${cluster}`;
 
+/** Not its usual name: nothing relies on that. */
+export const STAGING = 'oscar-staging-b';
+
 /**
  * A coordinator with real stores for records, journal and objects, whose members are played by the test and whose time passes
  * when the test says so. It can be restarted: members, stores and runs outlive it.
@@ -66,7 +69,7 @@ export async function openScene(options: SceneOptions = {}) {
     seal: cluster.seal,
     now: clock.now,
   });
-  const objects = new EmbeddedStore({ server, endpoint: 'http://127.0.0.1' });
+  const objects = new EmbeddedStore({ server, endpoint: 'http://127.0.0.1', stagingBucket: STAGING });
   await objects.ensureStaging();
   const runner = new PuppetRunner();
   const targets = new Map<string, ScriptedTarget>([
@@ -233,7 +236,7 @@ export async function openScene(options: SceneOptions = {}) {
     },
     /** Leaves files in the staging area as a member would, and gives the digest of their list. */
     async stage({ job, epoch }: AttemptKey, files: Record<string, string>): Promise<string> {
-      const area = stagingArea(job, epoch);
+      const area = stagingArea(job, epoch, objects);
       const listed = [];
       for (const [name, text] of Object.entries(files)) {
         const at = { bucket: area.bucket, key: `${area.files}${name}` };
@@ -244,7 +247,7 @@ export async function openScene(options: SceneOptions = {}) {
       await server.putObject({ bucket: area.bucket, key: area.manifest }, manifest);
       return digestOf(manifest);
     },
-    staged: () => server.listObjects('oscar-staging', { limit: 1000 }).objects.map(({ key }) => key),
+    staged: () => server.listObjects(STAGING, { limit: 1000 }).objects.map(({ key }) => key),
     outputs: () => server.listObjects(SERVICE, { prefix: 'out/', limit: 1000 }).objects.map(({ key }) => key),
     /** As after a crash: others on the same stores, with the same members. */
     async restart(): Promise<void> {

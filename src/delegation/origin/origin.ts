@@ -17,7 +17,7 @@ export interface OriginDeps {
   readonly store: JobStore;
   readonly services: Pick<ServiceStore, 'get'>;
   readonly line: Line;
-  readonly objects: Pick<ObjectStore, 'bucket' | 'issue' | 'revokeFor' | 'objects' | 'removeObjects'>;
+  readonly objects: Pick<ObjectStore, 'stagingBucket' | 'bucket' | 'issue' | 'revokeFor' | 'objects' | 'removeObjects'>;
   readonly federations: Pick<WorkingFederations, 'of'>;
   readonly board: Pick<Scoreboard, 'interested' | 'snapshotOf' | 'inFlightTo' | 'send' | 'ended'>;
   /** What is free on this cluster, and how many jobs wait for it. */

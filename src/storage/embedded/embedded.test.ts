@@ -7,6 +7,7 @@ import { Secret } from '../../base/secret.ts';
 import { openObjectStore } from '../../objectstore/index.ts';
 import { readStorageEvents } from '../event.ts';
 import { describeObjectStore } from '../object-store.conformance.ts';
+import { describeStaging } from '../object-store-staging.conformance.ts';
 import { bucket, type StoreUnderTest } from '../store-under-test.fixture.ts';
 import { EmbeddedStore } from './index.ts';
 
@@ -14,23 +15,27 @@ import { EmbeddedStore } from './index.ts';
 const seal = { seal: (text: string) => Buffer.from(text), open: (bytes: Uint8Array) => Buffer.from(bytes).toString() };
 
 describeObjectStore('the embedded store', open);
+describeStaging('the embedded store with another name for it', () => open('oscar-staging-b'), {});
 
 test('a staging bucket that somebody else has stops the start with a sentence', async (t) => {
   const under = await open();
   t.after(() => under.close());
   const { store } = under;
   await store.createBucket(bucket('oscar-staging', { owner: 'mallory' }));
-  await assert.rejects(store.ensureStaging(), { code: 'conflict', message: /belongs to "mallory".*remove it/ });
+  await assert.rejects(store.ensureStaging(), {
+    code: 'conflict',
+    message: /belongs to "mallory".*OSCAR_STAGING_BUCKET/,
+  });
 });
 
-async function open(): Promise<StoreUnderTest> {
+async function open(stagingBucket?: string): Promise<StoreUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-store-'));
   const manager = { accessKey: 'manager', secret: new Secret('manager-secret') };
   const server = openObjectStore({ directory, region: 'us-east-1', manager, seal });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   const endpoint = `http://127.0.0.1:${port}`;
   return {
-    store: new EmbeddedStore({ server, endpoint }),
+    store: new EmbeddedStore({ server, endpoint, ...(stagingBucket !== undefined && { stagingBucket }) }),
     endpoint,
     region: 'us-east-1',
     async reported(name) {

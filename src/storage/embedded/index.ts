@@ -35,16 +35,20 @@ export interface EmbeddedStoreOptions {
   readonly server: ObjectStoreServer;
   /** Where clients reach the store. */
   readonly endpoint: string;
+  /** The manager's own bucket. */
+  readonly stagingBucket?: string;
 }
 
 /** The store inside this process behind the port: the same rights and events as over HTTP, without the way there. */
 export class EmbeddedStore implements ObjectStore {
   readonly #server: ObjectStoreServer;
   readonly #endpoint: string;
+  readonly stagingBucket: string;
 
-  constructor({ server, endpoint }: EmbeddedStoreOptions) {
+  constructor({ server, endpoint, stagingBucket = STAGING_BUCKET }: EmbeddedStoreOptions) {
     this.#server = server;
     this.#endpoint = endpoint;
+    this.stagingBucket = stagingBucket;
   }
 
   async putUser(_uid: string, { accessKey, secretKey }: StoreKeys): Promise<void> {
@@ -131,12 +135,12 @@ export class EmbeddedStore implements ObjectStore {
   }
 
   async ensureStaging(): Promise<void> {
-    const outcome = await this.#server.createBucket({ name: STAGING_BUCKET, owner: CLUSTER_ADMIN });
+    const outcome = await this.#server.createBucket({ name: this.stagingBucket, owner: CLUSTER_ADMIN });
     if (outcome.created || outcome.owner === CLUSTER_ADMIN) return;
     throw new StoreError(
       'conflict',
-      `the bucket "${STAGING_BUCKET}" belongs to "${outcome.owner}", and the manager needs one of that name for itself: ` +
-        'have what it holds moved to another bucket, and remove it',
+      `the bucket "${this.stagingBucket}" belongs to "${outcome.owner}", and the manager needs one of that name for itself: ` +
+        'have what it holds moved to another bucket and remove it, or choose another name with OSCAR_STAGING_BUCKET',
     );
   }
 

@@ -33,7 +33,7 @@ async function scene(t: TestContext) {
     rmSync(directory, { recursive: true, force: true });
   });
   const account = { use: <T>(work: (keys: StoreKeys) => Promise<T>) => work(KEYS) };
-  const s3 = new S3({ requests, account });
+  const s3 = new S3({ requests, account, staging: STAGING_BUCKET });
   await makeStaging(s3);
   const reported: string[] = [];
   const report = (_problem: unknown, what: string) => void reported.push(what);

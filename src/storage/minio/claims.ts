@@ -1,7 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { StoreError } from '../../cluster/index.ts';
-import { STAGING_BUCKET } from '../object-store.ts';
 import { refusedAfter } from './wire/fence.ts';
 import { isRefused, unless } from './wire/refusal.ts';
 import { bare, type S3 } from './wire/s3.ts';
@@ -98,7 +97,7 @@ export class Claims {
    */
   async areGood(): Promise<boolean> {
     await this.#ready();
-    const probe = { bucket: STAGING_BUCKET, key: '.probe' };
+    const probe = { bucket: this.#s3.staging, key: '.probe' };
     const put = () => unless(['PreconditionFailed'], this.#s3.put(probe, '', { 'if-none-match': '*' }));
     await put();
     return (await put()) === undefined;
@@ -106,7 +105,7 @@ export class Claims {
 
   /** Is somebody at it, or has died over it? */
   async isHeld(name: string): Promise<boolean> {
-    return (await this.#s3.head(placeOf(name))) !== undefined;
+    return (await this.#s3.head(placeOf(name, this.#s3))) !== undefined;
   }
 
   async #hold<T>(name: string, work: (held: Held) => Promise<T>, lease: number): Promise<T> {
@@ -119,7 +118,7 @@ export class Claims {
       left: taken.left,
       note: async (note) => {
         const headers = { 'if-match': `"${eTag}"` };
-        eTag = await this.#s3.put(placeOf(name), JSON.stringify({ ...content, note }), headers);
+        eTag = await this.#s3.put(placeOf(name, this.#s3), JSON.stringify({ ...content, note }), headers);
       },
       leave: () => {
         done = false;
@@ -139,7 +138,7 @@ export class Claims {
   /** One that is over may be somebody else's by now: then the store refuses it. */
   async #release(name: string): Promise<void> {
     try {
-      await this.#s3.remove(placeOf(name));
+      await this.#s3.remove(placeOf(name, this.#s3));
     } catch (error) {
       if (!isRefused(error, TOO_LATE))
         this.#report(error, `others wait a minute to change "${name}" of the object store`);
@@ -147,7 +146,7 @@ export class Claims {
   }
 
   async #take(content: Content): Promise<Taken> {
-    const place = placeOf(content.name);
+    const place = placeOf(content.name, this.#s3);
     const give = performance.now() + content.lease + LEASE;
     for (let wait = SHORTEST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
       const free = await this.#putIf({ 'if-none-match': '*' }, content);
@@ -175,7 +174,7 @@ export class Claims {
   }
 
   async #putIf(headers: Record<string, string>, content: Content): Promise<Omit<Taken, 'left'> | undefined> {
-    const { bucket, key } = placeOf(content.name);
+    const { bucket, key } = placeOf(content.name, this.#s3);
     const begun = performance.now();
     try {
       const request = { method: 'PUT', path: `/${bucket}/${key}`, body: JSON.stringify(content), headers } as const;
@@ -201,4 +200,4 @@ const tooLate = (name: string, cause: unknown) =>
   );
 
 /** A name may be longer than what the store has for a part of a key. */
-const placeOf = (name: string) => ({ bucket: STAGING_BUCKET, key: `.claims/${hash('sha256', name)}` });
+const placeOf = (name: string, { staging }: S3) => ({ bucket: staging, key: `.claims/${hash('sha256', name)}` });

@@ -1,4 +1,3 @@
-import { STAGING_BUCKET } from '../object-store.ts';
 import type { S3 } from './wire/s3.ts';
 
 const MADE = '.made/';
@@ -19,7 +18,7 @@ export class MadeFor {
     const prefix = `${MADE}${encodeURIComponent(uid)}/`;
     const names: string[] = [];
     for (let after = ''; ; ) {
-      const page = await this.#s3.list(STAGING_BUCKET, prefix, PAGE, after);
+      const page = await this.#s3.list(this.#s3.staging, prefix, PAGE, after);
       names.push(...(page?.objects ?? []).map(({ key }) => key.slice(prefix.length)));
       if (!page?.more) return names;
       after = page.objects.at(-1)?.key ?? after;
@@ -27,15 +26,15 @@ export class MadeFor {
   }
 
   async remember(name: string, uid: string): Promise<void> {
-    await this.#s3.put(memoryOf(name, uid), '');
+    await this.#s3.put(memoryOf(name, uid, this.#s3), '');
   }
 
   async forget(name: string, uid: string): Promise<void> {
-    await this.#s3.remove(memoryOf(name, uid));
+    await this.#s3.remove(memoryOf(name, uid, this.#s3));
   }
 }
 
-const memoryOf = (name: string, uid: string) => ({
-  bucket: STAGING_BUCKET,
+const memoryOf = (name: string, uid: string, { staging }: S3) => ({
+  bucket: staging,
   key: `${MADE}${encodeURIComponent(uid)}/${name}`,
 });

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { type ObjectName, type Placed, type PlacedBy, type PlaceFrom, STAGING_BUCKET } from '../object-store.ts';
+import type { ObjectName, Placed, PlacedBy, PlaceFrom } from '../object-store.ts';
 import type { Claims } from './claims.ts';
 import { copyObject } from './copy.ts';
 import { finalWord, isRefused, Refusal, unless } from './wire/refusal.ts';
@@ -68,7 +68,7 @@ async function placeOnce(
   { mark }: PlacedBy,
   { s3, claims }: Pick<PlaceOptions, 's3' | 'claims'>,
 ): Promise<Placed> {
-  const memory = memoryOf(from, to, mark);
+  const memory = memoryOf(from, to, mark, s3);
   const look = async (): Promise<Extract<Placed, string> | { bytes: number; contentType: string | undefined }> => {
     const [bucket, final, remembered, source] = await Promise.all([
       taken(unless(['NotFound', 'NoSuchBucket'], s3.send({ method: 'HEAD', path: `/${to.bucket}` }))),
@@ -113,11 +113,11 @@ async function outcomeOf(copying: Promise<void>): Promise<Placed | undefined> {
 }
 
 /** Below what the source is below, as far as a key may be long. */
-function memoryOf(from: PlaceFrom, to: ObjectName, mark: string): ObjectName {
+function memoryOf(from: PlaceFrom, to: ObjectName, mark: string, { staging }: S3): ObjectName {
   const near = Buffer.from(from.key)
     .subarray(0, 900)
     .toString('utf8')
     .replace(/\uFFFD+$/, '');
   const digest = hash('sha256', JSON.stringify([from.bucket, from.key, from.eTag, to.bucket, to.key, mark]));
-  return { bucket: STAGING_BUCKET, key: `${PLACED}${near}/${digest.slice(0, 40)}` };
+  return { bucket: staging, key: `${PLACED}${near}/${digest.slice(0, 40)}` };
 }

@@ -37,6 +37,8 @@ export interface S3StoreOptions {
   readonly verify: boolean;
   /** Owner of the buckets of the administrator. */
   readonly managerName: string;
+  /** The manager's own bucket. */
+  readonly stagingBucket?: string;
   /** How long others wait for a manager that died over a change, in milliseconds. */
   readonly lease?: number;
   /** Told, as a sentence and its cause, of what its operator should know and nobody waits for. */
@@ -74,7 +76,7 @@ export abstract class S3Store implements ObjectStore {
     this.#options = options;
     this.#requests = requests;
     this.#account = account;
-    this.s3 = new S3({ requests, account });
+    this.s3 = new S3({ requests, account, staging: options.stagingBucket ?? STAGING_BUCKET });
     const ready = async () => {
       await account.settled?.();
       await this.ensureStaging();
@@ -122,7 +124,7 @@ export abstract class S3Store implements ObjectStore {
   /** By the clock of the store, in milliseconds; it tells whole seconds. */
   async time(): Promise<number> {
     await this.ensureStaging();
-    const { headers } = await this.s3.send({ method: 'HEAD', path: `/${STAGING_BUCKET}` });
+    const { headers } = await this.s3.send({ method: 'HEAD', path: `/${this.stagingBucket}` });
     return Date.parse(headers.date ?? '');
   }
 
@@ -149,6 +151,10 @@ export abstract class S3Store implements ObjectStore {
 
   unsubscribe(subscription: Subscription): Promise<void> {
     return this.#rules.remove(subscription);
+  }
+
+  get stagingBucket(): string {
+    return this.s3.staging;
   }
 
   ensureStaging(): Promise<void> {
@@ -209,14 +215,12 @@ export abstract class S3Store implements ObjectStore {
     return undefined;
   }
 
+  /** In the manager's own bucket nothing is ever put that this would report. */
   async #takes(arn: string): Promise<boolean> {
     await this.ensureStaging();
-    return this.#rules.takes(arn, PROBE);
+    return this.#rules.takes(arn, { bucket: this.stagingBucket, prefix: '.probe/', subscriber: 'probe' });
   }
 }
-
-/** In the manager's own bucket nothing is ever put that this would report. */
-const PROBE = { bucket: STAGING_BUCKET, prefix: '.probe/', subscriber: 'probe' };
 
 const encodeCursor = (after: string) => Buffer.from(after).toString('base64url') as Cursor;
 

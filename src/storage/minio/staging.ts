@@ -1,5 +1,4 @@
 import { StoreError } from '../../cluster/index.ts';
-import { STAGING_BUCKET } from '../object-store.ts';
 import { PLACED } from './place.ts';
 import type { S3 } from './wire/s3.ts';
 
@@ -10,26 +9,27 @@ const PAGE = 1_000;
 
 /** Makes the manager's own bucket. One that died before it had its tag is empty. */
 export async function makeStaging(s3: S3): Promise<void> {
-  await s3.makeBucket(STAGING_BUCKET);
-  const tags = await s3.tags(STAGING_BUCKET);
+  const { staging } = s3;
+  await s3.makeBucket(staging);
+  const tags = await s3.tags(staging);
   if (tags?.['oscar_manager'] === OURS.oscar_manager) return;
-  const content = tags ? undefined : await s3.list(STAGING_BUCKET, '', 1);
+  const content = tags ? undefined : await s3.list(staging, '', 1);
   if (content?.objects.length !== 0) {
     const owner = tags?.['owner'] ? ` belongs to "${tags['owner']}"` : ' holds what the manager has not put there';
     throw new StoreError(
       'conflict',
-      `the bucket "${STAGING_BUCKET}"${owner}, and the manager needs one of that name for itself: ` +
-        'have what it holds moved to another bucket, and remove it',
+      `the bucket "${staging}"${owner}, and the manager needs one of that name for itself: ` +
+        'have what it holds moved to another bucket and remove it, or choose another name with OSCAR_STAGING_BUCKET',
     );
   }
-  await s3.setTags(STAGING_BUCKET, OURS);
+  await s3.setTags(staging, OURS);
 }
 
 /** Everything below the prefix, and what is remembered of it. */
 export async function removeUnder(bucket: string, prefix: string, s3: S3): Promise<void> {
   const unfinished = (await s3.uploads(bucket)).filter(({ key }) => key.startsWith(prefix));
   for (const { key, id } of unfinished) await s3.abortUpload({ bucket, key }, id);
-  const prefixes = bucket === STAGING_BUCKET ? [prefix, `${PLACED}${prefix}`] : [prefix];
+  const prefixes = bucket === s3.staging ? [prefix, `${PLACED}${prefix}`] : [prefix];
   for (const each of prefixes) {
     for (;;) {
       const page = await s3.list(bucket, each, PAGE);

@@ -4,7 +4,7 @@ import { eventually } from '../../../cluster/eventually.ts';
 import type { JobKey, JobRecord } from '../../../cluster/index.ts';
 import { SigningSecret, signRequest } from '../../../objectstore/index.ts';
 import type { Permit } from '../../terms.ts';
-import { ALICE, idOf, openScene, type Scene } from '../origin.fixture.ts';
+import { ALICE, idOf, openScene, type Scene, STAGING } from '../origin.fixture.ts';
 import { OriginDesk } from '../origin-desk.ts';
 
 const isDelegated = ({ state }: JobRecord) => state === 'delegated';
@@ -32,7 +32,7 @@ test('leave brings keys that write below the part of this attempt and nowhere el
   const key = await delegatedJob(scene);
   const { staging, store, input, lease } = await permit(scene, key);
   assert.deepEqual(staging, {
-    bucket: 'oscar-staging',
+    bucket: STAGING,
     prefix: `demo/${key.id}/1/files/`,
     manifest: `demo/${key.id}/1/manifest.json`,
   });

@@ -52,7 +52,7 @@ export async function givePermit(attempt: AttemptKey, asker: Asker, deps: Permit
   if (!written) throw fenced(attempt, deps);
   deps.noted(written);
 
-  const area = stagingArea(attempt.job, attempt.epoch);
+  const area = stagingArea(attempt.job, attempt.epoch, deps.objects);
   const below = [{ bucket: area.bucket, prefix: area.prefix }];
   const object = input && { bucket: input.bucket, key: input.key };
   const scope = { read: object ? [object] : [], readUnder: below, write: below };

@@ -1,6 +1,5 @@
 import type { Cursor, JobRecord } from '../../../cluster/index.ts';
 import { isFinal } from '../../../jobs/index.ts';
-import { STAGING_BUCKET } from '../../../storage/index.ts';
 import { KEY_SECONDS } from '../attempt/issued-keys.ts';
 import type { OriginDeps } from '../origin.ts';
 
@@ -21,7 +20,7 @@ export async function sweepStagingArea({ store, objects }: SweepDeps): Promise<n
   const kept = new Set<string>();
   let cursor: Cursor | undefined;
   do {
-    const page = await objects.objects(STAGING_BUCKET, { limit: PAGE, ...(cursor !== undefined && { cursor }) });
+    const page = await objects.objects(objects.stagingBucket, { limit: PAGE, ...(cursor !== undefined && { cursor }) });
     for (const { key } of page.items) {
       if (isShelved(key)) continue;
       const [service = '', id = '', epoch = ''] = key.split('/');
@@ -29,7 +28,7 @@ export async function sweepStagingArea({ store, objects }: SweepDeps): Promise<n
       if (swept.has(area) || kept.has(area)) continue;
       const isNeeded = needs(await store.get({ service, id }), Number(epoch));
       (isNeeded ? kept : swept).add(area);
-      if (!isNeeded) await objects.removeObjects(STAGING_BUCKET, area);
+      if (!isNeeded) await objects.removeObjects(objects.stagingBucket, area);
     }
     cursor = page.next;
   } while (cursor !== undefined);
@@ -53,9 +52,9 @@ export class StagingSweep {
   }
 
   start(): void {
-    const { clock, report } = this.#deps;
+    const { clock, report, objects } = this.#deps;
     void sweepStagingArea(this.#deps)
-      .catch((problem: unknown) => report(problem, { service: STAGING_BUCKET, id: '' }))
+      .catch((problem: unknown) => report(problem, { service: objects.stagingBucket, id: '' }))
       .finally(() => {
         if (!this.#stopped) this.#undo = clock.at(clock.now() + SWEEP_EVERY_MS, () => this.start());
       });

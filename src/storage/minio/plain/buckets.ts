@@ -1,13 +1,7 @@
 import { Slots } from '../../../base/slots.ts';
 import { type Cursor, type Page, StoreError } from '../../../cluster/index.ts';
 import { CLUSTER_ADMIN } from '../../../service/index.ts';
-import {
-  type Bucket,
-  type BucketChange,
-  type BucketQuery,
-  type NewBucket,
-  STAGING_BUCKET,
-} from '../../object-store.ts';
+import { type Bucket, type BucketChange, type BucketQuery, type NewBucket } from '../../object-store.ts';
 import { isMeant, isReserved } from '../bucket-queries.ts';
 import type { Claims, Held } from '../claims.ts';
 import { MadeFor } from '../made-for.ts';
@@ -117,7 +111,7 @@ export class RecordedBuckets {
       const record = await this.#record(name);
       await this.#removeWithContent(name);
       if (record?.madeFor) await this.#madeFor.forget(name, record.madeFor.uid);
-      await s3.remove(placeOf(name));
+      await s3.remove(placeOf(name, s3));
     });
   }
 
@@ -200,7 +194,7 @@ export class RecordedBuckets {
   async #recorded(): Promise<string[]> {
     const names: string[] = [];
     for (let after = ''; ; ) {
-      const page = await this.#options.s3.list(STAGING_BUCKET, RECORDS, COUNTED, after);
+      const page = await this.#options.s3.list(this.#options.s3.staging, RECORDS, COUNTED, after);
       names.push(...(page?.objects ?? []).map(({ key }) => key.slice(RECORDS.length)));
       if (!page?.more) return names;
       after = page.objects.at(-1)?.key ?? after;
@@ -208,13 +202,13 @@ export class RecordedBuckets {
   }
 
   async #record(name: string): Promise<NewBucket | undefined> {
-    const found = await this.#options.s3.read(placeOf(name), MOST_BYTES);
+    const found = await this.#options.s3.read(placeOf(name, this.#options.s3), MOST_BYTES);
     return found && (JSON.parse(found.body.toString()) as NewBucket);
   }
 
   async #write({ name, owner, ownerName, visibility, allowedUsers, madeFor }: NewBucket): Promise<void> {
     const record = { name, owner, ownerName, visibility, allowedUsers, ...(madeFor && { madeFor }) };
-    await this.#options.s3.put(placeOf(name), JSON.stringify(record));
+    await this.#options.s3.put(placeOf(name, this.#options.s3), JSON.stringify(record));
   }
 }
 
@@ -222,4 +216,4 @@ const NONE = { bytes: 0, objects: 0 };
 
 const claimOf = (name: string) => `bucket/${name}`;
 
-const placeOf = (name: string) => ({ bucket: STAGING_BUCKET, key: `${RECORDS}${name}` });
+const placeOf = (name: string, { staging }: S3) => ({ bucket: staging, key: `${RECORDS}${name}` });

@@ -1,5 +1,5 @@
 import { StoreError } from '../../../cluster/index.ts';
-import { type ObjectName, STAGING_BUCKET, type StoreKeys, type Subscription } from '../../object-store.ts';
+import type { StoreKeys, Subscription } from '../../object-store.ts';
 import { KnownTargets } from '../known-targets.ts';
 import { S3Store, type S3StoreOptions } from '../s3-store.ts';
 import { Refusal } from '../wire/refusal.ts';
@@ -18,7 +18,7 @@ const NO_USER_KEYS =
   'manager gives (POST /system/buckets/<bucket>/presign)';
 
 /** What nobody has: only whether such a session is given at all is asked. */
-const PROBE: ObjectName = { bucket: STAGING_BUCKET, key: '.probe' };
+const PROBE = '.probe';
 
 /** How long it is believed which targets the store takes. Shorter: rules are written more often only to see that. */
 const BELIEVED_MS = 10 * 60_000;
@@ -75,7 +75,7 @@ export class PlainStore extends S3Store {
 
   async #tryKeys(): Promise<string | undefined> {
     try {
-      await this.issue({ read: [PROBE], write: [] }, SHORTEST_SECONDS);
+      await this.issue({ read: [{ bucket: this.stagingBucket, key: PROBE }], write: [] }, SHORTEST_SECONDS);
       return undefined;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;

@@ -18,11 +18,15 @@ import { bucket, type StoreUnderTest, storeClient } from '../../store-under-test
 import { PlainStore, type PlainStoreOptions } from './index.ts';
 
 /** The embedded server, over HTTP, as a store that the manager knows nothing else about. */
-describeObjectStore('a store with S3 alone', () => open(), {
-  users: 'it has no way to make users',
-  quotas: 'S3 has no quotas',
-  'job keys': 'its operator gets no sessions',
-});
+describeObjectStore(
+  'a store with S3 alone, and another name for staging',
+  () => open({ stagingBucket: 'oscar-staging-b' }),
+  {
+    users: 'it has no way to make users',
+    quotas: 'S3 has no quotas',
+    'job keys': 'its operator gets no sessions',
+  },
+);
 
 const OPERATOR = { accessKey: new Secret('operator'), secretKey: new Secret('operator-secret') };
 

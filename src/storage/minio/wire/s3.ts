@@ -15,6 +15,8 @@ export interface Account {
 export interface S3Options {
   readonly requests: Requests;
   readonly account: Account;
+  /** The manager's own bucket. */
+  readonly staging: string;
 }
 
 export interface ObjectPage {
@@ -43,6 +45,10 @@ export class S3 {
 
   constructor(options: S3Options) {
     this.#options = options;
+  }
+
+  get staging(): string {
+    return this.#options.staging;
   }
 
   async send(request: StoreRequest): Promise<StoreAnswer> {
