@@ -45,18 +45,18 @@ export async function installKnative(cluster: Cluster): Promise<void> {
     const archive = join(directory, 'images.tar');
     writeFileSync(archive, await images(kit));
     await cluster.import(archive);
-    const { kubectl } = await operator(await cluster.plane.adminKubeconfig(), directory);
+    const our = await operator(await cluster.plane.adminKubeconfig(), directory);
     const objects = objectsOf(kit);
     const isType = ({ kind }: Object) => kind === 'CustomResourceDefinition';
     const isPlace = ({ kind }: Object) => kind === 'Namespace';
     for (const part of [isType, isPlace, (each: Object) => !isType(each) && !isPlace(each)]) {
       const list = { apiVersion: 'v1', kind: 'List', items: objects.filter(part) };
-      await kubectl(JSON.stringify(list), 'create', '-f', '-');
+      await our.kubectl(JSON.stringify(list), 'create', '-f', '-');
       if (part === isType)
-        await kubectl('', 'wait', '--for=condition=Established', 'crd', '--all', `--timeout=${READY}`);
+        await our.kubectl('', 'wait', '--for=condition=Established', 'crd', '--all', `--timeout=${READY}`);
     }
     for (const namespace of ['knative-serving', 'kourier-system']) {
-      await kubectl(
+      await our.kubectl(
         '',
         '-n',
         namespace,

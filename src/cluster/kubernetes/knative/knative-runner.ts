@@ -169,14 +169,15 @@ export class KnativeRunner implements Runner {
 
   /** What the manager that has called leaves for others. */
   async *#spooled(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    let given = 0;
-    do {
+    for (let given = 0; ; ) {
       for await (const chunk of this.#onShelf(name, SO_FAR, given)) {
         given += chunk.length;
         yield chunk;
       }
-      if (follow) await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
-    } while (follow && !signal.aborted && this.#records.get(name) && !this.#records.endOf(name));
+      if (!follow) return;
+      await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted || !this.#records.get(name) || this.#records.endOf(name)) return;
+    }
   }
 
   /** Of one whose manager died with it there is what that had left. */
