@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { ADMIN, call } from '../support/manager.ts';
+import { SERVICES_NAMESPACE } from './bench.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 
 /** Pods take their time on a busy machine. */
@@ -31,8 +32,15 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
 
   async function create(name: string, script: string): Promise<void> {
     const body = { name, image: BUSYBOX, cpu: '0.05', memory: '16Mi', script: `#!/bin/sh\n${script}\n` };
-    const { status, text } = await call(one.url, 'POST', '/system/services', { as: ADMIN, body });
-    assert.equal(status, 201, text);
+    // One that has too much to do says so, and has done nothing.
+    await eventually(
+      async () => {
+        const { status, text } = await call(one.url, 'POST', '/system/services', { as: ADMIN, body });
+        assert.equal(status, 201, text);
+      },
+      PATIENCE,
+      1_000,
+    );
     const { json } = await call(one.url, 'GET', `/system/services/${name}`, { as: ADMIN });
     tokens.set(name, `Bearer ${(json() as { token: string }).token}`);
   }
@@ -43,6 +51,11 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
     const { status, headers, text } = await call(at.url, 'POST', `/job/${service}`, { as: as(service), body: '{}' });
     assert.equal(status, 201, text);
     return headers.get('x-oscar-job-id') ?? '';
+  }
+
+  interface Pod {
+    readonly metadata: { readonly name: string };
+    readonly status: { readonly phase: string };
   }
 
   interface Told {
@@ -67,6 +80,15 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
       PATIENCE,
       EVERY_MS,
     );
+
+  /** Pods of the job with a container that runs, or may come to run. */
+  async function alive(id: string): Promise<string[]> {
+    const path = `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods?labelSelector=job-name%3D${id}`;
+    const { items } = (await our.cluster.admin.do('GET', path)) as unknown as { items: Pod[] };
+    return items
+      .filter(({ status }) => !/^(Succeeded|Failed)$/.test(status.phase))
+      .map(({ metadata }) => metadata.name);
+  }
 
   async function ranks(): Promise<{ leader: Replica; other: Replica }> {
     const leader = await our.leader([one, two]);
@@ -99,9 +121,11 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
       const { other } = await ranks();
       const id = await submit(other, 'long');
       await eventually(() => assert.equal(our.told(id), 1), PATIENCE);
+      assert.equal((await alive(id)).length, 1);
       const { status, text } = await call(other.url, 'DELETE', `/system/jobs/long/${id}`, { as: ADMIN });
       assert.equal(status, 202, text);
       await until(other, 'long', id, 'cancelled');
+      await eventually(async () => assert.deepEqual(await alive(id), []), PATIENCE, EVERY_MS);
     });
   });
 
