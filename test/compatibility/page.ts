@@ -100,7 +100,13 @@ them, except for these:
 
 - \`oscar_rescheduler\` is on nothing. By that label a Go manager finds pending pods, gives their event to another cluster and
   deletes their Job: on pods of this manager, of which it knows nothing else, a job would run twice. Here the record of a job
-  says how long it has waited.`;
+  says how long it has waited.
+- Of \`/oscar/config\` there is \`script.sh\` and no \`function_config.yaml\`, and there is neither \`/oscar/bin\` nor
+  \`/var/run/secrets/providers\`. The ConfigMap cannot be mounted as it is: one that a Go manager has written holds keys of
+  stores in clear, and no script sees keys here; it changes while a job runs, and goes with its service, where a pod that waits
+  for it would never start. A script has what it needs of its definition in variables: \`OSCAR_SERVICE_NAME\`,
+  \`OSCAR_SERVICE_TOKEN\`, those under \`environment\`, and of its job \`JOB_UUID\`, \`EVENT\` and the paths. One that reads more
+  of it should be given that as a variable.`;
 
 function renderChapter({ kind, title, text }: Chapter, exchanges: readonly Exchange[]): string {
   const entries = DIFFERENCES.filter((difference) => difference.kind === kind);
