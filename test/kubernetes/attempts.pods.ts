@@ -186,6 +186,20 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
     },
   );
 
+  podTest(
+    'where images of root are refused, one of them says so at once, and one of another user runs',
+    async ({ runner, attemptOf }) => {
+      const refused = await run(runner, attemptOf('echo ran'));
+      assert.deepEqual([refused.outcome, refused.reason, refused.startedAt], ['failed', 'StartFailed', undefined]);
+      assert.match(refused.message, /^this cluster runs no image as root \(OSCAR_POD_NON_ROOT\): give it a USER by number/);
+      const attempt = attemptOf('id -u', { image: BUSYBOX_USER });
+      assert.equal((await run(runner, attempt)).outcome, 'succeeded');
+      assert.equal(await printed(runner, attempt.name), '1000\n');
+    },
+    // Nothing is waited for that will not come.
+    { nonRoot: true, imagePatienceMs: 600_000 },
+  );
+
   podTest('a script finds no keys, no account and no capabilities that matter', async ({ runner, attemptOf }) => {
     const script = `
     key=manager-; grep -rl "$key""secret" /oscar /proc/self/environ 2>/dev/null && exit 3

@@ -12,6 +12,7 @@ import type { Attempt } from '../../attempt.ts';
 import { eventually } from '../../eventually.ts';
 import { EmbeddedStores } from '../embedded-stores.fixture.ts';
 import { createKubernetesRunner, type KubernetesRunner } from '../runner/index.ts';
+import { SETTINGS } from '../runner/pod/pods.fixture.ts';
 import { ApiInMemory } from './api.fixture.ts';
 import { ByCaller } from './by-caller.ts';
 import type { CallDeps } from './call.ts';
@@ -88,9 +89,10 @@ export class CallPlace {
   manager(knative: boolean): ByCaller & { readonly pods: KubernetesRunner } {
     const pods = createKubernetesRunner({
       api: this.server.api(),
+      ...SETTINGS,
       shelf: this.stores.shelf,
-      image: 'manager',
       namespace: NAMESPACE,
+      keyMs: 3_600_000,
       watch: WATCH,
       report: this.report,
     });

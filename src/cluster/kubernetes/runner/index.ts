@@ -7,17 +7,18 @@ import { Picture } from './state/picture.ts';
 
 export type { KubernetesRunner };
 
-export interface KubernetesRunnerOptions extends Partial<Omit<PodSettings, 'image'>> {
+/** What the operator chooses: its defaults are those of the settings. */
+type Chosen = 'image' | 'pullPolicy' | 'scriptPullPolicy' | 'resources' | 'nonRoot' | 'diskBytes';
+
+export interface KubernetesRunnerOptions extends Pick<PodSettings, Chosen>, Partial<Omit<PodSettings, Chosen>> {
   readonly api: Api;
   readonly shelf: Shelf;
   /** Is the certificate of the shelf's addresses looked at? */
   readonly verifyShelf?: boolean;
-  /** Of the manager itself: its programs are in every pod. */
-  readonly image: string;
   /** Where attempts go that are of no service. */
   readonly namespace: string;
   /** How long the keys work that attempts are given. */
-  readonly keyMs?: number;
+  readonly keyMs: number;
   /** How long stage-in and stage-out wait for renewed keys. */
   readonly keyPatienceMs?: number;
   /** How long an image that cannot be had is tried again. */
@@ -31,24 +32,14 @@ export interface KubernetesRunnerOptions extends Partial<Omit<PodSettings, 'imag
   readonly report: (problem: unknown) => void;
 }
 
-const SETTINGS: Omit<PodSettings, 'image'> = {
-  pullPolicy: 'IfNotPresent',
-  // As every manager before (contract §3.4): `:latest` is what it is today.
-  scriptPullPolicy: 'Always',
-  // 65 MB were measured of one that waits; whoever uploads large files holds some parts of them.
-  resources: { requests: { cpu: '10m', memory: '96Mi' }, limits: { memory: '512Mi' } },
+const SETTINGS: Omit<PodSettings, Chosen> = {
   user: 1000,
-  nonRoot: false,
-  diskBytes: 10 * 2 ** 30,
   graceSeconds: 10,
   port: 26_172,
   probeSeconds: 2,
   nodeLossSeconds: 120,
   extraSeconds: 2 * 3_600,
 };
-
-/** Keys of jobs work for 12 hours. */
-const KEY_MS = 12 * 3_600_000;
 
 /** A registry that is being restarted is waited for; a name that was mistyped is told within minutes. */
 const IMAGE_PATIENCE_MS = 5 * 60_000;
@@ -59,7 +50,7 @@ const LOST_MS = 30_000;
 /** Runs attempts as pods of a Kubernetes cluster. */
 export function createKubernetesRunner(options: KubernetesRunnerOptions): KubernetesRunner {
   const { api, shelf, namespace, watch, report, networks = [], keyPatienceMs, ...more } = options;
-  const { verifyShelf = true, keyMs = KEY_MS, imagePatienceMs = IMAGE_PATIENCE_MS, lostMs = LOST_MS, ...given } = more;
+  const { verifyShelf = true, keyMs, imagePatienceMs = IMAGE_PATIENCE_MS, lostMs = LOST_MS, ...given } = more;
   const settings: PodSettings = { ...SETTINGS, ...given };
   const keyPatience = keyPatienceMs === undefined ? {} : { keyPatience: keyPatienceMs };
   const habits = { networks, port: settings.port, ...keyPatience };

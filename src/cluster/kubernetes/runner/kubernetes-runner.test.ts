@@ -9,7 +9,7 @@ import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
 import { createKubernetesRunner } from './index.ts';
 import { NO_KEYS } from './keys.ts';
 import { secretOf } from './pod/attempt-secret.ts';
-import { ATTEMPT as SAMPLE } from './pod/pods.fixture.ts';
+import { ATTEMPT as SAMPLE, SETTINGS } from './pod/pods.fixture.ts';
 import { Server } from './server.fixture.ts';
 
 const KIB = 1024;
@@ -29,9 +29,10 @@ function scene(t: TestContext) {
   } as unknown as Shelf;
   const runner = createKubernetesRunner({
     api: server.api,
+    ...SETTINGS,
     shelf,
-    image: 'manager',
     namespace: 'ns',
+    keyMs: 3_600_000,
     watch: { watchMs: 60_000, silenceMs: 60_000 },
     report: (problem) => void problems.push(problem),
   });

@@ -74,10 +74,17 @@ const HINDRANCES: Readonly<Record<string, Pick<Hindrance, 'reason' | 'final'>>> 
   CrashLoopBackOff: { reason: 'StartFailed', final: false },
 };
 
+const ROOT_REFUSED =
+  'this cluster runs no image as root (OSCAR_POD_NON_ROOT): give it a USER by number, and not 0.';
+
 function hindranceOf(container: ContainerStatus | undefined): Hindrance | undefined {
   const { waiting } = container?.state ?? {};
   const known = HINDRANCES[waiting?.reason ?? ''];
   if (!container || !waiting || !known) return undefined;
+  // Said of root, and of a user that the image has by name: whose number that is, the kubelet does not look up.
+  if (container.name === SCRIPT && /runAsNonRoot/.test(waiting.message ?? '')) {
+    return { reason: 'StartFailed', final: true, message: `${ROOT_REFUSED} The node says: ${waiting.message}` };
+  }
   const what = known.reason === 'ImageFailed' ? 'the image cannot be had' : 'the container cannot be started';
   const whose = container.name === SCRIPT ? '' : ` (${container.name}, of the manager's own image)`;
   return { ...known, message: `${what}${whose}: ${waiting.message ?? waiting.reason ?? ''}` };
