@@ -246,7 +246,7 @@ export const ServiceSchema = block(
     ephemeral_storage_request: text('local disk request, a Kubernetes quantity', { accepts: 'number' }),
     enable_gpu: flag('one GPU'),
     enable_sgx: flag('an SGX enclave'),
-    image_prefetch: flag('pull the image on every node beforehand'),
+    image_prefetch: flag('pull the image on every node beforehand; kept and shown, and not done'),
     synchronous: block(
       {
         min_scale: count('pods that are kept ready for calls, on Kubernetes; 100 at most'),
