@@ -191,7 +191,10 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
     async ({ runner, attemptOf }) => {
       const refused = await run(runner, attemptOf('echo ran'));
       assert.deepEqual([refused.outcome, refused.reason, refused.startedAt], ['failed', 'StartFailed', undefined]);
-      assert.match(refused.message, /^this cluster runs no image as root \(OSCAR_POD_NON_ROOT\): give it a USER by number/);
+      assert.match(
+        refused.message,
+        /^this cluster runs no image as root \(OSCAR_POD_NON_ROOT\): give it a USER by number/,
+      );
       const attempt = attemptOf('id -u', { image: BUSYBOX_USER });
       assert.equal((await run(runner, attempt)).outcome, 'succeeded');
       assert.equal(await printed(runner, attempt.name), '1000\n');

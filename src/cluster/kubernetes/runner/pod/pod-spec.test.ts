@@ -226,8 +226,8 @@ test('so are those with which the image of the manager is pulled, each once, als
   const settings = { pullSecrets: ['oscar-pull-1', 'mine'] };
   const { spec } = shown({ traits: { ...TRAITS, imagePullSecrets: ['mine'] } }, settings);
   assert.deepEqual(spec['imagePullSecrets'], [{ name: 'mine' }, { name: 'oscar-pull-1' }]);
-  const waiting = warmPodOf(ATTEMPT, { name: 'w', namespace: 'ns' }, { ...SETTINGS, ...settings });
-  assert.deepEqual(waiting.spec?.['imagePullSecrets'], [{ name: 'oscar-pull-1' }, { name: 'mine' }]);
+  const warm = warmPodOf(ATTEMPT, { name: 'w', namespace: 'ns' }, { ...SETTINGS, ...settings });
+  assert.deepEqual(warm.spec?.['imagePullSecrets'], [{ name: 'oscar-pull-1' }, { name: 'mine' }]);
 });
 
 test('jobs can have nodes of their own', () => {

@@ -58,8 +58,8 @@ for (const { word, reason, final } of [
 }
 
 test('an image that would run as root where none may is refused for good, with what to do', () => {
-  const said = 'container has runAsNonRoot and image will run as root (pod: "x", container: oscar-container)';
-  const script = waiting('CreateContainerConfigError', said);
+  const words = 'container has runAsNonRoot and image will run as root (pod: "x", container: oscar-container)';
+  const script = waiting('CreateContainerConfigError', words);
   const { hindrance } = progressOf(podWith({ in: DONE, out: running(), script }));
   assert.deepEqual([hindrance?.reason, hindrance?.final], ['StartFailed', true]);
   assert.match(hindrance?.message ?? '', /OSCAR_POD_NON_ROOT.*USER by number.*The node says: container has/);

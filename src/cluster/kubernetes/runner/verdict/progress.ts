@@ -74,8 +74,7 @@ const HINDRANCES: Readonly<Record<string, Pick<Hindrance, 'reason' | 'final'>>> 
   CrashLoopBackOff: { reason: 'StartFailed', final: false },
 };
 
-const ROOT_REFUSED =
-  'this cluster runs no image as root (OSCAR_POD_NON_ROOT): give it a USER by number, and not 0.';
+const ROOT_REFUSED = 'this cluster runs no image as root (OSCAR_POD_NON_ROOT): give it a USER by number, and not 0.';
 
 function hindranceOf(container: ContainerStatus | undefined): Hindrance | undefined {
   const { waiting } = container?.state ?? {};
