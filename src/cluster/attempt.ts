@@ -85,6 +85,8 @@ export interface S3Access {
   readonly accessKey: Secret;
   readonly secretKey: Secret;
   readonly sessionToken?: Secret;
+  /** Until when the keys work, in milliseconds, by the clock of the store; absent where they do not end by themselves. */
+  readonly expiresAt?: number;
   readonly verify: boolean;
   /** A user chose the address: only public ones and those of the operator's networks may be dialled. */
   readonly guarded: boolean;

@@ -106,7 +106,8 @@ class JobKeys {
     const keys = await objects.issue(scope, seconds, this.#record.principal, { inProcess });
     this.#issued.push(keys.id);
     const { accessKey, secretKey, sessionToken } = keys;
-    return { type: 's3', ...ownStore, accessKey, secretKey, sessionToken, guarded: false };
+    const expiresAt = keys.expiresAt.getTime();
+    return { type: 's3', ...ownStore, accessKey, secretKey, sessionToken, expiresAt, guarded: false };
   }
 
   async revoke(): Promise<void> {

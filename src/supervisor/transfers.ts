@@ -2,6 +2,7 @@ import { Slots } from '../base/slots.ts';
 import type { Network } from '../outbound/index.ts';
 import { Connections } from './connections.ts';
 import { fetchObject } from './fetch.ts';
+import { openedStores } from './opened-stores.ts';
 import { pack } from './pack.ts';
 import { plan } from './plan.ts';
 import type { OpenStore } from './remote-store.ts';
@@ -28,7 +29,10 @@ export function createTransfers(networks: readonly Network[]): Staging {
   return {
     fetch: (order) => fetchObject(order, open),
     plan,
-    upload: (order) => upload(order, { open, slots }),
+    upload: (order) => {
+      const stores = openedStores(order.stores, open);
+      return upload(order, { store: async (id) => stores(id), slots });
+    },
     pack,
     close: async () => connections.close(),
   };

@@ -9,12 +9,13 @@ import {
 } from '../cluster/index.ts';
 import { SupervisorError } from './errors.ts';
 import { fileOfBytes, openOutput } from './open-output.ts';
-import type { OpenStore, RemoteStore } from './remote-store.ts';
+import type { RemoteStore } from './remote-store.ts';
 import { retried } from './retried.ts';
 import type { UploadOrder } from './staging.ts';
 
 export interface UploadMeans {
-  readonly open: OpenStore;
+  /** The store of that name, with the keys that are good now: asked for each file. Rejects where there are no keys. */
+  readonly store: (id: string) => Promise<RemoteStore>;
   /** How many files are on their way at once, of all orders together: each one needs memory. */
   readonly slots: Slots;
 }
@@ -27,7 +28,10 @@ interface Uploaded {
 }
 
 /** Uploads everything, and last the list of it; the first failure stops the rest. */
-export async function upload(order: UploadOrder, { open, slots }: UploadMeans): Promise<string | undefined> {
+export async function upload(
+  order: Omit<UploadOrder, 'stores'>,
+  { store: storeOf, slots }: UploadMeans,
+): Promise<string | undefined> {
   const { directory, files, attempt, resumed, manifest } = order;
   if (manifest && files.length > MOST_MANIFEST_FILES) throw tooMany(files.length);
   const stopping = new AbortController();
@@ -35,19 +39,10 @@ export async function upload(order: UploadOrder, { open, slots }: UploadMeans): 
   const failures: SupervisorError[] = [];
   const uploaded: Uploaded[] = [];
 
-  const opened = new Map<string, RemoteStore>();
-  const storeOf = (id: string): RemoteStore => {
-    const access = order.stores.get(id);
-    if (!access) throw new Error('there are no keys for this store');
-    const store = opened.get(id) ?? open(access);
-    opened.set(id, store);
-    return store;
-  };
-
   const uploadOne = async ({ name, to }: PlannedUpload) => {
     if (signal.aborted) return;
     try {
-      const store = storeOf(to.store);
+      const store = await storeOf(to.store);
       const there = resumed ? await store.written(to, signal) : undefined;
       if (there?.attempt === attempt) {
         uploaded.push({ name, ...there });
@@ -67,7 +62,8 @@ export async function upload(order: UploadOrder, { open, slots }: UploadMeans): 
   if (!manifest) return undefined;
   try {
     const list = writeManifest(entriesOf(uploaded));
-    await retried(() => storeOf(manifest.store).write(manifest, fileOfBytes(list), attempt, signal));
+    const store = await storeOf(manifest.store);
+    await retried(() => store.write(manifest, fileOfBytes(list), attempt, signal));
     return hash('sha256', list);
   } catch (cause) {
     throw failure('the list of the outputs', manifest, cause);

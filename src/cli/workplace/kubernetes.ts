@@ -11,8 +11,8 @@ import type { Workplace } from './workplace.ts';
 const STAGING_WORKERS = 2;
 
 /**
- * How long the keys work that pods are given; they are renewed at half of it. Shorter: more requests to the store while
- * jobs run. Longer: keys of a pod whose cluster has no manager any more are good for longer.
+ * How long keys are asked for that pods are given; they are renewed at half of what the store gives. Shorter: more requests
+ * to the store while jobs run. Longer: keys of a pod whose cluster has no manager any more are good for longer.
  */
 const KEY_SECONDS = 60 * 60;
 

@@ -74,8 +74,8 @@ test('between the offer and the input one permit is enough; later there is a new
   target.ahead = 31_000;
   const stores = await attempt.stores();
   assert.equal(target.origin.permits.length, 2);
-  const { endpoint, region, verify, accessKey, secretKey, sessionToken } = target.origin.store;
-  const keys = { accessKey, secretKey, sessionToken };
+  const { endpoint, region, verify, accessKey, secretKey, sessionToken, expiresAt } = target.origin.store;
+  const keys = { accessKey, secretKey, sessionToken, expiresAt };
   const access = { type: 's3', endpoint, region, verify, ...keys, guarded: false };
   assert.deepEqual([...stores], [['minio.origin', access]]);
 });

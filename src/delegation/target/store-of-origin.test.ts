@@ -24,7 +24,7 @@ for (const { name, store, of = 'c', endpoint = 'https://them', guarded } of case
   test(name, () => {
     const key = new Secret('k');
     const access = accessTo(
-      { endpoint: store, region: 'eu', verify: true, accessKey: key, secretKey: key, sessionToken: key, expiresAt: 0 },
+      { endpoint: store, region: 'eu', verify: true, accessKey: key, secretKey: key, sessionToken: key, expiresAt: 7 },
       { clusterId: of, service: 'cow', endpoint, store },
       {
         registered: new Map([
@@ -35,7 +35,7 @@ for (const { name, store, of = 'c', endpoint = 'https://them', guarded } of case
         own: ['http://own:9000'],
       },
     );
-    const keys = { accessKey: key, secretKey: key, sessionToken: key };
+    const keys = { accessKey: key, secretKey: key, sessionToken: key, expiresAt: 7 };
     assert.deepEqual(access, { type: 's3', endpoint: store, region: 'eu', verify: true, ...keys, guarded });
   });
 }

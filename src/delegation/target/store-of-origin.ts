@@ -21,8 +21,8 @@ export const ORIGIN_STORE = 'minio.origin';
  * the operator says the same, or it is our own.
  */
 export function accessTo(store: StoreOfOrigin, origin: FederationOrigin, known: KnownStores): S3Access {
-  const { endpoint, region, verify, accessKey, secretKey, sessionToken } = store;
-  const keys = { accessKey, secretKey, ...(sessionToken && { sessionToken }) };
+  const { endpoint, region, verify, accessKey, secretKey, sessionToken, expiresAt } = store;
+  const keys = { accessKey, secretKey, ...(sessionToken && { sessionToken }), expiresAt };
   return { type: 's3', endpoint, region, verify, ...keys, guarded: !isVouchedFor(endpoint, origin, known) };
 }
 

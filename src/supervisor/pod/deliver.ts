@@ -5,6 +5,7 @@ import { Slots } from '../../base/slots.ts';
 import { Connections } from '../connections.ts';
 import { SupervisorError } from '../errors.ts';
 import { openOutput } from '../open-output.ts';
+import { openedStores } from '../opened-stores.ts';
 import { retried } from '../retried.ts';
 import type { UploadPlan } from '../staging.ts';
 import type { Keys } from './keys.ts';
@@ -113,14 +114,20 @@ async function uploadAll(
 ): Promise<string | undefined> {
   const { attempt, manifest } = orders;
   const { upload } = await import('../upload.ts');
-  const withKeys = async ({ stores }: PodStores) => {
+  // Keys are renewed while files are on their way: each one begins with those that are there by then.
+  const current = keys.current(async ({ stores }) => {
     if (stores.size === 0) throw new KeysMissing();
     const opener = await storeOpener(connections, stores.values());
-    const means = { open: uploaded.noting(opener, signal), slots: new Slots(FILES_AT_ONCE) };
-    const order = { directory, files, stores, attempt, resumed: uploaded.any, ...(manifest && { manifest }) };
+    return openedStores(stores, uploaded.noting(opener, signal));
+  });
+  const means = { store: async (id: string) => (await current())(id), slots: new Slots(FILES_AT_ONCE) };
+  const uploadNow = async () => {
+    // Without keys nothing is begun.
+    await current();
+    const order = { directory, files, attempt, resumed: uploaded.any, ...(manifest && { manifest }) };
     return upload(order, means);
   };
-  return keys.use(withKeys, { signal: patient, progress: () => uploaded.arrived, tell });
+  return keys.use(uploadNow, { signal: patient, progress: () => uploaded.arrived, tell });
 }
 
 /** False: there is no file to answer with. */

@@ -51,6 +51,16 @@ export class Keys {
     }
   }
 
+  /** What is made of the keys as they are at each call; made again only when they have changed. */
+  current<T>(make: (stores: PodStores) => Promise<T>): () => Promise<T> {
+    let known: { readonly text: string; readonly made: Promise<T> } | undefined;
+    return async () => {
+      const text = await this.#read();
+      if (known?.text !== text) known = { text, made: make(readStores(text)) };
+      return known.made;
+    };
+  }
+
   async #renewed(text: string, patience: number, signal: AbortSignal): Promise<boolean> {
     const either = AbortSignal.any([signal, AbortSignal.timeout(Math.max(0, patience))]);
     const look = async () => ((await this.#read()) === text ? undefined : true);

@@ -72,7 +72,11 @@ export function writeStores({ stores, input, answer, verify }: PodStores): strin
 }
 
 function revealed(access: StoreAccess): Record<string, unknown> {
-  const entries = Object.entries(access).map(([key, value]) => [key, value instanceof Secret ? value.reveal() : value]);
+  // When they end is for whoever renews them: the pod finds it out by itself.
+  const entries = Object.entries({ ...access, expiresAt: undefined }).map(([key, value]) => [
+    key,
+    value instanceof Secret ? value.reveal() : value,
+  ]);
   return Object.fromEntries(entries);
 }
 
@@ -145,7 +149,7 @@ const ordersOf = fields<PodOrders>({
   port: optional(wholeNumber),
 });
 
-const s3 = fields<S3Access>({
+const s3 = fields<Omit<S3Access, 'expiresAt'>>({
   type: oneOf('s3'),
   endpoint: optional(anyText),
   region: anyText,

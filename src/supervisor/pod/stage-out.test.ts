@@ -11,7 +11,7 @@ import { readManifest } from '../../cluster/index.ts';
 import { embeddedStore } from '../embedded-store.fixture.ts';
 import { end, endGroup, PodUnderTest, STORE, storesOf, TO_OUTPUTS } from './pod.fixture.ts';
 import { stageIn } from './stage-in.ts';
-import { gatedStore } from './store-gate.fixture.ts';
+import { type GatedStore, gatedStore } from './store-gate.fixture.ts';
 
 const outputs = [TO_OUTPUTS];
 const manifest = { store: STORE, bucket: 'outputs', key: 'allowed/.list' };
@@ -166,18 +166,21 @@ test('killed when it was done and started again, it says the same again and does
   assert.equal(gate.asked.length, asked);
 });
 
+const WRITE_ALLOWED = JSON.stringify({
+  Version: '2012-10-17',
+  Statement: [{ Effect: 'Allow', Action: 's3:PutObject', Resource: 'arn:aws:s3:::outputs/allowed/*' }],
+});
+
+/** Keys that can write what a job leaves. */
+async function issued({ store, access }: GatedStore) {
+  const { id, accessKey, ...keys } = await store.issueKeys({ parent: 'job', policy: WRITE_ALLOWED, ttl: 600_000 });
+  return { id, accessKey, stores: storesOf({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
+}
+
 test('keys that expire in the middle are waited for, and what has arrived is not uploaded again', async (t) => {
   const gate = await gatedStore(t);
-  const { access, store } = gate;
-  const policy = JSON.stringify({
-    Version: '2012-10-17',
-    Statement: [{ Effect: 'Allow', Action: 's3:PutObject', Resource: 'arn:aws:s3:::outputs/allowed/*' }],
-  });
-  const issue = async () => {
-    const { id, accessKey, ...keys } = await store.issueKeys({ parent: 'job', policy, ttl: 600_000 });
-    return { id, stores: storesOf({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
-  };
-  const [old, fresh] = [await issue(), await issue()];
+  const { store } = gate;
+  const [old, fresh] = [await issued(gate), await issued(gate)];
   const pod = new PodUnderTest(t, { outputs }, old.stores);
   await stageIn(pod.layout);
   const revoked = Promise.withResolvers<undefined>();
@@ -198,6 +201,32 @@ test('keys that expire in the middle are waited for, and what has arrived is not
     gate.done.toSorted(),
     ['a', 'b', 'c'].map((name) => `PUT /outputs/allowed/${name}`),
   );
+});
+
+test('each file goes with the keys that are there when it begins', async (t) => {
+  const gate = await gatedStore(t);
+  const [old, fresh] = [await issued(gate), await issued(gate)];
+  const pod = new PodUnderTest(t, { outputs, manifest }, old.stores);
+  await stageIn(pod.layout);
+  const used = new Map<string, string>();
+  const renewed = Promise.withResolvers<undefined>();
+  gate.judge = (name, accessKey) => {
+    used.set(name.replace(/.*\//, ''), accessKey);
+    return renewed.promise;
+  };
+  const beside = pod.stageOut();
+  const script = pod.wrapped('cd "$TMP_OUTPUT_DIR"; for each in a b c d e f g h; do echo $each >$each; done');
+  await eventually(() => assert.equal(used.size, 6, 'so many are on their way at once'));
+  const first = [...used.keys()];
+  pod.give(fresh.stores);
+  renewed.resolve(undefined);
+  assert.equal(await script.ended, 0);
+  assert.equal(await end(beside), 0);
+  assert.equal(pod.result()?.outcome, 'succeeded');
+  assert.equal(used.size, 9);
+  for (const [name, accessKey] of used) {
+    assert.equal(accessKey, first.includes(name) ? old.accessKey : fresh.accessKey, name);
+  }
 });
 
 test('keys that are not there yet are waited for, and nothing is lost', async (t) => {

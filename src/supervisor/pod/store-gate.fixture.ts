@@ -7,7 +7,7 @@ import type { ObjectStoreServer } from '../../objectstore/index.ts';
 import { embeddedStore } from '../embedded-store.fixture.ts';
 
 /** What becomes of a request before the store sees it: it may wait, be answered with a status, or go on. */
-type Judge = (request: string) => Promise<number | undefined> | number | undefined;
+type Judge = (request: string, accessKey: string) => Promise<number | undefined> | number | undefined;
 
 export interface GatedStore {
   readonly store: ObjectStoreServer;
@@ -27,7 +27,8 @@ export async function gatedStore(t: Pick<TestContext, 'after'>): Promise<GatedSt
   const pass = async (incoming: IncomingMessage, response: ServerResponse) => {
     const name = `${incoming.method} ${decodeURIComponent((incoming.url ?? '').replace(/\?.*/, ''))}`;
     gate.asked.push(name);
-    const status = await gate.judge(name);
+    const [, accessKey = ''] = /Credential=([^/]+)/.exec(incoming.headers.authorization ?? '') ?? [];
+    const status = await gate.judge(name, accessKey);
     if (status !== undefined) {
       incoming.resume();
       response.writeHead(status).end();

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Secret } from '../../../base/secret.ts';
 import type { Attempt, StoreAccess } from '../../attempt.ts';
 import { eventually } from '../../eventually.ts';
 import type { Shelf } from '../../shelf.ts';
-import { AttemptKeys, NO_KEYS } from './keys.ts';
+import { AttemptKeys, lifeOf, NO_KEYS } from './keys.ts';
 import { ATTEMPT } from './pod/pods.fixture.ts';
 
 const shelf = {
@@ -93,4 +94,34 @@ test('a store that gives none is asked again, and the problem is known meanwhile
   await end();
   assert.match(keys.problem ?? '', /the store is away/);
   assert.deepEqual([asked, problems.length], [2, 1]);
+});
+
+const HOUR = 60 * 60_000;
+const lives = [
+  { name: 'keys live as long as they were asked for, if nothing else is said', expires: undefined, ms: 12 * HOUR },
+  { name: 'a store that gives them for less time decides', expires: HOUR, ms: HOUR },
+  { name: 'one that gives them for longer does not', expires: 24 * HOUR, ms: 12 * HOUR },
+  { name: 'keys that seem to be over are not asked for all the time', expires: -HOUR, ms: 60_000 },
+];
+for (const { name, expires, ms } of lives) {
+  test(name, () => {
+    const now = Date.UTC(2026, 0, 1);
+    const key = new Secret('k');
+    const s3 = { type: 's3', region: 'eu', accessKey: key, secretKey: key, verify: true, guarded: false } as const;
+    const ending = { ...s3, ...(expires !== undefined && { expiresAt: now + expires }) };
+    const webdav = { type: 'webdav', hostname: 'h', login: 'l', password: key, guarded: false } as const;
+    const stores = new Map<string, StoreAccess>([
+      ['lasting', s3],
+      ['dav', webdav],
+      ['ending', ending],
+    ]);
+    assert.equal(lifeOf(stores, 12 * HOUR, now), ms);
+  });
+}
+
+test('the pod is not told when its keys end: it may be given others by then', async () => {
+  const key = new Secret('k');
+  const s3 = { type: 's3', region: 'eu', accessKey: key, secretKey: key, verify: true, guarded: false } as const;
+  const keys = keysOf({ outputs, stores: async () => new Map([['s', { ...s3, expiresAt: Date.now() + HOUR }]]) });
+  assert.doesNotMatch((await keys.soon(1_000)) ?? assert.fail(), /expiresAt/);
 });

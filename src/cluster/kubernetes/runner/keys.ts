@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { backOff } from '../../../base/back-off.ts';
 import { Secret } from '../../../base/secret.ts';
 import { writeStores } from '../../../supervisor/index.ts';
-import type { Attempt } from '../../attempt.ts';
+import type { Attempt, StoreAccess } from '../../attempt.ts';
 import type { Shelf } from '../../shelf.ts';
 import { isShelved, shelfKey } from './pod/place.ts';
 
@@ -10,7 +10,7 @@ export interface KeyOptions {
   readonly shelf: Shelf;
   /** Is the certificate of the shelf's addresses looked at? */
   readonly verifyShelf: boolean;
-  /** How long keys work. They are renewed at half of it. */
+  /** How long addresses on the shelf work, and keys at most. They are renewed at half of what the shortest has. */
   readonly keyMs: number;
 }
 
@@ -19,6 +19,9 @@ export const NO_KEYS = writeStores({ stores: new Map(), verify: true });
 
 /** How long keys are waited for before the record is made without: with them it need not be written twice. */
 export const KEYS_SOON_MS = 1_000;
+
+/** Keys that a store gives for less than twice as long, or a clock that is ahead: it is not asked more often for that. */
+const SHORTEST_MS = 30_000;
 
 /** After a store did not give keys. */
 const RETRY = { first: 500, longest: 30_000 };
@@ -34,11 +37,14 @@ export class AttemptKeys {
   #asked: Promise<string> | undefined;
   #given: string | undefined;
   #problem: string | undefined;
+  /** How long the last ones work, from when they were given. */
+  #lifeMs: number;
 
   constructor(attempt: Attempt, namespace: string, options: KeyOptions) {
     this.#attempt = attempt;
     this.#namespace = namespace;
     this.#options = options;
+    this.#lifeMs = options.keyMs;
   }
 
   get needed(): boolean {
@@ -79,9 +85,10 @@ export class AttemptKeys {
   ): Promise<void> {
     let written = this.#given;
     for (let failures = 0; this.needed && !signal.aborted; ) {
-      let wait = this.#options.keyMs / 2;
+      let wait: number;
       try {
         const keys = await this.#ask();
+        wait = this.#lifeMs / 2;
         if (signal.aborted) return;
         this.#given = keys;
         if (keys !== written) await write(keys);
@@ -113,6 +120,7 @@ export class AttemptKeys {
       isShelved(this.#attempt) ? shelf.urlToGet(at('input'), seconds) : undefined,
       answer ? shelf.urlToPut(at('answer'), seconds) : undefined,
     ]);
+    this.#lifeMs = lifeOf(stores, keyMs, Date.now());
     return writeStores({
       stores,
       verify: verifyShelf,
@@ -120,4 +128,11 @@ export class AttemptKeys {
       ...(toPut !== undefined && { answer: new Secret(toPut) }),
     });
   }
+}
+
+/** How long keys work that were given now. The store that gives them for the shortest time decides. */
+export function lifeOf(stores: ReadonlyMap<string, StoreAccess>, keyMs: number, now: number): number {
+  const ends = [...stores.values()].map((access) => (access.type === 's3' ? access.expiresAt : undefined));
+  const shortest = Math.min(keyMs, ...ends.filter((end) => end !== undefined).map((end) => end - now));
+  return Math.max(shortest, Math.min(keyMs, 2 * SHORTEST_MS));
 }
