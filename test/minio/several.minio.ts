@@ -156,6 +156,26 @@ test('a manager that stood still over a change does not give back what was taken
   await as('bob').get('given-b', 'k');
 });
 
+test('why a bucket that could not be made could not be taken back is told, and the next who asks finishes it', {
+  timeout: 120_000,
+}, async (t) => {
+  using way = new Way(minio.endpoint);
+  const reported: string[] = [];
+  const report = (problem: unknown, what: string) => void reported.push(`${what}: ${String(problem)}`);
+  const store = openStore({ endpoint: await way.listen(), region: minio.region }, { lease: LEASE, report });
+  t.after(() => store.close());
+  await store.ensureStaging();
+  way.refusing = ({ method, path }) =>
+    (method === 'PUT' && path.startsWith('/half-b?tagging')) || (method === 'DELETE' && path === '/half-b')
+      ? 503
+      : undefined;
+  await assert.rejects(store.createBucket(bucket('half-b')), { code: 'unavailable', message: /cannot be used now/ });
+  assert.match(reported.join(), /"half-b" could not be made, nor .* be removed.*: .*DELETE \/half-b/);
+  const found = await one.bucket('half-b');
+  assert.equal(found?.owner, 'alice');
+  await as('alice').put('half-b', 'k');
+});
+
 /** The names that a process had begun with when it was killed, a moment after it had begun with the last. */
 async function killedAfter(prefix: string, buckets: number, ms: number): Promise<string[]> {
   const child = spawn(process.execPath, [CHILD, minio.endpoint, prefix, String(LEASE)], {

@@ -13,6 +13,8 @@ export class Way implements Disposable {
   /** What the answer has for headers. */
   answering: (asked: Asked, headers: http.IncomingHttpHeaders) => http.OutgoingHttpHeaders = (_asked, headers) =>
     headers;
+  /** With which status a request is refused before it reaches the store; undefined lets it pass. */
+  refusing: (asked: Asked) => number | undefined = () => undefined;
   readonly #store: URL;
   readonly #server: http.Server;
 
@@ -37,6 +39,12 @@ export class Way implements Disposable {
   async #pass(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     const { method = '', url: path = '', headers } = request;
     const { hostname, port } = this.#store;
+    const status = this.refusing({ method, path });
+    if (status !== undefined) {
+      request.resume();
+      response.writeHead(status).end();
+      return;
+    }
     const passed = http.request({ hostname, port, method, path, headers });
     passed.end(await buffer(request));
     const [answer] = (await once(passed, 'response')) as [http.IncomingMessage];

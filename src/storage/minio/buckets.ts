@@ -17,6 +17,8 @@ export interface BucketsOptions {
   readonly grants: Grants;
   readonly policies: Policies;
   readonly managerName: string;
+  /** Told why a bucket that could not be made could not be taken back either. */
+  readonly report: (problem: unknown, what: string) => void;
 }
 
 /** Buckets in a page: each takes some requests. */
@@ -164,8 +166,9 @@ export class Buckets {
         await grants.withdraw(bucket.name);
         await s3.removeBucket(bucket.name);
         if (bucket.madeFor) await this.#madeFor.forget(bucket.name, bucket.madeFor.uid);
-      } catch {
+      } catch (problem) {
         held.leave();
+        this.#options.report(problem, notTakenBack(bucket.name));
       }
       throw error;
     }
@@ -234,6 +237,10 @@ export class Buckets {
 }
 
 const claimOf = (name: string) => `bucket/${name}`;
+
+/** For the operator, while whoever wanted the bucket is told why it could not be made. */
+export const notTakenBack = (name: string) =>
+  `the bucket "${name}" could not be made, nor what there is of it be removed: it is finished when somebody next asks for it`;
 
 function throwUnless(...codes: readonly string[]): (error: unknown) => void {
   return (error) => {

@@ -32,13 +32,13 @@ export class MinioStore extends S3Store {
     const admin = new Admin({ requests, keys });
     const account = new StoreAccount(admin, keys);
     super(options, { requests, account, targets: (takes) => minioTargets(admin, takes) });
-    const { s3, claims } = this;
+    const { s3, claims, report } = this;
     const policies = new Policies(admin, claims);
     const users = new Users(admin, claims, keys);
     const grants = new Grants({ admin, claims, policies, users });
     this.#keysOf = options.keysOf;
     this.#users = users;
-    this.kept = new Buckets({ s3, admin, claims, grants, policies, managerName });
+    this.kept = new Buckets({ s3, admin, claims, grants, policies, managerName, report });
   }
 
   /** Of the places that events are to be sent to, those that the store does not have now. */

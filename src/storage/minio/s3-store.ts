@@ -66,6 +66,7 @@ export abstract class S3Store implements ObjectStore {
   protected readonly s3: S3;
   protected readonly claims: Claims;
   protected readonly targets: KnownTargets;
+  protected readonly report: NonNullable<S3StoreOptions['report']>;
   readonly #rules: Rules;
   readonly #options: S3StoreOptions;
   readonly #requests: Requests;
@@ -77,6 +78,7 @@ export abstract class S3Store implements ObjectStore {
     this.#requests = requests;
     this.#account = account;
     this.s3 = new S3({ requests, account, staging: options.stagingBucket ?? STAGING_BUCKET });
+    this.report = options.report ?? (() => undefined);
     const ready = async () => {
       await account.settled?.();
       await this.ensureStaging();
@@ -87,7 +89,7 @@ export abstract class S3Store implements ObjectStore {
       s3: this.s3,
       claims: this.claims,
       targets: this.targets,
-      report: options.report ?? (() => undefined),
+      report: this.report,
     });
   }
 

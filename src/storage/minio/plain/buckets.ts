@@ -3,6 +3,7 @@ import { type Cursor, type Page, StoreError } from '../../../cluster/index.ts';
 import { CLUSTER_ADMIN } from '../../../service/index.ts';
 import { type Bucket, type BucketChange, type BucketQuery, type NewBucket } from '../../object-store.ts';
 import { isMeant, isReserved } from '../bucket-queries.ts';
+import { notTakenBack } from '../buckets.ts';
 import type { Claims, Held } from '../claims.ts';
 import { MadeFor } from '../made-for.ts';
 import { removeUnder } from '../staging.ts';
@@ -13,6 +14,7 @@ export interface RecordedBucketsOptions {
   readonly s3: S3;
   readonly claims: Claims;
   readonly managerName: string;
+  readonly report: (problem: unknown, what: string) => void;
 }
 
 /** Buckets in a page: each takes some requests. */
@@ -146,7 +148,9 @@ export class RecordedBuckets {
       await this.#make(bucket);
     } catch (error) {
       await this.#options.s3.removeEmptyBucket(bucket.name).catch((again: unknown) => {
-        if (!(again instanceof Refusal && again.status < 500)) held.leave();
+        if (again instanceof Refusal && again.status < 500) return;
+        held.leave();
+        this.#options.report(again, notTakenBack(bucket.name));
       });
       throw error;
     }

@@ -42,7 +42,7 @@ export class PlainStore extends S3Store {
     const requests = new Requests(options);
     super(options, { requests, account, targets: (takes) => tried(targets, takes) });
     this.#given = targets;
-    this.kept = new RecordedBuckets({ s3: this.s3, claims: this.claims, managerName });
+    this.kept = new RecordedBuckets({ s3: this.s3, claims: this.claims, managerName, report: this.report });
   }
 
   /** Of the targets that were named, those that the store refuses. */

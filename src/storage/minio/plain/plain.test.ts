@@ -75,10 +75,13 @@ test('a bucket that could not be finished is taken back', async (t) => {
 });
 
 test('a bucket that could not even be taken back becomes what it was to be', async (t) => {
-  const { store, front } = await scene(t, { lease: 5_000 });
+  const reported: string[] = [];
+  const report = (problem: unknown, what: string) => void reported.push(`${what}: ${String(problem)}`);
+  const { store, front } = await scene(t, { lease: 5_000, report });
   front.refused = (method, path) =>
     `${method} ${path}` === 'DELETE /half-b' || (method === 'PUT' && path.includes('.buckets/'));
   await assert.rejects(store.createBucket(bucket('half-b', { owner: 'bob' })), { code: 'unavailable' });
+  assert.match(reported.join(), /"half-b" could not be made, nor .* removed.*: StoreError: .*cannot be used now/);
   front.refused = () => false;
   assert.equal((await store.bucket('half-b'))?.owner, 'bob', 'not the administrator’s, though there was no record');
 });
