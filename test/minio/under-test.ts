@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { ACCOUNT, MinioStore, type MinioStoreOptions } from '../../src/storage/minio/index.ts';
+import type { StoreKeys } from '../../src/storage/object-store.ts';
 import { bucket, type StoreUnderTest, storeClient } from '../../src/storage/store-under-test.fixture.ts';
 import { Hook } from './hook.ts';
 import { Minio, ROOT } from './minio.ts';
@@ -20,10 +21,10 @@ export const openStore = (
     ...more,
   });
 
-/** The adapter on a MinIO of its own, with both targets. */
-export async function startUnderTest(): Promise<
-  StoreUnderTest & { readonly store: MinioStore; readonly minio: Minio }
-> {
+/** The adapter on a MinIO of its own, with both targets. `keysOf` gives those of its administrator, if that is not root. */
+export async function startUnderTest(
+  keysOf: (minio: Minio) => Promise<StoreKeys> = async () => ROOT,
+): Promise<StoreUnderTest & { readonly store: MinioStore; readonly minio: Minio }> {
   const hook = new Hook();
   const url = await hook.listen();
   const minio = await Minio.start({
@@ -32,7 +33,7 @@ export async function startUnderTest(): Promise<
       OSCAR_DURABLE: { url: `${url}/durable`, durable: true },
     },
   });
-  const store = openStore(minio);
+  const store = openStore(minio, { keys: await keysOf(minio) });
   const root = storeClient(minio, ROOT);
   let last = 0;
   return {
