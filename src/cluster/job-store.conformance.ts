@@ -46,6 +46,15 @@ function describeAcceptance(start: StartJobs): void {
     assert.deepEqual(await store.get(job), record);
   });
 
+  test('whoever looks sees what was written last, and nothing of what is gone', async (t) => {
+    const store = await start(t);
+    const made = await accepted(store, sampleJob('a'));
+    const next = await store.update(made, made.version, { state: 'failed' });
+    assert.deepEqual(await store.look(made), next);
+    await store.remove(made);
+    assert.equal(await store.look(made), undefined);
+  });
+
   test('a job that was never accepted is not there', async (t) => {
     const store = await start(t);
     assert.equal(await store.get(sampleJob('a')), undefined);

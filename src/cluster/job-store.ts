@@ -13,8 +13,11 @@ export interface JobStore {
    */
   accept(job: NewJob, progress: JobProgress, event: Uint8Array): Promise<Acceptance>;
 
-  /** Undefined for one that is hidden. */
+  /** Undefined for one that is hidden. Where others write too, it may be a moment old: an update by it is then refused. */
   get(key: JobKey): Promise<JobRecord | undefined>;
+
+  /** The same, and never older than the question: for whoever says no because of it. */
+  look(key: JobKey): Promise<JobRecord | undefined>;
 
   /** The bytes that caused it. Undefined when the job is gone or hidden. */
   event(key: JobKey): Promise<Uint8Array | undefined>;

@@ -24,6 +24,7 @@ export function observedJobs(store: JobStore, observers: readonly JobObserver[])
       return record;
     },
     get: (key) => store.get(key),
+    look: (key) => store.look(key),
     event: (key) => store.event(key),
     list: (query) => store.list(query),
     unfinished: () => store.unfinished(),

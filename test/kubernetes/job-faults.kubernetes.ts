@@ -69,6 +69,18 @@ test('an update whose answer is lost is known to have happened even if somebody 
   assert.deepEqual(await cluster.jobs.get(made), next);
 });
 
+test('whoever looks sees what another manager has written, although the watch has not told it yet', async (t) => {
+  const { proxy, cluster } = await behindProxy(t);
+  const other = await direct(t);
+  const made = await accepted(other.jobs, sampleJob('a'));
+  await eventually(async () => assert.equal((await cluster.jobs.get(made))?.version, made.version));
+  // The watch hangs on an old connection, and new ones are served.
+  proxy.holdThese();
+  const written = await other.jobs.update(made, made.version, { message: 'new' });
+  assert.equal((await cluster.jobs.get(made))?.version, made.version);
+  assert.deepEqual({ ...(await cluster.jobs.look(made)) }, { ...written });
+});
+
 test('a watch that is cut goes on where it was: nothing is missed, nothing told twice, and cursors stay good', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);

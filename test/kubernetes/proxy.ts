@@ -58,6 +58,11 @@ export class Proxy {
     for (const pair of this.#pairs) still(pair);
   }
 
+  /** The same for the connections there are now; new ones are served. */
+  holdThese(): void {
+    for (const pair of this.#pairs) still(pair);
+  }
+
   /** What was held stays dead; new connections are served. */
   open(): void {
     if (this.#mode === 'held') this.cut();

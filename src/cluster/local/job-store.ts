@@ -62,6 +62,11 @@ export class LocalJobStore implements JobStore {
     return this.#rows.load(key)?.record;
   }
 
+  /** Nobody else writes here. */
+  look(key: JobKey): Promise<JobRecord | undefined> {
+    return this.get(key);
+  }
+
   async event(key: JobKey): Promise<Uint8Array | undefined> {
     return this.#rows.event(key);
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../cluster/eventually.ts';
-import type { JobKey, JobRecord } from '../../cluster/index.ts';
+import type { JobKey, JobRecord, Version } from '../../cluster/index.ts';
 import type { AttemptKey, Report } from '../terms.ts';
 import { idOf, openScene, type Scene } from './origin.fixture.ts';
 import { OriginDesk } from './origin-desk.ts';
@@ -47,6 +47,27 @@ test('results that were reported to another manager are committed by the leader'
   assert.equal(last.state, 'succeeded');
   assert.deepEqual(our.outputs(), ['out/a.txt']);
   await eventually(() => assert.deepEqual(our.staged(), []));
+});
+
+test('a manager that has not heard of the offer yet looks before it says no: leave is given, and reports count', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  const { deps } = our.manager.current;
+  // As it was seen before it was offered; only who looks sees more.
+  const before: JobRecord = { ...(await our.job(key)), state: 'queued', epoch: 0, version: '0' as Version };
+  const late = new Proxy(deps.store, {
+    get: (store, name) => {
+      if (name === 'get') return async () => before;
+      const value: unknown = Reflect.get(store, name);
+      return typeof value === 'function' ? value.bind(store) : value;
+    },
+  });
+  const desk = new OriginDesk({ ...deps, store: late });
+  const attempt = { job: key, epoch: 1 };
+  await desk.permit(attempt, await our.proof('b'));
+  await desk.report(attempt, { state: 'running', startedAt: 1 }, await our.proof('b'));
+  assert.equal((await our.job(key)).message, 'the script runs');
+  await assert.rejects(desk.permit({ job: key, epoch: 2 }, await our.proof('b')), { code: 'fenced' });
 });
 
 test('a failure that was reported to another manager ends the job, and the leader sweeps what it left', async (t) => {

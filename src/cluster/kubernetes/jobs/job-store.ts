@@ -141,6 +141,11 @@ export class KubernetesJobStore implements JobStore {
     return (await this.#objects.current(key))?.record;
   }
 
+  async look(key: JobKey): Promise<JobRecord | undefined> {
+    const object = await this.#objects.look(key);
+    return object && readJob(object).record;
+  }
+
   async event(key: JobKey): Promise<Uint8Array | undefined> {
     const entry = await this.#objects.current(key);
     const object = entry?.record && (await this.#objects.whole(entry));

@@ -1,13 +1,13 @@
 import type { JobRecord } from '../../../cluster/index.ts';
 import { refusals } from '../../../federation/index.ts';
-import { changeJob, OWN_STORE } from '../../../jobs/index.ts';
+import { OWN_STORE } from '../../../jobs/index.ts';
 import { stagingArea } from '../../commit/index.ts';
 import { DelegationError } from '../../errors.ts';
 import type { AttemptKey, Permit } from '../../terms.ts';
 import { permitted } from '../moves.ts';
 import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
 import { withAsking } from './asked-before.ts';
-import { fenced, isItsAttempt, spokenOf } from './current.ts';
+import { changeAsTold, fenced, isItsAttempt, spokenOf } from './current.ts';
 import { inputOf } from './input.ts';
 import { issueFor } from './issued-keys.ts';
 
@@ -35,7 +35,7 @@ export async function givePermit(attempt: AttemptKey, asker: Asker, deps: Permit
     message: `${asker.member} was let run it`,
     place: placeOf(asker.member),
   };
-  const written = await changeJob(
+  const written = await changeAsTold(
     attempt.job,
     store,
     (job) => {

@@ -1,9 +1,9 @@
 import { type AttemptRecord, type JobProgress, type JobRecord, KEPT_ATTEMPTS } from '../../../cluster/index.ts';
-import { advance, changeJob, isFinal, takenName } from '../../../jobs/index.ts';
+import { advance, isFinal, takenName } from '../../../jobs/index.ts';
 import type { AttemptKey, Report } from '../../terms.ts';
 import { givenBack } from '../moves.ts';
 import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
-import { fenced, isItsAttempt, spokenOf } from './current.ts';
+import { changeAsTold, fenced, isItsAttempt, spokenOf } from './current.ts';
 import { inOneLine, inOneWord } from './words.ts';
 
 /**
@@ -31,7 +31,7 @@ export interface ReportDeps extends Pick<OriginDeps, 'store' | 'here' | 'clock' 
 export async function takeReport(attempt: AttemptKey, asker: Asker, report: Report, deps: ReportDeps): Promise<void> {
   const known = await spokenOf(attempt, asker, deps);
   let repeated = false;
-  const record = await changeJob(
+  const record = await changeAsTold(
     attempt.job,
     deps.store,
     (job) => {
