@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { Secret } from '../src/base/secret.ts';
 import type { JobRecord } from '../src/cluster/index.ts';
+import { realClock } from '../src/delegation/origin/clock.ts';
 import { chooseMember } from '../src/delegation/origin/round/candidates.ts';
 import type { Member, WorkingFederation } from '../src/delegation/origin/round/members.ts';
 import { POLICIES } from '../src/delegation/policy/policy.ts';
@@ -79,7 +80,8 @@ async function decided() {
   for (let sent = 0; sent < UNDER_WAY; sent++) board.send(memberAt(sent % MANY_MEMBERS).board, aJob().demand).arrived();
   const own = { snapshot: await statusOf(0), waiting: 0 };
   const settling = new Sent(() => 0);
-  const deps = { board, own: () => own, settling, here: { clusterId: 'here', store: STORE }, chance: Math.random };
+  const here = { clusterId: 'here', store: STORE };
+  const deps = { board, own: () => own, settling, here, chance: Math.random, clock: realClock };
   const times = POLICIES.map((policy) => {
     const federation = federationOf(policy, members);
     const question = { record: aJob(), federation, placing: 'anywhere', refusals: new Map() } as const;

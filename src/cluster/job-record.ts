@@ -184,6 +184,11 @@ export interface JobProgress {
 }
 
 export interface JobRecord extends NewJob, JobProgress {
+  /**
+   * Why the cluster does not let it start, whatever room there is; or, of one that runs, why it may not go on. Only some
+   * clusters have a say in that: it is nothing that a record keeps.
+   */
+  readonly held?: string;
   readonly eventBytes: number;
   readonly version: Version;
 }

@@ -69,7 +69,8 @@ export interface StandbyOrder extends Pick<Attempt, 'image' | 'demand'> {
   readonly traits: Omit<PodTraits, 'job'>;
 }
 
-export type StopReason = 'cancelled' | 'caller-left' | 'service-removed' | 'superseded';
+/** `evicted`: the cluster wants its room for others. */
+export type StopReason = 'cancelled' | 'caller-left' | 'service-removed' | 'superseded' | 'evicted';
 
 export type Observation =
   /** Not running yet: getting the image or the input. */

@@ -29,6 +29,7 @@ export async function acceptJob(
   };
   const { outcome, record } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
   // One that is there and waits may have been accepted by a try whose answer was lost.
-  if (outcome === 'created' || record?.state === 'queued') jobs.dispatcher.enqueue(job, placingOf(service, job));
+  const waits = outcome === 'created' || record?.state === 'queued';
+  if (waits) jobs.dispatcher.enqueue(record ?? job, placingOf(service, job));
   return { service: job.service, id: job.id };
 }

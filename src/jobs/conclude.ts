@@ -22,10 +22,12 @@ export const failed = (reason: string, message: string, finishedAt: number): End
 export function conclude(
   job: JobRecord,
   attempt: string,
-  end: End,
+  told: End,
   stop: StopReason | undefined,
   place: string,
 ): Partial<JobProgress> | undefined {
+  // Nobody asked for that: it is not run again, and its owner has to hear why.
+  const end = told.outcome === 'stopped' && stop === 'evicted' ? { ...told, ...evicted(job) } : told;
   const facts = {
     finishedAt: end.finishedAt,
     ...(end.startedAt !== undefined && { startedAt: end.startedAt }),
@@ -37,6 +39,11 @@ export function conclude(
   if (!job.taken || unwanted) return advance(job, { ...lastWord(job, end, unwanted), at, place }, more);
   const telling = { state: 'committing', reason: 'HandingIn', message: 'its origin is told how it ended' } as const;
   return advance(job, { ...telling, at, place }, { ...more, handIn: handInOf(job, end) });
+}
+
+function evicted({ held }: JobRecord): Pick<End, 'outcome' | 'reason' | 'message'> {
+  const message = `the cluster took back the leave to run it${held === undefined ? '' : `: ${held}`}`;
+  return { outcome: 'failed', reason: 'Evicted', message };
 }
 
 function lastWord(job: JobRecord, end: End, unwanted: boolean): Pick<Transition, 'state' | 'reason' | 'message'> {

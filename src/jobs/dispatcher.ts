@@ -4,6 +4,7 @@ import { attemptName } from './attempt-name.ts';
 import { Calls } from './calls.ts';
 import { changeJob } from './change-job.ts';
 import { drive, untilAvailable } from './drive.ts';
+import { HeldBack } from './held-back.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
 import { forgetOriginStore } from './origin-store.ts';
 import { placingOf } from './placing.ts';
@@ -43,6 +44,7 @@ export class Dispatcher implements Line {
   readonly #jobs: DispatcherOptions;
   readonly #queue = new FairQueue();
   readonly #refused = new Refused();
+  readonly #heldBack = new HeldBack((key) => this.#inBackground(key, this.#lookAtHeld(key)));
   readonly #calls: Calls;
   /** What is being seen through, by key; the value says why it is to be ended, if it is. */
   readonly #driven = new Map<string, Driven>();
@@ -107,6 +109,7 @@ export class Dispatcher implements Line {
     this.#stopping.abort();
     this.#ends?.();
     this.#calls.stop();
+    this.#heldBack.stop();
     for (const listeners of this.#waiting.values()) for (const tell of listeners) tell(undefined);
     this.#waiting.clear();
   }
@@ -116,16 +119,12 @@ export class Dispatcher implements Line {
     const key = { service, id };
     if (this.#driven.has(nameOf(job))) return;
     if (placing === 'anywhere' && this.#elsewhere) return this.#elsewhere.consider(key, placing);
-    const refusal = this.#jobs.capacity.refusal(demand);
     const waiting = { key, owner, demand, call: trigger === 'run' };
-    if (refusal === undefined) this.#line(waiting);
-    else {
-      // In line it would hold up everything of its owner. It waits in its record, where it can be seen and cancelled.
-      this.#refused.add(waiting);
-      this.#inBackground(job, this.#explain(job, refusal));
-    }
-    this.#pump();
-    if (placing !== 'here' && (refusal !== undefined || this.#queue.has(key))) this.#elsewhere?.consider(key, placing);
+    // What is in line already was let in since this was read.
+    if (job.held !== undefined) return this.#queue.has(key) ? undefined : this.#heldBack.add(waiting);
+    this.#heldBack.take(key);
+    this.#settle(waiting);
+    if (placing !== 'here' && (this.#refused.has(key) || this.#queue.has(key))) this.#elsewhere?.consider(key, placing);
   }
 
   begin({ service, id, owner, demand }: Waiter): void {
@@ -181,6 +180,7 @@ export class Dispatcher implements Line {
     const { state, taken } = record;
     const driven = this.#driven.get(nameOf(record));
     if (state !== 'queued') this.#unline(record);
+    else if (!driven) this.#followHold(record);
     if (state === 'cancelled') this.#cancelled(record);
     else if (isFinal(state)) this.tell(record);
     if (driven) this.#end(record, driven, wantedEnd(record));
@@ -212,6 +212,39 @@ export class Dispatcher implements Line {
     }
   }
 
+  /** In line, if there could be room for it. */
+  #settle(waiting: Waiting): void {
+    const refusal = this.#jobs.capacity.refusal(waiting.demand);
+    if (refusal === undefined) this.#line(waiting);
+    else {
+      // In line it would hold up everything of its owner. It waits in its record, where it can be seen and cancelled.
+      this.#refused.add(waiting);
+      this.#inBackground(waiting.key, this.#explain(waiting.key, refusal));
+    }
+    this.#pump();
+  }
+
+  /** The cluster has let it start, or has changed its mind about one that waits for room. */
+  #followHold(record: JobRecord): void {
+    if (record.held === undefined) {
+      const waiting = this.#heldBack.take(record);
+      if (waiting) this.#settle(waiting);
+    } else if (this.#queue.has(record)) {
+      const { service, id, owner, demand, trigger } = record;
+      this.#unline(record);
+      this.#heldBack.add({ key: { service, id }, owner, demand, call: trigger === 'run' });
+    }
+  }
+
+  /** As if there were no room here. What was heard of it meanwhile may have been missed. */
+  async #lookAtHeld(key: JobKey): Promise<void> {
+    const record = await this.#jobs.store.get(key);
+    if (record?.state !== 'queued') return void this.#heldBack.take(key);
+    if (record.held === undefined) return this.#followHold(record);
+    const placing = await this.#placingOf(record);
+    if (placing === 'when-full' && this.#heldBack.has(key)) this.#elsewhere?.consider(key, placing);
+  }
+
   #line(waiting: Waiting): void {
     if (waiting.call) this.#calls.add(waiting);
     else this.#queue.add(waiting);
@@ -228,6 +261,7 @@ export class Dispatcher implements Line {
   #unline(key: JobKey): void {
     this.#queue.remove(key);
     this.#refused.remove(key);
+    this.#heldBack.take(key);
     if (!this.#driven.has(nameOf(key))) this.#calls.leave(key);
   }
 
@@ -246,7 +280,8 @@ export class Dispatcher implements Line {
         const epoch = job.epoch + 1;
         const started = { state: 'running', at: now(), reason: 'Started', message: 'there is room', place } as const;
         const attempts = [...job.attempts, { name: attemptName(job, epoch), epoch, place }];
-        return job.state === 'queued' ? advance(job, started, { epoch, attempts }) : undefined;
+        const may = job.state === 'queued' && job.held === undefined;
+        return may ? advance(job, started, { epoch, attempts }) : undefined;
       });
     } catch (error) {
       this.#leave(key);
@@ -258,6 +293,7 @@ export class Dispatcher implements Line {
     this.#leave(key);
     // What was heard meanwhile of who was quicker, and may be about to stop, was taken for our own.
     const other = await store.get(key);
+    if (other?.state === 'queued' && other.held !== undefined) this.#heldBack.add(waiting);
     if (other) this.heard(other);
   }
 

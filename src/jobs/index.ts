@@ -12,6 +12,7 @@ export { eventJob } from './event-job.ts';
 export { EventPump } from './event-pump.ts';
 export { OWN_STORE, type ReadableFile, readableFile } from './file-rights.ts';
 export { findJob, listJobs } from './find.ts';
+export { HELD_PATIENCE_MS } from './held-back.ts';
 export { invokeService } from './invoke.ts';
 export { type AttemptKeys, type Elsewhere, type Jobs, type Line, type Placing, roomName } from './jobs.ts';
 export { readLog, untilIt } from './logs.ts';

@@ -74,7 +74,8 @@ export interface Line extends Dispatching {
 }
 
 /** What of a job counts while it waits. */
-export type Waiter = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> & Partial<Pick<JobRecord, 'trigger'>>;
+export type Waiter = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> &
+  Partial<Pick<JobRecord, 'trigger' | 'held'>>;
 
 /** Under which name a job has room. */
 export const roomName = ({ service, id }: JobKey) => `${service}/${id}`;

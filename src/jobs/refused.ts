@@ -6,6 +6,10 @@ import type { Waiting } from './queue.ts';
 export class Refused {
   readonly #jobs = new Map<string, Waiting>();
 
+  has(key: JobKey): boolean {
+    return this.#jobs.has(nameOf(key));
+  }
+
   add(waiting: Waiting): void {
     this.#jobs.set(nameOf(waiting.key), waiting);
   }

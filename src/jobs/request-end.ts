@@ -23,9 +23,14 @@ export async function requestEnd(
   });
 }
 
-/** Why somebody wants a job that runs to end; undefined when nobody does. */
-export function wantedEnd({ cancelRequested }: Pick<JobRecord, 'cancelRequested'>): StopReason | undefined {
-  return cancelRequested && reasonBy(cancelRequested.reason);
+/** Why somebody wants a job that runs to end, or the cluster does; undefined when nobody does. */
+export function wantedEnd({
+  cancelRequested,
+  state,
+  held,
+}: Pick<JobRecord, 'cancelRequested' | 'state' | 'held'>): StopReason | undefined {
+  if (cancelRequested) return reasonBy(cancelRequested.reason);
+  return state === 'running' && held !== undefined ? 'evicted' : undefined;
 }
 
 /** Has another cluster a job that somebody has ended, or was it taken from one that has not heard of that? */
@@ -40,6 +45,7 @@ const STOPPED: Readonly<Record<StopReason, string>> = {
   'caller-left': 'whoever called did not wait for the answer',
   'service-removed': 'its service was removed',
   superseded: 'another attempt took its place',
+  evicted: 'the cluster took back the leave to run it',
 };
 
 /** Records keep the sentence alone: who takes a job up finds the reason by it. */

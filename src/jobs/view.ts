@@ -53,7 +53,8 @@ export function viewJob(record: JobRecord, viewer: Admin | User): JobView {
 }
 
 export function summarizeJob(record: JobRecord, viewer: Admin | User): JobSummary {
-  const { id, service, state, message, trigger, object } = record;
+  const { id, service, state, held, trigger, object } = record;
+  const message = state === 'queued' ? (held ?? record.message) : record.message;
   const phase = phaseOf(state);
   return {
     id,

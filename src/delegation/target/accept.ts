@@ -70,9 +70,9 @@ function again(record: JobRecord, payload: string, { dispatcher }: Hosting): Tak
 
 /** Room for it now, or, for one that may run nowhere else, a place in line. Nobody overtakes who waits here already. */
 function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, hosting: Hosting): 'reserved' | 'waits' {
-  const { capacity, dispatcher } = hosting;
+  const { capacity, dispatcher, quotas } = hosting;
   const demand = demandOf(worker.definition);
-  const refusal = capacity.refusal(demand);
+  const refusal = capacity.refusal(demand) ?? (offer.pinned ? undefined : quotas.refusal(worker, demand));
   if (refusal !== undefined) throw new DelegationError('offer-no-room', refusal);
   if (dispatcher.waiting === 0 && capacity.reserve(roomName(key), demand)) return 'reserved';
   if (offer.pinned) return 'waits';
@@ -133,9 +133,11 @@ async function keep(
     if (record) return again(record, taken.payload, hosting);
     throw new DelegationError('fenced', 'this attempt was taken before, and removed');
   }
-  if (room === 'reserved') dispatcher.begin(job);
+  if (room === 'reserved' && record?.held === undefined) dispatcher.begin(job);
   else {
-    dispatcher.enqueue(job);
+    // One that the cluster has not let in yet holds no room.
+    capacity.release(roomName(key));
+    dispatcher.enqueue(record ?? job);
     if (record) keepTelling(record, 'queued', hosting.closing, hosting);
   }
   return { attempt: key.id, repeated: false };

@@ -1,7 +1,7 @@
 import type { Secret } from '../../base/secret.ts';
-import type { JobKey, S3Access } from '../../cluster/index.ts';
+import type { Demand, JobKey, S3Access } from '../../cluster/index.ts';
 import type { Jobs, Line } from '../../jobs/index.ts';
-import type { FederationRole } from '../../service/index.ts';
+import type { FederationRole, Service } from '../../service/index.ts';
 import type { Origin } from '../terms.ts';
 import { InTurn } from './in-turn.ts';
 import { Permits } from './permits.ts';
@@ -19,6 +19,8 @@ export interface HostingParts
   /** The coordinator of a worker, and the key that both know; undefined when that is gone. */
   readonly coordinatorOf: (role: WorkerRole) => Promise<Coordinator | undefined>;
   readonly stores: KnownStores;
+  /** What owners of services may still run on this cluster, where that is limited. */
+  readonly quotas?: Quotas;
   /** Why an object cannot be read with these keys; undefined when it can. */
   readonly unreadable: (object: StoredAt, access: S3Access, until: AbortSignal) => Promise<string | undefined>;
   /** Why its store cannot be spoken to; that there is no such object is an answer. */
@@ -29,6 +31,13 @@ export interface HostingParts
   readonly wait?: (ms: number, until: AbortSignal) => Promise<void>;
   readonly chance?: () => number;
 }
+
+export interface Quotas {
+  /** Why a job of this service would have to wait, whatever room there is; undefined when it would not, or nobody knows. */
+  refusal(service: Service, demand: Demand): string | undefined;
+}
+
+const NO_QUOTAS: Quotas = { refusal: () => undefined };
 
 export interface Coordinator {
   readonly origin: Origin;
@@ -51,7 +60,15 @@ export interface Hosting extends Required<HostingParts> {
 }
 
 export function openHosting(parts: HostingParts, closing: AbortSignal): Hosting {
-  const hosting = { wait, chance: Math.random, ...parts, turns: new InTurn(), reached: new Map(), closing };
+  const hosting = {
+    wait,
+    chance: Math.random,
+    quotas: NO_QUOTAS,
+    ...parts,
+    turns: new InTurn(),
+    reached: new Map(),
+    closing,
+  };
   return { ...hosting, permits: new Permits(hosting) };
 }
 

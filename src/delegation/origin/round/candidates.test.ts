@@ -45,6 +45,8 @@ interface Case {
   readonly waiting?: number;
   /** Millicores that were just decided to be used here. */
   readonly settling?: number;
+  /** For how long, in milliseconds, this cluster has not let it start. */
+  readonly held?: { readonly for: number };
   /** Who may be asked, in this order. */
   readonly order: readonly string[];
 }
@@ -101,15 +103,30 @@ const cases: Case[] = [
     free: { c: 0 },
     order: [SELF, 'b', 'd'],
   },
+  {
+    name: 'one that has just come may be let in here at any moment',
+    placing: 'anywhere',
+    free: { [SELF]: 8000 },
+    held: { for: 100 },
+    order: [SELF, 'b', 'c', 'd'],
+  },
+  {
+    name: 'one that this cluster has not let in for a while goes elsewhere, whatever room there is here',
+    placing: 'anywhere',
+    free: { [SELF]: 8000 },
+    held: { for: 5_000 },
+    order: ['b', 'c', 'd'],
+  },
 ];
 
 for (const each of cases) {
   test(each.name, () => {
-    const { free = {}, unfit = {}, refusals = {}, openedBy, waiting = 0, settling = 0 } = each;
+    const { free = {}, unfit = {}, refusals = {}, openedBy, waiting = 0, settling = 0, held } = each;
     const service = aService({ federation: { topology: 'star', ...each.federation } });
     const federation = { service, uid: 'u', members: ['b', 'c', 'd'].map((id) => memberOf(id, unfit[id])) };
     const job = sampleJob('1', { ...(openedBy !== undefined && { openedBy }) });
-    const record: JobRecord = { ...job, ...sampleProgress('queued'), eventBytes: 0, version: '1' as Version };
+    const progress = { ...sampleProgress('queued'), ...(held && { held: 'waits for its queue' }) };
+    const record: JobRecord = { ...job, ...progress, eventBytes: 0, version: '1' as Version };
     const snapshotOf = (id: string) => room(free[id] ?? 4000);
     const { rankings, chosen } = chooseMember(
       {
@@ -131,6 +148,7 @@ for (const each of cases) {
         own: () => ({ snapshot: snapshotOf(SELF), waiting }),
         here: { clusterId: 'here', store: { endpoint: '', region: '', verify: true } },
         chance: () => 0.5,
+        clock: { now: () => job.acceptedAt + (held?.for ?? 0), at: () => () => {} },
       },
     );
     const able = rankings.filter(({ refusal }) => refusal === undefined).map(({ candidate }) => candidate.member);

@@ -1,5 +1,5 @@
 import type { JobRecord } from '../../../cluster/index.ts';
-import type { Placing } from '../../../jobs/index.ts';
+import { HELD_PATIENCE_MS, type Placing } from '../../../jobs/index.ts';
 import { type Candidate, type MemberId, type Ranking, rank } from '../../policy/index.ts';
 import type { Sent } from '../../scoreboard/index.ts';
 import type { OriginDeps } from '../origin.ts';
@@ -24,7 +24,7 @@ export interface Answer {
 
 export type Chosen = { readonly id: MemberId; readonly member: Member | 'here' };
 
-interface Asking extends Pick<OriginDeps, 'board' | 'own' | 'here' | 'chance'> {
+interface Asking extends Pick<OriginDeps, 'board' | 'own' | 'here' | 'chance' | 'clock'> {
   /** What was decided for this cluster and is not in line yet: the room it needs is not reserved. */
   readonly settling: Pick<Sent, 'total'>;
 }
@@ -43,6 +43,9 @@ export function chooseMember(question: Question, deps: Asking): Answer {
     ...refusals,
   ]);
   if (self && deps.own().waiting > 0) why.set(self.member, 'jobs wait here already');
+  // Just accepted, it may be let in at any moment (F15).
+  const isLong = deps.clock.now() - record.acceptedAt > HELD_PATIENCE_MS;
+  if (self && record.held !== undefined && isLong) why.set(self.member, `it ${record.held}`);
 
   const all = self ? [self, ...candidates] : candidates;
   const able = all.filter(({ member }) => !why.has(member));
