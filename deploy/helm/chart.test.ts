@@ -22,19 +22,23 @@ const rights = (rules: readonly Rule[]) =>
   );
 
 describe('the rights that the chart gives', () => {
-  const { cluster, knative, networks, own } = parse(read('oscar/files/rights.yaml')) as Record<
-    'cluster' | 'knative' | 'networks' | 'own',
+  const { cluster, knative, kueue, networks, own } = parse(read('oscar/files/rights.yaml')) as Record<
+    'cluster' | 'knative' | 'kueue' | 'networks' | 'own',
     Rule[]
   >;
 
   test('begin with all that the manager hands itself in users’ namespaces: it can give only what it has', () => {
-    const handed = controllerRules(false);
+    const none = { knative: false, kueue: false };
+    const handed = controllerRules(none);
+    const more = (settings: Partial<typeof none>) => controllerRules({ ...none, ...settings }).slice(handed.length);
     assert.deepEqual(rights(cluster.slice(0, handed.length)), rights(handed));
-    assert.deepEqual(rights(knative), rights(controllerRules(true).slice(handed.length)));
+    assert.deepEqual(rights(knative), rights(more({ knative: true })));
+    const queues = more({ kueue: true });
+    assert.deepEqual(rights(kueue.slice(0, queues.length)), rights(queues));
   });
 
   test('name nothing twice, nothing as a whole, and nothing with which it could give itself more', () => {
-    const all = [...rights(cluster), ...rights(knative), ...rights(networks), ...rights(own)];
+    const all = [...rights(cluster), ...rights(knative), ...rights(kueue), ...rights(networks), ...rights(own)];
     assert.deepEqual(all, [...new Set(all)]);
     assert.deepEqual(
       all.filter((right) =>

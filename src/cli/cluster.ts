@@ -18,6 +18,7 @@ import type { Seal } from '../objectstore/index.ts';
 import type { ClusterStore } from '../service/index.ts';
 import { alwaysLeading, type Leadership, leadingBy, type Term } from './leadership.ts';
 import { knativeSettings } from './workplace/knative.ts';
+import { kueueSettings } from './workplace/kueue.ts';
 
 /** The stores of this cluster, whatever they stand on. */
 export interface Cluster {
@@ -78,6 +79,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     closedNetworks: config.closedNetworks,
     pullSecrets: config.stagingPullSecrets,
     ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config) }),
+    ...(config.kueueEnable && { kueue: kueueSettings(config) }),
     report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
   });
   const watching = reportWaits(() => cluster.metrics().waitedMs, log);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
 import type { JobRecord, LogOptions } from '../cluster/index.ts';
+import type { KubernetesCluster } from '../cluster/kubernetes/index.ts';
 import type { Config } from '../config.ts';
 import {
   commit,
@@ -60,6 +61,8 @@ export interface DelegationParts {
   readonly mint: Mint | undefined;
   readonly meters: DelegationMeters;
   readonly durations: OwnDurations;
+  /** What owners of services may still run here, where that is limited. */
+  readonly quotas: KubernetesCluster['kueue'];
 }
 
 /** Jobs of this cluster that run on others, and theirs that run here. */
@@ -120,6 +123,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     dispatcher: line,
     coordinatorOf,
     stores: { registered: config.clusters, isOwn: federation.isOwn, own: ownEndpoints(jobs) },
+    ...(parts.quotas && { quotas: parts.quotas }),
     unreadable: probe.unreadable,
     unreachable: probe.unreachable,
     report,

@@ -78,7 +78,8 @@ export async function startManager(
   const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, links, log), (it) =>
     it.close(),
   );
-  const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters), durations };
+  const quotas = cluster.kubernetes?.kueue;
+  const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters), durations, quotas };
   const delegation = running && openDelegation(config, { ...parts, running }, log);
   if (delegation) opened.defer(() => delegation.close());
 
@@ -124,6 +125,7 @@ export async function startManager(
     },
     ...knativeView(cluster),
     sharedLog: sharedLog(config, cluster),
+    ...(quotas && { queueTrouble: () => quotas.problem }),
     storeTrouble: store.trouble,
     clusterConfig: clusterConfigOf(config),
     pageSize: config.jobListingLimit,

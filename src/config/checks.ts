@@ -59,6 +59,9 @@ export const CHECKS: readonly Check[] = [
       ? `SERVERLESS_BACKEND is "${serverlessBackend}", which needs OSCAR_BACKEND=kubernetes`
       : undefined,
   ),
+  check(['backend', 'kueueEnable'], ({ backend, kueueEnable }) =>
+    backend === 'local' && kueueEnable ? 'KUEUE_ENABLE is true, which needs OSCAR_BACKEND=kubernetes' : undefined,
+  ),
   check(['oidcEnable', 'oidcIssuers'], ({ oidcEnable, oidcIssuers }) =>
     oidcEnable && oidcIssuers.length === 0
       ? 'OIDC_ISSUERS is missing; with OIDC_ENABLE=true at least one issuer is required'

@@ -12,16 +12,6 @@ export const IGNORED: readonly { readonly names: readonly string[]; readonly why
     why: 'They are for fwatchdog, which is not used: the supervisor of this manager runs the script itself.',
   },
   {
-    names: [
-      'KUEUE_DEFAULT_CPU',
-      'KUEUE_DEFAULT_MEMORY',
-      'KUEUE_DEFAULT_GPU',
-      'KUEUE_DEFAULT_FLAVOR',
-      'KUEUE_DEFAULT_EPHEMERAL_STORAGE',
-    ],
-    why: 'Kueue is not supported yet.',
-  },
-  {
     names: ['YUNIKORN_NAMESPACE', 'YUNIKORN_CONFIGMAP', 'YUNIKORN_CONFIG_FILENAME'],
     why: 'YuniKorn is not supported yet.',
   },

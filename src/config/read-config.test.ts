@@ -226,9 +226,15 @@ const checks: { name: string; set: Record<string, string>; says: RegExp | undefi
     says: /^SERVERLESS_BACKEND is "openfaas"; accepted is `knative`, or empty; OpenFaaS is not supported$/,
   },
   {
-    name: 'Kueue is refused',
+    name: 'there is no Kueue on a laptop',
     set: { KUEUE_ENABLE: 'True' },
-    says: /^KUEUE_ENABLE is true, but that is not supported by this manager yet/,
+    says: /^KUEUE_ENABLE is true, which needs OSCAR_BACKEND=kubernetes$/,
+  },
+  { name: 'Kueue lets in on Kubernetes', set: { ...KUBERNETES, KUEUE_ENABLE: 'true' }, says: undefined },
+  {
+    name: 'YuniKorn is refused',
+    set: { YUNIKORN_ENABLE: 'True' },
+    says: /^YUNIKORN_ENABLE is true, but that is not supported by this manager yet/,
   },
 ];
 for (const { name, set, says } of checks) {

@@ -2,6 +2,7 @@ import { cluster } from './groups/cluster.ts';
 import { federation } from './groups/federation.ts';
 import { jobs } from './groups/jobs.ts';
 import { kubernetes } from './groups/kubernetes.ts';
+import { kueue } from './groups/kueue.ts';
 import { local } from './groups/local.ts';
 import { server } from './groups/server.ts';
 import { store } from './groups/store.ts';
@@ -28,6 +29,7 @@ export const GROUPS: readonly Group[] = [
   { title: 'Jobs', settings: jobs },
   { title: 'With `OSCAR_BACKEND=local`', settings: local },
   { title: 'With `OSCAR_BACKEND=kubernetes`', settings: kubernetes },
+  { title: 'With `KUEUE_ENABLE=true`', settings: kueue },
   { title: 'Not supported yet', settings: unsupported },
 ];
 
@@ -40,6 +42,7 @@ export const SETTINGS = {
   ...jobs,
   ...local,
   ...kubernetes,
+  ...kueue,
   ...unsupported,
 } as const satisfies Settings;
 

@@ -56,6 +56,7 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   readonly store: ClusterStore;
   readonly info: Info;
   readonly serverless?: InfoDeps['serverless'];
+  readonly queueTrouble?: InfoDeps['queueTrouble'];
   readonly storeTrouble?: InfoDeps['storeTrouble'];
   /** What stays up for a service, where anything does. */
   readonly deploymentOf?: DeploymentOf | undefined;

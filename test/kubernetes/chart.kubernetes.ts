@@ -91,6 +91,17 @@ describe('the chart', () => {
     assert.equal((await rulesOf({ config: { SERVERLESS_BACKEND: 'knative' } })).filter(isKnative).length, 1);
   });
 
+  test('and on the queues of Kueue only where that lets jobs in', async () => {
+    const rulesOf = async (more: object) =>
+      find(await rendered({ minIO: { deploy: true }, ...more }), 'ClusterRole', '-global').rules ?? [];
+    const isKueue = ({ apiGroups }: Rule) => apiGroups.includes('kueue.x-k8s.io');
+    assert.equal((await rulesOf({})).filter(isKueue).length, 0);
+    assert.equal((await rulesOf({ kueue: { enable: true } })).filter(isKueue).length, 4);
+    assert.equal((await rulesOf({ config: { KUEUE_ENABLE: true } })).filter(isKueue).length, 4);
+    const both = { kueue: { enable: true }, config: { KUEUE_ENABLE: 'false' } };
+    assert.equal((await rulesOf(both)).filter(isKueue).length, 0);
+  });
+
   const mistakes = [
     { name: 'nowhere to keep files', values: {}, says: /say where files are kept/ },
     { name: 'a store without keys', values: { minIO: { endpoint: 'http://m:9000' } }, says: /minIO.accessKey and/ },

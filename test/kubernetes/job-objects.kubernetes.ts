@@ -21,8 +21,13 @@ const { shelf, close: closeShelf } = await openShelf();
 after(() => Promise.all([bench.plane.stop(), closeShelf()]));
 const { admin } = bench.plane;
 
+const USERS_JOBS = '/apis/batch/v1/namespaces/oscar-svc-alice/jobs';
+const QUOTA = { flavor: 'f', millicores: 1000, memoryBytes: 2 ** 30, gpus: 0, ephemeralBytes: 2 ** 30 };
 const JOBS = `/apis/batch/v1/namespaces/${SERVICES_NAMESPACE}/jobs`;
 const PODS = `/api/v1/namespaces/${SERVICES_NAMESPACE}/pods`;
+
+/** Of alice. */
+const USERS_NAMESPACE = 'oscar-svc-alice';
 
 const services = await bench.open();
 const definition = {
@@ -33,6 +38,7 @@ const definition = {
 };
 await created(services.services, sampleService('cow', { definition }));
 await created(services.services, sampleService('dog', { owner: 'cluster_admin' }));
+await created(services.services, sampleService('cat', { namespace: USERS_NAMESPACE, definition }));
 await services.close();
 
 async function start(t: TestContext, options: Partial<KubernetesClusterOptions> = {}): Promise<KubernetesCluster> {
@@ -114,7 +120,7 @@ describe('a job as Kubernetes has it', () => {
   test('nor does one that knows nothing of managedBy: it sees that the Job is suspended, and makes no pod', async (t) => {
     await start(t);
     const event = { bytes: 0, place: { inline: new Uint8Array() } };
-    const options = { managedBy: false, kueue: false };
+    const options = { managedBy: false };
     const job = toJob(sampleJob(someId()), sampleProgress(), event, sampleService('cow', { definition }), options);
     const { ownerReferences: _, ...metadata } = job.metadata;
     const { name } = metadata;
@@ -131,17 +137,25 @@ describe('a job as Kubernetes has it', () => {
   });
 
   test('with Kueue, a job of a user waits in the queue of its service, and one of the administrator does not', async (t) => {
-    const { jobs } = await start(t, { kueue: true });
-    const ofUser = await accepted(jobs, sampleJob(someId()));
+    const { jobs } = await start(t, { kueue: QUOTA });
+    const ofUser = await accepted(jobs, sampleJob(someId(), { service: 'cat' }));
     const ofAdmin = await accepted(jobs, sampleJob(someId(), { service: 'dog' }));
-    const { metadata, spec } = await onServer(ofUser.id);
-    assert.equal(metadata.labels['kueue.x-k8s.io/queue-name'], 'oscar-lq-cow');
+    const { metadata, spec } = (await admin.do('GET', `${USERS_JOBS}/${ofUser.id}`)) as unknown as JobOnServer;
+    assert.equal(metadata.labels['kueue.x-k8s.io/queue-name'], 'oscar-lq-cat');
     assert.equal(spec['suspend'], true);
-    assert.equal((await jobs.object(ofUser))?.suspended, true);
+    assert.equal(ofUser.held, 'waits for its queue oscar-lq-cat');
     assert.equal((await onServer(ofAdmin.id)).spec['suspend'], false);
+    assert.equal(ofAdmin.held, undefined);
+    assert.equal((await (await beside(t)).jobs.get(ofUser))?.held, undefined, 'where it is turned off it holds nobody');
+    const { cursor } = await jobs.changes({ limit: 1 });
     const patch = [{ op: 'replace', path: '/spec/suspend', value: false }];
-    await admin.do('PATCH', `${JOBS}/${ofUser.id}`, patch, 'application/json-patch+json');
-    await eventually(async () => assert.equal((await jobs.object(ofUser))?.suspended, false));
+    await admin.do('PATCH', `${USERS_JOBS}/${ofUser.id}`, patch, 'application/json-patch+json');
+    const changed = () => jobs.changes({ since: cursor, limit: 10 });
+    await eventually(async () => {
+      const [{ key, record } = {}] = (await changed()).items;
+      assert.deepEqual([key?.id, record?.held, record?.version], [ofUser.id, undefined, ofUser.version]);
+    });
+    await admin.do('DELETE', `${USERS_JOBS}/${ofUser.id}?propagationPolicy=Background`);
   });
 
   test('an event of more than 64 KiB is not in it, and goes when the job goes', async (t) => {

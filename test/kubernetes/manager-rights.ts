@@ -18,18 +18,19 @@ export interface Rule {
 const {
   cluster,
   knative,
+  kueue,
   networks,
   own: OWN_RULES,
 } = parse(readFileSync(new URL('../../deploy/helm/oscar/files/rights.yaml', import.meta.url), 'utf8')) as Record<
-  'cluster' | 'knative' | 'networks' | 'own',
+  'cluster' | 'knative' | 'kueue' | 'networks' | 'own',
   readonly Rule[]
 >;
 
-/** What the chart gives without Knative. */
+/** What the chart gives without Knative and Kueue. */
 export const CHART_RULES = [...cluster, ...networks];
 
-/** What a manager may do in the whole cluster (contract §3.1). The bench has Knative, or something like it. */
-export const GLOBAL_RULES = [...cluster, ...knative, ...networks];
+/** What a manager may do in the whole cluster (contract §3.1). The bench may have Knative, or something like it, and Kueue. */
+export const GLOBAL_RULES = [...cluster, ...knative, ...kueue, ...networks];
 
 /** Makes the manager's namespace and service account with these rights, and gives a token for it. */
 export async function installManager(admin: Admin): Promise<string> {

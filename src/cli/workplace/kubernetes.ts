@@ -79,6 +79,9 @@ export async function openKubernetesWorkplace(
       term.defer(() => mirror.stop());
       term.defer(() => runner.standDown());
       mirror.start();
+      const outOfQueue = cluster.outOfQueue();
+      term.defer(() => outOfQueue?.stop());
+      outOfQueue?.start();
       const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');
       // Knative has pods ready by itself: what was kept ready before it came is not needed any more.
       if (cluster.knative) pods.standby.keep([]);

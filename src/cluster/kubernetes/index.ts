@@ -10,11 +10,13 @@ import type { Shelf } from '../shelf.ts';
 import { Api, type ApiMetrics } from './api/api.ts';
 import { endpointOf } from './api/endpoint.ts';
 import type { RateLimit } from './api/rate-limit.ts';
+import { besideAll } from './beside.ts';
 import { type KubernetesCapacityOptions, type OpenCapacity, openKubernetesCapacity } from './capacity/index.ts';
 import { Inheritance } from './inheritance.ts';
-import { KubernetesJobStore, type StatusMirror } from './jobs/index.ts';
+import { KubernetesJobStore, type OutOfQueue, type StatusMirror } from './jobs/index.ts';
 import { KubernetesJournal } from './journal.ts';
 import { type ByCaller, type CallingOptions, Knative, type KnativeSettings, runnerByCaller } from './knative/index.ts';
+import { Kueue, type KueueSettings } from './kueue/index.ts';
 import { Lease, type LeaseOptions } from './lease.ts';
 import { ManagersLog } from './managers-log.ts';
 import { Namespaces } from './namespaces.ts';
@@ -28,6 +30,7 @@ import { isNeeded } from './shelf/is-needed.ts';
 import { ShelfSweep, type ShelfSweepOptions } from './shelf/shelf-sweep.ts';
 
 export type { KnativeSettings } from './knative/index.ts';
+export type { KueueSettings } from './kueue/index.ts';
 
 export type ClearingOptions = Pick<ShelfSweepOptions, 'shelf' | 'removed'> & {
   readonly attempts: () => Promise<ReadonlySet<string>>;
@@ -48,6 +51,8 @@ export interface KubernetesCluster {
   readonly shelfSweep: (options: ClearingOptions) => ShelfSweep;
   /** Shows the jobs to `kubectl`: started by whoever leads, a new one each time, and stopped before `close`. */
   readonly statusMirror: () => StatusMirror;
+  /** Keeps what runs elsewhere out of the queues of Kueue, if that has any: in the same way. */
+  readonly outOfQueue: () => OutOfQueue | undefined;
   /** What its nodes can take. To be closed before this is. */
   readonly capacity: (options: Omit<KubernetesCapacityOptions, 'report' | 'times'>) => Promise<OpenCapacity>;
   /** Runs attempts as pods. To be closed before this is. */
@@ -58,6 +63,8 @@ export interface KubernetesCluster {
   readonly byCaller: (pods: KubernetesRunner, calling: CallingOptions) => ByCaller;
   /** What answers calls, if that is Knative. */
   readonly knative?: Pick<Knative, 'installed' | 'deploymentOf'>;
+  /** What lets jobs of users in, if that is Kueue. */
+  readonly kueue?: Pick<Kueue, 'problem' | 'refusal'>;
   /** Sees to it that everything stands beside the services that should. For whoever leads, now and then. */
   readonly keepBeside: (signal: AbortSignal) => Promise<void>;
   /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */
@@ -97,8 +104,8 @@ export interface KubernetesClusterOptions {
   readonly rate: RateLimit;
   /** How long Kubernetes keeps jobs after their end: `TTL_JOB`. Absent: until the manager removes them. */
   readonly jobTtlSeconds?: number;
-  /** Is Kueue asked before a user's job may start: `KUEUE_ENABLE`. */
-  readonly kueue?: boolean;
+  /** Kueue is asked before a user's job may start: `KUEUE_ENABLE`. */
+  readonly kueue?: KueueSettings | undefined;
   /** Calls are answered by Knative: `SERVERLESS_BACKEND`. */
   readonly knative?: KnativeSettings | undefined;
   /** What pods in users' namespaces are not to reach. None: no policy is made. */
@@ -127,13 +134,15 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   const pullSecrets = new PullSecrets(api, { manager: namespace, names: options.pullSecrets ?? [], report });
   const pulled = { pullSecrets: pullSecrets.copies };
   const knative = options.knative && new Knative({ api, settings: { ...options.knative, ...pulled }, watch, report });
+  const kueue = options.kueue && new Kueue({ api, settings: options.kueue, servicesNamespace, watch, report });
   const services = new KubernetesServiceStore(api, {
-    beside: knative,
+    beside: besideAll([kueue, knative].filter((each): each is Kueue | Knative => each !== undefined)),
     namespaces: new Namespaces(api, {
       manager: namespace,
       services: servicesNamespace,
       controllerServiceAccount,
       knative: knative !== undefined,
+      kueue: kueue !== undefined,
       closedNetworks: options.closedNetworks ?? [],
       pullSecrets,
     }),
@@ -153,6 +162,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   const close = async () => {
     await jobs?.close();
     await knative?.close();
+    await kueue?.close();
     await services.close();
     api.close();
   };
@@ -160,9 +170,11 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   try {
     await opened(services, 'services', startMs, endpoint.url);
     version = await api.version();
+    if (kueue && !knowsManagedBy(version)) throw tooOldForKueue(version);
+    if (kueue) await opened(kueue, 'queues of Kueue', startMs, endpoint.url);
     jobs = new KubernetesJobStore(api, {
       managedBy: knowsManagedBy(version),
-      kueue: options.kueue ?? false,
+      kueue,
       ...(options.jobTtlSeconds !== undefined && { ttlSeconds: options.jobTtlSeconds }),
       serviceNamed: async (name) => (await services.get(name))?.service,
       watch,
@@ -190,6 +202,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
         report,
       }),
     statusMirror: () => store.statusMirror(),
+    outOfQueue: () => store.outOfQueue(),
     secrets,
     journal: new KubernetesJournal(api, namespace),
     settings: new KubernetesSettingsStore(api, namespace, options.settingsName),
@@ -198,6 +211,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
       createKubernetesRunner({ ...settings, ...pulled, api, namespace: servicesNamespace, watch, report }),
     byCaller: (pods, calling) => runnerByCaller(pods, calling, { api, watch, report, knative }),
     ...(knative && { knative }),
+    ...(kueue && { kueue }),
     keepBeside: (signal) => services.keepBeside(signal),
     lease: (lease) => new Lease(api, { namespace, report, ...lease }),
     managersLog: (name) => new ManagersLog(api, { namespace, name, report }),
@@ -216,6 +230,12 @@ function knowsManagedBy(version: string): boolean {
   const [, major = 0, minor = 0] = /^v(\d+)\.(\d+)/.exec(version)?.map(Number) ?? [];
   return major > 1 || minor >= 32;
 }
+
+const tooOldForKueue = (version: string) =>
+  new StoreError(
+    'refused',
+    `KUEUE_ENABLE is true, which needs Kubernetes 1.32 or later, and this is ${version}: Kueue would have it run the jobs itself`,
+  );
 
 interface Opening {
   open(): Promise<void>;

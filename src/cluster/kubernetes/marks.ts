@@ -17,6 +17,13 @@ export const KEY = 'oscar.grycap/key';
 /** On the pod of an attempt: the job that it is a try of, as `<service>/<id>`. */
 export const JOB_KEY = 'oscar.grycap/job-key';
 
+/** Of what is a user's: their uid on it as an annotation, and its digest as a label (contract §3.1). */
+export const OWNER = 'oscar.grycap.upv.es/owner';
+export const OWNER_HASH = 'oscar.grycap.upv.es/owner-hash';
+
+/** SHA-1 because the contract says so: it is a label, not a proof. */
+export const ownerHash = (uid: string) => createHash('sha1').update(uid).digest('hex');
+
 /** The label by which a Go manager finds services (contract §3.2). */
 export const SERVICE = 'oscar_service';
 

@@ -17,6 +17,7 @@ const open = (server: Server, closedNetworks: readonly Network[] = [], knative =
     services: 'oscar-svc',
     controllerServiceAccount: 'oscar-sa',
     knative,
+    kueue: false,
     closedNetworks,
     pullSecrets: new PullSecrets(server.api, {
       manager: 'oscar',

@@ -8,12 +8,10 @@ import { toStoreError } from './api/api-error.ts';
 import { type Kind, type KubeObject, NAMESPACE, NETWORK_POLICY, ROLE, ROLE_BINDING, type Stored } from './api/kinds.ts';
 import { create, replace } from './api/writes.ts';
 import { controllerRules } from './controller-role.ts';
+import { OWNER, OWNER_HASH, ownerHash } from './marks.ts';
 import { egressExcept } from './network-policy.ts';
 import type { PullSecrets } from './pull-secrets.ts';
 
-/** Of a user's namespace (contract §3.1). */
-const OWNER = 'oscar.grycap.upv.es/owner';
-const OWNER_HASH = 'oscar.grycap.upv.es/owner-hash';
 const LIFECYCLE = 'oscar.grycap.upv.es/lifecycle';
 const MANAGED_BY = 'app.kubernetes.io/managed-by';
 
@@ -37,6 +35,8 @@ export interface NamespacesOptions {
   readonly controllerServiceAccount: string;
   /** Does Knative answer calls? */
   readonly knative: boolean;
+  /** Does Kueue let jobs in? */
+  readonly kueue: boolean;
   /** What pods in users' namespaces are not to reach. None: no policy is made. */
   readonly closedNetworks: readonly Network[];
   /** What pods in all of them pull the manager's image with. */
@@ -103,7 +103,7 @@ export class Namespaces {
 
   async #make(name: string, owner: string, wanted: string): Promise<string> {
     const shared = this.#isShared(owner, wanted);
-    const labels = { [MANAGED_BY]: 'oscar', [LIFECYCLE]: 'active', ...(!shared && { [OWNER_HASH]: hashOf(owner) }) };
+    const labels = { [MANAGED_BY]: 'oscar', [LIFECYCLE]: 'active', ...(!shared && { [OWNER_HASH]: ownerHash(owner) }) };
     const annotations = shared ? {} : { [OWNER]: owner };
     const made = await create<Namespace>(this.#api, NAMESPACE, { metadata: { name, labels, annotations } });
     // Somebody was faster, perhaps for the other user.
@@ -124,8 +124,8 @@ export class Namespaces {
 
   /** The chart does it where the administrator's services are. */
   async #prepareForUser(name: string): Promise<void> {
-    const { manager, controllerServiceAccount, knative, closedNetworks } = this.#options;
-    const rules = controllerRules(knative);
+    const { manager, controllerServiceAccount, closedNetworks } = this.#options;
+    const rules = controllerRules(this.#options);
     await this.#ensure(ROLE, { metadata: { name: CONTROLLER_ROLE, namespace: name }, rules });
     await this.#ensure(ROLE_BINDING, {
       metadata: { name: CONTROLLER_BINDING, namespace: name },
@@ -176,13 +176,10 @@ export class Namespaces {
 /** Only what says so is a user's: a namespace of another program is nobody's to be put into. */
 function isOf({ metadata }: Stored<Namespace>, owner: string): boolean {
   const named = metadata.annotations?.[OWNER];
-  return named === undefined ? metadata.labels?.[OWNER_HASH] === hashOf(owner) : named === owner;
+  return named === undefined ? metadata.labels?.[OWNER_HASH] === ownerHash(owner) : named === owner;
 }
 
 function candidates(owner: string, wanted: string): string[] {
   const hash = createHash('sha256').update(owner).digest('hex');
   return [wanted, ...ADDED_DIGITS.map((digits) => `${wanted}-${hash.slice(0, digits)}`)];
 }
-
-/** SHA-1 because the contract says so: it is a label, not a proof. */
-const hashOf = (uid: string) => createHash('sha1').update(uid).digest('hex');

@@ -10,6 +10,7 @@ import { toStoreError } from './api/api-error.ts';
 import { Informer, type InformerOptions } from './api/informer.ts';
 import { CONFIG_MAP, type ConfigMap, type KubeObject, type Stored } from './api/kinds.ts';
 import { create, isSuperseded, remove, replace } from './api/writes.ts';
+import type { Beside } from './beside.ts';
 import { fromConfigMap, isDefinition, toConfigMap } from './definition.ts';
 import { FEDERATION, isObjectName, SERVICE, UID } from './marks.ts';
 import type { Namespaces } from './namespaces.ts';
@@ -34,15 +35,6 @@ export interface KubernetesServiceStoreOptions {
   readonly watch: Omit<InformerOptions, 'labelSelector'>;
   /** Told what went wrong in the background, which mends itself, or of a definition that cannot be read. */
   readonly report: (problem: unknown) => void;
-}
-
-interface Beside {
-  keep(service: Service, definition: Stored<KubeObject>): Promise<void>;
-  /** Throws `refused` if it could not follow this change. */
-  check(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void>;
-  remove(definition: Stored<KubeObject>): Promise<void>;
-  /** Is it as it should be, as far as is known without asking? */
-  isKept(service: Service, definition: Stored<KubeObject>): boolean;
 }
 
 /** The services as ConfigMaps in the namespaces of their owners (contract §3.2). */

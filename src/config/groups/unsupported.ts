@@ -2,12 +2,6 @@ import * as kind from '../kinds/single.ts';
 import type { Settings } from '../setting.ts';
 
 export const unsupported = {
-  kueueEnable: {
-    name: 'KUEUE_ENABLE',
-    kind: kind.unsupported,
-    default: 'false',
-    meaning: 'Queues and quotas per user with Kueue.',
-  },
   yunikornEnable: {
     name: 'YUNIKORN_ENABLE',
     kind: kind.unsupported,

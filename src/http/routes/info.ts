@@ -19,6 +19,12 @@ const InfoSchema = Type.Object(
         { description: 'what answers synchronous invocations, if that is not the manager itself' },
       ),
     ),
+    queues: Type.Optional(
+      Type.Object(
+        { problem: Type.String() },
+        { description: 'why Kueue, which is to let jobs of users in, does not; absent when all is well' },
+      ),
+    ),
     runtime: Type.Optional(Type.String({ description: 'how scripts run, where that is not in their image' })),
     object_store_events: Type.Optional(
       Type.Object(
@@ -40,6 +46,8 @@ export interface InfoDeps {
   readonly info: Info;
   /** What answers synchronous invocations; it may be installed while the manager runs. */
   readonly serverless?: (() => Info['serverless_backend']) | undefined;
+  /** Why nobody lets jobs of users in. */
+  readonly queueTrouble?: (() => string | undefined) | undefined;
   /** Why the object store does not report new objects. */
   readonly storeTrouble?: (() => Promise<Info['object_store_events']>) | undefined;
 }
@@ -47,15 +55,18 @@ export interface InfoDeps {
 /** What runs here is told without a store that does not answer. */
 const STORE_PATIENCE_MS = 2_000;
 
-export function infoRoutes(app: FastifyInstance, { authenticator, info, serverless, storeTrouble }: InfoDeps): void {
+export function infoRoutes(app: FastifyInstance, deps: InfoDeps): void {
+  const { authenticator, info, serverless, queueTrouble, storeTrouble } = deps;
   const schema = { summary: 'What runs here', tags: ['manager'], response: { 200: InfoSchema } };
   app.get('/system/info', { schema }, async (request) => {
     const { kind } = await systemPrincipal(request, authenticator);
     const backend = serverless?.();
+    const problem = queueTrouble?.();
     const trouble = kind === 'admin' ? await soon(storeTrouble) : undefined;
     return {
       ...info,
       ...(backend && { serverless_backend: backend }),
+      ...(problem !== undefined && { queues: { problem } }),
       ...(trouble && { object_store_events: trouble }),
     };
   });

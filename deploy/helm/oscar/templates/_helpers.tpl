@@ -61,6 +61,11 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
 {{- end }}
 {{- end }}
 
+{{/* Does Kueue let jobs in? What is said under config counts before the value. */}}
+{{- define "oscar.kueue" -}}
+{{- if hasKey .Values.config "KUEUE_ENABLE" }}{{ .Values.config.KUEUE_ENABLE | toString | lower }}{{ else }}{{ .Values.kueue.enable }}{{ end -}}
+{{- end }}
+
 {{/* The settings as the manager reads them from a file. */}}
 {{- define "oscar.settings" -}}
 {{- $settings := dict
@@ -88,6 +93,15 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
 {{- with include "oscar.endpoint" . }}{{ $_ := set $settings "OSCAR_ENDPOINT" . }}{{ end -}}
 {{- with include "oscar.publicStoreEndpoint" . }}{{ $_ := set $settings "MINIO_PUBLIC_ENDPOINT" . }}{{ end -}}
 {{- with .Values.serverlessBackend }}{{ $_ := set $settings "SERVERLESS_BACKEND" . }}{{ end -}}
+{{- if .Values.kueue.enable }}
+{{- $_ := set $settings "KUEUE_ENABLE" true -}}
+{{- with .Values.kueue.quota }}
+{{- $_ := set $settings "KUEUE_DEFAULT_CPU" (.cpu | toString) -}}
+{{- $_ := set $settings "KUEUE_DEFAULT_MEMORY" .memory -}}
+{{- $_ := set $settings "KUEUE_DEFAULT_GPU" (int .gpu) -}}
+{{- $_ := set $settings "KUEUE_DEFAULT_EPHEMERAL_STORAGE" .ephemeralStorage -}}
+{{- end -}}
+{{- end -}}
 {{- if .Values.networkPolicy.users.enable }}{{ $_ := set $settings "OSCAR_CLOSED_NETWORKS" (include "oscar.closedNetworks" . | fromJsonArray) }}{{ end -}}
 {{- with .Values.imagePullSecrets }}{{ $names := list }}{{ range . }}{{ $names = append $names .name }}{{ end }}{{ $_ := set $settings "OSCAR_STAGING_PULL_SECRETS" $names }}{{ end -}}
 {{- with .Values.clusters }}{{ $_ := set $settings "OSCAR_CLUSTERS" . }}{{ end -}}

@@ -106,6 +106,7 @@ interface Told {
   readonly kubernetes_version?: string;
   readonly runtime?: string;
   readonly serverless_backend?: { readonly version: string };
+  readonly queues?: { readonly problem: string };
   readonly object_store_events?: { readonly problem: string; readonly set: readonly string[] };
 }
 
@@ -118,7 +119,7 @@ async function version(cluster: ClusterClient): Promise<Check[]> {
     told = answer as Told;
     return versionIn(cluster.id, told);
   });
-  return [check, ...events(cluster.id, told)];
+  return [check, ...queues(cluster.id, told), ...events(cluster.id, told)];
 }
 
 function versionIn(id: string, { version: there, kubernetes_version, runtime, serverless_backend }: Told): Check {
@@ -127,6 +128,11 @@ function versionIn(id: string, { version: there, kubernetes_version, runtime, se
   const beside = kubernetes_version ? `, Kubernetes ${kubernetes_version}` : '';
   const how = runtime?.startsWith('process') ? ', scripts run as plain processes without their images' : '';
   return good(id, 'version', `${there}${beside}${how}${other}`);
+}
+
+/** Only if there is something to do. */
+export function queues(id: string, { queues: trouble }: Told): Check[] {
+  return trouble ? [bad(id, 'queues', printable(`services of users are not made: ${trouble.problem}`))] : [];
 }
 
 /** Only its administrator is told, and only if there is something to do. */

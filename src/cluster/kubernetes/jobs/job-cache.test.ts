@@ -9,7 +9,7 @@ import { changeCursor } from './job-cursor.ts';
 import { asMark, type JobEntry, toJob, withProgress } from './job-object.ts';
 import { HIGHEST, LOWEST } from './ordered.ts';
 
-const options = { managedBy: true, kueue: false };
+const options = { managedBy: true };
 
 function object(id: string, version: number, state: JobState = 'accepted', uid = `uid-of-${id}`): Stored<Job> {
   const event = { bytes: 1, place: { inline: new Uint8Array(1) } };

@@ -1,5 +1,4 @@
 import type { JobKey } from '../../job-record.ts';
-import type { Version } from '../../version.ts';
 import type { Listener } from '../api/informer.ts';
 import type { Job, Stored } from '../api/kinds.ts';
 import { isNewer } from '../api/resource-version.ts';
@@ -34,8 +33,8 @@ export class JobCache implements Listener<ReadJob> {
   readonly atHand = new AtHand();
   readonly #entries = new Map<string, JobEntry>();
   readonly #byKey = new Map<string, JobEntry>();
-  /** The versions of the records of which the watch has told, by uid; hidden ones as `undefined`. */
-  readonly #told = new Map<string, Version | undefined>();
+  /** What of each record the watch has told, by uid; of hidden ones `undefined`. */
+  readonly #told = new Map<string, string | undefined>();
   /** Uids of objects that are gone, the oldest first: an answer that was long on its way must not bring one back. */
   readonly #removed = new Set<string>();
   readonly #events: CacheEvents;
@@ -114,7 +113,7 @@ export class JobCache implements Listener<ReadJob> {
     for (const object of objects) {
       if (!object.entry) continue;
       this.put(object);
-      this.#told.set(object.metadata.uid, object.entry.record?.version);
+      this.#told.set(object.metadata.uid, toTell(object.entry));
     }
     const known = this.#batch.filter((entry) => this.#entries.get(entry.uid) === entry);
     this.#batch = undefined;
@@ -126,11 +125,11 @@ export class JobCache implements Listener<ReadJob> {
   changed(object: Stored<ReadJob>): void {
     const entry = this.#read(object);
     if (entry) {
-      const { uid, record } = entry;
+      const { uid } = entry;
       // One that was hidden from the first is nothing that anybody was told of.
       const before = this.#told.get(uid);
-      if (before !== record?.version) this.log.note({ service: entry.service, id: entry.id }, entry.resourceVersion);
-      this.#told.set(uid, record?.version);
+      if (before !== toTell(entry)) this.log.note({ service: entry.service, id: entry.id }, entry.resourceVersion);
+      this.#told.set(uid, toTell(entry));
       this.put(object, entry);
     }
     this.#reach(object);
@@ -182,3 +181,6 @@ export class JobCache implements Listener<ReadJob> {
     this.index.delete(entry);
   }
 }
+
+/** What of an entry is news: its record, and whether that may start, which Kueue writes without touching the record. */
+const toTell = ({ record, suspended }: JobEntry) => record && `${record.version} ${suspended}`;

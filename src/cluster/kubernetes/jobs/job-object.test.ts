@@ -7,7 +7,7 @@ import { objectName } from './job-name.ts';
 import { asMark, eventOf, readJob, toJob, withProgress } from './job-object.ts';
 import type { TemplateOptions } from './job-template.ts';
 
-const OPTIONS: TemplateOptions = { managedBy: true, kueue: false };
+const OPTIONS: TemplateOptions = { managedBy: true };
 const UUID = '6f0d3a3c-3d3e-4b7e-9b1e-0a4f5f6c7d8e';
 
 interface Made {
@@ -70,7 +70,7 @@ test('a mark has nothing of the job but what it takes to know it again', () => {
 });
 
 test('on a Kubernetes that does not know managedBy, a Job is suspended and says whose it is', () => {
-  const { spec, metadata } = made({ options: { managedBy: false, kueue: true } });
+  const { spec, metadata } = made({ options: { managedBy: false, kueue: { queueOf: () => 'oscar-lq-cows' } } });
   assert.equal(spec.managedBy, undefined);
   assert.equal(spec.suspend, true);
   assert.equal(metadata.annotations?.['oscar.grycap/managed-by'], 'oscar.grycap.net/manager');

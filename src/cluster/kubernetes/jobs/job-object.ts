@@ -6,6 +6,7 @@ import { newJobIn, progressIn } from '../../job-fields.ts';
 import type { JobProgress, JobRecord, JobState, NewJob } from '../../job-record.ts';
 import type { Version } from '../../version.ts';
 import type { Job, Metadata, Stored } from '../api/kinds.ts';
+import { QUEUE } from '../kueue/names.ts';
 import { objectName } from './job-name.ts';
 import { type Shown, shownBy } from './job-status.ts';
 import { type TemplateOptions, templateOf } from './job-template.ts';
@@ -66,8 +67,10 @@ export interface JobEntry {
   readonly shelved?: ShelvedEvent;
   /** What its status says. */
   readonly shown: Shown;
-  /** Kueue has not let it in yet. */
+  /** Kueue has not let it in yet, or has taken that back. */
   readonly suspended: boolean;
+  /** In which it waits for that, or has waited. */
+  readonly queue?: string;
 }
 
 export const newVersion = () => randomUUID() as Version;
@@ -125,7 +128,17 @@ export function readJob(object: Stored<Job>): JobEntry {
   const version = annotation(object, VERSION) as Version;
   const shown = shownBy(object.status);
   const suspended = object.spec.suspend === true;
-  const known = { namespace, name, uid, resourceVersion, version, shown, suspended };
+  const queue = labels?.[QUEUE];
+  const known = {
+    namespace,
+    name,
+    uid,
+    resourceVersion,
+    version,
+    shown,
+    suspended,
+    ...(queue !== undefined && { queue }),
+  };
   if (labels?.[RECORD] === 'mark') {
     const { service, id, serviceUid, at } = parse(object, MARK) as Mark;
     return { ...known, service, id, serviceUid, markedAt: at };

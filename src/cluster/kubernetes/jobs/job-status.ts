@@ -16,7 +16,14 @@ const TO_SHOW: Readonly<Record<JobState, Exclude<Shown, 'nothing'>>> = {
   cancelled: 'Failed',
 };
 
-export const toShow = ({ state }: Pick<JobRecord, 'state'>) => TO_SHOW[state];
+/**
+ * What is to be shown of a record. One that Kueue has not let in, and that does not run here, is suspended wherever it is:
+ * only then Kueue gives its quota to others.
+ */
+export function toShow({ state }: Pick<JobRecord, 'state'>, suspended = false): Exclude<Shown, 'nothing'> {
+  const shown = TO_SHOW[state];
+  return suspended && shown === 'Running' && state !== 'running' ? 'Suspended' : shown;
+}
 
 /** Before the end of a Job, Kubernetes wants to be told that it is about to end (`managedBy`, KEP-4368). */
 const FOREBODING = { Complete: 'SuccessCriteriaMet', Failed: 'FailureTarget' } as const;
@@ -33,8 +40,12 @@ export function shownBy({ active = 0, conditions = [] }: JobStatus = {}): Shown 
  * The status that shows a record. Kubernetes is strict with those who write one: what has ended had a beginning and has no
  * pods, a beginning never moves, and a condition that says the end never goes.
  */
-export function statusOf(record: JobRecord, before: JobStatus = {}): JobStatus & Record<string, unknown> {
-  const shown = toShow(record);
+export function statusOf(
+  record: JobRecord,
+  before: JobStatus = {},
+  suspended = false,
+): JobStatus & Record<string, unknown> {
+  const shown = toShow(record, suspended);
   const { acceptedAt, startedAt = acceptedAt, finishedAt, timeline } = record;
   const last = timeline.at(-1);
   const ended = Math.max(finishedAt ?? last?.at ?? startedAt, startedAt);
@@ -47,7 +58,8 @@ export function statusOf(record: JobRecord, before: JobStatus = {}): JobStatus &
     case 'Suspended':
       return {
         ...KEPT,
-        ...(before.startTime !== undefined && { startTime }),
+        // Of one that is suspended it may be taken back, and must be: Kueue cannot let in what seems to have begun.
+        ...(before.startTime !== undefined && !suspended && { startTime }),
         conditions: [condition('Suspended', 'True', last?.at ?? acceptedAt, said)],
       };
     case 'Running':

@@ -10,7 +10,9 @@ import { toStoreError } from '../api/api-error.ts';
 import { Informer, type InformerOptions } from '../api/informer.ts';
 import { JOB, type Job } from '../api/kinds.ts';
 import { create, replace } from '../api/writes.ts';
+import type { Kueue } from '../kueue/index.ts';
 import { EventShelf } from './event-shelf.ts';
+import { heldBy } from './held.ts';
 import { JobCache } from './job-cache.ts';
 import { listCursor, readListCursor } from './job-cursor.ts';
 import { positionOf } from './job-index.ts';
@@ -20,6 +22,7 @@ import { absent, JobObjects, leavesMark } from './job-objects.ts';
 import type { TemplateOptions } from './job-template.ts';
 import { usageOf } from './job-usage.ts';
 import { LOWEST } from './ordered.ts';
+import { OutOfQueue } from './out-of-queue.ts';
 import { StatusMirror } from './status-mirror.ts';
 
 /** Jobs that are looked at in one go, of many. */
@@ -32,6 +35,7 @@ const AT_ONCE = 16;
 const CATCH_UP_MS = 5_000;
 
 export interface KubernetesJobStoreOptions extends TemplateOptions {
+  readonly kueue?: Pick<Kueue, 'queueOf' | 'workloadOf' | 'picture'> | undefined;
   readonly watch: Omit<InformerOptions, 'labelSelector'>;
   /** Where a job is, and what its Job looks like, follows from its service. */
   readonly serviceNamed: (name: string) => Promise<Service | undefined>;
@@ -113,6 +117,12 @@ export class KubernetesJobStore implements JobStore {
     });
   }
 
+  /** The same; undefined where no Kueue has queues. */
+  outOfQueue(): OutOfQueue | undefined {
+    const { kueue, report } = this.#options;
+    return kueue && new OutOfQueue(this.#api, { cache: this.#cache, picture: kueue.picture, report });
+  }
+
   /** The Job of a job, so that what runs for it can be owned by it. `suspended`: Kueue has not let it in yet. */
   async object(key: JobKey): Promise<Pick<JobEntry, 'namespace' | 'name' | 'uid' | 'suspended'> | undefined> {
     const entry = await this.#objects.current(key);
@@ -128,17 +138,19 @@ export class KubernetesJobStore implements JobStore {
     const object = toJob(job, progress, { bytes: event.byteLength, place }, service, this.#options);
     for (;;) {
       const made = await create(this.#api, JOB, object);
-      if (made !== 'exists') return { outcome: 'created', record: shownIn(this.#objects.keep(made)) };
+      if (made !== 'exists') return { outcome: 'created', record: this.#written(this.#objects.keep(made)) };
       // It may have gone in between; then it can be made after all.
       const known = await this.#objects.existing(job, object);
       if (!known) continue;
       if ('shelved' in place) this.#events.drop(place.shelved);
-      return { outcome: 'exists', ...(known.record && { record: known.record }) };
+      const record = this.#shown(known);
+      return { outcome: 'exists', ...(record && { record }) };
     }
   }
 
   async get(key: JobKey): Promise<JobRecord | undefined> {
-    return (await this.#objects.current(key))?.record;
+    const entry = await this.#objects.current(key);
+    return entry && this.#shown(entry);
   }
 
   async look(key: JobKey): Promise<JobRecord | undefined> {
@@ -160,7 +172,7 @@ export class KubernetesJobStore implements JobStore {
       if (written === 'absent') this.#cache.drop(object.metadata);
       if (written === 'absent') throw absent(key);
       // Its status may have been written meanwhile, which is no change of the record: only a look can tell.
-      if (written !== 'conflict') return shownIn(this.#objects.written(written, next));
+      if (written !== 'conflict') return this.#written(this.#objects.written(written, next));
     }
   }
 
@@ -174,7 +186,7 @@ export class KubernetesJobStore implements JobStore {
         if (!passes(record, query)) continue;
         const shown = items.at(-1);
         if (shown && items.length === wanted) return { items, next: listCursor(positionOf(shown)) };
-        items.push(record);
+        items.push(this.#now(record));
       }
       const last = slice.at(-1);
       if (!last || slice.length < SLICE) return { items };
@@ -186,7 +198,7 @@ export class KubernetesJobStore implements JobStore {
     let above = LOWEST;
     for (;;) {
       const slice: JobRecord[] = this.#cache.index.unfinished.above(above, SLICE);
-      yield* slice;
+      yield* slice.map((record) => this.#now(record));
       const last = slice.at(-1);
       if (!last || slice.length < SLICE) return;
       above = positionOf(last);
@@ -198,7 +210,8 @@ export class KubernetesJobStore implements JobStore {
     if (since === undefined) await log.reached(newest, CATCH_UP_MS);
     const { keys, cursor } = log.read(since, service, Math.max(1, limit));
     const items = keys.map((key) => {
-      const record = this.#cache.find(key)?.record;
+      const entry = this.#cache.find(key);
+      const record = entry && this.#shown(entry);
       return { key, ...(record && { record }) };
     });
     return { items, cursor };
@@ -265,6 +278,26 @@ export class KubernetesJobStore implements JobStore {
     return usageOf(this.#cache.index.accepted, range, this.#options.now());
   }
 
+  /** The record of an entry, with what the cluster has to say about it at this moment. */
+  #shown(entry: JobEntry): JobRecord | undefined {
+    const { record } = entry;
+    if (!record) return undefined;
+    const held = heldBy(entry, record, this.#options.kueue);
+    return held === undefined ? record : { ...record, held };
+  }
+
+  #now(record: JobRecord): JobRecord {
+    const entry = this.#options.kueue && this.#cache.find(record);
+    return (entry && this.#shown(entry)) ?? record;
+  }
+
+  /** Of what was just written, and so is not hidden. */
+  #written(entry: JobEntry): JobRecord {
+    const record = this.#shown(entry);
+    if (record) return record;
+    throw new StoreError('damaged', `the job "${entry.id}" was written and cannot be read`);
+  }
+
   async #takeAway(key: JobKey): Promise<JobRecord | undefined> {
     const taken = await this.#objects.takeAway(key);
     // A mark stays without its event; what is gone has lost it already.
@@ -295,12 +328,6 @@ function passes(record: JobRecord, { states, triggers, concerning }: JobQuery): 
     (triggers === undefined || triggers.includes(record.trigger)) &&
     (concerning === undefined || record.invoker === concerning || record.principal === concerning)
   );
-}
-
-/** Of what was just written, and so is not hidden. */
-function shownIn({ record, id }: JobEntry): JobRecord {
-  if (record) return record;
-  throw new StoreError('damaged', `the job "${id}" was written and cannot be read`);
 }
 
 async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {

@@ -1,7 +1,8 @@
-import { bytes, CLUSTER_ADMIN, type Service } from '../../../service/index.ts';
+import { bytes, type Service } from '../../../service/index.ts';
 import { annotationsOf, labelsOf } from '../../../service/labels.ts';
 import type { NewJob } from '../../job-record.ts';
 import type { Job } from '../api/kinds.ts';
+import { QUEUE } from '../kueue/names.ts';
 import { legalAnnotations, legalLabels } from '../legal.ts';
 
 /** Who runs the Job: we do, Kubernetes does not. */
@@ -10,15 +11,14 @@ export const MANAGED_BY = 'oscar.grycap.net/manager';
 /** Says the same to an API server that does not know `managedBy` (before 1.32): there the Job is suspended for ever. */
 const MANAGED_BY_US = 'oscar.grycap/managed-by';
 
-const QUEUE = 'kueue.x-k8s.io/queue-name';
 const JOB_OWNER = 'oscar.grycap/job-owner';
 const MOST_OF_OWNER = 62;
 
 export interface TemplateOptions {
   /** Does the API server know `managedBy`? */
   readonly managedBy: boolean;
-  /** Is Kueue asked before a user's job may start? */
-  readonly kueue: boolean;
+  /** In which queue jobs of a service wait for Kueue, if they do. */
+  readonly kueue?: { queueOf(service: Service): string | undefined } | undefined;
   /** How long Kubernetes keeps it after its end; absent: the manager alone removes it. */
   readonly ttlSeconds?: number;
 }
@@ -34,12 +34,12 @@ interface Template {
  * starts, from the definition of that moment.
  */
 export function templateOf(job: NewJob, service: Service, { managedBy, kueue, ttlSeconds }: TemplateOptions): Template {
-  const queued = kueue && managedBy && service.owner !== CLUSTER_ADMIN;
+  const queue = managedBy ? kueue?.queueOf(service) : undefined;
   const owner = (job.invoker || job.principal).split('@', 1)[0]?.slice(0, MOST_OF_OWNER) ?? '';
   const labels = legalLabels({
     ...labelsOf(service),
     [JOB_OWNER]: owner,
-    ...(queued && { [QUEUE]: `oscar-lq-${service.definition.name}` }),
+    ...(queue !== undefined && { [QUEUE]: queue }),
   });
   const annotations = legalAnnotations(annotationsOf(service));
   // One that an object caused leaves a mark, which Kubernetes would not: only the manager removes it.
@@ -49,22 +49,23 @@ export function templateOf(job: NewJob, service: Service, { managedBy, kueue, tt
     annotations: managedBy ? annotations : { ...annotations, [MANAGED_BY_US]: MANAGED_BY },
     spec: {
       ...(managedBy && { managedBy: MANAGED_BY }),
-      ...((queued || !managedBy) && { suspend: true }),
+      ...((queue !== undefined || !managedBy) && { suspend: true }),
       ...(ttlSeconds !== undefined && !leavesMark && { ttlSecondsAfterFinished: ttlSeconds }),
       backoffLimit: 0,
-      template: { metadata: { labels, annotations }, spec: podOf(job, service) },
+      template: { metadata: { labels, annotations }, spec: podOf(job, service, queue !== undefined) },
     },
   };
 }
 
-function podOf({ demand }: NewJob, { definition }: Service): Job['spec']['template']['spec'] {
+function podOf({ demand }: NewJob, { definition }: Service, queued: boolean): Job['spec']['template']['spec'] {
   const { image, image_pull_secrets = [], ephemeral_storage_request, enable_sgx } = definition;
   const disk = bytes(ephemeral_storage_request);
   const limits = {
     cpu: `${Math.ceil(demand.cpu)}m`,
     memory: String(Math.ceil(demand.memory)),
     ...(demand.gpu > 0 && { 'nvidia.com/gpu': String(demand.gpu) }),
-    ...(enable_sgx && { 'sgx.intel.com/enclave': '1' }),
+    // No quota has it, so that Kueue would never let it in.
+    ...(enable_sgx && !queued && { 'sgx.intel.com/enclave': '1' }),
   };
   return {
     restartPolicy: 'Never',

@@ -61,9 +61,9 @@ export class StatusMirror {
     if (this.#isDue(entry)) this.#due.add(entry.uid);
   }
 
-  #isDue({ record, shown }: JobEntry): boolean {
+  #isDue({ record, shown, suspended }: JobEntry): boolean {
     if (!record || shown === 'Complete' || shown === 'Failed') return false;
-    const wanted = toShow(record);
+    const wanted = toShow(record, suspended);
     return shown !== wanted && !(this.#options.onlyEnds && wanted !== 'Complete' && wanted !== 'Failed');
   }
 
@@ -90,10 +90,10 @@ export class StatusMirror {
     if (!entry || !this.#isDue(entry)) return;
     try {
       const object = await read(entry);
-      const record = object && readJob(object).record;
+      const { record, suspended } = object ? readJob(object) : {};
       if (!object || !record) return;
       const { namespace, name } = object.metadata;
-      const status = statusOf(record, object.status);
+      const status = statusOf(record, object.status, suspended);
       const written = await this.#api.put(JOB, { namespace, name, subresource: 'status' }, { ...object, status });
       cache.put(written);
     } catch (error) {

@@ -40,13 +40,17 @@ export function ownersOf({ record }: AttemptPlace): readonly ControllerReference
   return [{ apiVersion, kind, name, uid, controller: isOurs(record) }];
 }
 
+const KUEUE = 'kueue.x-k8s.io/';
+
 /** The labels by which a pod is found from its Job, as Kubernetes sets them: `kubectl logs job/…` works. */
 export function labelsOfRecord({ record }: AttemptPlace): Record<string, string> {
   if (!record) return {};
   const { name, uid } = record.metadata;
   const of = (prefix: string) => ({ [`${prefix}job-name`]: name, [`${prefix}controller-uid`]: uid });
+  const labels = Object.entries(record.spec.template.metadata?.labels ?? {});
   return {
-    ...record.spec.template.metadata?.labels,
+    // Kueue counts the Job. With its labels on them it would count the pods too.
+    ...Object.fromEntries(labels.filter(([key]) => !key.startsWith(KUEUE))),
     ...(isOurs(record) && { ...of(''), ...of('batch.kubernetes.io/') }),
   };
 }

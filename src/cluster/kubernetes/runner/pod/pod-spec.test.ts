@@ -79,13 +79,12 @@ test('it is named like its attempt, and stays until its end is written down', ()
   assert.equal(metadata.labels['oscar.grycap/attempt'], 'cows-1');
 });
 
-test('labels and annotations are those of the service and of the record, as far as they are legal', () => {
+test('labels and annotations are those of the service and of the record, as far as they are legal, and not those of Kueue', () => {
   const { metadata } = shown({ traits: TRAITS }, {}, { namespace: 'ns', record: recordOf(true) });
   assert.deepEqual(metadata.labels, {
     'oscar.grycap/attempt': 'cows-1',
     oscar_service: 'cows',
     'oscar.grycap/job-owner': 'alice',
-    'kueue.x-k8s.io/queue-name': 'oscar-lq-cows',
     'job-name': 'cows-1',
     'controller-uid': 'uid-1',
     'batch.kubernetes.io/job-name': 'cows-1',

@@ -1,0 +1,21 @@
+import type { JobRecord } from '../../job-record.ts';
+import type { Kueue } from '../kueue/index.ts';
+import { isElsewhere, whyEvicted, whyHeld } from '../kueue/why-held.ts';
+import { isFinal, type JobEntry } from './job-object.ts';
+
+/**
+ * Why Kueue does not let a job start, or go on; undefined when it does. Where Kueue is turned off nothing is held by it,
+ * whatever a Job still says.
+ */
+export function heldBy(
+  { uid, suspended, queue }: Pick<JobEntry, 'uid' | 'suspended' | 'queue'>,
+  { state }: Pick<JobRecord, 'state'>,
+  kueue: Pick<Kueue, 'workloadOf'> | undefined,
+): string | undefined {
+  if (!kueue || queue === undefined || isFinal(state)) return undefined;
+  const workload = kueue.workloadOf(uid);
+  if (state === 'running') return suspended ? whyEvicted(queue, workload) : undefined;
+  // One that comes back from another cluster is about to be suspended, if it is not yet.
+  const held = suspended || (state === 'queued' && isElsewhere(workload));
+  return held ? whyHeld(queue, workload) : undefined;
+}

@@ -1,0 +1,92 @@
+import type { Service } from '../../../service/index.ts';
+import type { Demand } from '../../job-record.ts';
+import type { Api } from '../api/api.ts';
+import type { KubeObject, Stored } from '../api/kinds.ts';
+import { refusalOf } from './left.ts';
+import { isQueued, localQueueName } from './names.ts';
+import type { KueueSettings, Workload } from './objects.ts';
+import { KueuePicture } from './picture.ts';
+import { KueueQueues, NOT_INSTALLED } from './queues.ts';
+
+export type { KueueSettings } from './objects.ts';
+export type { KueuePicture } from './picture.ts';
+
+export interface KueueOptions {
+  readonly api: Api;
+  readonly settings: KueueSettings;
+  /** Of the administrator's services, whose jobs do not wait. */
+  readonly servicesNamespace: string;
+  readonly watch: { readonly watchMs: number; readonly silenceMs: number };
+  readonly report: (problem: unknown) => void;
+}
+
+/** Kueue, as far as it lets the jobs of users in. */
+export class Kueue {
+  readonly picture: KueuePicture;
+  readonly #queues: KueueQueues;
+  readonly #options: KueueOptions;
+
+  constructor(options: KueueOptions) {
+    const { api, settings, watch, report } = options;
+    this.#options = options;
+    this.#queues = new KueueQueues(api, settings);
+    this.picture = new KueuePicture(api, watch, report);
+  }
+
+  /** Begins to look at what is there. A cluster without Kueue is told of, and looked at again now and then. */
+  async open(): Promise<void> {
+    await this.picture.open(this.#queues);
+  }
+
+  get trouble(): string | undefined {
+    return this.picture.trouble;
+  }
+
+  /** Why nobody lets jobs in, for people; undefined when somebody may. */
+  get problem(): string | undefined {
+    return this.picture.installed ? undefined : NOT_INSTALLED;
+  }
+
+  /** The name of the queue in which jobs of this service wait; undefined when they do not. */
+  queueOf(service: Service): string | undefined {
+    return this.#isQueued(service) ? localQueueName(service.definition.name) : undefined;
+  }
+
+  async keep(service: Service, definition: Stored<KubeObject>): Promise<void> {
+    if (this.#isQueued(service)) await this.#queues.keep(service, definition);
+  }
+
+  /** A queue can follow every change of its service. */
+  async check(): Promise<void> {}
+
+  async remove(definition: Stored<KubeObject>): Promise<void> {
+    await this.#queues.remove(definition);
+  }
+
+  /** Are its queues there, as far as is known? */
+  isKept(service: Service): boolean {
+    if (!this.picture.installed || !this.#isQueued(service)) return true;
+    const queue = this.picture.localQueue(service.namespace, localQueueName(service.definition.name));
+    return queue !== undefined && this.picture.clusterQueue(queue.spec.clusterQueue) !== undefined;
+  }
+
+  /** Why a job of this service would not be let in now; undefined when it would, as far as is known without asking. */
+  refusal(service: Service, demand: Demand): string | undefined {
+    if (!this.#isQueued(service)) return undefined;
+    const queue = this.picture.localQueue(service.namespace, localQueueName(service.definition.name));
+    const all = queue && this.picture.clusterQueue(queue.spec.clusterQueue);
+    return all && refusalOf(all, demand);
+  }
+
+  workloadOf(jobUid: string): Stored<Workload> | undefined {
+    return this.picture.workloadOf(jobUid);
+  }
+
+  async close(): Promise<void> {
+    await this.picture.close();
+  }
+
+  #isQueued(service: Service): boolean {
+    return isQueued(service, this.#options.servicesNamespace);
+  }
+}
