@@ -36,6 +36,22 @@ const cases: Case[] = [
   { name: 'or when it never began', end: neverBegun, becomes: ['failed', 'ImageFailed'] },
   { name: 'one that was stopped is cancelled', end: stopped, stop: 'cancelled', becomes: ['cancelled', 'Cancelled'] },
   {
+    name: 'one that the cluster would not let go on has failed: nobody asked for that',
+    end: stopped,
+    stop: 'evicted',
+    job: { held: 'its queue does not let it go on' },
+    becomes: ['failed', 'Evicted'],
+  },
+  { name: 'unless it had ended by itself', end: well, stop: 'evicted', becomes: ['succeeded', 'Completed'] },
+  {
+    name: 'one that was taken has failed by that too, if it had begun',
+    end: stopped,
+    stop: 'evicted',
+    job: { taken: TAKEN, startedAt: 6 },
+    becomes: ['committing', 'HandingIn'],
+    handsIn: ['failed', 'Evicted'],
+  },
+  {
     name: 'the end of one that was taken is for its origin to hear',
     end: { ...well, manifest: 'd' },
     job: { taken: TAKEN },

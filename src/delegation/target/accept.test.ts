@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { eventually } from '../../cluster/eventually.ts';
 import { StoreError } from '../../cluster/index.ts';
 import { FederationError } from '../../federation/errors.ts';
+import { type HoldingStore, holdingStore } from '../../jobs/holding-store.fixture.ts';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
 import { DelegationError } from '../errors.ts';
 import { MEMBER, offered, openTarget } from './target.fixture.ts';
@@ -147,6 +148,27 @@ test('an offer for which there is room does not overtake who waits here for more
   assert.equal(target.dispatcher.waiting, 1);
   await assert.rejects(target.offer({ epoch: 2 }), { code: 'offer-no-room' });
   assert.equal(target.capacity.taken, 1000);
+});
+
+test('an offer for which its owner has no quota left is refused at once, unless it may run nowhere else', async (t) => {
+  const quotas = { refusal: () => 'the quota of its owner does not suffice' };
+  const target = await openTarget(t, { parts: { quotas } });
+  await assert.rejects(target.offer(), { code: 'offer-no-room', message: /quota of its owner/ });
+  assert.deepEqual([target.origin.permits.length, target.capacity.taken], [0, 0]);
+  const { attempt } = await target.offer({ pinned: true });
+  await target.until(attempt, 'running');
+});
+
+test('one that the cluster does not let start yet holds no room, says that it waits, and runs when it is let in', async (t) => {
+  let holding: HoldingStore | undefined;
+  const target = await openTarget(t, { store: (store) => (holding = holdingStore(store)) });
+  const { attempt } = await target.offer();
+  const waits = () => target.origin.reports.some(({ report }) => report.message === 'waits for its queue');
+  await eventually(() => assert.ok(waits()));
+  assert.equal(target.capacity.taken, 0);
+  await holding?.letIn(target.key(attempt));
+  target.dispatcher.heard((await target.get(attempt)) ?? assert.fail());
+  await target.until(attempt, 'running');
 });
 
 test('a job that no node here could ever run is refused even when it may run nowhere else', async (t) => {

@@ -38,10 +38,10 @@ async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal,
 /** A store of ours that is away is no reason to fall silent. */
 const current = (job: JobRecord, { store }: Hosting) => store.get(job).catch(() => job);
 
-const stillThere = ({ startedAt, message }: JobRecord): Report => ({
+const stillThere = ({ startedAt, state, held, message }: JobRecord): Report => ({
   state: 'running',
   ...(startedAt !== undefined && { startedAt }),
-  message,
+  message: state === 'queued' ? (held ?? message) : message,
 });
 
 type Said =

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Secret } from '../../base/secret.ts';
-import type { JobKey, JobRecord, Runner, ServiceRecord } from '../../cluster/index.ts';
+import type { JobKey, JobRecord, JobStore, Runner, ServiceRecord } from '../../cluster/index.ts';
 import { type LocalCluster, openLocalCluster } from '../../cluster/local/index.ts';
 import type { Config } from '../../config.ts';
 import { type MemberKey, PeerError } from '../../federation/index.ts';
@@ -98,6 +98,8 @@ export interface TargetOptions<R extends Runner = PuppetRunner> {
   /** What stands in the worker's definition. */
   readonly definition?: Record<string, unknown>;
   readonly parts?: Partial<HostingParts>;
+  /** What becomes of the store of its jobs. */
+  readonly store?: (store: JobStore) => JobStore;
   /** How much faster waits go by. */
   readonly faster?: number;
 }
@@ -136,7 +138,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     this.capacity = new OneNode(options.cpu ?? 1000);
     const { signal: death } = this.#death;
     const jobs = {
-      store: mortal(cluster.jobs, death, this.#writes),
+      store: mortal(options.store?.(cluster.jobs) ?? cluster.jobs, death, this.#writes),
       runner: mortal<Runner>(runner, death),
       capacity: this.capacity,
       services: cluster.services,
