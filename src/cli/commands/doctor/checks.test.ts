@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { at, BEGAN, decision, toldJob } from '../jobs/told-job.fixture.ts';
 import type { Member } from '../services/seen.ts';
-import { clock, events } from './cluster-checks.ts';
+import { clock, events, queues } from './cluster-checks.ts';
 import { memberChecks } from './member-checks.ts';
 
 const member = (cluster_id: string, more: Partial<Member> = {}): Member => ({
@@ -53,6 +53,12 @@ test('a store that does not report new objects is told to its administrator, wit
   const [check] = events('a', { object_store_events: trouble });
   assert.deepEqual([check?.what, check?.ok, check?.said], ['events', false, 'it does not report: A=on B=<secret>']);
   assert.deepEqual(events('a', {}), []);
+});
+
+test('that nobody lets jobs of users in is said', () => {
+  const [check] = queues('a', { queues: { problem: 'this cluster has no Kueue' } });
+  assert.match(check?.said ?? '', /^services of users are not made: this cluster has no Kueue$/);
+  assert.deepEqual(queues('a', {}), []);
 });
 
 const clocks = [

@@ -107,6 +107,20 @@ test('a status that is written is no change of the job', () => {
   assert.deepEqual(changes(9).ids, ['cow-a']);
 });
 
+test('that Kueue lets one in, or takes that back, is told of', () => {
+  const { cache, changes } = open();
+  const plain = object('a', 9, 'queued');
+  const suspended = (version: number, suspend: boolean) => at({ ...plain, spec: { ...plain.spec, suspend } }, version);
+  cache.changed(suspended(9, true));
+  assert.deepEqual(changes(9).ids, []);
+  cache.changed(suspended(10, false));
+  assert.deepEqual(changes(9).ids, ['cow-a']);
+  cache.changed(suspended(11, false));
+  assert.deepEqual(changes(10).ids, []);
+  cache.changed(suspended(12, true));
+  assert.deepEqual(changes(10).ids, ['cow-a']);
+});
+
 test('one that is hidden is told of as gone, once, and a mark that is dropped not at all', () => {
   const { cache, changes } = open();
   const made = object('a', 9, 'failed');

@@ -69,6 +69,16 @@ test('a mark has nothing of the job but what it takes to know it again', () => {
   assert.doesNotMatch(JSON.stringify(mark.metadata), /mallory|secret|event/);
 });
 
+test('one that has waited in a queue of Kueue stays in it, also as a mark: Kueue wants that', () => {
+  const queued = { kueue: { queueOf: () => 'oscar-lq-cow' } };
+  const job = made({ options: queued, service: { definition: { enable_sgx: true } } });
+  assert.deepEqual([readJob(job).suspended, readJob(job).queue], [true, 'oscar-lq-cow']);
+  assert.equal(readJob(asMark(job)).queue, 'oscar-lq-cow');
+  // No quota has such devices.
+  assert.doesNotMatch(JSON.stringify(job.spec), /sgx/);
+  assert.deepEqual([readJob(made()).suspended, readJob(made()).queue], [false, undefined]);
+});
+
 test('on a Kubernetes that does not know managedBy, a Job is suspended and says whose it is', () => {
   const { spec, metadata } = made({ options: { managedBy: false, kueue: { queueOf: () => 'oscar-lq-cows' } } });
   assert.equal(spec.managedBy, undefined);

@@ -116,8 +116,10 @@ export function withProgress(object: Stored<Job>, change: Partial<JobProgress>):
 export function asMark(object: Stored<Job>): Stored<Job> {
   const { service, id, serviceUid, object: cause, acceptedAt } = parse(object, NEW_JOB) as NewJob;
   const mark: Mark = { service, id, serviceUid, at: cause?.modifiedAt ?? acceptedAt };
-  const { labels: _, annotations: __, ...metadata } = object.metadata;
-  const labels = { [RECORD]: 'mark', [SERVICE_UID]: digest(serviceUid) };
+  const { labels: { [QUEUE]: queue } = {}, annotations: _, ...metadata } = object.metadata;
+  // Kueue lets nobody take a Job that it has let in out of its queue.
+  const inQueue = queue === undefined ? {} : { [QUEUE]: queue };
+  const labels = { ...inQueue, [RECORD]: 'mark', [SERVICE_UID]: digest(serviceUid) };
   const annotations = { [MARK]: JSON.stringify(mark), [VERSION]: newVersion() };
   return { ...object, metadata: { ...metadata, labels, annotations } };
 }

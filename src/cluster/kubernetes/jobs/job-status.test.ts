@@ -32,6 +32,16 @@ test('a beginning that was shown stays, and no end comes before it', () => {
   assert.equal(queued.startTime, running.startTime);
 });
 
+test('one that Kueue holds is shown as suspended wherever it is, without a beginning, unless it runs here', () => {
+  const was = statusOf(record({ state: 'delegated' }));
+  for (const state of ['queued', 'offering', 'delegated', 'committing'] as const) {
+    const { startTime, active } = statusOf(record({ state }), was, true);
+    assert.deepEqual([toShow({ state }, true), startTime, active], ['Suspended', undefined, undefined], state);
+  }
+  assert.equal(toShow({ state: 'running' }, true), 'Running');
+  assert.equal(toShow({ state: 'failed' }, true), 'Failed');
+});
+
 test('one that never ran began when it was accepted', () => {
   const { startTime, failed, completionTime } = statusOf(record({ state: 'cancelled' }));
   assert.deepEqual([startTime, failed, completionTime], ['2023-11-14T22:13:20Z', 1, undefined]);
