@@ -2,7 +2,7 @@ import { minioProgram } from '../minio/programs.ts';
 import { envoyProgram } from './knative/envoy.ts';
 import { nodeImages } from './node/images.ts';
 import { nodePackages } from './node/packages.ts';
-import { corednsProgram, helmProgram, knativeKit, metricsServerProgram, programs } from './programs.ts';
+import { corednsProgram, helmProgram, knativeKit, kueueKit, metricsServerProgram, programs } from './programs.ts';
 
 /** Before the tests, so that the first build is seen as a build and not as a test that hangs. */
 const begin = performance.now();
@@ -16,6 +16,7 @@ try {
   await helmProgram(tell);
   await knativeKit(tell);
   await envoyProgram(tell);
+  await kueueKit(tell);
   await minioProgram(tell);
   process.stdout.write(`programs for the Kubernetes tests ready in ${Math.round(performance.now() - begin)} ms\n`);
 } catch (error) {
