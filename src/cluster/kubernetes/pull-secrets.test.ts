@@ -42,8 +42,9 @@ test('a namespace that is prepared gets a copy, of what the kubelet reads and no
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'e30=', note: 'bXk=' });
   const pullSecrets = bench.open();
-  const options = { manager: 'oscar', services: 'oscar-svc', controllerServiceAccount: 'oscar-sa', knative: false };
-  const namespaces = new Namespaces(bench.server.api, { ...options, closedNetworks: [], pullSecrets });
+  const options = { manager: 'oscar', services: 'oscar-svc', controllerServiceAccount: 'oscar-sa', closedNetworks: [] };
+  const without = { knative: false, kueue: false };
+  const namespaces = new Namespaces(bench.server.api, { ...options, ...without, pullSecrets });
   await namespaces.home('alice', 'oscar-svc-alice');
   await namespaces.home('cluster_admin', 'oscar-svc');
   assert.deepEqual([...bench.copies().keys()], ['oscar-svc-alice', 'oscar-svc']);
