@@ -1,23 +1,25 @@
-import Fastify, { type FastifyServerOptions } from 'fastify';
-import { Secret } from '../src/base/secret.ts';
+import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { Api } from '../src/cluster/kubernetes/api/api.ts';
 import { endpointOf } from '../src/cluster/kubernetes/api/endpoint.ts';
-import { type OpenCapacity, openKubernetesCapacity } from '../src/cluster/kubernetes/capacity/index.ts';
-import { goJson } from '../src/http/go-json.ts';
-import { statusRoutes } from '../src/http/routes/status.ts';
-import { createAuthenticator } from '../src/identity/index.ts';
-import { ControlPlane } from '../test/kubernetes/control-plane.ts';
+import { openKubernetesCapacity } from '../src/cluster/kubernetes/capacity/index.ts';
+import { storeClient } from '../src/storage/store-under-test.fixture.ts';
 import { MANAGER_NAMESPACE } from '../test/kubernetes/manager-rights.ts';
 import { SimulatedNodes } from '../test/kubernetes/simulated-nodes.ts';
+import { ROOT } from '../test/minio/minio.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
 import { connect } from './support/connection.ts';
+import { type Furnish, PASSWORD, startKubernetesSite } from './support/kubernetes-site.ts';
 import { median, percentile } from './support/statistics.ts';
+import { startUser } from './support/user.ts';
 
-export const description = 'the status of a real Kubernetes API with 500 simulated nodes and 20,000 pods';
+export const description =
+  'the status of a manager on a real API server and MinIO, with 500 simulated nodes and 20,000 pods';
 
 export const figures = {
-  status: { what: 'GET /system/status, 500 nodes and 20,000 pods, median', unit: 'ms', reach: ['<', 10] },
+  status: { what: 'GET /system/status, 500 nodes and 20,000 pods, as a user, median', unit: 'ms', reach: ['<', 10] },
   statusSlowest: { what: '… 99th percentile', unit: 'ms' },
+  statusOfAdmin: { what: '… as the administrator, 100 buckets, median', unit: 'ms', reach: ['<', 10] },
+  statusOfAdminSlowest: { what: '… 99th percentile', unit: 'ms' },
   nodes: { what: '… of it, what is free on each node, median', unit: 'ms' },
   reserve: { what: 'find room for a job among them, median', unit: 'ms' },
   open: { what: 'list them all at start', unit: 'ms' },
@@ -25,6 +27,7 @@ export const figures = {
 
 const NODES = 500;
 const PODS = 20_000;
+const BUCKETS = 100;
 
 /** How many are made at once. More only wait in the API server. */
 const AT_ONCE = 32;
@@ -35,16 +38,30 @@ const TURNS = 550;
 const NAMESPACE = 'work';
 
 export async function run(): Promise<Measured<typeof figures>> {
-  const plane = await ControlPlane.start();
-  try {
-    const simulated = await SimulatedNodes.in(plane.admin, NAMESPACE);
-    await eachOf(NODES, (index) => simulated.node(nodeAt(index), { cpu: '64', memory: '256Gi' }));
-    await eachOf(PODS, (index) => simulated.podOn(nodeAt(index % NODES), `pod-${index}`, '250m'));
-    return await measure(await plane.managerKubeconfig());
-  } finally {
-    await plane.stop();
-  }
+  await using user = await startUser();
+  await using site = await startKubernetesSite(user, furnish);
+  const { url } = site.manager;
+  const asUser = await statusTimes(url, user.as);
+  const asAdmin = await statusTimes(url, `Basic ${Buffer.from(`oscar:${PASSWORD}`).toString('base64')}`);
+  return {
+    status: median(asUser),
+    statusSlowest: percentile(asUser, 99),
+    statusOfAdmin: median(asAdmin),
+    statusOfAdminSlowest: percentile(asAdmin, 99),
+    ...(await measureCapacity(await site.plane.managerKubeconfig())),
+  };
 }
+
+const furnish: Furnish = async ({ plane, minio }) => {
+  const simulated = await SimulatedNodes.in(plane.admin, NAMESPACE);
+  await eachOf(NODES, (index) => simulated.node(nodeAt(index), { cpu: '64', memory: '256Gi' }));
+  await eachOf(PODS, (index) => simulated.podOn(nodeAt(index % NODES), `pod-${index}`, '250m'));
+  const store = storeClient(minio, ROOT);
+  await eachOf(BUCKETS, async (index) => {
+    await store.client.send(new CreateBucketCommand({ Bucket: `bucket-${index}` }));
+    await store.put(`bucket-${index}`, 'in/x', 'x');
+  });
+};
 
 const nodeAt = (index: number) => `node-${String(index).padStart(3, '0')}`;
 
@@ -56,7 +73,8 @@ async function eachOf(count: number, work: (index: number) => Promise<void>): Pr
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
 
-async function measure(kubeconfig: string): Promise<Measured<typeof figures>> {
+/** What of it is work with nodes and pods, in this process. */
+async function measureCapacity(kubeconfig: string) {
   const rate = { perSecond: 100_000, burst: 100_000 };
   const times = { requestMs: 30_000, patienceMs: 60_000 };
   const api = new Api(await endpointOf(kubeconfig), { rate, ...times, random: Math.random });
@@ -71,11 +89,8 @@ async function measure(kubeconfig: string): Promise<Measured<typeof figures>> {
     const { capacity } = opened;
     const counted = capacity.nodes().reduce((sum, { requested }) => sum + requested.cpu, 0);
     if (counted !== PODS * 250) throw new Error(`${counted} millicores are counted, and ${PODS * 250} are asked for`);
-    const status = await statusTimes(opened);
     const demand = { cpu: 1_000, memory: 1024 ** 3, gpu: 0 };
     return {
-      status: median(status),
-      statusSlowest: percentile(status, 99),
       nodes: median(timesOf(() => capacity.nodes())),
       reserve: median(
         timesOf((turn) => {
@@ -91,33 +106,15 @@ async function measure(kubeconfig: string): Promise<Measured<typeof figures>> {
   }
 }
 
-/** Over a connection to a server that has this route alone, as another cluster asks: as a user. */
-async function statusTimes({ capacity, deployment }: OpenCapacity): Promise<number[]> {
-  const app = Fastify({ schemaController: { compilersFactory: OWN_ENCODER } });
-  const authenticator = createAuthenticator({
-    admin: { username: 'oscar', password: new Secret('of nobody here') },
-    oidc: { verify: async (uid) => ({ kind: 'user', uid, name: uid, groups: [], operator: false }) },
-  });
-  const oidc = { enabled: true, issuers: [], groups: [] };
-  statusRoutes(app, { authenticator, capacity, deployment, oidc, jobs: { counts: async () => new Map() } });
-  const url = await app.listen({ host: '127.0.0.1', port: 0 });
-  try {
-    using connection = connect(url, 'Bearer alice');
-    const times: number[] = [];
-    for (let turn = 0; turn < TURNS; turn++) {
-      times.push(await connection.call({ method: 'GET', path: '/system/status', body: '' }));
-    }
-    return times.slice(TURNS / 10);
-  } finally {
-    await app.close();
+/** One after the other, on one connection to the manager: a process of its own, with its real routes and logins. */
+async function statusTimes(url: string, as: string): Promise<number[]> {
+  using connection = connect(url, as);
+  const times: number[] = [];
+  for (let turn = 0; turn < TURNS; turn++) {
+    times.push(await connection.call({ method: 'GET', path: '/system/status', body: '' }));
   }
+  return times.slice(TURNS / 10);
 }
-
-/** As the manager's own server writes answers. */
-const OWN_ENCODER = {
-  buildValidator: () => () => () => true,
-  buildSerializer: () => () => goJson,
-} as unknown as NonNullable<NonNullable<FastifyServerOptions['schemaController']>['compilersFactory']>;
 
 function timesOf(work: (turn: number) => unknown): number[] {
   const times: number[] = [];

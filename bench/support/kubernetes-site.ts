@@ -10,7 +10,7 @@ import { type ApiAccess, accessOf } from './api-connection.ts';
 import { freePort, type ManagerProcess, startManagerProcess } from './manager-process.ts';
 import type { BenchUser } from './user.ts';
 
-/** A real API server, a real MinIO that sends its events, and a manager of both. No job can start: its only node is full. */
+/** A real API server, a real MinIO that sends its events, and a manager of both. Unless told otherwise no job can start. */
 export interface KubernetesSite extends AsyncDisposable {
   readonly plane: ControlPlane;
   readonly minio: Minio;
@@ -26,16 +26,26 @@ const CPU = '4';
 /** A manager that is the only one leads at once. */
 const LEADS_WITHIN_MS = 30_000;
 
-export async function startKubernetesSite(user: BenchUser): Promise<KubernetesSite> {
-  await using opened = new AsyncDisposableStack();
-  const plane = opened.adopt(await ControlPlane.start(), (it) => it.stop());
+/** Of its administrator. */
+export const PASSWORD = 'of nobody here';
+
+/** What there is before the manager is started. */
+export type Furnish = (parts: { readonly plane: ControlPlane; readonly minio: Minio }) => Promise<void>;
+
+/** Its only node is full. */
+const oneFullNode: Furnish = async ({ plane }) => {
   const nodes = await SimulatedNodes.in(plane.admin, 'taken');
   await nodes.node('full', { cpu: CPU });
   await nodes.podOn('full', 'all-of-it', CPU);
+};
 
+export async function startKubernetesSite(user: BenchUser, furnish: Furnish = oneFullNode): Promise<KubernetesSite> {
+  await using opened = new AsyncDisposableStack();
+  const plane = opened.adopt(await ControlPlane.start(), (it) => it.stop());
   const port = await freePort();
   const hooks = bothAt(`http://127.0.0.1:${port}/system/events/storage`);
   const minio = opened.adopt(await Minio.start({ hooks }), (it) => it.stop());
+  await furnish({ plane, minio });
   const kubeconfig = await plane.managerKubeconfig();
   const settings = {
     ...managerSettings(kubeconfig),
@@ -43,7 +53,7 @@ export async function startKubernetesSite(user: BenchUser): Promise<KubernetesSi
     ...minio.settings,
     OSCAR_EXTERNAL_STORE: 'minio',
     OSCAR_STAGING_IMAGE: 'no-pod-gets-that-far',
-    OSCAR_PASSWORD: 'of nobody here',
+    OSCAR_PASSWORD: PASSWORD,
     OSCAR_LISTEN: `127.0.0.1:${port}`,
   };
   const manager = opened.use(await startManagerProcess({ settings, port }));

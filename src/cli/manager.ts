@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Catalog } from '../catalog/index.ts';
-import type { Config } from '../config.ts';
+import { type Config, hasOwnStore } from '../config.ts';
 import { OwnDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
 import { createAuthenticator, createOidc, newServiceToken, TokenMint } from '../identity/index.ts';
@@ -34,6 +34,12 @@ export interface Manager {
  * terminal wait less.
  */
 const FINISH_MS = 8_000;
+
+/**
+ * How long it is good how many buckets and objects a store elsewhere has; whoever asks all the time gets it up to twice as
+ * old. MinIO itself counts objects every few minutes. Shorter: some requests for each bucket that often, while a page is open.
+ */
+const COUNTED_FOR_MS = 60_000;
 
 /** Puts the parts of a manager together: the one place that knows all of them. */
 export async function startManager(
@@ -112,6 +118,7 @@ export async function startManager(
       deployment: running?.deployment ?? singleProcess(config.name, Date.now()),
       oidc: { enabled: config.oidcEnable, issuers: config.oidcIssuers, groups: config.oidcGroups },
       rememberedMs: config.jobTtlSeconds * 1000,
+      countedForMs: hasOwnStore(config) ? 0 : COUNTED_FOR_MS,
     },
     runTimeoutMs: config.writeTimeoutSeconds * 1000,
     keysOf: async (principal) => (principal.kind === 'admin' ? storeKeys : ensureUserKeys(principal.uid, users)),

@@ -12,6 +12,7 @@ import { type Federations, MemberWatch } from '../federation/index.ts';
 import type { Authenticator, TokenMint } from '../identity/index.ts';
 import { type Jobs, receiveEvents, type UpstreamOrigins } from '../jobs/index.ts';
 import type { ClusterStore } from '../service/index.ts';
+import { StoreCount } from '../storage/index.ts';
 import { type ApiDocument, apiPage } from './api-page.ts';
 import { takeAnyBody } from './body.ts';
 import { allowOrigins } from './cors.ts';
@@ -94,6 +95,8 @@ interface Figures {
   readonly metricsToken?: Secret | undefined;
   readonly deployment: ManagerDeployment;
   readonly oidc: OidcSettings;
+  /** How long it is good what was counted in the object store; 0 if left out: it is counted each time. */
+  readonly countedForMs?: number;
   /** How long a job is remembered after its end. */
   readonly rememberedMs?: number | undefined;
 }
@@ -200,7 +203,8 @@ function routesOfJobs(app: FastifyInstance, options: ServerOptions, jobs: Jobs):
 function routesOfFigures(app: FastifyInstance, figures: Figures, authenticator: Authenticator, jobs: Jobs): void {
   const { meters, metricsToken: token, rememberedMs, deployment, oidc } = figures;
   const { store, capacity, objects, now, services } = jobs;
-  statusRoutes(app, { authenticator, capacity, jobs: store, objects, deployment, oidc });
+  const stored = new StoreCount(objects, { goodMs: figures.countedForMs ?? 0 });
+  statusRoutes(app, { authenticator, capacity, jobs: store, stored, deployment, oidc });
   metricsRoutes(app, { authenticator, services, jobs: store, rememberedMs, now });
   prometheusRoutes(app, { authenticator, meters, jobs: store, token, now });
 }

@@ -17,4 +17,5 @@ export {
 export { presignObject } from './presign.ts';
 export { renewSubscriptions } from './renew-subscriptions.ts';
 export { ObjectShelf } from './shelf.ts';
+export { StoreCount } from './store-count.ts';
 export { ensureUserKeys, rotateUserKeys } from './user-keys.ts';

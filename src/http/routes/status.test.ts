@@ -6,6 +6,7 @@ import { LocalCapacity } from '../../cluster/local/capacity.ts';
 import { temporaryDirectory } from '../../cluster/local/temporary-directory.ts';
 import { openObjectStore } from '../../objectstore/index.ts';
 import { EmbeddedStore } from '../../storage/embedded/index.ts';
+import { type ObjectStore, StoreCount } from '../../storage/index.ts';
 import { singleProcess } from '../status-view.ts';
 import { ADMIN, ALICE, addJob, CAROL, openTestCluster, serve } from './metrics.fixture.ts';
 import { type StatusDeps, statusRoutes } from './status.ts';
@@ -71,11 +72,37 @@ test('administrators and operators are told how much is in the store, all of it'
     await objects.createBucket(bucket);
     await objects.ensureFolder(name, 'in');
   }
-  const { get } = await start(t, { objects });
+  const { get } = await start(t, { stored: new StoreCount(objects, { goodMs: 0 }) });
   const minio = async (as: string) => JSON.parse((await get('/system/status', as)).text).minio;
   assert.deepEqual(await minio(ADMIN), { buckets_count: 2, total_objects: 2 });
   assert.deepEqual(await minio(CAROL), { buckets_count: 2, total_objects: 2 });
   assert.deepEqual(await minio(ALICE), { buckets_count: 0, total_objects: 0 });
+});
+
+test('what is in a store elsewhere is counted once in a while, and after a change that was made here', async (t) => {
+  let asked = 0;
+  let changes: (() => Promise<unknown>) | undefined;
+  const objects = { buckets: async () => ({ items: (asked++, []) }) } as unknown as ObjectStore;
+  const get = await serve(t, (app, authenticator) => {
+    app.put('/system/buckets', async () => ({}));
+    statusRoutes(app, {
+      authenticator,
+      capacity: { nodes: () => [] },
+      jobs: { counts: async () => new Map() },
+      stored: new StoreCount(objects, { goodMs: 60_000 }),
+      deployment: singleProcess('oscar', NOW),
+      oidc: { enabled: true, issuers: [], groups: [] },
+    });
+    changes = () => app.inject({ method: 'PUT', url: '/system/buckets' });
+  });
+  const ask = () => get('/system/status', ADMIN);
+  await ask();
+  await ask();
+  assert.equal(asked, 1);
+  await changes?.();
+  await ask();
+  await get('/system/status', ALICE);
+  assert.equal(asked, 2);
 });
 
 test('a failure is said in JSON; credentials that are missing get no body', async (t) => {

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { Capacity, JobStore } from '../../cluster/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
-import { listBuckets, type ObjectStore } from '../../storage/index.ts';
+import type { StoreCount } from '../../storage/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { type Inside, type ManagerDeployment, type OidcSettings, statusView } from '../status-view.ts';
 import { errorsAsJson } from './metrics-errors.ts';
@@ -74,12 +74,22 @@ export interface StatusDeps {
   readonly capacity: Pick<Capacity, 'nodes'>;
   readonly jobs: Pick<JobStore, 'counts'>;
   /** Absent where this manager does not arrange the object store. */
-  readonly objects?: ObjectStore | undefined;
+  readonly stored?: StoreCount | undefined;
   readonly deployment: ManagerDeployment;
   readonly oidc: OidcSettings;
 }
 
+/** Where buckets are made, given away and removed. */
+const CHANGES = /^\/system\/(services|buckets|replicas)\b/;
+
 export function statusRoutes(app: FastifyInstance, deps: StatusDeps): void {
+  const { stored } = deps;
+  if (stored) {
+    // Before the answer is sent: whoever has it is told of what they did.
+    app.addHook('onSend', async ({ method, routeOptions }) => {
+      if (method !== 'GET' && CHANGES.test(routeOptions.url ?? '')) stored.changed();
+    });
+  }
   const schema = { summary: 'What is free and what runs', tags: ['manager'], response: { 200: StatusSchema } };
   app.get('/system/status', { schema, onSend: errorsAsJson }, async (request) => {
     const principal = await systemPrincipal(request, deps.authenticator);
@@ -89,9 +99,10 @@ export function statusRoutes(app: FastifyInstance, deps: StatusDeps): void {
 }
 
 /** Other clusters ask for the status all the time, as users: what takes long is counted only for those who are told. */
-async function insideFor(principal: Admin | User, { jobs, objects }: StatusDeps): Promise<Inside | undefined> {
+async function insideFor(principal: Admin | User, { jobs, stored }: StatusDeps): Promise<Inside | undefined> {
   if (principal.kind !== 'admin' && !principal.operator) return undefined;
-  const [counts, buckets] = await Promise.all([jobs.counts(), objects ? listBuckets({ kind: 'admin' }, objects) : []]);
-  const stored = buckets.reduce((sum, { usage }) => sum + usage.objects, 0);
-  return { jobs: counts, buckets: buckets.length, objects: stored };
+  const [counts, { buckets, objects }] = await Promise.all([jobs.counts(), stored?.read() ?? NOTHING]);
+  return { jobs: counts, buckets, objects };
 }
+
+const NOTHING = { buckets: 0, objects: 0 };
