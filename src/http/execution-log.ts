@@ -76,7 +76,7 @@ export class ExecutionLog {
     const lines = await this.#shared.lines({ beginning: MARK, previous, most: this.#most });
     const known = new Set(own.map(({ raw }) => raw));
     const others = lines.filter((line) => !known.has(line)).flatMap(readLine);
-    return [...own, ...others].sort(byTime).slice(-this.#most);
+    return [...own, ...others].toSorted(byTime).slice(-this.#most);
   }
 
   #own(): ExecutionView[] {

@@ -116,7 +116,7 @@ describe('an installation by the chart, with the image that is built without a r
     };
     const pods = (await kubectl('get', 'pods', '-l', 'app=oscar', '-o', 'name')).trim().split('\n');
     assert.equal(pods.length, 2);
-    const before = ((await (await ask('/system/logs')).json()) as { logs: unknown[] }).logs.length;
+    const earlier = ((await (await ask('/system/logs')).json()) as { logs: unknown[] }).logs.length;
     for (const pod of pods) {
       await from(
         pod,
@@ -126,7 +126,7 @@ describe('an installation by the chart, with the image that is built without a r
     }
     const told = JSON.stringify({ headers: { authorization: `Basic ${btoa('oscar:password')}` } });
     const logs = await Promise.all(pods.map((pod) => from(pod, '/system/logs', told)));
-    assert.equal((JSON.parse(logs[0] ?? '') as { logs: unknown[] }).logs.length, before + 2);
+    assert.equal((JSON.parse(logs[0] ?? '') as { logs: unknown[] }).logs.length, earlier + 2);
     assert.equal(logs[0], logs[1]);
   });
 
