@@ -4,6 +4,7 @@ import { eventually } from '../../src/cluster/eventually.ts';
 import { Admin } from './admin.ts';
 import { Certificates } from './certificates.ts';
 import { argsOf, type Flags } from './flags.ts';
+import { type Lateness, LateWay } from './late-way.ts';
 import { installManager } from './manager-rights.ts';
 import { end, isRunning, Processes, type Started } from './processes.ts';
 import { type Binaries, programs } from './programs.ts';
@@ -20,6 +21,8 @@ export interface ControlPlaneOptions {
   readonly controllers?: boolean;
   /** Loopback, unless it is to have nodes. */
   readonly site?: Site;
+  /** Is its etcd to be late at times? On loopback only. */
+  readonly lateEtcd?: boolean;
 }
 
 /**
@@ -36,6 +39,7 @@ export class ControlPlane {
   readonly #binaries: Binaries;
   #etcd: Started | undefined;
   #apiServer: Started | undefined;
+  #wayToEtcd: LateWay | undefined;
   #token = '';
 
   private constructor(site: Site, certificates: Certificates, binaries: Binaries) {
@@ -49,7 +53,8 @@ export class ControlPlane {
   }
 
   /** From nothing to a manager's account in it. */
-  static async start({ controllers = false, site: given }: ControlPlaneOptions = {}): Promise<ControlPlane> {
+  static async start(options: ControlPlaneOptions = {}): Promise<ControlPlane> {
+    const { controllers = false, site: given, lateEtcd = false } = options;
     const binaries = await programs((line) => process.stderr.write(`${line}\n`));
     const site = given ?? (await loopback());
     await mkdir(join(site.directory, 'pki'));
@@ -70,6 +75,7 @@ export class ControlPlane {
     const plane = new ControlPlane(site, certificates, binaries);
     try {
       plane.#startEtcd();
+      if (lateEtcd) plane.#wayToEtcd = await LateWay.start(site.ports.etcd);
       await plane.startApiServer();
       if (controllers) await plane.#startControllers();
       plane.#token = await installManager(plane.admin);
@@ -113,7 +119,7 @@ export class ControlPlane {
   async startApiServer(): Promise<void> {
     const pki = (file: string) => this.certificates.path(file);
     this.#apiServer = this.#start('kube-apiserver', {
-      'etcd-servers': `http://127.0.0.1:${this.#site.ports.etcd}`,
+      'etcd-servers': `http://127.0.0.1:${this.#wayToEtcd?.port ?? this.#site.ports.etcd}`,
       'bind-address': this.#site.address,
       'advertise-address': this.#site.address,
       'secure-port': this.port,
@@ -139,9 +145,16 @@ export class ControlPlane {
     this.#etcd?.child.kill('SIGCONT');
   }
 
+  /** How late each of its answers is from now on; not at all if left out. */
+  etcdTakes(lateness?: Lateness): void {
+    if (!this.#wayToEtcd) throw new Error('start it with lateEtcd');
+    this.#wayToEtcd.takes(lateness);
+  }
+
   async stop({ keep = false } = {}): Promise<void> {
     this.admin.close();
     await this.#processes.stop();
+    await this.#wayToEtcd?.stop();
     if (!keep) await rm(this.directory, { recursive: true, force: true });
   }
 

@@ -44,6 +44,9 @@ export interface CoordinatorsOptions {
   /** What its managers write passes here. */
   readonly gate?: Gate;
   readonly managers?: number;
+  /** Of its managers. */
+  readonly settings?: Record<string, string>;
+  readonly lateEtcd?: boolean;
 }
 
 /** Files that each job makes. */
@@ -59,7 +62,7 @@ export class Coordinators implements AsyncDisposable {
   readonly storeWire: TcpWire;
   readonly #opened: AsyncDisposableStack;
   readonly #minio: Minio;
-  readonly #plane: ControlPlane;
+  readonly plane: ControlPlane;
   readonly #wires: Parts['wires'];
   readonly #settings: Record<string, string>;
   readonly #directory: string;
@@ -71,14 +74,15 @@ export class Coordinators implements AsyncDisposable {
     this.people = parts.people;
     this.storeWire = parts.storeWire;
     this.#minio = parts.minio;
-    this.#plane = parts.plane;
+    this.plane = parts.plane;
     this.#wires = parts.wires;
     this.#settings = settings;
     this.#opened = opened;
     this.#directory = mkdtempSync(join(tmpdir(), 'oscar-coordinators-'));
   }
 
-  static async start({ gate, managers = 2 }: CoordinatorsOptions = {}): Promise<Coordinators> {
+  static async start(options: CoordinatorsOptions = {}): Promise<Coordinators> {
+    const { gate, managers = 2, lateEtcd = false } = options;
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
     opened.defer(() => people.issuer.stop());
@@ -90,7 +94,7 @@ export class Coordinators implements AsyncDisposable {
     const minio = await Minio.start({ hooks: bothAt(`${wires.origin.url}/system/events/storage`) });
     opened.defer(() => minio.stop());
     const storeWire = opened.use(await startTcpWire(Number(new URL(minio.endpoint).port)));
-    const plane = await ControlPlane.start();
+    const plane = await ControlPlane.start({ lateEtcd });
     opened.defer(() => plane.stop());
     const { hostname, port } = new URL(minio.endpoint);
     const { certificates } = plane;
@@ -122,6 +126,7 @@ export class Coordinators implements AsyncDisposable {
       OSCAR_STAGING_IMAGE: 'none',
       OSCAR_CLUSTER_ID: 'origin',
       OSCAR_ENDPOINT: wires.origin.url,
+      ...options.settings,
     };
     const scene = new Coordinators({ people, minio, plane, storeWire, wires }, settings, opened.move());
     running.scene = scene;
@@ -152,7 +157,7 @@ export class Coordinators implements AsyncDisposable {
       await ended;
     }
     const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
-    await this.#plane.admin.do('DELETE', lease);
+    await this.plane.admin.do('DELETE', lease);
     this.#hears = '';
     return this.replica();
   }
@@ -226,7 +231,7 @@ export class Coordinators implements AsyncDisposable {
   /** What these jobs write, each once. */
   resultsOf(ids: readonly string[]): Map<string, number> {
     const numbers = Array.from({ length: RESULTS }, (_, index) => index + 1);
-    return new Map(ids.flatMap((id) => numbers.map((n) => [`out/${id}-${n}`, 1] as const)).toSorted());
+    return new Map(ids.flatMap((id) => numbers.map((n) => [`out/${id}-${n}`, 1] as const)));
   }
 
   /** What lies in the staging area of a service. */

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { placeOf, storyOf } from '../support/delegation.ts';
+import { eventually } from '../support/jobs.ts';
+import { Coordinators } from './coordinators.ts';
+import { MANAGER_NAMESPACE } from './manager-rights.ts';
+
+const ROUND = { timeout: 400_000 };
+
+/** Of each answer; a write takes the API server two or three of them. */
+const LATE = [300, 800] as const;
+
+/** Everything takes seconds. */
+const PATIENCE = 240_000;
+
+const JOBS = 8;
+
+describe('managers on a Kubernetes whose etcd is slow', ROUND, () => {
+  let our: Coordinators;
+  before(async () => {
+    // As long as it is without a word about it: whether that is enough is the question.
+    our = await Coordinators.start({ lateEtcd: true, settings: { OSCAR_LEADER_SECONDS: '15' } });
+  });
+  after(() => our?.[Symbol.asyncDispose]());
+
+  const lease = async () => {
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
+    const { spec } = (await our.plane.admin.do('GET', path)) as {
+      spec: { holderIdentity: string; leaseTransitions: number; renewTime: string };
+    };
+    return spec;
+  };
+
+  test(
+    'jobs are accepted, given to a member and committed, each once, and the leader stays the same',
+    ROUND,
+    async () => {
+      const { leader, other } = await our.ranks();
+      await our.create(leader, 'slow');
+      our.letGo('slow');
+      const first = await lease();
+      our.plane.etcdTakes(LATE);
+      const begun = performance.now();
+      const ids = await Promise.all(
+        Array.from({ length: JOBS }, (_, n) => our.submit(n % 2 === 0 ? leader : other, 'slow')),
+      );
+      assert.ok(performance.now() - begun > LATE[0], 'it is slow');
+      await eventually(async () => {
+        const jobs = await our.jobs(other, 'slow');
+        assert.deepEqual(jobs.map(({ id }) => id).toSorted(), ids.toSorted());
+        for (const job of jobs) assert.equal(job.state, 'succeeded', storyOf(job));
+      }, PATIENCE);
+      for (const job of await our.jobs(other, 'slow')) {
+        assert.deepEqual([placeOf(job), job.attempts.length, our.runs(job.id)], ['target', 1, 1], storyOf(job));
+      }
+      assert.deepEqual(await our.written('slow'), our.resultsOf(ids));
+      await eventually(async () => assert.deepEqual(await our.staged(other, 'slow'), []), PATIENCE);
+      const now = await lease();
+      assert.deepEqual(
+        [now.holderIdentity, now.leaseTransitions],
+        [first.holderIdentity, first.leaseTransitions],
+        'nobody else has led',
+      );
+      assert.notEqual(now.renewTime, first.renewTime);
+      our.plane.etcdTakes();
+    },
+  );
+
+  test('when the leader is killed meanwhile, another one leads, and nothing is done twice', ROUND, async () => {
+    const { leader, other } = await our.ranks();
+    await our.create(leader, 'slower');
+    our.plane.etcdTakes(LATE);
+    const ids = await Promise.all(Array.from({ length: JOBS }, () => our.submit(other, 'slower')));
+    await eventually(() => assert.ok(ids.some((id) => our.runs(id) > 0)), PATIENCE);
+    leader.child.kill('SIGKILL');
+    our.letGo('slower');
+    await eventually(async () => {
+      for (const job of await our.jobs(other, 'slower')) assert.equal(job.state, 'succeeded', storyOf(job));
+    }, PATIENCE);
+    for (const job of await our.jobs(other, 'slower')) {
+      const runs = our.runs(job.id);
+      assert.ok(runs >= 1 && runs <= job.attempts.length, `${runs} runs: ${storyOf(job)}`);
+    }
+    assert.deepEqual(await our.written('slower'), our.resultsOf(ids));
+    our.plane.etcdTakes();
+  });
+});
