@@ -13,7 +13,11 @@ export type Side = 'before' | 'after';
 /** On which side each step is. */
 export type Round = (step: number) => Side;
 
+/** On which side the first step is. */
 const SEED = Number(process.env['OSCAR_TEST_SEED'] ?? randomInt(2));
+
+/** For whoever wants to see a failure again. */
+export const REPEAT = `repeat with OSCAR_TEST_SEED=${SEED}`;
 
 /** One side of each step, the next time maybe the other. */
 export const ONE_ROUND: readonly Round[] = [(step) => ((step + SEED) % 2 === 0 ? 'before' : 'after')];

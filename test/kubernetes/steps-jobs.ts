@@ -11,7 +11,7 @@ import { freePorts } from './free-port.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 import { PatientOutside } from './steps-call.ts';
-import { Gate, type Halt, type Round, type Walk } from './steps-gate.ts';
+import { Gate, type Halt, REPEAT, type Round, type Walk } from './steps-gate.ts';
 import { Traces } from './steps-traces.ts';
 
 /** Pods take their time, all the more when there are many. */
@@ -28,6 +28,7 @@ export type Cause = 'file' | 'call';
 export function testJobs(cause: Cause, rounds: readonly Round[], timeout: number): void {
   const name = `a manager is killed at each write of a job of a ${cause}: it runs once, and its record is true`;
   test(name, { timeout }, async (t) => {
+    t.diagnostic(REPEAT);
     const scene = await JobScene.start(t, cause);
     const lesson = await scene.learn();
     for (const sideOf of rounds) {

@@ -6,7 +6,7 @@ import { service } from '../support/jobs.ts';
 import { ADMIN } from '../support/manager.ts';
 import { ask } from './steps-call.ts';
 import { type Case, deedsOf, expect, insist, killAt, type Lesson, learn, read, workerOf } from './steps-deeds.ts';
-import type { Round } from './steps-gate.ts';
+import { REPEAT, type Round } from './steps-gate.ts';
 import { MEMBERS, Scene } from './steps-scene.ts';
 
 const FOREIGN = 'foreign';
@@ -24,6 +24,7 @@ export function testServices(rounds: readonly Round[], timeout: number): void {
   test('a manager is killed at each write of what is done to services: all of it is done, or nothing', {
     timeout,
   }, async (t) => {
+    t.diagnostic(REPEAT);
     const scene = await Scene.start();
     t.after(() => scene.stop());
     await new Course(scene).run(t, rounds);
