@@ -41,6 +41,7 @@ export const INSTALLATIONS: Readonly<Record<string, object>> = {
     service: { type: 'LoadBalancer', annotations: { 'example.org/a': 'b' } },
     ingress: { create: true, className: 'nginx', host: 'oscar.example.org', tlsSecret: 'tls', annotations: { a: 'b' } },
     serviceAccount: { annotations: { 'example.org/role': 'oscar' } },
+    kueue: { enable: true, quota: { cpu: 4, memory: '8Gi', gpu: 1 } },
     networkPolicy: { users: { apiServers: ['10.0.0.1/32', 'fd00::1/128'] } },
     caBundle: '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
     nodeSelector: { 'kubernetes.io/os': 'linux' },
