@@ -14,9 +14,7 @@ import { type ManagerProcess, startProcess } from '../support/process.ts';
 import { startTcpWire, type TcpWire } from '../support/tcp-wire.ts';
 import { type Seen, startWire, type Wire } from '../support/wire.ts';
 import { ControlPlane } from './control-plane.ts';
-import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { managerSettings } from './manager-settings.ts';
-import type { Gate } from './steps-gate.ts';
 
 /** A manager of the coordinator, a process of its own. */
 export interface Replica extends ManagerProcess {
@@ -41,9 +39,6 @@ interface Parts {
 }
 
 export interface CoordinatorsOptions {
-  /** What its managers write passes here. */
-  readonly gate?: Gate;
-  readonly managers?: number;
   /** Of its managers. */
   readonly settings?: Record<string, string>;
   readonly lateEtcd?: boolean;
@@ -82,7 +77,7 @@ export class Coordinators implements AsyncDisposable {
   }
 
   static async start(options: CoordinatorsOptions = {}): Promise<Coordinators> {
-    const { gate, managers = 2, lateEtcd = false } = options;
+    const { lateEtcd = false } = options;
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
     opened.defer(() => people.issuer.stop());
@@ -96,10 +91,6 @@ export class Coordinators implements AsyncDisposable {
     const storeWire = opened.use(await startTcpWire(Number(new URL(minio.endpoint).port)));
     const plane = await ControlPlane.start({ lateEtcd });
     opened.defer(() => plane.stop());
-    const { hostname, port } = new URL(minio.endpoint);
-    const { certificates } = plane;
-    const api = await gate?.before({ host: '127.0.0.1', port: plane.port, certificates });
-    const store = await gate?.before({ host: hostname, port: Number(port) });
     const known = { origin: { endpoint: wires.origin.url }, target: { endpoint: wires.target.url } };
     const shared = {
       ...people.settings,
@@ -117,10 +108,10 @@ export class Coordinators implements AsyncDisposable {
       }),
     );
     const settings = {
-      ...managerSettings(await plane.managerKubeconfig(api)),
+      ...managerSettings(await plane.managerKubeconfig()),
       ...minio.settings,
       ...shared,
-      MINIO_ENDPOINT: store === undefined ? storeWire.url : `http://127.0.0.1:${store}`,
+      MINIO_ENDPOINT: storeWire.url,
       MINIO_PUBLIC_ENDPOINT: minio.endpoint,
       OSCAR_EXTERNAL_STORE: 'minio',
       OSCAR_STAGING_IMAGE: 'none',
@@ -130,7 +121,7 @@ export class Coordinators implements AsyncDisposable {
     };
     const scene = new Coordinators({ people, minio, plane, storeWire, wires }, settings, opened.move());
     running.scene = scene;
-    await Promise.all(Array.from({ length: managers }, () => scene.replica()));
+    await Promise.all([scene.replica(), scene.replica()]);
     return scene;
   }
 
@@ -147,25 +138,6 @@ export class Coordinators implements AsyncDisposable {
     const replica = { ...started, url, outside: new Outside(url) };
     this.#replicas.push(replica);
     this.#hears ||= url;
-    return replica;
-  }
-
-  /** Kills all there are, and starts another one, which leads at once. */
-  async successor(): Promise<Replica> {
-    for (const { child, ended } of this.#replicas.splice(0)) {
-      child.kill('SIGKILL');
-      await ended;
-    }
-    const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
-    await this.plane.admin.do('DELETE', lease);
-    this.#hears = '';
-    return this.replica();
-  }
-
-  /** The one there is. */
-  get only(): Replica {
-    const [replica] = this.#replicas;
-    assert.ok(replica && this.#replicas.length === 1);
     return replica;
   }
 
