@@ -45,21 +45,36 @@ const waitBefore = (attempt: number) => Math.random() * Math.min(FIRST_WAIT_MS *
  */
 export async function attachGrant(token: Secret, bringer: Bringer, service: string, vault: Vault): Promise<string> {
   const hash = tokenHash(token);
+  const tried = new Set<string>();
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     if (attempt > 2) await pause(waitBefore(attempt));
     const mark = await findMark(hash, vault);
     const found = mark && (await readGrant(mark.grant, vault));
     try {
-      if (found && isAlive(found.grant)) return await join(found, bringer, service, vault);
+      if (found && isAlive(found.grant)) {
+        tried.add(found.grant.id);
+        return await join(found, bringer, service, vault);
+      }
       if (bringer.kind === 'admin') return await keepLocally(token, service, vault);
       // And once more around: it is found, unless somebody was faster or has forgotten it already.
       if (!isLeaving(mark, vault.now()))
         await begin(token, { owner: bringer.uid, ...issuerOf(bringer) }, mark, service, vault);
     } catch (error) {
-      if (!isRace(error)) throw error;
+      if (isRace(error)) continue;
+      await takeBack(tried, service, vault);
+      throw error;
     }
   }
+  await takeBack(tried, service, vault);
   throw new StoreError('unavailable', 'the refresh token is being brought by many at once: try again');
+}
+
+/** It may have noted to be in a grant that ended before it was. */
+async function takeBack(tried: ReadonlySet<string>, service: string, vault: Vault): Promise<void> {
+  for (const id of tried) {
+    const record = await readGrant(id, vault);
+    if (!record?.grant.services.includes(service)) await dropHolding(service, id, vault);
+  }
 }
 
 /** Written also when nothing changes: who wants to leave the grant on behalf of this service looks again. */

@@ -223,6 +223,30 @@ test('of two users who bring one token at once, one has it', async () => {
   assert.equal((await contents(vault)).grants.filter(({ local }) => !local).length, 1);
 });
 
+test('who joins a grant that ends meanwhile, and finds somebody else’s in its place, has noted nothing', async () => {
+  await using vault = openVault();
+  const first = await bring('t1', alice, 's1', vault);
+  let ended = false;
+  const put: SecretStore['put'] = async (room, key, values, expected) => {
+    if (!ended && key === `grant/${first}`) {
+      ended = true;
+      await endGrant(first, 'expired', vault);
+      await bring('t1', bob, 's3', vault);
+    }
+    return vault.secrets.put(room, key, values, expected);
+  };
+  const { secrets } = vault;
+  const meddled: SecretStore = {
+    put,
+    get: (room, key) => secrets.get(room, key),
+    remove: (room, key) => secrets.remove(room, key),
+    keys: (room, cursor) => secrets.keys(room, cursor),
+  };
+  await assert.rejects(bring('t1', alice, 's2', { ...vault, secrets: meddled }), REFUSED);
+  assert.equal(ended, true);
+  assert.deepEqual([...(await contents(vault)).holdings.keys()].toSorted(), ['s1', 's3']);
+});
+
 test('a mark whose removal was interrupted is not taken at once, and not for ever', async () => {
   await using vault = openVault();
   const begun = Date.now();

@@ -25,7 +25,7 @@ export async function addHolding(service: string, grant: string, vault: Pick<Vau
   await change(service, (grants) => [...new Set([...grants, grant])], vault);
 }
 
-/** For a grant that nobody else knows yet. */
+/** For a grant that the service is not in. */
 export async function dropHolding(service: string, grant: string, vault: Pick<Vault, 'secrets'>): Promise<void> {
   await change(service, (grants) => grants.filter((id) => id !== grant), vault);
 }
