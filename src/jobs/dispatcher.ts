@@ -1,17 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { JobKey, JobRecord, StopReason } from '../cluster/index.ts';
 import { attemptName } from './attempt-name.ts';
-import { Calls } from './calls.ts';
 import { changeJob } from './change-job.ts';
 import { drive, untilAvailable } from './drive.ts';
-import { HeldBack } from './held-back.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
 import { forgetOriginStore } from './origin-store.ts';
 import { placingOf } from './placing.ts';
-import { FairQueue, type Waiting } from './queue.ts';
-import { Refused } from './refused.ts';
+import type { Waiting } from './queue.ts';
 import { concernsOthers, requestEnd, wantedEnd } from './request-end.ts';
 import { advance, isFinal } from './state.ts';
+import { WaitingRoom } from './waiting-room.ts';
 
 export interface DispatcherOptions extends Omit<Jobs, 'dispatcher'> {
   /** Told of what nobody waits for. */
@@ -42,10 +40,7 @@ const RETRY_MS = 2_000;
  */
 export class Dispatcher implements Line {
   readonly #jobs: DispatcherOptions;
-  readonly #queue = new FairQueue();
-  readonly #refused = new Refused();
-  readonly #heldBack = new HeldBack((key) => this.#inBackground(key, this.#lookAtHeld(key)));
-  readonly #calls: Calls;
+  readonly #room: WaitingRoom;
   /** What is being seen through, by key; the value says why it is to be ended, if it is. */
   readonly #driven = new Map<string, Driven>();
   readonly #waiting = new Map<string, ((record: JobRecord | undefined) => void)[]>();
@@ -55,23 +50,17 @@ export class Dispatcher implements Line {
 
   constructor(jobs: DispatcherOptions) {
     this.#jobs = jobs;
-    this.#calls = new Calls({
+    this.#room = new WaitingRoom({
       ...jobs,
-      wait: (call) => {
-        this.#queue.add(call);
-        this.#pump();
-      },
-      waits: (key) => this.#queue.has(key),
-      begin: (call) => {
-        this.#queue.remove(call.key);
-        if (!this.#stopping.signal.aborted) this.#drive(call);
-      },
+      begin: (waiting) => this.#drive(waiting),
+      explain: (key, message) => this.#inBackground(key, this.#explain(key, message)),
+      heldLong: (key) => this.#inBackground(key, this.#lookAtHeld(key)),
     });
   }
 
   /** How many wait for room, or for other calls of their service. */
   get waiting(): number {
-    return this.#queue.size + this.#calls.waiting;
+    return this.#room.size;
   }
 
   get running(): number {
@@ -97,39 +86,32 @@ export class Dispatcher implements Line {
 
   /** Begins without looking for what was left. */
   open(): void {
-    this.#ends = this.#jobs.capacity.onRoom(() => {
-      this.#lineFitting();
-      this.#pump();
-    });
-    this.#pump();
+    this.#ends = this.#jobs.capacity.onRoom(() => this.#room.refill());
+    this.#room.fill();
   }
 
   /** Starts nothing any more. What runs goes on without us. */
   stop(): void {
     this.#stopping.abort();
     this.#ends?.();
-    this.#calls.stop();
-    this.#heldBack.stop();
+    this.#room.close();
     for (const listeners of this.#waiting.values()) for (const tell of listeners) tell(undefined);
     this.#waiting.clear();
   }
 
   enqueue(job: Waiter, placing: Placing = 'here'): void {
-    const { service, id, owner, demand, trigger } = job;
-    const key = { service, id };
+    const key = { service: job.service, id: job.id };
     if (this.#driven.has(nameOf(job))) return;
     if (placing === 'anywhere' && this.#elsewhere) return this.#elsewhere.consider(key, placing);
-    const waiting = { key, owner, demand, call: trigger === 'run' };
-    // What is in line already was let in since this was read.
-    if (job.held !== undefined) return this.#queue.has(key) ? undefined : this.#heldBack.add(waiting);
-    this.#heldBack.take(key);
-    this.#settle(waiting);
-    if (placing !== 'here' && (this.#refused.has(key) || this.#queue.has(key))) this.#elsewhere?.consider(key, placing);
+    this.#room.enter(job);
+    if (placing !== 'here' && this.#room.waitsForRoom(key)) this.#elsewhere?.consider(key, placing);
   }
 
   begin({ service, id, owner, demand }: Waiter): void {
     const key = { service, id };
-    if (!this.#driven.has(nameOf(key))) this.#drive({ key, owner, demand });
+    if (this.#driven.has(nameOf(key))) return;
+    this.#room.leave(key);
+    this.#drive({ key, owner, demand });
   }
 
   withdraw(key: JobKey): void {
@@ -180,7 +162,7 @@ export class Dispatcher implements Line {
     const { state, taken } = record;
     const driven = this.#driven.get(nameOf(record));
     if (state !== 'queued') this.#unline(record);
-    else if (!driven) this.#followHold(record);
+    else if (!driven) this.#room.follow(record);
     if (state === 'cancelled') this.#cancelled(record);
     else if (isFinal(state)) this.tell(record);
     if (driven) this.#end(record, driven, wantedEnd(record));
@@ -204,69 +186,21 @@ export class Dispatcher implements Line {
     return found ? placingOf(found.service, record) : 'here';
   }
 
-  #pump(): void {
-    while (!this.#stopping.signal.aborted) {
-      const next = this.#queue.take(({ key, demand }) => this.#jobs.capacity.reserve(nameOf(key), demand));
-      if (!next) return;
-      this.#drive(next);
-    }
-  }
-
-  /** In line, if there could be room for it. */
-  #settle(waiting: Waiting): void {
-    const refusal = this.#jobs.capacity.refusal(waiting.demand);
-    if (refusal === undefined) this.#line(waiting);
-    else {
-      // In line it would hold up everything of its owner. It waits in its record, where it can be seen and cancelled.
-      this.#refused.add(waiting);
-      this.#inBackground(waiting.key, this.#explain(waiting.key, refusal));
-    }
-    this.#pump();
-  }
-
-  /** The cluster has let it start, or has changed its mind about one that waits for room. */
-  #followHold(record: JobRecord): void {
-    if (record.held === undefined) {
-      const waiting = this.#heldBack.take(record);
-      if (waiting) this.#settle(waiting);
-    } else if (this.#queue.has(record)) {
-      const { service, id, owner, demand, trigger } = record;
-      this.#unline(record);
-      this.#heldBack.add({ key: { service, id }, owner, demand, call: trigger === 'run' });
-    }
-  }
-
   /** As if there were no room here. What was heard of it meanwhile may have been missed. */
   async #lookAtHeld(key: JobKey): Promise<void> {
     const record = await this.#jobs.store.get(key);
-    if (record?.state !== 'queued') return void this.#heldBack.take(key);
-    if (record.held === undefined) return this.#followHold(record);
+    if (record?.state !== 'queued') return this.#room.leave(key);
+    if (record.held === undefined) return this.#room.follow(record);
     const placing = await this.#placingOf(record);
-    if (placing === 'when-full' && this.#heldBack.has(key)) this.#elsewhere?.consider(key, placing);
-  }
-
-  #line(waiting: Waiting): void {
-    if (waiting.call) this.#calls.add(waiting);
-    else this.#queue.add(waiting);
-  }
-
-  /** Those that are there were too large for a cluster that has grown since. */
-  #lineFitting(): void {
-    for (const waiting of this.#refused.takeFitting(this.#jobs.capacity)) {
-      this.#inBackground(waiting.key, this.#explain(waiting.key, 'waits for room'));
-      this.#line(waiting);
-    }
+    if (placing === 'when-full' && this.#room.isHeld(key)) this.#elsewhere?.consider(key, placing);
   }
 
   #unline(key: JobKey): void {
-    this.#queue.remove(key);
-    this.#refused.remove(key);
-    this.#heldBack.take(key);
-    if (!this.#driven.has(nameOf(key))) this.#calls.leave(key);
+    this.#room.leave(key);
+    if (!this.#driven.has(nameOf(key))) this.#room.over(key);
   }
 
   #drive(waiting: Waiting): void {
-    this.#refused.remove(waiting.key);
     this.#driven.set(nameOf(waiting.key), {});
     this.#inBackground(waiting.key, this.#begin(waiting));
   }
@@ -286,14 +220,14 @@ export class Dispatcher implements Line {
     } catch (error) {
       this.#leave(key);
       await pause(RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-      this.#line(waiting);
+      this.#room.enterAgain(waiting, false);
       throw error;
     }
     if (record) return this.#see(record, undefined);
     this.#leave(key);
     // What was heard meanwhile of who was quicker, and may be about to stop, was taken for our own.
     const other = await store.get(key);
-    if (other?.state === 'queued' && other.held !== undefined) this.#heldBack.add(waiting);
+    if (other?.state === 'queued' && other.held !== undefined) this.#room.enterAgain(waiting, true);
     if (other) this.heard(other);
   }
 
@@ -305,9 +239,9 @@ export class Dispatcher implements Line {
     const name = nameOf(seen);
     if (this.#driven.has(name)) return;
     this.#driven.set(name, { ...(stop && { stop }) });
-    const { service, id, owner, demand, trigger } = seen;
+    const { demand, trigger } = seen;
     this.#jobs.capacity.hold(name, demand);
-    if (trigger === 'run') this.#calls.hold({ key: { service, id }, owner, demand, call: true });
+    if (trigger === 'run') this.#room.hold(seen);
     const { store } = this.#jobs;
     const isSame = (job: JobRecord) => job.state === 'running' && job.epoch === seen.epoch;
     const write = () => changeJob(seen, store, (job) => (isSame(job) ? { message: job.message } : undefined), seen);
@@ -318,7 +252,7 @@ export class Dispatcher implements Line {
       if (!record) this.#leave(seen);
     }
     if (record) await this.#see(record, stop ?? wantedEnd(record));
-    else this.#pump();
+    else this.#room.fill();
   }
 
   /** Sees an attempt through to its end, or until this manager stops. */
@@ -334,7 +268,7 @@ export class Dispatcher implements Line {
       else this.#answer(name, undefined);
     } finally {
       this.#leave(record);
-      this.#pump();
+      this.#room.fill();
     }
   }
 
@@ -370,7 +304,7 @@ export class Dispatcher implements Line {
   #leave(key: JobKey): void {
     this.#driven.delete(nameOf(key));
     this.#jobs.capacity.release(nameOf(key));
-    this.#calls.leave(key);
+    this.#room.over(key);
   }
 
   async #explain(key: JobKey, message: string): Promise<void> {
