@@ -314,19 +314,3 @@ describe('buckets of services', () => {
     assert.match(answer.text, /^output\[0\]\.path: lies under the input/);
   });
 });
-
-test('the manager’s own bucket is the one that the operator names', async () => {
-  const keys = { access_key: 'root', secret_key: 'secret-of-root' };
-  await using other = await startTestManager({
-    OSCAR_STAGING_BUCKET: 'oscar-staging-b',
-    MINIO_ACCESS_KEY: keys.access_key,
-    MINIO_SECRET_KEY: keys.secret_key,
-  });
-  const { json } = await other.call('GET', '/system/config', { as: ADMIN });
-  const { minio_provider } = json() as { minio_provider: Provider };
-  const { Buckets = [] } = await clientOf({ ...minio_provider, ...keys }).send(new ListBucketsCommand({}));
-  assert.deepEqual(
-    Buckets.map(({ Name }) => Name),
-    ['oscar-staging-b'],
-  );
-});
