@@ -1,48 +1,51 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../cluster/eventually.ts';
-import { type JobKey, StoreError } from '../../../cluster/index.ts';
-import type { Placed } from '../../../storage/object-store.ts';
-import { openScene, type Scene } from '../origin.fixture.ts';
+import type { JobRecord, Version } from '../../../cluster/index.ts';
+import { sampleJob, sampleProgress } from '../../../cluster/sample-job.ts';
+import { HandClock } from '../clock.fixture.ts';
+import { Committing, type CommittingDeps } from './committing.ts';
 
-/** A job that has made one file elsewhere, and the store says this when it is to be placed. */
-async function reported(scene: Scene, place: () => Promise<Placed>): Promise<JobKey> {
-  const objects = Object.assign(Object.create(scene.objects), {
-    read: scene.objects.read.bind(scene.objects),
-    bucket: scene.objects.bucket.bind(scene.objects),
-    place,
-  });
-  Object.assign(scene.commitDeps, { objects });
-  scene.fill();
-  const key = await scene.submit();
-  await eventually(() => assert.equal(scene.target('b').taken.size, 1));
-  const manifest = await scene.stage(scene.target('b').last, { 'a.txt': 'A' });
-  const end = { finishedAt: scene.clock.now(), reason: 'Completed', message: '' };
-  await scene.target('b').says({ state: 'succeeded', manifest, ...end });
-  return key;
-}
-
-test('what the store refuses for good fails the job, and the sentence names the object and its word', async () => {
-  await using scene = await openScene();
-  const refused = 'the store answered 400 (XMinioParentIsObject)';
-  const key = await reported(scene, async () => ({ refused }));
-  const last = await scene.until(key, ({ state }) => state === 'failed');
-  assert.equal(last.timeline.at(-1)?.reason, 'OutputFailed');
-  assert.equal(last.message, `the output "a.txt" could not be written to "demo/out/a.txt": ${refused}`);
-});
-
-test('what may pass is shown in the record, and tried until it is done', async () => {
-  await using scene = await openScene();
+test('a commit that fails is tried again, also if its next try comes due while that is still being written down', async () => {
+  const clock = new HandClock();
+  const record: JobRecord = {
+    ...sampleJob('1'),
+    ...sampleProgress('committing'),
+    eventBytes: 0,
+    version: '1' as Version,
+  };
+  const written = Promise.withResolvers<JobRecord>();
+  let saying = false;
   let tries = 0;
-  const key = await reported(scene, async () => {
-    if (tries++ < 2) throw new StoreError('unavailable', 'the object store is away');
-    return 'placed';
+  const deps = {
+    clock,
+    chance: () => 0.5,
+    here: { clusterId: 'here' },
+    store: {
+      get: async () => record,
+      event: async () => new Uint8Array(),
+      update: () => {
+        saying = true;
+        return written.promise;
+      },
+    },
+    services: {
+      get: async () => {
+        tries++;
+        throw new Error('the store is away');
+      },
+    },
+    report: () => undefined,
+    ended: () => undefined,
+  } as unknown as CommittingDeps;
+  const committing = new Committing(deps);
+  committing.begin(record);
+  await eventually(() => assert.equal(saying, true));
+  clock.pass(120_000);
+  written.resolve(record);
+  await eventually(() => {
+    clock.pass(1_000);
+    assert.ok(tries > 1);
   });
-  const said = 'its results could not be written yet, and it is tried again: the object store is away';
-  const waiting = await scene.until(key, ({ message }) => message === said);
-  assert.equal(waiting.state, 'committing');
-  scene.manager.current.delegator.heard(key, waiting);
-  assert.equal(tries, 1, 'who hears of it does not try again before the time');
-  await scene.passing(async () => assert.equal((await scene.job(key)).state, 'succeeded'));
-  assert.deepEqual([(await scene.job(key)).message, tries], ['its results are written', 3]);
+  committing.stop();
 });

@@ -47,18 +47,31 @@ export class Committing {
   }
 
   #begin(key: JobKey, tries: number): void {
+    if (!this.#stopped && !this.#under.has(roomName(key))) void this.#see(key, tries);
+  }
+
+  /** Never fails. */
+  async #see(key: JobKey, tries: number): Promise<void> {
     const name = roomName(key);
-    if (this.#stopped || this.#under.has(name)) return;
     this.#under.add(name);
-    void this.#slots
-      .use(() => this.#commit(key))
-      .catch((problem: unknown) => {
-        const { report, clock, chance } = this.#deps;
-        report(problem, key);
-        this.#later.add(name, clock.now() + waitAfter(tries + 1, chance), { key, tries: tries + 1 });
-        return this.#say(problem, key);
-      })
-      .finally(() => this.#under.delete(name));
+    const isDone = await this.#try(key);
+    this.#under.delete(name);
+    if (isDone || this.#stopped) return;
+    // Not before: what comes due while it is still under way would be passed over, and never come again.
+    const { clock, chance } = this.#deps;
+    this.#later.add(name, clock.now() + waitAfter(tries + 1, chance), { key, tries: tries + 1 });
+  }
+
+  /** Is nothing left to be done? Never fails. */
+  async #try(key: JobKey): Promise<boolean> {
+    try {
+      await this.#slots.use(() => this.#commit(key));
+      return true;
+    } catch (problem) {
+      this.#deps.report(problem, key);
+      await this.#say(problem, key);
+      return false;
+    }
   }
 
   /** Whoever waits for the results sees what they wait for. */
