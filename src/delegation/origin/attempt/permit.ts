@@ -18,8 +18,9 @@ export interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here
 
 /**
  * Lets a member run the attempt that it was offered, if that is the current one still; asked again, it is the renewal of its
- * lease; the very same request again gets nothing, at no manager of this cluster. The keys read the one object that is the input, if the job may have it, and write below the attempt's own part of
- * the staging area: whatever becomes of them, no result of anybody is within their reach.
+ * lease; the very same request again gets nothing, at no manager of this cluster. The keys read the one object that is the
+ * input, if the job may have it, and write below the attempt's own part of the staging area: whatever becomes of them, no
+ * result of anybody is within their reach.
  */
 export async function givePermit(attempt: AttemptKey, asker: Asker, deps: PermitDeps): Promise<Permit> {
   const { store, clock, here, lease } = deps;
