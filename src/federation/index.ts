@@ -15,9 +15,9 @@ export { nameOf as memberName, readIntention } from './members.ts';
 export { membersView } from './members-view.ts';
 export { ownServices } from './own-services.ts';
 export { resolveCluster } from './peer/addresses.ts';
+export { withAsking } from './peer/asked-before.ts';
 export { authorization } from './peer/authorization.ts';
 export type { Line } from './peer/line.ts';
-export { Nonces } from './peer/nonces.ts';
 export { ownAddress } from './peer/own-address.ts';
 export { readPassedChange } from './peer/passed-change.ts';
 export {

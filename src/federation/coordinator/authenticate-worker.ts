@@ -3,11 +3,10 @@ import type { Asking, Journal, SecretStore, ServiceRecord, ServiceStore } from '
 import { FederationError } from '../errors.ts';
 import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
 import { Ledgers } from '../ledger-store.ts';
-import type { Nonces } from '../peer/nonces.ts';
 import { refusals } from '../peer/refusals.ts';
 import { keyIdOf, type SignatureProblem, type SignedRequest, verify } from '../peer/signature.ts';
 import { readMember } from '../peer/wire.ts';
-import { readKey } from './member/member-keys.ts';
+import { noteUse, readKey } from './member/member-keys.ts';
 
 /** A request that claims to come from a member of a federation of this cluster. */
 export interface WorkerRequest extends SignedRequest {
@@ -15,8 +14,8 @@ export interface WorkerRequest extends SignedRequest {
   readonly header: string;
   /** The service of the coordinator that it is about. */
   readonly service: string;
-  /** For requests that must not come twice. */
-  readonly once?: Nonces;
+  /** It must not come twice, to whichever manager of this cluster. */
+  readonly once?: boolean;
 }
 
 export interface AuthenticatedWorker {
@@ -50,7 +49,7 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
   for (const { entry, key } of candidates) {
     const verified = verify(header, request, () => key, stores.now());
     if ('member' in verified) {
-      if (once && !once.isFirst(keyIdOf(key), nonce, stores.now())) throw refusals.repeated();
+      if (once && !(await noteUse(keyIdOf(key), { time, nonce }, stores))) throw refusals.repeated();
       stores.heardFrom?.(entry);
       const record = await coordinatorOf(ledger, request.service, stores);
       return { ledger, member: entry, record, asking: { time, nonce } };

@@ -48,7 +48,7 @@ export function sign(request: SignedRequest, { uid, member, key }: MemberKey, { 
 
 /**
  * Who signed this request. The time is looked at last, so that only who has the key learns that a clock is wrong. Whether
- * it is the same request once more is not known here: see {@link Nonces}.
+ * it is the same request once more is not known here: see {@link withAsking}.
  */
 export function verify(
   header: string,

@@ -10,7 +10,6 @@ import {
   isWorker,
   Ledgers,
   membersView,
-  Nonces,
   noteDeparture,
   passedAnswer,
   passOn,
@@ -171,7 +170,6 @@ function changeAs(
 /** A change that was sent to a worker: signed by it, and asked for by somebody whom this manager knows itself. */
 function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
   const { coordination, workers } = deps.federations;
-  const nonces = new Nonces();
   const schema = {
     summary: 'A change of members that was sent to a worker, from its manager',
     tags,
@@ -190,7 +188,7 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
     },
   };
   app.post('/system/federation/:name/changes', { schema }, async (request) => {
-    const signed = { ...signedPartsOf(request), service: nameOf(request), once: nonces };
+    const signed = { ...signedPartsOf(request), service: nameOf(request), once: true };
     const { record } = await authenticateWorker(signed, coordination);
     const principal = await serviceBearer(request, deps.authenticator, record);
     await findService(principal, 'add-member', nameOf(request), workers.catalog);

@@ -1,12 +1,11 @@
 import type { JobRecord } from '../../../cluster/index.ts';
-import { refusals } from '../../../federation/index.ts';
+import { refusals, withAsking } from '../../../federation/index.ts';
 import { OWN_STORE } from '../../../jobs/index.ts';
 import { stagingArea } from '../../commit/index.ts';
 import { DelegationError } from '../../errors.ts';
 import type { AttemptKey, Permit } from '../../terms.ts';
 import { permitted } from '../moves.ts';
 import { type Asker, type OriginDeps, placeOf } from '../origin.ts';
-import { withAsking } from './asked-before.ts';
 import { changeAsTold, fenced, isItsAttempt, spokenOf } from './current.ts';
 import { inputOf } from './input.ts';
 import { issueFor } from './issued-keys.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { AskedBefore, Asking } from '../../../cluster/index.ts';
+import type { AskedBefore, Asking } from '../../cluster/index.ts';
 import { withAsking } from './asked-before.ts';
 
 const at = (time: number): Asking => ({ time, nonce: `nonce-${time}` });
