@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { placeOf, storyOf } from '../support/delegation.ts';
+import { storyOf } from '../support/delegation.ts';
 import { expectStatus } from '../support/federation.ts';
 import { eventually } from '../support/jobs.ts';
 import { Coordinators, type Replica } from './coordinators.ts';
@@ -32,28 +32,6 @@ describe('a coordinator of two managers, whose members speak to the one that doe
         ids.map(() => 1),
       ),
     );
-
-  /** All have ended well over there, and what they made is here, each of it once. */
-  async function settled(at: Replica, name: string, ids: readonly string[]): Promise<void> {
-    await eventually(async () => {
-      const jobs = await our.jobs(at, name);
-      assert.deepEqual(jobs.map(({ id }) => id).toSorted(), ids.toSorted());
-      for (const job of jobs) assert.equal(job.state, 'succeeded', storyOf(job));
-    });
-    for (const job of await our.jobs(at, name)) {
-      assert.equal(placeOf(job), 'target', storyOf(job));
-      assert.equal(new Set(job.attempts.map(({ epoch }) => epoch)).size, job.attempts.length, storyOf(job));
-      // What ran is what the record says to have been tried.
-      assert.ok(our.runs(job.id) <= job.attempts.length, storyOf(job));
-      assert.deepEqual(
-        job.timeline.filter(({ state }) => state === 'committing' || state === 'succeeded').map(({ state }) => state),
-        ['committing', 'succeeded'],
-        storyOf(job),
-      );
-    }
-    await eventually(async () => assert.deepEqual(await our.staged(at, name), []));
-    assert.deepEqual(await our.written(name), our.resultsOf(ids));
-  }
 
   test('leave, renewals and reports count there, logs are passed on, and a job is cancelled', async () => {
     const { leader, other } = await our.ranks();
@@ -115,7 +93,7 @@ describe('a coordinator of two managers, whose members speak to the one that doe
       await our.storeWire.mend();
       our.letGo(name);
       await our.replica();
-      await settled(other, name, ids);
+      await our.expectOnce(other, name, ids);
     });
 
     test(`when the leader is paused ${moment}, and goes on when another leads, neither`, ROUND, async () => {
@@ -133,7 +111,7 @@ describe('a coordinator of two managers, whose members speak to the one that doe
       } finally {
         leader.child.kill('SIGCONT');
       }
-      await settled(other, name, ids);
+      await our.expectOnce(other, name, ids);
       await eventually(() => assert.equal(our.leads(leader), false));
     });
   }

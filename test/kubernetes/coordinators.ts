@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ListObjectVersionsCommand, PutBucketVersioningCommand } from '@aws-sdk/client-s3';
 import { bothAt, Minio, ROOT } from '../minio/minio.ts';
-import { delegatingBody } from '../support/delegation.ts';
-import { expectStatus, member } from '../support/federation.ts';
+import { delegatingBody, placeOf, storyOf } from '../support/delegation.ts';
+import { expectStatus, type FederationBody, member } from '../support/federation.ts';
 import { ALICE } from '../support/issuer.ts';
 import { clientOf, eventually, Meeting, Outside, type SeenJob } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
@@ -15,6 +15,8 @@ import { startTcpWire, type TcpWire } from '../support/tcp-wire.ts';
 import { type Seen, startWire, type Wire } from '../support/wire.ts';
 import { ControlPlane } from './control-plane.ts';
 import { managerSettings } from './manager-settings.ts';
+import type { Gate } from './steps-gate.ts';
+import { Traces } from './steps-traces.ts';
 
 /** A manager of the coordinator, a process of its own. */
 export interface Replica extends ManagerProcess {
@@ -42,14 +44,18 @@ export interface CoordinatorsOptions {
   /** Of its managers. */
   readonly settings?: Record<string, string>;
   readonly lateEtcd?: boolean;
+  /** How many there are at first. */
+  readonly managers?: number;
+  /** All that they write to Kubernetes, to their store and to the target passes it. */
+  readonly gate?: Gate;
 }
 
 /** Files that each job makes. */
 const RESULTS = 5;
 
 /**
- * One coordinator on a Kubernetes without nodes, of two managers that can be killed and paused, and an embedded cluster that
- * runs all of its jobs. What the target says to the coordinator goes to the one of the two that the test says.
+ * One coordinator on a Kubernetes without nodes, of managers that can be killed and paused, and an embedded cluster that
+ * runs all of its jobs. What the target says to the coordinator goes to the one that the test says.
  */
 export class Coordinators implements AsyncDisposable {
   readonly people: People;
@@ -58,6 +64,8 @@ export class Coordinators implements AsyncDisposable {
   readonly #opened: AsyncDisposableStack;
   readonly #minio: Minio;
   readonly plane: ControlPlane;
+  /** What there is of services at the coordinator. */
+  readonly traces: Traces;
   readonly #wires: Parts['wires'];
   readonly #settings: Record<string, string>;
   readonly #directory: string;
@@ -70,6 +78,7 @@ export class Coordinators implements AsyncDisposable {
     this.storeWire = parts.storeWire;
     this.#minio = parts.minio;
     this.plane = parts.plane;
+    this.traces = new Traces(parts.plane.admin, parts.minio);
     this.#wires = parts.wires;
     this.#settings = settings;
     this.#opened = opened;
@@ -77,7 +86,7 @@ export class Coordinators implements AsyncDisposable {
   }
 
   static async start(options: CoordinatorsOptions = {}): Promise<Coordinators> {
-    const { lateEtcd = false } = options;
+    const { lateEtcd = false, managers = 2, gate } = options;
     await using opened = new AsyncDisposableStack();
     const people = await startPeople();
     opened.defer(() => people.issuer.stop());
@@ -89,7 +98,8 @@ export class Coordinators implements AsyncDisposable {
     const minio = await Minio.start({ hooks: bothAt(`${wires.origin.url}/system/events/storage`) });
     opened.defer(() => minio.stop());
     const storeWire = opened.use(await startTcpWire(Number(new URL(minio.endpoint).port)));
-    const plane = await ControlPlane.start({ lateEtcd });
+    // What belongs to something that is gone has to go too, where somebody looks for what is left.
+    const plane = await ControlPlane.start({ lateEtcd, controllers: gate !== undefined });
     opened.defer(() => plane.stop());
     const known = { origin: { endpoint: wires.origin.url }, target: { endpoint: wires.target.url } };
     const shared = {
@@ -107,11 +117,13 @@ export class Coordinators implements AsyncDisposable {
         OSCAR_LOCAL_CPU: '4',
       }),
     );
+    const ways = await waysOf({ plane, storeWire, target: wires.target }, gate);
     const settings = {
-      ...managerSettings(await plane.managerKubeconfig()),
+      ...managerSettings(ways.kubeconfig),
       ...minio.settings,
       ...shared,
-      MINIO_ENDPOINT: storeWire.url,
+      OSCAR_CLUSTERS: JSON.stringify({ ...known, target: { endpoint: ways.target } }),
+      MINIO_ENDPOINT: ways.store,
       MINIO_PUBLIC_ENDPOINT: minio.endpoint,
       OSCAR_EXTERNAL_STORE: 'minio',
       OSCAR_STAGING_IMAGE: 'none',
@@ -121,13 +133,18 @@ export class Coordinators implements AsyncDisposable {
     };
     const scene = new Coordinators({ people, minio, plane, storeWire, wires }, settings, opened.move());
     running.scene = scene;
-    await Promise.all([scene.replica(), scene.replica()]);
+    await Promise.all(Array.from({ length: managers }, () => scene.replica()));
     return scene;
   }
 
   /** The address of the manager that the target speaks to. */
   get hears(): string {
     return this.#hears;
+  }
+
+  /** From now on the target speaks to this one. */
+  speakTo({ url }: Replica): void {
+    this.#hears = url;
   }
 
   /** One more. */
@@ -150,7 +167,7 @@ export class Coordinators implements AsyncDisposable {
       assert.ok(leader && other && more.length === 0, `${more.length + Number(leader !== undefined)} lead`);
       return { leader, other };
     });
-    this.#hears = ranks.other.url;
+    this.speakTo(ranks.other);
     return ranks;
   }
 
@@ -162,17 +179,28 @@ export class Coordinators implements AsyncDisposable {
 
   /** A service whose jobs all go to the target, make their results, and wait until they are let go. */
   async create(at: Replica, name: string): Promise<void> {
-    const { refreshToken } = await this.people.issuer.tokensFor(ALICE);
-    const make = `for n in $(seq ${RESULTS}); do echo "$JOB_UUID $n" >"$TMP_OUTPUT_DIR/$JOB_UUID-$n"; done`;
-    const run = `: >"${this.#meeting.directory}/run-$JOB_UUID-$$-$(date +%N)"`;
-    const script = `${run}; echo begun; ${make}; ${this.#meeting.wait(name)}`;
-    const body = delegatingBody(name, [member({ id: 'target' }, name)], refreshToken, { script });
+    const body = await this.#definition(name);
     await eventually(async () => {
       expectStatus(await at.outside.call('POST', '/system/services', { as: this.people.alice, body }), 201);
     });
     // Whatever is written a second time is another version.
     const versioning = { Bucket: name, VersioningConfiguration: { Status: 'Enabled' } } as const;
     await this.#store().send(new PutBucketVersioningCommand(versioning));
+  }
+
+  /** Its owner brings a new refresh token. */
+  async renew(at: Replica, name: string): Promise<void> {
+    const body = await this.#definition(name);
+    expectStatus(await at.outside.call('PUT', '/system/services', { as: this.people.alice, body }), 204);
+  }
+
+  async #definition(name: string): Promise<FederationBody> {
+    const { refreshToken } = await this.people.issuer.tokensFor(ALICE);
+    const make = `for n in $(seq ${RESULTS}); do echo "$JOB_UUID $n" >"$TMP_OUTPUT_DIR/$JOB_UUID-$n"; done`;
+    const run = `: >"${this.#meeting.directory}/run-$JOB_UUID-$$-$(date +%N)"`;
+    const script = `${run}; echo begun; ${make}; ${this.#meeting.wait(name)}`;
+    const environment = { secrets: { PASSWORD: 'hush' } };
+    return delegatingBody(name, [member({ id: 'target' }, name)], refreshToken, { script, environment });
   }
 
   letGo(name: string): void {
@@ -212,6 +240,28 @@ export class Coordinators implements AsyncDisposable {
     return keys.filter((key) => key.startsWith(`${name}/`));
   }
 
+  /** All have ended well over there, and what they made is here, each of it once. */
+  async expectOnce(at: Replica, name: string, ids: readonly string[]): Promise<void> {
+    await eventually(async () => {
+      const jobs = await this.jobs(at, name);
+      assert.deepEqual(jobs.map(({ id }) => id).toSorted(), ids.toSorted());
+      for (const job of jobs) assert.equal(job.state, 'succeeded', storyOf(job));
+    });
+    for (const job of await this.jobs(at, name)) {
+      assert.equal(placeOf(job), 'target', storyOf(job));
+      assert.equal(new Set(job.attempts.map(({ epoch }) => epoch)).size, job.attempts.length, storyOf(job));
+      // What ran is what the record says to have been tried.
+      assert.ok(this.runs(job.id) <= job.attempts.length, storyOf(job));
+      assert.deepEqual(
+        job.timeline.filter(({ state }) => state === 'committing' || state === 'succeeded').map(({ state }) => state),
+        ['committing', 'succeeded'],
+        storyOf(job),
+      );
+    }
+    await eventually(async () => assert.deepEqual(await this.staged(at, name), []));
+    assert.deepEqual(await this.written(name), this.resultsOf(ids));
+  }
+
   /** What the target has said to the coordinator. */
   get said(): readonly Seen[] {
     return this.#wires.origin.seen.filter(({ headers }) => headers['x-oscar-member'] !== undefined);
@@ -234,4 +284,23 @@ export class Coordinators implements AsyncDisposable {
     const { endpoint, region } = this.#minio;
     return clientOf({ endpoint, region, access_key: accessKey.reveal(), secret_key: secretKey.reveal() });
   }
+}
+
+interface Ways {
+  readonly plane: ControlPlane;
+  readonly storeWire: TcpWire;
+  readonly target: Wire;
+}
+
+/** How managers of the coordinator reach everybody else. */
+async function waysOf({ plane, storeWire, target }: Ways, gate: Gate | undefined) {
+  if (!gate) return { kubeconfig: await plane.managerKubeconfig(), store: storeWire.url, target: target.url };
+  const beyond = async (url: string) =>
+    `http://127.0.0.1:${await gate.before({ host: '127.0.0.1', port: Number(new URL(url).port) })}`;
+  const api = await gate.before({ host: '127.0.0.1', port: plane.port, certificates: plane.certificates });
+  return {
+    kubeconfig: await plane.managerKubeconfig(api),
+    store: await beyond(storeWire.url),
+    target: await beyond(target.url),
+  };
 }

@@ -25,17 +25,31 @@ export async function makeStaging(s3: S3): Promise<void> {
   await s3.setTags(staging, OURS);
 }
 
-/** Everything below the prefix, and what is remembered of it. */
+/**
+ * Everything below the prefix, and what is remembered of it: after the objects, since who was held up over a copy must not find
+ * the object and no memory. The last of them goes at the very end: as long as it is there, somebody who lists what is left
+ * comes upon this again.
+ */
 export async function removeUnder(bucket: string, prefix: string, s3: S3): Promise<void> {
   const unfinished = (await s3.uploads(bucket)).filter(({ key }) => key.startsWith(prefix));
   for (const { key, id } of unfinished) await s3.abortUpload({ bucket, key }, id);
-  const prefixes = bucket === s3.staging ? [prefix, `${PLACED}${prefix}`] : [prefix];
-  for (const each of prefixes) {
-    for (;;) {
-      const page = await s3.list(bucket, each, PAGE);
-      const keys = (page?.objects ?? []).map(({ key }) => key);
-      if (keys.length > 0) await s3.removeAll(bucket, keys);
-      if (!page?.more) break;
+  const last = await removeButLast(bucket, prefix, s3);
+  if (bucket === s3.staging) {
+    const memory = await removeButLast(bucket, `${PLACED}${prefix}`, s3);
+    await s3.removeAll(bucket, memory);
+  }
+  await s3.removeAll(bucket, last);
+}
+
+/** Resolves to the key of the one that is left, if there was any. */
+async function removeButLast(bucket: string, prefix: string, s3: S3): Promise<string[]> {
+  for (;;) {
+    const page = await s3.list(bucket, prefix, PAGE);
+    const keys = (page?.objects ?? []).map(({ key }) => key);
+    if (!page?.more) {
+      await s3.removeAll(bucket, keys.slice(0, -1));
+      return keys.slice(-1);
     }
+    await s3.removeAll(bucket, keys);
   }
 }

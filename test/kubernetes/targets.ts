@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { eventually as tried } from '../../src/cluster/eventually.ts';
+import { BUSYBOX } from '../docker/busybox.ts';
+import { copying, delegatingBody, placeOf, storyOf } from '../support/delegation.ts';
+import { expectStatus, member } from '../support/federation.ts';
+import { ALICE } from '../support/issuer.ts';
+import { Outside, type SeenJob } from '../support/jobs.ts';
+import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
+import { type People, startPeople } from '../support/people.ts';
+import { startWire, type Wire } from '../support/wire.ts';
+import { GATEWAY } from './node/names.ts';
+import { PodManagers, type Replica } from './pod-managers.ts';
+import type { Gate } from './steps-gate.ts';
+import { Traces } from './steps-traces.ts';
+
+/** Pods take their time, all the more when there are many; and members that are silent are given up after a while. */
+const PATIENCE = 300_000;
+
+/** Each look is a request, and there are many who look. */
+const LOOK_EVERY_MS = 250;
+
+export const eventually = <T>(check: () => T | Promise<T>): Promise<T> => tried(check, PATIENCE, LOOK_EVERY_MS);
+
+const ORIGIN = 'origin';
+const TARGET = 'target';
+
+/** Leaders and members that are silent are given up soon: there are many who are. */
+const TIMES = {
+  OSCAR_LEADER_SECONDS: '6',
+  OSCAR_LEASE_SECONDS: '15',
+  OSCAR_LEASE_GRACE_SECONDS: '10',
+  RESCHEDULER_THRESHOLD: '2',
+};
+
+interface Parts {
+  readonly people: People;
+  readonly our: PodManagers;
+  readonly origin: TestManager;
+  readonly wires: { readonly origin: Wire; readonly target: Wire };
+}
+
+/**
+ * One target on a Kubernetes that runs pods, of managers that can be killed and paused, and an embedded cluster without room of
+ * its own that gives it all of its jobs. What the origin says to the target goes to the manager that the test says.
+ */
+export class Targets implements AsyncDisposable {
+  readonly people: People;
+  readonly our: PodManagers;
+  /** The origin, as users have it. */
+  readonly outside: Outside;
+  /** What there is of services at the target. */
+  readonly traces: Traces;
+  readonly #wires: Parts['wires'];
+  readonly #settings: Record<string, string>;
+  readonly #opened: AsyncDisposableStack;
+  #hears = '';
+
+  private constructor(
+    { people, our, origin, wires }: Parts,
+    settings: Record<string, string>,
+    opened: AsyncDisposableStack,
+  ) {
+    this.people = people;
+    this.our = our;
+    this.outside = new Outside(origin.url);
+    this.traces = new Traces(our.cluster.admin, our.minio);
+    this.#wires = wires;
+    this.#settings = settings;
+    this.#opened = opened;
+  }
+
+  /** With a gate, all that the target writes to Kubernetes and says to the origin passes it. */
+  static async start(gate?: Gate): Promise<Targets> {
+    await using opened = new AsyncDisposableStack();
+    const people = await startPeople();
+    opened.defer(() => people.issuer.stop());
+    const running: { origin?: TestManager; scene?: Targets } = {};
+    const wires = {
+      origin: opened.use(await startWire(() => running.origin?.url ?? '')),
+      target: opened.use(await startWire(() => running.scene?.hears ?? '')),
+    };
+    const our = await PodManagers.start();
+    opened.defer(() => our.stop());
+    const passing = gate && (await gate.before({ host: '127.0.0.1', port: Number(new URL(wires.origin.url).port) }));
+    const shared = {
+      ...people.settings,
+      OSCAR_CLUSTERS: JSON.stringify({
+        [ORIGIN]: { endpoint: passing === undefined ? wires.origin.url : `http://127.0.0.1:${passing}` },
+        [TARGET]: { endpoint: wires.target.url },
+      }),
+      OSCAR_PEER_NETWORKS: `127.0.0.0/8,${GATEWAY}/32`,
+      OIDC_CLIENT_ID: 'oscar',
+      ...TIMES,
+    };
+    running.origin = opened.use(
+      await startTestManager({
+        ...shared,
+        OSCAR_CLUSTER_ID: ORIGIN,
+        OSCAR_ENDPOINT: wires.origin.url,
+        // Pods reach its store.
+        OSCAR_LISTEN: `${GATEWAY}:0`,
+        OSCAR_LOCAL_ALLOW_REMOTE: 'true',
+        OSCAR_LOCAL_CPU: '0.01',
+      }),
+    );
+    const { plane, nodeAddress } = our.cluster;
+    const api = await gate?.before({ host: nodeAddress, port: plane.port, certificates: plane.certificates });
+    const settings = {
+      ...shared,
+      OSCAR_CLUSTER_ID: TARGET,
+      OSCAR_ENDPOINT: wires.target.url,
+      ...(api !== undefined && { KUBECONFIG: await plane.managerKubeconfig(api) }),
+    };
+    const scene = new Targets({ people, our, origin: running.origin, wires }, settings, opened.move());
+    running.scene = scene;
+    return scene;
+  }
+
+  /** The address of the manager that the origin speaks to. */
+  get hears(): string {
+    return this.#hears;
+  }
+
+  /** From now on the origin speaks to this one. */
+  speakTo({ url }: Replica): void {
+    this.#hears = url;
+  }
+
+  /** One more manager of the target. */
+  async replica(): Promise<Replica> {
+    const replica = await this.our.replica(this.#settings);
+    this.#hears ||= replica.url;
+    return replica;
+  }
+
+  /** A service whose jobs all run in pods of the target: they tell that they do, do this, and copy their input. */
+  async create(name: string, script = 'true'): Promise<void> {
+    const { refreshToken } = await this.people.issuer.tokensFor(ALICE);
+    const body = delegatingBody(name, [member({ id: TARGET }, name)], refreshToken, {
+      image: BUSYBOX,
+      cpu: '0.02',
+      memory: '16Mi',
+      script: `${this.our.tells}; echo begun; ${script}; ${copying()}`,
+    });
+    await eventually(async () => {
+      expectStatus(await this.outside.call('POST', '/system/services', { as: this.people.alice, body }), 201);
+    });
+  }
+
+  /** Puts files there; resolves to the ids of the jobs that come of them. */
+  async begin(name: string, files: readonly string[] = ['x']): Promise<string[]> {
+    const before = (await this.jobs(name)).length;
+    for (const file of files) await this.outside.put(this.people.alice, `${name}/in/${file}`, `text of ${file}`);
+    return eventually(async () => {
+      const jobs = await this.jobs(name);
+      assert.equal(jobs.length, before + files.length);
+      return jobs.slice(0, files.length).map(({ id }) => id);
+    });
+  }
+
+  jobs(name: string): Promise<SeenJob[]> {
+    return this.outside.jobs(this.people.alice, name);
+  }
+
+  /** All that were begun have ended well in pods of the target, and each left one set of results. */
+  async expectOnce(name: string, files: readonly string[] = ['x']): Promise<void> {
+    const jobs = await eventually(async () => {
+      const all = await this.jobs(name);
+      assert.equal(all.length, files.length);
+      for (const job of all) assert.equal(job.state, 'succeeded', storyOf(job));
+      return all;
+    });
+    for (const job of jobs) {
+      const runs = this.our.told(job.id);
+      assert.ok(runs >= 1 && runs <= job.attempts.length, `${runs} runs: ${storyOf(job)}`);
+      assert.equal(placeOf(job), TARGET, storyOf(job));
+      assert.deepEqual(
+        job.timeline.filter(({ state }) => state === 'committing' || state === 'succeeded').map(({ state }) => state),
+        ['committing', 'succeeded'],
+        storyOf(job),
+      );
+    }
+    for (const file of files)
+      assert.equal(await this.outside.get(this.people.alice, `${name}/out/${file}`), `text of ${file}`);
+    await eventually(async () => {
+      const staged = await this.outside.keys(ADMIN, 'oscar-staging');
+      assert.deepEqual(
+        staged.filter((key) => key.startsWith(`${name}/`)),
+        [],
+      );
+    });
+  }
+
+  /** How often the target was offered something of this service. */
+  offers(name: string): number {
+    return this.#wires.target.seen.filter(({ method, path }) => method === 'POST' && path === `/job/${name}`).length;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#opened.disposeAsync();
+  }
+}
