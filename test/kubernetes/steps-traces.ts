@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import {
   GetBucketNotificationConfigurationCommand,
   GetBucketTaggingCommand,
@@ -8,6 +9,7 @@ import {
 import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
 import { type Minio, ROOT } from '../minio/minio.ts';
 import type { Admin } from './admin.ts';
+import { eventually } from './steps-rounds.ts';
 
 interface Item {
   readonly metadata: {
@@ -33,6 +35,13 @@ const KINDS = {
 const FOREIGN = /^kube-|kube-root-ca\.crt$/;
 
 const STAGING = 'oscar-staging';
+
+interface Wanted {
+  readonly name: string;
+  /** Where it was disturbed, for who reads of a failure. */
+  readonly at: string;
+  readonly clean: readonly string[];
+}
 
 interface Trace {
   readonly line: string;
@@ -63,6 +72,27 @@ export class Traces {
       return [name, its.map(({ line }) => withoutIds(line.replaceAll(name, '*'))).toSorted()];
     });
     return Object.fromEntries(found) as Record<T, string[]>;
+  }
+
+  async ofOne(name: string): Promise<string[]> {
+    return (await this.of([name]))[name] ?? [];
+  }
+
+  /** Once the leader has noted, beside the service, that files may come from now on. */
+  async watched(name: string): Promise<void> {
+    await eventually(async () => assert.ok((await this.ofOne(name)).some((each) => each.includes('/sweep/'))));
+  }
+
+  /** Once there is of each what there should be, and nothing else. */
+  async areOnly(wanted: readonly Wanted[]): Promise<void> {
+    await eventually(async () => {
+      const there = await this.of(wanted.map(({ name }) => name));
+      const seen = wanted.map(({ name, at, clean }) => ({ at, its: there[name], clean }));
+      assert.deepEqual(
+        seen.filter(({ its, clean }) => its?.join() !== clean.join()),
+        [],
+      );
+    });
   }
 
   async #everything(): Promise<Trace[]> {

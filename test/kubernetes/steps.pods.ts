@@ -1,4 +1,4 @@
 import { ONE_ROUND } from './steps-gate.ts';
 import { testJobs } from './steps-jobs.ts';
 
-testJobs('file', ONE_ROUND, 600_000);
+testJobs('file', { rounds: ONE_ROUND, timeout: 600_000 });

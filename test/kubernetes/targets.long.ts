@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { storyOf } from '../support/delegation.ts';
+import { expectStatus } from '../support/federation.ts';
+import type { Replica } from './pod-managers.ts';
+import { eventually } from './steps-rounds.ts';
+import { Targets } from './targets.ts';
+
+/** Of a leader that is gone another one hears after seconds; and each round has pods that take their time. */
+const ROUND = { timeout: 600_000 };
+
+const FILES = ['a', 'b', 'c', 'd'];
+
+describe('a target of two managers, whose origin speaks to the one that does not lead', { timeout: 3_000_000 }, () => {
+  let them: Targets;
+  let replicas: Replica[];
+  before(async () => {
+    them = await Targets.start();
+    replicas = await Promise.all([them.replica(), them.replica()]);
+  });
+  after(() => them?.[Symbol.asyncDispose]());
+
+  async function ranks(): Promise<{ leader: Replica; other: Replica }> {
+    replicas = replicas.filter(({ child }) => child.exitCode === null && child.signalCode === null);
+    while (replicas.length < 2) replicas.push(await them.replica());
+    return eventually(() => {
+      const [leader, ...more] = replicas.filter((replica) => them.our.leads(replica));
+      const other = replicas.find((replica) => replica !== leader);
+      assert.ok(leader && other && more.length === 0, 'one leads');
+      them.speakTo(other);
+      return { leader, other };
+    });
+  }
+
+  /** All of them run, each once. */
+  const running = (ids: readonly string[]) =>
+    eventually(() =>
+      assert.deepEqual(
+        ids.map((id) => them.our.told(id)),
+        ids.map(() => 1),
+      ),
+    );
+
+  test('what is offered there runs once, its log is passed on, and one is cancelled', ROUND, async () => {
+    await ranks();
+    await them.create('talks', 'sleep 20');
+    const ids = await them.begin('talks', FILES);
+    await running(ids);
+    const [first = '', second = ''] = ids;
+    await eventually(async () => {
+      const log = await them.outside.call('GET', `/system/logs/talks/${first}`, { as: them.people.alice });
+      assert.match(expectStatus(log, 200).text, /^begun$/m);
+    });
+    expectStatus(await them.outside.call('DELETE', `/system/jobs/talks/${second}`, { as: them.people.alice }), 202);
+    const states = new Map(ids.map((id) => [id, id === second ? 'cancelled' : 'succeeded']));
+    await eventually(async () => {
+      for (const job of await them.jobs('talks')) assert.equal(job.state, states.get(job.id), storyOf(job));
+    });
+    const results = await them.outside.keys(them.people.alice, 'talks');
+    assert.equal(results.filter((key) => key.startsWith('out/')).length, FILES.length - 1);
+    for (const id of ids) assert.equal(them.our.told(id), 1);
+  });
+
+  const moments = {
+    'while jobs are offered': async (name: string) => {
+      await eventually(() => assert.ok(them.offers(name) > 0));
+    },
+    'while they run': async (_: string, ids: readonly string[]) => running(ids),
+  };
+
+  for (const [index, [moment, comes]] of Object.entries(moments).entries()) {
+    test(`when the leader is killed ${moment}, each has one set of results`, ROUND, async () => {
+      const name = `killed-${index}`;
+      const { leader } = await ranks();
+      await them.create(name, 'sleep 5');
+      await comes(name, await them.begin(name, FILES));
+      leader.child.kill('SIGKILL');
+      await them.expectOnce(name, FILES);
+    });
+
+    test(`when the one that hears the origin is killed ${moment}, neither is anything lost`, ROUND, async () => {
+      const name = `deaf-${index}`;
+      const { leader, other } = await ranks();
+      await them.create(name, 'sleep 5');
+      await comes(name, await them.begin(name, FILES));
+      other.child.kill('SIGKILL');
+      them.speakTo(leader);
+      await them.expectOnce(name, FILES);
+    });
+
+    test(`when the leader is paused ${moment}, and goes on when another leads, nothing is doubled`, ROUND, async () => {
+      const name = `paused-${index}`;
+      const { leader, other } = await ranks();
+      await them.create(name, 'sleep 5');
+      await comes(name, await them.begin(name, FILES));
+      leader.child.kill('SIGSTOP');
+      try {
+        await eventually(() => assert.ok(them.our.leads(other), 'the other leads'));
+      } finally {
+        leader.child.kill('SIGCONT');
+      }
+      await them.expectOnce(name, FILES);
+      await eventually(() => assert.equal(them.our.leads(leader), false));
+    });
+  }
+});
