@@ -1,4 +1,5 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { Admin } from './admin.ts';
@@ -230,6 +231,9 @@ export class ControlPlane {
       contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
       'current-context': 'test',
     };
-    await writeFile(path, JSON.stringify(config, undefined, 2), { mode: 0o600 });
+    // At one stroke: somebody may be reading it.
+    const written = `${path}-${randomUUID()}`;
+    await writeFile(written, JSON.stringify(config, undefined, 2), { mode: 0o600 });
+    await rename(written, path);
   }
 }
