@@ -180,7 +180,7 @@ test('who was away longer than the server remembers lists again, and sees what c
     // It waits longer after each time that it found nobody.
   }, 30_000);
   assert.equal(cluster.metrics().lists, 2);
-  await eventually(() => assert.ok(cluster.metrics().live));
+  await eventually(() => assert.ok(cluster.metrics().live), 30_000);
 });
 
 test('sixteen who write one service at once all get through, one after the other', async (t) => {
