@@ -3,15 +3,15 @@ import { randomInt } from 'node:crypto';
 import { countedTests } from './counted-tests.ts';
 
 /**
- * All tests that have counts, with big ones; those that take longest first. `OSCAR_TEST_SEED` repeats a run; what depends on
- * it is the same again: properties and unruly stores. The moments at which processes are killed are left to chance.
+ * All tests that have counts, with big ones. `OSCAR_TEST_SEED` repeats a run; what depends on it is the same again: properties
+ * and unruly stores. The moments at which processes are killed are left to chance.
  */
 const seed = process.env['OSCAR_TEST_SEED'] ?? String(randomInt(2 ** 31));
 process.stdout.write(`seed ${seed}: repeat with OSCAR_TEST_SEED=${seed} npm run test:long\n`);
 
 const HOUR_MS = 3_600_000;
 const options = ['--test', '--test-concurrency=2', `--test-timeout=${HOUR_MS}`, '--test-reporter=spec'];
-const files = [...countedTests(['test']), ...countedTests(['src', 'tools', 'deploy'])];
+const files = countedTests(['src', 'test', 'tools', 'deploy']);
 
 const { status } = spawnSync(process.execPath, [...options, ...files], {
   stdio: 'inherit',

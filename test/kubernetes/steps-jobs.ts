@@ -17,7 +17,7 @@ import {
   type Lesson,
   placeOf,
   type Rounds,
-  type StepScene,
+  StepScene,
   testSteps,
 } from './steps-rounds.ts';
 import { Traces } from './steps-traces.ts';
@@ -42,22 +42,19 @@ interface JobLesson extends Lesson {
 }
 
 /** A cluster that runs pods, behind a gate, and one manager at a time at one address. */
-class JobScene implements StepScene<JobLesson> {
+class JobScene extends StepScene<JobLesson, Replica> {
   readonly #cause: Cause;
   readonly #our: PodManagers;
-  readonly #gate: Gate;
   readonly #traces: Traces;
   readonly #settings: Record<string, string>;
   readonly #outside: Outside;
   readonly #tokens = new Map<string, string>();
-  #manager: Replica;
 
   private constructor(cause: Cause, our: PodManagers, gate: Gate, settings: Record<string, string>, manager: Replica) {
+    super(gate, manager);
     this.#cause = cause;
     this.#our = our;
-    this.#gate = gate;
     this.#settings = settings;
-    this.#manager = manager;
     this.#traces = new Traces(our.cluster.admin, our.minio);
     this.#outside = new PatientOutside(manager.url);
   }
@@ -92,7 +89,7 @@ class JobScene implements StepScene<JobLesson> {
   }
 
   async create(name: string): Promise<Walk> {
-    const walk = this.#gate.follow(name);
+    const walk = this.gate.follow(name);
     const script = `${this.#our.tells}; cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR/"`;
     const definition = service(name, script, { image: BUSYBOX, cpu: '0.02', memory: '16Mi' });
     this.#tokens.set(name, await this.#outside.create(ADMIN, definition));
@@ -109,27 +106,20 @@ class JobScene implements StepScene<JobLesson> {
     this.#outside.call('POST', `/run/${name}`, { as, body: text }).catch(() => undefined);
   }
 
-  async hasEnded(name: string): Promise<boolean> {
-    const [job] = await this.#outside.jobs(ADMIN, name);
-    return job?.state === 'succeeded';
-  }
-
-  async kill(): Promise<void> {
-    this.#manager.child.kill('SIGKILL');
-    await this.#manager.ended;
+  jobs(name: string): Promise<SeenJob[]> {
+    return this.#outside.jobs(ADMIN, name);
   }
 
   /** It leads at once. */
-  async successor(): Promise<void> {
-    this.#gate.open();
+  protected async next(): Promise<Replica> {
     const lease = `/apis/coordination.k8s.io/v1/namespaces/${MANAGER_NAMESPACE}/leases/oscar-manager`;
     await this.#our.cluster.admin.do('DELETE', lease);
-    this.#manager = await this.#our.replica(this.#settings);
+    return this.#our.replica(this.#settings);
   }
 
   async expectOnce(one: Case, { timeline }: JobLesson): Promise<void> {
     if (this.#isUnheard(one)) {
-      assert.deepEqual(await this.#outside.jobs(ADMIN, one.name), []);
+      assert.deepEqual(await this.jobs(one.name), []);
       return;
     }
     const job = await this.#ended(one.name);
@@ -152,7 +142,7 @@ class JobScene implements StepScene<JobLesson> {
 
   async #ended(name: string): Promise<SeenJob> {
     return eventually(async () => {
-      const [job, ...more] = await this.#outside.jobs(ADMIN, name);
+      const [job, ...more] = await this.jobs(name);
       assert.ok(job && more.length === 0 && /^(succeeded|failed|cancelled)$/.test(job.state), `${job?.state} ${name}`);
       return job;
     });

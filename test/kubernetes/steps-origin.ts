@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import type { SeenJob } from '../support/jobs.ts';
 import { Coordinators, type Replica } from './coordinators.ts';
 import { Gate, type Walk } from './steps-gate.ts';
 import {
@@ -9,7 +10,7 @@ import {
   type Lesson,
   placeOf,
   type Rounds,
-  type StepScene,
+  StepScene,
   testSteps,
 } from './steps-rounds.ts';
 
@@ -29,15 +30,12 @@ interface OriginLesson extends Lesson {
 }
 
 /** A coordinator of one manager at a time, behind a gate. */
-class OriginScene implements StepScene<OriginLesson> {
+class OriginScene extends StepScene<OriginLesson, Replica> {
   readonly #our: Coordinators;
-  readonly #gate: Gate;
-  #manager: Replica;
 
   private constructor(our: Coordinators, gate: Gate, manager: Replica) {
+    super(gate, manager);
     this.#our = our;
-    this.#gate = gate;
-    this.#manager = manager;
   }
 
   static async start(t: TestContext): Promise<OriginScene> {
@@ -53,8 +51,8 @@ class OriginScene implements StepScene<OriginLesson> {
     const name = 'job-00-clean';
     const walk = await this.create(name);
     const before = await traces.ofOne(name);
-    const id = await this.#our.submit(this.#manager, name);
-    await this.#our.expectOnce(this.#manager, name, [id]);
+    const id = await this.#our.submit(this.manager, name);
+    await this.#our.expectOnce(this.manager, name, [id]);
     const after = await eventually(async () => {
       const its = await traces.ofOne(name);
       // The last that is written: it is shown to all how it ended.
@@ -65,8 +63,8 @@ class OriginScene implements StepScene<OriginLesson> {
   }
 
   async create(name: string): Promise<Walk> {
-    const walk = this.#gate.follow(name);
-    await this.#our.create(this.#manager, name);
+    const walk = this.gate.follow(name);
+    await this.#our.create(this.manager, name);
     this.#our.letGo(name);
     await this.#our.traces.watched(name);
     walk.begin();
@@ -75,31 +73,25 @@ class OriginScene implements StepScene<OriginLesson> {
 
   async begin(name: string): Promise<void> {
     // Whoever stands at the first step hears no answer.
-    this.#our.submit(this.#manager, name).catch(() => undefined);
+    this.#our.submit(this.manager, name).catch(() => undefined);
   }
 
-  async hasEnded(name: string): Promise<boolean> {
-    const [job] = await this.#our.jobs(this.#manager, name);
-    return job?.state === 'succeeded';
+  jobs(name: string): Promise<SeenJob[]> {
+    return this.#our.jobs(this.manager, name);
   }
 
-  async kill(): Promise<void> {
-    this.#manager.child.kill('SIGKILL');
-    await this.#manager.ended;
-  }
-
-  async successor(): Promise<void> {
-    this.#gate.open();
-    this.#manager = await this.#our.replica();
-    this.#our.speakTo(this.#manager);
+  protected async next(): Promise<Replica> {
+    const manager = await this.#our.replica();
+    this.#our.speakTo(manager);
+    return manager;
   }
 
   async expectOnce(one: Case): Promise<void> {
-    const jobs = await this.#our.jobs(this.#manager, one.name);
+    const jobs = await this.jobs(one.name);
     const ids = jobs.map(({ id }) => id);
     assert.equal(ids.length, isUnheard(one) ? 0 : 1);
     if (ids.length > 0) await this.#renewed(one);
-    await this.#our.expectOnce(this.#manager, one.name, ids);
+    await this.#our.expectOnce(this.manager, one.name, ids);
     for (const id of ids) assert.ok(this.#our.runs(id) >= 1);
   }
 
@@ -114,7 +106,7 @@ class OriginScene implements StepScene<OriginLesson> {
    */
   async #renewed({ name, halt, walk }: Case): Promise<void> {
     const needsOwner = await eventually(async () => {
-      const [job] = await this.#our.jobs(this.#manager, name);
+      const [job] = await this.jobs(name);
       assert.ok(job && (job.state === 'succeeded' || /update the service with a new one/.test(job.message)));
       return job.state !== 'succeeded';
     });
@@ -122,6 +114,6 @@ class OriginScene implements StepScene<OriginLesson> {
     const written = walk.writes.slice(0, halt.side === 'before' ? -1 : undefined);
     // The first that is written about the grant is that it is about to be used, the second its new token.
     assert.equal(written.filter((each) => each.includes('/oscar-grant-')).length, 1);
-    await this.#our.renew(this.#manager, name);
+    await this.#our.renew(this.manager, name);
   }
 }

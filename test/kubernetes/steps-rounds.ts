@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Slots } from '../../src/base/slots.ts';
 import { eventually as tried } from '../../src/cluster/eventually.ts';
-import { type Halt, REPEAT, type Round, type Walk } from './steps-gate.ts';
+import type { SeenJob } from '../support/jobs.ts';
+import type { ManagerProcess } from '../support/process.ts';
+import { type Gate, type Halt, REPEAT, type Round, type Walk } from './steps-gate.ts';
 
 /** Pods take their time, all the more when there are many; and members that are silent are given up after a while. */
 const PATIENCE = 300_000;
@@ -35,20 +37,48 @@ export interface Lesson {
 }
 
 /** One manager at a time, behind a gate, and jobs each of which is of a service of its own. */
-export interface StepScene<L extends Lesson> {
-  learn(): Promise<L>;
+export abstract class StepScene<L extends Lesson, M extends ManagerProcess = ManagerProcess> {
+  protected readonly gate: Gate;
+  protected manager: M;
+
+  protected constructor(gate: Gate, manager: M) {
+    this.gate = gate;
+    this.manager = manager;
+  }
+
+  abstract learn(): Promise<L>;
+
   /** A service whose jobs the gate follows from now on. */
-  create(name: string): Promise<Walk>;
+  abstract create(name: string): Promise<Walk>;
+
   /** Resolves when its job is on its way; whether it gets anywhere is up to the gate. */
-  begin(name: string): Promise<void>;
-  hasEnded(name: string): Promise<boolean>;
-  kill(): Promise<void>;
-  /** A manager after the one that was killed, and nobody is stopped any more. */
-  successor(): Promise<void>;
+  abstract begin(name: string): Promise<void>;
+
+  abstract jobs(name: string): Promise<SeenJob[]>;
+
   /** It has ended well, with what it made there once. */
-  expectOnce(one: Case, lesson: L): Promise<void>;
+  abstract expectOnce(one: Case, lesson: L): Promise<void>;
+
   /** Nothing is left that would not be left otherwise. */
-  expectNothingElse(cases: readonly Case[], lesson: L): Promise<void>;
+  abstract expectNothingElse(cases: readonly Case[], lesson: L): Promise<void>;
+
+  protected abstract next(): Promise<M>;
+
+  async hasEnded(name: string): Promise<boolean> {
+    const [job] = await this.jobs(name);
+    return job?.state === 'succeeded';
+  }
+
+  async kill(): Promise<void> {
+    this.manager.child.kill('SIGKILL');
+    await this.manager.ended;
+  }
+
+  /** A manager after the one that was killed, and nobody is stopped any more. */
+  async successor(): Promise<void> {
+    this.gate.open();
+    this.manager = await this.next();
+  }
 }
 
 export interface Rounds {

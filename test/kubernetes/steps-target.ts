@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import type { SeenJob } from '../support/jobs.ts';
 import type { Replica } from './pod-managers.ts';
 import { Gate, type Walk } from './steps-gate.ts';
-import { type Case, eventually, type Lesson, placeOf, type Rounds, type StepScene, testSteps } from './steps-rounds.ts';
+import { type Case, eventually, type Lesson, placeOf, type Rounds, StepScene, testSteps } from './steps-rounds.ts';
 import { Targets } from './targets.ts';
 
 /**
@@ -20,15 +21,12 @@ interface TargetLesson extends Lesson {
 }
 
 /** A target of one manager at a time, behind a gate. */
-class TargetScene implements StepScene<TargetLesson> {
+class TargetScene extends StepScene<TargetLesson, Replica> {
   readonly #them: Targets;
-  readonly #gate: Gate;
-  #manager: Replica;
 
   private constructor(them: Targets, gate: Gate, manager: Replica) {
+    super(gate, manager);
     this.#them = them;
-    this.#gate = gate;
-    this.#manager = manager;
   }
 
   static async start(t: TestContext): Promise<TargetScene> {
@@ -53,7 +51,7 @@ class TargetScene implements StepScene<TargetLesson> {
   }
 
   async create(name: string): Promise<Walk> {
-    const walk = this.#gate.follow(name);
+    const walk = this.gate.follow(name);
     await this.#them.create(name);
     walk.begin();
     return walk;
@@ -63,20 +61,14 @@ class TargetScene implements StepScene<TargetLesson> {
     await this.#them.begin(name);
   }
 
-  async hasEnded(name: string): Promise<boolean> {
-    const [job] = await this.#them.jobs(name);
-    return job?.state === 'succeeded';
+  jobs(name: string): Promise<SeenJob[]> {
+    return this.#them.jobs(name);
   }
 
-  async kill(): Promise<void> {
-    this.#manager.child.kill('SIGKILL');
-    await this.#manager.ended;
-  }
-
-  async successor(): Promise<void> {
-    this.#gate.open();
-    this.#manager = await this.#them.replica();
-    this.#them.speakTo(this.#manager);
+  protected async next(): Promise<Replica> {
+    const manager = await this.#them.replica();
+    this.#them.speakTo(manager);
+    return manager;
   }
 
   expectOnce({ name }: Case): Promise<void> {

@@ -15,7 +15,7 @@ function dyingBefore(removal: number, keys: Set<string>): S3 {
     list: async (_, prefix, most) => {
       const found = [...keys].filter((key) => key.startsWith(prefix)).toSorted();
       const objects = found.slice(0, most).map((key) => ({ key })) as never;
-      return { objects, more: found.length > most } as never;
+      return { objects, more: found.length > most };
     },
     removeAll: async (_, removed) => {
       if (removed.length === 0) return;
