@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { storyOf } from '../support/delegation.ts';
-import { expectStatus } from '../support/federation.ts';
+import { expectStatus, member } from '../support/federation.ts';
 import { eventually } from '../support/jobs.ts';
 import { Coordinators, type Replica } from './coordinators.ts';
 
@@ -66,6 +66,23 @@ describe('a coordinator of two managers, whose members speak to the one that doe
       assert.deepEqual([...new Set(reports(id).map(({ answer }) => answer?.status))], [204]);
     }
     assert.equal(our.leads(leader), true, 'nobody else did it');
+  });
+
+  test('a change that was passed on to one is not taken by the other when it comes again', async () => {
+    const { leader, other } = await our.ranks();
+    await our.create(leader, 'recorded');
+    const members = [member({ id: 'nowhere' }, 'x')];
+    const { method, path, headers, body } = await our.passOn('recorded', { members });
+    const removal = expectStatus(
+      await other.outside.call('DELETE', '/system/federation/recorded', { as: our.people.alice, body: { members } }),
+      200,
+    );
+    assert.doesNotMatch(removal.text, /nowhere/);
+    const [as, signature] = [String(headers.authorization), String(headers['x-oscar-member'])];
+    for (const { outside } of [leader, other]) {
+      const again = await outside.call(method, path, { as, body, headers: { 'x-oscar-member': signature } });
+      assert.match(expectStatus(again, 401).text, /here before/);
+    }
   });
 
   const moments = {

@@ -8,7 +8,7 @@ import { delegatingBody, placeOf, storyOf } from '../support/delegation.ts';
 import { expectStatus, type FederationBody, member } from '../support/federation.ts';
 import { ALICE } from '../support/issuer.ts';
 import { clientOf, eventually, Meeting, Outside, type SeenJob } from '../support/jobs.ts';
-import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
+import { ADMIN, call, startTestManager, type TestManager } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';
 import { type ManagerProcess, startProcess } from '../support/process.ts';
 import { startTcpWire, type TcpWire } from '../support/tcp-wire.ts';
@@ -265,6 +265,15 @@ export class Coordinators implements AsyncDisposable {
   /** What the target has said to the coordinator. */
   get said(): readonly Seen[] {
     return this.#wires.origin.seen.filter(({ headers }) => headers['x-oscar-member'] !== undefined);
+  }
+
+  /** Changes the members of a service at its worker; resolves to what the worker then said to the coordinator. */
+  async passOn(name: string, body: object): Promise<Seen> {
+    const { url } = this.#wires.target;
+    expectStatus(await call(url, 'POST', `/system/federation/${name}`, { as: this.people.alice, body }), 200);
+    const passed = this.said.findLast(({ path }) => path === `/system/federation/${name}/changes`);
+    assert.ok(passed);
+    return passed;
   }
 
   /** What the target was offered. */
