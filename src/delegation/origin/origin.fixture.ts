@@ -81,10 +81,11 @@ export async function openScene(options: SceneOptions = {}) {
   const record = await addService(cluster, clusters, options, owner);
   await objects.createBucket({ name: SERVICE, owner, ownerName: owner, visibility: 'private', allowedUsers: [] });
 
-  const store = options.saw ? seenBy(options.saw, cluster.jobs) : cluster.jobs;
+  const lasting = options.saw ? seenBy(options.saw, cluster.jobs) : cluster.jobs;
   const manager = { current: await begin() };
 
   async function begin() {
+    const { store, die } = mortal(lasting);
     const capacity = new LocalCapacity({ cpu, memory: 2 ** 40, used: () => ({ cpu: 0, memory: 0 }) });
     const parts: Omit<Jobs, 'dispatcher'> = {
       store,
@@ -139,7 +140,7 @@ export async function openScene(options: SceneOptions = {}) {
     dispatcher.joins(onlyOrigin(delegator));
     await dispatcher.start();
     delegator.start();
-    return { capacity, dispatcher, delegator, deps, board };
+    return { capacity, dispatcher, delegator, deps, board, die };
   }
 
   function originFor(member: string, delegator: Delegator) {
@@ -252,6 +253,7 @@ export async function openScene(options: SceneOptions = {}) {
     /** As after a crash: others on the same stores, with the same members. */
     async restart(): Promise<void> {
       leave();
+      await manager.current.die();
       await runner.close();
       runner.reopen();
       manager.current = await begin();
@@ -270,6 +272,27 @@ export async function openScene(options: SceneOptions = {}) {
   return scene;
 }
 
+/**
+ * The same store, for a manager that can die: what it had sent by then has come there, and nothing comes later. (Where something
+ * can, managers hear of it: see `Dispatcher.heard`.)
+ */
+function mortal(store: JobStore): { readonly store: JobStore; readonly die: () => Promise<unknown> } {
+  const sent = new Set<Promise<unknown>>();
+  let isDead = false;
+  const update: JobStore['update'] = (...change) => {
+    if (isDead) return new Promise(() => {});
+    const written = store.update(...change);
+    const arrived = written.catch(() => undefined).finally(() => sent.delete(arrived));
+    sent.add(arrived);
+    return written;
+  };
+  const die = () => {
+    isDead = true;
+    return Promise.all(sent);
+  };
+  return { store: withUpdate(update, store), die };
+}
+
 /** The same store, with somebody who looks. */
 function seenBy(saw: (record: JobRecord) => void, store: JobStore): JobStore {
   const update: JobStore['update'] = async (...change) => {
@@ -277,6 +300,10 @@ function seenBy(saw: (record: JobRecord) => void, store: JobStore): JobStore {
     saw(record);
     return record;
   };
+  return withUpdate(update, store);
+}
+
+function withUpdate(update: JobStore['update'], store: JobStore): JobStore {
   return new Proxy(store, {
     get: (_, name) => {
       const value: unknown = Reflect.get(store, name);
