@@ -56,7 +56,8 @@ function chain(parts: readonly Part[]): void {
         id === undefined
           ? { OSCAR_TEST_SETTINGS: JSON.stringify(settings) }
           : { OSCAR_TEST_SETTINGS_OF: JSON.stringify(settingsOfAll(id, settings)) };
-      const environment = { ...given, OSCAR_TEST_IMAGE: BUSYBOX, OSCAR_TEST_MEETING: meeting.address };
+      const far = { OSCAR_TEST_IMAGE: BUSYBOX, OSCAR_TEST_MEETING: meeting.address, OSCAR_TEST_HOST: GATEWAY };
+      const environment = { ...given, ...far };
       const skipped = Object.keys(except).map((each) => `--test-skip-pattern=${each.replaceAll('/', '\\/')}`);
       await passes(t, file, skipped, environment);
     });

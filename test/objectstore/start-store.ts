@@ -30,8 +30,8 @@ export interface TestStore extends AsyncDisposable {
   readonly reported: unknown[];
 }
 
-/** A store with two users in a directory of its own, on a free port. */
-export async function startStore(options: Partial<ObjectStoreOptions> = {}): Promise<TestStore> {
+/** A store with two users in a directory of its own, on a free port; of loopback, unless others have to reach it. */
+export async function startStore(options: Partial<ObjectStoreOptions> = {}, host = '127.0.0.1'): Promise<TestStore> {
   const own = options.directory === undefined;
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'oscar-objects-'));
   const reported: unknown[] = [];
@@ -45,8 +45,8 @@ export async function startStore(options: Partial<ObjectStoreOptions> = {}): Pro
   });
   await store.putUser(ANA.accessKey, ANA.secret);
   await store.putUser(BEN.accessKey, BEN.secret);
-  const { port } = await store.listen({ host: '127.0.0.1', port: 0 });
-  const endpoint = `http://127.0.0.1:${port}`;
+  const { port } = await store.listen({ host, port: 0 });
+  const endpoint = `http://${host}:${port}`;
   const clients: S3Client[] = [];
   return {
     store,
