@@ -24,6 +24,9 @@ export interface Part {
 /** A file takes a minute or two; this is for a machine that does much else. */
 const FILE_MS = 900_000;
 
+/** Sixty jobs at once, twenty of them in pods, take two minutes on two cores. */
+const POD_PATIENCE_MS = 300_000;
+
 /**
  * The whole-system tests of the embedded cluster, where scripts run in pods and files lie in MinIO. Each chain is on a
  * Kubernetes of its own: pods take their time without needing much of the machine.
@@ -56,8 +59,13 @@ function chain(parts: readonly Part[]): void {
         id === undefined
           ? { OSCAR_TEST_SETTINGS: JSON.stringify(settings) }
           : { OSCAR_TEST_SETTINGS_OF: JSON.stringify(settingsOfAll(id, settings)) };
-      const far = { OSCAR_TEST_IMAGE: BUSYBOX, OSCAR_TEST_MEETING: meeting.address, OSCAR_TEST_HOST: GATEWAY };
-      const environment = { ...given, ...far };
+      const environment = {
+        ...given,
+        OSCAR_TEST_IMAGE: BUSYBOX,
+        OSCAR_TEST_MEETING: meeting.address,
+        OSCAR_TEST_HOST: GATEWAY,
+        OSCAR_TEST_PATIENCE: String(POD_PATIENCE_MS),
+      };
       const skipped = Object.keys(except).map((each) => `--test-skip-pattern=${each.replaceAll('/', '\\/')}`);
       await passes(t, file, skipped, environment);
     });
