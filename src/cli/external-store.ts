@@ -15,6 +15,12 @@ const ASK_EVERY_MS = 10_000;
 /** How often it is looked whether the store reports new objects: its operator may have started it anew. */
 const LOOK_EVERY_MS = 60_000;
 
+/**
+ * A MinIO that has just started reads its buckets while it answers already, and then forgets rules that came in between. So
+ * they are looked at again, later each time: one with thousands of buckets takes minutes to read them.
+ */
+const MEND_AFTER_MS = [0, 5_000, 60_000, 300_000];
+
 /** It sends its events to our hook, and keeps those that it cannot deliver: there is nothing to take from it. */
 const SENT_TO_THE_HOOK: EventSource = {
   take: async () => [],
@@ -60,7 +66,7 @@ export async function takeUp(
   const ending = new AbortController();
   const { signal } = ending;
   const mendNow = () => mend(store, cluster, signal, log);
-  const watch = watchEvents(store.trouble, log, () => void mendNow());
+  const watch = watchEvents(store.trouble, log, () => void mendAgain(mendNow, signal));
   const ready = () => makeReady(store, watch, config, log);
   try {
     await ready();
@@ -121,6 +127,14 @@ async function lookAgain(watch: EventWatch, signal: AbortSignal): Promise<void> 
     if (signal.aborted) return;
     // That a store does not answer is said by whoever needs it.
     await watch.look().catch(() => undefined);
+  }
+}
+
+async function mendAgain(mendNow: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  for (const ms of MEND_AFTER_MS) {
+    await pause(ms, undefined, { signal, ref: false }).catch(() => undefined);
+    if (signal.aborted) return;
+    await mendNow();
   }
 }
 
