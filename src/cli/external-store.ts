@@ -8,9 +8,13 @@ import type { Cluster } from './cluster.ts';
 import type { EventTrouble } from './event-trouble.ts';
 import { type EventWatch, watchEvents } from './event-watch.ts';
 import type { OpenStore } from './object-store.ts';
+import { type StartWatch, watchStarts } from './start-watch.ts';
 
-/** How often a store that does not answer is asked again. Shorter: more lines in the log of an outage. */
-const ASK_EVERY_MS = 10_000;
+/** How often a store that does not answer is asked again. Longer: who installs both waits for nothing. */
+const ASK_EVERY_MS = 2_000;
+
+/** How often one is asked again that refuses. Each time is an error in the log. */
+const REFUSED_EVERY_MS = 30_000;
 
 /** How often it is looked whether the store reports new objects: its operator may have started it anew. */
 const LOOK_EVERY_MS = 60_000;
@@ -20,6 +24,9 @@ const LOOK_EVERY_MS = 60_000;
  * they are looked at again, later each time: one with thousands of buckets takes minutes to read them.
  */
 const MEND_AFTER_MS = [0, 5_000, 60_000, 300_000];
+
+/** A store that has been up for longer than this at our start has read its buckets. */
+const SETTLED_MS = 600_000;
 
 /** It sends its events to our hook, and keeps those that it cannot deliver: there is nothing to take from it. */
 const SENT_TO_THE_HOOK: EventSource = {
@@ -45,6 +52,8 @@ export interface ExternalStore {
   readonly objects: S3Store;
   /** Why it does not report new objects. */
   readonly trouble: () => Promise<EventTrouble | undefined>;
+  /** For how many milliseconds its youngest server has been up, where it tells that. */
+  readonly upFor?: () => Promise<number>;
   /** Says in the log what else is missing. */
   readonly look?: () => Promise<void>;
   /** What else is put right once it answers, while the manager works already. */
@@ -66,19 +75,25 @@ export async function takeUp(
   const ending = new AbortController();
   const { signal } = ending;
   const mendNow = () => mend(store, cluster, signal, log);
-  const watch = watchEvents(store.trouble, log, () => void mendAgain(mendNow, signal));
+  const mendForAWhile = () => void mendAgain(mendNow, signal);
+  const watch = watchEvents(store.trouble, log, mendForAWhile);
   const ready = () => makeReady(store, watch, config, log);
+  const keepRight = async () => {
+    const starts = watchStarts(store.upFor, SETTLED_MS);
+    if (await starts.look().catch(() => false)) mendForAWhile();
+    else void mendNow();
+    await lookAgain(watch, starts, mendForAWhile, signal);
+  };
   try {
     await ready();
-    void mendNow();
-    void lookAgain(watch, signal);
+    void keepRight();
   } catch (error) {
     if (!isAway(error)) {
       objects.close();
       throw error;
     }
     log.warn({ err: error, endpoint: config.minioEndpoint }, 'the object store does not answer: it is asked again');
-    void untilReady(ready, signal, log).then(() => Promise.all([mendNow(), lookAgain(watch, signal)]));
+    void untilReady(ready, signal, log).then(keepRight);
   }
   return {
     objects,
@@ -110,23 +125,31 @@ async function makeReady(
 }
 
 async function untilReady(ready: () => Promise<void>, signal: AbortSignal, log: Logger): Promise<void> {
+  let ms = ASK_EVERY_MS;
   for (;;) {
-    await pause(ASK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
+    await pause(ms, undefined, { signal, ref: false }).catch(() => undefined);
     if (signal.aborted) return;
     try {
       return await ready();
     } catch (err) {
       if (!isAway(err)) log.error({ err }, 'the object store cannot be used');
+      ms = isAway(err) ? ASK_EVERY_MS : REFUSED_EVERY_MS;
     }
   }
 }
 
-async function lookAgain(watch: EventWatch, signal: AbortSignal): Promise<void> {
+async function lookAgain(
+  watch: EventWatch,
+  starts: StartWatch,
+  startedAnew: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   for (;;) {
     await pause(LOOK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
     if (signal.aborted) return;
     // That a store does not answer is said by whoever needs it.
     await watch.look().catch(() => undefined);
+    if (await starts.look().catch(() => false)) startedAnew();
   }
 }
 

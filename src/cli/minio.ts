@@ -24,6 +24,7 @@ export async function openMinio(
   const store = {
     objects,
     trouble: async () => minioTrouble(await objects.missingTargets(), config),
+    upFor: () => objects.upFor(),
     async mend(signal: AbortSignal) {
       const adopted = await adoptBuckets(cluster.services, objects, signal);
       if (adopted > 0) log.info({ buckets: adopted }, 'took up buckets that a Go manager made for services');

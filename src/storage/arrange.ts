@@ -75,19 +75,26 @@ export async function clearStorage(
   store: ObjectStore,
   { next, heirOf }: ClearOptions,
 ): Promise<void> {
-  const needed = next ? storagePlan(next) : { buckets: [], subscriptions: [] };
-  const ended = claim.subscriptions.filter(
-    (old) => !needed.subscriptions.some((other) => sameSubscription(old, other)),
-  );
-  await allSettled(ended.map((subscription) => store.unsubscribe(subscription)));
+  await endSubscriptions(claim, store, next);
 
-  const kept = new Set(needed.buckets.map(({ name }) => name));
+  const kept = new Set(next && storagePlan(next).buckets.map(({ name }) => name));
   const made = await Array.fromAsync(everyBucket(store, { madeFor: claim.uid }));
   await allSettled(
     made
       .filter(({ name }) => !kept.has(name))
       .map(({ name }) => leaveBucket(name, store, { ...(next && { next }), heirOf })),
   );
+}
+
+/** Ends those subscriptions that the service as it is now does not have. */
+export async function endSubscriptions(
+  { subscriptions }: Pick<StorageClaim, 'subscriptions'>,
+  store: Pick<ObjectStore, 'unsubscribe'>,
+  next: Service | undefined,
+): Promise<void> {
+  const needed = next ? storagePlan(next).subscriptions : [];
+  const ended = subscriptions.filter((old) => !needed.some((other) => sameSubscription(old, other)));
+  await allSettled(ended.map((subscription) => store.unsubscribe(subscription)));
 }
 
 async function leaveBucket(name: string, store: ObjectStore, { next, heirOf }: ClearOptions): Promise<void> {

@@ -60,6 +60,7 @@ describe('an installation by the chart, with the image that is built without a r
     return await fetch(`http://${cluster.nodeAddress}:${PORT}${path}`, { ...init, headers });
   };
   const kubectl = (...args: string[]) => our.kubectl('', '--namespace', MANAGER_NAMESPACE, ...args);
+  const managers = async () => (await kubectl('get', 'pods', '-l', 'app=oscar', '-o', 'name')).trim().split('\n');
 
   test('comes up: two managers and MinIO, as nobody and without a place to write', async () => {
     try {
@@ -78,8 +79,12 @@ describe('an installation by the chart, with the image that is built without a r
   });
 
   test('MinIO has both targets for its events, and a service gets its buckets', async () => {
-    const logs = await kubectl('logs', '-l', 'app=oscar', '--tail=-1');
-    assert.match(logs, /object store is up/);
+    // The managers come up without MinIO, and look for it.
+    const logs = await eventually(async () => {
+      const pods = await Promise.all((await managers()).map((pod) => kubectl('logs', pod, '--tail=-1')));
+      for (const said of pods) assert.match(said, /object store is up/);
+      return pods.join('');
+    }, 60_000);
     assert.doesNotMatch(logs, /does not report new objects|OSCAR_EVENTS_TOKEN is not set/);
     const service = {
       name: 'installed',
@@ -114,7 +119,7 @@ describe('an installation by the chart, with the image that is built without a r
       const script = `fetch("http://127.0.0.1:8080${path}", ${init}).then((answer) => answer.text()).then(console.log)`;
       return kubectl('exec', pod, '--', 'node', '-e', script);
     };
-    const pods = (await kubectl('get', 'pods', '-l', 'app=oscar', '-o', 'name')).trim().split('\n');
+    const pods = await managers();
     assert.equal(pods.length, 2);
     const earlier = ((await (await ask('/system/logs')).json()) as { logs: unknown[] }).logs.length;
     for (const pod of pods) {

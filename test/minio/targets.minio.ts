@@ -5,13 +5,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { GetBucketNotificationConfigurationCommand } from '@aws-sdk/client-s3';
+import {
+  GetBucketNotificationConfigurationCommand,
+  PutBucketNotificationConfigurationCommand,
+} from '@aws-sdk/client-s3';
 import { eventually as tried } from '../../src/cluster/eventually.ts';
 import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
 import { eventually, keyOf, Outside, service } from '../support/jobs.ts';
 import { ADMIN, PASSWORD, startTestManager, temporaryDirectory } from '../support/manager.ts';
 import { Minio, ROOT } from './minio.ts';
 import { Scene } from './scene.ts';
+import { openStore } from './under-test.ts';
 import { setAhead, Way } from './way.ts';
 
 const COPY = 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"';
@@ -98,6 +102,32 @@ test('a MinIO that comes back without its targets is told of once, and services 
     60_000,
     1_000,
   );
+});
+
+test('a MinIO that has just started may forget a rule, as it reads its buckets: the rule comes back', async () => {
+  await using scene = await Scene.start();
+  await scene.outside.create(ADMIN, service('forgotten', COPY));
+  assert.deepEqual(await arnsOf(scene, 'forgotten'), BOTH);
+  const forget = new PutBucketNotificationConfigurationCommand({
+    Bucket: 'forgotten',
+    NotificationConfiguration: {},
+  });
+  await storeClient(scene.minio, ROOT).client.send(forget);
+  await tried(async () => assert.deepEqual(await arnsOf(scene, 'forgotten'), BOTH), 90_000, 500);
+});
+
+test('a MinIO tells since when it is up, also after another start', async (t) => {
+  const minio = await Minio.start();
+  t.after(() => minio.stop());
+  const store = openStore(minio);
+  t.after(() => store.close());
+  await tried(async () => assert.ok((await store.upFor()) >= 3_000));
+  await minio.kill();
+  const again = performance.now();
+  await minio.start();
+  const up = await store.upFor();
+  // It counts whole seconds, of a clock that stands somewhere between two.
+  assert.ok(up <= performance.now() - again + 1_000, `${up}`);
 });
 
 test('a file in a MinIO without targets is found by looking, and becomes a job', { timeout: 180_000 }, async (t) => {

@@ -24,6 +24,7 @@ export interface MinioStoreOptions extends S3StoreOptions {
 export class MinioStore extends S3Store {
   readonly #keysOf: MinioStoreOptions['keysOf'];
   readonly #users: Users;
+  readonly #admin: Admin;
   protected readonly kept: Buckets;
 
   constructor(options: MinioStoreOptions) {
@@ -38,6 +39,7 @@ export class MinioStore extends S3Store {
     const grants = new Grants({ admin, claims, policies, users });
     this.#keysOf = options.keysOf;
     this.#users = users;
+    this.#admin = admin;
     this.kept = new Buckets({ s3, admin, claims, grants, policies, managerName, report });
   }
 
@@ -45,6 +47,11 @@ export class MinioStore extends S3Store {
   async missingTargets(): Promise<Target[]> {
     const there = await this.targets.now();
     return TARGETS.filter((target) => !there.has(target));
+  }
+
+  /** Milliseconds since the last of its servers was started. */
+  async upFor(): Promise<number> {
+    return 1_000 * Math.min(...(await this.#admin.upFor()));
   }
 
   adopt(name: string, owners: readonly string[], madeFor: NonNullable<NewBucket['madeFor']>): Promise<boolean> {

@@ -131,7 +131,17 @@ export class Admin {
 
   /** Where the store can send events, as it was told when it was started. */
   async targets(): Promise<readonly string[]> {
-    return (await this.#read<{ sqsARN?: string[] }>('info', {})).sqsARN ?? [];
+    return (await this.#info()).sqsARN ?? [];
+  }
+
+  /** Seconds that each of its servers has been up. One that is away does not count. */
+  async upFor(): Promise<readonly number[]> {
+    const { servers = [] } = await this.#info();
+    return servers.filter(({ state }) => state === 'online').map(({ uptime = 0 }) => uptime);
+  }
+
+  #info(): Promise<{ sqsARN?: string[]; servers?: { state?: string; uptime?: number }[] }> {
+    return this.#read('info', {});
   }
 
   async #members(group: string, members: readonly string[], isRemove: boolean): Promise<void> {
