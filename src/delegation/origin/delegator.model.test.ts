@@ -79,7 +79,7 @@ async function take(next: Step, { scene, jobs }: Stage): Promise<void> {
       return scene.restart();
     case 'cancel': {
       const key = jobs[next.which % Math.max(1, jobs.length)];
-      if (key) await scene.manager.current.dispatcher.cancel(key, 'cancelled');
+      if (key) await scene.manager.current.line.cancel(key, 'cancelled');
       return;
     }
     case 'fill':
@@ -210,12 +210,13 @@ test('whatever members do and whoever dies: each job ends, one epoch is committe
     delegation: fc.constantFrom('static', 'random', 'load-based'),
   });
   await fc.assert(
-    fc.asyncProperty(all, federations, async (steps, federation) => {
+    fc.asyncProperty(all, federations, fc.boolean(), async (steps, federation, shared) => {
       const history = new History();
       const committed = new Map<string, Set<string>>();
       await using scene = await openScene({
         clusters: CLUSTERS,
         federation,
+        shared,
         saw: (record) => history.saw(record),
         deps: {
           commit: async (order) => {

@@ -8,7 +8,7 @@ import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/
 import { Ledgers } from '../../federation/index.ts';
 import type { Ledger } from '../../federation/ledger.ts';
 import { acceptJob } from '../../jobs/accept.ts';
-import { Dispatcher, type Elsewhere, type Jobs } from '../../jobs/index.ts';
+import { Dispatcher, type DispatcherOptions, type Elsewhere, type Jobs, ReplicaLine } from '../../jobs/index.ts';
 import { PuppetRunner } from '../../jobs/jobs.fixture.ts';
 import { openObjectStore } from '../../objectstore/index.ts';
 import type { FederationRole } from '../../service/index.ts';
@@ -40,6 +40,11 @@ export interface SceneOptions {
   readonly body?: Record<string, unknown>;
   readonly deps?: Partial<OriginDeps>;
   readonly owner?: string;
+  /**
+   * Its managers share the records with others, as on Kubernetes: what one sent before it died may come when its successor has
+   * looked, and is heard of. Otherwise it has come by then.
+   */
+  readonly shared?: boolean;
   /** Sees every change of a record. */
   readonly saw?: (record: JobRecord) => void;
 }
@@ -85,7 +90,7 @@ export async function openScene(options: SceneOptions = {}) {
   const manager = { current: await begin() };
 
   async function begin() {
-    const { store, die } = mortal(lasting);
+    const { store, die } = options.shared ? { store: lasting, die: () => undefined } : mortal(lasting);
     const capacity = new LocalCapacity({ cpu, memory: 2 ** 40, used: () => ({ cpu: 0, memory: 0 }) });
     const parts: Omit<Jobs, 'dispatcher'> = {
       store,
@@ -104,12 +109,12 @@ export async function openScene(options: SceneOptions = {}) {
       now: clock.now,
     };
     const report = (problem: unknown) => void problems.push(problem);
-    const dispatcher = new Dispatcher({ ...parts, report });
+    const { line, lead } = openLine({ ...parts, report }, options.shared ?? false);
     const board = new Scoreboard({ elapsed: clock.now, chance: () => 0.5 });
     const deps: OriginDeps = {
       store,
       services: cluster.services,
-      line: dispatcher,
+      line,
       objects,
       federations: new WorkingFederations({
         services: cluster.services,
@@ -124,7 +129,7 @@ export async function openScene(options: SceneOptions = {}) {
         clock,
       }),
       board,
-      own: () => ({ snapshot: snapshotOfNodes(capacity.nodes()), waiting: dispatcher.waiting }),
+      own: () => ({ snapshot: snapshotOfNodes(capacity.nodes()), waiting: line.waiting }),
       here: { clusterId: 'here', store: OWN_STORE },
       commit: (order) => commit(order, scene.commitDeps),
       maxEventBytes: 1024,
@@ -137,10 +142,9 @@ export async function openScene(options: SceneOptions = {}) {
     };
     const delegator = new Delegator(deps);
     for (const target of targets.values()) target.origin = originFor(target.member, delegator);
-    dispatcher.joins(onlyOrigin(delegator));
-    await dispatcher.start();
+    const stop = await lead(onlyOrigin(delegator));
     delegator.start();
-    return { capacity, dispatcher, delegator, deps, board, die };
+    return { capacity, line, delegator, deps, board, stop, die };
   }
 
   function originFor(member: string, delegator: Delegator) {
@@ -162,7 +166,7 @@ export async function openScene(options: SceneOptions = {}) {
   }
 
   function leave() {
-    manager.current.dispatcher.stop();
+    manager.current.stop();
     manager.current.delegator.stop();
     manager.current.board.close();
   }
@@ -196,7 +200,7 @@ export async function openScene(options: SceneOptions = {}) {
     proof: (id: string) => originFor(idOf(id), manager.current.delegator).from(),
     /** A job, as `/job` brings it. */
     async submit(event = '{}', more: Partial<JobRecord> = {}): Promise<JobKey> {
-      const { dispatcher } = manager.current;
+      const { line } = manager.current;
       const current = (await cluster.services.get(SERVICE)) ?? record;
       const arrival = {
         id: `${SERVICE}-${randomUUID()}`,
@@ -205,7 +209,7 @@ export async function openScene(options: SceneOptions = {}) {
         trigger: 'job',
         byToken: false,
       } as const;
-      const jobs = { store: cluster.jobs, dispatcher, now: clock.now, place: 'here' };
+      const jobs = { store: cluster.jobs, dispatcher: line, now: clock.now, place: 'here' };
       return acceptJob(current.service, { ...arrival, ...more }, Buffer.from(event), jobs);
     },
     /** Fills this cluster, so that what comes next does not fit. */
@@ -272,10 +276,31 @@ export async function openScene(options: SceneOptions = {}) {
   return scene;
 }
 
-/**
- * The same store, for a manager that can die: what it had sent by then has come there, and nothing comes later. (Where something
- * can, managers hear of it: see `Dispatcher.heard`.)
- */
+/** The line of the one manager of a cluster, or of one of several. To lead gives what ends it. */
+function openLine(options: DispatcherOptions, isShared: boolean) {
+  if (!isShared) {
+    const dispatcher = new Dispatcher(options);
+    const lead = async (elsewhere: Elsewhere) => {
+      dispatcher.joins(elsewhere);
+      await dispatcher.start();
+      return () => dispatcher.stop();
+    };
+    return { line: dispatcher, lead };
+  }
+  const line = new ReplicaLine({ ...options, callerWaits: 60_000 });
+  const lead = async (elsewhere: Elsewhere) => {
+    const term = new AbortController();
+    await line.open();
+    await line.lead(elsewhere, term.signal);
+    return () => {
+      term.abort();
+      void line.close();
+    };
+  };
+  return { line, lead };
+}
+
+/** The same store, for a manager that can die: what it had sent by then has come there, and nothing comes later. */
 function mortal(store: JobStore): { readonly store: JobStore; readonly die: () => Promise<unknown> } {
   const sent = new Set<Promise<unknown>>();
   let isDead = false;

@@ -146,7 +146,7 @@ test('keys end with the job, whichever manager gave them, and after a restart to
   await scene.restart();
   const desk = new OriginDesk(scene.manager.current.deps);
   const later = await desk.permit({ job: key, epoch: 1 }, await scene.proof('b'));
-  await scene.manager.current.dispatcher.cancel(key, 'cancelled');
+  await scene.manager.current.line.cancel(key, 'cancelled');
   for (const keys of [early, later]) {
     await eventually(async () => assert.equal(await answerTo(scene, port, keys), 403));
   }

@@ -111,7 +111,7 @@ test('a job that was cancelled stays so; its member is told, and what it says la
   await using scene = await openScene();
   const key = await delegatedJob(scene);
   const manifest = await scene.stage(scene.target('b').last, { 'a.txt': 'A' });
-  await scene.manager.current.dispatcher.cancel(key, 'cancelled');
+  await scene.manager.current.line.cancel(key, 'cancelled');
   await eventually(() =>
     assert.deepEqual(
       scene.target('b').stopped.map(({ epoch }) => epoch),
@@ -134,7 +134,7 @@ test('a job whose results are being written is not cancelled any more', async ()
   });
   const key = await delegatedJob(scene);
   await scene.target('b').says(success(scene, 'f'.repeat(64)));
-  await scene.manager.current.dispatcher.cancel(key, 'cancelled');
+  await scene.manager.current.line.cancel(key, 'cancelled');
   assert.equal((await scene.job(key)).state, 'committing');
   scene.clock.pass(3_600_000);
   go();

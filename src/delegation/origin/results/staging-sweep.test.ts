@@ -13,7 +13,7 @@ test('what no attempt needs any more is removed; what the current one has stays'
   await scene.until(live, ({ epoch, state }) => epoch === 2 && state === 'delegated');
   const ended = await scene.submit();
   await scene.until(ended, ({ state }) => state === 'delegated');
-  await scene.manager.current.dispatcher.cancel(ended, 'cancelled');
+  await scene.manager.current.line.cancel(ended, 'cancelled');
   await scene.stage({ job: live, epoch: 1 }, { old: 'x' });
   await scene.stage({ job: live, epoch: 2 }, { current: 'x' });
   await scene.stage({ job: ended, epoch: 1 }, { late: 'x' });
@@ -27,7 +27,7 @@ test('what somebody wrote after the end is gone when their keys have expired', a
   scene.fill();
   const key = await scene.submit();
   await scene.until(key, ({ state }) => state === 'delegated');
-  await scene.manager.current.dispatcher.cancel(key, 'cancelled');
+  await scene.manager.current.line.cancel(key, 'cancelled');
   await scene.stage({ job: key, epoch: 1 }, { late: 'x' });
   await scene.passing(() => assert.deepEqual(scene.staged(), []), 60_000);
 });

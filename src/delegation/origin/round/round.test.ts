@@ -49,7 +49,7 @@ test('when all refuse it waits here with their reasons, is offered again after a
   const waits = await scene.until(key, ({ message }) => message.startsWith('no member'));
   assert.equal(waits.state, 'queued');
   assert.equal(waits.message, `no member could take it: ${idOf('b')}, ${idOf('c')}: no-room`);
-  await eventually(() => assert.equal(scene.manager.current.dispatcher.waiting, 1));
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
   scene.clock.pass(9_000);
   assert.deepEqual(offersTo(scene, 'b'), [1]);
   scene.clock.pass(2_000);
@@ -63,7 +63,7 @@ test('when all refuse it waits here with their reasons, is offered again after a
     ),
   );
   await scene.until(key, ({ state, epoch }) => state === 'queued' && epoch === 4);
-  await eventually(() => assert.equal(scene.manager.current.dispatcher.waiting, 1));
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
   scene.empty();
   const runs = await scene.until(key, ({ state }) => state === 'running');
   assert.equal(runs.epoch, 5);
@@ -77,7 +77,7 @@ test('the threshold of the definition counts before that of the operator', async
   for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
   const key = await scene.submit();
   await scene.until(key, ({ message }) => message.startsWith('no member'));
-  await eventually(() => assert.equal(scene.manager.current.dispatcher.waiting, 1));
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
   scene.clock.pass(59_000);
   assert.deepEqual(offersTo(scene, 'b'), [1]);
   scene.clock.pass(2_000);
@@ -184,7 +184,7 @@ test('with `always` a job that nobody takes waits in line here', async () => {
   for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
   const key = await scene.submit();
   await scene.until(key, ({ message }) => message.startsWith('no member'));
-  await eventually(() => assert.equal(scene.manager.current.dispatcher.waiting, 1));
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
   scene.empty();
   await scene.until(key, ({ state }) => state === 'running');
 });
@@ -201,7 +201,7 @@ test('in a star a job that entered at a member waits for that member, and for no
   assert.equal(record.placement?.member, idOf('c'));
   assert.ok(scene.target('c').offers.every(({ offer }) => offer.pinned));
   assert.deepEqual(offersTo(scene, 'b'), []);
-  assert.equal(scene.manager.current.dispatcher.waiting, 0);
+  assert.equal(scene.manager.current.line.waiting, 0);
 });
 
 test('in a mesh a job stays where it entered, and goes elsewhere when there is no room', async () => {
