@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ListObjectVersionsCommand, PutBucketVersioningCommand } from '@aws-sdk/client-s3';
 import { bothAt, Minio, ROOT } from '../minio/minio.ts';
-import { delegatingBody, placeOf, storyOf } from '../support/delegation.ts';
+import { delegatingBody, expectOneCommit, offersTo, placeOf, storyOf } from '../support/delegation.ts';
 import { expectStatus, type FederationBody, member } from '../support/federation.ts';
 import { ALICE } from '../support/issuer.ts';
 import { clientOf, eventually, Meeting, Outside, type SeenJob } from '../support/jobs.ts';
@@ -252,11 +252,7 @@ export class Coordinators implements AsyncDisposable {
       assert.equal(new Set(job.attempts.map(({ epoch }) => epoch)).size, job.attempts.length, storyOf(job));
       // What ran is what the record says to have been tried.
       assert.ok(this.runs(job.id) <= job.attempts.length, storyOf(job));
-      assert.deepEqual(
-        job.timeline.filter(({ state }) => state === 'committing' || state === 'succeeded').map(({ state }) => state),
-        ['committing', 'succeeded'],
-        storyOf(job),
-      );
+      expectOneCommit(job);
     }
     await eventually(async () => assert.deepEqual(await this.staged(at, name), []));
     assert.deepEqual(await this.written(name), this.resultsOf(ids));
@@ -278,7 +274,7 @@ export class Coordinators implements AsyncDisposable {
 
   /** What the target was offered. */
   offers(name: string): number {
-    return this.#wires.target.seen.filter(({ method, path }) => method === 'POST' && path === `/job/${name}`).length;
+    return offersTo({ wire: this.#wires.target }, name).length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { BUSYBOX } from '../docker/busybox.ts';
-import { copying, delegatingBody, placeOf, storyOf } from '../support/delegation.ts';
+import { copying, delegatingBody, expectOneCommit, offersTo, placeOf, storyOf } from '../support/delegation.ts';
 import { expectStatus, member } from '../support/federation.ts';
 import { ALICE } from '../support/issuer.ts';
 import { Outside, type SeenJob } from '../support/jobs.ts';
@@ -167,11 +167,7 @@ export class Targets implements AsyncDisposable {
       // An attempt that the origin never heard of running may have run; each has an epoch of its own.
       assert.ok(runs >= 1 && runs <= (job.attempts.at(-1)?.epoch ?? 0), `${runs} runs: ${storyOf(job)}`);
       assert.equal(placeOf(job), TARGET, storyOf(job));
-      assert.deepEqual(
-        job.timeline.filter(({ state }) => state === 'committing' || state === 'succeeded').map(({ state }) => state),
-        ['committing', 'succeeded'],
-        storyOf(job),
-      );
+      expectOneCommit(job);
     }
     for (const file of files)
       assert.equal(await this.outside.get(this.people.alice, `${name}/out/${file}`), `text of ${file}`);
@@ -186,7 +182,7 @@ export class Targets implements AsyncDisposable {
 
   /** How often the target was offered something of this service. */
   offers(name: string): number {
-    return this.#wires.target.seen.filter(({ method, path }) => method === 'POST' && path === `/job/${name}`).length;
+    return offersTo({ wire: this.#wires.target }, name).length;
   }
 
   [Symbol.asyncDispose](): Promise<void> {

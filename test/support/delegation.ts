@@ -152,8 +152,16 @@ export const statesOf = ({ timeline }: SeenJob) => timeline.map(({ state, reason
 export const storyOf = (job: SeenJob) =>
   `${job.id}: ${job.state}, ${job.message}; ${job.timeline.map(({ state, reason, message, place }) => `${state} (${reason} at ${place}: ${message})`).join(', ')}`;
 
+/** Its results were taken once. */
+export function expectOneCommit(job: SeenJob): void {
+  const ends = job.timeline
+    .map(({ state }) => state)
+    .filter((state) => state === 'committing' || state === 'succeeded');
+  assert.deepEqual(ends, ['committing', 'succeeded'], storyOf(job));
+}
+
 /** What was offered to a cluster over its wire, of jobs of this service. */
-export const offersTo = ({ wire }: TestCluster, worker: string): readonly Seen[] =>
+export const offersTo = ({ wire }: Pick<TestCluster, 'wire'>, worker: string): readonly Seen[] =>
   wire.seen.filter(
     ({ method, path, headers }) => method === 'POST' && path === `/job/${worker}` && headers['x-oscar-member'],
   );
