@@ -6,10 +6,10 @@ export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Prom
   if (args[0] === 'serve' && args.slice(1).every((each) => each === NEW_IDENTITY)) {
     return runServe(env, { newIdentity: args.length > 1 });
   }
-  if (args[0] === 'stage-in') return (await import('./commands/stage-in.ts')).runStageIn();
-  if (args[0] === 'stage-wait') return (await import('./commands/stage-wait.ts')).runStageWait(args[1]);
+  if (args[0] === 'stage-in') return (await import('./commands/stage-in.ts')).runStageIn(env);
+  if (args[0] === 'stage-wait') return (await import('./commands/stage-wait.ts')).runStageWait(args[1], env);
   if (args[0] === 'answer-calls') return (await import('./commands/answer-calls.ts')).runAnswerCalls(env);
-  if (args[0] === 'stage-out') return (await import('./commands/stage-out.ts')).runStageOut();
+  if (args[0] === 'stage-out') return (await import('./commands/stage-out.ts')).runStageOut(env);
   const { runCommand } = await import('./commands/index.ts');
   if (env['npm_lifecycle_event'] === 'postinstall') await warmUp();
   return runCommand(args, env);

@@ -1,4 +1,5 @@
 export { createObjectProbe } from './object-probe.ts';
+export { AUTHORITIES, certificatesIn, trustAuthorities } from './pod/authorities.ts';
 export { answerCalls } from './pod/calls/answer-calls.ts';
 export { CALL_LAYOUT, CALL_MOUNTS } from './pod/calls/call-layout.ts';
 export { CALL_WRAPPER } from './pod/calls/call-wrapper.ts';

@@ -1,10 +1,11 @@
-import { answerCalls } from '../../supervisor/index.ts';
+import { answerCalls, trustAuthorities } from '../../supervisor/index.ts';
 
 /** What the program listens at if nobody says otherwise; Knative does. */
 const PORT = 8080;
 
 /** Answers the calls of a service, in a pod of Knative. Nobody types this, so that no help tells of it. */
 export async function runAnswerCalls(env: NodeJS.ProcessEnv): Promise<number> {
+  trustAuthorities(env);
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stopping.abort());
   try {

@@ -1,7 +1,8 @@
-import { stageOut } from '../../supervisor/index.ts';
+import { stageOut, trustAuthorities } from '../../supervisor/index.ts';
 
 /** Delivers what a job leaves, as a container beside its script. Nobody types this, so that no help tells of it. */
-export async function runStageOut(): Promise<number> {
+export async function runStageOut(env: NodeJS.ProcessEnv): Promise<number> {
+  trustAuthorities(env);
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stopping.abort());
   await stageOut(stopping.signal);

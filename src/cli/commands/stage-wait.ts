@@ -1,7 +1,8 @@
-import { stageWait } from '../../supervisor/index.ts';
+import { stageWait, trustAuthorities } from '../../supervisor/index.ts';
 
 /** The container of ours in a pod that waits for its job. Nobody types this, so that no help tells of it. */
-export async function runStageWait(port: string | undefined): Promise<number> {
+export async function runStageWait(port: string | undefined, env: NodeJS.ProcessEnv): Promise<number> {
+  trustAuthorities(env);
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stopping.abort());
   await stageWait(stopping.signal, port === undefined ? undefined : Number(port));

@@ -1,5 +1,6 @@
 import type { KnativeSettings } from '../../cluster/kubernetes/index.ts';
 import type { Config } from '../../config.ts';
+import { ownAuthorities } from './authorities.ts';
 
 /** Knative refuses longer calls, unless its operator says otherwise (`max-revision-timeout-seconds`). */
 const LONGEST_CALL_SECONDS = 600;
@@ -10,6 +11,7 @@ export function knativeSettings(config: Config): KnativeSettings {
     // Whoever passes the checks of the settings has it.
     image: config.stagingImage ?? '',
     pullPolicy: config.stagingPullPolicy,
+    ...ownAuthorities(),
     scriptPullPolicy: config.imagePullPolicy,
     resources: {
       requests: { cpu: `${config.stagingCpuMillicores}m`, memory: String(config.stagingMemoryBytes) },

@@ -5,6 +5,7 @@ import type { Config } from '../../config.ts';
 import { keepReady, ReplicaLine } from '../../jobs/index.ts';
 import { ObjectShelf, type ObjectStore } from '../../storage/index.ts';
 import { createStaging } from '../../supervisor/index.ts';
+import { ownAuthorities } from './authorities.ts';
 import type { Workplace } from './workplace.ts';
 
 /** Worker processes that bring results of jobs that ran elsewhere to stores that are not of this cluster. Made when needed. */
@@ -38,6 +39,7 @@ export async function openKubernetesWorkplace(
       // Whoever passes the checks of the settings has it.
       image: config.stagingImage ?? '',
       pullPolicy: config.stagingPullPolicy,
+      ...ownAuthorities(),
       scriptPullPolicy: config.imagePullPolicy,
       resources: { requests, limits: { memory: String(config.stagingMemoryLimitBytes) } },
       diskBytes: config.podDiskBytes,

@@ -18,6 +18,7 @@ const SETTINGS: KnativeSettings = {
 const DEFINITION = { metadata: { name: 'x', namespace: 'oscar-svc', uid: 'uid-of-the-map', resourceVersion: '1' } };
 
 interface Container {
+  readonly env?: readonly object[];
   readonly name: string;
   readonly ports?: unknown;
   readonly resources: { readonly limits: Record<string, string>; readonly requests: Record<string, string> };
@@ -108,6 +109,12 @@ test('only the program beside the script sees the token', () => {
     'it has the whole of the shared directory',
   );
   assert.equal(metadata.annotations?.[TOKEN_NAME], tokenName(service));
+});
+
+test('the program beside the script is told whom to trust', () => {
+  const { program, script } = made({}, { authorities: 'a certificate' });
+  assert.deepEqual(program.env, [{ name: 'OSCAR_AUTHORITIES', value: 'a certificate' }]);
+  assert.equal(script.env, undefined);
 });
 
 test('it is scaled as the service says, one call at a time in each pod, and reached from within alone', () => {

@@ -7,7 +7,7 @@ import { legalAnnotations, legalLabels } from '../legal.ts';
 import { derivedName } from '../marks.ts';
 import { verbatim } from '../runner/pod/environment.ts';
 import { SCRIPT } from '../runner/pod/pod.ts';
-import { imagePullSecrets, type PodSettings } from '../runner/pod/pod-spec.ts';
+import { imagePullSecrets, type PodSettings, trusting } from '../runner/pod/pod-spec.ts';
 
 export const KNATIVE_SERVICE: Kind = {
   apiVersion: 'serving.knative.dev/v1',
@@ -39,6 +39,7 @@ export interface KnativeSettings
     | 'image'
     | 'pullPolicy'
     | 'pullSecrets'
+    | 'authorities'
     | 'scriptPullPolicy'
     | 'resources'
     | 'nonRoot'
@@ -173,12 +174,14 @@ function scriptContainer({ definition }: Service, { scriptPullPolicy, nonRoot }:
   };
 }
 
-function program({ image, pullPolicy, resources }: KnativeSettings) {
+function program(settings: KnativeSettings) {
+  const { image, pullPolicy, resources } = settings;
   return {
     name: PROGRAM,
     image,
     imagePullPolicy: pullPolicy,
     args: [PROGRAM],
+    ...trusting(settings),
     ports: [{ containerPort: 8080 }],
     resources,
     securityContext: {

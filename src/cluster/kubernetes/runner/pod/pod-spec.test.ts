@@ -229,6 +229,17 @@ test('so are those with which the image of the manager is pulled, each once, als
   assert.deepEqual(warm.spec?.['imagePullSecrets'], [{ name: 'oscar-pull-1' }, { name: 'mine' }]);
 });
 
+test('our programs are told whom to trust, also in a pod that waits, and the script is not', () => {
+  const told = [{ name: 'OSCAR_AUTHORITIES', value: 'a certificate' }];
+  const { stageIn, stageOut, script } = shown({}, { authorities: 'a certificate' });
+  assert.deepEqual([stageIn.env, stageOut.env], [told, told]);
+  assert.ok(!script.env?.some(({ name }) => name === 'OSCAR_AUTHORITIES'));
+  const settings = { ...SETTINGS, authorities: 'a certificate' };
+  const warm = warmPodOf(ATTEMPT, { name: 'w', namespace: 'ns' }, settings) as unknown as Shown;
+  assert.deepEqual(warm.spec.initContainers[0]?.env, told);
+  assert.equal(shown().stageIn.env, undefined);
+});
+
 test('jobs can have nodes of their own', () => {
   const toleration = { key: 'jobs', operator: 'Exists', effect: 'NoSchedule' } as const;
   const { spec } = shown({}, { nodeSelector: { for: 'jobs' }, tolerations: [toleration] });

@@ -1,4 +1,5 @@
 import {
+  AUTHORITIES,
   ORDER_FILES,
   POD_LAYOUT,
   SCRIPT_MOUNTS,
@@ -32,6 +33,8 @@ export interface PodSettings {
   readonly pullSecrets?: readonly string[];
   /** Of the images of services. */
   readonly scriptPullPolicy: PullPolicy;
+  /** Certificates that our programs are to trust besides those that they know, as PEM. */
+  readonly authorities?: string;
   /** Of stage-in and stage-out, each. */
   readonly resources: Resources;
   /** Who our programs are in a pod: the user of the manager's image. */
@@ -190,12 +193,14 @@ function secretVolume(volume: string, secretName: string, keys: readonly string[
   return { name: volume, secret: { secretName, items: keys.map((key) => ({ key, path: key, mode })) } };
 }
 
-function program(name: string, { image, pullPolicy, resources, user }: PodSettings) {
+function program(name: string, settings: PodSettings) {
+  const { image, pullPolicy, resources, user } = settings;
   return {
     name,
     image,
     imagePullPolicy: pullPolicy,
     args: [name],
+    ...trusting(settings),
     resources,
     securityContext: { ...OURS, runAsUser: user, runAsGroup: user },
     volumeMounts: [
@@ -204,6 +209,10 @@ function program(name: string, { image, pullPolicy, resources, user }: PodSettin
     ],
   };
 }
+
+/** Not secret, and the same in each pod: no need for a Secret, which a pod that waits has too late. */
+export const trusting = ({ authorities }: Pick<PodSettings, 'authorities'>) =>
+  authorities === undefined ? {} : { env: [{ name: AUTHORITIES, value: verbatim(authorities) }] };
 
 const stageIn = (settings: PodSettings) => program(STAGE_IN, settings);
 
