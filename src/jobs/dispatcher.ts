@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { JobKey, JobRecord, StopReason } from '../cluster/index.ts';
 import { attemptName } from './attempt-name.ts';
 import { changeJob } from './change-job.ts';
-import { drive, untilAvailable } from './drive.ts';
+import { drive, isAway, untilAvailable } from './drive.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
 import { forgetOriginStore } from './origin-store.ts';
 import { placingOf } from './placing.ts';
@@ -182,8 +182,15 @@ export class Dispatcher implements Line {
   }
 
   async #placingOf(record: JobRecord): Promise<Placing> {
-    const found = this.#elsewhere && (await this.#jobs.services.get(record.service));
-    return found ? placingOf(found.service, record) : 'here';
+    if (!this.#elsewhere) return 'here';
+    try {
+      const found = await this.#jobs.services.get(record.service);
+      return found ? placingOf(found.service, record) : 'here';
+    } catch (problem) {
+      if (isAway(problem)) throw problem;
+      // A definition that nobody can read: it fails when its turn comes, and says so.
+      return 'here';
+    }
   }
 
   /** As if there were no room here. What was heard of it meanwhile may have been missed. */

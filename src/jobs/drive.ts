@@ -171,4 +171,5 @@ function passes(problem: unknown, waited: number): boolean {
   return isAway(problem);
 }
 
-const isAway = (problem: unknown) => problem instanceof StoreError && problem.code === 'unavailable';
+/** A store that does not answer now. */
+export const isAway = (problem: unknown) => problem instanceof StoreError && problem.code === 'unavailable';

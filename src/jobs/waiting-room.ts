@@ -72,7 +72,10 @@ export class WaitingRoom {
   /** What could not begin after all. */
   enterAgain(waiting: Waiting, held: boolean): void {
     if (held) this.#heldBack.add(waiting);
-    else this.#line(waiting);
+    else {
+      this.#line(waiting);
+      this.fill();
+    }
   }
 
   /** The cluster may have let it start, or have changed its mind about one that waits for room. */

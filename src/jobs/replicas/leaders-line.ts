@@ -1,6 +1,6 @@
 import type { JobKey, JobRecord, StopReason } from '../../cluster/index.ts';
 import { Dispatcher, type DispatcherOptions } from '../dispatcher.ts';
-import { untilAvailable } from '../drive.ts';
+import { isAway, untilAvailable } from '../drive.ts';
 import { type Elsewhere, type Placing, roomName, type Waiter } from '../jobs.ts';
 import { isFinal } from '../state.ts';
 
@@ -54,7 +54,11 @@ export class LeadersLine {
       for await (const record of store.unfinished()) {
         if (this.#over.aborted) return;
         before.delete(roomName(record));
-        await this.learn(record);
+        // One that nobody can read does not keep the others waiting; a store that is away concerns them all.
+        await this.learn(record).catch((problem: unknown) => {
+          if (isAway(problem)) throw problem;
+          this.#options.report(problem, record);
+        });
       }
       for (const key of before.values()) this.hear(key, await store.get(key));
     };
@@ -68,7 +72,7 @@ export class LeadersLine {
   /** How a job is by now; without a record it is gone. */
   hear(key: JobKey, record: JobRecord | undefined): void {
     if (this.#over.aborted) return;
-    if (record) this.learn(record).catch((problem: unknown) => this.#options.report(problem, key));
+    if (record) void this.#learnInTime(record);
     else if (this.#forget(key)) this.#dispatcher.gone(key);
   }
 
@@ -78,8 +82,30 @@ export class LeadersLine {
       return;
     }
     this.#watchCaller(record);
-    if (this.#know(record)) await this.#dispatcher.takeUp(record);
-    else this.#dispatcher.heard(record);
+    if (!this.#know(record)) return this.#dispatcher.heard(record);
+    try {
+      await this.#dispatcher.takeUp(record);
+    } catch (problem) {
+      // Whoever looks next takes it up.
+      this.#known.delete(roomName(record));
+      throw problem;
+    }
+  }
+
+  /** What is needed for it may be away for a moment, and it may have changed by then. */
+  async #learnInTime(record: JobRecord): Promise<void> {
+    const key = { service: record.service, id: record.id };
+    let heard: JobRecord | undefined = record;
+    const look = async () => {
+      heard ??= await this.#options.store.get(key);
+      if (!heard) return;
+      await this.learn(heard).finally(() => {
+        heard = undefined;
+      });
+    };
+    await untilAvailable(look, key, this.#options, this.#over).catch((problem: unknown) => {
+      if (!this.#over.aborted) this.#options.report(problem, key);
+    });
   }
 
   enqueue(job: Waiter, placing?: Placing): void {

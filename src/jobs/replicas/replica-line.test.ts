@@ -7,7 +7,7 @@ import { changeJob } from '../change-job.ts';
 import { removeJobsOf } from '../end.ts';
 import { invokeService } from '../invoke.ts';
 import { ALICE } from '../jobs.fixture.ts';
-import type { Elsewhere } from '../jobs.ts';
+import type { Elsewhere, Jobs } from '../jobs.ts';
 import { accepted } from '../state.ts';
 import { submitJob } from '../submit.ts';
 import { CALLER_WAITS, openReplicas, type Replica, type Replicas } from './replicas.fixture.ts';
@@ -342,6 +342,68 @@ test('whoever missed changes looks at everything again', async (t) => {
   assert.equal((await told)?.state, 'failed');
   replicas.runner.end(ends.id);
   await started(replicas, key);
+});
+
+/** The services of a cluster, some of which cannot be read when the test says so. */
+function unreadable({ cluster }: Replicas, problemOf: (name: string) => StoreError | undefined): Jobs['services'] {
+  const get = async (name: string) => {
+    const problem = problemOf(name);
+    if (problem) throw problem;
+    return cluster.services.get(name);
+  };
+  return new Proxy(cluster.services, {
+    get: (target, property) => {
+      if (property === 'get') return get;
+      const value: unknown = Reflect.get(target, property);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+}
+
+test('a definition that nobody can read keeps nobody from leading: its job fails, the others run', async (t) => {
+  const replicas = await scene(t);
+  const services = unreadable(replicas, (name) =>
+    name === 'bad' ? new StoreError('damaged', 'it does not define a service') : undefined,
+  );
+  const [one, leader] = [await replicas.open(), await replicas.open({ services, cpu: 2000 })];
+  const bad = await submit(one, await replicas.service('bad'));
+  const good = await submit(one, await replicas.service('good'));
+  await leader.lead(new Notes());
+  await started(replicas, good);
+  assert.match((await replicas.until(bad, 'failed')).message, /it does not define a service/);
+});
+
+test('a job is taken up though its service could not be read at first', async (t) => {
+  const replicas = await scene(t);
+  let away = 2;
+  const services = unreadable(replicas, () => (away-- > 0 ? new StoreError('unavailable', 'not now') : undefined));
+  const [leader, other] = [await replicas.open({ services, cpu: 3000 }), await replicas.open()];
+  const service = await replicas.service('demo');
+  const earlier = await submit(other, service);
+  await leader.lead(new Notes());
+  await started(replicas, earlier);
+  away = 1;
+  await started(replicas, await submit(other, service));
+});
+
+test('a job whose beginning could not be written down begins later, with nothing else going on', async (t) => {
+  const replicas = await scene(t);
+  let away = true;
+  const update: JobStore['update'] = async (...change) => {
+    if (!away) return replicas.store.update(...change);
+    away = false;
+    throw new StoreError('unavailable', 'not now');
+  };
+  const store = new Proxy(replicas.store, {
+    get: (target, property) => {
+      const value: unknown = property === 'update' ? update : Reflect.get(target, property);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const [leader, other] = [await replicas.open({ store }), await replicas.open()];
+  await leader.lead();
+  await started(replicas, await submit(other, await replicas.service('demo')));
+  assert.equal(away, false);
 });
 
 /** Its cursors are worth nothing while it forgets. */

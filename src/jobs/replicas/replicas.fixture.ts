@@ -22,12 +22,19 @@ export interface Replica extends Jobs {
   die(): Promise<void>;
 }
 
+export interface ReplicaOptions {
+  readonly store?: JobStore;
+  readonly services?: Jobs['services'];
+  readonly cpu?: number;
+  readonly now?: () => number;
+}
+
 export interface Replicas extends AsyncDisposable {
   readonly cluster: LocalCluster;
   readonly runner: PuppetRunner;
   readonly buckets: FewBuckets;
   readonly store: JobStore;
-  open(more?: { readonly store?: JobStore; readonly cpu?: number; readonly now?: () => number }): Promise<Replica>;
+  open(more?: ReplicaOptions): Promise<Replica>;
   service(name: string, more?: Record<string, unknown>): Promise<ServiceRecord>;
   until(key: JobKey, state: JobRecord['state']): Promise<JobRecord>;
 }
@@ -86,14 +93,14 @@ async function openReplica(
   cluster: LocalCluster,
   runner: PuppetRunner,
   buckets: FewBuckets,
-  more: { readonly store?: JobStore; readonly cpu?: number; readonly now?: () => number },
+  more: ReplicaOptions,
 ): Promise<Replica> {
   const problems: unknown[] = [];
   const parts = {
     store: more.store ?? cluster.jobs,
     runner,
     capacity: new OneNode(more.cpu ?? 1000),
-    services: cluster.services,
+    services: more.services ?? cluster.services,
     secrets: cluster.secrets,
     objects: buckets as unknown as ObjectStore,
     ownStore: { endpoint: 'http://store.example', region: 'us-east-1', verify: true },
