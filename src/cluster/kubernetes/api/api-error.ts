@@ -42,6 +42,9 @@ export const isAbsent = (error: unknown) => status(error) === 404;
 /** Another version, or another object of that name. */
 export const isConflict = (error: unknown) => status(error) === 409;
 
+/** What was sent is not what Kubernetes takes, now or later. */
+export const isInvalid = (error: unknown) => status(error) === 400 || status(error) === 422;
+
 /** The server has forgotten that resourceVersion: list again. */
 export const isGone = (error: unknown) => status(error) === 410;
 

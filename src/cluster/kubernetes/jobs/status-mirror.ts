@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../../base/slots.ts';
+import { StoreError } from '../../errors.ts';
 import type { Api } from '../api/api.ts';
-import { ApiError, ConnectionError, isAbsent, isConflict, toStoreError } from '../api/api-error.ts';
+import { isAbsent, isInvalid, toStoreError } from '../api/api-error.ts';
 import { JOB, type Job, type Stored } from '../api/kinds.ts';
 import type { JobCache } from './job-cache.ts';
 import { type JobEntry, readJob } from './job-object.ts';
@@ -13,6 +14,9 @@ import { statusOf, toShow } from './job-status.ts';
  */
 const COLLECT_MS = 500;
 
+/** How long it waits after what could not be shown: each time is a line in the log. */
+const RETRY_MS = 5_000;
+
 /** Statuses that are written at once: nobody waits for them, so they take few of the connections. */
 const AT_ONCE = 4;
 
@@ -23,6 +27,7 @@ export interface StatusMirrorOptions {
   /** Where Kubernetes keeps the status up itself, as that of a suspended Job, only how it ended is written. */
   readonly onlyEnds: boolean;
   readonly report: (problem: unknown) => void;
+  readonly retryMs?: number;
 }
 
 /**
@@ -73,37 +78,42 @@ export class StatusMirror {
     while (!signal.aborted) {
       const due = this.#due;
       this.#due = new Set();
-      await Promise.all(
-        [...due].map((uid) =>
-          slots.use(async () => {
-            if (!signal.aborted) await this.#show(uid);
-          }),
-        ),
+      const shown = await Promise.all(
+        [...due].map((uid) => slots.use(async () => (signal.aborted ? undefined : this.#show(uid)))),
       );
-      await pause(COLLECT_MS, undefined, { signal }).catch(() => undefined);
+      // What is in the way of one is most often in the way of all.
+      const problem = shown.find((each) => each !== undefined);
+      if (problem !== undefined) this.#options.report(problem);
+      await pause(problem === undefined ? COLLECT_MS : (this.#options.retryMs ?? RETRY_MS), undefined, {
+        signal,
+      }).catch(() => undefined);
     }
   }
 
-  async #show(uid: string): Promise<void> {
-    const { cache, read, report } = this.#options;
+  /** Resolves to why it could not. */
+  async #show(uid: string): Promise<unknown> {
+    const { cache, read } = this.#options;
     const entry = cache.at(uid);
-    if (!entry || !this.#isDue(entry)) return;
+    if (!entry || !this.#isDue(entry)) return undefined;
     try {
       const object = await read(entry);
       const { record, suspended } = object ? readJob(object) : {};
-      if (!object || !record) return;
+      if (!object || !record) return undefined;
       const { namespace, name } = object.metadata;
       const status = statusOf(record, object.status, suspended);
       const written = await this.#api.put(JOB, { namespace, name, subresource: 'status' }, { ...object, status });
       cache.put(written);
+      return undefined;
     } catch (error) {
-      if (isAbsent(error)) return;
-      // The watch tells what has changed, or the next look; a server that is away may be back by then.
-      if (isConflict(error) || error instanceof ConnectionError || (error instanceof ApiError && error.status >= 429)) {
+      if (isAbsent(error)) return undefined;
+      const problem = toStoreError(error, `show how the job ${entry.id} is in its Job`);
+      // Whoever ends does not change again: nothing but this would show it. What Kubernetes does not take it will not take later.
+      const code = !isInvalid(error) && problem instanceof StoreError ? problem.code : undefined;
+      if (code === 'conflict' || code === 'unavailable') {
         cache.atHand.delete(uid);
         this.#due.add(uid);
       }
-      if (!isConflict(error)) report(toStoreError(error, `show how the job ${entry.id} is in its Job`));
+      return code === 'conflict' ? undefined : problem;
     }
   }
 }

@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import { awaitsKeys, type Begun, needsKeys, problemOf } from './begun.ts';
 import { ATTEMPT } from './pod/pods.fixture.ts';
 
-const begun = (keys: Partial<Record<'needed' | 'neededFirst', boolean> & Record<'given' | 'problem', string>>): Begun =>
+const begun = (
+  keys: Partial<Record<'needed' | 'neededFirst', boolean> & Record<'given' | 'problem' | 'refusal', string>>,
+): Begun =>
   ({ attempt: ATTEMPT, fresh: true, keys: { needed: true, neededFirst: false, ...keys } }) as unknown as Begun;
 
 const cases = [
@@ -14,10 +16,16 @@ const cases = [
   { name: 'nothing begins without keys for the input', keys: { neededFirst: true }, awaits: true, needs: true },
   {
     name: 'and if they cannot be had, that is the problem',
+    keys: { neededFirst: true, problem: 'no such user', refusal: 'no such user' },
+    awaits: true,
+    needs: true,
+    problem: 'no such user',
+  },
+  {
+    name: 'if they only cannot be had yet, it is none',
     keys: { neededFirst: true, problem: 'away' },
     awaits: true,
     needs: true,
-    problem: 'away',
   },
 ];
 

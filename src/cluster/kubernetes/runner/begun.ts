@@ -11,7 +11,7 @@ export interface Begun {
 
 /** Why it cannot be begun. */
 export const problemOf = (begun: Begun) =>
-  badName(begun.attempt) ?? (needsKeys(begun) ? begun.keys.problem : undefined);
+  badName(begun.attempt) ?? (needsKeys(begun) ? begun.keys.refusal : undefined);
 
 /** It can do nothing without, and there are none yet. */
 export const needsKeys = ({ keys }: Begun) => keys.neededFirst && keys.given === undefined;

@@ -226,8 +226,9 @@ export class Course {
     const written = await change<SecretObject>(api, SECRET, this.#secret, (there) =>
       notesOf(there).pod === undefined ? undefined : withoutPod(there),
     );
-    // From here on there may be a pod of its own name, made by another manager.
+    // From here on there may be a pod of its own name, made by another manager. Whoever has chosen a pod gives the orders to that.
     this.#fresh = false;
+    this.#ordered = false;
     if (written) picture.secrets.put(written);
     else picture.secrets.drop(this.#secret);
     return 0;
@@ -257,8 +258,8 @@ export class Course {
     return this.#conclude(endUnstarted('StartFailed', message, Date.now()));
   }
 
-  #untilKeys(wait: number): number {
-    this.message = 'waits for keys to its input';
+  #untilKeys(wait: number, problem?: string): number {
+    this.message = `waits for keys to its input${problem === undefined ? '' : `: ${problem}`}`;
     return wait;
   }
 
@@ -269,7 +270,7 @@ export class Course {
     if (problem !== undefined) {
       return this.#conclude(endUnstarted('InputFailed', `the input could not be fetched: ${problem}`, Date.now()));
     }
-    if (needsKeys(begun)) return this.#untilKeys(LOOK_MS);
+    if (needsKeys(begun)) return this.#untilKeys(LOOK_MS, begun.keys.problem);
     if (!this.#ordered) {
       // What an earlier manager put there may be of a definition that has changed since.
       const data = secretData(attempt, keys.given ?? (await keys.soon(KEYS_SOON_MS)) ?? NO_KEYS, habits);

@@ -3,6 +3,7 @@ import { backOff } from '../../../base/back-off.ts';
 import { Secret } from '../../../base/secret.ts';
 import { writeStores } from '../../../supervisor/index.ts';
 import type { Attempt, StoreAccess } from '../../attempt.ts';
+import { StoreError } from '../../errors.ts';
 import type { Shelf } from '../../shelf.ts';
 import { isShelved, shelfKey } from './pod/place.ts';
 
@@ -37,6 +38,7 @@ export class AttemptKeys {
   #asked: Promise<string> | undefined;
   #given: string | undefined;
   #problem: string | undefined;
+  #isAway = false;
   /** How long the last ones work, from when they were given. */
   #lifeMs: number;
 
@@ -64,6 +66,11 @@ export class AttemptKeys {
   /** Why there are none yet. */
   get problem(): string | undefined {
     return this.#problem;
+  }
+
+  /** Why there will be none: a store that is away comes back. */
+  get refusal(): string | undefined {
+    return this.#isAway ? undefined : this.#problem;
   }
 
   /** The first ones, if they come in that time. */
@@ -96,6 +103,7 @@ export class AttemptKeys {
         failures = 0;
       } catch (problem) {
         this.#problem = problem instanceof Error ? problem.message : String(problem);
+        this.#isAway = problem instanceof StoreError && problem.code === 'unavailable';
         report(problem);
         wait = backOff(++failures, RETRY, Math.random());
       }

@@ -2,13 +2,17 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Secret } from '../../../base/secret.ts';
 import type { Attempt } from '../../attempt.ts';
+import { StoreError } from '../../errors.ts';
 import { eventually } from '../../eventually.ts';
 import type { Shelf } from '../../shelf.ts';
 import { ApiError } from '../api/api-error.ts';
-import { SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
+import { JOB, SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
+import { objectName } from '../jobs/job-name.ts';
+import { RECORD } from '../jobs/job-object.ts';
 import { createKubernetesRunner } from './index.ts';
 import { NO_KEYS } from './keys.ts';
 import { secretOf } from './pod/attempt-secret.ts';
+import { POD, type Pod } from './pod/pod.ts';
 import { ATTEMPT as SAMPLE, SETTINGS } from './pod/pods.fixture.ts';
 import { Server } from './server.fixture.ts';
 
@@ -163,6 +167,53 @@ test('who leads no more makes no pod for what it was just about to start', async
   await assert.rejects(runner.start(SAMPLE), { code: 'unavailable' });
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
   assert.deepEqual([server.all('secrets').length, server.all('pods').length], [1, 0]);
+});
+
+test('a store that gives no keys at first is asked again: nothing fails by that', async (t) => {
+  const { runner, server } = scene(t);
+  let away = true;
+  const stores = async () => {
+    if (!away) return new Map();
+    throw new StoreError('unavailable', 'MinIO is starting');
+  };
+  const input = { kind: 'object', name: 'x', from: { store: 'minio.default', bucket: 'b', key: 'x' } } as const;
+  await runner.start({ ...SAMPLE, input, stores });
+  for await (const seen of runner.observe(SAMPLE.name)) {
+    assert.equal(seen.phase, 'preparing');
+    if (/waits for keys to its input: MinIO is starting/.test(JSON.stringify(seen))) break;
+  }
+  assert.deepEqual(server.all('pods'), []);
+  away = false;
+  await eventually(() => assert.equal(server.all('pods').length, 1));
+});
+
+test('a call whose pod goes before it has it gets one of its own, with all that it needs', async (t) => {
+  const { runner, server } = scene(t);
+  const traits = { namespace: 'ns', labels: {}, annotations: {}, imagePullSecrets: [], sgx: false };
+  const { image, demand } = SAMPLE;
+  runner.standby.keep([{ service: 'cows', count: 1, image, demand, traits }]);
+  const warm = await eventually(() => (server.all('pods') as Stored<Pod>[])[0] ?? assert.fail('none waits'));
+  const container = { state: { running: { startedAt: '2026-01-01T00:00:00Z' } } };
+  const status = {
+    phase: 'Running',
+    initContainerStatuses: [{ name: 'stage-out', ...container }],
+    containerStatuses: [{ name: 'oscar-container', ...container }],
+  };
+  await server.put(POD, warm.metadata, { ...warm, status });
+  const job = { service: 'cows', id: 'cows-1' };
+  await eventually(() => assert.ok(runner.standby.take(job)));
+  const labels = { [RECORD]: 'job' };
+  const spec = { managedBy: 'us', template: { metadata: {}, spec: {} } };
+  await server.post(JOB, 'ns', { metadata: { name: objectName(job), namespace: 'ns', labels }, spec });
+  server.refusal = (write) => {
+    // Its node is drained in the moment in which it is chosen.
+    if (write === 'post secrets') void server.delete(POD, warm.metadata);
+    return undefined;
+  };
+  await runner.start({ ...SAMPLE, answer: true, traits: { ...traits, job } });
+  await eventually(() => assert.ok(server.all('pods').some(({ metadata }) => metadata.name === SAMPLE.name)));
+  const names = given(server).map(([name]) => name);
+  assert.ok(names.includes('orders.json') && names.includes('script.sh'), names.join(' '));
 });
 
 const isRefused = (refused: string) => (write: string) =>

@@ -225,6 +225,15 @@ const cases: Case[] = [
     says: /node-1 .*low on resource: memory/,
   },
   {
+    name: 'ended by a node for what it needs itself',
+    pod: podWith(
+      { in: DONE, out: DONE, script: terminated(143) },
+      { ...FAILED, reason: 'Preempting', message: 'Preempted in order to admit critical pod' },
+    ),
+    reason: 'Lost',
+    says: /node-1 .*admit critical pod/,
+  },
+  {
     name: 'a node that shuts down',
     pod: podWith({ in: DONE, out: DONE, script: terminated(143) }, { ...FAILED, reason: 'Terminated' }),
     reason: 'Lost',

@@ -119,6 +119,9 @@ function evicted({ status, spec }: Pod): Verdict | undefined {
   if (reason === 'Terminated' || reason === 'NodeShutdown' || reason === 'Shutdown') {
     return failed('Lost', `the node ${spec.nodeName} was shut down: ${message}`);
   }
+  if (reason === 'Preempting') {
+    return failed('Lost', `the node ${spec.nodeName} ended it to make room for what the node itself needs: ${message}`);
+  }
   return reason === 'NodeLost' ? failed('Lost', `the node ${spec.nodeName} was lost: ${message}`) : undefined;
 }
 

@@ -253,6 +253,19 @@ test('those that have waited for more than a day are replaced, one by one, but n
   assert.deepEqual(pods.names(), now);
 });
 
+test('one that is set aside stays when others are wanted, until its job has it or gives it back', async (t) => {
+  const { pool, pods, there } = scene(t);
+  pool.keep([order('cows', 2)]);
+  await there(2);
+  pods.ready();
+  assert.equal(pool.take(job('cows')), true);
+  pool.keep([order('cows', 1, 'alpine')]);
+  await there(1, 'busybox');
+  await there(1, 'alpine');
+  pool.giveBack(job('cows'));
+  await there(0, 'busybox');
+});
+
 test('a server that refuses is not asked in a loop', async (t) => {
   const { pool, pods, problems } = scene(t);
   pods.refuses = true;

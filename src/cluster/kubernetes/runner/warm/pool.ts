@@ -158,7 +158,8 @@ export class WarmPool implements Standby {
     const work: Promise<void>[] = [];
     let next = LOOK_MS;
     const byKey = Map.groupBy(pods, keyOf);
-    for (const [key, unwanted] of byKey) if (!lines.has(key)) work.push(...unwanted.map((pod) => this.#remove(pod)));
+    for (const [key, unwanted] of byKey)
+      if (!lines.has(key)) work.push(...this.#spare(unwanted).map((pod) => this.#remove(pod)));
     for (const [key, line] of lines) {
       const { alive, dead } = Object.groupBy(byKey.get(key) ?? [], (pod) => (hasEnded(pod) ? 'dead' : 'alive'));
       for (const pod of dead ?? []) {
