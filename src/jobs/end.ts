@@ -1,3 +1,5 @@
+import { allSettled } from '../base/all-settled.ts';
+import { Slots } from '../base/slots.ts';
 import { findService } from '../catalog/index.ts';
 import type { JobKey, JobRecord } from '../cluster/index.ts';
 import { type Admin, may, type User } from '../identity/index.ts';
@@ -6,6 +8,9 @@ import { findJob } from './find.ts';
 import type { Jobs } from './jobs.ts';
 import { forgetOriginStore } from './origin-store.ts';
 import { isFinal } from './state.ts';
+
+/** Jobs that are removed at once. More: whatever else the manager does waits behind them. Fewer: a removal takes longer. */
+const AT_ONCE = 16;
 
 /** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
 export async function cancelJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
@@ -38,7 +43,8 @@ export async function removeJobs(principal: Admin | User, service: string, all: 
   const kept: unknown[] = [];
   let page = await jobs.store.list(query);
   for (;;) {
-    const outcomes = await Promise.allSettled(page.items.map((record) => drop(record, jobs)));
+    const slots = new Slots(AT_ONCE);
+    const outcomes = await Promise.allSettled(page.items.map((record) => slots.use(() => drop(record, jobs))));
     for (const outcome of outcomes) if (outcome.status === 'rejected') kept.push(outcome.reason);
     const failure = kept.find((reason) => !(reason instanceof JobError));
     if (failure !== undefined) throw failure;
@@ -54,13 +60,13 @@ export async function removeJobsOf(
   jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>,
 ): Promise<void> {
   const removed = await jobs.store.removeService(serviceUid);
-  await Promise.all(removed.map((record) => forgetAttempts(record, jobs)));
+  await forgetAll(removed, jobs);
 }
 
 /** Removes what ended before, a part at a time. Resolves to how many there were. */
 export async function expireJobs(before: number, jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>): Promise<number> {
   const removed = await jobs.store.expire(before, 500);
-  await Promise.all(removed.map((record) => forgetAttempts(record, jobs)));
+  await forgetAll(removed, jobs);
   return removed.length;
 }
 
@@ -85,6 +91,12 @@ async function drop(record: JobRecord, jobs: Jobs): Promise<void> {
   // The log first: a record without one is true, a log without a record would stay for ever.
   await forgetAttempts(record, jobs);
   await jobs.store.remove(key);
+}
+
+/** A service can have tens of thousands of jobs. */
+async function forgetAll(records: readonly JobRecord[], jobs: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {
+  const slots = new Slots(AT_ONCE);
+  await allSettled(records.map((record) => slots.use(() => forgetAttempts(record, jobs))));
 }
 
 async function forgetAttempts(record: JobRecord, { runner, secrets }: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {

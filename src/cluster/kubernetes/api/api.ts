@@ -35,6 +35,8 @@ interface Request {
   readonly query?: Query;
   readonly body?: unknown;
   readonly accept?: string;
+  /** It does not wait for its turn. */
+  readonly urgent?: boolean | undefined;
 }
 
 /** Values do not travel when only names are asked for. */
@@ -67,7 +69,7 @@ export class Api {
 
   async get<T extends KubeObject>(kind: Kind, place: Place): Promise<Stored<T> | undefined> {
     try {
-      return await this.#read<Stored<T>>({ method: 'GET', path: pathOf(kind, place) });
+      return await this.#read<Stored<T>>({ method: 'GET', path: pathOf(kind, place), urgent: kind.urgent });
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return undefined;
       throw error;
@@ -118,6 +120,7 @@ export class Api {
     return this.#send({
       method: 'POST',
       path: pathOf(kind, { namespace }),
+      urgent: kind.urgent,
       ...(query && { query: { ...query } }),
       body: { apiVersion, kind: name, ...object },
     });
@@ -126,7 +129,8 @@ export class Api {
   async put<T extends KubeObject>(kind: Kind, place: Place, object: T, query?: WriteQuery): Promise<Stored<T>> {
     const { apiVersion, kind: name } = kind;
     const body = { apiVersion, kind: name, ...object };
-    return this.#send({ method: 'PUT', path: pathOf(kind, place), ...(query && { query: { ...query } }), body });
+    const path = pathOf(kind, place);
+    return this.#send({ method: 'PUT', path, urgent: kind.urgent, ...(query && { query: { ...query } }), body });
   }
 
   async delete(kind: Kind, place: Place, preconditions: { uid?: string; resourceVersion?: string }): Promise<void> {
@@ -162,19 +166,22 @@ export class Api {
   }
 
   async #send<T>(request: Request): Promise<T> {
+    if (request.urgent) return this.#ask(request);
     await this.#limiter.wait();
-    return this.#slots.use(async () => {
-      const options = await this.#endpoint.options();
-      // From here on: who waited for others is not late.
-      const signal = AbortSignal.timeout(this.options.requestMs);
-      const response = await this.#exchange(request, { ...options, signal });
-      try {
-        return JSON.parse(await text(response)) as T;
-      } catch (cause) {
-        this.#failures++;
-        throw new ConnectionError(true, `the answer of the Kubernetes API was cut: ${messageOf(cause)}`, { cause });
-      }
-    });
+    return this.#slots.use(() => this.#ask(request));
+  }
+
+  async #ask<T>(request: Request): Promise<T> {
+    const options = await this.#endpoint.options();
+    // From here on: who waited for others is not late.
+    const signal = AbortSignal.timeout(this.options.requestMs);
+    const response = await this.#exchange(request, { ...options, signal });
+    try {
+      return JSON.parse(await text(response)) as T;
+    } catch (cause) {
+      this.#failures++;
+      throw new ConnectionError(true, `the answer of the Kubernetes API was cut: ${messageOf(cause)}`, { cause });
+    }
   }
 
   async #exchange(

@@ -5,6 +5,8 @@ export interface Kind {
   readonly plural: string;
   /** What they own goes with them. The API leaves that to others, except of Jobs: their pods it would leave alone. */
   readonly cascade?: 'Background';
+  /** Requests for it wait behind no others. */
+  readonly urgent?: true;
 }
 
 export const CONFIG_MAP: Kind = { apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps' };
@@ -13,7 +15,8 @@ export const POD_TEMPLATE: Kind = { apiVersion: 'v1', kind: 'PodTemplate', plura
 export const NAMESPACE: Kind = { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' };
 export const JOB: Kind = { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs', cascade: 'Background' };
 export const DEPLOYMENT: Kind = { apiVersion: 'apps/v1', kind: 'Deployment', plural: 'deployments' };
-export const LEASE: Kind = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases' };
+/** Whoever leads would lose it while thousands of other requests wait their turn. */
+export const LEASE: Kind = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases', urgent: true };
 export const ROLE: Kind = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', plural: 'roles' };
 export const ROLE_BINDING: Kind = {
   apiVersion: 'rbac.authorization.k8s.io/v1',

@@ -71,6 +71,13 @@ export class CallRecords {
     return this.#records.get(name);
   }
 
+  /** The same, as the server has it now. */
+  async look(name: string): Promise<void> {
+    const known = this.#records.get(name);
+    const there = known && (await read<SecretObject>(this.#api, SECRET, known));
+    if (there?.metadata.uid === known?.metadata.uid && there) this.#records.put(there);
+  }
+
   endOf(name: string): End | undefined {
     const record = this.#records.get(name);
     return record && notesOf(record).end;

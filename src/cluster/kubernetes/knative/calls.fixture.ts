@@ -81,8 +81,8 @@ export class CallPlace {
   readonly report = (problem: unknown) => void this.problems.push(problem);
 
   /** Of one manager, which calls. */
-  calls(calling = this.calling()): KnativeRunner {
-    return this.#calls(calling);
+  calls(calling = this.calling(), patienceMs?: number): KnativeRunner {
+    return this.#calls(calling, patienceMs);
   }
 
   /** That of a manager, with the setting or without. Its pods are never run: nobody is there to do that. */
@@ -101,9 +101,15 @@ export class CallPlace {
     return Object.assign(new ByCaller(pods, calls, knative), { pods });
   }
 
-  #calls(calling: CallDeps | undefined): KnativeRunner {
+  #calls(calling: CallDeps | undefined, patienceMs?: number): KnativeRunner {
     const records = new CallRecords(this.server.api(), WATCH, this.report);
-    const runner = new KnativeRunner({ records, shelf: this.stores.shelf, calling, report: this.report });
+    const runner = new KnativeRunner({
+      records,
+      shelf: this.stores.shelf,
+      calling,
+      report: this.report,
+      ...(patienceMs !== undefined && { patienceMs }),
+    });
     this.#opened.push(runner);
     return runner;
   }

@@ -93,6 +93,31 @@ test('another manager sees the log too, while the call goes on and in one piece 
   await eventually(async () => assert.equal(await soFar(), undefined));
 });
 
+test('who stops a call of another manager waits until that has ended it', async (t) => {
+  const place = await CallPlace.open(t);
+  const [runner, other] = [place.calls(), place.calls()];
+  const attempt = attemptOf('echo begun; sleep 60');
+  await runner.start(attempt);
+  await untilPrinted(runner, attempt.name, 'begun');
+  const stopped = other.stop(attempt.name, 'service-removed');
+  await runner.stop(attempt.name, 'service-removed');
+  await stopped;
+  await other.forget(attempt.name);
+  assert.equal(await other.finds(attempt.name), false);
+});
+
+test('a call whose manager does not end it is lost, and can be forgotten', async (t) => {
+  const place = await CallPlace.open(t);
+  const [runner, other] = [place.calls(), place.calls(place.calling(), 1)];
+  const attempt = attemptOf('echo begun; sleep 60');
+  await runner.start(attempt);
+  await untilPrinted(runner, attempt.name, 'begun');
+  await other.stop(attempt.name, 'service-removed');
+  assert.equal((await endOf(other, attempt.name)).reason, 'Lost');
+  await other.forget(attempt.name);
+  await other.stop('svc-nobody', 'service-removed');
+});
+
 test('what a call had printed whose manager was killed is still there', async (t) => {
   const place = await CallPlace.open(t);
   const [runner, next] = [place.calls(), place.calls()];

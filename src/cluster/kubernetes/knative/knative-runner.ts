@@ -20,6 +20,7 @@ export interface KnativeRunnerDeps {
   /** Absent where nothing is called any more: what was called before is still known. */
   readonly calling?: CallDeps | undefined;
   readonly report: (problem: unknown) => void;
+  readonly patienceMs?: number;
 }
 
 interface UnderWay {
@@ -29,6 +30,9 @@ interface UnderWay {
 }
 
 const NEWLINE = 0x0a;
+
+/** How long somebody else has to end a call: they hear of it within moments, and their pod has some seconds to end its script. */
+const PATIENCE_MS = 20_000;
 
 /** How often the log of a call is looked at that another manager has begun. */
 const LOOK_MS = 1_000;
@@ -133,9 +137,19 @@ export class KnativeRunner implements Runner {
 
   async stop(name: string, reason: StopReason): Promise<void> {
     const underWay = this.#calls.get(name);
-    if (!underWay) return;
+    if (!underWay) return this.#untilEndedElsewhere(name);
     underWay.call.stop(reason);
     for await (const seen of this.observe(name)) if (seen.phase === 'ended') return;
+  }
+
+  /** Whoever has called hears that the job is not wanted any more. If nobody has it, it is lost, as whoever takes it up says. */
+  async #untilEndedElsewhere(name: string): Promise<void> {
+    const record = await this.#records.find(name);
+    if (!record || this.#records.endOf(name)) return;
+    const patience = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(this.#deps.patienceMs ?? PATIENCE_MS)]);
+    await this.#untilEnded(name, patience);
+    await this.#records.look(name);
+    if (this.#records.get(name) && !this.#closed.signal.aborted) await this.#lose(record);
   }
 
   async *logs(name: string, options: LogOptions): AsyncGenerator<Uint8Array, undefined> {
@@ -213,6 +227,8 @@ export class KnativeRunner implements Runner {
 
   async answer(name: string): Promise<Readable> {
     const { metadata } = await this.#known(name);
+    // Another manager has written that the job has ended, which may have come here before what ended it.
+    if (!this.#records.endOf(name)) await this.#records.look(name);
     const end = this.#records.endOf(name);
     if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
     const put = end.outcome === 'succeeded' && end.answered;

@@ -15,6 +15,8 @@ import { secretOf } from './pod/attempt-secret.ts';
 import { POD, type Pod } from './pod/pod.ts';
 import { ATTEMPT as SAMPLE, SETTINGS } from './pod/pods.fixture.ts';
 import { Server } from './server.fixture.ts';
+import { endNote, noted } from './state/notes.ts';
+import { endUnstarted } from './verdict/end.ts';
 
 const KIB = 1024;
 const bytes = (count: number) => ({ kind: 'bytes', name: 'in', bytes: Buffer.alloc(count * KIB) }) as const;
@@ -214,6 +216,20 @@ test('a call whose pod goes before it has it gets one of its own, with all that 
   await eventually(() => assert.ok(server.all('pods').some(({ metadata }) => metadata.name === SAMPLE.name)));
   const names = given(server).map(([name]) => name);
   assert.ok(names.includes('orders.json') && names.includes('script.sh'), names.join(' '));
+});
+
+test('an end that another manager has written is answered, though it was not heard of yet', async (t) => {
+  const { runner, server } = scene(t);
+  await runner.start(SAMPLE);
+  await eventually(() => assert.equal(server.all('pods').length, 1));
+  await assert.rejects(runner.answer(SAMPLE.name), { code: 'conflict' });
+  runner.standDown();
+  server.isMute = true;
+  const [secret] = server.all('secrets') as Stored<SecretObject>[];
+  assert.ok(secret);
+  const end = endUnstarted('StartFailed', 'no', 1);
+  await server.put(SECRET, secret.metadata, noted(secret, endNote(end)));
+  await assert.doesNotReject(runner.answer(SAMPLE.name));
 });
 
 const isRefused = (refused: string) => (write: string) =>

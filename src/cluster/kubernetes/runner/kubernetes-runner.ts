@@ -172,8 +172,9 @@ export class KubernetesRunner implements Runner {
   }
 
   async answer(name: string): Promise<Readable> {
-    const { metadata } = await this.#known(name);
-    const end = this.#noted(name);
+    const secret = await this.#known(name);
+    const { metadata } = secret;
+    const end = this.#noted(name) ?? (await this.#notedByNow(secret));
     if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
     const { shelf } = this.#deps;
     const put = end.outcome === 'succeeded' && end.answered;
@@ -251,6 +252,13 @@ export class KubernetesRunner implements Runner {
     const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
     if (!secret) throw new StoreError('absent', `there is no attempt ${name} here`);
     return secret;
+  }
+
+  /** Another manager has written that the job has ended, which may have come here before what ended it. */
+  async #notedByNow(secret: Stored<SecretObject>): Promise<End | undefined> {
+    const there = await read<SecretObject>(this.#deps.api, SECRET, secret);
+    if (there?.metadata.uid === secret.metadata.uid) this.#picture.secrets.put(there);
+    return this.#noted(secret.metadata.name);
   }
 
   #noted(name: string): End | undefined {

@@ -10,6 +10,8 @@ export class Server {
   readonly writes: string[] = [];
   /** Why it does not do that; asked for each write. */
   refusal: (write: string, object: KubeObject) => ApiError | undefined = () => undefined;
+  /** Nobody is told of what changes. */
+  isMute = false;
   readonly #objects = new Map<string, Stored<KubeObject>>();
   readonly #watches = new Set<{ plural: string; stream: PassThrough }>();
   #version = 0;
@@ -98,7 +100,7 @@ export class Server {
   }
 
   #tell(key: string, type: string, object: Stored<KubeObject>): void {
-    for (const { plural, stream } of this.#watches)
+    for (const { plural, stream } of this.isMute ? [] : this.#watches)
       if (key.startsWith(`${plural}/`)) stream.write(`${JSON.stringify({ type, object })}\n`);
   }
 }

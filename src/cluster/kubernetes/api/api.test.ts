@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { Api } from './api.ts';
+import type { Endpoint } from './endpoint.ts';
+import { CONFIG_MAP, LEASE } from './kinds.ts';
+
+/** A server that answers who asks for a Lease, and nobody else. */
+async function scene(t: TestContext, rate: { perSecond: number; burst: number }) {
+  const server = http.createServer((request, response) => {
+    if (request.url?.includes('/leases/')) response.end(JSON.stringify({ metadata: { name: 'leader' } }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const agent = new http.Agent();
+  t.after(() => {
+    agent.destroy();
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const endpoint = { url, options: async () => ({ agent }) } as unknown as Endpoint;
+  return new Api(endpoint, { rate, requestMs: 60_000, patienceMs: 0, random: () => 0 });
+}
+
+test('who asks about the lease does not wait behind others', async (t) => {
+  const api = await scene(t, { perSecond: 1, burst: 100 });
+  const others = Array.from({ length: 200 }, (_, n) => api.get(CONFIG_MAP, { namespace: 'ns', name: `c${n}` }));
+  for (const other of others) other.catch(() => undefined);
+  const lease = await api.get(LEASE, { namespace: 'oscar', name: 'leader' });
+  assert.equal(lease?.metadata.name, 'leader');
+});
