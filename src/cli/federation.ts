@@ -122,7 +122,7 @@ export async function openFederation(
     async lead({ signal, defer }) {
       // A directory is ours alone; in Kubernetes another manager may be in the middle of something younger.
       const before = catalog.now() - (config.backend === 'local' ? 0 : ABANDONED);
-      await settleWorkers(before, workers, log);
+      await settleWorkers(before, workers, log).catch(notSettled(log));
       await recoverFederations(before, coordination, (err, federation) =>
         log.warn({ err, federation }, 'a federation that was not finished cannot be settled now: it is tried again'),
       );
@@ -145,14 +145,16 @@ async function settleWorkers(begunBefore: number, workers: Workers, log: Logger)
   if (settled > 0) log.info({ settled }, 'finished what somebody had begun with members of federations');
 }
 
+/** Nobody leads less because of it: it is tried again. */
+const notSettled = (log: Logger) => (err: unknown) =>
+  log.warn({ err }, 'what somebody had begun with members of federations cannot be finished now: it is tried again');
+
 /** Finishes what other managers left, and forgets what has been kept for long enough. */
 async function settleNowAndThen(interval: number, workers: Workers, signal: AbortSignal, log: Logger): Promise<void> {
   for (;;) {
     await pause(interval, undefined, { signal, ref: false }).catch(() => undefined);
     if (signal.aborted) return;
-    await settleWorkers(workers.catalog.now() - ABANDONED, workers, log).catch((err: unknown) =>
-      log.warn({ err }, 'members of federations could not be looked after'),
-    );
+    await settleWorkers(workers.catalog.now() - ABANDONED, workers, log).catch(notSettled(log));
   }
 }
 

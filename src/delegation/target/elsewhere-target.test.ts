@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../cluster/eventually.ts';
 import { DelegationError } from '../errors.ts';
-import { MEMBER, openTarget, type TestTarget } from './target.fixture.ts';
+import { KEY, MEMBER, openTarget, type ScriptedOrigin, type TestTarget } from './target.fixture.ts';
 
 const MANIFEST = 'a'.repeat(64);
 
@@ -133,6 +133,21 @@ test('a run goes on while its origin is silent', async (t) => {
   target.runner.end(attempt, { manifest: MANIFEST });
   await target.until(attempt, 'committing');
   assert.deepEqual([target.runner.attempts.get(attempt)?.stopped, target.origin.reports.length], [undefined, heard]);
+});
+
+test('a run goes on while its worker has no key: another may just have taken its place', async (t) => {
+  const known: { origin?: ScriptedOrigin } = {};
+  const coordinatorOf = async () => known.origin && { origin: known.origin, key: KEY };
+  const target = await openTarget(t, { faster: 10_000, parts: { coordinatorOf } });
+  known.origin = target.origin;
+  const attempt = await running(target);
+  delete known.origin;
+  const heard = target.origin.reports.length;
+  target.runner.end(attempt, { manifest: MANIFEST });
+  await target.until(attempt, 'committing');
+  assert.deepEqual([target.runner.attempts.get(attempt)?.stopped, target.origin.reports.length], [undefined, heard]);
+  known.origin = target.origin;
+  await target.until(attempt, 'succeeded');
 });
 
 test('a job of an origin that is away before it begins is given back when its lease is over', async (t) => {

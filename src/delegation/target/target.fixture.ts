@@ -25,7 +25,7 @@ export type Context = Pick<TestContext, 'after'>;
 
 export const ORIGIN_ID = 'oscar-cluster';
 export const MEMBER = 'oscar-cluster-b/calf';
-const KEY = new Secret('member-key');
+export const KEY = new Secret('member-key');
 
 /** An origin that says what the test wants it to, with a real store. */
 export class ScriptedOrigin implements Origin {

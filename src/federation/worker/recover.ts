@@ -1,3 +1,4 @@
+import { eachInTurn } from '../../base/each-in-turn.ts';
 import { openTombstones, sweepTombstones } from './kept/tombstones.ts';
 import { isBeingMade, takeOverWork } from './kept/work.ts';
 import { endWorker } from './release.ts';
@@ -6,21 +7,19 @@ import type { Workers } from './workers.ts';
 
 /**
  * Finishes what a manager that died had begun with workers before the given time, and forgets what has been kept for long
- * enough. Gives how many were settled. For what another manager may still be doing see `recoverServices`.
+ * enough. Gives how many were settled. One that cannot be settled now holds up no other. For what another manager may still be doing see `recoverServices`.
  */
 export async function recoverWorkers(begunBefore: number, workers: Workers): Promise<number> {
   const { catalog } = workers;
-  let settled = 0;
-  for await (const work of takeOverWork(begunBefore, catalog.journal)) {
-    await settleWork(work, workers);
-    settled++;
-  }
-  for await (const { keyId, service: name, ending } of openTombstones(begunBefore, catalog)) {
+  const works = eachInTurn(takeOverWork(begunBefore, catalog.journal), (work) => settleWork(work, workers));
+  const [settled] = await Promise.allSettled([works]);
+  const ended = await eachInTurn(openTombstones(begunBefore, catalog), async ({ keyId, service: name, ending }) => {
     // Whoever makes it sees the tombstone.
-    if (await isBeingMade(keyId, catalog)) continue;
+    if (await isBeingMade(keyId, catalog)) return false;
     await endWorker({ name, ending, keyId }, workers);
-    settled++;
-  }
+    return true;
+  });
   await sweepTombstones(catalog);
-  return settled;
+  if (settled.status === 'rejected') throw settled.reason;
+  return settled.value + ended;
 }
