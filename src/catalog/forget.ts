@@ -18,11 +18,9 @@ export async function tidyStorage(claim: StorageClaim, next: Service | undefined
   await clearStorage(claim, catalog.objects, {
     ...(next && { next }),
     heirOf: async (bucket) => {
-      const { items } = await catalog.services.list({ anyOf: [usesBucket(bucket)] });
-      const others = items.map(({ service }) => service).filter(({ uid }) => uid !== claim.uid);
-      // A list may lag behind: only what is still there can inherit.
-      const current = await Promise.all(others.map(({ definition }) => catalog.services.get(definition.name)));
-      return current.find((record, index) => record?.service.uid === others[index]?.uid)?.service;
+      // Whoever is not in it loses its files.
+      const { items } = await catalog.services.list({ anyOf: [usesBucket(bucket)], fresh: true });
+      return items.find(({ service }) => service.uid !== claim.uid)?.service;
     },
   });
 }

@@ -117,6 +117,8 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   const desk = new OriginDesk(origin);
   /** While this manager leads. */
   let delegator: Delegator | undefined;
+  /** The same, since it knows of all that is under way. */
+  let begun: Delegator | undefined;
   const coordinatorOf = coordinators({ ways, coordination, catalog });
   const taken = new TakenJobs({
     ...jobs,
@@ -154,17 +156,21 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
       enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
     origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
     logs: (record, options) => readLogAnywhere(record, options, origin),
-    outstanding: (serviceUid, member) => (delegator ?? desk).outstanding(serviceUid, member),
+    outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),
     elsewhere({ defer }) {
       const leading = new Delegator(origin);
       delegator = leading;
       defer(() => {
         leading.stop();
         if (delegator === leading) delegator = undefined;
+        if (begun === leading) begun = undefined;
       });
       return bothHalves(leading, taken);
     },
-    lead: () => delegator?.start(),
+    lead() {
+      delegator?.start();
+      begun = delegator;
+    },
     close() {
       taken.close();
       board.close();

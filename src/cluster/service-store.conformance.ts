@@ -255,6 +255,17 @@ function describeWrites(start: StartStore): void {
     assert.equal((await store.get('cow'))?.service.namespace, 'elsewhere');
   });
 
+  test('who looks, or lists anew, meets what was written last', async (t) => {
+    const { store } = await start(t);
+    const record = await created(store, sampleService('a'));
+    assert.deepEqual(await store.look('a'), record);
+    const names = async () => (await store.list({ fresh: true })).items.map(({ service }) => service.definition.name);
+    assert.deepEqual(await names(), ['a']);
+    await store.remove('a', record.version);
+    assert.equal(await store.look('a'), undefined);
+    assert.deepEqual(await names(), []);
+  });
+
   test('there is nothing under a name that was never used', async (t) => {
     const { store } = await start(t);
     assert.equal(await store.get('cow'), undefined);

@@ -34,12 +34,18 @@ export interface ServiceStore {
   /** Removes the record and frees its name. Throws like {@link replace}. */
   remove(name: string, expected: Version): Promise<void>;
 
-  /** The current record: a miss in a cache asks the server before it counts as a miss. */
+  /**
+   * A miss in a cache asks the server before it counts as a miss. Where others write too, a record may be a moment old: a
+   * write by it is then refused, and after that it is not.
+   */
   get(name: string): Promise<ServiceRecord | undefined>;
+
+  /** The same, and never older than the question: for whoever removes something because of it. */
+  look(name: string): Promise<ServiceRecord | undefined>;
 
   /**
    * Records that carry any of the terms (all records without `anyOf`), each once, in the byte order of
-   * `<namespace>/<name>`, which is the order the Go manager lists in. May lag behind the writes; `get` does not.
+   * `<namespace>/<name>`, which is the order the Go manager lists in. May lag behind the writes, unless it is to be `fresh`.
    */
   list(query: ServiceQuery): Promise<Page<ServiceRecord>>;
 
@@ -73,6 +79,8 @@ export interface ServiceQuery {
   anyOf?: readonly IndexTerm[];
   cursor?: Cursor;
   limit?: number;
+  /** Never older than the question, for whoever removes something because of it. Where others write too, all are read anew. */
+  fresh?: boolean;
 }
 
 export type ServiceChange =

@@ -37,12 +37,23 @@ export async function acceptEvent(
   await acceptJob(service, arrival, json, jobs);
 }
 
-async function servicesOf(event: StorageEvent, { services }: Pick<Jobs, 'services'>): Promise<Service[]> {
+/** The store was told to report it for somebody. One that was made just now, at another manager, may not be known here yet. */
+async function servicesOf(event: StorageEvent, jobs: Pick<Jobs, 'services'>): Promise<Service[]> {
+  const known = await waitingFor(event, jobs, false);
+  return known.length > 0 ? known : waitingFor(event, jobs, true);
+}
+
+async function waitingFor(
+  event: StorageEvent,
+  { services }: Pick<Jobs, 'services'>,
+  fresh: boolean,
+): Promise<Service[]> {
+  const query = { anyOf: [readsBucket(event.bucket)] };
   const found: Service[] = [];
-  let page = await services.list({ anyOf: [readsBucket(event.bucket)] });
+  let page = await services.list({ ...query, fresh });
   for (;;) {
     for (const { service } of page.items) if (isInput(event, service)) found.push(service);
     if (page.next === undefined) return found;
-    page = await services.list({ anyOf: [readsBucket(event.bucket)], cursor: page.next });
+    page = await services.list({ ...query, cursor: page.next });
   }
 }

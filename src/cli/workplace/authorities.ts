@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { ConfigError } from '../../config/config-error.ts';
+import { ConfigError } from '../../config.ts';
 import { certificatesIn } from '../../supervisor/index.ts';
 
 /** They stand in each pod twice. More: the API server has more to keep and to send than the jobs themselves. */

@@ -92,8 +92,9 @@ export class KubernetesSecretStore implements SecretStore {
   async #inherit(room: Room, key: string): Promise<SecretRecord | undefined> {
     const values = await this.#options.inheritance?.find(room, key);
     if (!values) return undefined;
-    const written = await this.#write(room, key, pack(room, key, values, this.#options.namespace), undefined);
-    return written ? { values, version: written } : this.get(room, key);
+    const made = await create(this.#api, SECRET, pack(room, key, values, this.#options.namespace));
+    // Another manager may have been quicker, and have changed it since.
+    return made === 'exists' ? this.get(room, key) : { values, version: made.metadata.resourceVersion as Version };
   }
 
   /** Undefined when somebody else was in between and the caller does not mind. */

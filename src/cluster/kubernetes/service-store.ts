@@ -1,3 +1,4 @@
+import { Shared } from '../../base/shared.ts';
 import type { ClusterStore, Service } from '../../service/index.ts';
 import { cursorAfter, startOf } from '../cursor.ts';
 import { StoreError } from '../errors.ts';
@@ -43,6 +44,7 @@ export class KubernetesServiceStore implements ServiceStore {
   readonly #options: KubernetesServiceStoreOptions;
   readonly #watchers = new Watchers();
   readonly #cache: ServiceCache;
+  readonly #anew = new Shared(() => this.#listAnew());
   readonly #informer: Informer<ConfigMap>;
   #trouble: string | undefined;
 
@@ -151,7 +153,7 @@ export class KubernetesServiceStore implements ServiceStore {
     const written = await replace(this.#api, CONFIG_MAP, carriedOn(next, object), object);
     if (written === 'absent') this.#cache.drop(object);
     if (written === 'absent') throw absent(name);
-    if (written === 'conflict') throw changed(name);
+    if (written === 'conflict') throw await this.#overtaken(name);
     // Superseded already: what is in the cache, or will be, is newer.
     if (isSuperseded(written)) return fromConfigMap(written);
     // What has changed has changed: what does not follow now will when it is looked at again.
@@ -186,7 +188,7 @@ export class KubernetesServiceStore implements ServiceStore {
     const { object, record } = await this.#inVersion(name, expected);
     await this.#takeOver(object, record.service);
     const outcome = await remove(this.#api, CONFIG_MAP, object);
-    if (outcome === 'conflict') throw changed(name);
+    if (outcome === 'conflict') throw await this.#overtaken(name);
     this.#cache.drop(object);
     if (outcome === 'absent') throw absent(name);
     await removeObjectsOf(object, this.#api, this.#options.report);
@@ -194,12 +196,15 @@ export class KubernetesServiceStore implements ServiceStore {
   }
 
   async get(name: string): Promise<ServiceRecord | undefined> {
-    const entry = await this.#current(name);
-    if (entry?.record instanceof StoreError) throw entry.record;
-    return entry?.record;
+    return readable(await this.#current(name));
   }
 
-  async list({ anyOf, cursor, limit = PAGE }: ServiceQuery): Promise<Page<ServiceRecord>> {
+  async look(name: string): Promise<ServiceRecord | undefined> {
+    return readable(await this.#look(name));
+  }
+
+  async list({ anyOf, cursor, limit = PAGE, fresh = false }: ServiceQuery): Promise<Page<ServiceRecord>> {
+    if (fresh) await this.#anew.run();
     const wanted = Math.max(1, limit);
     const found = this.#cache.list(anyOf, startOf(cursor), wanted + 1);
     const shown = found.slice(0, wanted);
@@ -231,6 +236,21 @@ export class KubernetesServiceStore implements ServiceStore {
       return this.#cache.find(name);
     } catch (error) {
       throw toStoreError(error, `look for the service "${name}"`);
+    }
+  }
+
+  /** Who was quicker may not have been heard of here: without this, whoever tries again would try the same. */
+  async #overtaken(name: string): Promise<StoreError> {
+    await this.#look(name);
+    return changed(name);
+  }
+
+  async #listAnew(): Promise<void> {
+    try {
+      const { items, resourceVersion } = await this.#api.list<ConfigMap>(CONFIG_MAP, {}, { labelSelector: SERVICE });
+      this.#cache.listed(items, resourceVersion);
+    } catch (error) {
+      throw toStoreError(error, 'list the services');
     }
   }
 
@@ -278,6 +298,11 @@ export class KubernetesServiceStore implements ServiceStore {
     await remove(this.#api, CONFIG_MAP, made, { anyVersion: true });
     this.#cache.drop(made);
   }
+}
+
+function readable(entry: Entry | undefined): ServiceRecord | undefined {
+  if (entry?.record instanceof StoreError) throw entry.record;
+  return entry?.record;
 }
 
 /** What others have written on the object stays. */

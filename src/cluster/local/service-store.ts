@@ -105,6 +105,10 @@ export class LocalServiceStore implements ServiceStore {
     return this.#read(name);
   }
 
+  async look(name: string): Promise<ServiceRecord | undefined> {
+    return this.#read(name);
+  }
+
   async list({ anyOf, cursor, limit = PAGE }: ServiceQuery): Promise<Page<ServiceRecord>> {
     const start = startOf(cursor);
     const wanted = Math.max(1, limit);

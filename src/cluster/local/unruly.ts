@@ -68,8 +68,13 @@ class UnrulyServiceStore implements ServiceStore {
     return this.#store.get(name);
   }
 
+  look(name: string): Promise<ServiceRecord | undefined> {
+    return this.#store.look(name);
+  }
+
   async list(query: ServiceQuery): Promise<Page<ServiceRecord>> {
     const page = await this.#store.list(query);
+    if (query.fresh) return page;
     const older = this.#remember(JSON.stringify(query), page);
     const chance = this.#random();
     if (chance < 0.5) return page;

@@ -2,6 +2,11 @@ import type { ServiceRecord, ServiceStore } from '../../cluster/index.ts';
 import type { Ledger } from '../ledger.ts';
 import { isOvertaken } from '../ledger-store.ts';
 
+function roleIn(record: ServiceRecord | undefined, uid: string) {
+  const role = record?.service.federation;
+  return role?.role === 'coordinator' && role.uid === uid ? role : undefined;
+}
+
 /**
  * Says in the service what its ledger says already: the federation is made, and takes work. Undefined when there is no
  * such service any more.
@@ -11,9 +16,11 @@ export async function markCommitted(
   { services }: { readonly services: ServiceStore },
 ): Promise<ServiceRecord | undefined> {
   for (;;) {
-    const current = await services.get(name);
-    const role = current?.service.federation;
-    if (!current || role?.role !== 'coordinator' || role.uid !== uid) return undefined;
+    const known = await services.get(name);
+    // Its members are ended if it is not there: that is not said by what is only known here.
+    const current = roleIn(known, uid) ? known : await services.look(name);
+    const role = roleIn(current, uid);
+    if (!current || !role) return undefined;
     if (role.committed) return current;
     try {
       const federation = { ...role, committed: true };

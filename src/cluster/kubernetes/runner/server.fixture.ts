@@ -63,10 +63,12 @@ export class Server {
     return this.#put(keyOf(plural, place), object as unknown as Stored<T>, 'MODIFIED');
   }
 
-  async delete({ plural }: Kind, place: Place): Promise<void> {
+  async delete({ plural }: Kind, place: Place, expected: { readonly resourceVersion?: string } = {}): Promise<void> {
     const key = keyOf(plural, place);
     const there = this.#objects.get(key);
     if (!there) throw new ApiError(404, {});
+    const { resourceVersion = there.metadata.resourceVersion } = expected;
+    if (resourceVersion !== there.metadata.resourceVersion) throw new ApiError(409, {});
     this.#heard(`delete ${plural}`, there);
     this.#objects.delete(key);
     this.#tell(key, 'DELETED', { ...there, metadata: { ...there.metadata, resourceVersion: String(++this.#version) } });
