@@ -8,11 +8,15 @@ import {
   PutBucketPolicyCommand,
   PutBucketTaggingCommand,
 } from '@aws-sdk/client-s3';
+import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
+import { Secret } from '../../src/base/secret.ts';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { ACCOUNT, type MinioStore } from '../../src/storage/minio/index.ts';
+import { StoreAccount } from '../../src/storage/minio/store-account.ts';
 import { Admin } from '../../src/storage/minio/wire/admin.ts';
 import { Requests } from '../../src/storage/minio/wire/requests.ts';
-import type { ObjectStore } from '../../src/storage/object-store.ts';
+import { sealed } from '../../src/storage/minio/wire/sealed.ts';
+import type { IssuedKeys, ObjectStore } from '../../src/storage/object-store.ts';
 import { bucket, keysOf, storeClient } from '../../src/storage/store-under-test.fixture.ts';
 import { Minio, ROOT } from './minio.ts';
 import { openStore } from './under-test.ts';
@@ -65,6 +69,50 @@ describe('keys of jobs', () => {
     await assert.rejects(client.head('doubt-b', 'in/secret'));
     const far = read.map(({ key }) => ({ bucket: 'doubt-b', key: `in/${key}` }));
     await assert.rejects(store.issue({ read: far, write }, 900, 'alice'), { code: 'too-large' });
+  });
+});
+
+describe('keys of jobs make no others', () => {
+  let account: StoreAccount;
+  before(async () => {
+    account = new StoreAccount(admin, ROOT);
+    await account.ensure();
+  });
+
+  /** Also one that its own policy lets do everything: so it is for any in releases with CVE-2025-62506. */
+  const session = () =>
+    account.use(async ({ accessKey, secretKey }) => {
+      const credentials = { accessKeyId: accessKey.reveal(), secretAccessKey: secretKey.reveal() };
+      const sts = new STSClient({ endpoint: minio.endpoint, region: minio.region, credentials });
+      const Policy = JSON.stringify({ Version: '2012-10-17', Statement: [{ Effect: 'Allow', Action: ['admin:*'] }] });
+      const { Credentials } = await sts.send(new AssumeRoleCommand({ Policy, RoleArn: 'arn:x', RoleSessionName: 'x' }));
+      return {
+        accessKey: new Secret(Credentials?.AccessKeyId ?? ''),
+        secretKey: new Secret(Credentials?.SecretAccessKey ?? ''),
+        sessionToken: new Secret(Credentials?.SessionToken ?? ''),
+      };
+    });
+  const makeKeys = async (keys: Pick<IssuedKeys, 'accessKey' | 'secretKey' | 'sessionToken'>, targetUser?: string) => {
+    const body = await sealed(keys.secretKey, JSON.stringify({ targetUser, name: 'more' }));
+    const headers = { 'x-amz-security-token': keys.sessionToken.reveal() };
+    await requests.send({ method: 'PUT', path: '/minio/admin/v3/add-service-account', headers, body }, keys);
+  };
+
+  test('neither by the policy of the session nor by that of the account', async () => {
+    const ofJob = await store.issue({ read: [{ bucket: 'keys-b', key: 'k' }], write: [] }, 60, 'alice');
+    for (const keys of [ofJob, await session()]) {
+      for (const user of [undefined, ACCOUNT]) await assert.rejects(makeKeys(keys, user), { reason: 'AccessDenied' });
+    }
+  });
+
+  test('nor at a store that an older manager has arranged', async (t) => {
+    const everything = { Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] };
+    await admin.putPolicy(ACCOUNT, { Version: '2012-10-17', Statement: [everything] });
+    await makeKeys(await session());
+    const next = openStore(minio);
+    t.after(() => next.close());
+    await next.ensureStaging();
+    await assert.rejects(makeKeys(await session()), { reason: 'AccessDenied' });
   });
 });
 

@@ -3,12 +3,14 @@ import { test } from 'node:test';
 import { Secret } from '../../base/secret.ts';
 import type { StoreError } from '../../cluster/index.ts';
 import { ACCOUNT, EVERYBODY, StoreAccount } from './store-account.ts';
+import type { PolicyDocument } from './wire/admin.ts';
 
 const ROOT = { accessKey: new Secret('root'), secretKey: new Secret('root-secret') };
 
 /** A MinIO as it is after `looks` looks at the account: until then it has read nothing of what lies on its disk. */
 class YoungStore {
   readonly written: string[] = [];
+  policy: PolicyDocument | undefined;
   readonly #onDisk: boolean;
   #looks: number;
   #isMember: boolean;
@@ -29,7 +31,10 @@ class YoungStore {
   };
   policies = async () => (this.#onDisk ? { [ACCOUNT]: { Version: '', Statement: [] } } : {});
   putUser = async () => this.#write('user');
-  putPolicy = async () => void this.#write('policy');
+  putPolicy = async (_name: string, document: PolicyDocument) => {
+    this.policy = document;
+    this.#write('policy');
+  };
   attach = async () => void this.#write('attached');
   addMembers = async () => {
     this.#isMember = true;
@@ -48,6 +53,18 @@ test('a new store is told of the account at once', async () => {
   const store = new YoungStore({ onDisk: false });
   await new StoreAccount(store, ROOT).settled();
   assert.deepEqual(store.written, WHOLE);
+});
+
+test('one whose account could still make keys of its own takes that from it', async () => {
+  const store = new YoungStore({ onDisk: true });
+  await new StoreAccount(store, ROOT).settled();
+  assert.deepEqual(
+    store.policy?.Statement.map(({ Effect, Action }) => [Effect, Action]),
+    [
+      ['Allow', ['s3:*']],
+      ['Deny', ['admin:*']],
+    ],
+  );
 });
 
 test('one that has the account, and has not read it yet, is told nothing before it has', async () => {

@@ -12,9 +12,16 @@ export const ACCOUNT = 'oscar-manager';
 /** Everybody is in this group (contract §4.4): what it may do, all users may. */
 export const EVERYBODY = 'all_users_group';
 
+/**
+ * All of S3, and nothing else. What nobody forbids, MinIO lets everybody do with their own account, as to make further
+ * keys; before RELEASE.2025-10-15 also a session, whatever its policy says, so that a job had them (CVE-2025-62506).
+ */
 const EVERYTHING: PolicyDocument = {
   Version: '2012-10-17',
-  Statement: [{ Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] }],
+  Statement: [
+    { Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] },
+    { Effect: 'Deny', Action: ['admin:*'] },
+  ],
 };
 
 /** Milliseconds. */
@@ -105,6 +112,7 @@ export class StoreAccount {
     // The list is of what is on its disk. One that was made in part, and never came to its group, is made after a while.
     if (ACCOUNT in (await this.#admin.policies())) await this.#isKnown();
     await this.#admin.putUser(ACCOUNT, this.#keys.secretKey);
+    // Also where it has one: that may be of an older release of ours.
     await this.#admin.putPolicy(ACCOUNT, EVERYTHING);
     await this.#admin.attach([ACCOUNT], { user: ACCOUNT });
     // A group exists only with a member, and a policy can only be attached to one that exists.
