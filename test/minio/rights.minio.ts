@@ -259,6 +259,31 @@ describe('names', () => {
     assert.equal((await store.bucket('uid-of-erin'))?.visibility, 'restricted');
   });
 
+  test('of a bucket that is the uid of its owner let nobody into the others of that owner', async () => {
+    const gina = 'uid-of-gina';
+    await store.putUser(gina, keysOf(gina));
+    const shared = { visibility: 'restricted', allowedUsers: ['bob'] } as const;
+    await assert.rejects(store.createBucket(bucket(gina, { owner: gina, ...shared })), { code: 'conflict' });
+    assert.equal(await store.bucket(gina), undefined);
+    await store.createBucket(bucket(gina, { owner: gina }));
+    await assert.rejects(store.changeBucket(gina, shared), { code: 'conflict', message: /another name/ });
+    await store.createBucket(bucket('ginas-b', { owner: gina }));
+    for (const name of [gina, 'ginas-b']) {
+      await as(gina).put(name, 'k');
+      await assert.rejects(as('bob').get(name, 'k'));
+    }
+
+    // As it was left by a manager that did not look.
+    await admin.addMembers(gina, ['bob']);
+    await admin.attach([gina], { group: gina });
+    await as('bob').get('ginas-b', 'k');
+    await store.changeBucket(gina, { visibility: 'private' });
+    for (const name of [gina, 'ginas-b']) {
+      await as(gina).get(name, 'k');
+      await assert.rejects(as('bob').get(name, 'k'));
+    }
+  });
+
   test('of the manager and of root are nobody else’s', async () => {
     for (const uid of [ACCOUNT, ROOT.accessKey.reveal()]) {
       await assert.rejects(store.putUser(uid, keysOf(uid)), { code: 'conflict', message: /own account/ });

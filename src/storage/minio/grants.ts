@@ -73,9 +73,13 @@ export class Grants {
     const { admin, claims, users } = this.#options;
     for (const uid of members) if (!(await users.ensure(uid))) throw unknownUser(uid, bucket);
     await claims.hold(`policy/${bucket}`, async () => {
-      const [document, group] = await Promise.all([admin.policy(bucket), admin.group(bucket)]);
+      const [document, group, own] = await Promise.all([
+        admin.policy(bucket),
+        admin.group(bucket),
+        this.#isOfUser(bucket),
+      ]);
       const foreign = group && group.members.length > 0 && !group.policies.includes(bucket);
-      if (foreign || (document && !isOnlyFor(bucket, document))) throw taken(bucket);
+      if (own || foreign || (document && !isOnlyFor(bucket, document))) throw taken(bucket);
       await admin.putPolicy(bucket, withBuckets(undefined, new Set([bucket])));
       const gone = (group?.members ?? []).filter((member) => !members.includes(member));
       if (gone.length > 0) await admin.removeMembers(bucket, gone);
@@ -92,8 +96,16 @@ export class Grants {
       if (!group?.policies.includes(bucket)) return;
       if (group.members.length > 0) await admin.removeMembers(bucket, group.members);
       await admin.removeGroup(bucket);
-      await admin.removePolicy(bucket);
+      if (!(await this.#isOfUser(bucket))) await admin.removePolicy(bucket);
     });
+  }
+
+  /**
+   * Is the policy of this name that of a user, as where a bucket is called like the uid of its owner? Who is let into the
+   * bucket by it would have all other buckets of that user too, also later ones.
+   */
+  async #isOfUser(policy: string): Promise<boolean> {
+    return (await this.#options.admin.user(policy))?.policies.includes(policy) ?? false;
   }
 }
 
