@@ -1,6 +1,6 @@
 import { StoreError } from '../../cluster/index.ts';
 import type { Claims } from './claims.ts';
-import { bucketsIn, isSame, withBuckets, withoutBucket } from './policy-documents.ts';
+import { bucketsIn, isNamedIn, isSame, withBuckets, withoutBucket } from './policy-documents.ts';
 import { EVERYBODY } from './store-account.ts';
 import type { Admin, PolicyDocument } from './wire/admin.ts';
 import { isRefused } from './wire/refusal.ts';
@@ -50,7 +50,7 @@ export class Policies {
   /** Ends what somebody still holds of a bucket that was removed behind our back: its name is free, and may be another's. */
   async clear(bucket: string): Promise<void> {
     const documents = Object.entries(await this.#admin.policies());
-    const holding = documents.filter(([, document]) => bucketsIn(document).has(bucket)).map(([name]) => name);
+    const holding = documents.filter(([, document]) => isNamedIn(bucket, document)).map(([name]) => name);
     await Promise.all(
       holding.map((name) =>
         this.#claims.hold(`policy/${name}`, async () => {

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { PolicyDocument } from './wire/admin.ts';
+import type { PolicyDocument, Statement } from './wire/admin.ts';
 
 /**
  * What whoever reaches a bucket may do there: the same for its owner and for others, as in OSCAR itself. The bucket's
  * own tags, rules and policy are not among it (the Go manager gives `s3:*`): who owns a bucket is written in its tags, so
- * that one who may write those takes it over (S8).
+ * that one who may write those takes it over (S8). Whoever changes the list keeps the old one below, or what was written
+ * with it is taken for an operator's.
  */
 const USE = [
   's3:AbortMultipartUpload',
@@ -34,11 +35,23 @@ function resourceOf(bucket: string): string {
 /** The bucket that a resource is all of; undefined when it is something else. */
 const bucketIn = (resource: string) => /^arn:aws:s3:::([a-z0-9.-]+)\/\*$/.exec(resource)?.[1];
 
-type Statement = PolicyDocument['Statement'][number];
+/** What the Go manager lets people do with what is theirs or everybody's, and with what is shared with them (§4.4). */
+const USE_OF_GO = [['s3:*'], ['s3:DeleteObject', 's3:GetObject', 's3:ListBucket', 's3:PutObject']];
 
-/** Statements that let somebody use buckets, and nothing else: those are ours, or the Go manager's. */
-const isOurs = ({ Effect, Resource = [] }: Statement) =>
+/** Does it let somebody do something with whole buckets, and with nothing else? */
+const isOfBuckets = ({ Effect, Resource = [] }: Statement) =>
   Effect === 'Allow' && Resource.length > 0 && Resource.every((resource) => bucketIn(resource) !== undefined);
+
+/**
+ * Statements that let somebody use buckets as we write them, or the Go manager. What allows less, or under a condition, is
+ * an operator's: nobody has the use of a bucket by it. Only their name makes no difference.
+ */
+function isOurs(statement: Statement): boolean {
+  const { Sid: _name, Effect: _allow, Action = [], Resource: _buckets, ...more } = statement;
+  const actions = Action.toSorted();
+  const isUse = [USE, ...USE_OF_GO].some((use) => isDeepStrictEqual(actions, use));
+  return isOfBuckets(statement) && isUse && Object.keys(more).length === 0;
+}
 
 const isNothing = ({ Effect, Resource = [] }: Statement) =>
   Effect === 'Deny' && Resource.length === 1 && Resource[0] === NOTHING.Resource[0];
@@ -49,28 +62,34 @@ export function bucketsIn(document: PolicyDocument | undefined): Set<string> {
   return new Set(resources.map((resource) => bucketIn(resource) ?? ''));
 }
 
+/** Does it let somebody do anything with this bucket, whoever wrote that? */
+export function isNamedIn(bucket: string, document: PolicyDocument): boolean {
+  const resource = resourceOf(bucket);
+  return document.Statement.some((statement) => isOfBuckets(statement) && statement.Resource?.includes(resource));
+}
+
 /** The same policy for other buckets. What an operator has added to it stays. */
 export function withBuckets(document: PolicyDocument | undefined, buckets: ReadonlySet<string>): PolicyDocument {
   const others = (document?.Statement ?? []).filter((statement) => !isOurs(statement) && !isNothing(statement));
   const Resource = [...buckets].toSorted().map(resourceOf);
   const statements = buckets.size > 0 ? [{ Effect: 'Allow', Action: USE, Resource }, ...others] : others;
-  return { Version: '2012-10-17', Statement: statements.length > 0 ? statements : [NOTHING] };
+  return { ...document, Version: '2012-10-17', Statement: statements.length > 0 ? statements : [NOTHING] };
 }
 
-/** The same policy without one of its buckets. Whatever else it says stays. */
+/** The same policy without one of its buckets, whoever put it there. Whatever else it says stays. */
 export function withoutBucket(document: PolicyDocument, bucket: string): PolicyDocument {
   const statements = document.Statement.flatMap((statement) => {
-    if (!isOurs(statement)) return [statement];
+    if (!isOfBuckets(statement)) return [statement];
     const Resource = statement.Resource?.filter((resource) => resource !== resourceOf(bucket)) ?? [];
     return Resource.length > 0 ? [{ ...statement, Resource }] : [];
   });
-  return { Version: document.Version, Statement: statements.length > 0 ? statements : [NOTHING] };
+  return { ...document, Statement: statements.length > 0 ? statements : [NOTHING] };
 }
 
 /** Do they say the same? The store has an order of its own. */
 export function isSame(one: PolicyDocument, other: PolicyDocument): boolean {
   const sorted = ({ Statement }: PolicyDocument) =>
-    Statement.map(({ Effect, Action = [], Resource = [] }) => [Effect, Action.toSorted(), Resource.toSorted()]);
+    Statement.map(({ Action = [], Resource = [], ...more }) => [more, Action.toSorted(), Resource.toSorted()]);
   return isDeepStrictEqual(sorted(one), sorted(other));
 }
 

@@ -21,14 +21,21 @@ export interface StoreGroup {
   readonly policies: readonly string[];
 }
 
-/** A policy document, as far as we read it. */
+/** A policy document, as MinIO gives it: where one word would do, it has lists. */
 export interface PolicyDocument {
+  readonly ID?: string;
   readonly Version: string;
-  readonly Statement: readonly {
-    readonly Effect: string;
-    readonly Action?: readonly string[];
-    readonly Resource?: readonly string[];
-  }[];
+  readonly Statement: readonly Statement[];
+}
+
+export interface Statement {
+  readonly Sid?: string;
+  readonly Effect: string;
+  readonly Action?: readonly string[];
+  readonly NotAction?: readonly string[];
+  readonly Resource?: readonly string[];
+  readonly NotResource?: readonly string[];
+  readonly Condition?: Readonly<Record<string, unknown>>;
 }
 
 export interface BucketUsage {
