@@ -284,6 +284,20 @@ describe('names', () => {
     }
   });
 
+  test('of a bucket that somebody died over sharing are free again', async () => {
+    const shared = bucket('left-b', { visibility: 'restricted', allowedUsers: ['bob'] });
+    // Before the group has it; the next who makes or removes the bucket takes it from all who have it.
+    const Resource = ['arn:aws:s3:::left-b/*'];
+    await admin.putPolicy('left-b', {
+      Version: '2012-10-17',
+      Statement: [{ Effect: 'Allow', Action: ['s3:*'], Resource }],
+    });
+    await store.removeBucket('left-b');
+    assert.deepEqual(await allows('left-b'), []);
+    assert.equal(await store.createBucket(shared), 'created');
+    await as('bob').put('left-b', 'k');
+  });
+
   test('of the manager and of root are nobody else’s', async () => {
     for (const uid of [ACCOUNT, ROOT.accessKey.reveal()]) {
       await assert.rejects(store.putUser(uid, keysOf(uid)), { code: 'conflict', message: /own account/ });

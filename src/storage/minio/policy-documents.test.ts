@@ -94,4 +94,11 @@ describe('a policy of buckets', () => {
     assert.ok(!isOnlyFor('one', document(allow(['s3:*'], all('one')), allow(['admin:*'], '*'))));
     assert.ok(!isOnlyFor('one', document({ Effect: 'Allow', Action: ['admin:*'] })));
   });
+
+  test('that was emptied and left is free for any bucket', () => {
+    const left = withoutBucket(document(allow(['s3:*'], all('one'))), 'one');
+    assert.ok(isOnlyFor('one', left));
+    assert.ok(isOnlyFor('two', left));
+    assert.ok(!isOnlyFor('one', document(...left.Statement, allow(['s3:*'], all('two')))));
+  });
 });

@@ -93,10 +93,10 @@ export function isSame(one: PolicyDocument, other: PolicyDocument): boolean {
   return isDeepStrictEqual(sorted(one), sorted(other));
 }
 
-/** Is it for this bucket, and for nothing else? */
+/** Is it for this bucket, and for nothing else? One for no bucket was left by somebody who died over it, and is nobody's. */
 export function isOnlyFor(bucket: string, document: PolicyDocument): boolean {
   return (
-    document.Statement.every((statement) => isOurs(statement)) &&
+    document.Statement.every((statement) => isOurs(statement) || isNothing(statement)) &&
     [...bucketsIn(document)].every((name) => name === bucket)
   );
 }
