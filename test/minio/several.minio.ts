@@ -176,6 +176,26 @@ test('why a bucket that could not be made could not be taken back is told, and t
   await as('alice').put('half-b', 'k');
 });
 
+test('a bucket of which nobody heard that it was made is not the administrator’s: the next who asks finishes it', {
+  timeout: 120_000,
+}, async (t) => {
+  using way = new Way(minio.endpoint);
+  const store = openStore({ endpoint: await way.listen(), region: minio.region }, { lease: LEASE });
+  t.after(() => store.close());
+  await store.ensureStaging();
+  way.losing = ({ method, path }) => method === 'PUT' && path === '/unheard-b';
+  await assert.rejects(store.createBucket(bucket('unheard-b')), { code: 'unavailable' });
+  assert.equal((await one.bucket('unheard-b'))?.owner, 'alice');
+  await as('alice').put('unheard-b', 'k');
+
+  way.losing = () => false;
+  way.refusing = ({ method, path }) => (method === 'PUT' && path === '/never-b' ? 403 : undefined);
+  await assert.rejects(store.createBucket(bucket('never-b')), { code: 'unavailable' });
+  const claim = `.claims/${hash('sha256', 'bucket/never-b')}`;
+  const { head } = storeClient(minio, ROOT);
+  await assert.rejects(head('oscar-staging', claim), { name: 'NotFound' }, 'there is nothing to finish');
+});
+
 /** The names that a process had begun with when it was killed, a moment after it had begun with the last. */
 async function killedAfter(prefix: string, buckets: number, ms: number): Promise<string[]> {
   const child = spawn(process.execPath, [CHILD, minio.endpoint, prefix, String(LEASE)], {

@@ -15,6 +15,8 @@ export class Way implements Disposable {
     headers;
   /** With which status a request is refused before it reaches the store; undefined lets it pass. */
   refusing: (asked: Asked) => number | undefined = () => undefined;
+  /** Does the store do what it is asked, and nobody hears of it? */
+  losing: (asked: Asked) => boolean = () => false;
   readonly #store: URL;
   readonly #server: http.Server;
 
@@ -48,6 +50,11 @@ export class Way implements Disposable {
     const passed = http.request({ hostname, port, method, path, headers });
     passed.end(await buffer(request));
     const [answer] = (await once(passed, 'response')) as [http.IncomingMessage];
+    if (this.losing({ method, path })) {
+      answer.resume();
+      response.destroy();
+      return;
+    }
     response.writeHead(answer.statusCode ?? 500, this.answering({ method, path }, answer.headers));
     answer.pipe(response);
   }

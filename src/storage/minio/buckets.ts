@@ -8,6 +8,7 @@ import { MadeFor } from './made-for.ts';
 import type { Policies } from './policies.ts';
 import { isFromGo, taggedBy, tagsOf } from './tags.ts';
 import type { Admin, BucketUsage } from './wire/admin.ts';
+import { finalWord } from './wire/refusal.ts';
 import type { S3 } from './wire/s3.ts';
 
 export interface BucketsOptions {
@@ -53,11 +54,15 @@ export class Buckets {
     return this.#alone(name, async (held) => {
       const exists = await this.#describe(name);
       if (exists) return { exists };
-      await held.note(JSON.stringify(bucket));
       // First: should we die over it, whoever clears up after the service finds it by this.
       if (bucket.madeFor) await this.#madeFor.remember(name, bucket.madeFor.uid);
+      await held.note(JSON.stringify(bucket));
       // It was not there a moment ago, and nobody else makes it: if it is, an answer got lost.
-      const made = await s3.makeBucket(name);
+      const made = await s3.makeBucket(name).catch(async (error: unknown) => {
+        // Otherwise it may have been made.
+        if (finalWord(error) !== undefined) await held.note('');
+        throw error;
+      });
       const foreign = made ? undefined : await s3.tags(name);
       if (foreign) {
         if (bucket.madeFor) await this.#madeFor.forget(name, bucket.madeFor.uid);
@@ -149,7 +154,6 @@ export class Buckets {
   }
 
   async #finish(bucket: NewBucket, held: Held): Promise<void> {
-    await held.note(JSON.stringify(bucket));
     const found = await this.#described(bucket.name);
     // What cannot be finished is gone then, and nobody waits for the reason any more.
     if (found && !found.finished) await this.#furnishOrUndo(bucket, held).catch(throwUnless('conflict', 'too-large'));
@@ -166,8 +170,8 @@ export class Buckets {
         await grants.withdraw(bucket.name);
         await s3.removeBucket(bucket.name);
         if (bucket.madeFor) await this.#madeFor.forget(bucket.name, bucket.madeFor.uid);
+        await held.note('');
       } catch (problem) {
-        held.leave();
         this.#options.report(problem, notTakenBack(bucket.name));
       }
       throw error;

@@ -8,6 +8,7 @@ import { openObjectStore } from '../../objectstore/index.ts';
 import { STAGING_BUCKET, type StoreKeys } from '../object-store.ts';
 import { Claims } from './claims.ts';
 import { makeStaging } from './staging.ts';
+import { Refusal } from './wire/refusal.ts';
 import { Requests } from './wire/requests.ts';
 import { S3 } from './wire/s3.ts';
 
@@ -86,4 +87,61 @@ test('who is done with the work and cannot say so is told of', async (t) => {
     s3.remove = () => Promise.reject(new Error('no disk'));
   });
   assert.deepEqual(reported, ['others wait a minute to change "thing" of the object store']);
+});
+
+/** What fails before it is done. Resolves to the note that it found. */
+async function failed(one: Claims, ...notes: string[]): Promise<string | undefined> {
+  let left: string | undefined;
+  const work = one.hold('bucket/b', async (held) => {
+    left = held.left;
+    for (const note of notes) await held.note(note);
+    throw new Error('it died here');
+  });
+  await assert.rejects(work, /it died here/);
+  return left;
+}
+
+/** From now on the store says of every claim that it is old. */
+function age(s3: S3): void {
+  const read = s3.read.bind(s3);
+  s3.read = async (...asked) => {
+    const found = await read(...asked);
+    const since = Date.parse(found?.headers['last-modified'] ?? '');
+    return found && { ...found, headers: { ...found.headers, date: new Date(since + 2 * MINUTE).toUTCString() } };
+  };
+}
+
+test('a note stands until the work is done, however many die over it', async (t) => {
+  const { s3, claims } = await scene(t);
+  await failed(claims(), 'half');
+  age(s3);
+  for (let i = 0; i < 2; i++) {
+    assert.equal(await failed(claims()), 'half');
+    assert.equal(await claims().isHeld('bucket/b'), true);
+  }
+  assert.equal(await claims().hold('bucket/b', async ({ left }) => left), 'half');
+  assert.equal(await claims().isHeld('bucket/b'), false);
+});
+
+test('it is found also by who does not hear that the claim is theirs', async (t) => {
+  const { s3, claims } = await scene(t);
+  await failed(claims(), 'half');
+  age(s3);
+  const send = s3.send.bind(s3);
+  let lost = false;
+  s3.send = async (request) => {
+    const answer = await send(request);
+    if (lost || !request.headers?.['if-match']) return answer;
+    lost = true;
+    // The answer got lost. What was sent once more is refused: the claim is no longer the one that was seen.
+    throw new Refusal(412, 'PreconditionFailed', 'PUT');
+  };
+  assert.equal(await claims().hold('bucket/b', async ({ left }) => left), 'half');
+  assert.ok(lost);
+});
+
+test('who has nothing to finish any more, and fails, is not waited for', async (t) => {
+  const { claims } = await scene(t);
+  await failed(claims(), 'half', '');
+  assert.equal(await claims().isHeld('bucket/b'), false);
 });

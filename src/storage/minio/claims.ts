@@ -6,12 +6,13 @@ import { isRefused, unless } from './wire/refusal.ts';
 import { bare, type S3 } from './wire/s3.ts';
 
 export interface Held {
-  /** The note of somebody who has died over the work. */
+  /** The note of somebody who has died over the work. It stands until another takes its place. */
   readonly left: string | undefined;
-  /** Writes a note for whoever comes after us, should we die. */
+  /**
+   * Writes a note for whoever comes after us, should we die; an empty one says that there is nothing to finish. If the work
+   * throws while one stands, the claim stays, until the lease is over and somebody else takes up the note.
+   */
   note(text: string): Promise<void>;
-  /** The work is not done: the claim stays, until the lease is over and somebody else takes up the note. */
-  leave(): void;
 }
 
 /** How long a claim holds when its holder dies. Work under one takes a tenth of a second; each request may take ten. */
@@ -38,7 +39,8 @@ export interface ClaimsOptions {
 /** A claim that was got. */
 interface Taken {
   readonly eTag: string;
-  readonly left: string | undefined;
+  /** As it was found: of somebody who died over the work. */
+  readonly note: string;
   /** When, by the clock of the store, or a little before. */
   readonly at: number;
 }
@@ -112,25 +114,25 @@ export class Claims {
     await this.#ready();
     const content = { name, holder: randomUUID(), lease, note: '' };
     const taken = await this.#take(content);
-    let { eTag } = taken;
-    let done = true;
+    let { eTag, note: standing } = taken;
     const held: Held = {
-      left: taken.left,
+      left: taken.note === '' ? undefined : taken.note,
       note: async (note) => {
+        if (note === standing) return;
         const headers = { 'if-match': `"${eTag}"` };
         eTag = await this.#s3.put(placeOf(name, this.#s3), JSON.stringify({ ...content, note }), headers);
-      },
-      leave: () => {
-        done = false;
+        standing = note;
       },
     };
     return refusedAfter(taken.at + lease + WHOLE_SECOND, async () => {
       try {
-        return await work(held);
+        const result = await work(held);
+        standing = '';
+        return result;
       } catch (error) {
         throw isRefused(error, TOO_LATE) ? tooLate(name, error) : error;
       } finally {
-        if (done) await this.#release(name);
+        if (standing === '') await this.#release(name);
       }
     });
   }
@@ -150,18 +152,18 @@ export class Claims {
     const give = performance.now() + content.lease + LEASE;
     for (let wait = SHORTEST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
       const free = await this.#putIf({ 'if-none-match': '*' }, content);
-      if (free) return { ...free, left: undefined };
+      if (free) return free;
       const found = await this.#s3.read(place, 1024 * 1024);
       if (!found) continue;
       const other = JSON.parse(found.body.toString()) as Content;
       const eTag = bare(found.headers.etag);
       const since = Date.parse(found.headers['last-modified'] ?? '');
       // The answer to an earlier try got lost.
-      if (other.holder === content.holder) return { eTag, left: undefined, at: since };
+      if (other.holder === content.holder) return { eTag, note: other.note, at: since };
       const age = Date.parse(found.headers.date ?? '') - since;
       if (age > other.lease + GRACE) {
-        const taken = await this.#putIf({ 'if-match': `"${eTag}"` }, content);
-        if (taken) return { ...taken, left: other.note === '' ? undefined : other.note };
+        const taken = await this.#putIf({ 'if-match': `"${eTag}"` }, { ...content, note: other.note });
+        if (taken) return taken;
       }
       if (performance.now() > give) {
         throw new StoreError(
@@ -173,7 +175,7 @@ export class Claims {
     }
   }
 
-  async #putIf(headers: Record<string, string>, content: Content): Promise<Omit<Taken, 'left'> | undefined> {
+  async #putIf(headers: Record<string, string>, content: Content): Promise<Taken | undefined> {
     const { bucket, key } = placeOf(content.name, this.#s3);
     const begun = performance.now();
     try {
@@ -181,7 +183,8 @@ export class Claims {
       const answer = await this.#s3.send(request);
       // The store dates its answer, which may be later than what it has written. Nothing is written before it is sent.
       const answered = Date.parse(answer.headers.date ?? '') || Number.POSITIVE_INFINITY;
-      return { eTag: bare(answer.headers.etag), at: answered - (performance.now() - begun) };
+      const eTag = bare(answer.headers.etag);
+      return { eTag, note: content.note, at: answered - (performance.now() - begun) };
     } catch (error) {
       if (isRefused(error, 'PreconditionFailed', 'NoSuchKey')) return undefined;
       throw error;

@@ -7,7 +7,7 @@ import { notTakenBack } from '../buckets.ts';
 import type { Claims, Held } from '../claims.ts';
 import { MadeFor } from '../made-for.ts';
 import { removeUnder } from '../staging.ts';
-import { isRefused, Refusal } from '../wire/refusal.ts';
+import { finalWord, isRefused } from '../wire/refusal.ts';
 import type { S3 } from '../wire/s3.ts';
 
 export interface RecordedBucketsOptions {
@@ -134,7 +134,6 @@ export class RecordedBuckets {
     return this.#options.claims.hold(claimOf(name), async (held) => {
       if (held.left !== undefined) {
         const bucket = JSON.parse(held.left) as NewBucket;
-        await held.note(held.left);
         if (!(await this.#record(name))) await this.#makeOrUndo(bucket, held);
         await held.note('');
       }
@@ -147,11 +146,14 @@ export class RecordedBuckets {
     try {
       await this.#make(bucket);
     } catch (error) {
-      await this.#options.s3.removeEmptyBucket(bucket.name).catch((again: unknown) => {
-        if (again instanceof Refusal && again.status < 500) return;
-        held.leave();
-        this.#options.report(again, notTakenBack(bucket.name));
-      });
+      try {
+        await this.#options.s3.removeEmptyBucket(bucket.name).catch((again: unknown) => {
+          if (finalWord(again) === undefined) throw again;
+        });
+        await held.note('');
+      } catch (problem) {
+        this.#options.report(problem, notTakenBack(bucket.name));
+      }
       throw error;
     }
   }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import http from 'node:http';
@@ -68,10 +69,12 @@ test('a service that needs keys for its jobs is refused with the reason, and not
 });
 
 test('a bucket that could not be finished is taken back', async (t) => {
-  const { store, server, front } = await scene(t);
+  const { store, server, client, front } = await scene(t);
   front.refused = (method, path) => method === 'PUT' && path.includes('.buckets/half-b');
   await assert.rejects(store.createBucket(bucket('half-b', { owner: 'bob' })), { code: 'unavailable' });
   assert.equal(server.describeBucket('half-b'), undefined);
+  const claim = `.claims/${hash('sha256', 'bucket/half-b')}`;
+  await assert.rejects(client.head('oscar-staging', claim), { name: 'NotFound' }, 'nobody waits for whoever failed');
 });
 
 test('a bucket that could not even be taken back becomes what it was to be', async (t) => {
