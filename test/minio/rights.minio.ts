@@ -12,6 +12,7 @@ import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
 import { Secret } from '../../src/base/secret.ts';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { ACCOUNT, type MinioStore } from '../../src/storage/minio/index.ts';
+import { sessionPolicy } from '../../src/storage/minio/job-keys.ts';
 import { StoreAccount } from '../../src/storage/minio/store-account.ts';
 import { Admin } from '../../src/storage/minio/wire/admin.ts';
 import { Requests } from '../../src/storage/minio/wire/requests.ts';
@@ -70,6 +71,18 @@ describe('keys of jobs', () => {
     const far = read.map(({ key }) => ({ bucket: 'doubt-b', key: `in/${key}` }));
     await assert.rejects(store.issue({ read: far, write }, 900, 'alice'), { code: 'too-large' });
   });
+});
+
+test('keys of jobs are given for the longest names that are not taken together, in any script', async () => {
+  const write = [{ bucket: 'keys-b', prefix: 'out/' }];
+  for (const text of ['a', 'é', '🐄', '&', '\u2028']) {
+    const scope = (length: number) => ({ read: [{ bucket: 'keys-b', key: `out/${text.repeat(length)}` }], write });
+    let longest = 1;
+    while (sessionPolicy(scope(longest + 1)).includes(text.repeat(2))) longest++;
+    assert.ok(longest > 200, text);
+    await store.issue(scope(longest), 900, 'alice');
+    await store.issue(scope(longest + 1), 900, 'alice');
+  }
 });
 
 describe('keys of jobs make no others', () => {

@@ -31,6 +31,18 @@ describe('the policy of a session', () => {
     assert.throws(() => sessionPolicy({ read: many('in'), write }), { code: 'too-large' });
   });
 
+  for (const [what, text] of [
+    ['with characters of two bytes', 'é'],
+    ['with characters of four bytes', '🐄'],
+    ['with characters that the store writes as six', '&'],
+    ['with characters that end a line elsewhere', '\u2028'],
+  ] as const) {
+    test(`counts names ${what} as the store does`, () => {
+      const read = [{ bucket: 'b', key: `out/${text.repeat(900 / text.length)}` }];
+      assert.deepEqual(statements(sessionPolicy({ read, write }))[0]?.Resource, ['arn:aws:s3:::b/out/*']);
+    });
+  }
+
   for (const key of ['a*', 'a?b', 'a${aws:username}', '${x}']) {
     test(`has no way to mean "${key}", and does not mean more`, () => {
       const refused = { code: 'conflict', message: /pattern/ };

@@ -8,8 +8,11 @@ import type { S3 } from './wire/s3.ts';
 const SHORTEST_SECONDS = 900;
 const LONGEST_SECONDS = 31_536_000;
 
-/** What it takes for a policy of one. */
+/** Bytes that it takes for a policy of one. */
 const LONGEST_POLICY = 2048;
+
+/** In bytes, as the store counts: it writes the policy anew, in Go, which has six characters for each of these. */
+const sizeOf = (policy: string) => Buffer.byteLength(policy.replaceAll(/[<>&\u2028\u2029]/g, '\\u0000'));
 
 /**
  * Keys for one job: a session of the manager's account with a policy, which is the whole right. The store keeps nothing of
@@ -56,15 +59,15 @@ function within(element: Element, name: string): Element {
  */
 export function sessionPolicy(scope: KeyScope): string {
   const exact = documentOf(scope);
-  if (exact.length <= LONGEST_POLICY) return exact;
+  if (sizeOf(exact) <= LONGEST_POLICY) return exact;
   const { read, readUnder = [], write } = scope;
   const under = write.filter((place) => read.some((object) => isBelow(object, place)));
   const rest = read.filter((object) => !under.some((place) => isBelow(object, place)));
   const wider = documentOf({ read: rest, readUnder: [...readUnder, ...under], write });
-  if (wider.length <= LONGEST_POLICY) return wider;
+  if (sizeOf(wider) <= LONGEST_POLICY) return wider;
   throw new StoreError(
     'too-large',
-    `the object store gives no keys for so many places at once: their names have ${wider.length} characters together, ` +
+    `the object store gives no keys for so many places at once: their names have ${sizeOf(wider)} bytes together, ` +
       `at most ${LONGEST_POLICY} may be`,
   );
 }
