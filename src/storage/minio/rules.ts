@@ -87,7 +87,7 @@ export class Rules {
       const found = await s3.notification(bucket);
       const rules = found && rulesIn(found);
       const next = rules && change(rules.ours, targets);
-      return next && !isDeepStrictEqual(next, rules.ours) ? { ...rules.others, QueueConfiguration: next } : undefined;
+      return next && !areSame(next, rules.ours) ? { ...rules.others, QueueConfiguration: next } : undefined;
     };
     if (!(await look())) return;
     await claims.hold(`rules/${bucket}`, async () => {
@@ -95,6 +95,15 @@ export class Rules {
       if (next) await s3.setNotification(bucket, next);
     });
   }
+}
+
+/**
+ * Rules have no order. Whoever writes them for nothing may take some from others: a MinIO that has just been started shows
+ * none whose target it does not have yet.
+ */
+function areSame(one: readonly Elements[], other: readonly Elements[]): boolean {
+  const sorted = (rules: readonly Elements[]) => rules.map((rule) => JSON.stringify(rule)).toSorted();
+  return isDeepStrictEqual(sorted(one), sorted(other));
 }
 
 /** The word of a store for a rule that sends to a place it does not have, among others. */

@@ -137,6 +137,15 @@ test('rules that the store does not take because of others are told of, and the 
   await assert.rejects(store.subscribe({ bucket: 'odd-b', prefix: 'in/', subscriber: 'u1' }), { code: 'unavailable' });
 });
 
+test('rules that are there already are not written again, whatever their order', async (t) => {
+  const { store, front } = await scene(t);
+  await store.createBucket(bucket('two-b'));
+  const both = ['in/', 'more/'].map((prefix) => ({ bucket: 'two-b', prefix, subscriber: 'u1' }));
+  for (const each of both) await store.subscribe(each);
+  front.refused = isRules;
+  for (const each of both) await store.subscribe(each);
+});
+
 test('without targets the store is not asked about events', async (t) => {
   const { store, front } = await scene(t, { targets: [] });
   await store.createBucket(bucket('quiet-b'));
