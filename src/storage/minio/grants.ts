@@ -2,7 +2,7 @@ import { StoreError } from '../../cluster/index.ts';
 import { CLUSTER_ADMIN } from '../../service/index.ts';
 import type { Bucket, Visibility } from '../object-store.ts';
 import type { Claims } from './claims.ts';
-import type { Policies } from './policies.ts';
+import { claimOf, type Policies } from './policies.ts';
 import { bucketsIn, isOnlyFor, withBuckets } from './policy-documents.ts';
 import type { Users } from './users.ts';
 import type { Admin } from './wire/admin.ts';
@@ -72,7 +72,7 @@ export class Grants {
   async #share(bucket: string, members: readonly string[]): Promise<void> {
     const { admin, claims, users } = this.#options;
     for (const uid of members) if (!(await users.ensure(uid))) throw unknownUser(uid, bucket);
-    await claims.hold(`policy/${bucket}`, async () => {
+    await claims.hold(claimOf(bucket), async () => {
       const [document, group, own] = await Promise.all([
         admin.policy(bucket),
         admin.group(bucket),
@@ -91,7 +91,7 @@ export class Grants {
   async #unshare(bucket: string): Promise<void> {
     const { admin, claims } = this.#options;
     if (!(await admin.group(bucket))?.policies.includes(bucket)) return;
-    await claims.hold(`policy/${bucket}`, async () => {
+    await claims.hold(claimOf(bucket), async () => {
       const group = await admin.group(bucket);
       if (!group?.policies.includes(bucket)) return;
       if (group.members.length > 0) await admin.removeMembers(bucket, group.members);

@@ -8,6 +8,9 @@ import { isRefused } from './wire/refusal.ts';
 /** Whose policy: a user's by uid, or that of all. */
 export type Holder = { readonly user: string } | 'everybody';
 
+/** What of the admin API they need. */
+type PolicyAdmin = Pick<Admin, 'user' | 'group' | 'policy' | 'policies' | 'putPolicy' | 'attach'>;
+
 type Edit = (buckets: Set<string>) => void;
 
 interface Batch {
@@ -20,11 +23,11 @@ interface Batch {
  * one policy that wait for each other are made at one stroke.
  */
 export class Policies {
-  readonly #admin: Admin;
-  readonly #claims: Claims;
+  readonly #admin: PolicyAdmin;
+  readonly #claims: Pick<Claims, 'hold'>;
   readonly #waiting = new Map<string, Batch>();
 
-  constructor(admin: Admin, claims: Claims) {
+  constructor(admin: PolicyAdmin, claims: Pick<Claims, 'hold'>) {
     this.#admin = admin;
     this.#claims = claims;
   }
@@ -53,7 +56,7 @@ export class Policies {
     const holding = documents.filter(([, document]) => isNamedIn(bucket, document)).map(([name]) => name);
     await Promise.all(
       holding.map((name) =>
-        this.#claims.hold(`policy/${name}`, async () => {
+        this.#claims.hold(claimOf(name), async () => {
           const document = await this.#admin.policy(name);
           if (document) await this.#admin.putPolicy(name, withoutBucket(document, bucket));
         }),
@@ -69,7 +72,7 @@ export class Policies {
       return known.done;
     }
     const edits = [edit];
-    const done = this.#claims.hold(`policy/${name}`, async () => {
+    const done = this.#claims.hold(claimOf(name), async () => {
       // From here on others make another batch.
       this.#waiting.delete(name);
       await (holder === 'everybody' ? this.#changeEverybodys(edits) : this.#changeUsers(holder.user, edits));
@@ -114,5 +117,14 @@ export class Policies {
   }
 }
 
+const OTHER = ':oscar';
+
 /** No bucket can be called that, and MinIO has no policy of such a name. */
-const otherName = (uid: string) => `${uid}:oscar`;
+const otherName = (uid: string) => `${uid}${OTHER}`;
+
+/** Which of the two names the policy of a user has is known only under the claim: it is the same for both. */
+export function claimOf(policy: string): string {
+  let uid = policy;
+  while (uid.endsWith(OTHER)) uid = uid.slice(0, -OTHER.length);
+  return `policy/${uid}`;
+}
