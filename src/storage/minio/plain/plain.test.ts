@@ -110,6 +110,16 @@ test('targets that the store refuses are named, and the others are used', async 
   assert.deepEqual(server.listRules('late-b'), []);
 });
 
+test('a store that knows nothing of rules reports nothing, and works', async (t) => {
+  const { store, front } = await scene(t);
+  front.refused = (_method, path) => path.includes('notification');
+  Object.assign(front, { status: 501, word: 'NotImplemented' });
+  assert.deepEqual(await store.missingTargets(), ['arn:minio:sqs:us-east-1:OSCAR:webhook']);
+  await store.createBucket(bucket('mute-b'));
+  await store.subscribe({ bucket: 'mute-b', prefix: 'in/', subscriber: 'u1' });
+  await store.unsubscribe({ bucket: 'mute-b', prefix: 'in/', subscriber: 'u1' });
+});
+
 test('a target that the store takes no longer costs the rule, and not the subscription', async (t) => {
   const reported: string[] = [];
   const { store, server, front } = await scene(t, { report: (_problem, what) => void reported.push(what) });
@@ -178,6 +188,7 @@ for (const [status, word] of [
   [400, 'XMinioInvalidObjectName'],
   [403, 'AccessDenied'],
   [405, 'MethodNotAllowed'],
+  [501, 'NotImplemented'],
 ] as const) {
   test(`a store that answers ${word} to a copy will answer it again, and has refused`, async (t) => {
     assert.deepEqual(await placed(t, status, word), { refused: `the store answered ${status} (${word})` });

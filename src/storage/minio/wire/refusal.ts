@@ -49,9 +49,12 @@ const MENDABLE: ReadonlySet<string> = new Set([
 
 const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
 
+/** It has failed, or has too much to do. What a store has not learnt, it does not learn by being asked again. */
+export const isBusy = ({ status }: Refusal) => status >= 500 && status !== 501;
+
 /** The word of a store that will not take this request however often it is sent; undefined where it might. */
 export function finalWord(error: unknown): string | undefined {
-  if (!(error instanceof Refusal) || error.status < 400 || error.status >= 500) return undefined;
+  if (!(error instanceof Refusal) || error.status < 400 || isBusy(error)) return undefined;
   if (PASSING.has(error.status) || MENDABLE.has(error.reason)) return undefined;
   const name = /^[A-Za-z0-9.]{1,64}$/.test(error.reason) ? ` (${error.reason})` : '';
   return `the store answered ${error.status}${name}`;

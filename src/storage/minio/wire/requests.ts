@@ -6,7 +6,7 @@ import { SigningSecret, signRequest } from '../../../objectstore/index.ts';
 import { connectionFailure, createAgents } from '../../../outbound/index.ts';
 import type { StoreKeys } from '../../object-store.ts';
 import { dateOf } from './fence.ts';
-import { Refusal } from './refusal.ts';
+import { isBusy, Refusal } from './refusal.ts';
 
 export interface RequestsOptions {
   /** The store, as the manager reaches it. */
@@ -127,9 +127,6 @@ export class Requests {
 }
 
 const changes = ({ method }: StoreRequest) => method !== 'GET' && method !== 'HEAD';
-
-/** What a store has not learnt, it does not learn by being asked again. */
-const isBusy = ({ status }: Refusal) => status >= 500 && status !== 501;
 
 async function receive(
   response: http.IncomingMessage,
