@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { arch, platform, versions } from 'node:process';
+import { arch, platform, report, versions } from 'node:process';
 import { rootCertificates } from 'node:tls';
 import type { TarEntry } from './tar.ts';
 
@@ -35,10 +35,35 @@ function librariesOf(program: string): string[] {
   const missing = lines.find((line) => line.includes('not found'));
   if (missing) throw new Error(`Node lacks a library on this machine: ${missing.trim()}`);
   const paths = lines.flatMap((line) => /(?:=>\s+|^\s+)(\/\S+)/.exec(line)?.[1] ?? []);
-  if (!paths.some((path) => path.includes('/ld-linux'))) {
+  const glibc = glibcVersion();
+  if (glibc === undefined || !paths.some((path) => path.includes('/ld-linux'))) {
     throw new Error(`Node ${versions.node} for ${arch} is not linked with glibc here: use deploy/Dockerfile`);
   }
+  const problem = glibcProblem(glibc);
+  if (problem !== undefined) throw new Error(problem);
   return paths.toSorted();
+}
+
+/** The one that Node runs with, which the loader has just named; undefined with another library. */
+function glibcVersion(): string | undefined {
+  // Whom this process talks to does not matter, and asking for their names can take long.
+  Object.assign(report, { excludeNetwork: true });
+  const { header } = report.getReport() as { header: { glibcVersionRuntime?: string } };
+  return header.glibcVersionRuntime;
+}
+
+/** The first that asks for names by itself. Those before load libnss_dns to do so, which no program is linked with. */
+const NAMES_BUILT_IN = { major: 2, minor: 34 };
+
+/** Why an image with this glibc would not do; undefined if it would. */
+export function glibcProblem(version: string): string | undefined {
+  const [major = 0, minor = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
+  const { major: least, minor: leastMinor } = NAMES_BUILT_IN;
+  if (major > least || (major === least && minor >= leastMinor)) return undefined;
+  return (
+    `the image is made of this machine's libraries, and would resolve no names with glibc ${version}: ` +
+    `build it where glibc is ${least}.${leastMinor} or newer, or use deploy/Dockerfile`
+  );
 }
 
 const text = (name: string, content: string): TarEntry => ({ name, bytes: Buffer.from(content) });
