@@ -14,7 +14,6 @@ interface KubeObject {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
   readonly data?: Readonly<Record<string, string>>;
-  readonly stringData?: Readonly<Record<string, string>>;
   readonly rules?: readonly Rule[];
 }
 
@@ -65,11 +64,8 @@ describe('the chart', () => {
     test(`${name}: the manager understands its settings`, async () => {
       const objects = await rendered(values);
       const settings = find(objects, 'ConfigMap', '-settings').data?.['oscar.yaml'] ?? '';
-      const secrets = objects.find(({ kind }) => kind === 'Secret')?.stringData ?? {
-        OSCAR_PASSWORD: 'p',
-        MINIO_ACCESS_KEY: 'a',
-        MINIO_SECRET_KEY: 's',
-      };
+      const secret = objects.find(({ kind }) => kind === 'Secret');
+      const secrets = secret ? read(secret.data) : { OSCAR_PASSWORD: 'p', MINIO_ACCESS_KEY: 'a', MINIO_SECRET_KEY: 's' };
       const config = readConfig(
         { ...secrets, OSCAR_CONFIG: 'oscar.yaml', OSCAR_LISTEN: '0.0.0.0:8080' },
         () => settings,
@@ -163,6 +159,15 @@ describe('the chart', () => {
       const made = ['OSCAR_PASSWORD', 'OSCAR_EVENTS_TOKEN', 'MINIO_SECRET_KEY'].map((key) => had[key] ?? '');
       assert.equal(new Set(made).size, 3);
       for (const value of made) assert.equal(Buffer.from(value, 'base64').length, 32);
+    });
+
+    test('a secret that is no longer given is gone with the next upgrade', async () => {
+      const had = await secrets();
+      const client = { enable: true, issuers: ['https://aai.example.org/a'], clientId: 'c', clientSecret: 's' };
+      await helm(['upgrade'], { ...values, oidc: client });
+      assert.equal(read(await secrets())['OIDC_CLIENT_SECRET'], 's');
+      await helm(['upgrade'], { ...values, oidc: { ...client, clientSecret: '' } });
+      assert.deepEqual(await secrets(), had);
     });
 
     /** As the API server itself says. */
@@ -280,6 +285,10 @@ const objectsIn = (text: string): KubeObject[] =>
   parseAllDocuments(text)
     .map((document) => document.toJS() as KubeObject | null)
     .filter((object) => object !== null);
+
+/** What a Secret has, in clear. */
+const read = (data: Readonly<Record<string, string>> = {}) =>
+  Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, 'base64').toString()]));
 
 /** As JSON: a YAML writer of today leaves `on` without quotes, and kubectl reads that as true. */
 const listOf = (items: readonly object[]) => JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
