@@ -15,6 +15,7 @@ interface KubeObject {
   readonly metadata: { readonly name: string; readonly namespace?: string };
   readonly data?: Readonly<Record<string, string>>;
   readonly rules?: readonly Rule[];
+  readonly spec?: { readonly template?: object };
 }
 
 const STRICTLY = ['--dry-run=server', '--validate=strict', '--warnings-as-errors'];
@@ -96,6 +97,17 @@ describe('the chart', () => {
     assert.equal((await rulesOf({ config: { KUEUE_ENABLE: true } })).filter(isKueue).length, 4);
     const both = { kueue: { enable: true }, config: { KUEUE_ENABLE: 'false' } };
     assert.equal((await rulesOf(both)).filter(isKueue).length, 0);
+  });
+
+  test('MinIO is started again with other secrets of its own, and not with those of others', async () => {
+    const podOf = async (minIO: object, more: object = {}) => {
+      const objects = await rendered({ ...more, minIO: { deploy: true, ...minIO } });
+      return JSON.stringify(find(objects, 'StatefulSet', '-minio').spec?.template);
+    };
+    const pod = await podOf({});
+    assert.equal(await podOf({}, { authPass: 'another', storageProviders: {} }), pod);
+    for (const secret of ['accessKey', 'secretKey', 'eventsToken'])
+      assert.notEqual(await podOf({ [secret]: 'another-one' }), pod, secret);
   });
 
   const mistakes = [
