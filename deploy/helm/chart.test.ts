@@ -59,6 +59,11 @@ describe('the values', () => {
     assert.ok(!Check(schema, { ...values, ingress: { hosts: ['a.example'] } }));
   });
 
+  test('of the Go manager’s chart may be taken as they are: there this one is text', () => {
+    for (const TLSVerify of [true, false, 'true', 'false']) assert.ok(Check(schema, { ...values, minIO: { TLSVerify } }));
+    assert.ok(!Check(schema, { ...values, minIO: { TLSVerify: 'yes' } }));
+  });
+
   test('that the schema knows are those that are documented, at every level', () => {
     const compare = (described: Described, given: Record<string, unknown>, path: string) => {
       const { properties } = described.$ref ? schema.definitions[described.$ref.split('/').at(-1) ?? ''] : described;

@@ -99,6 +99,15 @@ describe('the chart', () => {
     assert.equal((await rulesOf(both)).filter(isKueue).length, 0);
   });
 
+  test('whether the certificate of the store is verified may be said as text', async () => {
+    const store = { endpoint: 'https://minio.minio:9000', accessKey: 'root', secretKey: 'secret-of-root' };
+    for (const said of ['true', 'false']) {
+      const objects = await rendered({ minIO: { ...store, TLSVerify: said } });
+      const settings = find(objects, 'ConfigMap', '-settings').data?.['oscar.yaml'] ?? '';
+      assert.match(settings, new RegExp(`^MINIO_TLS_VERIFY: ${said}$`, 'm'));
+    }
+  });
+
   test('MinIO is started again with other secrets of its own, and not with those of others', async () => {
     const podOf = async (minIO: object, more: object = {}) => {
       const objects = await rendered({ ...more, minIO: { deploy: true, ...minIO } });

@@ -81,7 +81,7 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
   "READ_TIMEOUT" (int .Values.readTimeout)
   "WRITE_TIMEOUT" (int .Values.writeTimeout)
   "MINIO_ENDPOINT" (include "oscar.storeEndpoint" .)
-  "MINIO_TLS_VERIFY" .Values.minIO.TLSVerify
+  "MINIO_TLS_VERIFY" (eq (toString .Values.minIO.TLSVerify) "true")
   "MINIO_REGION" .Values.minIO.region
   "RESOURCE_MANAGER_ENABLE" .Values.resourceManager.enable
   "RESOURCE_MANAGER_INTERVAL" (int .Values.resourceManager.interval)
