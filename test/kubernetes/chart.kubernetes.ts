@@ -133,6 +133,16 @@ describe('the chart', () => {
       says: /servicesNamespace is the namespace of the manager/,
     },
     { name: 'users of nobody', values: { minIO: { deploy: true }, oidc: { enable: true } }, says: /oidc.issuers/ },
+    {
+      name: 'the manager under all names',
+      values: { minIO: { deploy: true }, ingress: { create: true } },
+      says: /ingress.create needs ingress.host/,
+    },
+    {
+      name: 'MinIO under all names',
+      values: { minIO: { deploy: true, ingress: { create: true } } },
+      says: /minIO.ingress.create needs minIO.ingress.host/,
+    },
     { name: 'a misspelt value', values: { minIO: { deploy: true }, replica: 2 }, says: /replica/ },
     {
       name: 'secrets in two places',
