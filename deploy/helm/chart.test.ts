@@ -49,6 +49,17 @@ describe('the rights that the chart gives', () => {
   });
 });
 
+test('rights for Kueue are given for whatever the manager takes for true', () => {
+  const [, isTrue = ''] =
+    /regexMatch "([^"]+)" \(\$settings\.KUEUE_ENABLE/.exec(read('oscar/templates/rbac.yaml')) ?? [];
+  const context = { files: read, valueOf: () => undefined };
+  for (const word of ['1', 't', 'true', 'y', 'yes', 'on', '0', 'f', 'false', 'no'])
+    for (const written of [word, word.toUpperCase(), `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`]) {
+      const parsed = SETTINGS.kueueEnable.kind.parse(written, context);
+      assert.equal(new RegExp(isTrue).test(written), 'value' in parsed && parsed.value, written);
+    }
+});
+
 describe('the values', () => {
   const schema = JSON.parse(read('oscar/values.schema.json'));
 
@@ -60,7 +71,8 @@ describe('the values', () => {
   });
 
   test('of the Go manager’s chart may be taken as they are: there this one is text', () => {
-    for (const TLSVerify of [true, false, 'true', 'false']) assert.ok(Check(schema, { ...values, minIO: { TLSVerify } }));
+    for (const TLSVerify of [true, false, 'true', 'false'])
+      assert.ok(Check(schema, { ...values, minIO: { TLSVerify } }));
     assert.ok(!Check(schema, { ...values, minIO: { TLSVerify: 'yes' } }));
   });
 

@@ -66,7 +66,9 @@ describe('the chart', () => {
       const objects = await rendered(values);
       const settings = find(objects, 'ConfigMap', '-settings').data?.['oscar.yaml'] ?? '';
       const secret = objects.find(({ kind }) => kind === 'Secret');
-      const secrets = secret ? read(secret.data) : { OSCAR_PASSWORD: 'p', MINIO_ACCESS_KEY: 'a', MINIO_SECRET_KEY: 's' };
+      const secrets = secret
+        ? read(secret.data)
+        : { OSCAR_PASSWORD: 'p', MINIO_ACCESS_KEY: 'a', MINIO_SECRET_KEY: 's' };
       const config = readConfig(
         { ...secrets, OSCAR_CONFIG: 'oscar.yaml', OSCAR_LISTEN: '0.0.0.0:8080' },
         () => settings,
@@ -79,24 +81,38 @@ describe('the chart', () => {
     });
   }
 
+  /** What the manager may do in the whole cluster with resources of this group. */
+  const rightsOn = async (group: string, values: object) => {
+    const role = find(await rendered({ minIO: { deploy: true }, ...values }), 'ClusterRole', '-global');
+    return role.rules?.filter(({ apiGroups }) => apiGroups.includes(group)).length;
+  };
+
   test('the manager has rights on Knative’s services only where these answer calls', async () => {
-    const rulesOf = async (more: object) =>
-      find(await rendered({ minIO: { deploy: true }, ...more }), 'ClusterRole', '-global').rules ?? [];
-    const isKnative = ({ apiGroups }: Rule) => apiGroups.includes('serving.knative.dev');
-    assert.equal((await rulesOf({})).filter(isKnative).length, 0);
-    assert.equal((await rulesOf({ serverlessBackend: 'knative' })).filter(isKnative).length, 1);
-    assert.equal((await rulesOf({ config: { SERVERLESS_BACKEND: 'knative' } })).filter(isKnative).length, 1);
+    const rights = (values: object) => rightsOn('serving.knative.dev', values);
+    assert.equal(await rights({}), 0);
+    assert.equal(await rights({ serverlessBackend: 'knative' }), 1);
+    assert.equal(await rights({ config: { SERVERLESS_BACKEND: 'knative' } }), 1);
+    assert.equal(await rights({ serverlessBackend: 'knative', config: { SERVERLESS_BACKEND: '' } }), 0);
   });
 
   test('and on the queues of Kueue only where that lets jobs in', async () => {
-    const rulesOf = async (more: object) =>
-      find(await rendered({ minIO: { deploy: true }, ...more }), 'ClusterRole', '-global').rules ?? [];
-    const isKueue = ({ apiGroups }: Rule) => apiGroups.includes('kueue.x-k8s.io');
-    assert.equal((await rulesOf({})).filter(isKueue).length, 0);
-    assert.equal((await rulesOf({ kueue: { enable: true } })).filter(isKueue).length, 4);
-    assert.equal((await rulesOf({ config: { KUEUE_ENABLE: true } })).filter(isKueue).length, 4);
-    const both = { kueue: { enable: true }, config: { KUEUE_ENABLE: 'false' } };
-    assert.equal((await rulesOf(both)).filter(isKueue).length, 0);
+    const rights = (values: object) => rightsOn('kueue.x-k8s.io', values);
+    assert.equal(await rights({}), 0);
+    assert.equal(await rights({ kueue: { enable: true } }), 4);
+    for (const KUEUE_ENABLE of [true, 1, 'T '])
+      assert.equal(await rights({ config: { KUEUE_ENABLE } }), 4, `${KUEUE_ENABLE}`);
+    for (const KUEUE_ENABLE of [false, ''])
+      assert.equal(await rights({ kueue: { enable: true }, config: { KUEUE_ENABLE } }), 0, `${KUEUE_ENABLE}`);
+  });
+
+  test('and on policies of networks only where it makes some', async () => {
+    const rights = (values: object) => rightsOn('networking.k8s.io', values);
+    const users = { enable: false };
+    assert.equal(await rights({}), 1);
+    assert.equal(await rights({ networkPolicy: { users } }), 0);
+    const closed = { OSCAR_CLOSED_NETWORKS: '169.254.169.254/32' };
+    assert.equal(await rights({ networkPolicy: { users }, config: closed }), 1);
+    assert.equal(await rights({ config: { OSCAR_CLOSED_NETWORKS: [] } }), 0);
   });
 
   test('whether the certificate of the store is verified may be said as text', async () => {

@@ -61,11 +61,6 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
 {{- end }}
 {{- end }}
 
-{{/* Does Kueue let jobs in? What is said under config counts before the value. */}}
-{{- define "oscar.kueue" -}}
-{{- if hasKey .Values.config "KUEUE_ENABLE" }}{{ .Values.config.KUEUE_ENABLE | toString | lower }}{{ else }}{{ .Values.kueue.enable }}{{ end -}}
-{{- end }}
-
 {{/* The settings as the manager reads them from a file. */}}
 {{- define "oscar.settings" -}}
 {{- $settings := dict
