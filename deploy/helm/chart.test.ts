@@ -4,10 +4,16 @@ import { describe, test } from 'node:test';
 import { Check } from 'typebox/schema';
 import { parse } from 'yaml';
 import { controllerRules } from '../../src/cluster/kubernetes/controller-role.ts';
+import type { Kind } from '../../src/config/kinds/kind.ts';
+import { providers } from '../../src/config/kinds/providers.ts';
+import { secret } from '../../src/config/kinds/single.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
 const values = parse(read('oscar/values.yaml')) as Record<string, unknown>;
+
+/** Kinds of settings with something in them that nobody is to read. */
+const SECRET: readonly Kind<unknown>[] = [secret, providers];
 
 interface Rule {
   readonly apiGroups: string[];
@@ -98,6 +104,18 @@ describe('the values', () => {
     const unused = Object.keys(values).filter((key) => !new RegExp(`\\.Values\\.${key}\\b`).test(templates));
     assert.deepEqual(unused, []);
   });
+});
+
+test('every setting that is secret is refused under config, and has a value that goes into the Secret', () => {
+  const secrets = Object.values(SETTINGS).flatMap(({ name, kind }) => (SECRET.includes(kind) ? [name] : []));
+  const places = [...read('oscar/templates/checks.yaml').matchAll(/^ {2}"([A-Z_]+)" "([A-Za-z.]+)"$/gm)];
+  assert.deepEqual(places.map(([, name = '']) => name).toSorted(), secrets.toSorted());
+  for (const [, name = '', value = ''] of places) {
+    assert.match(read('oscar/templates/secret.yaml'), new RegExp(`^ {2}${name}: `, 'm'), name);
+    // There it is kept; there a change of it starts new pods; there it is refused beside a Secret of the operator.
+    for (const template of ['secret', 'deployment', 'checks'])
+      assert.match(read(`oscar/templates/${template}.yaml`), new RegExp(`\\.Values\\.${value}\\b`), template);
+  }
 });
 
 test('every setting that the chart writes is one that the manager knows', () => {

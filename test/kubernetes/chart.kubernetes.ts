@@ -76,8 +76,10 @@ describe('the chart', () => {
       assert.equal(config.backend, 'kubernetes');
       assert.equal(config.namespace, MANAGER_NAMESPACE);
       assert.equal(config.password?.reveal(), secrets['OSCAR_PASSWORD']);
-      const pulled = values === INSTALLATIONS['all that there is'] ? ['registry'] : [];
-      assert.deepEqual(config.stagingPullSecrets, pulled);
+      const all = values === INSTALLATIONS['all that there is'];
+      assert.deepEqual(config.stagingPullSecrets, all ? ['registry'] : []);
+      assert.equal(config.metricsToken?.reveal(), all ? 'of-prometheus' : undefined);
+      assert.equal(config.tracesHeaders?.reveal(), all ? 'x-key=of-ours' : undefined);
     });
   }
 
@@ -158,6 +160,16 @@ describe('the chart', () => {
       name: 'MinIO under all names',
       values: { minIO: { deploy: true, ingress: { create: true } } },
       says: /minIO.ingress.create needs minIO.ingress.host/,
+    },
+    {
+      name: 'a password where all can read it',
+      values: { minIO: { deploy: true }, config: { OSCAR_PASSWORD: 'p' } },
+      says: /config.OSCAR_PASSWORD is secret, and config goes into a ConfigMap: set authPass instead/,
+    },
+    {
+      name: 'keys of other stores where all can read them',
+      values: { minIO: { deploy: true }, config: { OSCAR_STORAGE_PROVIDERS: {} } },
+      says: /set storageProviders instead/,
     },
     { name: 'a misspelt value', values: { minIO: { deploy: true }, replica: 2 }, says: /replica/ },
     {

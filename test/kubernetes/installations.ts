@@ -21,6 +21,8 @@ export const INSTALLATIONS: Readonly<Record<string, object>> = {
     clusterId: 'oscar-cluster-a',
     clusters: { 'oscar-cluster-b': { endpoint: 'https://oscar-b.example.org', ssl_verify: false } },
     storageProviders: { 'minio.shared': { endpoint: 'https://minio-b.example.org', access_key: 'a', secret_key: 'b' } },
+    metricsToken: 'of-prometheus',
+    tracesHeaders: 'x-key=of-ours',
     config: { TTL_JOB: 604_800, OIDC_AUDIENCE: 'oscar', USERS_ADMIN: ['uid@example.org'] },
     oidc: {
       enable: true,
