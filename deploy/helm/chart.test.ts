@@ -8,6 +8,7 @@ import type { Kind } from '../../src/config/kinds/kind.ts';
 import { providers } from '../../src/config/kinds/providers.ts';
 import { secret } from '../../src/config/kinds/single.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
+import { readPage } from '../../tools/check-docs-page.ts';
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
 const values = parse(read('oscar/values.yaml')) as Record<string, unknown>;
@@ -74,6 +75,13 @@ describe('the values', () => {
     assert.ok(!Check(schema, { ...values, replica: 3 }));
     assert.ok(!Check(schema, { ...values, oidc: { issuer: 'https://issuer.example' } }));
     assert.ok(!Check(schema, { ...values, ingress: { hosts: ['a.example'] } }));
+  });
+
+  test('that the page shows are valid', () => {
+    const { blocks } = readPage(read('../../docs/kubernetes.md'));
+    const shown = blocks.filter(({ info }) => info === 'yaml').map(({ text }) => parse(text));
+    assert.ok(shown.length > 1);
+    for (const each of shown) assert.ok(Check(schema, each), JSON.stringify(each));
   });
 
   test('of the Go manager’s chart may be taken as they are: there this one is text', () => {
