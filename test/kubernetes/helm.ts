@@ -1,36 +1,60 @@
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { readPage } from '../../tools/check-docs-page.ts';
 import { helmProgram, programs } from './programs.ts';
 
-export const CHART = fileURLToPath(new URL('../../deploy/helm/oscar', import.meta.url));
+const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
+export const CHART = join(CHECKOUT, 'deploy/helm/oscar');
+
+/** The commands of a page that do this: the one block in which it stands. */
+export function documented(page: string, deed: string): string {
+  const { blocks } = readPage(readFileSync(join(CHECKOUT, page), 'utf8'));
+  const [found, ...others] = blocks.filter(({ info, text }) => info === 'sh' && text.includes(deed));
+  if (!found || others.length > 0) throw new Error(`${page} has ${others.length || 'no'} blocks with ${deed}`);
+  return found.text;
+}
 
 /** Runs commands as an operator would, with their kubeconfig. What a command prints is given; one that fails throws. */
 export interface Operator {
   helm(...args: readonly string[]): Promise<string>;
   kubectl(input: string, ...args: readonly string[]): Promise<string>;
+  /** Commands as they stand in the documentation, in the directory that is theirs unless they want another. */
+  shell(commands: string, place?: string): Promise<string>;
 }
 
-/** `directory` is for what they like to remember between commands. */
+/** `directory` is for what they like to remember between commands, and what they write. */
 export async function operator(kubeconfig: string, directory: string): Promise<Operator> {
   const [helm, { kube }] = [await helmProgram((line) => process.stderr.write(`${line}\n`)), await programs()];
   const env = {
-    PATH: process.env['PATH'],
+    PATH: [join(directory, 'bin'), process.env['PATH']].join(delimiter),
     KUBECONFIG: kubeconfig,
     HOME: directory,
     HELM_CACHE_HOME: join(directory, 'helm-cache'),
     HELM_CONFIG_HOME: join(directory, 'helm-config'),
     HELM_DATA_HOME: join(directory, 'helm-data'),
   };
+  mkdirSync(join(directory, 'bin'), { recursive: true });
+  for (const [name, command] of Object.entries({ helm, kubectl: `${kube} kubectl` }))
+    writeFileSync(join(directory, 'bin', name), `#!/bin/sh\nexec ${command} "$@"\n`, { mode: 0o755 });
   return {
     helm: (...args) => run(helm, args, env),
     kubectl: (input, ...args) => run(kube, ['kubectl', ...args], env, input),
+    // bash takes a socket as its input for a login from afar, and would read what is for people.
+    shell: (commands, place = directory) => run('bash', ['--norc', '-euo', 'pipefail', '-c', commands], env, '', place),
   };
 }
 
-async function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv, input = ''): Promise<string> {
-  const running = promisify(execFile)(program, args, { env, maxBuffer: 2 ** 26, timeout: 120_000 });
+async function run(
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  input = '',
+  cwd = CHECKOUT,
+): Promise<string> {
+  const running = promisify(execFile)(program, args, { env, cwd, maxBuffer: 2 ** 26, timeout: 120_000 });
   running.child.stdin?.end(input);
   try {
     return (await running).stdout;
