@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { eventually } from '../../src/cluster/eventually.ts';
+import { ATTEMPT, HOLD } from '../../src/cluster/kubernetes/runner/pod/pod.ts';
 import { SERVICES_NAMESPACE } from './bench.ts';
 import { ControlPlane } from './control-plane.ts';
 import { CHART, documented, type Operator, operator } from './helm.ts';
@@ -76,6 +77,25 @@ describe('the documented commands', () => {
     await our.helm('install', 'oscar', chart, ...inOscar);
     await remains();
     for (const path of goes) assert.ok(await there(path), path);
+  });
+
+  test('let go of the pods of jobs when there is no manager any more', async () => {
+    const namespace = 'oscar-svc-bob';
+    await plane.admin.do('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
+    for (const name of ['cows-1', 'cows-2']) {
+      await plane.admin.do('POST', `/api/v1/namespaces/${namespace}/pods`, {
+        metadata: { name, labels: { [ATTEMPT]: name }, finalizers: [HOLD] },
+        spec: { containers: [{ name: 'script', image: 'busybox' }] },
+      });
+    }
+    await our.kubectl('', 'delete', 'namespace', namespace, '--wait=false');
+    const pods = `/api/v1/namespaces/${namespace}/pods`;
+    await eventually(async () => {
+      const { items } = (await plane.admin.do('GET', pods)) as { items: { metadata: object }[] };
+      assert.equal(items.filter(({ metadata }) => 'deletionTimestamp' in metadata).length, 2);
+    }, 60_000);
+    await our.shell(documented('docs/kubernetes.md', '"finalizers": null'));
+    await gone(`/api/v1/namespaces/${namespace}`);
   });
 });
 

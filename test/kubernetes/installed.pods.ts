@@ -9,7 +9,7 @@ import { managerImage } from '../../deploy/image/manager-image.ts';
 import { tar } from '../../deploy/image/tar.ts';
 import { eventually } from '../../src/cluster/eventually.ts';
 import { minioProgram } from '../minio/programs.ts';
-import { CHART, type Operator, operator } from './helm.ts';
+import { CHART, documented, type Operator, operator } from './helm.ts';
 import { MANAGER_NAMESPACE, removeRights } from './manager-rights.ts';
 import { Cluster } from './node/cluster.ts';
 
@@ -137,6 +137,25 @@ describe('an installation by the chart, with the image that is built without a r
 
   test('the command line is in the image', async () => {
     assert.match(await kubectl('exec', 'deployment/oscar', '--', 'oscar', 'version'), /^oscar \d/);
+  });
+
+  test('all of it goes by the documented commands, although a job still runs', async () => {
+    const service = { name: 'sleeper', image: 'oscar.test/busybox:1', script: 'sleep 600' };
+    const made = await ask('/system/services', { method: 'POST', body: JSON.stringify(service) });
+    assert.equal(made.status, 201, await made.text());
+    const { token } = (await (await ask('/system/services/sleeper')).json()) as { token: string };
+    assert.equal((await ask('/job/sleeper', { method: 'POST' }, `Bearer ${token}`)).status, 201);
+    await eventually(async () => {
+      const said = await (await ask('/system/logs/sleeper')).text();
+      assert.match(said, /"status":"Running"/, said);
+    }, 90_000);
+    for (const command of documented('docs/kubernetes.md', 'kubectl delete namespace oscar-svc').split('\n')) {
+      await our.shell(command);
+      // In a namespace with pods Kubernetes looks only each quarter of a minute whether they are gone.
+      if (command.startsWith('helm')) await kubectl('wait', '--for=delete', 'pods', '--all', '--timeout=60s');
+    }
+    const left = await our.kubectl('', 'get', 'namespaces,clusterroles,clusterrolebindings', '-o', 'name');
+    assert.doesNotMatch(left, /oscar/);
   });
 });
 
