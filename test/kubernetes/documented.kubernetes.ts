@@ -8,7 +8,7 @@ import { eventually } from '../../src/cluster/eventually.ts';
 import { ATTEMPT, HOLD } from '../../src/cluster/kubernetes/runner/pod/pod.ts';
 import { SERVICES_NAMESPACE } from './bench.ts';
 import { ControlPlane } from './control-plane.ts';
-import { CHART, documented, type Operator, operator } from './helm.ts';
+import { CHART, CHECKOUT, documented, type Operator, operator } from './helm.ts';
 import { MANAGER_NAMESPACE, removeRights } from './manager-rights.ts';
 
 /** Commands of operators that would do much harm if they did something else than the page says. */
@@ -96,6 +96,13 @@ describe('the documented commands', () => {
     }, 60_000);
     await our.shell(documented('docs/kubernetes.md', '"finalizers": null'));
     await gone(`/api/v1/namespaces/${namespace}`);
+  });
+
+  test('give a manager from a checkout its rights, where there is nothing of it yet', async () => {
+    await our.kubectl('', 'delete', 'namespace', MANAGER_NAMESPACE);
+    await our.shell(documented('docs/operation.md', '--show-only templates/rbac.yaml'), CHECKOUT);
+    const whoami = documented('docs/operation.md', 'auth whoami');
+    assert.match(await our.shell(whoami), /system:serviceaccount:oscar:oscar-sa/);
   });
 });
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { readPage } from '../../tools/check-docs-page.ts';
 import { helmProgram, programs } from './programs.ts';
 
-const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
+export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 export const CHART = join(CHECKOUT, 'deploy/helm/oscar');
 
 /** The commands of a page that do this: the one block in which it stands. */
