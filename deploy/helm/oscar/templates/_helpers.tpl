@@ -88,8 +88,8 @@ http://{{ .Values.name }}.{{ .Release.Namespace }}:{{ .Values.service.port }}/sy
 {{- with include "oscar.endpoint" . }}{{ $_ := set $settings "OSCAR_ENDPOINT" . }}{{ end -}}
 {{- with include "oscar.publicStoreEndpoint" . }}{{ $_ := set $settings "MINIO_PUBLIC_ENDPOINT" . }}{{ end -}}
 {{- with .Values.serverlessBackend }}{{ $_ := set $settings "SERVERLESS_BACKEND" . }}{{ end -}}
-{{- if .Values.kueue.enable }}
-{{- $_ := set $settings "KUEUE_ENABLE" true -}}
+{{- if .Values.kueue.enable }}{{ $_ := set $settings "KUEUE_ENABLE" true }}{{ end -}}
+{{- if or .Values.kueue.enable (hasKey .Values.config "KUEUE_ENABLE") }}
 {{- with .Values.kueue.quota }}
 {{- $_ := set $settings "KUEUE_DEFAULT_CPU" (.cpu | toString) -}}
 {{- $_ := set $settings "KUEUE_DEFAULT_MEMORY" .memory -}}
