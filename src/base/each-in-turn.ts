@@ -4,7 +4,7 @@
  */
 export async function eachInTurn<T>(
   items: Iterable<T> | AsyncIterable<T>,
-  work: (item: T) => Promise<boolean | void>,
+  work: (item: T) => Promise<unknown>,
 ): Promise<number> {
   const problems: unknown[] = [];
   let done = 0;

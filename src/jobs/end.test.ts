@@ -4,8 +4,11 @@ import type { JobRecord } from '../cluster/index.ts';
 import { removeJobsOf } from './end.ts';
 import type { Jobs } from './jobs.ts';
 
-test('the jobs of a service that is gone are removed some at a time', async () => {
-  const records = Array.from({ length: 500 }, (_, n) => ({ attempts: [{ name: `try-${n}` }] }) as unknown as JobRecord);
+const recordsOf = (count: number, state: JobRecord['state']) =>
+  Array.from({ length: count }, (_, n) => ({ state, attempts: [{ name: `${state}-${n}` }] }) as unknown as JobRecord);
+
+/** How many of these were forgotten, and how many at once at most. */
+async function removed(records: readonly JobRecord[]) {
   const forgotten = new Set<string>();
   let [now, most] = [0, 0];
   const runner = {
@@ -20,6 +23,15 @@ test('the jobs of a service that is gone are removed some at a time', async () =
   };
   const jobs = { store: { removeService: async () => records }, runner, secrets: {} };
   await removeJobsOf('uid', jobs as unknown as Pick<Jobs, 'store' | 'runner' | 'secrets'>);
-  assert.equal(forgotten.size, 500);
+  return { forgotten: forgotten.size, most };
+}
+
+test('of a service that is gone, jobs that have ended are removed some at a time', async () => {
+  const { forgotten, most } = await removed(recordsOf(500, 'succeeded'));
+  assert.equal(forgotten, 500);
   assert.ok(most <= 16, `${most} at once`);
+});
+
+test('those that run are ended together', async () => {
+  assert.deepEqual(await removed(recordsOf(50, 'running')), { forgotten: 50, most: 50 });
 });

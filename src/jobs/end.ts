@@ -9,7 +9,7 @@ import type { Jobs } from './jobs.ts';
 import { forgetOriginStore } from './origin-store.ts';
 import { isFinal } from './state.ts';
 
-/** Jobs that are removed at once. More: whatever else the manager does waits behind them. Fewer: a removal takes longer. */
+/** Jobs that have ended and are removed at once. More: whatever else the manager does waits behind them. Fewer: a removal takes longer. */
 const AT_ONCE = 16;
 
 /** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
@@ -43,8 +43,7 @@ export async function removeJobs(principal: Admin | User, service: string, all: 
   const kept: unknown[] = [];
   let page = await jobs.store.list(query);
   for (;;) {
-    const slots = new Slots(AT_ONCE);
-    const outcomes = await Promise.allSettled(page.items.map((record) => slots.use(() => drop(record, jobs))));
+    const outcomes = await Promise.allSettled(page.items.map((record) => drop(record, jobs)));
     for (const outcome of outcomes) if (outcome.status === 'rejected') kept.push(outcome.reason);
     const failure = kept.find((reason) => !(reason instanceof JobError));
     if (failure !== undefined) throw failure;
@@ -93,10 +92,11 @@ async function drop(record: JobRecord, jobs: Jobs): Promise<void> {
   await jobs.store.remove(key);
 }
 
-/** A service can have tens of thousands of jobs. */
+/** A service can have tens of thousands of jobs. Those that run are few, and each takes seconds to end: all at once. */
 async function forgetAll(records: readonly JobRecord[], jobs: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {
   const slots = new Slots(AT_ONCE);
-  await allSettled(records.map((record) => slots.use(() => forgetAttempts(record, jobs))));
+  const forget = (record: JobRecord) => forgetAttempts(record, jobs);
+  await allSettled(records.map((record) => (isFinal(record.state) ? slots.use(() => forget(record)) : forget(record))));
 }
 
 async function forgetAttempts(record: JobRecord, { runner, secrets }: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {
