@@ -19,6 +19,6 @@ export function coordinators({ ways, coordination, catalog }: Deps) {
       [clusterId]: { endpoint, ssl_verify: true, auth_user: '', auth_password: '' },
     });
     const key = (await catalog.secrets.get('member', keyId))?.values['key'];
-    return 'address' in resolved && key ? { origin: ways.originAt(resolved.address), key } : undefined;
+    return 'address' in resolved ? { origin: ways.originAt(resolved.address), key } : undefined;
   };
 }

@@ -13,9 +13,6 @@ import { type StartWatch, watchStarts } from './start-watch.ts';
 /** How often a store that does not answer is asked again. Longer: who installs both waits for nothing. */
 const ASK_EVERY_MS = 2_000;
 
-/** How often one is asked again that refuses. Each time is an error in the log. */
-const REFUSED_EVERY_MS = 30_000;
-
 /** How often it is looked whether the store reports new objects: its operator may have started it anew. */
 const LOOK_EVERY_MS = 60_000;
 
@@ -93,7 +90,7 @@ export async function takeUp(
       throw error;
     }
     log.warn({ err: error, endpoint: config.minioEndpoint }, 'the object store does not answer: it is asked again');
-    void untilReady(ready, signal, log).then(keepRight);
+    void untilReady(ready, error, signal, log).then(keepRight);
   }
   return {
     objects,
@@ -119,21 +116,23 @@ async function makeReady(
   if (!(await objects.takesSeveralManagers())) {
     log.warn('the object store does not look at the conditions of a write: upgrade it, or run one manager only');
   }
-  log.info({ endpoint: config.minioEndpoint }, 'object store is up');
   await look?.();
   await watch.look();
+  log.info({ endpoint: config.minioEndpoint }, 'object store is up');
 }
 
-async function untilReady(ready: () => Promise<void>, signal: AbortSignal, log: Logger): Promise<void> {
-  let ms = ASK_EVERY_MS;
+async function untilReady(ready: () => Promise<void>, first: Error, signal: AbortSignal, log: Logger): Promise<void> {
+  let told = first.message;
   for (;;) {
-    await pause(ms, undefined, { signal, ref: false }).catch(() => undefined);
+    await pause(ASK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined);
     if (signal.aborted) return;
     try {
       return await ready();
     } catch (err) {
-      if (!isAway(err)) log.error({ err }, 'the object store cannot be used');
-      ms = isAway(err) ? ASK_EVERY_MS : REFUSED_EVERY_MS;
+      // Each reason once: one that was away may come back, and refuse.
+      const problem = err instanceof Error ? err.message : String(err);
+      if (problem !== told) log.error({ err }, 'the object store cannot be used: it is asked again');
+      told = problem;
     }
   }
 }
@@ -178,4 +177,4 @@ async function mend(
   }
 }
 
-const isAway = (error: unknown) => error instanceof StoreError && error.code === 'unavailable';
+const isAway = (error: unknown): error is StoreError => error instanceof StoreError && error.code === 'unavailable';

@@ -227,7 +227,8 @@ export class Dispatcher implements Line {
     } catch (error) {
       this.#leave(key);
       await pause(RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-      this.#room.enterAgain(waiting, false);
+      // It may have been written all the same, and be seen through by now.
+      if (!this.#driven.has(nameOf(key))) this.#room.enterAgain(waiting, false);
       throw error;
     }
     if (record) return this.#see(record, undefined);

@@ -4,7 +4,9 @@ export { answerCalls } from './pod/calls/answer-calls.ts';
 export { CALL_LAYOUT, CALL_MOUNTS } from './pod/calls/call-layout.ts';
 export { CALL_WRAPPER } from './pod/calls/call-wrapper.ts';
 export { writeEnvelope } from './pod/calls/envelope.ts';
-export { type CallFrame, readFrame } from './pod/calls/frames.ts';
+export { type CallFrame, LARGEST_FRAME, readFrame } from './pod/calls/frames.ts';
+export { MOST_TOLD } from './pod/calls/printed.ts';
+export { sealCall } from './pod/calls/sealed-call.ts';
 export { Unstamping } from './pod/calls/stamped-log.ts';
 export {
   GIVEN_FILES,

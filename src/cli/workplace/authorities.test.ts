@@ -18,6 +18,11 @@ test('pods are given the operator’s own authorities, and nothing else of their
   assert.deepEqual(ownAuthorities(file('nobody')), {});
   assert.deepEqual(ownAuthorities({}), {});
   assert.deepEqual(ownAuthorities({ NODE_EXTRA_CA_CERTS: join(directory, 'not-there') }), {});
+  const broken = TEST_CERTIFICATE.replace(/MII./, 'AAAA');
+  assert.throws(() => ownAuthorities(file(`${TEST_CERTIFICATE}\n${broken}`)), {
+    code: 'invalid-config',
+    message: /certificate 2 in .*ca\.pem cannot be read/,
+  });
   assert.throws(() => ownAuthorities(file(TEST_CERTIFICATE.repeat(100))), {
     code: 'invalid-config',
     message: /ca\.pem has more than 32 KiB of certificates.*leave only those of your own authorities in it/s,

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ConfigError } from '../../config.ts';
 import { certificatesIn } from '../../supervisor/index.ts';
@@ -18,11 +19,26 @@ export function ownAuthorities(env: NodeJS.ProcessEnv = process.env): { readonly
   } catch {
     return {};
   }
-  const authorities = certificatesIn(pem).join('\n');
+  const certificates = certificatesIn(pem);
+  const bad = certificates.findIndex((each) => !isReadable(each));
+  if (bad >= 0) {
+    throw new ConfigError([
+      `NODE_EXTRA_CA_CERTS: certificate ${bad + 1} in ${path} cannot be read, and no pod of a job could use the others: mend or remove it`,
+    ]);
+  }
+  const authorities = certificates.join('\n');
   if (Buffer.byteLength(authorities) > MOST_BYTES) {
     throw new ConfigError([
       `NODE_EXTRA_CA_CERTS: ${path} has more than ${MOST_BYTES / 1024} KiB of certificates, and each pod of a job is given them: leave only those of your own authorities in it`,
     ]);
   }
   return authorities === '' ? {} : { authorities };
+}
+
+function isReadable(certificate: string): boolean {
+  try {
+    return new X509Certificate(certificate).raw.length > 0;
+  } catch {
+    return false;
+  }
 }

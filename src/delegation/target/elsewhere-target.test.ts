@@ -136,17 +136,17 @@ test('a run goes on while its origin is silent', async (t) => {
 });
 
 test('a run goes on while its worker has no key: another may just have taken its place', async (t) => {
-  const known: { origin?: ScriptedOrigin } = {};
-  const coordinatorOf = async () => known.origin && { origin: known.origin, key: KEY };
+  const known: { origin?: ScriptedOrigin; key?: typeof KEY } = { key: KEY };
+  const coordinatorOf = async () => known.origin && { origin: known.origin, key: known.key };
   const target = await openTarget(t, { faster: 10_000, parts: { coordinatorOf } });
   known.origin = target.origin;
   const attempt = await running(target);
-  delete known.origin;
+  delete known.key;
   const heard = target.origin.reports.length;
   target.runner.end(attempt, { manifest: MANIFEST });
   await target.until(attempt, 'committing');
   assert.deepEqual([target.runner.attempts.get(attempt)?.stopped, target.origin.reports.length], [undefined, heard]);
-  known.origin = target.origin;
+  known.key = KEY;
   await target.until(attempt, 'succeeded');
 });
 

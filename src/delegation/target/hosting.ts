@@ -41,7 +41,8 @@ const NO_QUOTAS: Quotas = { refusal: () => undefined };
 
 export interface Coordinator {
   readonly origin: Origin;
-  readonly key: Secret;
+  /** Undefined in the moment in which another takes its place. */
+  readonly key: Secret | undefined;
 }
 
 export interface StoredAt {

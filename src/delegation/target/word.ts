@@ -26,7 +26,7 @@ export async function wordOn(
   return wordAs(name, taken, role, hosting);
 }
 
-/** About an attempt of the federation in which a service has this role. Throws `origin-silent` if there is no way to its coordinator. */
+/** About an attempt of the federation in which a service has this role. Throws `origin-silent` while it has no key, `fenced` when nobody knows its coordinator. */
 export async function wordAs(
   name: string,
   { member, job, epoch }: Pick<TakenJob, 'member' | 'job' | 'epoch'>,
@@ -34,9 +34,11 @@ export async function wordAs(
   { coordinatorOf }: Pick<HostingParts, 'coordinatorOf'>,
 ): Promise<Word> {
   const coordinator = await coordinatorOf(role);
-  // A new key may have taken the place of the one that the worker is known by here. That is over in a moment.
-  if (!coordinator) throw new DelegationError('origin-silent', `the coordinator of "${name}" cannot be spoken to now`);
+  if (!coordinator) throw noWorker(name);
   const { origin, key } = coordinator;
+  // A new one may have taken the place of the one that the worker is known by here. That is over in a moment.
+  if (!key)
+    throw new DelegationError('origin-silent', `"${name}" has no key for its coordinator at this moment: try again`);
   return { origin, as: { uid: role.uid, member, key }, attempt: { job, epoch }, role };
 }
 

@@ -386,24 +386,45 @@ test('a job is taken up though its service could not be read at first', async (t
   await started(replicas, await submit(other, service));
 });
 
-test('a job whose beginning could not be written down begins later, with nothing else going on', async (t) => {
-  const replicas = await scene(t);
+/** The same store. The first write on a job fails as the test says. */
+function failingOnce({ store }: Replicas, fail: (...change: Parameters<JobStore['update']>) => void): JobStore {
   let away = true;
   const update: JobStore['update'] = async (...change) => {
-    if (!away) return replicas.store.update(...change);
+    if (!away) return store.update(...change);
     away = false;
+    fail(...change);
     throw new StoreError('unavailable', 'not now');
   };
-  const store = new Proxy(replicas.store, {
+  return new Proxy(store, {
     get: (target, property) => {
       const value: unknown = property === 'update' ? update : Reflect.get(target, property);
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
+}
+
+test('a job whose beginning could not be written down begins later, with nothing else going on', async (t) => {
+  const replicas = await scene(t);
+  const failed = Promise.withResolvers<void>();
+  const store = failingOnce(replicas, () => failed.resolve());
   const [leader, other] = [await replicas.open({ store }), await replicas.open()];
   await leader.lead();
   await started(replicas, await submit(other, await replicas.service('demo')));
-  assert.equal(away, false);
+  await failed.promise;
+});
+
+test('one whose beginning was written down after all is begun once', async (t) => {
+  const replicas = await scene(t);
+  const store = failingOnce(replicas, (...change) => void replicas.store.update(...change));
+  const [leader, other] = [await replicas.open({ store, cpu: 2000 }), await replicas.open()];
+  await leader.lead();
+  const service = await replicas.service('demo');
+  const key = await submit(other, service);
+  await started(replicas, key);
+  // By then it was tried again.
+  await eventually(() => assert.equal(leader.problems.length, 1));
+  await started(replicas, await submit(other, service));
+  assert.deepEqual([replicas.runner.attempts.get(key.id)?.starts, leader.capacity.taken], [1, 2000]);
 });
 
 /** Its cursors are worth nothing while it forgets. */

@@ -173,6 +173,7 @@ export class Buckets {
         await held.note('');
       } catch (problem) {
         this.#options.report(problem, notTakenBack(bucket.name));
+        throw new StoreError('unavailable', notTakenBack(bucket.name), { cause: error });
       }
       throw error;
     }

@@ -78,11 +78,14 @@ export class StatusMirror {
     while (!signal.aborted) {
       const due = this.#due;
       this.#due = new Set();
-      const shown = await Promise.all(
-        [...due].map((uid) => slots.use(async () => (signal.aborted ? undefined : this.#show(uid)))),
-      );
-      // What is in the way of one is most often in the way of all.
-      const problem = shown.find((each) => each !== undefined);
+      let problem: unknown;
+      const show = async (uid: string) => {
+        if (signal.aborted) return;
+        // What is in the way of one is most often in the way of all: the others are not tried for nothing.
+        if (problem === undefined) problem = await this.#show(uid);
+        else this.#due.add(uid);
+      };
+      await Promise.all([...due].map((uid) => slots.use(() => show(uid))));
       if (problem !== undefined) this.#options.report(problem);
       await pause(problem === undefined ? COLLECT_MS : (this.#options.retryMs ?? RETRY_MS), undefined, {
         signal,

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Secret } from '../../../base/secret.ts';
-import { type CallFrame, GIVEN_FILES, ORDER_FILES, writeEnvelope } from '../../../supervisor/index.ts';
+import { type CallFrame, GIVEN_FILES, MOST_TOLD, ORDER_FILES, writeEnvelope } from '../../../supervisor/index.ts';
 import type { Attempt } from '../../attempt.ts';
 import type { EndReason, Observation, StopReason } from '../../runner.ts';
 import type { Shelf } from '../../shelf.ts';
@@ -44,6 +44,8 @@ const KEYS_SOON_MS = 30_000;
 /** Between two tries to find somebody who answers. */
 const FIRST_WAIT_MS = 200;
 const LONGEST_WAIT_MS = 2_000;
+
+const NOT_KEPT = 'what the script printed could not be kept: the object store did not take it';
 
 /** How long the kubelet may take to say why a container ended. */
 const DEATH_MS = 5_000;
@@ -98,7 +100,7 @@ export class Call {
     let kept = false;
     try {
       const frame = await this.#answered();
-      kept = true;
+      kept = 'kept' in frame;
       end = await this.#endBy(frame);
     } catch (error) {
       end = this.#endWithout(error);
@@ -106,8 +108,11 @@ export class Call {
     this.log.end();
     over.abort();
     await spooling;
-    if (!kept && this.log.size > 0) await shelf.put(at('log'), this.log.bytes).catch(report);
-    return end;
+    if (kept) return end;
+    if (this.log.size > 0) await shelf.put(at('log'), this.log.bytes).catch(report);
+    // What it printed is the answer, and this is only the beginning of it.
+    const cut = end.outcome === 'succeeded' && !end.answered && this.log.size >= MOST_TOLD;
+    return cut ? { ...end, outcome: 'failed', reason: 'OutputFailed', message: NOT_KEPT } : end;
   }
 
   async #answered(): Promise<CallFrame & { end: End }> {
@@ -155,11 +160,16 @@ export class Call {
     for await (const frame of frames) {
       if ('end' in frame) return frame;
       if ('pod' in frame) this.#pod = frame.pod;
-      else if ('log' in frame) this.log.add(Buffer.from(frame.log, 'base64'));
+      else if ('log' in frame) this.#told(Buffer.from(frame.log, 'base64'));
       else if ('startedAt' in frame) this.#see({ phase: 'running', startedAt: frame.startedAt });
       else if (this.#observation.phase === 'running') this.#see({ ...this.#observation, phase: 'uploading' });
     }
     throw new CallLost('the connection ended before the call did');
+  }
+
+  /** No more than a program of ours tells: it is kept in memory. */
+  #told(bytes: Uint8Array): void {
+    if (this.log.size < MOST_TOLD) this.log.add(bytes);
   }
 
   /** No longer than Knative would wait for it: then it ends as one that took too long, and not as one that was lost. */

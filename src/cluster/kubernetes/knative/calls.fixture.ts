@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { Secret } from '../../../base/secret.ts';
 import { scratch } from '../../../supervisor/embedded-store.fixture.ts';
 import { CallPod, TOKEN } from '../../../supervisor/pod/calls/call.fixture.ts';
 import { CALL_VIEW } from '../../../supervisor/pod/calls/call-layout.ts';
+import { openCall, saltOf, sealCall } from '../../../supervisor/pod/calls/sealed-call.ts';
 import type { Attempt } from '../../attempt.ts';
 import { eventually } from '../../eventually.ts';
 import { EmbeddedStores } from '../embedded-stores.fixture.ts';
@@ -154,9 +155,12 @@ class Front {
   }
 
   async #hand(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { begin, ...envelope } = JSON.parse(await text(incoming)) as { begin: string };
+    const salt = saltOf(incoming.headers.authorization ?? '', TOKEN) ?? assert.fail('it is not from a manager');
+    const opened = openCall(await buffer(incoming), salt, TOKEN) ?? assert.fail('it is not as it was sent');
+    const { begin, ...envelope } = JSON.parse(opened) as { begin: string };
     const pod = this.#idle.pop() ?? (await this.#another());
-    const headers = { authorization: incoming.headers.authorization };
+    const { authorization, body } = sealCall(JSON.stringify({ ...envelope, begin: atHome(begin, pod) }), TOKEN);
+    const headers = { authorization };
     const outgoing = request({ host: '127.0.0.1', port: pod.port, method: 'POST', agent: false, headers });
     response.on('close', () => outgoing.destroy());
     outgoing.on('error', () => response.destroy());
@@ -165,7 +169,7 @@ class Front {
       answer.on('end', () => this.#idle.push(pod)).pipe(response);
       answer.on('error', () => response.destroy());
     });
-    outgoing.end(JSON.stringify({ ...envelope, begin: atHome(begin, pod) }));
+    outgoing.end(body);
   }
 
   async #another(): Promise<CallPod> {

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { Secret } from '../../../base/secret.ts';
 import { CallLost, sendCall } from './exchange.ts';
 
-const TOKEN = new Secret('token');
+const TOKEN = new Secret('very-own');
 const NDJSON = { 'content-type': 'application/x-ndjson' };
 const { signal } = new AbortController();
 
@@ -60,18 +60,48 @@ test('a connection that breaks after the call was sent has lost it', async (t) =
   await assert.rejects(sendCall(url, TOKEN, '{}', signal, signal), CallLost);
 });
 
-test('frames come as they are sent, with the token that was given', async (t) => {
-  let seen: string | undefined;
-  const url = await serving(t, (request, response) => {
-    seen = request.headers.authorization;
+test('frames come as they are sent', async (t) => {
+  const url = await serving(t, (_, response) => {
     response.writeHead(200, NDJSON).write('{"pod":"a"}\n\n{"start');
     setImmediate(() => response.end('edAt":5}\nnonsense\n{"uploading":true}\n'));
   });
   const reply = await sendCall(url, TOKEN, '{}', signal, signal);
   assert.ok('frames' in reply);
   assert.deepEqual(await Array.fromAsync(reply.frames), [{ pod: 'a' }, { startedAt: 5 }, { uploading: true }]);
-  assert.equal(seen, 'Bearer token');
 });
+
+test('whoever listens in the place of the program learns neither the call nor the token', async (t) => {
+  let seen = '';
+  const url = await serving(t, (request, response) => {
+    seen += JSON.stringify(request.rawHeaders);
+    request.setEncoding('latin1').on('data', (text: string) => (seen += text));
+    request.on('end', () => response.writeHead(503).end());
+  });
+  await sendCall(url, TOKEN, '{"stores":"s3cret"}', signal, signal);
+  assert.notEqual(seen, '');
+  assert.doesNotMatch(seen, /s3cret|stores|very-own/);
+});
+
+for (const [what, status, type] of [
+  ['an answer', 200, 'application/x-ndjson'],
+  ['an excuse', 503, 'text/plain'],
+] as const) {
+  test(`${what} without an end is not kept in memory`, async (t) => {
+    const sent = { bytes: 0 };
+    const url = await serving(t, (_, response) => {
+      response.writeHead(status, { 'content-type': type });
+      const more = () => {
+        while (!response.destroyed && response.write('x'.repeat(65_536))) sent.bytes += 65_536;
+      };
+      response.on('drain', more);
+      more();
+    });
+    const reply = await sendCall(url, TOKEN, '{}', signal, signal);
+    if ('frames' in reply) await assert.rejects(Array.fromAsync(reply.frames), CallLost);
+    else assert.ok('notYet' in reply);
+    assert.ok(sent.bytes < 64 * 2 ** 20, `${sent.bytes}`);
+  });
+}
 
 test('an answer that breaks off has lost the call', async (t) => {
   const url = await serving(t, (_, response) => {

@@ -1,7 +1,6 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
-import { text } from 'node:stream/consumers';
 import type { Secret } from '../../../base/secret.ts';
-import { type CallFrame, readFrame } from '../../../supervisor/index.ts';
+import { type CallFrame, LARGEST_FRAME, readFrame, sealCall } from '../../../supervisor/index.ts';
 
 /** What came of sending a call. */
 export type Reply =
@@ -27,22 +26,19 @@ const AGENT = new Agent({ keepAlive: false });
 const REFUSALS = new Set([400, 401, 403, 405, 413]);
 
 /**
- * Sends a call once, and waits until somebody takes it, until `late` or the signal says so. Throws {@link CallLost} if its
+ * Sends a call once, sealed, and waits until somebody takes it, until `late` or the signal says so. Throws {@link CallLost} if its
  * script may have begun.
  */
 export async function sendCall(
   url: URL,
   token: Secret,
-  body: string,
+  envelope: string,
   signal: AbortSignal,
   late: AbortSignal,
 ): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const headers = {
-    authorization: `Bearer ${token.reveal()}`,
-    'content-type': 'application/json',
-    'content-length': Buffer.byteLength(body),
-  };
+  const { authorization, body } = sealCall(envelope, token.reveal());
+  const headers = { authorization, 'content-type': 'application/octet-stream', 'content-length': body.length };
   const outgoing = request(url, { method: 'POST', agent: AGENT, headers, signal }, resolve);
   let connected = false;
   outgoing.on('socket', (socket) => socket.once('connect', () => (connected = true)));
@@ -58,7 +54,7 @@ export async function sendCall(
       const silent = () => response.destroy(new Error(`nothing was heard for ${SILENCE_MS / 1000} s`));
       return { frames: framesOf(response.setTimeout(SILENCE_MS, silent)) };
     }
-    const said = (await text(response).catch(() => '')).trim().slice(0, MOST_SAID);
+    const said = await saidIn(response);
     const why = `${url.host} answered ${status}${said === '' ? '' : `: ${said}`}`;
     return REFUSALS.has(status) ? { refused: why, status } : { notYet: why };
   } catch (cause) {
@@ -70,6 +66,20 @@ export async function sendCall(
   }
 }
 
+/** The beginning of an answer for people. It may come from anybody, and have no end. */
+async function saidIn(response: IncomingMessage): Promise<string> {
+  let said = '';
+  try {
+    for await (const chunk of response.setEncoding('utf8')) {
+      said += chunk;
+      if (said.length > MOST_SAID) break;
+    }
+  } catch {
+    // What came is enough.
+  }
+  return said.trim().slice(0, MOST_SAID);
+}
+
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 async function* framesOf(response: IncomingMessage): AsyncGenerator<CallFrame> {
@@ -78,6 +88,7 @@ async function* framesOf(response: IncomingMessage): AsyncGenerator<CallFrame> {
     for await (const chunk of response.setEncoding('utf8')) {
       const lines = (rest + chunk).split('\n');
       rest = lines.pop() ?? '';
+      if (rest.length > LARGEST_FRAME) throw new Error('what answers is no program of ours');
       for (const line of lines) {
         const frame = readFrame(line);
         if (frame) yield frame;

@@ -5,7 +5,8 @@ import { describe, test } from 'node:test';
 import { eventually } from '../../../cluster/eventually.ts';
 import { embeddedStore } from '../../embedded-store.fixture.ts';
 import { endGroup, SHELLS, STORE, TO_OUTPUTS } from '../pod.fixture.ts';
-import { CallPod, frameWith, leave } from './call.fixture.ts';
+import { CallPod, frameWith, leave, TOKEN } from './call.fixture.ts';
+import { sealCall } from './sealed-call.ts';
 
 describe('a pod that answers call after call', () => {
   for (const shell of SHELLS) {
@@ -145,11 +146,32 @@ describe('a pod that answers call after call', () => {
 
   test('whoever has no token, or another, is refused', async (t) => {
     const pod = await CallPod.start(t);
-    const body = pod.envelope('echo ran');
-    for (const headers of [{}, { authorization: 'Bearer other' }, { authorization: 'the-token' }]) {
-      const { response } = await pod.send(body, headers);
-      assert.equal(response.statusCode, 401);
+    const envelope = pod.envelope('echo ran');
+    const other = sealCall(envelope, 'another-token');
+    const [salt] = sealCall(envelope, TOKEN).authorization.split('.');
+    for (const authorization of [
+      '',
+      `Bearer ${TOKEN}`,
+      TOKEN,
+      other.authorization,
+      `${salt}.${'A'.repeat(43)}`,
+      'OSCAR-Call .',
+    ]) {
+      const { response } = await pod.send(envelope, { headers: { authorization }, body: other.body });
+      assert.equal(response.statusCode, 401, authorization);
       assert.doesNotMatch(await text(response), /the-token/);
+    }
+    assert.deepEqual(readdirSync(pod.parts.config), []);
+  });
+
+  test('a call that was changed on its way, or is another than was meant, is refused', async (t) => {
+    const pod = await CallPod.start(t);
+    const [one, two] = [sealCall(pod.envelope('echo one'), TOKEN), sealCall(pod.envelope('echo two'), TOKEN)];
+    const changed = Buffer.from(one.body);
+    changed[5] = (changed[5] ?? 0) ^ 1;
+    for (const body of [changed, two.body, one.body.subarray(1), Buffer.alloc(0)]) {
+      const headers = { authorization: one.authorization };
+      assert.equal((await pod.send('', { headers, body })).response.statusCode, 400);
     }
     assert.deepEqual(readdirSync(pod.parts.config), []);
   });

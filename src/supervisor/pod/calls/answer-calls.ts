@@ -1,4 +1,3 @@
-import { hash, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdir, readdir, readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -9,6 +8,7 @@ import { answerCall, tidyUp } from './call.ts';
 import { CALL_LAYOUT, type CallLayout, type CallParts, callParts } from './call-layout.ts';
 import { LARGEST_ENVELOPE, readEnvelope } from './envelope.ts';
 import { writeFrame } from './frames.ts';
+import { openCall, SEAL_BYTES, saltOf } from './sealed-call.ts';
 
 export interface AnswerCallsOptions {
   readonly layout?: CallLayout;
@@ -90,12 +90,16 @@ interface Place {
 
 async function respond(request: IncomingMessage, response: ServerResponse, place: Place): Promise<void> {
   const { token, slot, signal } = place;
-  if (!isAllowed(request, token)) return refuse(response, 401, 'this is for the manager alone');
+  // Any pod of the cluster can reach this one.
+  const salt = saltOf(request.headers.authorization ?? '', token);
+  if (!salt) return refuse(response, 401, 'this is for the manager alone');
   if (request.method !== 'POST') return refuse(response, 405, 'calls are sent by POST');
   if (signal.aborted) return refuse(response, 503, 'this pod is leaving');
   const body = await bodyOf(request);
   if (body === undefined) return refuse(response, 413, 'the call is too large');
-  const envelope = readEnvelope(body);
+  const opened = openCall(body, salt, token);
+  if (opened === undefined) return refuse(response, 400, 'the call is not as it was sent');
+  const envelope = readEnvelope(opened);
   if ('problem' in envelope) return refuse(response, 400, `the call makes no sense: ${envelope.problem}`);
   const left = new AbortController();
   response.on('close', () => left.abort());
@@ -119,23 +123,17 @@ async function respond(request: IncomingMessage, response: ServerResponse, place
   });
 }
 
-/** Any pod of the cluster can reach this one. */
-function isAllowed({ headers: { authorization = '' } }: IncomingMessage, token: string): boolean {
-  const [given, expected] = [authorization, `Bearer ${token}`].map((each) => hash('sha256', each, 'buffer'));
-  return token !== '' && given !== undefined && expected !== undefined && timingSafeEqual(given, expected);
-}
-
 function refuse(response: ServerResponse, status: number, sentence: string): void {
   response.writeHead(status, { 'content-type': 'text/plain', connection: 'close' }).end(`${sentence}\n`);
 }
 
-async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > LARGEST_ENVELOPE) return undefined;
+    if (bytes > LARGEST_ENVELOPE + SEAL_BYTES) return undefined;
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString();
+  return Buffer.concat(chunks);
 }

@@ -18,6 +18,7 @@ import { type CallParts, callParts } from './call-layout.ts';
 import { CALL_WRAPPER } from './call-wrapper.ts';
 import { type CallEnvelope, writeEnvelope } from './envelope.ts';
 import { type CallFrame, readFrame } from './frames.ts';
+import { sealCall } from './sealed-call.ts';
 import { Unstamping } from './stamped-log.ts';
 
 export const TOKEN = 'the-token';
@@ -128,7 +129,10 @@ export class CallPod {
     });
   }
 
-  async send(body: string, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) {
+  /** As the manager sends it, unless it is to be sent in another way. */
+  async send(envelope: string, given?: { headers: Record<string, string>; body: string | Uint8Array }) {
+    const { authorization, body: sealed } = sealCall(envelope, TOKEN);
+    const { headers, body } = given ?? { headers: { authorization }, body: sealed };
     const outgoing = request({ host: '127.0.0.1', port: this.port, method: 'POST', headers, agent: false });
     outgoing.on('error', () => undefined);
     outgoing.end(body);

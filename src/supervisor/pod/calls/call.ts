@@ -40,7 +40,7 @@ export async function answerCall(envelope: CallEnvelope, answering: Answering): 
   const call = new Call(envelope, answering);
   try {
     const { cause, ...end } = await call.run();
-    answering.tell({ end, ...(cause && { cause }) });
+    answering.tell({ end, ...(cause && { cause }), ...(call.logKept && { kept: true }) });
   } catch (error) {
     const message = `the call could not be answered: ${messageOf(error)}`;
     answering.tell({ end: { phase: 'ended', outcome: 'failed', reason: 'Lost', message, finishedAt: Date.now() } });
@@ -55,6 +55,8 @@ class Call {
   readonly #parts: CallParts;
   readonly #marks: Marks;
   readonly #notices: string[] = [];
+  /** Is all that was printed on the shelf? */
+  logKept = false;
 
   constructor(envelope: CallEnvelope, answering: Answering) {
     this.#envelope = envelope;
@@ -161,13 +163,16 @@ class Call {
   /** Of a call that nobody waits for any more, who called keeps what was told. */
   async #keepLog(): Promise<void> {
     const { parts, left } = this.#answering;
-    if (left.aborted || !(await isThere(parts.log))) return;
+    if (left.aborted) return;
+    this.logKept = !(await isThere(parts.log));
+    if (this.logKept) return;
     const { stores, log } = this.#envelope;
     const connections = new Connections([]);
     try {
       await using file = await openOutput(parts.own, 'log');
       const agents = connections.agents({ guarded: false, verify: readStores(stores).verify });
       await retried(() => writeUrl(log, file, agents, NEVER), NEVER);
+      this.logKept = true;
     } catch (error) {
       this.#notices.push(`the log could not be kept: ${messageOf(error)}`);
     } finally {

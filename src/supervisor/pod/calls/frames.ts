@@ -8,8 +8,11 @@ export type CallFrame =
   | { readonly uploading: true }
   /** What the script printed, in base64; each line begins with its time, see `stamped-log.ts`. */
   | { readonly log: string }
-  /** The last one. */
-  | { readonly end: PodResult; readonly cause?: EndCause };
+  /** The last one. `kept`: all that was printed is where the log was to be put. */
+  | { readonly end: PodResult; readonly cause?: EndCause; readonly kept?: true };
+
+/** More than any of them has: a block of the log, or an end with all its notices. Whoever sends more is no program of ours. */
+export const LARGEST_FRAME = 8 * 1024 * 1024;
 
 /** Why the script did not end by itself. `died`: its container did. */
 export type EndCause = 'timeout' | 'died';
@@ -27,11 +30,12 @@ export function readFrame(line: string): CallFrame | undefined {
   } catch {
     return undefined;
   }
-  const { pod, startedAt, uploading, log, end, cause } = raw ?? {};
+  const { pod, startedAt, uploading, log, end, cause, kept } = raw ?? {};
   if (typeof pod === 'string') return { pod };
   if (typeof startedAt === 'number' && Number.isSafeInteger(startedAt)) return { startedAt };
   if (uploading === true) return { uploading };
   if (typeof log === 'string') return { log };
   const result = typeof end === 'string' ? readResult(end) : undefined;
-  return result && { end: result, ...((cause === 'timeout' || cause === 'died') && { cause }) };
+  const because = cause === 'timeout' || cause === 'died' ? cause : undefined;
+  return result && { end: result, ...(because && { cause: because }), ...(kept === true && { kept }) };
 }

@@ -48,6 +48,7 @@ test('frames are read as they were written', () => {
     { end },
     { end, cause: 'timeout' },
     { end, cause: 'died' },
+    { end, kept: true },
   ];
   for (const frame of frames) assert.deepEqual(readFrame(writeFrame(frame)), frame);
 });
