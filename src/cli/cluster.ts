@@ -78,7 +78,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     jobTtlSeconds: config.jobTtlSeconds,
     closedNetworks: config.closedNetworks,
     pullSecrets: config.stagingPullSecrets,
-    ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config) }),
+    ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config, (problem) => log.warn(problem)) }),
     ...(config.kueueEnable && { kueue: kueueSettings(config) }),
     report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
   });

@@ -2,29 +2,50 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { rootCertificates } from 'node:tls';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
 import { TEST_CERTIFICATE, TEST_KEY } from '../../outbound/certificate.fixture.ts';
 import { ownAuthorities } from './authorities.ts';
 
-test('pods are given the operator’s own authorities, and nothing else of their file', (t) => {
-  const directory = makeTemporaryDirectory();
-  t.after(() => removeTemporaryDirectory(directory));
-  const file = (text: string) => {
+const OWN = { authorities: TEST_CERTIFICATE.trim() };
+
+const cases = [
+  {
+    name: 'the operator’s own are given to pods, and nothing else of their file',
+    file: `${TEST_KEY}\n${TEST_CERTIFICATE}`,
+  },
+  { name: 'those that every Node.js knows are left out', file: [...rootCertificates, TEST_CERTIFICATE].join('\r\n') },
+  {
+    name: 'one that cannot be read is left out and told of',
+    file: `${TEST_CERTIFICATE.replace(/MII./, 'AAAA')}\n${TEST_CERTIFICATE}`,
+    told: /1 certificates in .*ca\.pem .* cannot be read/,
+  },
+  { name: 'a file without any has none', file: 'nobody', given: {} },
+  {
+    name: 'too many are told of, and not given',
+    file: TEST_CERTIFICATE.repeat(100),
+    given: {},
+    told: /ca\.pem .* has more than 32 KiB .*Leave only those in it that are your own/,
+  },
+];
+
+for (const { name, file, given = OWN, told = /^$/ } of cases) {
+  test(`of authorities: ${name}`, (t) => {
+    const directory = makeTemporaryDirectory();
+    t.after(() => removeTemporaryDirectory(directory));
     const path = join(directory, 'ca.pem');
-    writeFileSync(path, text);
-    return { NODE_EXTRA_CA_CERTS: path };
-  };
-  assert.deepEqual(ownAuthorities(file(`${TEST_KEY}\n${TEST_CERTIFICATE}`)), { authorities: TEST_CERTIFICATE.trim() });
-  assert.deepEqual(ownAuthorities(file('nobody')), {});
-  assert.deepEqual(ownAuthorities({}), {});
-  assert.deepEqual(ownAuthorities({ NODE_EXTRA_CA_CERTS: join(directory, 'not-there') }), {});
-  const broken = TEST_CERTIFICATE.replace(/MII./, 'AAAA');
-  assert.throws(() => ownAuthorities(file(`${TEST_CERTIFICATE}\n${broken}`)), {
-    code: 'invalid-config',
-    message: /certificate 2 in .*ca\.pem cannot be read/,
+    writeFileSync(path, file);
+    const problems: string[] = [];
+    assert.deepEqual(
+      ownAuthorities((problem) => problems.push(problem), { NODE_EXTRA_CA_CERTS: path }),
+      given,
+    );
+    assert.match(problems.join(''), told);
   });
-  assert.throws(() => ownAuthorities(file(TEST_CERTIFICATE.repeat(100))), {
-    code: 'invalid-config',
-    message: /ca\.pem has more than 32 KiB of certificates.*leave only those of your own authorities in it/s,
-  });
+}
+
+test('of authorities: without a file, or with none that is there, there are none', () => {
+  const fail = (problem: string) => assert.fail(problem);
+  assert.deepEqual(ownAuthorities(fail, {}), {});
+  assert.deepEqual(ownAuthorities(fail, { NODE_EXTRA_CA_CERTS: '/not/there' }), {});
 });

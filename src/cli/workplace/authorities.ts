@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { ConfigError } from '../../config.ts';
+import { rootCertificates } from 'node:tls';
 import { certificatesIn } from '../../supervisor/index.ts';
 
 /** They stand in each pod twice. More: the API server has more to keep and to send than the jobs themselves. */
@@ -8,9 +8,13 @@ const MOST_BYTES = 32 * 1024;
 
 /**
  * The operator's own certification authorities, as Node.js was started with them: what moves the files of jobs in pods is to trust
- * whom the manager trusts. A file that cannot be read is none for Node.js either, which says so.
+ * whom the manager trusts. Those that every Node.js knows are left out, so that the file may be that of a whole system. A file that
+ * cannot be read is none for Node.js either, which says so.
  */
-export function ownAuthorities(env: NodeJS.ProcessEnv = process.env): { readonly authorities?: string } {
+export function ownAuthorities(
+  tell: (problem: string) => void,
+  env: NodeJS.ProcessEnv = process.env,
+): { readonly authorities?: string } {
   const path = env['NODE_EXTRA_CA_CERTS'];
   if (!path) return {};
   let pem: string;
@@ -19,21 +23,25 @@ export function ownAuthorities(env: NodeJS.ProcessEnv = process.env): { readonly
   } catch {
     return {};
   }
-  const certificates = certificatesIn(pem);
-  const bad = certificates.findIndex((each) => !isReadable(each));
-  if (bad >= 0) {
-    throw new ConfigError([
-      `NODE_EXTRA_CA_CERTS: certificate ${bad + 1} in ${path} cannot be read, and no pod of a job could use the others: mend or remove it`,
-    ]);
+  const known = new Set(rootCertificates.map(contentOf));
+  const own = certificatesIn(pem).filter((each) => !known.has(contentOf(each)));
+  const readable = own.filter(isReadable);
+  if (readable.length < own.length) {
+    tell(
+      `${own.length - readable.length} certificates in ${path} (NODE_EXTRA_CA_CERTS) cannot be read, and are not used`,
+    );
   }
-  const authorities = certificates.join('\n');
-  if (Buffer.byteLength(authorities) > MOST_BYTES) {
-    throw new ConfigError([
-      `NODE_EXTRA_CA_CERTS: ${path} has more than ${MOST_BYTES / 1024} KiB of certificates, and each pod of a job is given them: leave only those of your own authorities in it`,
-    ]);
-  }
-  return authorities === '' ? {} : { authorities };
+  const authorities = readable.join('\n');
+  if (Buffer.byteLength(authorities) <= MOST_BYTES) return authorities === '' ? {} : { authorities };
+  tell(
+    `${path} (NODE_EXTRA_CA_CERTS) has more than ${MOST_BYTES / 1024} KiB of certificates that are not known anyway: pods of jobs ` +
+      'are not given them, and trust only public authorities. Leave only those in it that are your own',
+  );
+  return {};
 }
+
+/** Without the ways in which its lines can be broken. */
+const contentOf = (certificate: string) => certificate.replaceAll(/\s/g, '');
 
 function isReadable(certificate: string): boolean {
   try {

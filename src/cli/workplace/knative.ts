@@ -6,12 +6,12 @@ import { ownAuthorities } from './authorities.ts';
 const LONGEST_CALL_SECONDS = 600;
 
 /** How services stand beside Knative: as jobs stand in pods, and for as long as anybody waits for an answer. */
-export function knativeSettings(config: Config): KnativeSettings {
+export function knativeSettings(config: Config, tell: (problem: string) => void): KnativeSettings {
   return {
     // Whoever passes the checks of the settings has it.
     image: config.stagingImage ?? '',
     pullPolicy: config.stagingPullPolicy,
-    ...ownAuthorities(),
+    ...ownAuthorities(tell),
     scriptPullPolicy: config.imagePullPolicy,
     resources: {
       requests: { cpu: `${config.stagingCpuMillicores}m`, memory: String(config.stagingMemoryBytes) },

@@ -39,7 +39,7 @@ export async function openKubernetesWorkplace(
       // Whoever passes the checks of the settings has it.
       image: config.stagingImage ?? '',
       pullPolicy: config.stagingPullPolicy,
-      ...ownAuthorities(),
+      ...ownAuthorities((problem) => log.warn(problem)),
       scriptPullPolicy: config.imagePullPolicy,
       resources: { requests, limits: { memory: String(config.stagingMemoryLimitBytes) } },
       diskBytes: config.podDiskBytes,
