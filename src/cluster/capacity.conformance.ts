@@ -55,6 +55,16 @@ export function describeCapacity(name: string, make: Make): void {
       assert.deepEqual(requestedIn(capacity), NOTHING);
     });
 
+    test('what has no room beside ours has ours in its way, and what no node could take has not', async (t) => {
+      const capacity = await start(t);
+      const { total } = largestNode(capacity);
+      for (let i = 0; capacity.reserve(`filler-${i}`, { ...total, gpu: 0 }); i++);
+      const some = { cpu: total.cpu, memory: 0, gpu: 0 };
+      assert.equal(capacity.reserve('some', some), false);
+      assert.equal(capacity.obstacle(some), 'ours');
+      assert.equal(capacity.obstacle({ ...some, cpu: 2 * total.cpu }), 'others');
+    });
+
     test('what found no room has none: giving it back changes nothing', async (t) => {
       const capacity = await start(t);
       const tooMuch = { ...NOTHING, cpu: largestNode(capacity).total.cpu + 1 };

@@ -14,11 +14,20 @@ export interface Capacity {
   /** Why no node could take it, even an empty one; undefined when one could. */
   refusal(demand: Demand): string | undefined;
 
+  /** What keeps this from having room, of a demand that has none now. */
+  obstacle(demand: Demand): Obstacle;
+
   nodes(): readonly NodeRoom[];
 
   /** Calls the listener when there may be more room than before. Call what it returns to end that. */
   onRoom(listener: () => void): () => void;
 }
+
+/**
+ * `ours`: it has room when enough of ours has ended. `gpus`: the same, and there are too few GPUs for it, whatever else is free.
+ * `others`: not even then, for what others run leaves too little, or the nodes take no work now.
+ */
+export type Obstacle = 'ours' | 'gpus' | 'others';
 
 /** Millicores and bytes. */
 export interface NodeRoom {

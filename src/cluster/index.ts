@@ -9,7 +9,7 @@ export type {
   StoreAccess,
   WebdavAccess,
 } from './attempt.ts';
-export type { Capacity, NodeRoom } from './capacity.ts';
+export type { Capacity, NodeRoom, Obstacle } from './capacity.ts';
 export { isRace, StoreError, type StoreErrorCode } from './errors.ts';
 export { readsBucket, usesBucket, visibleTo, visibleToAll } from './index-terms.ts';
 export {

@@ -36,11 +36,6 @@ export class Calls {
     this.#end = deps.runner.standby?.onReady((service) => this.#placed(service));
   }
 
-  /** How many wait to be let through. */
-  get waiting(): number {
-    return [...this.#services.values()].reduce((sum, { waiting }) => sum + waiting.size, 0);
-  }
-
   /** Again: nothing happens. */
   add(call: Waiting): void {
     const { waiting, through } = this.#of(call.key.service);

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { eventually } from '../cluster/eventually.ts';
 import { type JobKey, type ServiceRecord, StoreError } from '../cluster/index.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
+import { MOST_OVERTAKEN } from './queue.ts';
 import { submitJob } from './submit.ts';
 
 const user = (uid: string) => ({ kind: 'user', uid, name: uid, groups: [], operator: false }) as const;
@@ -73,6 +74,28 @@ test('a job that no node could take waits with the reason, and nothing waits beh
   assert.equal((await jobs.store.get(large))?.state, 'queued');
   await jobs.dispatcher.cancel(large, 'cancelled');
   await jobs.until(large, 'cancelled');
+});
+
+test('a job for which others leave no room stops nobody, and runs when they do', async () => {
+  await using jobs = await openJobs(2000);
+  const { capacity } = jobs;
+  capacity.hold('others', { cpu: 1000, memory: 0, gpu: 0 });
+  capacity.inTheWay = 'others';
+  const large = await submit(jobs, await jobs.service('large', { cpu: '2' }));
+  const small = await jobs.service('small', { cpu: '1' }, BOB);
+  for (let i = 0; i <= MOST_OVERTAKEN; i++) {
+    const key = await submit(jobs, small, BOB);
+    await eventually(() => jobs.runner.end(key.id));
+    await jobs.until(key, 'succeeded');
+  }
+  const last = await submit(jobs, small, BOB);
+  await jobs.until(last, 'running');
+  await eventually(async () => assert.match((await jobs.store.get(large))?.message ?? '', /what others run/));
+  assert.equal(jobs.dispatcher.waiting, 0);
+  capacity.inTheWay = 'ours';
+  capacity.release('others');
+  await eventually(() => jobs.runner.end(last.id));
+  await jobs.until(large, 'running');
 });
 
 test('a job that waits is cancelled at once, one that runs when its script has ended', async () => {

@@ -58,7 +58,7 @@ export class Dispatcher implements Line {
     });
   }
 
-  /** How many wait for room, or for other calls of their service. */
+  /** How many wait for room that is ours to give. */
   get waiting(): number {
     return this.#room.size;
   }

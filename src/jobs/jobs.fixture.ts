@@ -10,6 +10,7 @@ import {
   type JobRecord,
   type NodeRoom,
   type Observation,
+  type Obstacle,
   type Runner,
   type ServiceRecord,
   type StopReason,
@@ -112,6 +113,7 @@ export class PuppetRunner implements Runner {
 export class OneNode implements Capacity {
   #cpu: number;
   readonly #taken = new Map<string, number>();
+  inTheWay: Obstacle = 'ours';
   readonly #listeners = new Set<() => void>();
 
   constructor(cpu: number) {
@@ -145,6 +147,10 @@ export class OneNode implements Capacity {
 
   refusal({ cpu }: Demand): string | undefined {
     return cpu > this.#cpu ? `it needs ${cpu} and there are ${this.#cpu}` : undefined;
+  }
+
+  obstacle(): Obstacle {
+    return this.inTheWay;
   }
 
   nodes(): readonly NodeRoom[] {

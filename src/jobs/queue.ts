@@ -1,4 +1,4 @@
-import type { Demand, JobKey } from '../cluster/index.ts';
+import type { Demand, JobKey, Obstacle } from '../cluster/index.ts';
 
 /** A job that waits for room. */
 export interface Waiting {
@@ -21,6 +21,13 @@ interface Entry extends Waiting {
  * empty while the large one waits. More: on a busy cluster it waits for ever.
  */
 export const MOST_OVERTAKEN = 32;
+
+/** What becomes of one that nobody may overtake any more, and that still finds no room. */
+export interface Blocked {
+  readonly obstacleOf: (waiting: Waiting) => Obstacle;
+  /** To keep room for it would not help: it is taken out of line. */
+  readonly setAside: (waiting: Waiting) => void;
+}
 
 /** Who is next: strictly in order of arrival for one owner, in turns between owners. */
 export class FairQueue {
@@ -56,20 +63,32 @@ export class FairQueue {
   }
 
   /** Takes the next one for which `reserve` finds room. */
-  take(reserve: (waiting: Waiting) => boolean): Waiting | undefined {
+  take(reserve: (waiting: Waiting) => boolean, { obstacleOf, setAside }: Blocked): Waiting | undefined {
     const passed: Entry[] = [];
+    let gpusAreKept = false;
     for (const [owner, line] of this.#owners) {
-      const entry = line.first;
-      if (!entry) continue;
-      if (reserve(entry)) {
-        for (const each of passed) each.overtaken++;
+      for (let entry = line.first; entry; entry = line.first) {
+        if (gpusAreKept && entry.demand.gpu > 0) break;
+        if (reserve(entry)) {
+          for (const each of passed) each.overtaken++;
+          this.remove(entry.key);
+          // To the end of the turns, if there is more.
+          if (this.#owners.delete(owner) && line.first) this.#owners.set(owner, line);
+          return entry;
+        }
+        if (entry.overtaken < MOST_OVERTAKEN) {
+          passed.push(entry);
+          break;
+        }
+        const obstacle = obstacleOf(entry);
+        if (obstacle === 'ours') return undefined;
+        if (obstacle === 'gpus') {
+          gpusAreKept = true;
+          break;
+        }
         this.remove(entry.key);
-        // To the end of the turns, if there is more.
-        if (this.#owners.delete(owner) && line.first) this.#owners.set(owner, line);
-        return entry;
+        setAside(entry);
       }
-      if (entry.overtaken >= MOST_OVERTAKEN) return undefined;
-      passed.push(entry);
     }
     return undefined;
   }

@@ -1,8 +1,8 @@
-import type { Capacity, JobKey } from '../cluster/index.ts';
+import type { Demand, JobKey } from '../cluster/index.ts';
 import { roomName as nameOf } from './jobs.ts';
 import type { Waiting } from './queue.ts';
 
-/** Jobs that no node could take when they came, even an empty one. They hold up nobody. */
+/** Jobs that do not stand in line, because waiting there would not help them. They hold up nobody. */
 export class Refused {
   readonly #jobs = new Map<string, Waiting>();
 
@@ -19,13 +19,13 @@ export class Refused {
     this.#jobs.delete(nameOf(key));
   }
 
-  /** Takes out those that a node could take by now. */
-  takeFitting(capacity: Pick<Capacity, 'refusal'>): Waiting[] {
+  /** Takes out those that it would help by now. */
+  takeFitting(fitsNow: (demand: Demand) => boolean): Waiting[] {
     // Those of one service ask for the same, and there may be thousands.
     const fits = new Map<string, boolean>();
     const found = [...this.#jobs.values()].filter(({ demand }) => {
       const asked = `${demand.cpu}/${demand.memory}/${demand.gpu}`;
-      const known = fits.get(asked) ?? capacity.refusal(demand) === undefined;
+      const known = fits.get(asked) ?? fitsNow(demand);
       fits.set(asked, known);
       return known;
     });

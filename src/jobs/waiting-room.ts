@@ -2,11 +2,11 @@ import type { Capacity, JobKey } from '../cluster/index.ts';
 import { Calls, type CallsDeps } from './calls.ts';
 import { HeldBack } from './held-back.ts';
 import { roomName as nameOf, type Waiter } from './jobs.ts';
-import { FairQueue, type Waiting } from './queue.ts';
+import { type Blocked, FairQueue, type Waiting } from './queue.ts';
 import { Refused } from './refused.ts';
 
 export interface WaitingRoomDeps extends Omit<CallsDeps, 'wait' | 'waits' | 'begin'> {
-  readonly capacity: Pick<Capacity, 'refusal' | 'reserve'>;
+  readonly capacity: Pick<Capacity, 'refusal' | 'reserve' | 'obstacle'>;
   /** It is its turn, and it has its room. */
   readonly begin: (job: Waiting) => void;
   /** Why it waits. */
@@ -17,12 +17,14 @@ export interface WaitingRoomDeps extends Omit<CallsDeps, 'wait' | 'waits' | 'beg
 
 /**
  * Where jobs wait until they can start here: in line for room; out of it, where they hold up nobody, if no node could take
- * them or the cluster does not let them start; or behind other calls of their service.
+ * them, others leave no room for them or the cluster does not let them start; or behind other calls of their service.
  */
 export class WaitingRoom {
   readonly #deps: WaitingRoomDeps;
   readonly #queue = new FairQueue();
   readonly #refused = new Refused();
+  /** For which there is too little room beside what others run. */
+  readonly #aside = new Refused();
   readonly #heldBack: HeldBack;
   readonly #calls: Calls;
   #closed = false;
@@ -36,7 +38,7 @@ export class WaitingRoom {
         this.#queue.add(call);
         this.fill();
       },
-      waits: (key) => this.#queue.has(key),
+      waits: (key) => this.#queue.has(key) || this.#aside.has(key),
       begin: (call) => {
         this.#queue.remove(call.key);
         if (!this.#closed) this.#begin(call);
@@ -44,14 +46,14 @@ export class WaitingRoom {
     });
   }
 
-  /** How many wait for room, or for other calls of their service. */
+  /** How many wait for room that is ours to give. */
   get size(): number {
-    return this.#queue.size + this.#calls.waiting;
+    return this.#queue.size;
   }
 
   /** Is there no room for it now? */
   waitsForRoom(key: JobKey): boolean {
-    return this.#refused.has(key) || this.#queue.has(key);
+    return this.#refused.has(key) || this.#aside.has(key) || this.#queue.has(key);
   }
 
   isHeld(key: JobKey): boolean {
@@ -62,7 +64,7 @@ export class WaitingRoom {
   enter(job: Waiter): void {
     const waiting = waitingOf(job);
     if (job.held !== undefined) {
-      if (!this.#queue.has(waiting.key)) this.#heldBack.add(waiting);
+      if (!this.#isInLine(waiting.key)) this.#heldBack.add(waiting);
       return;
     }
     this.#heldBack.take(waiting.key);
@@ -83,7 +85,7 @@ export class WaitingRoom {
     const waiting = waitingOf(job);
     if (job.held === undefined) {
       if (this.#heldBack.take(waiting.key)) this.#settle(waiting);
-    } else if (this.#queue.has(waiting.key)) {
+    } else if (this.#isInLine(waiting.key)) {
       this.leave(waiting.key);
       this.#calls.leave(waiting.key);
       this.#heldBack.add(waiting);
@@ -94,6 +96,7 @@ export class WaitingRoom {
   leave(key: JobKey): void {
     this.#queue.remove(key);
     this.#refused.remove(key);
+    this.#aside.remove(key);
     this.#heldBack.take(key);
   }
 
@@ -109,17 +112,22 @@ export class WaitingRoom {
 
   /** There may be more room than before: also for those that were too large for a cluster that has grown since. */
   refill(): void {
-    for (const waiting of this.#refused.takeFitting(this.#deps.capacity)) {
-      this.#deps.explain(waiting.key, 'waits for room');
-      this.#line(waiting);
-    }
+    const { capacity, explain } = this.#deps;
+    const back = this.#aside.takeFitting((demand) => capacity.obstacle(demand) !== 'others');
+    const fitting = this.#refused.takeFitting((demand) => capacity.refusal(demand) === undefined);
+    for (const { key } of [...back, ...fitting]) explain(key, 'waits for room');
+    for (const waiting of back) this.#queue.add(waiting);
+    for (const waiting of fitting) this.#line(waiting);
     this.fill();
   }
 
   /** Begins whatever has room now. */
   fill(): void {
     while (!this.#closed) {
-      const next = this.#queue.take(({ key, demand }) => this.#deps.capacity.reserve(nameOf(key), demand));
+      const next = this.#queue.take(
+        ({ key, demand }) => this.#deps.capacity.reserve(nameOf(key), demand),
+        this.#blocked,
+      );
       if (!next) return;
       this.#begin(next);
     }
@@ -132,8 +140,22 @@ export class WaitingRoom {
     this.#heldBack.stop();
   }
 
+  readonly #blocked: Blocked = {
+    obstacleOf: ({ demand }) => this.#deps.capacity.obstacle(demand),
+    setAside: (waiting) => {
+      this.#aside.add(waiting);
+      this.#deps.explain(waiting.key, ASIDE);
+    },
+  };
+
+  /** Or was. */
+  #isInLine(key: JobKey): boolean {
+    return this.#queue.has(key) || this.#aside.has(key);
+  }
+
   #begin(waiting: Waiting): void {
     this.#refused.remove(waiting.key);
+    this.#aside.remove(waiting.key);
     this.#deps.begin(waiting);
   }
 
@@ -154,6 +176,8 @@ export class WaitingRoom {
     else this.#queue.add(waiting);
   }
 }
+
+const ASIDE = 'waits: what others run in the cluster leaves too little room for it, or its nodes take no work now';
 
 const waitingOf = ({ service, id, owner, demand, trigger }: Waiter): Waiting => ({
   key: { service, id },

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import type { Capacity, NodeRoom } from '../capacity.ts';
+import type { Capacity, NodeRoom, Obstacle } from '../capacity.ts';
 import { refusalBy } from '../capacity-refusal.ts';
 import type { Demand } from '../job-record.ts';
 import type { Usage } from '../runner.ts';
@@ -56,6 +56,11 @@ export class LocalCapacity implements Capacity {
 
   refusal(demand: Demand): string | undefined {
     return refusalBy(this.#total, demand);
+  }
+
+  obstacle(demand: Demand): Obstacle {
+    if (!fits(demand, this.#total)) return 'others';
+    return this.#requested.gpu + demand.gpu > this.#total.gpu ? 'gpus' : 'ours';
   }
 
   nodes(): readonly NodeRoom[] {

@@ -52,8 +52,10 @@ export async function makeParts({ input, output, marks, said, own }: SharedParts
   ];
   for (const [path, mode] of modes) {
     await mkdir(path, { recursive: true });
-    // Not by `mkdir`: what that gives is cut by a mask.
-    await chmod(path, mode);
+    // Not by `mkdir`: what that gives is cut by a mask. If we are started again, a script may have made one its own by then.
+    await chmod(path, mode).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPERM') throw error;
+    });
   }
 }
 

@@ -9,6 +9,9 @@ export class Account {
   node: SeenNode | undefined;
   #requested = NOTHING;
   #pods = 0;
+  /** Of these, what is not of ours. */
+  #foreign = NOTHING;
+  #foreignPods = 0;
 
   constructor(name: string) {
     this.name = name;
@@ -22,20 +25,32 @@ export class Account {
     return this.#pods === 0;
   }
 
-  put(demand: Demand): void {
+  put(demand: Demand, isOurs: boolean): void {
     this.#requested = sum(this.#requested, demand);
     this.#pods++;
+    if (isOurs) return;
+    this.#foreign = sum(this.#foreign, demand);
+    this.#foreignPods++;
   }
 
-  take(demand: Demand): void {
+  take(demand: Demand, isOurs: boolean): void {
     this.#requested = difference(this.#requested, demand);
     this.#pods--;
+    if (isOurs) return;
+    this.#foreign = difference(this.#foreign, demand);
+    this.#foreignPods--;
   }
 
   /** Is there room for one more? */
   fits(demand: Demand): boolean {
     const { node } = this;
     return node !== undefined && this.#pods < node.pods && isWithin(sum(this.#requested, demand), node.total);
+  }
+
+  /** Would there be, without all that is ours? */
+  couldFit(demand: Demand): boolean {
+    const { node } = this;
+    return node !== undefined && this.#foreignPods < node.pods && isWithin(sum(this.#foreign, demand), node.total);
   }
 
   /** More is said to be on it than it has: something came that was expected elsewhere. */

@@ -65,6 +65,22 @@ test('what pods of anybody have asked for is not free', () => {
   assert.deepEqual(requested(capacity), { a: 1_000 });
 });
 
+test('what keeps a demand from its room is ours, or is not', () => {
+  const capacity = cluster({ a: { cpu: 4_000 }, b: { cpu: 1_000, gpu: 1 } });
+  capacity.sawPod('daemon', pod('a', 250));
+  capacity.sawPod('mine', pod('a', 3_700, 'mine'));
+  assert.equal(capacity.obstacle(ask(3_750)), 'ours');
+  assert.equal(capacity.obstacle(ask(3_800)), 'others', 'also when all of ours has ended');
+  assert.ok(capacity.reserve('gpu', ask(100, 0, 1)));
+  assert.equal(capacity.obstacle(ask(100, 0, 1)), 'gpus');
+  capacity.lostPod('daemon');
+  assert.equal(capacity.obstacle(ask(3_800)), 'ours');
+  capacity.sawNode('a', node({ cpu: 4_000, takesWork: false }));
+  assert.equal(capacity.obstacle(ask(3_800)), 'others', 'its node takes no work now');
+  capacity.sawPod('mine', pod('b', 900));
+  assert.equal(capacity.obstacle(ask(200)), 'others', 'a pod that is ours no longer is of others');
+});
+
 test('a pod that waits for a node takes nothing; one that has ended, or is gone, gives back what it had', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.sawPod('1', pod(undefined, 700));

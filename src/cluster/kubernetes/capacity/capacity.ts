@@ -1,4 +1,4 @@
-import type { Capacity, NodeRoom } from '../../capacity.ts';
+import type { Capacity, NodeRoom, Obstacle } from '../../capacity.ts';
 import type { Demand } from '../../job-record.ts';
 import type { Usage } from '../../runner.ts';
 import type { Account } from './account.ts';
@@ -61,6 +61,14 @@ export class KubernetesCapacity implements Capacity {
     return alone ? refusal : `${refusal} (with what moves its files)`;
   }
 
+  obstacle(demand: Demand): Obstacle {
+    const all = sum(demand, this.#overhead);
+    const open = this.#accounts.counted().filter(({ node }) => node.takesWork);
+    if (!open.some((account) => account.couldFit(all))) return 'others';
+    const hasGpus = ({ node, requested }: (typeof open)[number]) => requested.gpu + all.gpu <= node.total.gpu;
+    return open.some(hasGpus) ? 'ours' : 'gpus';
+  }
+
   nodes(): readonly NodeRoom[] {
     return this.#accounts.counted().map(({ name, node, requested }) => {
       const { cpu, memory } = this.#used(name) ?? requested;
@@ -109,7 +117,7 @@ export class KubernetesCapacity implements Capacity {
     // Nearly everything that happens to a pod changes nothing here.
     if (before && before.account === account && before.room === room && isSame(before.request, request)) return;
     this.#pods.set(uid, { request, account, room });
-    account?.put(request);
+    account?.put(request, room !== undefined);
     this.#takeOff(before);
     const settled = room !== undefined && this.#rooms.sawPod(room, uid, account !== undefined);
     if (account) this.#rooms.relieve(account);
@@ -134,7 +142,7 @@ export class KubernetesCapacity implements Capacity {
 
   #takeOff(pod: Counted | undefined): void {
     if (!pod?.account) return;
-    pod.account.take(pod.request);
+    pod.account.take(pod.request, pod.room !== undefined);
     this.#accounts.tidy(pod.account);
   }
 

@@ -101,14 +101,14 @@ export class Rooms {
     const { account: before, demand } = room;
     room.account = account;
     if (before) {
-      before.take(demand);
+      before.take(demand, true);
       const seated = this.#seated.get(before);
       seated?.delete(room);
       if (seated?.size === 0) this.#seated.delete(before);
       this.#accounts.tidy(before);
     }
     if (!account) return;
-    account.put(demand);
+    account.put(demand, true);
     this.#seated.set(account, (this.#seated.get(account) ?? new Set()).add(room));
   }
 }

@@ -27,13 +27,13 @@ export class CallRecords {
   readonly #api: Api;
   readonly #records: Latest<SecretObject>;
   readonly #informer: Informer<SecretObject>;
-  #news = Promise.withResolvers<void>();
+  readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
 
   constructor(api: Api, watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>, report: (problem: unknown) => void) {
     this.#api = api;
     this.#records = new Latest<SecretObject>(
       ({ metadata }) => ({ metadata }),
-      () => this.#ring(),
+      (name) => this.#ring(name),
       (problem) => report(toStoreError(problem, 'watch the records of calls')),
     );
     this.#informer = new Informer(api, SECRET, this.#records, { labelSelector: CALL, ...watch });
@@ -46,7 +46,7 @@ export class CallRecords {
 
   async close(): Promise<void> {
     await this.#informer.stop();
-    this.#ring();
+    for (const name of this.#waiting.keys()) this.#ring(name);
   }
 
   names(): string[] {
@@ -83,9 +83,11 @@ export class CallRecords {
     return record && notesOf(record).end;
   }
 
-  /** Resolves when any of them changes. Ask before you look. */
-  get news(): Promise<void> {
-    return this.#news.promise;
+  /** Resolves when this one changes. Ask before you look. */
+  change(name: string): Promise<void> {
+    const waiting = this.#waiting.get(name) ?? Promise.withResolvers<void>();
+    this.#waiting.set(name, waiting);
+    return waiting.promise;
   }
 
   /**
@@ -135,9 +137,10 @@ export class CallRecords {
     this.#records.drop(record);
   }
 
-  #ring(): void {
-    this.#news.resolve();
-    this.#news = Promise.withResolvers();
+  #ring(name: string): void {
+    const waiting = this.#waiting.get(name);
+    this.#waiting.delete(name);
+    waiting?.resolve();
   }
 }
 

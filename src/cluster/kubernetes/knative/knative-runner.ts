@@ -120,7 +120,7 @@ export class KnativeRunner implements Runner {
     let last: Observation | undefined;
     while (!this.#closed.signal.aborted) {
       const { call, concluded } = this.#calls.get(name) ?? {};
-      const news = Promise.race([this.#records.news, ...(call ? [call.news, concluded] : [])]);
+      const news = Promise.race([this.#records.change(name), ...(call ? [call.news, concluded] : [])]);
       const seen = this.#observation(name, call);
       if (seen !== last) yield seen;
       last = seen;
@@ -219,9 +219,9 @@ export class KnativeRunner implements Runner {
   async #untilEnded(name: string, signal: AbortSignal): Promise<void> {
     const left = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     while (!signal.aborted) {
-      const { news } = this.#records;
+      const changed = this.#records.change(name);
       if (this.#records.endOf(name) || !this.#records.get(name)) return;
-      await Promise.race([news, left]);
+      await Promise.race([changed, left]);
     }
   }
 

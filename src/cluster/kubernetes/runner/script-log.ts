@@ -21,11 +21,13 @@ export async function* scriptLog(
   { api, picture }: { readonly api: Api; readonly picture: Picture },
 ): AsyncGenerator<Uint8Array, undefined> {
   let given = 0;
+  let looked = false;
   while (!signal.aborted) {
     const changed = picture.change(name);
     const pod = picture.pods.get(name);
     const secret = picture.secrets.get(name);
-    const over = !secret || notesOf(secret).end !== undefined;
+    const end = secret && notesOf(secret).end;
+    const over = !secret || end !== undefined;
     const complete = over || !pod || containerOf(pod, SCRIPT)?.state?.running === undefined;
     const began = pod !== undefined && containerStart(pod) !== undefined;
     if (began) {
@@ -44,6 +46,10 @@ export async function* scriptLog(
           throw toStoreError(error, `read the log of attempt ${name}`);
         }
       }
+    } else if (secret && end?.startedAt !== undefined && !looked) {
+      looked = true;
+      await picture.lookAtPod(secret);
+      continue;
     } else if (!follow || over) {
       return;
     }

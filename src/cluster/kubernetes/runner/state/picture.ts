@@ -63,6 +63,16 @@ export class Picture {
     return this.secrets.get(name);
   }
 
+  /** Its pod as the server has it: what is told of that may be behind what was told of its end. */
+  async lookAtPod({ metadata: { name, namespace } }: Stored<SecretObject>): Promise<void> {
+    const { items } = await this.#api
+      .page<Pod>(POD, { namespace }, { labelSelector: `${ATTEMPT}=${name}`, limit: 1 })
+      .catch((error) => {
+        throw toStoreError(error, `look for the pod of attempt ${name}`);
+      });
+    for (const pod of items ?? []) this.putPod(pod);
+  }
+
   /** Resolves when something changes in one attempt. Ask before you look. */
   change(name: string): Promise<void> {
     const waiting = this.#waiting.get(name) ?? Promise.withResolvers<void>();
