@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { Secret } from '../../../base/secret.ts';
 import type { Attempt } from '../../attempt.ts';
@@ -13,7 +15,7 @@ import { createKubernetesRunner } from './index.ts';
 import { NO_KEYS } from './keys.ts';
 import { secretOf } from './pod/attempt-secret.ts';
 import { POD, type Pod } from './pod/pod.ts';
-import { ATTEMPT as SAMPLE, SETTINGS } from './pod/pods.fixture.ts';
+import { podWith, ATTEMPT as SAMPLE, SETTINGS, terminated } from './pod/pods.fixture.ts';
 import { Server } from './server.fixture.ts';
 import { endNote, noted } from './state/notes.ts';
 import { endUnstarted } from './verdict/end.ts';
@@ -226,10 +228,15 @@ test('an end that another manager has written is answered, though it was not hea
   runner.standDown();
   server.isMute = true;
   const [secret] = server.all('secrets') as Stored<SecretObject>[];
-  assert.ok(secret);
-  const end = endUnstarted('StartFailed', 'no', 1);
+  const [pod] = server.all('pods') as Stored<Pod>[];
+  assert.ok(secret && pod);
+  const end = { ...endUnstarted('ScriptFailed', 'no', 2), startedAt: 1 };
   await server.put(SECRET, secret.metadata, noted(secret, endNote(end)));
-  await assert.doesNotReject(runner.answer(SAMPLE.name));
+  await server.put(POD, pod.metadata, { ...pod, status: podWith({ script: terminated(1) }).status });
+  const stream = server.stream.bind(server);
+  server.stream = async (kind, place, ...more) =>
+    place.subresource === 'log' ? Readable.from([Buffer.from('printed')]) : stream(kind, place, ...more);
+  assert.equal(await text(await runner.answer(SAMPLE.name)), 'printed');
 });
 
 const isRefused = (refused: string) => (write: string) =>
