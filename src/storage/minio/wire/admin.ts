@@ -141,10 +141,10 @@ export class Admin {
     return (await this.#info()).sqsARN ?? [];
   }
 
-  /** Seconds that each of its servers has been up. One that is away does not count. */
+  /** Seconds that each of its servers has been up, also one that is still starting. One that is away does not count. */
   async upFor(): Promise<readonly number[]> {
     const { servers = [] } = await this.#info();
-    return servers.filter(({ state }) => state === 'online').map(({ uptime = 0 }) => uptime);
+    return servers.filter(({ state }) => state !== 'offline').map(({ uptime = 0 }) => uptime);
   }
 
   #info(): Promise<{ sqsARN?: string[]; servers?: { state?: string; uptime?: number }[] }> {
