@@ -125,8 +125,10 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
       [attempt.name],
     );
 
+    // Before: all that is known of the attempt goes with the Job.
+    const ended = endOf(runner, attempt.name);
     await admin.do('DELETE', `${jobPath(attempt.name)}?propagationPolicy=Background`);
-    assert.equal((await endOf(runner, attempt.name)).reason, 'Lost');
+    assert.equal((await ended).reason, 'Lost');
     await eventually(async () => {
       assert.equal((await admin.ask('GET', podPath(attempt.name))).status, 404);
       assert.deepEqual(await runner.list(), []);
