@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changedIn } from '../base/changed-in.fixture.ts';
 import { eventually } from '../cluster/eventually.ts';
 import { StoreError } from '../cluster/index.ts';
 import { EventPump } from './event-pump.ts';
-import { changedIn, openScene, type Scene } from './sweep/scene.fixture.ts';
+import { openScene, type Scene } from './sweep/scene.fixture.ts';
 
 const waiting = async (scene: Scene) => (await scene.source.backlog()).events;
 const allAcknowledged = (scene: Scene) => eventually(async () => assert.equal(await waiting(scene), 0));

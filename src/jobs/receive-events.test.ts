@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
+import { changedIn } from '../base/changed-in.fixture.ts';
 import { StoreError } from '../cluster/index.ts';
 import { receiveEvents } from './receive-events.ts';
-import { changedIn, openScene, type Scene } from './sweep/scene.fixture.ts';
+import { openScene, type Scene } from './sweep/scene.fixture.ts';
 
 const record = (key: string, more: Record<string, unknown> = {}) => ({
   eventVersion: '2.0',

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { changedIn } from '../../base/changed-in.fixture.ts';
 import { eventually } from '../../cluster/eventually.ts';
 import type { JobKey, JobRecord, Version } from '../../cluster/index.ts';
 import type { AttemptKey, Report } from '../terms.ts';
@@ -55,13 +56,7 @@ test('a manager that has not heard of the offer yet looks before it says no: lea
   const { deps } = our.manager.current;
   // As it was seen before it was offered; only who looks sees more.
   const before: JobRecord = { ...(await our.job(key)), state: 'queued', epoch: 0, version: '0' as Version };
-  const late = new Proxy(deps.store, {
-    get: (store, name) => {
-      if (name === 'get') return async () => before;
-      const value: unknown = Reflect.get(store, name);
-      return typeof value === 'function' ? value.bind(store) : value;
-    },
-  });
+  const late = changedIn(deps.store, { get: async () => before });
   const desk = new OriginDesk({ ...deps, store: late });
   const attempt = { job: key, epoch: 1 };
   await desk.permit(attempt, await our.proof('b'));

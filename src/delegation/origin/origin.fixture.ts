@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
+import { changedIn } from '../../base/changed-in.fixture.ts';
 import { Secret } from '../../base/secret.ts';
 import { eventually } from '../../cluster/eventually.ts';
 import { type JobKey, type JobRecord, type JobStore, type ServiceRecord, writeManifest } from '../../cluster/index.ts';
@@ -315,7 +316,7 @@ function mortal(store: JobStore): { readonly store: JobStore; readonly die: () =
     isDead = true;
     return Promise.all(sent);
   };
-  return { store: withUpdate(update, store), die };
+  return { store: changedIn(store, { update }), die };
 }
 
 /** The same store, with somebody who looks. */
@@ -325,17 +326,7 @@ function seenBy(saw: (record: JobRecord) => void, store: JobStore): JobStore {
     saw(record);
     return record;
   };
-  return withUpdate(update, store);
-}
-
-function withUpdate(update: JobStore['update'], store: JobStore): JobStore {
-  return new Proxy(store, {
-    get: (_, name) => {
-      const value: unknown = Reflect.get(store, name);
-      if (name === 'update') return update;
-      return typeof value === 'function' ? value.bind(store) : value;
-    },
-  });
+  return changedIn(store, { update });
 }
 
 /** Files that stay in the store of this cluster need nobody to carry them. */

@@ -1,29 +1,15 @@
 import assert from 'node:assert/strict';
 import { text } from 'node:stream/consumers';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
+import { changedIn } from '../../base/changed-in.fixture.ts';
 import { eventually } from '../../cluster/eventually.ts';
 import { type JobKey, type JobRecord, type JobStore, type ServiceRecord, StoreError } from '../../cluster/index.ts';
 import { changeJob } from '../change-job.ts';
 import { removeJobsOf } from '../end.ts';
 import { invokeService } from '../invoke.ts';
 import { ALICE } from '../jobs.fixture.ts';
-import type { Elsewhere, Jobs } from '../jobs.ts';
 import { accepted } from '../state.ts';
-import { submitJob } from '../submit.ts';
-import { CALLER_WAITS, openReplicas, type Replica, type Replicas } from './replicas.fixture.ts';
-
-const user = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: false } as const;
-const submit = (replica: Replica, service: ServiceRecord, trigger: 'job' | 'run' = 'job') =>
-  submitJob(user, service, Buffer.from('{}'), trigger, replica);
-
-async function scene(t: TestContext): Promise<Replicas> {
-  const replicas = await openReplicas();
-  t.after(() => replicas[Symbol.asyncDispose]());
-  return replicas;
-}
-
-const started = ({ runner }: Replicas, { id }: JobKey, starts = 1) =>
-  eventually(() => assert.equal(runner.attempts.get(id)?.starts, starts));
+import { CALLER_WAITS, Notes, scene, started, submit, USER } from './replicas.fixture.ts';
 
 test('a job that another manager accepted is started by the one that leads', async (t) => {
   const replicas = await scene(t);
@@ -156,7 +142,7 @@ test('a call at a manager that does not lead gets its answer', async (t) => {
   const service = await replicas.service('demo');
   const { promise: begun, resolve } = Promise.withResolvers<JobKey>();
   const options = { timeout: 60_000, left: new AbortController().signal, accepted: resolve };
-  const invocation = invokeService(user, service, Buffer.from('{}'), options, other);
+  const invocation = invokeService(USER, service, Buffer.from('{}'), options, other);
   const { id } = await begun;
   await started(replicas, await begun);
   // The leader changes while the caller waits.
@@ -177,7 +163,7 @@ test('a caller that leaves another manager ends the job', async (t) => {
   const left = new AbortController();
   const { promise: begun, resolve } = Promise.withResolvers<JobKey>();
   const options = { timeout: 60_000, left: left.signal, accepted: resolve };
-  const invocation = invokeService(user, await replicas.service('demo'), Buffer.from('{}'), options, other);
+  const invocation = invokeService(USER, await replicas.service('demo'), Buffer.from('{}'), options, other);
   await started(replicas, await begun);
   left.abort();
   await assert.rejects(invocation, { code: 'run-timeout' });
@@ -261,7 +247,7 @@ test('so is what it began in the moment in which the one that does was about to'
 /** A store in which somebody else is quicker to begin each job, which is heard of before whoever comes second is told. */
 function overtaken(store: JobStore): JobStore {
   const heard = Promise.withResolvers<void>();
-  const changed: Partial<JobStore> = {
+  return changedIn(store, {
     async changes(query) {
       const changes = await store.changes(query);
       if (changes.items.some(({ record }) => record?.state === 'running')) setImmediate(heard.resolve);
@@ -273,12 +259,6 @@ function overtaken(store: JobStore): JobStore {
         await heard.promise;
       }
       return store.update(key, version, change);
-    },
-  };
-  return new Proxy(store, {
-    get(target, property) {
-      const value: unknown = Reflect.get(property in changed ? changed : target, property);
-      return typeof value === 'function' ? value.bind(target) : value;
     },
   });
 }
@@ -306,16 +286,10 @@ test('an attempt that has ended and was forgotten is not begun again by who sees
 
 /** A store whose list of what is unfinished is late. */
 function sees(old: JobRecord, store: JobStore): JobStore {
-  return new Proxy(store, {
-    get(target, property) {
-      if (property === 'unfinished') {
-        return async function* () {
-          yield old;
-          yield* store.unfinished();
-        };
-      }
-      const value: unknown = Reflect.get(target, property);
-      return typeof value === 'function' ? value.bind(target) : value;
+  return changedIn(store, {
+    async *unfinished() {
+      yield old;
+      yield* store.unfinished();
     },
   });
 }
@@ -344,139 +318,19 @@ test('whoever missed changes looks at everything again', async (t) => {
   await started(replicas, key);
 });
 
-/** The services of a cluster, some of which cannot be read when the test says so. */
-function unreadable({ cluster }: Replicas, problemOf: (name: string) => StoreError | undefined): Jobs['services'] {
-  const get = async (name: string) => {
-    const problem = problemOf(name);
-    if (problem) throw problem;
-    return cluster.services.get(name);
-  };
-  return new Proxy(cluster.services, {
-    get: (target, property) => {
-      if (property === 'get') return get;
-      const value: unknown = Reflect.get(target, property);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}
-
-test('a definition that nobody can read keeps nobody from leading: its job fails, the others run', async (t) => {
-  const replicas = await scene(t);
-  const services = unreadable(replicas, (name) =>
-    name === 'bad' ? new StoreError('damaged', 'it does not define a service') : undefined,
-  );
-  const [one, leader] = [await replicas.open(), await replicas.open({ services, cpu: 2000 })];
-  const bad = await submit(one, await replicas.service('bad'));
-  const good = await submit(one, await replicas.service('good'));
-  await leader.lead(new Notes());
-  await started(replicas, good);
-  assert.match((await replicas.until(bad, 'failed')).message, /it does not define a service/);
-});
-
-test('a job is taken up though its service could not be read at first', async (t) => {
-  const replicas = await scene(t);
-  let away = 2;
-  const services = unreadable(replicas, () => (away-- > 0 ? new StoreError('unavailable', 'not now') : undefined));
-  const [leader, other] = [await replicas.open({ services, cpu: 3000 }), await replicas.open()];
-  const service = await replicas.service('demo');
-  const earlier = await submit(other, service);
-  await leader.lead(new Notes());
-  await started(replicas, earlier);
-  away = 1;
-  await started(replicas, await submit(other, service));
-});
-
-/** The same store. The first write on a job fails as the test says. */
-function failingOnce({ store }: Replicas, fail: (...change: Parameters<JobStore['update']>) => void): JobStore {
-  let away = true;
-  const update: JobStore['update'] = async (...change) => {
-    if (!away) return store.update(...change);
-    away = false;
-    fail(...change);
-    throw new StoreError('unavailable', 'not now');
-  };
-  return new Proxy(store, {
-    get: (target, property) => {
-      const value: unknown = property === 'update' ? update : Reflect.get(target, property);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}
-
-test('a job whose beginning could not be written down begins later, with nothing else going on', async (t) => {
-  const replicas = await scene(t);
-  const failed = Promise.withResolvers<void>();
-  const store = failingOnce(replicas, () => failed.resolve());
-  const [leader, other] = [await replicas.open({ store }), await replicas.open()];
-  await leader.lead();
-  await started(replicas, await submit(other, await replicas.service('demo')));
-  await failed.promise;
-});
-
-test('one whose beginning was written down after all is begun once', async (t) => {
-  const replicas = await scene(t);
-  const store = failingOnce(replicas, (...change) => void replicas.store.update(...change));
-  const [leader, other] = [await replicas.open({ store, cpu: 2000 }), await replicas.open()];
-  await leader.lead();
-  const service = await replicas.service('demo');
-  const key = await submit(other, service);
-  await started(replicas, key);
-  // By then it was tried again.
-  await eventually(() => assert.equal(leader.problems.length, 1));
-  await started(replicas, await submit(other, service));
-  assert.deepEqual([replicas.runner.attempts.get(key.id)?.starts, leader.capacity.taken], [1, 2000]);
-});
-
 /** Its cursors are worth nothing while it forgets. */
 class Forgetful {
   forgets = false;
   over(store: JobStore): JobStore {
-    return new Proxy(store, {
-      get: (target, property) => {
-        if (property === 'changes') {
-          return async (query: Parameters<JobStore['changes']>[0]) => {
-            if (this.forgets && query.since !== undefined) {
-              this.forgets = false;
-              throw new StoreError('expired', 'that cursor is not known any more');
-            }
-            return store.changes(query);
-          };
+    return changedIn(store, {
+      changes: async (query) => {
+        if (this.forgets && query.since !== undefined) {
+          this.forgets = false;
+          throw new StoreError('expired', 'that cursor is not known any more');
         }
-        const value: unknown = Reflect.get(target, property);
-        return typeof value === 'function' ? value.bind(target) : value;
+        return store.changes(query);
       },
     });
-  }
-}
-
-/** Other clusters, who remember what they were told. */
-class Notes implements Elsewhere {
-  readonly told: string[] = [];
-  #note(what: string, { id }: JobKey): void {
-    this.told.push(`${what} ${id.slice(0, 4)}`);
-  }
-  consider(key: JobKey): void {
-    this.#note('consider', key);
-  }
-  takeUp(record: JobRecord): void {
-    this.#note('take up', record);
-  }
-  cancelled(record: JobRecord): void {
-    this.#note('cancelled', record);
-  }
-  heard(key: JobKey, record: JobRecord | undefined): void {
-    this.#note(`heard ${record?.state ?? 'gone'} of`, key);
-  }
-  waits(record: JobRecord): void {
-    this.#note('waits', record);
-  }
-  async prepare(): Promise<never> {
-    throw new Error('nothing is run for others here');
-  }
-  running(): void {}
-  async handIn(record: JobRecord) {
-    this.#note('hand in', record);
-    return { state: 'succeeded', reason: 'HandedIn', message: 'its origin has it' } as const;
   }
 }
 

@@ -1,5 +1,8 @@
+import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import type { TestContext } from 'node:test';
 import { Secret } from '../../base/secret.ts';
+import { eventually } from '../../cluster/eventually.ts';
 import type { JobKey, JobRecord, JobStore, ServiceRecord } from '../../cluster/index.ts';
 import { type LocalCluster, openLocalCluster } from '../../cluster/local/index.ts';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
@@ -7,6 +10,7 @@ import { readDefinition, type Service } from '../../service/index.ts';
 import type { ObjectStore } from '../../storage/index.ts';
 import { ALICE, FewBuckets, OneNode, PuppetRunner } from '../jobs.fixture.ts';
 import type { Elsewhere, Jobs } from '../jobs.ts';
+import { submitJob } from '../submit.ts';
 import { ReplicaLine } from './replica-line.ts';
 
 /** One manager of several, and a lease that the test gives and takes. */
@@ -130,4 +134,50 @@ async function openReplica(
       await dispatcher.close();
     },
   };
+}
+
+export const USER = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: false } as const;
+export const submit = (replica: Replica, service: ServiceRecord, trigger: 'job' | 'run' = 'job') =>
+  submitJob(USER, service, Buffer.from('{}'), trigger, replica);
+
+/** They end with the test. */
+export async function scene(t: TestContext): Promise<Replicas> {
+  const replicas = await openReplicas();
+  t.after(() => replicas[Symbol.asyncDispose]());
+  return replicas;
+}
+
+/** Its script was begun, so often. */
+export const started = ({ runner }: Replicas, { id }: JobKey, starts = 1) =>
+  eventually(() => assert.equal(runner.attempts.get(id)?.starts, starts));
+
+/** Other clusters, who remember what they were told. */
+export class Notes implements Elsewhere {
+  readonly told: string[] = [];
+  #note(what: string, { id }: JobKey): void {
+    this.told.push(`${what} ${id.slice(0, 4)}`);
+  }
+  consider(key: JobKey): void {
+    this.#note('consider', key);
+  }
+  takeUp(record: JobRecord): void {
+    this.#note('take up', record);
+  }
+  cancelled(record: JobRecord): void {
+    this.#note('cancelled', record);
+  }
+  heard(key: JobKey, record: JobRecord | undefined): void {
+    this.#note(`heard ${record?.state ?? 'gone'} of`, key);
+  }
+  waits(record: JobRecord): void {
+    this.#note('waits', record);
+  }
+  async prepare(): Promise<never> {
+    throw new Error('nothing is run for others here');
+  }
+  running(): void {}
+  async handIn(record: JobRecord) {
+    this.#note('hand in', record);
+    return { state: 'succeeded', reason: 'HandedIn', message: 'its origin has it' } as const;
+  }
 }

@@ -155,13 +155,3 @@ export async function subscribed(scene: Scene, name = 'demo', ...paths: string[]
 
 /** What is remembered of all prefixes. */
 export const known = (scene: Scene) => new WatchedPrefixes(scene.journal).all();
-
-/** The same thing, where some calls do something else. */
-export function changedIn<T extends object>(target: T, changed: Partial<T>): T {
-  return new Proxy(target, {
-    get(_, name) {
-      const value = Reflect.get(name in changed ? changed : target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { changedIn } from '../../base/changed-in.fixture.ts';
 import { eventually } from '../../cluster/eventually.ts';
 import { StoreError } from '../../cluster/index.ts';
 import { seededRandom } from '../../cluster/local/seeded-random.ts';
 import { unruly } from '../../cluster/local/unruly.ts';
-import { changedIn, DAY, HOUR, known, MINUTE, openScene, passLater, type Scene, subscribed } from './scene.fixture.ts';
+import { DAY, HOUR, known, MINUTE, openScene, passLater, type Scene, subscribed } from './scene.fixture.ts';
 import { Sweep } from './sweep.ts';
 
 const noAnswer = () => new StoreError('unavailable', 'no answer');
