@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { StoreError } from '../cluster/index.ts';
+import { isAway } from '../cluster/index.ts';
 import type { Config } from '../config.ts';
 import { type EventSource, renewSubscriptions, type StoreKeys } from '../storage/index.ts';
 import type { S3Store } from '../storage/minio/index.ts';
@@ -10,7 +10,7 @@ import { type EventWatch, watchEvents } from './event-watch.ts';
 import type { OpenStore } from './object-store.ts';
 import { type StartWatch, watchStarts } from './start-watch.ts';
 
-/** How often a store that does not answer is asked again. Longer: who installs both waits for nothing. */
+/** How often a store that does not answer is asked again. Longer: who installs both has to wait for their first service. */
 const ASK_EVERY_MS = 2_000;
 
 /** How often it is looked whether the store reports new objects: its operator may have started it anew. */
@@ -176,5 +176,3 @@ async function mend(
       log.warn({ err }, 'the rules of the object store could not be looked at: objects are found late');
   }
 }
-
-const isAway = (error: unknown): error is StoreError => error instanceof StoreError && error.code === 'unavailable';

@@ -24,3 +24,8 @@ const RACES: readonly StoreErrorCode[] = ['conflict', 'exists', 'absent'];
 export function isRace(error: unknown): boolean {
   return error instanceof StoreError && RACES.includes(error.code);
 }
+
+/** Is it a store that cannot be reached now, and may be in a moment? */
+export function isAway(error: unknown): error is StoreError {
+  return error instanceof StoreError && error.code === 'unavailable';
+}

@@ -10,7 +10,7 @@ export type {
   WebdavAccess,
 } from './attempt.ts';
 export type { Capacity, NodeRoom, Obstacle } from './capacity.ts';
-export { isRace, StoreError, type StoreErrorCode } from './errors.ts';
+export { isAway, isRace, StoreError, type StoreErrorCode } from './errors.ts';
 export { readsBucket, usesBucket, visibleTo, visibleToAll } from './index-terms.ts';
 export {
   type AskedBefore,

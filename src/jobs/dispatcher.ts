@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { JobKey, JobRecord, StopReason } from '../cluster/index.ts';
+import { isAway, type JobKey, type JobRecord, type StopReason } from '../cluster/index.ts';
 import { attemptName } from './attempt-name.ts';
 import { changeJob } from './change-job.ts';
-import { drive, isAway, untilAvailable } from './drive.ts';
+import { drive, untilAvailable } from './drive.ts';
 import { type Elsewhere, type Jobs, type Line, roomName as nameOf, type Placing, type Waiter } from './jobs.ts';
 import { forgetOriginStore } from './origin-store.ts';
 import { placingOf } from './placing.ts';

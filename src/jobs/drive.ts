@@ -1,5 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type JobKey, type JobRecord, type Observation, type StopReason, StoreError } from '../cluster/index.ts';
+import {
+  isAway,
+  type JobKey,
+  type JobRecord,
+  type Observation,
+  type StopReason,
+  StoreError,
+} from '../cluster/index.ts';
 import { type PreparedAttempt, prepareAttempt } from './attempt.ts';
 import { changeJob } from './change-job.ts';
 import { conclude, type End, failed } from './conclude.ts';
@@ -170,6 +177,3 @@ function passes(problem: unknown, waited: number): boolean {
   if (problem instanceof NotRun) return problem.code === 'origin-away' && waited < problem.patience;
   return isAway(problem);
 }
-
-/** A store that does not answer now. */
-export const isAway = (problem: unknown) => problem instanceof StoreError && problem.code === 'unavailable';

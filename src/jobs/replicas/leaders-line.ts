@@ -1,6 +1,6 @@
-import type { JobKey, JobRecord, StopReason } from '../../cluster/index.ts';
+import { isAway, type JobKey, type JobRecord, type StopReason } from '../../cluster/index.ts';
 import { Dispatcher, type DispatcherOptions } from '../dispatcher.ts';
-import { isAway, untilAvailable } from '../drive.ts';
+import { untilAvailable } from '../drive.ts';
 import { type Elsewhere, type Placing, roomName, type Waiter } from '../jobs.ts';
 import { isFinal } from '../state.ts';
 

@@ -3,7 +3,7 @@ import { backOff } from '../../../base/back-off.ts';
 import { Secret } from '../../../base/secret.ts';
 import { writeStores } from '../../../supervisor/index.ts';
 import type { Attempt, StoreAccess } from '../../attempt.ts';
-import { StoreError } from '../../errors.ts';
+import { isAway } from '../../errors.ts';
 import type { Shelf } from '../../shelf.ts';
 import { isShelved, shelfKey } from './pod/place.ts';
 
@@ -103,7 +103,7 @@ export class AttemptKeys {
         failures = 0;
       } catch (problem) {
         this.#problem = problem instanceof Error ? problem.message : String(problem);
-        this.#isAway = problem instanceof StoreError && problem.code === 'unavailable';
+        this.#isAway = isAway(problem);
         report(problem);
         wait = backOff(++failures, RETRY, Math.random());
       }

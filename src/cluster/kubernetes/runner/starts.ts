@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { StoreError } from '../../errors.ts';
+import { isAway } from '../../errors.ts';
 import { refusalOf } from './verdict/refusal.ts';
 
 const RETRY_MS = 1_000;
@@ -69,5 +69,4 @@ export class Starts {
   }
 }
 
-const isPassing = (error: unknown) =>
-  error instanceof StoreError && error.code === 'unavailable' && !refusalOf(error)?.final;
+const isPassing = (error: unknown) => isAway(error) && !refusalOf(error)?.final;
