@@ -2,8 +2,8 @@ import type { Capacity, JobKey } from '../cluster/index.ts';
 import { Calls, type CallsDeps } from './calls.ts';
 import { HeldBack } from './held-back.ts';
 import { roomName as nameOf, type Waiter } from './jobs.ts';
+import { OutOfLine } from './out-of-line.ts';
 import { type Blocked, FairQueue, type Waiting } from './queue.ts';
-import { Refused } from './refused.ts';
 
 export interface WaitingRoomDeps extends Omit<CallsDeps, 'wait' | 'waits' | 'begin'> {
   readonly capacity: Pick<Capacity, 'refusal' | 'reserve' | 'obstacle'>;
@@ -22,9 +22,9 @@ export interface WaitingRoomDeps extends Omit<CallsDeps, 'wait' | 'waits' | 'beg
 export class WaitingRoom {
   readonly #deps: WaitingRoomDeps;
   readonly #queue = new FairQueue();
-  readonly #refused = new Refused();
+  readonly #refused = new OutOfLine();
   /** For which there is too little room beside what others run. */
-  readonly #aside = new Refused();
+  readonly #aside = new OutOfLine();
   readonly #heldBack: HeldBack;
   readonly #calls: Calls;
   #closed = false;

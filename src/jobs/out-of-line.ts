@@ -3,7 +3,7 @@ import { roomName as nameOf } from './jobs.ts';
 import type { Waiting } from './queue.ts';
 
 /** Jobs that do not stand in line, because waiting there would not help them. They hold up nobody. */
-export class Refused {
+export class OutOfLine {
   readonly #jobs = new Map<string, Waiting>();
 
   has(key: JobKey): boolean {
