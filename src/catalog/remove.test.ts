@@ -58,6 +58,21 @@ describeCatalog('removing a service', (open) => {
 describeCatalog('recovering after a crash', (open) => {
   const later = () => Date.now() + 60_000;
 
+  test('one that cannot be settled now holds up no other, and is told of', async () => {
+    await using catalog = open();
+    const made = [await createService(alice, body({ name: 'one' }), catalog)];
+    made.push(await createService(alice, body({ name: 'two' }), catalog));
+    for (const { service } of made) await beginIntent('remove', leftoversOf(service), catalog.journal, Date.now());
+    for (const { service, version } of made) await catalog.services.remove(service.definition.name, version);
+    const forgotten: string[] = [];
+    const forgetJobs = async (uid: string) => {
+      if (forgotten.push(uid) === 1) throw new Error('the store is away');
+    };
+    await assert.rejects(recoverServices(later(), { ...catalog, forgetJobs }), /the store is away/);
+    assert.equal(forgotten.length, 2);
+    assert.equal((await Array.fromAsync(intentsOf(catalog.journal))).length, 1);
+  });
+
   test('a service that was never finished leaves no secrets', async () => {
     await using catalog = open();
     const { service } = await createService(alice, secret, catalog);

@@ -246,6 +246,14 @@ describe('a pass', () => {
     assert.equal(world.cluster.journal.size, 0);
   });
 
+  test('ends none because its service is not known here yet', async () => {
+    const { deps, manager, later } = await scene();
+    const behind = { ...deps, services: { ...deps.services, get: async () => undefined } };
+    later(HOUR);
+    await new Reconciler(behind, { report: (error) => assert.fail(String(error)) }).pass();
+    assert.ok(remote(manager));
+  });
+
   test('undoes a create that nobody finishes', async () => {
     const { reconciler, deps, later, world } = await scene();
     const ledger = { uid: 'u2', service: 'other', serviceUid: '', phase: 'creating', revision: 1 } as const;

@@ -44,6 +44,15 @@ describe('the webhook of a store', () => {
     assert.deepEqual([job.principal, job.invoker, job.trigger], ['alice', 'bob', 'storage']);
   });
 
+  test('an event is not dropped because its service is not known here yet', async () => {
+    await using scene = openScene();
+    const service = await scene.addService('demo', 'demo/in');
+    const { services } = scene.jobs;
+    const behind = changedIn(services, { list: async (query) => (query.fresh ? services.list(query) : { items: [] }) });
+    await receive(scene, { Records: [record('in/a')] }, { ...scene.jobs, services: behind });
+    assert.deepEqual(await scene.ran(service), ['in/a']);
+  });
+
   test('each record of several becomes a job, with an event of its own', async () => {
     await using scene = openScene();
     const service = await scene.addService('demo', 'demo/in');
