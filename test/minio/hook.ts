@@ -15,7 +15,8 @@ export class Hook {
   }
 
   async listen(): Promise<string> {
-    this.#server.listen(0, '127.0.0.1');
+    // Where MinIO could not be started nobody closes it, and it must not keep the tests from ending.
+    this.#server.listen(0, '127.0.0.1').unref();
     await once(this.#server, 'listening');
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }

@@ -61,7 +61,12 @@ export class Minio {
   static async start(options: MinioOptions = {}): Promise<Minio> {
     const [port = 0] = await freePorts(1);
     const minio = new Minio(await minioProgram(), port, options);
-    await minio.start();
+    try {
+      await minio.start();
+    } catch (error) {
+      await minio.stop();
+      throw error;
+    }
     return minio;
   }
 
