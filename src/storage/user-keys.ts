@@ -20,9 +20,7 @@ const NO_KEYS: StoreKeys = { accessKey: new Secret(''), secretKey: new Secret(''
  */
 export async function ensureUserKeys(uid: string, deps: UserKeysDeps): Promise<StoreKeys> {
   if (deps.objects?.noUserKeys !== undefined) return NO_KEYS;
-  const keys = await keptKeys(uid, deps.secrets);
-  await deps.objects?.putUser(uid, keys);
-  return keys;
+  return tellStore(uid, await keptKeys(uid, deps.secrets), deps);
 }
 
 /** New keys; the old ones stop working. */
@@ -31,8 +29,23 @@ export async function rotateUserKeys(uid: string, deps: UserKeysDeps): Promise<S
   if (noUserKeys !== undefined) throw new StorageError('no-user-keys', noUserKeys);
   const keys = newKeys(uid);
   await deps.secrets.put('user', uid, { ...keys });
-  await deps.objects?.putUser(uid, keys);
-  return keys;
+  return tellStore(uid, keys, deps);
+}
+
+/**
+ * Whoever tells the store looks afterwards whether these are still the keys: another manager may have rotated them, and have told the
+ * store first. So the last word that the store hears is the one that is kept.
+ */
+async function tellStore(uid: string, keys: StoreKeys, { secrets, objects }: UserKeysDeps): Promise<StoreKeys> {
+  if (!objects) return keys;
+  for (let told = keys; ; ) {
+    await objects.putUser(uid, told);
+    const kept = await secrets.get('user', uid);
+    if (!kept) return told;
+    const now = readKeys(kept.values);
+    if (now.secretKey.equals(told.secretKey)) return told;
+    told = now;
+  }
 }
 
 async function keptKeys(uid: string, secrets: SecretStore): Promise<StoreKeys> {
