@@ -105,3 +105,13 @@ test('a worker whose owner has no quota left takes no offer, and takes one when 
   const last = await endedWell(embedded, people.alice, 'in', third);
   assert.equal(placeOf(last), kubernetes.id, storyOf(last));
 });
+
+test('of jobs that come at once a worker takes no more than its owner has quota for', PATIENCE, async () => {
+  const { people } = them;
+  await delegating({ origin: embedded, people }, 'burst', [member(kubernetes, 'burst')], service);
+  await eventually(async () => assert.equal(await taken(), '0'), 60_000);
+  const submitted = await Promise.all(['20', '20', '20'].map((s) => embedded.outside.submit(people.alice, 'burst', s)));
+  const jobs = await Promise.all(submitted.map((id) => endedWell(embedded, people.alice, 'burst', id)));
+  const there = jobs.filter((job) => placeOf(job) === kubernetes.id);
+  assert.equal(there.length, 1, jobs.map(storyOf).join('\n'));
+});

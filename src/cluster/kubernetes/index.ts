@@ -64,7 +64,7 @@ export interface KubernetesCluster {
   /** What answers calls, if that is Knative. */
   readonly knative?: Pick<Knative, 'installed' | 'deploymentOf'>;
   /** What lets jobs of users in, if that is Kueue. */
-  readonly kueue?: Pick<Kueue, 'problem' | 'refusal'>;
+  readonly kueue?: Pick<Kueue, 'problem' | 'reserve' | 'release'>;
   /** Sees to it that everything stands beside the services that should. For whoever leads, now and then. */
   readonly keepBeside: (signal: AbortSignal) => Promise<void>;
   /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */

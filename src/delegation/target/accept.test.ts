@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { eventually } from '../../cluster/eventually.ts';
-import { StoreError } from '../../cluster/index.ts';
+import { type JobKey, StoreError } from '../../cluster/index.ts';
 import { FederationError } from '../../federation/errors.ts';
 import { type HoldingStore, holdingStore } from '../../jobs/holding-store.fixture.ts';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
@@ -151,12 +151,40 @@ test('an offer for which there is room does not overtake who waits here for more
 });
 
 test('an offer for which its owner has no quota left is refused at once, unless it may run nowhere else', async (t) => {
-  const quotas = { refusal: () => 'the quota of its owner does not suffice' };
+  const quotas = { reserve: () => 'the quota of its owner does not suffice', release: () => undefined };
   const target = await openTarget(t, { parts: { quotas } });
   await assert.rejects(target.offer(), { code: 'offer-no-room', message: /quota of its owner/ });
   assert.deepEqual([target.origin.permits.length, target.capacity.taken], [0, 0]);
   const { attempt } = await target.offer({ pinned: true });
   await target.until(attempt, 'running');
+});
+
+test('of offers that come at once no more are taken than their owner has quota for, and who fails gives it back', async (t) => {
+  const kept = new Set<string>();
+  const quotas = {
+    reserve: ({ id }: JobKey) => (kept.size === 0 ? void kept.add(id) : 'the quota of its owner does not suffice'),
+    release: ({ id }: JobKey) => void kept.delete(id),
+  };
+  const target = await openTarget(t, { cpu: 9000, parts: { quotas } });
+  target.origin.silent = true;
+  await assert.rejects(target.offer(), { code: 'origin-silent' });
+  assert.equal(kept.size, 0);
+  target.origin.silent = false;
+  const answers = await Promise.allSettled([target.offer({ epoch: 2 }), target.offer({ epoch: 3 })]);
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
+  assert.equal(kept.size, 1);
+});
+
+test('one for which there is no room keeps no quota', async (t) => {
+  const kept = new Set<string>();
+  const quotas = {
+    reserve: ({ id }: JobKey) => void kept.add(id),
+    release: ({ id }: JobKey) => void kept.delete(id),
+  };
+  const target = await openTarget(t, { cpu: 1000, parts: { quotas } });
+  const { attempt } = await target.offer();
+  await assert.rejects(target.offer({ epoch: 2 }), { code: 'offer-no-room' });
+  assert.deepEqual([...kept], [attempt]);
 });
 
 test('one that the cluster does not let start yet holds no room, says that it waits, and runs when it is let in', async (t) => {

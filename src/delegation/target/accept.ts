@@ -51,7 +51,7 @@ export async function acceptOffer(
       hosting.permits.keep({ ...key, taken: asked }, permit);
       return await keep(key, { ...asked, files: filesOf(permit) }, offer, worker, room, hosting);
     } catch (error) {
-      hosting.capacity.release(roomName(key));
+      giveBack(key, worker, hosting);
       hosting.permits.forget(key);
       throw error;
     }
@@ -72,11 +72,19 @@ function again(record: JobRecord, payload: string, { dispatcher }: Hosting): Tak
 function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, hosting: Hosting): 'reserved' | 'waits' {
   const { capacity, dispatcher, quotas } = hosting;
   const demand = demandOf(worker.definition);
-  const refusal = capacity.refusal(demand) ?? (offer.pinned ? undefined : quotas.refusal(worker, demand));
-  if (refusal !== undefined) throw new DelegationError('offer-no-room', refusal);
+  const impossible = capacity.refusal(demand);
+  if (impossible !== undefined) throw new DelegationError('offer-no-room', impossible);
+  const short = quotas.reserve(key, worker, demand);
+  if (short !== undefined && !offer.pinned) throw new DelegationError('offer-no-room', short);
   if (dispatcher.waiting === 0 && capacity.reserve(roomName(key), demand)) return 'reserved';
   if (offer.pinned) return 'waits';
+  quotas.release(key, worker);
   throw new DelegationError('offer-no-room', `there is no room for a job of "${worker.definition.name}" now`);
+}
+
+function giveBack(key: JobKey, worker: WorkerService, { capacity, quotas }: Hosting): void {
+  capacity.release(roomName(key));
+  quotas.release(key, worker);
 }
 
 async function askPermit({ origin, attempt, as }: Word, from: string): Promise<Permit> {
@@ -108,10 +116,11 @@ async function keep(
   key: JobKey,
   taken: TakenJob,
   offer: Offer,
-  { definition, uid: serviceUid, owner }: WorkerService,
+  worker: WorkerService,
   room: 'reserved' | 'waits',
   hosting: Hosting,
 ): Promise<TakenOffer> {
+  const { definition, uid: serviceUid, owner } = worker;
   const { store, dispatcher, capacity, now, place } = hosting;
   const job: NewJob = {
     ...key,
@@ -129,7 +138,7 @@ async function keep(
   const { outcome, record } = await store.accept(job, accepted(job.acceptedAt, place), offer.event);
   if (outcome === 'exists') {
     // Another manager of this cluster was faster, and runs it.
-    capacity.release(roomName(key));
+    giveBack(key, worker, hosting);
     if (record) return again(record, taken.payload, hosting);
     throw new DelegationError('fenced', 'this attempt was taken before, and removed');
   }

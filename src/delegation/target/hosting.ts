@@ -33,11 +33,16 @@ export interface HostingParts
 }
 
 export interface Quotas {
-  /** Why a job of this service would have to wait, whatever room there is; undefined when it would not, or nobody knows. */
-  refusal(service: Service, demand: Demand): string | undefined;
+  /**
+   * Keeps a part of it for a job that is about to be accepted. Why that would have to wait, whatever room there is; undefined when
+   * it would not, or nobody knows.
+   */
+  reserve(job: JobKey, service: Service, demand: Demand): string | undefined;
+  /** The job is not accepted after all. */
+  release(job: JobKey, service: Service): void;
 }
 
-const NO_QUOTAS: Quotas = { refusal: () => undefined };
+const NO_QUOTAS: Quotas = { reserve: () => undefined, release: () => undefined };
 
 export interface Coordinator {
   readonly origin: Origin;

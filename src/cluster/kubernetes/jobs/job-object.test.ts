@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../sample-job.ts';
 import { type Sample, sampleService } from '../../sample-service.ts';
 import type { Job, Stored } from '../api/kinds.ts';
-import { objectName } from './job-name.ts';
+import { objectName } from '../job-name.ts';
 import { asMark, eventOf, readJob, toJob, withProgress } from './job-object.ts';
 import type { TemplateOptions } from './job-template.ts';
 

@@ -6,8 +6,8 @@ import { newJobIn, progressIn } from '../../job-fields.ts';
 import type { JobProgress, JobRecord, JobState, NewJob } from '../../job-record.ts';
 import type { Version } from '../../version.ts';
 import type { Job, Metadata, Stored } from '../api/kinds.ts';
+import { objectName } from '../job-name.ts';
 import { QUEUE } from '../kueue/names.ts';
-import { objectName } from './job-name.ts';
 import { type Shown, shownBy } from './job-status.ts';
 import { type TemplateOptions, templateOf } from './job-template.ts';
 

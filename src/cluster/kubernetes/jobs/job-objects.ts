@@ -6,8 +6,8 @@ import type { Api } from '../api/api.ts';
 import { toStoreError } from '../api/api-error.ts';
 import { JOB, type Job, type KubeObject, type Place, type Stored } from '../api/kinds.ts';
 import { isSuperseded, remove, replace } from '../api/writes.ts';
+import { objectName } from '../job-name.ts';
 import type { JobCache } from './job-cache.ts';
-import { objectName } from './job-name.ts';
 import { asMark, isFinal, type JobEntry, RECORD, readJob } from './job-object.ts';
 
 export interface JobObjectsOptions {

@@ -1,11 +1,13 @@
 import type { Service } from '../../../service/index.ts';
-import type { Demand } from '../../job-record.ts';
+import type { Demand, JobKey } from '../../job-record.ts';
 import type { Api } from '../api/api.ts';
 import type { KubeObject, Stored } from '../api/kinds.ts';
+import { objectName } from '../job-name.ts';
 import { refusalOf } from './left.ts';
 import { isQueued, localQueueName } from './names.ts';
-import type { KueueSettings, Workload } from './objects.ts';
+import type { ClusterQueue, KueueSettings, Workload } from './objects.ts';
 import { KueuePicture } from './picture.ts';
+import { Pledges } from './pledges.ts';
 import { KueueQueues, NOT_INSTALLED } from './queues.ts';
 
 export type { KueueSettings } from './objects.ts';
@@ -25,12 +27,17 @@ export class Kueue {
   readonly picture: KueuePicture;
   readonly #queues: KueueQueues;
   readonly #options: KueueOptions;
+  readonly #pledges = new Pledges();
 
   constructor(options: KueueOptions) {
     const { api, settings, watch, report } = options;
     this.#options = options;
     this.#queues = new KueueQueues(api, settings);
     this.picture = new KueuePicture(api, watch, report);
+    this.picture.onWorkload.add((jobUid) => {
+      const workload = this.picture.workloadOf(jobUid);
+      if (workload) this.#pledges.heard(workload);
+    });
   }
 
   /** Begins to look at what is there. A cluster without Kueue is told of, and looked at again now and then. */
@@ -66,16 +73,23 @@ export class Kueue {
   /** Are its queues there, as far as is known? */
   isKept(service: Service): boolean {
     if (!this.picture.installed || !this.#isQueued(service)) return true;
-    const queue = this.picture.localQueue(service.namespace, localQueueName(service.definition.name));
-    return queue !== undefined && this.picture.clusterQueue(queue.spec.clusterQueue) !== undefined;
+    return this.#clusterQueueOf(service) !== undefined;
   }
 
-  /** Why a job of this service would not be let in now; undefined when it would, as far as is known without asking. */
-  refusal(service: Service, demand: Demand): string | undefined {
-    if (!this.#isQueued(service)) return undefined;
-    const queue = this.picture.localQueue(service.namespace, localQueueName(service.definition.name));
-    const all = queue && this.picture.clusterQueue(queue.spec.clusterQueue);
-    return all && refusalOf(all, demand);
+  /**
+   * Pledges a part of its owner's quota to a job of this service that is about to be made, until Kueue is seen to count it. Why it
+   * would not be let in now; undefined when it would, as far as is known without asking.
+   */
+  reserve(job: JobKey, service: Service, demand: Demand): string | undefined {
+    const queue = this.#isQueued(service) ? this.#clusterQueueOf(service) : undefined;
+    const refusal = queue && refusalOf(queue, demand, this.#pledges.of(queue));
+    if (queue && refusal === undefined) this.#pledges.add(placeOf(job, service), queue.metadata.name, demand);
+    return refusal;
+  }
+
+  /** The job is not made after all. */
+  release(job: JobKey, service: Service): void {
+    this.#pledges.release(placeOf(job, service));
   }
 
   workloadOf(jobUid: string): Stored<Workload> | undefined {
@@ -86,7 +100,14 @@ export class Kueue {
     await this.picture.close();
   }
 
+  #clusterQueueOf({ namespace, definition }: Service): Stored<ClusterQueue> | undefined {
+    const queue = this.picture.localQueue(namespace, localQueueName(definition.name));
+    return queue && this.picture.clusterQueue(queue.spec.clusterQueue);
+  }
+
   #isQueued(service: Service): boolean {
     return isQueued(service, this.#options.servicesNamespace);
   }
 }
+
+const placeOf = (job: JobKey, { namespace }: Service) => `${namespace}/${objectName(job)}`;

@@ -11,6 +11,8 @@ interface Case {
   readonly name: string;
   readonly spec?: Partial<ClusterQueue['spec']>;
   readonly taken?: Record<string, string>;
+  /** Millicores. */
+  readonly pledged?: number;
   readonly cpu?: number;
   readonly memory?: number;
   readonly gpu?: number;
@@ -27,17 +29,24 @@ const cases: Case[] = [
   { name: 'what others have taken is not there', taken: { cpu: '1500m' }, cpu: 1000, says: /0.5 cores are left/ },
   { name: 'nor memory', taken: { memory: '1Gi' }, memory: 2 * GIB, says: /2 GiB of memory where 1 GiB are left/ },
   { name: 'nor devices', taken: { 'nvidia.com/gpu': '1' }, gpu: 1, says: /1 GPU where 0 are left/ },
+  {
+    name: 'nor what is pledged, beside it',
+    taken: { cpu: '1' },
+    pledged: 500,
+    cpu: 600,
+    says: /0.6 cores where 0.5 cores are left/,
+  },
   { name: 'what was taken before a quota was lowered is no debt', taken: { cpu: '4' }, cpu: 1000, says: /0 cores/ },
   { name: 'who may borrow may have more', spec: { cohortName: 'all' }, cpu: 9000, says: undefined },
   { name: 'a queue that is stopped lets nobody in', spec: { stopPolicy: 'Hold' }, says: /is stopped$/ },
   { name: 'one that is not stopped says so', spec: { stopPolicy: 'None' }, says: undefined },
 ];
 
-for (const { name, spec, taken = {}, cpu = 100, memory = 1, gpu = 0, says } of cases) {
+for (const { name, spec, taken = {}, pledged = 0, cpu = 100, memory = 1, gpu = 0, says } of cases) {
   test(name, () => {
     const resources = Object.entries(taken).map(([resource, total]) => ({ name: resource, total }));
     const queue = { spec: { ...SPEC, ...spec }, status: { flavorsReservation: [{ name: 'f', resources }] } };
-    const refusal = refusalOf(queue, { cpu, memory, gpu });
+    const refusal = refusalOf(queue, { cpu, memory, gpu }, { cpu: pledged, memory: 0, gpu: 0 });
     if (says) assert.match(refusal ?? '', says);
     else assert.equal(refusal, undefined);
   });

@@ -5,10 +5,14 @@ import { demandOf } from '../capacity/quantities.ts';
 import type { ClusterQueue } from './objects.ts';
 
 /**
- * Why the queue of a user would not let a job in now; undefined when it would, or nobody can say: one that may borrow from
- * others of its cohort may let in more than it has.
+ * Why the queue of a user would not let a job in now, where so much is pledged to others; undefined when it would, or nobody can
+ * say: one that may borrow from others of its cohort may let in more than it has.
  */
-export function refusalOf({ spec, status }: Pick<ClusterQueue, 'spec' | 'status'>, demand: Demand): string | undefined {
+export function refusalOf(
+  { spec, status }: Pick<ClusterQueue, 'spec' | 'status'>,
+  demand: Demand,
+  pledged: Demand = NOTHING,
+): string | undefined {
   if (spec.stopPolicy !== undefined && spec.stopPolicy !== 'None') return 'the queue of its owner is stopped';
   if (spec.cohortName) return undefined;
   const quotas = (spec.resourceGroups ?? []).flatMap(({ flavors = [] }) => flavors);
@@ -18,7 +22,7 @@ export function refusalOf({ spec, status }: Pick<ClusterQueue, 'spec' | 'status'
       resources.map((each) => [each.name, each.total ?? 0]),
     ),
   );
-  const left = difference(total, taken);
+  const left = difference(total, sum(taken, pledged));
   const short = [
     ...(demand.cpu > left.cpu ? [`${cores(demand.cpu)} where ${cores(Math.max(0, left.cpu))} are left`] : []),
     ...(demand.memory > left.memory

@@ -9,7 +9,7 @@ import { eventually } from '../../eventually.ts';
 import type { Shelf } from '../../shelf.ts';
 import { ApiError } from '../api/api-error.ts';
 import { JOB, SECRET, type SecretObject, type Stored } from '../api/kinds.ts';
-import { objectName } from '../jobs/job-name.ts';
+import { objectName } from '../job-name.ts';
 import { RECORD } from '../jobs/job-object.ts';
 import { createKubernetesRunner } from './index.ts';
 import { NO_KEYS } from './keys.ts';

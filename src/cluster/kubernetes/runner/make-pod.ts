@@ -2,7 +2,7 @@ import type { Attempt } from '../../attempt.ts';
 import type { Api } from '../api/api.ts';
 import { JOB, type Job, type SecretObject, type Stored } from '../api/kinds.ts';
 import { create } from '../api/writes.ts';
-import { objectName } from '../jobs/job-name.ts';
+import { objectName } from '../job-name.ts';
 import { RECORD } from '../jobs/job-object.ts';
 import type { AttemptPlace } from './pod/place.ts';
 import { ATTEMPT, POD, type Pod } from './pod/pod.ts';

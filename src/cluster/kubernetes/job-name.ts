@@ -1,5 +1,5 @@
-import type { JobKey } from '../../job-record.ts';
-import { derivedName, isObjectName } from '../marks.ts';
+import type { JobKey } from '../job-record.ts';
+import { derivedName, isObjectName } from './marks.ts';
 
 /** What of the name of its service begins every id that this manager makes (contract §3.5). */
 const SHARED = 16;
