@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changedIn } from '../base/changed-in.fixture.ts';
 import { StoreError } from '../cluster/index.ts';
 import { admin, alice, bob, body, describeCatalog } from './catalog.fixture.ts';
 import { createService } from './create.ts';
@@ -181,7 +182,8 @@ describeCatalog('creating a service', (open) => {
   test('when the definition cannot be stored, name and secrets are free again', async () => {
     await using catalog = open();
     const secrets = body({ environment: { secrets: { A: '1' } } });
-    const services = failing(catalog.services, 'create');
+    const create = () => Promise.reject(new StoreError('unavailable', 'the store is away'));
+    const services = changedIn(catalog.services, { create });
     await assert.rejects(createService(alice, secrets, { ...catalog, services }), { code: 'unavailable' });
     assert.deepEqual((await catalog.secrets.keys('service')).items, []);
     assert.deepEqual(await Array.fromAsync(intentsOf(catalog.journal)), []);
@@ -190,7 +192,12 @@ describeCatalog('creating a service', (open) => {
 
   test('when the store has made it and only the answer was lost, it is made, with its secrets', async () => {
     await using catalog = open();
-    const services = losingAnswersOf(catalog.services, 'create');
+    const services = changedIn(catalog.services, {
+      async create(...given) {
+        await catalog.services.create(...given);
+        throw new StoreError('unavailable', 'the connection was cut');
+      },
+    });
     const secrets = body({
       environment: { secrets: { A: '1' } },
       clusters: { b: { endpoint: 'https://b.example', auth_password: 'pw' } },
@@ -202,29 +209,3 @@ describeCatalog('creating a service', (open) => {
     assert.deepEqual(await Array.fromAsync(intentsOf(catalog.journal)), []);
   });
 });
-
-/** The store, but for one function whose answer is lost. */
-function losingAnswersOf<T extends object>(store: T, method: keyof T): T {
-  return new Proxy(store, {
-    get(target, key) {
-      const value = Reflect.get(target, key, target);
-      if (typeof value !== 'function') return value;
-      if (key !== method) return value.bind(target);
-      return async (...args: unknown[]) => {
-        await value.apply(target, args);
-        throw new StoreError('unavailable', 'the connection was cut');
-      };
-    },
-  });
-}
-
-/** The store, but for one function that fails. */
-function failing<T extends object>(store: T, method: keyof T): T {
-  return new Proxy(store, {
-    get(target, key) {
-      if (key === method) return () => Promise.reject(new StoreError('unavailable', 'the store is away'));
-      const value = Reflect.get(target, key, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}

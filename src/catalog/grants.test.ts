@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changedIn } from '../base/changed-in.fixture.ts';
 import { Secret } from '../base/secret.ts';
 import { everyPage } from '../cluster/every-page.ts';
 import { StoreError } from '../cluster/index.ts';
@@ -125,9 +126,7 @@ describeCatalog('the refresh token of a service', (open) => {
     const away = () => Promise.reject(new StoreError('unavailable', 'the store is away'));
     const broken = (method: 'create' | 'replace') => ({
       ...catalog,
-      services: new Proxy(catalog.services, {
-        get: (target, key) => (key === method ? away : Reflect.get(target, key).bind(target)),
-      }),
+      services: changedIn(catalog.services, { [method]: away }),
     });
     await assert.rejects(createService(alice, federated('rt'), broken('create')), { code: 'unavailable' });
     assert.deepEqual(await inVault(catalog), []);

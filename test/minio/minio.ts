@@ -20,11 +20,13 @@ export interface MinioOptions {
   readonly token?: string;
   /** Where it listens; loopback if left out. */
   readonly host?: string;
-  /** With a certificate that nobody has signed. */
-  readonly tls?: boolean;
+  /** With this certificate, or, if true, with one that nobody has signed. */
+  readonly tls?: true | { readonly key: string; readonly certificate: string };
 }
 
 export const ROOT = { accessKey: new Secret('root-of-the-store'), secretKey: new Secret('root-secret-of-the-store') };
+
+const OF_NOBODY = { key: TEST_KEY, certificate: TEST_CERTIFICATE };
 
 export const EVENTS_TOKEN = 'token-of-the-store';
 
@@ -53,8 +55,9 @@ export class Minio {
     this.#processes = new Processes(this.#directory);
     this.endpoint = `${options.tls ? 'https' : 'http'}://${options.host ?? '127.0.0.1'}:${port}`;
     if (options.tls) {
-      writeFileSync(join(this.#directory, 'private.key'), TEST_KEY);
-      writeFileSync(join(this.#directory, 'public.crt'), TEST_CERTIFICATE);
+      const { key, certificate } = options.tls === true ? OF_NOBODY : options.tls;
+      writeFileSync(join(this.#directory, 'private.key'), key);
+      writeFileSync(join(this.#directory, 'public.crt'), certificate);
     }
   }
 

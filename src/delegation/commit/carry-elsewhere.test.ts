@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { before, type TestContext, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { changedIn } from '../../base/changed-in.fixture.ts';
 import { Secret } from '../../base/secret.ts';
 import { TEST_CERTIFICATE } from '../../outbound/certificate.fixture.ts';
 import { davServer } from '../../supervisor/dav-server.fixture.ts';
@@ -118,16 +119,15 @@ test('the keys by which staging was read are ended, and no directory is made whe
   const { deps, stage, commit } = await several(t);
   const issued: string[] = [];
   const ended: string[] = [];
-  const objects = new Proxy(deps.objects, {
-    get: (target, name: 'issue' | 'revoke' | 'read' | 'place' | 'stagingBucket') => {
-      if (name === 'stagingBucket') return target.stagingBucket;
-      const method = target[name].bind(target) as (...given: unknown[]) => Promise<unknown>;
-      return async (...given: unknown[]) => {
-        const result = await method(...given);
-        if (name === 'issue') issued.push((result as { id: string }).id);
-        if (name === 'revoke') ended.push(String(given[0]));
-        return result;
-      };
+  const objects = changedIn(deps.objects, {
+    async issue(...given) {
+      const keys = await deps.objects.issue(...given);
+      issued.push(keys.id);
+      return keys;
+    },
+    async revoke(id) {
+      ended.push(id);
+      await deps.objects.revoke(id);
     },
   });
   const manifest = await stage({ b: 'B' });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changedIn } from '../../base/changed-in.fixture.ts';
 import { createService, updateService } from '../../catalog/index.ts';
 import type { Version } from '../../cluster/index.ts';
 import type { JournalState } from '../../cluster/journal.ts';
@@ -9,7 +10,7 @@ import { forgetMember } from './kept/member-key.ts';
 import { bury } from './kept/tombstones.ts';
 import { makeWorker } from './make.ts';
 import { releaseWorker } from './release.ts';
-import { admin, alice, bob, butFor, NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
+import { admin, alice, bob, NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('it becomes what the coordinator sent, and keeps uid, owner, token and buckets', async () => {
   await using scene = openScene();
@@ -132,14 +133,14 @@ test('an undo that found nothing, and forgets what was kept, cannot take what an
   const before = await scene.look();
   const made = order();
   const { catalog } = scene.workers;
-  const journal = butFor(catalog.journal, {
+  const journal = changedIn(catalog.journal, {
     async begin(key: string, state: JournalState) {
       if (key.startsWith('worker/'))
         await bury(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);
       return catalog.journal.begin(key, state);
     },
   });
-  const secrets = butFor(catalog.secrets, {
+  const secrets = changedIn(catalog.secrets, {
     async put(...args: Parameters<typeof catalog.secrets.put>) {
       const written = await catalog.secrets.put(...args);
       if (args[1].startsWith('before/')) await forgetMember(made.keyId, catalog);

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changedIn } from '../../base/changed-in.fixture.ts';
 import { bury } from './kept/tombstones.ts';
 import { makeWorker } from './make.ts';
 import { releaseWorker } from './release.ts';
-import { admin, alice, bob, butFor, NAME, openScene, order, WORKER } from './workers.fixture.ts';
+import { admin, alice, bob, NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('whoever asks becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
   await using scene = openScene();
@@ -119,7 +120,7 @@ test('an undo that leaves its mark while the worker is being made, and dies, is 
   const empty = await scene.look();
   const made = order();
   const { catalog } = scene.workers;
-  const services = butFor(catalog.services, {
+  const services = changedIn(catalog.services, {
     async create(...args: Parameters<typeof catalog.services.create>) {
       const record = await catalog.services.create(...args);
       await bury(made.keyId, { service: NAME, reason: 'ended-by-coordinator', ending: 'undo' }, catalog);

@@ -164,18 +164,6 @@ async function secretsIn({ secrets }: Catalog): Promise<Record<string, Record<st
   return Object.fromEntries(found);
 }
 
-/** A port, but for these of its functions. */
-export function butFor<T extends object>(port: T, changed: Partial<T>): T {
-  return new Proxy(port, {
-    get(target, name) {
-      const own = Reflect.get(changed, name);
-      if (own !== undefined) return own;
-      const value = Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(target) : value;
-    },
-  });
-}
-
 /** The end of a manager: from here on nothing it calls has an effect. */
 export class Crash extends Error {}
 

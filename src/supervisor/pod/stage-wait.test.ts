@@ -86,6 +86,25 @@ test('the script and what is beside it are different users', { skip: asRoot }, a
   await end(beside);
 });
 
+test('one that is started again takes a directory as it is that the script has made its own', {
+  skip: asRoot,
+}, async (t) => {
+  const pod = new WarmPodUnderTest(t);
+  for (const path of [pod.layout.shared, pod.layout.given, pod.layout.termination]) chownSync(path, OURS, OURS);
+  const first = pod.beside(OURS);
+  await eventually(() => assert.ok(pod.isUp));
+  endGroup(first.child);
+  await first.ended;
+  chownSync(pod.parts.output, THEIRS, THEIRS);
+  const second = pod.beside(OURS);
+  const script = pod.waits({ uid: THEIRS });
+  pod.give({ script: 'echo ran; echo x >"$TMP_OUTPUT_DIR/x"' });
+  assert.equal(await script.ended, 0);
+  assert.equal(script.printed(), 'ran\n');
+  await end(second);
+  assert.equal(pod.result()?.outcome, 'succeeded');
+});
+
 test('an input that cannot be had is told, and nothing is begun', async (t) => {
   const pod = new WarmPodUnderTest(t);
   const beside = pod.beside();

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
+import { changedIn } from '../../../base/changed-in.fixture.ts';
 import { endGroup } from '../../../supervisor/pod/pod.fixture.ts';
 import type { Attempt } from '../../attempt.ts';
 import { eventually } from '../../eventually.ts';
@@ -167,4 +168,19 @@ test('without keys for its results a call is not begun, and why is told', async 
   const { reason, message, startedAt } = await run(runner, attemptOf('echo ran', { outputs, stores }));
   assert.deepEqual([reason, startedAt], ['StartFailed', undefined]);
   assert.match(message, /the store is away/);
+});
+
+test('a call whose answer is longer than is told fails where the store did not take the rest of it', async (t) => {
+  const place = await CallPlace.open(t);
+  const { shelf } = place.stores;
+  // Nobody listens there.
+  const urlToPut = async () => 'http://127.0.0.1:9/log';
+  const runner = place.calls(place.calling({ shelf: changedIn(shelf, { urlToPut }) }));
+  const long = attemptOf('head -c 3000000 /dev/zero | tr "\\0" x');
+  const { outcome, reason, message } = await run(runner, long);
+  assert.deepEqual([outcome, reason], ['failed', 'OutputFailed']);
+  assert.match(message ?? '', /what the script printed could not be kept/);
+  const short = attemptOf('echo short');
+  assert.equal((await run(runner, short)).outcome, 'succeeded');
+  assert.match(await log(runner, short.name), /^short\n/);
 });

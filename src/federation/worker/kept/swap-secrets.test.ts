@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changedIn } from '../../../base/changed-in.fixture.ts';
 import { Secret } from '../../../base/secret.ts';
 import { removeService, updateService } from '../../../catalog/index.ts';
-import { alice, butFor, NAME, OWN, openScene } from '../workers.fixture.ts';
+import { alice, NAME, OWN, openScene } from '../workers.fixture.ts';
 import { swapSecrets } from './swap-secrets.ts';
 
 const MINE = { environment: { PASSWORD: new Secret('mine') }, credentials: { slot: new Secret('mine too') } };
@@ -38,7 +39,7 @@ test('of two who were both the last for a moment, the later record has its secre
   const late = {
     ...scene.catalog,
     // Overtaken after it has looked at the record, and before it writes.
-    services: butFor(services, {
+    services: changedIn(services, {
       async get(name: string) {
         const seen = await services.get(name);
         if (second.current === first) {

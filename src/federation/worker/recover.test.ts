@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { changedIn } from '../../base/changed-in.fixture.ts';
+import { StoreError } from '../../cluster/index.ts';
+import { makeWorker } from './make.ts';
+import { recoverWorkers } from './recover.ts';
+import { releaseWorker } from './release.ts';
+import { alice, openScene, order, WORKER } from './workers.fixture.ts';
+
+const orderOf = (name: string) => order({ name, member: `b/${name}` }, { ...WORKER, name });
+
+test('a worker that cannot be ended now holds up no other, is told of, and is ended another time', async () => {
+  await using scene = openScene();
+  const { catalog } = scene;
+  const empty = await scene.look();
+  const all = ['one', 'two', 'three'];
+  const stuck = new Set(all);
+  const services = changedIn(catalog.services, {
+    async remove(name, version) {
+      if (stuck.has(name)) throw new StoreError('unavailable', 'the store is away');
+      await catalog.services.remove(name, version);
+    },
+  });
+  const workers = { ...scene.workers, catalog: { ...catalog, services } };
+  for (const name of all) {
+    const made = orderOf(name);
+    await makeWorker(alice, made, workers);
+    await assert.rejects(releaseWorker(name, 'undo', made.keyId, workers), { code: 'unavailable' });
+  }
+  const names = async () => (await catalog.services.list({})).items.map(({ service }) => service.definition.name);
+  const later = () => (scene.clock.now += 3_600_000);
+  for (const name of ['one', 'three']) stuck.delete(name);
+  await assert.rejects(recoverWorkers(later(), workers), { code: 'unavailable' });
+  assert.deepEqual(await names(), ['two']);
+  stuck.clear();
+  assert.equal(await recoverWorkers(later(), workers), 1);
+  assert.deepEqual(await scene.look(), empty);
+});
