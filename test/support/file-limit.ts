@@ -4,7 +4,7 @@ import { isMainThread } from 'node:worker_threads';
  * Loaded before every file of tests. Node limits how long a test may take, but not the file: one that has failed and left something
  * open is waited for without end, and nobody gets to see what failed.
  */
-const LIMIT_MS = Number(process.env['OSCAR_TEST_FILE_LIMIT'] ?? 600_000);
+const LIMIT_MS = Number(process.env['OSCAR_TEST_FILE_LIMIT'] ?? 1_200_000);
 
 // The runner itself loads this too.
 if (process.env['NODE_TEST_CONTEXT'] && isMainThread) {
