@@ -105,15 +105,15 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
   }
 }
 
-/** A kubelet that ends many pods at once may be late. */
-const LOST_MS = 30_000;
+/** A kubelet that ends many pods at once may be late, and what is in them too: as for a manager. */
+const TIMES = { lostMs: 30_000, graceSeconds: 10 };
 
 async function openPlace(directory: string, open: PodBench['open']): Promise<PodPlace> {
   const stores = await EmbeddedStores.open(directory, GATEWAY);
   const names = new Set<string>();
   return {
     stores,
-    open: async (options) => showing(names, await open({ shelf: stores.shelf, lostMs: LOST_MS, ...options })),
+    open: async (options) => showing(names, await open({ shelf: stores.shelf, ...TIMES, ...options })),
     async leave(last) {
       for (const name of await last.list()) {
         await last.stop(name, 'cancelled');
