@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { changeService } from './change.ts';
+import {
+  alice,
+  coordination,
+  federatedBody,
+  memberOn,
+  type World,
+  worldOf,
+} from './coordinator/model/coordinator.fixture.ts';
+import { openPassage, type Passage } from './coordinator/model/model-cluster.fixture.ts';
+import { deploy } from './deploy.ts';
+import { type LedgerMember, memberId } from './ledger.ts';
+import { Ledgers } from './ledger-store.ts';
+import { readIntention } from './members.ts';
+import { PeerError } from './peer/peer.ts';
+
+export async function made(...clusters: string[]): Promise<World> {
+  const world = worldOf('b', 'c', 'd');
+  await deploy(alice, federatedBody(clusters), coordination(world));
+  return world;
+}
+
+export const away = (...clusters: string[]): Passage => ({
+  ...openPassage,
+  request: (cluster, _call, effect) => {
+    if (clusters.includes(cluster)) throw new PeerError('unreachable', 'it did not answer');
+    return effect();
+  },
+});
+
+export const serviceOf = ({ cluster }: World) => {
+  const service = cluster.services.get('demo')?.service;
+  assert.ok(service);
+  return service;
+};
+export const worker = (world: World, id: string) => world.managers.get(id)?.services.get(`demo-${id}`);
+
+export async function states(world: World): Promise<Record<string, LedgerMember['state']>> {
+  const entry = await new Ledgers(coordination(world)).read(serviceOf(world).federation?.uid ?? '');
+  return Object.fromEntries((entry?.ledger.members ?? []).map((each) => [memberId(each), each.state]));
+}
+
+export async function onlyMember(world: World): Promise<LedgerMember> {
+  const entry = await new Ledgers(coordination(world)).read(serviceOf(world).federation?.uid ?? '');
+  const [member] = entry?.ledger.members ?? [];
+  assert.ok(member);
+  return member;
+}
+
+/** The owner of a worker has ended it there, and the coordinator has noticed. */
+export async function endedByOwner(world: World, id: string): Promise<void> {
+  const manager = world.managers.get(id);
+  manager?.tombstones.add(worker(world, id)?.worker?.keyId ?? '');
+  manager?.services.delete(`demo-${id}`);
+  await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
+}
+
+export const post = (...ids: string[]) => readIntention('POST', { members: ids.map(memberOn) });
+export const remove = (...ids: string[]) => readIntention('DELETE', { members: ids.map(memberOn) });
+
+/** A service that stands alone. */
+export async function plain(world: World, more: Record<string, unknown> = {}): Promise<void> {
+  const deps = coordination(world);
+  const { federation: _, ...body } = federatedBody([]);
+  const record = await deps.own.create(
+    alice.principal,
+    { ...body, ...more },
+    { role: 'coordinator', uid: '', revision: 0, committed: true },
+  );
+  const { federation: __, ...service } = record.service;
+  await deps.services.replace(service, record.version);
+}
