@@ -126,6 +126,18 @@ const cases: Case[] = [
     result: { keyId: 'key', kind: 'missing', problem },
     after: [entry({ state: 'wanted', since: 9, lastSeen: 9, reason: 'because' })],
   },
+  {
+    name: 'a member whose name something else has stays in conflict while nobody can look who may make it',
+    before: entry({ state: 'conflict', reason: 'the name belongs to another service' }),
+    result: { keyId: 'key', kind: 'missing', problem },
+    after: [entry({ state: 'conflict', lastSeen: 9, reason: 'the name belongs to another service' })],
+  },
+  {
+    name: 'a member whose name is free again is made',
+    before: entry({ state: 'conflict', reason: 'the name belongs to another service' }),
+    result: made(3),
+    after: [entry({ state: 'made', revision: 3, digest: 'd3', since: 9, lastSeen: 9, keyedAt: 9 })],
+  },
 ];
 
 describe('what came of asking a member', () => {

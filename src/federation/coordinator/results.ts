@@ -69,6 +69,8 @@ function recorded(before: LedgerMember, result: Result, now: number): LedgerMemb
     }
     default: {
       if (isEnding || member.state === 'left') return [member];
+      // Who may not make it has not seen what has its name.
+      if (result.kind === 'missing' && member.state === 'conflict') return [{ ...member, lastSeen: now }];
       const state = result.kind === 'missing' ? 'wanted' : result.kind;
       return [{ ...known, ...stateOf(member, state, now), lastSeen: now, reason: result.problem.message }];
     }
