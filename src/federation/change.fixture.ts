@@ -15,12 +15,14 @@ import { Ledgers } from './ledger-store.ts';
 import { readIntention } from './members.ts';
 import { PeerError } from './peer/peer.ts';
 
+/** The federation of `demo`, with members on these of the clusters b, c and d. */
 export async function made(...clusters: string[]): Promise<World> {
   const world = worldOf('b', 'c', 'd');
   await deploy(alice, federatedBody(clusters), coordination(world));
   return world;
 }
 
+/** Nothing that is asked of these clusters arrives. */
 export const away = (...clusters: string[]): Passage => ({
   ...openPassage,
   request: (cluster, _call, effect) => {
@@ -34,6 +36,8 @@ export const serviceOf = ({ cluster }: World) => {
   assert.ok(service);
   return service;
 };
+
+/** What a cluster has of it. */
 export const worker = (world: World, id: string) => world.managers.get(id)?.services.get(`demo-${id}`);
 
 export async function states(world: World): Promise<Record<string, LedgerMember['state']>> {

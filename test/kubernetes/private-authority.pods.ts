@@ -16,7 +16,7 @@ import { freePorts } from './free-port.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 
-/** A MinIO whose certificate is signed by an authority that only its operator knows, as they have them inside of houses. */
+/** A MinIO whose certificate is signed by an authority of its operator's own, which no image knows. */
 
 const PATIENCE = { timeout: 300_000 };
 const directory = mkdtempSync(join(tmpdir(), 'oscar-authority-'));

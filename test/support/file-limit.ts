@@ -1,7 +1,7 @@
 import { isMainThread } from 'node:worker_threads';
 
 /**
- * Loaded before every file of tests. Node limits how long a test may take, but not the file: one that has failed and left something
+ * Loaded before every file of the tests that `.ci/run` runs. Node limits how long a test may take, but not the file: one that has failed and left something
  * open is waited for without end, and nobody gets to see what failed.
  */
 const LIMIT_MS = Number(process.env['OSCAR_TEST_FILE_LIMIT'] ?? 1_200_000);

@@ -1,6 +1,5 @@
 import type { Demand } from '../../job-record.ts';
-import type { Stored } from '../api/kinds.ts';
-import { JOB } from '../api/kinds.ts';
+import { JOB, type Stored } from '../api/kinds.ts';
 import { isNewer } from '../api/resource-version.ts';
 import { NOTHING, sum } from '../capacity/amounts.ts';
 import type { ClusterQueue, Workload } from './objects.ts';
