@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { JobStore } from '../src/cluster/index.ts';
-import { openLocalCluster } from '../src/cluster/local/index.ts';
-import { sampleJob, sampleProgress } from '../src/cluster/sample-job.ts';
+import { openLocalCluster } from '../src/adapters/sqlite/index.ts';
+import { sampleJob, sampleProgress } from '../src/ports/conformance/sample-job.ts';
+import type { JobStore } from '../src/ports/index.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
 import { fillWithJobs } from './support/finished-jobs.ts';
 import { interleaved, repeated } from './support/interleaved.ts';

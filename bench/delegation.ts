@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { Secret } from '../src/base/secret.ts';
-import type { JobRecord } from '../src/cluster/index.ts';
-import { realClock } from '../src/delegation/origin/clock.ts';
-import { chooseMember } from '../src/delegation/origin/round/candidates.ts';
-import type { Member, WorkingFederation } from '../src/delegation/origin/round/members.ts';
-import { POLICIES } from '../src/delegation/policy/policy.ts';
-import { Scoreboard, Sent } from '../src/delegation/scoreboard/index.ts';
-import type { Target } from '../src/delegation/terms.ts';
-import { aService } from '../src/service/service.fixture.ts';
+import { realClock, Scoreboard } from '../src/delegation/index.ts';
+import type { DelegationMember, WorkingFederation } from '../src/delegation/origin/members.ts';
+import { chooseMember } from '../src/delegation/origin/offer.ts';
+import { InFlightJobs } from '../src/delegation/scoreboard/scoreboard.ts';
+import { Secret } from '../src/lib/secret.ts';
+import type { JobRecord } from '../src/model/job/index.ts';
+import { POLICY_NAMES } from '../src/model/service/index.ts';
+import { aService } from '../src/model/service/service.fixture.ts';
+import type { Target } from '../src/peers/index.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
 import { burst, createDelegated, startDelegating } from './support/delegating.ts';
 import { startInProcess } from './support/in-process-federation.ts';
@@ -79,10 +79,10 @@ async function decided() {
   // What is under way counts too.
   for (let sent = 0; sent < UNDER_WAY; sent++) board.send(memberAt(sent % MANY_MEMBERS).board, aJob().demand).arrived();
   const own = { snapshot: await statusOf(0), waiting: 0 };
-  const settling = new Sent(() => 0);
+  const settling = new InFlightJobs(() => 0);
   const here = { clusterId: 'here', store: STORE };
   const deps = { board, own: () => own, settling, here, chance: Math.random, clock: realClock };
-  const times = POLICIES.map((policy) => {
+  const times = POLICY_NAMES.map((policy) => {
     const federation = federationOf(policy, members);
     const question = { record: aJob(), federation, placing: 'anywhere', refusals: new Map() } as const;
     return Array.from({ length: DECISIONS }, () => {
@@ -113,7 +113,7 @@ const statusOf = async (index: number) => {
   return { nodes, freeCpu, nodeCount: nodes.length, age: 0, pending: index % 5, roundTrip: 5 + (index % 40) };
 };
 
-function memberAt(index: number): Member {
+function memberAt(index: number): DelegationMember {
   const id = `cluster-${index}/demo-${index}`;
   return {
     id,
@@ -128,7 +128,7 @@ function memberAt(index: number): Member {
   };
 }
 
-function federationOf(delegation: string, members: readonly Member[]): WorkingFederation {
+function federationOf(delegation: string, members: readonly DelegationMember[]): WorkingFederation {
   const listed = members.map(({ place, service }) => ({ type: 'oscar', cluster_id: place, service_name: service }));
   const service = aService({ federation: { topology: 'star', delegation, delegate_when: 'always', members: listed } });
   return { service, uid: 'federation', members };

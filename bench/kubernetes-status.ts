@@ -1,8 +1,8 @@
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { Api } from '../src/cluster/kubernetes/api/api.ts';
-import { endpointOf } from '../src/cluster/kubernetes/api/endpoint.ts';
-import { openKubernetesCapacity } from '../src/cluster/kubernetes/capacity/index.ts';
-import { storeClient } from '../src/storage/store-under-test.fixture.ts';
+import { openKubernetesCapacity } from '../src/adapters/kubernetes/capacity/index.ts';
+import { Api } from '../src/adapters/kubernetes/client/api.ts';
+import { readEndpoint } from '../src/adapters/kubernetes/client/endpoint.ts';
+import { storeClient } from '../src/ports/conformance/object-store-under-test.fixture.ts';
 import { MANAGER_NAMESPACE } from '../test/kubernetes/manager-rights.ts';
 import { SimulatedNodes } from '../test/kubernetes/simulated-nodes.ts';
 import { ROOT } from '../test/minio/minio.ts';
@@ -77,7 +77,7 @@ async function eachOf(count: number, work: (index: number) => Promise<void>): Pr
 async function measureCapacity(kubeconfig: string) {
   const rate = { perSecond: 100_000, burst: 100_000 };
   const times = { requestMs: 30_000, patienceMs: 60_000 };
-  const api = new Api(await endpointOf(kubeconfig), { rate, ...times, random: Math.random });
+  const api = new Api(await readEndpoint(kubeconfig), { rate, ...times, random: Math.random });
   const begun = performance.now();
   const opened = await openKubernetesCapacity(api, {
     manager: { namespace: MANAGER_NAMESPACE, name: 'oscar' },

@@ -4,7 +4,7 @@ import { namespaceFor } from '../src/identity/index.ts';
 import { SERVICES_NAMESPACE } from '../test/kubernetes/bench.ts';
 import { ControlPlane } from '../test/kubernetes/control-plane.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from '../test/kubernetes/manager-rights.ts';
-import { ALICE } from '../test/support/issuer.ts';
+import { ALICE } from '../test/support/issuer-users.ts';
 import { callsOf } from './support/api-calls.ts';
 import { type ApiAccess, type ApiConnection, accessOf, connectToApi } from './support/api-connection.ts';
 import { atOnce } from './support/at-once.ts';

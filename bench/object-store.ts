@@ -9,9 +9,9 @@ import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import * as s3 from '@aws-sdk/client-s3';
-import { Secret } from '../src/base/secret.ts';
-import { Seal } from '../src/cluster/local/seal.ts';
-import { openObjectStore } from '../src/objectstore/index.ts';
+import { Seal } from '../src/lib/seal.ts';
+import { Secret } from '../src/lib/secret.ts';
+import { openObjectStore } from '../src/s3-server/index.ts';
 import type { Figure, Measured } from './support/benchmark.ts';
 import { interleaved, repeated } from './support/interleaved.ts';
 

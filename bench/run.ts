@@ -3,6 +3,7 @@ import * as acceptJobs from './accept-jobs.ts';
 import * as commit from './commit.ts';
 import * as delegation from './delegation.ts';
 import * as federation from './federation.ts';
+import * as federationThroughput from './federation-throughput.ts';
 import * as jobs from './jobs.ts';
 import * as kubernetes from './kubernetes.ts';
 import * as kubernetesStatus from './kubernetes-status.ts';
@@ -32,6 +33,7 @@ const BENCHMARKS: ReadonlyMap<string, Benchmark> = new Map<string, Benchmark>([
   ['commit', commit],
   ['federation', federation],
   ['delegation', delegation],
+  ['federation-throughput', federationThroughput],
   ['kubernetes-store', kubernetesStore],
   ['kubernetes-status', kubernetesStatus],
   ['kubernetes', kubernetes],

@@ -12,18 +12,22 @@ if (Number.parseInt(process.versions.node, 10) >= 24) {
   modules.enableCompileCache(here('../node_modules/.cache/oscar-manager'));
   await import('../src/main.ts');
 } else {
-  // Started by the Node of the machine, which is too old: the packages bring their own.
-  const child = spawn(here('../node_modules/node/bin/node'), process.argv.slice(1), { stdio: 'inherit' });
+  // Started by the Node of the machine, which is too old: the packages bring their own. The channel carries no message:
+  // it closes with this process, so that the child notices also when this one is killed.
+  const child = spawn(here('../node_modules/node/bin/node'), process.argv.slice(1), {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  });
   child.on('error', (error) => {
     process.stderr.write(`oscar needs Node 24, which npm ci brings: ${error.message}\n`);
     process.exitCode = 1;
   });
-  // Ctrl-C at a terminal reaches both; what is sent to this process alone is passed on.
+  // What is sent to this process alone is passed on. A terminal sends Ctrl-C to both: the child then has two, and takes
+  // them for one.
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   const passOn = (signal) => child.kill(signal);
-  const stay = () => {};
-  process.on('SIGINT', stay).on('SIGTERM', passOn).on('SIGHUP', passOn);
+  for (const signal of signals) process.on(signal, passOn);
   child.on('exit', (code, signal) => {
-    process.off('SIGINT', stay).off('SIGTERM', passOn).off('SIGHUP', passOn);
+    for (const each of signals) process.off(each, passOn);
     if (signal) process.kill(process.pid, signal);
     else process.exit(code ?? 1);
   });

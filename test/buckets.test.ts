@@ -7,7 +7,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
-import { BOB } from './support/issuer.ts';
+import { BOB } from './support/issuer-users.ts';
 import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
 import { startPeople } from './support/people.ts';
 
@@ -248,7 +248,7 @@ describe('buckets of services', () => {
     assert.equal(await visibility('svc-b'), 'public');
     assert.equal((await call('PUT', alice, service('svc-b'))).status, 204);
     assert.equal(await visibility('svc-b'), 'private');
-    assert.equal((await bucketCall('PUT', alice, { bucket_name: 'svc-b', visibility: 'public' })).status, 403, 'S8');
+    assert.equal((await bucketCall('PUT', alice, { bucket_name: 'svc-b', visibility: 'public' })).status, 403, '(S8)');
     assert.equal((await remove('svc-b', alice)).status, 204);
     assert.ok(!(await names(ADMIN)).includes('svc-b'));
   });

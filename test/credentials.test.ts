@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
-import { ALICE, BOB, CAROL, startIssuer } from './support/issuer.ts';
+import { startIssuer } from './support/issuer.ts';
+import { ALICE, BOB, CAROL } from './support/issuer-users.ts';
 import { eventually } from './support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
 

@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { eventually as tried } from '../src/cluster/eventually.ts';
-import { seededRandom } from '../src/cluster/local/seeded-random.ts';
+import { eventually as tried } from '../src/ports/conformance/eventually.ts';
 import { IDS } from './support/cluster-processes.ts';
 import { Faults } from './support/delegation-faults.ts';
 import { type Asked, type History, storyOf, violationsOf } from './support/delegation-history.ts';
@@ -26,6 +25,7 @@ import {
   workerOf,
 } from './support/delegation-scene.ts';
 import { ADMIN } from './support/manager.ts';
+import { seededRandom } from './support/seeded-random.ts';
 import { processesOf } from './support/stray-processes.ts';
 
 const LONG = process.env['OSCAR_TEST_LONG'] !== undefined;

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { seededRandom } from '../src/cluster/local/seeded-random.ts';
 import { type ClusterProcess, type Everything, IDS, startClusterProcesses } from './support/cluster-processes.ts';
 import { federated, member } from './support/federation.ts';
 import { eventually, service } from './support/jobs.ts';
 import { ADMIN } from './support/manager.ts';
 import { type People, startPeople } from './support/people.ts';
+import { seededRandom } from './support/seeded-random.ts';
 
 const LONG = process.env['OSCAR_TEST_LONG'] !== undefined;
 const FEDERATIONS = LONG ? 200 : 20;

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { seededRandom } from '../src/cluster/local/seeded-random.ts';
 import { eventually, keyOf, Meeting, Outside, reasonOf, type SeenJob, service } from './support/jobs.ts';
 import { ADMIN, temporaryDirectory } from './support/manager.ts';
 import { type ManagerProcess, startProcess } from './support/process.ts';
+import { seededRandom } from './support/seeded-random.ts';
 import { processesOf } from './support/stray-processes.ts';
 
 const LONG = process.env['OSCAR_TEST_LONG'] !== undefined;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Dirent, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { ALICE } from './support/issuer.ts';
+import { ALICE } from './support/issuer-users.ts';
 import { Meeting, Outside, service } from './support/jobs.ts';
 import { ADMIN, type Answer, startTestManager, temporaryDirectory } from './support/manager.ts';
 import { startPeople } from './support/people.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { ALICE, BOB } from './support/issuer.ts';
+import { ALICE, BOB } from './support/issuer-users.ts';
 import { ADMIN, startTestManager, type TestManager } from './support/manager.ts';
 import { startPeople } from './support/people.ts';
 
@@ -56,7 +56,7 @@ describe('the life of a service', () => {
     assert.equal(second.token, (first.json() as { token: string }).token);
   });
 
-  test('a minimal service of the administrator, byte for byte as contract A.1', async () => {
+  test('a minimal service of the administrator, byte for byte as the Go manager shows it', async () => {
     const io = (folder: string) => [{ storage_provider: 'minio.default', path: `demo/${folder}` }];
     await create('demo', ADMIN, { image: 'ghcr.io/x/y', script: '#!/bin/sh\n...', input: io('in'), output: io('out') });
     const { text } = await read('demo', ADMIN);
@@ -212,7 +212,7 @@ describe('who sees and may do what', () => {
 });
 
 describe('the federation of a service without members', () => {
-  test('is shown byte for byte as contract A.4, under both spellings', async () => {
+  test('is shown byte for byte as by the Go manager, under both spellings', async () => {
     await create('plain', bearer.alice);
     await create('star', bearer.alice, {
       federation: { topology: 'STAR', members: [] },
@@ -234,9 +234,9 @@ describe('the federation of a service without members', () => {
     assert.equal(await status(`Bearer ${token}`), 200);
     assert.equal(await status(`Bearer ${'0'.repeat(64)}`), 401);
     assert.equal(await status(`Bearer ${token}`, 'plain'), 401);
-    assert.equal(await status(bearer.bob), 404, 'F28');
+    assert.equal(await status(bearer.bob), 404, 'not for another user (F28)');
     assert.equal(await status(undefined), 401);
-    assert.equal(await status('Bearer x'), 401, 'S1');
+    assert.equal(await status('Bearer x'), 401, 'not for a bearer that is no token (S1)');
     assert.equal(await status(ADMIN, 'nope'), 404);
   });
 });
@@ -259,7 +259,7 @@ describe('forward authentication', () => {
     assert.equal((await auth('fwd-pub', { as: bearer.bob })).status, 200);
     assert.equal((await auth('fwd-priv')).status, 401);
     assert.equal((await auth('nope', { as: ADMIN })).status, 404);
-    assert.equal((await auth('nope', { as: `Bearer ${'0'.repeat(64)}` })).status, 401, 'R8');
+    assert.equal((await auth('nope', { as: `Bearer ${'0'.repeat(64)}` })).status, 401, 'unknown (R8)');
   });
 
   test('the token in header, query, forwarded query or cookie gives a cookie', async () => {

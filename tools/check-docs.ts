@@ -1,9 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { docProblems } from './check-docs-rules.ts';
+import { undeclaredNames } from './map-names.ts';
 
-/** Checks links, paths and runnable commands of all pages: `node tools/check-docs.ts`. */
+/**
+ * Checks links, paths and runnable commands of all pages, and the names of code in the map: `node tools/check-docs.ts`.
+ */
 
 const root = join(import.meta.dirname, '..');
 const files = globSync(['*.md', 'docs/**/*.md', 'examples/**/*.md'], { cwd: root });
@@ -19,5 +22,12 @@ const exists = (path: string) => globSync(path.replace(/\/+$/, ''), { cwd: root 
 
 for (const { file, line, message } of docProblems(texts, { exists, shellProblem })) {
   process.stderr.write(`${file}:${line}: ${message}\n`);
+  process.exitCode = 1;
+}
+
+const MAP = 'docs/architecture.md';
+const read = (path: string) => (existsSync(join(root, path)) ? readFileSync(join(root, path), 'utf8') : undefined);
+for (const { line, message } of undeclaredNames(texts.get(MAP) ?? '', 'docs', read)) {
+  process.stderr.write(`${MAP}:${line}: ${message}\n`);
   process.exitCode = 1;
 }

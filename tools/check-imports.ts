@@ -1,18 +1,12 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { violations } from './import-rules.ts';
-import { type Import, readImports } from './read-imports.ts';
+import { readImports } from './read-imports.ts';
+import { readSourceFiles } from './source-files.ts';
 
 /** Checks `src` against the rules of who may import whom: `node tools/check-imports.ts`. */
 
-const root = join(import.meta.dirname, '..');
-
-const imports = new Map<string, Import[]>();
-for (const entry of readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })) {
-  if (!entry.isFile() || !entry.name.endsWith('.ts')) continue;
-  const path = join(entry.parentPath, entry.name);
-  imports.set(relative(root, path).replaceAll('\\', '/'), readImports(readFileSync(path, 'utf8')));
-}
+const sources = readSourceFiles(join(import.meta.dirname, '..'));
+const imports = new Map([...sources].map(([file, source]) => [file, readImports(source)]));
 
 for (const { file, specifier, rule } of violations(imports)) {
   process.stderr.write(`${file} imports ${specifier}: ${rule}\n`);

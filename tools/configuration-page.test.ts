@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { IGNORED_NAMES } from '../src/config/ignored.ts';
+import { readConfig } from '../src/config/index.ts';
+import { IGNORED_NAMES } from '../src/config/read-config.ts';
 import { SETTINGS } from '../src/config/settings.ts';
-import { readConfig } from '../src/config.ts';
 import { renderConfiguration } from './configuration-page.ts';
 
 const page = renderConfiguration();

@@ -1,13 +1,15 @@
-import { IGNORED } from '../src/config/ignored.ts';
+import type { Setting } from '../src/config/groups/setting.ts';
 import { CLUSTER_FIELDS } from '../src/config/kinds/clusters.ts';
+import type { SettingFields } from '../src/config/kinds/kind.ts';
 import { PROVIDER_FIELDS } from '../src/config/kinds/providers.ts';
-import type { Fields } from '../src/config/kinds/record.ts';
-import type { Setting } from '../src/config/setting.ts';
-import { GROUPS } from '../src/config/settings.ts';
+import { IGNORED } from '../src/config/read-config.ts';
+import { SETTING_GROUPS } from '../src/config/settings.ts';
 
 /** `docs/configuration.md`, from the tables that the manager reads its settings with. */
 export function renderConfiguration(): string {
-  const groups = GROUPS.map(({ title, settings }) => `## ${title}\n\n${settingsTable(Object.values(settings))}`);
+  const groups = SETTING_GROUPS.map(
+    ({ title, settings }) => `## ${title}\n\n${settingsTable(Object.values(settings))}`,
+  );
   return `${[INTRODUCTION, ...groups, clustersSection(), providersSection(), ignoredSection()].join('\n\n')}\n`;
 }
 
@@ -71,6 +73,12 @@ function providersSection(): string {
 with that map. A definition uses it as \`storage_provider: minio.shared\`; the keys never leave the manager.
 \`minio.default\` is always the store of this cluster.
 
+The manager makes the buckets of outputs there ([FDL](fdl.md#providers-and-their-keys)), so the keys must be allowed to list,
+make and remove buckets and to read and write their tags (\`s3:ListBucket\`, \`s3:CreateBucket\`, \`s3:DeleteBucket\`,
+\`s3:GetBucketTagging\`, \`s3:PutBucketTagging\`), beside reading and writing objects. With keys that may list and write
+only, make the buckets yourself. Every user may write to every bucket there that no other user's service has made: name a
+store that is meant for that, not the store of a cluster.
+
 ${tables.join('\n\n')}
 
 \`\`\`yaml
@@ -101,7 +109,7 @@ function settingsTable(settings: readonly Setting[]): string {
   return table(['Variable', 'Meaning', 'Accepted', 'Default'], rows);
 }
 
-function fieldsTable(fields: Fields): string {
+function fieldsTable(fields: SettingFields): string {
   const rows = Object.values(fields).map((field) => [
     code(field.name),
     field.meaning,

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Candidate, rank } from '../src/delegation/policy/index.ts';
+import type { Candidate } from '../src/delegation/policies/policy.ts';
+import { rank } from '../src/delegation/policies/rank.ts';
 
 /** The worked examples of `docs/delegation.md` are what the policies do. */
 

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readDefinition } from '../src/service/read.ts';
-import { ServiceSchema } from '../src/service/schema.ts';
-import { unsupportedIn } from '../src/service/unsupported.ts';
+import { readDefinition, ServiceSchema, unsupportedIn } from '../src/model/service/index.ts';
 import { readPage } from './check-docs-page.ts';
 import { fdlTables, withFdlTables } from './fdl-tables.ts';
 
@@ -62,4 +60,4 @@ test('the tables stand between their marks, and the rest of the page stays', () 
 });
 
 const marks = (text: string) =>
-  `<!-- Made by tools/generate-docs.ts from src/service/schema.ts; changes made here are lost. -->\n${text}<!-- Here ends what is made. -->\n`;
+  `<!-- Made by tools/generate-docs.ts from src/model/service/schema.ts; changes made here are lost. -->\n${text}<!-- Here ends what is made. -->\n`;

@@ -1,8 +1,8 @@
-import { fdlSchema, type JsonSchema } from '../src/service/json-schema.ts';
+import { fdlSchema, type JsonSchema } from '../src/model/service/index.ts';
 import { anchorOf } from './check-docs-page.ts';
 import { code, table } from './markdown-table.ts';
 
-const BEGIN = '<!-- Made by tools/generate-docs.ts from src/service/schema.ts; changes made here are lost. -->';
+const BEGIN = '<!-- Made by tools/generate-docs.ts from src/model/service/schema.ts; changes made here are lost. -->';
 const END = '<!-- Here ends what is made. -->';
 
 /** A page with the tables of all keys of a definition between its two marks. */
@@ -68,7 +68,7 @@ const isAlike = (one: Block, other: Block) => JSON.stringify(one.keys) === JSON.
 const isGroup = ({ keys }: Block) =>
   Object.entries(keys).every(([key, schema]) => blockIn(schema, key)?.path === `${key}.<id>`);
 
-/** The schema does not say it of these; `src/service/unsupported.ts` refuses what uses them. */
+/** The schema does not say it of these; `src/model/service/unsupported.ts` refuses what uses them. */
 const NOT_YET = ['mount', 'storage_providers.onedata.<id>', 'storage_providers.rucio.<id>'];
 
 const descriptionOf = ({ description }: JsonSchema) => (typeof description === 'string' ? description : '');

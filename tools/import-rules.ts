@@ -8,156 +8,129 @@ export type Imports = ReadonlyMap<string, readonly Import[]>;
 export interface Violation {
   readonly file: string;
   readonly specifier: string;
-  /** What the import breaks, as a sentence. */
+  /** The rule that the import breaks, as a sentence. */
   readonly rule: string;
 }
 
-type Layer =
-  | 'base'
-  | 'outbound'
-  | 'service'
-  | 'config'
-  | 'ports'
-  | 'supervisor'
-  | 'core'
-  | 'adapter'
-  | 'objectstore'
-  | 'http'
-  | 'cli'
-  | 'main';
+/** The layers of the core, lowest first: each may import those before it. */
+const LAYERS = [
+  'lib',
+  'model',
+  'ports',
+  'identity',
+  'buckets',
+  'services',
+  'jobs',
+  'peers',
+  'federation',
+  'delegation',
+  'http',
+  'manager',
+  'cli',
+  'main.ts',
+] as const;
 
-const LAYERS: ReadonlyMap<string, Layer> = new Map<string, Layer>([
-  ['base', 'base'],
-  ['outbound', 'outbound'],
-  ['service', 'service'],
-  ['config', 'config'],
-  ['cluster', 'ports'],
-  ['supervisor', 'supervisor'],
-  ['identity', 'core'],
-  ['storage', 'core'],
-  ['catalog', 'core'],
-  ['federation', 'core'],
-  ['delegation', 'core'],
-  ['jobs', 'core'],
-  ['objectstore', 'objectstore'],
-  ['http', 'http'],
-  ['cli', 'cli'],
-  ['main', 'main'],
-]);
-
-/** Folders that own a port: each of their sub-folders is an adapter. */
-const PORT_OWNERS = ['cluster', 'storage'];
-
-/** Where a file of `src` belongs. */
-interface Place {
-  readonly layer: Layer | undefined;
-  /** Under `src`; an adapter has one of its own, such as `cluster/local`. */
-  readonly folder: string;
-  /** Is it the face of its folder: `index.ts`, or `config.ts`? */
-  readonly face: boolean;
-}
-
-function placeOf(file: string): Place {
-  const [, top = '', ...below] = file.split('/');
-  if (below.length === 0) return { layer: LAYERS.get(top.slice(0, -3)), folder: top.slice(0, -3), face: true };
-  const [sub = '', ...rest] = below;
-  const adapter = PORT_OWNERS.includes(top) && rest.length > 0;
-  return {
-    layer: adapter ? 'adapter' : LAYERS.get(top),
-    folder: adapter ? `${top}/${sub}` : top,
-    face: (adapter ? rest : below).join('/') === 'index.ts',
-  };
-}
-
-type Target = Place & { readonly typeOnly: boolean };
-
-/** A face that is in one of these layers. */
-const faceOf = (target: Target, ...layers: Layer[]) =>
-  target.face && target.layer !== undefined && layers.includes(target.layer);
-
-const foundation = ({ layer }: Target) => layer === 'base' || layer === 'service';
-const ports = ({ layer }: Target) => layer === 'ports';
-
-/** What each layer may import beyond its own folder, and that as a sentence. */
-const RULES: Readonly<Record<Layer, { may: (target: Target, from: Place) => boolean; rule: string }>> = {
-  base: { may: () => false, rule: 'base imports nothing of ours' },
-  outbound: { may: ({ layer }) => layer === 'base', rule: 'outbound imports only base' },
-  service: { may: ({ layer }) => layer === 'base', rule: 'service imports only base' },
-  config: { may: foundation, rule: 'config imports only base and service' },
-  ports: { may: foundation, rule: 'the ports in cluster/ import only base and service' },
-  supervisor: {
-    may: (target) => foundation(target) || ports(target) || faceOf(target, 'outbound'),
-    rule: 'supervisor imports base, service, the ports in cluster/ and index.ts of outbound',
-  },
-  core: {
-    may: (target) =>
-      foundation(target) ||
-      ports(target) ||
-      faceOf(target, 'core', 'outbound') ||
-      (target.typeOnly && faceOf(target, 'config')),
-    rule: 'the core imports base, service, the ports in cluster/, types of config.ts, and index.ts of other folders',
-  },
-  adapter: {
-    may: (target, from) =>
-      foundation(target) ||
-      faceOf(target, 'objectstore', 'ports', 'supervisor', 'outbound') ||
-      target.folder === posix.dirname(from.folder),
-    rule: 'an adapter imports only base, service, the folder of its port, and index.ts of cluster, objectstore, supervisor, outbound',
-  },
-  objectstore: { may: ({ layer }) => layer === 'base', rule: 'objectstore imports only base' },
-  http: {
-    may: (target) => foundation(target) || ports(target) || faceOf(target, 'core', 'config'),
-    rule: 'http imports base, service, the ports in cluster/, config.ts, and index.ts of the folders of the core',
-  },
-  cli: {
-    may: (target) =>
-      foundation(target) ||
-      ports(target) ||
-      target.layer === 'http' ||
-      faceOf(target, 'core', 'config', 'adapter', 'objectstore', 'supervisor', 'outbound'),
-    rule: 'cli imports the folders of the core and adapters by their index.ts',
-  },
-  main: { may: ({ layer }) => layer === 'cli', rule: 'main.ts imports only cli' },
+/** What the other top folders may import, and who may import them. */
+const BESIDE: Readonly<
+  Record<string, { readonly imports: readonly string[]; readonly importedBy: readonly string[] }>
+> = {
+  config: { imports: ['lib', 'model'], importedBy: LAYERS.slice(LAYERS.indexOf('identity')) },
+  's3-server': { imports: ['lib', 'model'], importedBy: ['adapters', 'manager', 'cli'] },
+  staging: { imports: ['lib', 'model'], importedBy: ['adapters', 'manager', 'cli'] },
+  adapters: { imports: ['lib', 'model', 'ports', 's3-server', 'staging'], importedBy: ['manager'] },
 };
 
-/** Tests put together what they like; what is tested does not know them. */
-const isTest = (file: string) => /\.(test|conformance|fixture|arbitrary|child)\.ts$/.test(file);
+/**
+ * Folders that are imported through their `index.ts` alone, by everything outside of them. `lib` is a toolbox, imported
+ * file by file.
+ */
+const DOORS = [
+  'lib/outbound',
+  'model/service',
+  'model/job',
+  'ports',
+  'config',
+  'identity',
+  'buckets',
+  'services',
+  'jobs',
+  'peers',
+  'federation',
+  'delegation',
+  'delegation/policies',
+  'http',
+  's3-server',
+  'staging',
+  'manager',
+  'adapters/sqlite',
+  'adapters/kubernetes',
+  'adapters/local-runner',
+  'adapters/object-stores/embedded',
+  'adapters/object-stores/minio',
+];
+
+/** Files that put the parts of their folder together, as `index.ts` does: they may import all of its sub-folders. */
+const COMPOSITION = new Set(['src/http/server.ts']);
+
+/** Tests may import anything; nothing else may import a test. */
+export const isTest = (file: string) =>
+  /\.(test|conformance|fixture|arbitrary|child|schedule)\.ts$/.test(file) || file.startsWith('src/ports/conformance/');
+
+const isSource = (file: string) => file.startsWith('src/');
 
 export function violations(imports: Imports): Violation[] {
   const found: Violation[] = [];
   const edges: Edge[] = [];
   for (const [file, list] of imports) {
-    for (const { specifier, typeOnly } of list.filter((each) => each.specifier.startsWith('.'))) {
+    if (isTest(file)) continue;
+    for (const { specifier } of list.filter((each) => each.specifier.startsWith('.'))) {
       const target = posix.join(posix.dirname(file), specifier);
-      const rule = broken(file, target, typeOnly);
+      const rule = brokenRule(file, target);
       if (rule) found.push({ file, specifier, rule });
-      else if (!isTest(file) && isSource(target)) {
-        edges.push({ file, specifier, from: placeOf(file).folder, to: placeOf(target).folder });
+      else if (isSource(target) && topOf(file) === topOf(target) && !isComposition(file)) {
+        edges.push({ file, specifier, from: posix.dirname(file), to: posix.dirname(target) });
       }
     }
   }
   return [...found, ...folderCycles(edges).flatMap(describeCycle)];
 }
 
+const isComposition = (file: string) => posix.basename(file) === 'index.ts' || COMPOSITION.has(file);
+
 function describeCycle(cycle: Edge[]): Violation[] {
   const [first] = cycle;
-  const way = cycle.map(({ to, file }) => `${to} (by ${file})`).join(' → ');
-  return first ? [{ file: first.file, specifier: first.specifier, rule: `a cycle: ${first.from} → ${way}` }] : [];
+  const path = cycle.map(({ to, file }) => `${to} (by ${file})`).join(' → ');
+  return first ? [{ file: first.file, specifier: first.specifier, rule: `a cycle: ${first.from} → ${path}` }] : [];
 }
 
-const isSource = (file: string) => file.startsWith('src/');
+function topOf(file: string): string {
+  return file.split('/')[1] ?? '';
+}
 
-function broken(file: string, target: string, typeOnly: boolean): string | undefined {
-  if (isTest(file)) return undefined;
+function brokenRule(file: string, target: string): string | undefined {
   if (target.startsWith('test/')) return 'only tests import from test/';
-  if (!isSource(target))
+  if (!isSource(target)) {
     return target === 'package.json' ? undefined : 'src imports nothing from outside but package.json';
+  }
   if (isTest(target)) return 'only tests import tests';
-  const from = placeOf(file);
-  const to = { ...placeOf(target), typeOnly };
-  if (from.folder === to.folder) return undefined;
-  const unknown = [from, to].find(({ layer }) => layer === undefined);
-  if (!from.layer || unknown) return `src/${unknown?.folder} has no layer yet: name it in tools/import-rules.ts`;
-  const { may, rule } = RULES[from.layer];
-  return may(to, from) ? undefined : rule;
+  return brokenLayer(topOf(file), topOf(target)) ?? brokenDoor(file, target);
+}
+
+function brokenLayer(from: string, to: string): string | undefined {
+  if (from === to) return undefined;
+  const unknown = [from, to].find((each) => rankOf(each) < 0 && !(each in BESIDE));
+  if (unknown !== undefined) return `src/${unknown} has no layer yet: name it in tools/import-rules.ts`;
+  const special = BESIDE[from];
+  if (special) return special.imports.includes(to) ? undefined : `${from} imports only ${special.imports.join(', ')}`;
+  const beside = BESIDE[to];
+  if (beside) return beside.importedBy.includes(from) ? undefined : `${to} is not for ${from}`;
+  return rankOf(to) < rankOf(from) ? undefined : `${from} is below ${to}: it must not import it`;
+}
+
+const rankOf = (folder: string) => (LAYERS as readonly string[]).indexOf(folder);
+
+function brokenDoor(file: string, target: string): string | undefined {
+  const door = DOORS.find((each) => target.startsWith(`src/${each}/`) && !file.startsWith(`src/${each}/`));
+  if (door === undefined || target === `src/${door}/index.ts`) return undefined;
+  return `src/${door} is imported through its index.ts`;
 }

@@ -1,16 +1,16 @@
-import { Secret } from '../src/base/secret.ts';
-import type { Catalog } from '../src/catalog/index.ts';
 import type { Coordination } from '../src/federation/index.ts';
 import { createServer, Meters, singleProcess } from '../src/http/index.ts';
 import { CLUSTER_CONFIG } from '../src/http/routes/cluster-config.fixture.ts';
 import { createAuthenticator } from '../src/identity/index.ts';
 import type { Jobs } from '../src/jobs/index.ts';
+import { Secret } from '../src/lib/secret.ts';
+import type { Services } from '../src/services/index.ts';
 
 /** The OpenAPI document of the manager, as `/openapi.json` serves it: its routes are registered, none is called. */
 export async function renderOpenApi(): Promise<string> {
   const app = await createServer({
-    catalog: { objects: {} } as Catalog,
-    federations: { coordination: {} as Coordination, workers: { catalog: {} as Catalog, instance: '' } },
+    catalog: { objects: {} } as Services,
+    federations: { coordination: {} as Coordination, workers: { catalog: {} as Services, instance: '' } },
     authenticator: createAuthenticator({ admin: { username: '', password: new Secret('') } }),
     store: { endpoint: '', verify: true, region: '' },
     keysOf: () => Promise.reject(new Error('nobody asks')),

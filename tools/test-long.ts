@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { countedTests } from './counted-tests.ts';
+import { testOptions } from './test-suites.ts';
 
 /**
  * All tests that have counts, with big ones. `OSCAR_TEST_SEED` repeats a run; what depends on it is the same again: properties
@@ -10,7 +11,7 @@ const seed = process.env['OSCAR_TEST_SEED'] ?? String(randomInt(2 ** 31));
 process.stdout.write(`seed ${seed}: repeat with OSCAR_TEST_SEED=${seed} npm run test:long\n`);
 
 const HOUR_MS = 3_600_000;
-const options = ['--test', '--test-concurrency=2', `--test-timeout=${HOUR_MS}`, '--test-reporter=spec'];
+const options = testOptions({ concurrency: 2, timeoutMs: HOUR_MS, fileLimit: false });
 const files = countedTests(['src', 'test', 'tools', 'deploy']);
 
 const { status } = spawnSync(process.execPath, [...options, ...files], {

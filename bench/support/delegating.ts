@@ -22,6 +22,8 @@ export interface Delegating extends AsyncDisposable {
 
 export interface DelegatingOptions {
   readonly members: number;
+  /** Environment variables of the coordinator and of all members. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** What all members run. */
   readonly program?: readonly string[];
   /** All ways between the coordinator and its members, and theirs to its store, take so long. */
@@ -48,6 +50,7 @@ export async function startDelegating(user: BenchUser, options: DelegatingOption
     OSCAR_METRICS_TOKEN: METRICS,
     ...ROOM,
     ...RARE_WORDS,
+    ...options.settings,
   };
   const linked = async (url: string, more: { arrived?: (piece: Buffer) => void } = {}): Promise<string> => {
     if (roundTripMs === undefined) return url;
@@ -84,11 +87,12 @@ export async function startDelegating(user: BenchUser, options: DelegatingOption
   };
 }
 
-/** A service whose jobs all run on members, in no order. Resolves to its token. */
+/** A service whose jobs all run on members, in no order, unless `more` says otherwise. Resolves to its token. */
 export function createDelegated(
   { outside, endpoints, user, refreshToken }: Delegating,
   name: string,
   script: string,
+  { federation = {}, ...more }: Record<string, unknown> & { readonly federation?: object } = {},
 ): Promise<string> {
   const ids = endpoints.map((_, index) => `member-${index}`);
   return outside.create(user.as, {
@@ -106,8 +110,10 @@ export function createDelegated(
       delegate_when: 'always',
       // Only when nobody else is left.
       self: { weight: 0 },
+      ...federation,
       members: ids.map((cluster_id, index) => ({ cluster_id, service_name: `${name}-${index}` })),
     },
+    ...more,
     clusters: Object.fromEntries(ids.map((id, index) => [id, { endpoint: endpoints[index], ssl_verify: false }])),
   });
 }
@@ -160,7 +166,8 @@ export async function burst(
   return jobs / ((performance.now() - begun) / 1_000);
 }
 
-async function submitAll(url: string, name: string, token: string, jobs: number): Promise<void> {
+/** Submits so many jobs, over several connections at once. */
+export async function submitAll(url: string, name: string, token: string, jobs: number): Promise<void> {
   let left = jobs;
   const worker = async () => {
     using connection = connect(url, token);

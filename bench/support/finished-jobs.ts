@@ -1,5 +1,5 @@
-import { openLocalCluster } from '../../src/cluster/local/index.ts';
-import { sampleJob, sampleProgress } from '../../src/cluster/sample-job.ts';
+import { openLocalCluster } from '../../src/adapters/sqlite/index.ts';
+import { sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
 
 /** Written at once, so that they share the trips to the disk. */
 const TOGETHER = 500;

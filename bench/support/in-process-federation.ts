@@ -2,10 +2,9 @@ import { hash, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Secret } from '../../src/base/secret.ts';
-import type { Catalog } from '../../src/catalog/index.ts';
-import { type JobRecord, writeManifest } from '../../src/cluster/index.ts';
-import { LocalCapacity, type LocalCluster, openLocalCluster } from '../../src/cluster/local/index.ts';
+import { LocalCapacity } from '../../src/adapters/local-runner/index.ts';
+import { EmbeddedStore } from '../../src/adapters/object-stores/embedded/index.ts';
+import { type LocalCluster, openLocalCluster } from '../../src/adapters/sqlite/index.ts';
 import {
   commit,
   type DelegationServer,
@@ -18,16 +17,17 @@ import {
   TakenJobs,
   WorkingFederations,
 } from '../../src/delegation/index.ts';
-import type { Target } from '../../src/delegation/terms.ts';
 import { Ledgers } from '../../src/federation/index.ts';
 import { newServiceToken } from '../../src/identity/index.ts';
-import { acceptJob } from '../../src/jobs/accept.ts';
-import { Dispatcher, type Elsewhere, type Jobs } from '../../src/jobs/index.ts';
-import { openObjectStore } from '../../src/objectstore/index.ts';
-import type { FederationRole, Service } from '../../src/service/index.ts';
-import { aService } from '../../src/service/service.fixture.ts';
-import { EmbeddedStore } from '../../src/storage/embedded/index.ts';
-import type { UploadOrder } from '../../src/supervisor/index.ts';
+import { acceptJob, Dispatcher, type Elsewhere, type Jobs } from '../../src/jobs/index.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { type JobRecord, writeManifest } from '../../src/model/job/index.ts';
+import type { FederationRole, Service } from '../../src/model/service/index.ts';
+import { aService } from '../../src/model/service/service.fixture.ts';
+import type { Target } from '../../src/peers/index.ts';
+import { openObjectStore } from '../../src/s3-server/index.ts';
+import type { Services } from '../../src/services/index.ts';
+import type { UploadOrder } from '../../src/staging/transfers/staging.ts';
 import { createLocalRunner } from './no-op-runner.ts';
 
 /** Everything of a delegation but the network, the disk and the script: a coordinator and its members in this process. */
@@ -192,7 +192,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
   };
 }
 
-function workersOf(cluster: LocalCluster): { catalog: Catalog; instance: string } {
+function workersOf(cluster: LocalCluster): { catalog: Services; instance: string } {
   const catalog = {
     ...cluster,
     stores: { named: new Set<string>(), endpoint: STORE.endpoint },

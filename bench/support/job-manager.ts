@@ -68,7 +68,11 @@ export async function idle({ outside }: JobManager, as: string, name: string, ev
 }
 
 /** All jobs of the service, oldest first. Throws unless they ended well: others are no figure. */
-export async function endedWell({ outside }: JobManager, as: string, name: string): Promise<TimedJob[]> {
+export async function endedWell(
+  { outside }: Pick<JobManager, 'outside'>,
+  as: string,
+  name: string,
+): Promise<TimedJob[]> {
   const jobs = (await outside.jobs(as, name)) as unknown as TimedJob[];
   for (const { state, id, timeline } of jobs) assert.equal(state, 'succeeded', `${id}: ${timeline.at(-1)?.message}`);
   return jobs.toSorted((a, b) => Date.parse(a.accepted_at) - Date.parse(b.accepted_at));

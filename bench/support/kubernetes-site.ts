@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { ControlPlane } from '../../test/kubernetes/control-plane.ts';
 import { MANAGER_NAMESPACE } from '../../test/kubernetes/manager-rights.ts';
 import { managerSettings } from '../../test/kubernetes/manager-settings.ts';

@@ -5,7 +5,7 @@ import { registerHooks } from 'node:module';
  * `node bench/support/no-op-manager.ts serve`.
  */
 
-const RUNNER = import.meta.resolve('../../src/cluster/local-runner/index.ts');
+const RUNNER = import.meta.resolve('../../src/adapters/local-runner/index.ts');
 const NO_RUNNER = import.meta.resolve('./no-op-runner.ts');
 
 let isReplaced = false;
@@ -18,6 +18,6 @@ registerHooks({
   },
 });
 
-await import('../../src/cli/jobs.ts');
+await import('../../src/manager/jobs.ts');
 if (!isReplaced) throw new Error('scripts are run after all: not a benchmark');
 await import('../../src/main.ts');

@@ -1,8 +1,7 @@
 import { Readable } from 'node:stream';
-import { type Attempt, type Observation, type Runner, StoreError } from '../../src/cluster/index.ts';
-import type { Staging } from '../../src/supervisor/index.ts';
-
-export * from '../../src/cluster/local-runner/index.ts';
+import type { Attempt } from '../../src/model/job/index.ts';
+import { type Observation, type Runner, StoreError } from '../../src/ports/index.ts';
+import type { Staging } from '../../src/staging/index.ts';
 
 /** A service with this in its script has jobs that go on until they are stopped. */
 export const STAYS = 'stays';
@@ -85,3 +84,5 @@ class NoOpRunner implements Runner {
 
   async close(): Promise<void> {}
 }
+
+export * from '../../src/adapters/local-runner/index.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import type { Admin } from '../../test/kubernetes/admin.ts';
 
 interface Container {

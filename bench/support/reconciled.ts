@@ -6,18 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { Secret } from '../../src/base/secret.ts';
-import type { Catalog } from '../../src/catalog/index.ts';
-import { openLocalCluster } from '../../src/cluster/local/index.ts';
-import {
-  type Coordination,
-  createFederated,
-  createPeers,
-  ownServices,
-  Reconciler,
-} from '../../src/federation/index.ts';
-import type { Peer, WorkerState } from '../../src/federation/peer/peer.ts';
+import { openLocalCluster } from '../../src/adapters/sqlite/index.ts';
+import { type Coordination, createFederated, ownServices, Reconciler } from '../../src/federation/index.ts';
 import { newServiceToken } from '../../src/identity/index.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { createPeers, type Peer, type WorkerState } from '../../src/peers/index.ts';
+import type { Services } from '../../src/services/index.ts';
 import { CONNECTIONS } from './throughput.ts';
 
 const STAND_IN = fileURLToPath(import.meta.resolve('./stand-in-manager.ts'));
@@ -62,7 +56,7 @@ export async function startReconciled(services: number, members: number, are: Me
   };
 }
 
-function openCatalog(directory: string, opened: AsyncDisposableStack): Catalog {
+function openCatalog(directory: string, opened: AsyncDisposableStack): Services {
   const cluster = opened.adopt(openLocalCluster({ directory }), (it) => it.close());
   return {
     ...cluster,
@@ -76,7 +70,7 @@ function openCatalog(directory: string, opened: AsyncDisposableStack): Catalog {
   };
 }
 
-function coordinationOf(catalog: Catalog, peers: Coordination['peers'], endpoint: string): Coordination {
+function coordinationOf(catalog: Services, peers: Coordination['peers'], endpoint: string): Coordination {
   return {
     ...catalog,
     own: ownServices(catalog),

@@ -1,4 +1,4 @@
-import { startStandIn } from '../../src/federation/peer/stand-in.fixture.ts';
+import { startStandIn } from '../../src/peers/client/stand-in.fixture.ts';
 
 /**
  * The other side of the peer protocol in a process of its own, which keeps its workers in a map: whoever asks it pays for

@@ -1,15 +1,15 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import type { Catalog } from '../../src/catalog/index.ts';
-import { createLog } from '../../src/cli/log.ts';
-import { openLocalCluster } from '../../src/cluster/local/index.ts';
-import { readConfig } from '../../src/config.ts';
+import { openLocalCluster } from '../../src/adapters/sqlite/index.ts';
+import { ensureUserKeys, rotateUserKeys } from '../../src/buckets/index.ts';
+import { readConfig } from '../../src/config/index.ts';
 import type { Coordination } from '../../src/federation/index.ts';
 import { createServer } from '../../src/http/index.ts';
 import { CLUSTER_CONFIG } from '../../src/http/routes/cluster-config.fixture.ts';
 import { newServiceToken, type User } from '../../src/identity/index.ts';
-import { ensureUserKeys, rotateUserKeys } from '../../src/storage/index.ts';
-import { ALICE } from '../../test/support/issuer.ts';
+import { createLog } from '../../src/manager/index.ts';
+import type { Services } from '../../src/services/index.ts';
+import { ALICE } from '../../test/support/issuer-users.ts';
 
 /**
  * The routes of a manager with everything behind them, where everybody is taken for Alice: what a request costs without
@@ -21,7 +21,7 @@ const cluster = openLocalCluster({ directory: config.dataDir });
 const alice: User = Object.freeze({ kind: 'user', uid: ALICE.sub, name: 'Alice', groups: [], operator: false });
 const store = { endpoint: config.minioEndpoint, verify: config.minioTlsVerify, region: config.minioRegion };
 
-const catalog: Catalog = {
+const catalog: Services = {
   ...cluster,
   stores: { named: new Set(), endpoint: store.endpoint },
   servicesNamespace: config.servicesNamespace,

@@ -1,4 +1,5 @@
-import { ALICE, startIssuer } from '../../test/support/issuer.ts';
+import { startIssuer } from '../../test/support/issuer.ts';
+import { ALICE } from '../../test/support/issuer-users.ts';
 
 /** Somebody with an access token of a real issuer, which lives in this process. */
 export interface BenchUser extends AsyncDisposable {

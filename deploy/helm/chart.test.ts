@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { Check } from 'typebox/schema';
 import { parse } from 'yaml';
-import { controllerRules } from '../../src/cluster/kubernetes/controller-role.ts';
-import type { Kind } from '../../src/config/kinds/kind.ts';
+import { controllerRules } from '../../src/adapters/kubernetes/namespaces/namespaces.ts';
+import type { SettingKind } from '../../src/config/kinds/kind.ts';
 import { providers } from '../../src/config/kinds/providers.ts';
 import { secret } from '../../src/config/kinds/single.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
@@ -14,7 +14,7 @@ const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf
 const values = parse(read('oscar/values.yaml')) as Record<string, unknown>;
 
 /** Kinds of settings with something in them that nobody is to read. */
-const SECRET: readonly Kind<unknown>[] = [secret, providers];
+const SECRET: readonly SettingKind<unknown>[] = [secret, providers];
 
 interface Rule {
   readonly apiGroups: string[];

@@ -18,10 +18,16 @@ describe('the program in the image', () => {
 
   test('has what is imported, and also what is only started: workers and threads', () => {
     const names = new Set(files.map(({ name }) => name));
-    const wanted = ['bin/oscar.js', 'src/main.js', 'src/cli/serve.js', 'src/supervisor/worker.js', 'web/index.html'];
+    const wanted = [
+      'bin/oscar.js',
+      'src/main.js',
+      'src/cli/serve.js',
+      'src/staging/transfers/worker.js',
+      'web/index.html',
+    ];
     for (const name of wanted) assert.ok(names.has(`app/${name}`), name);
-    assert.ok(names.has('app/src/objectstore/store/content-worker.js'));
-    assert.ok(names.has('app/src/cluster/kubernetes/index.js'), 'imported only when needed');
+    assert.ok(names.has('app/src/s3-server/store/content-worker.js'));
+    assert.ok(names.has('app/src/adapters/kubernetes/index.js'), 'imported only when needed');
   });
 
   test('has no types and no tests', () => {
@@ -46,7 +52,12 @@ describe('the program in the image', () => {
       execFileSync(process.execPath, args, { encoding: 'utf8', env: { NODE_DISABLE_COMPILE_CACHE: '1' } });
     assert.match(node(join(root, 'app/bin/oscar.js'), 'version'), /^oscar \d/);
     // All that a manager loads, on Kubernetes too.
-    const parts = ['cli/serve.js', 'cluster/kubernetes/index.js', 'storage/minio/index.js', 'supervisor/index.js'];
+    const parts = [
+      'cli/serve.js',
+      'adapters/kubernetes/index.js',
+      'adapters/object-stores/minio/index.js',
+      'staging/index.js',
+    ];
     const load = parts.map((part) => `await import(${JSON.stringify(join(root, 'app/src', part))});`).join('');
     assert.equal(node('--input-type=module', '--eval', `${load}process.stdout.write('all'); process.exit(0)`), 'all');
   });

@@ -1,4 +1,5 @@
-import { OscarError } from '../base/oscar-error.ts';
+import { OscarError } from '../lib/oscar-error.ts';
+import { stopWithParent } from './stop-with-parent.ts';
 
 /** Runs the command line and gives the exit code. */
 export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -18,7 +19,7 @@ export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Prom
 const NEW_IDENTITY = '--new-identity';
 
 async function runServe(env: NodeJS.ProcessEnv, options: { readonly newIdentity: boolean }): Promise<number> {
-  leaveWithParent();
+  stopWithParent(env);
   try {
     const { serve } = await import('./serve.ts');
     await serve(env, options);
@@ -29,14 +30,6 @@ async function runServe(env: NodeJS.ProcessEnv, options: { readonly newIdentity:
     process.stderr.write(`oscar: ${text}\n`);
     return 1;
   }
-}
-
-/** A manager that `oscar up` has started stops when that is gone, however it went. */
-function leaveWithParent(): void {
-  if (!process.channel) return;
-  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
-  // After the listener, which would hold the process.
-  process.channel.unref();
 }
 
 /** npm runs a command after it has installed everything: what that loads is in the compile cache at the first start. */

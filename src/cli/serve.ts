@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
-import { readConfig } from '../config.ts';
-import { createLog } from './log.ts';
-import { startManager } from './manager.ts';
-import { VERSION } from './version.ts';
+import { readConfig } from '../config/index.ts';
+import { VERSION } from '../lib/product-version.ts';
+import { createLog, startManager } from '../manager/index.ts';
+import { toldToStop } from './up/up.ts';
 
 /** `oscar serve`: one manager from its environment, until it is told to stop. */
 export async function serve(env: NodeJS.ProcessEnv, options: { readonly newIdentity?: boolean } = {}): Promise<void> {
@@ -22,11 +22,8 @@ export async function serve(env: NodeJS.ProcessEnv, options: { readonly newIdent
     );
   }
 
-  const signal = await new Promise<NodeJS.Signals>((resolve) => {
-    for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, resolve);
-  });
-  // A second signal ends it at once: nothing acknowledged is lost by that.
-  process.once('SIGINT', () => process.exit(130));
+  // Nothing that was acknowledged is lost when the operator cuts the stop short.
+  const signal = await toldToStop(() => process.exit(130));
   log.info({ signal }, 'stopping');
   await manager.stop();
   log.info('stopped');

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConfigError } from './config-error.ts';
-import { IGNORED_NAMES } from './ignored.ts';
-import { readConfig } from './read-config.ts';
-import { GROUPS, SETTINGS } from './settings.ts';
+import { ConfigError, IGNORED_NAMES, readConfig } from './read-config.ts';
+import { SETTING_GROUPS, SETTINGS } from './settings.ts';
 
 const noFiles = (name: string) => assert.fail(`no such file: ${name}`);
 
@@ -246,7 +244,7 @@ for (const { name, set, says } of checks) {
 }
 
 test('no variable is described twice, and each says what it is for', () => {
-  const grouped = GROUPS.flatMap(({ settings }) => Object.values(settings));
+  const grouped = SETTING_GROUPS.flatMap(({ settings }) => Object.values(settings));
   const names = [...grouped.map(({ name }) => name), ...IGNORED_NAMES];
   assert.equal(new Set(names).size, names.length);
   assert.equal(grouped.length, Object.keys(SETTINGS).length);

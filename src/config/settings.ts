@@ -5,11 +5,11 @@ import { kubernetes } from './groups/kubernetes.ts';
 import { kueue } from './groups/kueue.ts';
 import { local } from './groups/local.ts';
 import { server } from './groups/server.ts';
+import type { Settings } from './groups/setting.ts';
 import { store } from './groups/store.ts';
 import { unsupported } from './groups/unsupported.ts';
 import { users } from './groups/users.ts';
-import type { Values } from './kinds/record.ts';
-import type { Settings } from './setting.ts';
+import type { Values } from './kinds/kind.ts';
 
 interface Group {
   readonly title: string;
@@ -20,7 +20,7 @@ interface Group {
  * Every setting once, each group in a file of its own. `docs/configuration.md` is made from these tables
  * (`node tools/generate-docs.ts`), and the type `Config` from their kinds: a setting with a default always has a value.
  */
-export const GROUPS: readonly Group[] = [
+export const SETTING_GROUPS: readonly Group[] = [
   { title: 'This cluster', settings: cluster },
   { title: 'Server and logs', settings: server },
   { title: 'Administrator and users', settings: users },

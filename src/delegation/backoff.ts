@@ -1,5 +1,5 @@
-import { backOff } from '../base/back-off.ts';
-import type { Chance } from './policy/index.ts';
+import { backOff } from '../lib/retry.ts';
+import type { Random } from './policies/index.ts';
 
 /** Shorter: somebody who was just restarted is hammered. Longer: a job waits although it could run. */
 const FIRST = 1_000;
@@ -8,5 +8,5 @@ const FIRST = 1_000;
 const LONGEST = 60_000;
 
 /** How long to wait after so many tries in a row, of either side. */
-export const waitAfter = (tries: number, chance: Chance): number =>
+export const delegationBackoff = (tries: number, chance: Random): number =>
   backOff(Math.max(1, tries), { first: FIRST, longest: LONGEST }, chance());

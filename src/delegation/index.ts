@@ -1,30 +1,16 @@
-export { commit } from './commit/index.ts';
-export { DelegationError, type DelegationErrorCode } from './errors.ts';
-export {
-  type DelegationMeters,
-  Delegator,
-  OriginDesk,
-  readLogAnywhere,
-  realClock,
-  WorkingFederations,
-} from './origin/index.ts';
-export { EndpointTarget } from './peer/endpoint-target.ts';
-export { selfOrigin, selfTarget } from './peer/self.ts';
-export { type Ways, waysOver } from './peer/ways.ts';
-export {
-  longestBody,
-  readAttempt,
-  readOffer,
-  readOpened,
-  readReport,
-  traceIn,
-  writePermit,
-  writeStatus,
-} from './peer/wire/index.ts';
+export { realClock } from './origin/agenda.ts';
+export { commit } from './origin/commit.ts';
+export { Delegator } from './origin/delegator.ts';
+export { readLogAnywhere } from './origin/logs.ts';
+export { WorkingFederations } from './origin/members.ts';
+export type { DelegationMeters } from './origin/meters.ts';
+export { OriginFollower } from './origin/origin-follower.ts';
 export { claimedWorker, provenOwner } from './proof.ts';
-export { OwnDurations, Scoreboard, snapshotOfNodes } from './scoreboard/index.ts';
+export { OwnDurations, snapshotOfNodes } from './scoreboard/own.ts';
+export { Scoreboard } from './scoreboard/scoreboard.ts';
+export { selfOrigin, selfTarget } from './self.ts';
 export type { DelegationServer, ProvenCoordinator, ProvenOwner, ProvenWorker } from './server.ts';
-export { TakenJobs } from './target/elsewhere-target.ts';
 export { type Entered, enterJob } from './target/enter.ts';
-export type { Coordinator, WorkerRole } from './target/hosting.ts';
+export { TakenJobs } from './target/taken-jobs.ts';
+export type { Coordinator, WorkerRole } from './target/target.ts';
 export { upstreamOrigins } from './target/upstream-origins.ts';

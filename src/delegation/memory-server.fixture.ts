@@ -1,11 +1,18 @@
-import { Secret } from '../base/secret.ts';
-import type { JobKey } from '../cluster/index.ts';
 import { refusals } from '../federation/index.ts';
 import { takenName } from '../jobs/index.ts';
-import { DelegationError } from './errors.ts';
-import type { Snapshot } from './policy/index.ts';
+import { Secret } from '../lib/secret.ts';
+import type { Snapshot } from '../model/cluster-snapshot.ts';
+import type { JobKey } from '../model/job/index.ts';
+import {
+  type AttemptKey,
+  DelegationError,
+  type EnteredJob,
+  type Offer,
+  type Permit,
+  type RemoteLogOptions,
+  type Report,
+} from '../peers/index.ts';
 import type { DelegationServer, ProvenOwner, ProvenWorker } from './server.ts';
-import type { AttemptKey, EnteredJob, Offer, Permit, RemoteLogOptions, Report } from './terms.ts';
 
 export const SNAPSHOT: Snapshot = {
   nodes: [

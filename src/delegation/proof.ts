@@ -1,9 +1,8 @@
-import { CatalogError } from '../catalog/index.ts';
-import type { ServiceRecord, ServiceStore } from '../cluster/index.ts';
-import type { MemberKey } from '../federation/index.ts';
 import type { Admin, User } from '../identity/index.ts';
-import { CLUSTER_ADMIN } from '../service/index.ts';
-import { DelegationError } from './errors.ts';
+import { CLUSTER_ADMIN } from '../model/service/index.ts';
+import { DelegationError, type MemberKey } from '../peers/index.ts';
+import type { ServiceRecord, ServiceStore } from '../ports/index.ts';
+import { ServicesError } from '../services/index.ts';
 import type { ProvenCoordinator } from './server.ts';
 
 /** The worker that this federation has here under that name; throws `not-found`. It proves nothing yet. */
@@ -15,7 +14,7 @@ export async function claimedWorker(
   const worker = await services.get(service);
   const role = worker?.service.federation;
   if (worker && role?.role === 'worker' && role.uid === uid) return { uid, member, worker };
-  throw new CatalogError('not-found', `there is no worker "${service}" of this federation`);
+  throw new ServicesError('not-found', `there is no worker "${service}" of this federation`);
 }
 
 /**

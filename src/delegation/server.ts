@@ -1,8 +1,9 @@
-import type { JobKey, ServiceRecord } from '../cluster/index.ts';
 import type { AuthenticatedWorker } from '../federation/index.ts';
 import type { Admin, User } from '../identity/index.ts';
-import type { Snapshot } from './policy/index.ts';
-import type { AttemptKey, EnteredJob, Offer, Permit, RemoteLogOptions, Report } from './terms.ts';
+import type { Snapshot } from '../model/cluster-snapshot.ts';
+import type { JobKey } from '../model/job/index.ts';
+import type { AttemptKey, EnteredJob, Offer, Permit, RemoteLogOptions, Report } from '../peers/index.ts';
+import type { ServiceRecord } from '../ports/index.ts';
 
 /**
  * What this manager answers when others speak of jobs: as the target of their offers, and as the origin of the jobs they

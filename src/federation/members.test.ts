@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Replica } from '../service/schema.ts';
-import { FederationError } from './errors.ts';
-import { ledgerOf } from './ledger.fixture.ts';
-import type { LedgerMember } from './ledger.ts';
+import { countReads } from '../lib/counted-reads.fixture.ts';
+import type { Replica } from '../model/service/index.ts';
+import { FederationError } from '../peers/index.ts';
+import { ledgerOf } from './coordinator/ledger.fixture.ts';
+import type { LedgerMember } from './coordinator/ledger.ts';
+import { membersView } from './coordinator/members-view.ts';
 import { applyIntention, readIntention } from './members.ts';
-import { membersView } from './members-view.ts';
 
 const full = (cluster_id: string, service_name: string, more: Partial<Replica> = {}): Replica => ({
   type: 'oscar',
@@ -281,5 +282,34 @@ describe('the view', () => {
       shown?.map((each) => (each as { state?: string }).state),
       ['pending', 'ready'],
     );
+  });
+});
+
+describe('members: a body of many entries', () => {
+  const many = (length: number) => Array.from({ length }, (_, index) => full(`c${index}`, 'demo'));
+
+  test('is refused by its length, before the entries are read', () => {
+    const reads = [20_000, 40_000].map((length) => {
+      const counted = countReads(many(length));
+      assert.throws(
+        () => readIntention('POST', { replicas: counted.list }),
+        new RegExp(`^FederationError: replicas: has ${length} entries, and at most 120 are allowed$`),
+      );
+      return counted.reads();
+    });
+    assert.equal(reads[0], reads[1]);
+  });
+
+  test('is not compared each with each', () => {
+    const cost = (length: number) => {
+      const [given, current] = [countReads(many(length)), countReads(many(length))];
+      applyIntention({ verb: 'add', members: given.list }, current.list);
+      const changes = given.list.map((from) => ({ from, to: from }));
+      applyIntention({ verb: 'change', changes }, current.list);
+      applyIntention({ verb: 'remove', members: given.list, end: 'undo', force: false }, current.list);
+      return given.reads() + current.reads();
+    };
+    const [some, twice] = [cost(60), cost(120)];
+    assert.ok(twice <= 2.1 * some, `${some} reads for 60, ${twice} for 120`);
   });
 });

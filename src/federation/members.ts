@@ -1,14 +1,20 @@
 import { Type } from 'typebox';
-import { decode, type Problem } from '../service/codec.ts';
-import { ServiceSchema } from '../service/index.ts';
-import type { Cluster, Replica, StorageProviders } from '../service/schema.ts';
-import { FederationError } from './errors.ts';
-import { isSame } from './topology.ts';
+import {
+  type DefinedCluster,
+  decode,
+  MOST_MEMBERS,
+  type Problem,
+  type Replica,
+  ServiceSchema,
+  type StorageProviders,
+} from '../model/service/index.ts';
+import { FederationError } from '../peers/index.ts';
+import { memberKey, repeatedMembers } from './topology.ts';
 
 /** What a request to the replicas resource means, whichever way its client says it. */
 export type Intention = IntentionOf & {
   /** These are merged with what the definition has. */
-  readonly clusters?: Record<string, Cluster>;
+  readonly clusters?: Record<string, DefinedCluster>;
   readonly storageProviders?: StorageProviders;
 };
 
@@ -25,7 +31,9 @@ type IntentionOf =
 
 const { federation, clusters, storage_providers } = ServiceSchema.properties;
 // An empty list is not the same as none here, and neither is `false`.
-const members = Type.Optional(Type.Array(federation.properties.members.items, { keepZero: true }));
+const members = Type.Optional(
+  Type.Array(federation.properties.members.items, { keepZero: true, maxItems: MOST_MEMBERS }),
+);
 const BodySchema = Type.Object({
   members,
   replicas: members,
@@ -40,22 +48,22 @@ interface Body {
   readonly members?: Replica[];
   readonly replicas?: Replica[];
   readonly update?: Replica[];
-  readonly clusters?: Record<string, Cluster>;
+  readonly clusters?: Record<string, DefinedCluster>;
   readonly storage_providers?: StorageProviders;
   readonly delete?: boolean;
   readonly force?: boolean;
 }
 
 /**
- * Reads a body of the replicas resource (contract §1.12, design §7): the key `members` or `replicas`, or a bare list; a PUT
- * with the old and the new members, or with one list of them; a DELETE of some, or of all.
+ * Reads a body of the replicas resource (docs/federation.md#members): the key `members` or `replicas`, or a bare list;
+ * a PUT with the old and the new members, or with one list of them; a DELETE of some, or of all.
  */
 export function readIntention(method: 'POST' | 'PUT' | 'DELETE', body: unknown): Intention {
   const problems: Problem[] = [];
   const read = readBody(method, body, problems);
   const named = read.members ?? read.replicas;
   for (const [key, list] of Object.entries({ members: named ?? [], update: read.update ?? [] })) {
-    problems.push(...repeated(key, list));
+    for (const index of repeatedMembers(list)) problems.push({ path: `${key}[${index}]`, message: 'is there twice' });
   }
   const intention = intentionOf(method, read, named, problems);
   if (problems.length > 0) {
@@ -97,8 +105,9 @@ const isBlank = ({ cluster_id, service_name, url }: Replica) => cluster_id === '
 function changesOf(named: readonly Replica[] | undefined, update: readonly Replica[] | undefined, problems: Problem[]) {
   if (!named || !update) return (named ?? update ?? []).map((member) => ({ from: member, to: member }));
   if (named.length === update.length) return named.map((from, index) => ({ from, to: update[index] ?? from }));
+  const known = new Set(named.map(memberKey));
   for (const [index, to] of update.entries()) {
-    if (!named.some((from) => isSame(from, to))) {
+    if (!known.has(memberKey(to))) {
       problems.push({
         path: `update[${index}]`,
         message: 'is for none of the members: give as many as there are members',
@@ -108,14 +117,6 @@ function changesOf(named: readonly Replica[] | undefined, update: readonly Repli
   return update.map((to) => ({ from: to, to }));
 }
 
-function repeated(key: string, list: readonly Replica[]): Problem[] {
-  return list.flatMap((member, index) =>
-    list.slice(0, index).some((other) => isSame(other, member))
-      ? [{ path: `${key}[${index}]`, message: 'is there twice' }]
-      : [],
-  );
-}
-
 /** Members that have to be there for what is intended: those to be changed or removed by their names. */
 export function namedBy(intention: Intention): readonly Replica[] {
   if (intention.verb === 'change') return intention.changes.map(({ from }) => from);
@@ -123,23 +124,28 @@ export function namedBy(intention: Intention): readonly Replica[] {
 }
 
 /** How people call a member. */
-export const nameOf = ({ type, url, cluster_id, service_name }: Replica): string =>
+export const memberName = ({ type, url, cluster_id, service_name }: Replica): string =>
   type === 'endpoint' ? url : `${cluster_id}/${service_name}`;
 
 /** The members that follow from an intention. */
 export function applyIntention(intention: Intention, current: readonly Replica[]): Replica[] {
   switch (intention.verb) {
     case 'add': {
-      const kept = current.map((member) => intention.members.find((other) => isSame(other, member)) ?? member);
-      const added = intention.members.filter((member) => !current.some((other) => isSame(other, member)));
-      return [...kept, ...added];
+      const given = new Map(intention.members.map((member) => [memberKey(member), member]));
+      const kept = current.map((member) => given.get(memberKey(member)) ?? member);
+      return [...kept, ...withoutMembers(intention.members, current)];
     }
-    case 'change':
-      return current.map((member) => intention.changes.find(({ from }) => isSame(from, member))?.to ?? member);
+    case 'change': {
+      const changed = new Map(intention.changes.map(({ from, to }) => [memberKey(from), to]));
+      return current.map((member) => changed.get(memberKey(member)) ?? member);
+    }
     case 'remove':
-      return current.filter((member) => !isRemoved(intention.members, member));
+      return intention.members === 'all' ? [] : withoutMembers(current, intention.members);
   }
 }
 
-const isRemoved = (removed: readonly Replica[] | 'all', member: Replica) =>
-  removed === 'all' || removed.some((other) => isSame(other, member));
+/** Those entries whose member the others do not name. */
+export function withoutMembers(list: readonly Replica[], others: readonly Replica[]): Replica[] {
+  const named = new Set(others.map(memberKey));
+  return list.filter((member) => !named.has(memberKey(member)));
+}

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Secret } from '../base/secret.ts';
-import { readDefinition } from '../service/index.ts';
-import type { Replica, ServiceDocument } from '../service/schema.ts';
-import { serviceBodies } from '../service/service.arbitrary.ts';
-import { bodyOf, digestOf, expand, type Federated, isSame, memberProblems } from './topology.ts';
+import { countReads } from '../lib/counted-reads.fixture.ts';
+import { Secret } from '../lib/secret.ts';
+import { type Replica, readDefinition, type ServiceDocument } from '../model/service/index.ts';
+import { serviceBodies } from '../model/service/service.arbitrary.ts';
+import { bodyOf, definitionDigest, expand, type Federated, memberKey, memberProblems } from './topology.ts';
 
 const STORE = { endpoint: 'https://store.origin.example', verify: true, region: 'us-east-1' };
 const TOKEN = 'the-refresh-token';
@@ -90,7 +90,7 @@ test('in a mesh every service lists exactly the others, the coordinator first wi
           continue;
         }
         assert.deepEqual([listed[0]?.cluster_id, listed[0]?.service_name, listed[0]?.priority], ['here', 'origin', 0]);
-        const others = given.members.filter((each) => !isSame({ ...self, ...each }, self));
+        const others = given.members.filter((each) => memberKey({ ...self, ...each }) !== memberKey(self));
         assert.deepEqual(
           listed.slice(1).map(({ cluster_id, service_name, priority }) => [cluster_id, service_name, priority]),
           others.map(({ cluster_id, service_name, priority }) => [cluster_id, service_name, priority]),
@@ -144,7 +144,7 @@ test('expanding twice gives the same bytes, and a member that left and came back
     fc.property(anything, (given) => {
       const [once, again] = [expand(federated(given)), expand(federated(given))];
       assert.deepEqual(once.map(bodyOf), again.map(bodyOf));
-      assert.deepEqual(once.map(digestOf), again.map(digestOf));
+      assert.deepEqual(once.map(definitionDigest), again.map(definitionDigest));
       const [gone, ...stayed] = given.members;
       if (!gone) return;
       const back = expand(federated({ ...given, members: [...stayed, gone] }));
@@ -162,10 +162,10 @@ test('the digest tells every difference but that of the revision', () => {
   const [other] = expand({ ...federated(given), secrets: { PASSWORD: new Secret('another') } });
   const [script] = expand(federated({ ...given, body: { script: 'false' } }));
   assert.ok(worker && later && other && script);
-  assert.equal(digestOf(worker), digestOf(later));
+  assert.equal(definitionDigest(worker), definitionDigest(later));
   assert.notEqual(bodyOf(worker), bodyOf(later));
-  assert.notEqual(digestOf(worker), digestOf(other));
-  assert.notEqual(digestOf(worker), digestOf(script));
+  assert.notEqual(definitionDigest(worker), definitionDigest(other));
+  assert.notEqual(definitionDigest(worker), definitionDigest(script));
 });
 
 test('what the user wrote stays: group, topology, policy, and buckets of the origin', () => {
@@ -220,3 +220,17 @@ function scribble(value: unknown): void {
   if (Array.isArray(value)) value.push('scribbled');
   else (value as Record<string, unknown>)['scribbled'] = true;
 }
+
+test('members: duplicates are found without comparing each with each', () => {
+  const cost = (length: number) => {
+    const { definition } = federated({ members: [oscar('a', 'one')] });
+    const { list, reads } = countReads(Array.from({ length }, (_, index) => ({ ...one(), cluster_id: `c${index}` })));
+    const members = [...list, ...list];
+    const given = { ...definition, federation: { group_id: 'g', topology: 'star', members } };
+    const before = reads();
+    assert.equal(memberProblems(given, 'here', 1_000).length, length);
+    return reads() - before;
+  };
+  const [some, twice] = [cost(50), cost(100)];
+  assert.ok(twice <= 2.1 * some, `${some} reads for 100 entries, ${twice} for 200`);
+});

@@ -1,10 +1,18 @@
 import { createHash } from 'node:crypto';
-import type { Secret } from '../base/secret.ts';
-import { encode } from '../service/codec.ts';
-import { type ClusterStore, type Definition, ServiceSchema } from '../service/index.ts';
-import type { Cluster, Federation, Replica, ServiceDocument, StorageProviders } from '../service/schema.ts';
+import type { Secret } from '../lib/secret.ts';
+import {
+  type ClusterStore,
+  type DefinedCluster,
+  type Definition,
+  encode,
+  type Federation,
+  type Replica,
+  type ServiceDocument,
+  ServiceSchema,
+  type StorageProviders,
+} from '../model/service/index.ts';
 
-/** What one definition becomes on several clusters (design §7, contract §6.4). */
+/** What one definition becomes on several clusters (docs/federation.md#a-definition). */
 export interface Federated {
   /** Of the coordinator, in canonical form. */
   readonly definition: Definition;
@@ -16,7 +24,7 @@ export interface Federated {
   /** The coordinator's cluster, as others reach it and its store. */
   readonly origin: { readonly clusterId: string; readonly endpoint: string; readonly store: ClusterStore };
   /** Where the clusters of the members are. */
-  readonly clusters: ReadonlyMap<string, Pick<Cluster, 'endpoint' | 'ssl_verify'>>;
+  readonly clusters: ReadonlyMap<string, Pick<DefinedCluster, 'endpoint' | 'ssl_verify'>>;
 }
 
 /** A service that the coordinator makes on another cluster. */
@@ -45,7 +53,7 @@ export function bodyOf({ document, secrets }: Worker): string {
 }
 
 /** Says whether a worker is what it should be, without sending it: the revision does not count. */
-export function digestOf(worker: Worker): string {
+export function definitionDigest(worker: Worker): string {
   const { [REVISION]: _, ...annotations } = worker.document.annotations;
   return createHash('sha256')
     .update(bodyOf({ ...worker, document: { ...worker.document, annotations } }))
@@ -100,12 +108,13 @@ function workerFederation({ definition, origin }: Federated, self: Replica): Fed
     priority: 0,
     headers: {},
   };
-  const others = members.filter((member) => !isSame(member, self));
+  const own = memberKey(self);
+  const others = members.filter((member) => memberKey(member) !== own);
   // Headers may hold secrets of the coordinator's user; they are for requests that the coordinator makes.
   return { ...federation, members: [coordinator, ...others.map((member) => ({ ...member, headers: {} }))] };
 }
 
-function knownClusters({ origin, clusters }: Federated): Record<string, Cluster> {
+function knownClusters({ origin, clusters }: Federated): Record<string, DefinedCluster> {
   const known = [...clusters, [origin.clusterId, { endpoint: origin.endpoint, ssl_verify: true }] as const];
   return Object.fromEntries(known.map(([id, cluster]) => [id, { ...cluster, auth_user: '', auth_password: '' }]));
 }
@@ -123,11 +132,17 @@ function withoutKeys(providers: StorageProviders | undefined, store: ClusterStor
   };
 }
 
-/** Are these the same member, whatever else is said about it? */
-export function isSame(a: Replica, b: Replica): boolean {
-  return a.type === 'endpoint' || b.type === 'endpoint'
-    ? a.type === b.type && a.url === b.url
-    : a.cluster_id === b.cluster_id && a.service_name === b.service_name;
+/** Two entries with the same key are the same member, whatever else they say about it. */
+export const memberKey = ({ type, url, cluster_id, service_name }: Replica): string =>
+  JSON.stringify(type === 'endpoint' ? [url] : [cluster_id, service_name]);
+
+/** The indexes of entries whose member an earlier entry names already. */
+export function repeatedMembers(members: readonly Replica[]): number[] {
+  const seen = new Set<string>();
+  return members.flatMap((member, index) => {
+    const { size } = seen;
+    return seen.add(memberKey(member)).size === size ? [index] : [];
+  });
 }
 
 /** Why these cannot be the members of this service, one sentence each. */
@@ -138,11 +153,9 @@ export function memberProblems({ name, federation }: Definition, clusterId: stri
     problems.push(`federation.members: has ${members.length}, and this cluster allows ${most} in one federation`);
   }
   for (const [index, member] of members.entries()) {
-    const path = `federation.members[${index}]`;
     if (isDeployed(member) && member.cluster_id === clusterId && member.service_name === name) {
-      problems.push(`${path}: is the service itself: name services on other clusters`);
+      problems.push(`federation.members[${index}]: is the service itself: name services on other clusters`);
     }
-    if (members.slice(0, index).some((other) => isSame(other, member))) problems.push(`${path}: is there twice`);
   }
-  return problems;
+  return [...problems, ...repeatedMembers(members).map((index) => `federation.members[${index}]: is there twice`)];
 }

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
-import type { ServiceRecord } from '../cluster/index.ts';
-import type { Credential } from '../federation/index.ts';
 import { type Admin, type Authenticator, type Principal, readAuthorization, type User } from '../identity/index.ts';
+import type { Credential } from '../peers/index.ts';
+import type { ServiceRecord } from '../ports/index.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -33,7 +33,7 @@ export async function servicePrincipal(
   return principal;
 }
 
-/** For routes that invoke a service: a user or its token; Basic is refused (contract §5.1). */
+/** For routes that invoke a service: a user or its token; Basic is refused (docs/security.md#who-asks). */
 export async function serviceBearer(
   request: FastifyRequest,
   authenticator: Authenticator,

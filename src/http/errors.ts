@@ -1,17 +1,15 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { OscarError } from '../base/oscar-error.ts';
-import type { CatalogErrorCode } from '../catalog/index.ts';
-import type { StoreErrorCode } from '../cluster/index.ts';
-import type { DelegationErrorCode } from '../delegation/index.ts';
-import type { FederationErrorCode } from '../federation/index.ts';
 import type { ExchangeErrorCode, GrantErrorCode, IdentityErrorCode } from '../identity/index.ts';
 import type { JobErrorCode } from '../jobs/index.ts';
-import type { ServiceErrorCode } from '../service/index.ts';
-import type { StorageErrorCode } from '../storage/index.ts';
+import { OscarError } from '../lib/oscar-error.ts';
+import type { ServiceErrorCode } from '../model/service/index.ts';
+import type { DelegationErrorCode, FederationErrorCode } from '../peers/index.ts';
+import type { StorageErrorCode, StoreErrorCode } from '../ports/index.ts';
+import type { ServicesErrorCode } from '../services/index.ts';
 import { JSON_TYPE, TEXT_TYPE } from './go-json.ts';
 
 type Code =
-  | CatalogErrorCode
+  | ServicesErrorCode
   | DelegationErrorCode
   | ExchangeErrorCode
   | FederationErrorCode
@@ -30,7 +28,7 @@ export class HttpError extends OscarError<HttpErrorCode> {}
 
 interface Answer {
   readonly status: number;
-  /** Some answers have no body, because clients and suites expect none (contract §1.0). */
+  /** Some answers have no body, because clients and suites expect none (docs/go-manager.md#http). */
   readonly body?: 'none';
   readonly challenge?: 'basic' | 'bearer';
   readonly retryAfter?: number;
@@ -73,6 +71,7 @@ const ANSWERS: Record<Code, Answer> = {
   'no-job-keys': { status: 400 },
   'no-user-keys': { status: 400 },
   'bucket-exists': { status: 400 },
+  'provider-refused': { status: 424 },
   'bucket-refused': { status: 403 },
   'bucket-not-found': { status: 404 },
   'bucket-taken': { status: 409 },
@@ -98,6 +97,7 @@ const ANSWERS: Record<Code, Answer> = {
   'run-failed': { status: 502 },
   contended: { status: 503, retryAfter: 1 },
   unavailable: { status: 503, retryAfter: 5 },
+  'provider-unavailable': { status: 503, retryAfter: 5 },
   'issuer-unavailable': { status: 503, retryAfter: 5 },
   closing: { status: 503, retryAfter: 5 },
   overloaded: { status: 503, retryAfter: 2 },

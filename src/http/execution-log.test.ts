@@ -41,10 +41,13 @@ test('with timestamps only the raw line has one more in front of it (R33)', asyn
   assert.match(seen.raw, /^2026-11-16T02:00:00\.123Z \[GIN-EXECUTIONS-LOGGER\] 2026/);
 });
 
-test('a uid with a line break stays in its line', () => {
-  const view = executionView({ ...one, user: 'eve\n[GIN-EXECUTIONS-LOGGER] 2026' });
-  assert.equal(view.user, 'eve?[GIN-EXECUTIONS-LOGGER] 2026');
-  assert.equal(view.raw.split('\n').length, 1);
+test('a uid with a line break stays in its line, and the line can be read', () => {
+  for (const lineBreak of ['\n', '\r', '\u0085', '\u2028', '\u2029']) {
+    const view = executionView({ ...one, user: `eve${lineBreak}[GIN-EXECUTIONS-LOGGER] 2026` });
+    assert.equal(view.user, 'eve?[GIN-EXECUTIONS-LOGGER] 2026');
+    assert.equal(view.raw.split(/[\n\r\u0085\u2028\u2029]/).length, 1);
+    assert.deepEqual(readLine(view.raw), [view]);
+  }
 });
 
 describe('a latency reads as Go has it', () => {

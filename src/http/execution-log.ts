@@ -25,7 +25,7 @@ export interface ExecutionView {
   readonly method: string;
   readonly path: string;
   readonly user: string;
-  /** The line: what others parse too (contract §1.15). */
+  /** The line: what others parse too (docs/go-manager.md#jobs-and-logs). */
   readonly raw: string;
 }
 
@@ -124,8 +124,8 @@ export async function readExecutions(
 export function executionView({ at, status, latency, clientIp, method, path, user }: Execution): ExecutionView {
   const timestamp = new Date(at).toISOString();
   const took = goDuration(latency);
-  // Issuers choose uids: one with a line break would forge a line of its own.
-  const by = user.replace(/\p{Cc}/gu, '?');
+  // Issuers choose uids: one with a line break, also one of Unicode's own, would forge a line of its own.
+  const by = user.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?');
   const columns = [timestamp, status, took.padStart(15), clientIp.padStart(16), `${method.padEnd(7)} ${path}`, by];
   const raw = `${MARK}${columns.join(' | ')}`;
   return { timestamp, status, latency: took, client_ip: clientIp, method, path, user: by, raw };

@@ -10,7 +10,7 @@ const ESCAPES: Record<string, string> = {
 export const JSON_TYPE = 'application/json; charset=utf-8';
 export const TEXT_TYPE = 'text/plain; charset=utf-8';
 
-/** Compact JSON, byte for byte as the Go manager writes it (contract §1.0). */
+/** Compact JSON, byte for byte as the Go manager writes it (docs/go-manager.md#http). */
 export function goJson(value: unknown): string {
   return JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, (character) => ESCAPES[character] ?? character);
 }

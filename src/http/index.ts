@@ -1,5 +1,3 @@
-export { Meters } from './prometheus.ts';
-export { delegationMeters } from './prometheus-delegation.ts';
-export { jobMeters } from './prometheus-jobs.ts';
+export { delegationMeters, jobMeters, Meters } from './prometheus.ts';
 export { createServer, type ServerOptions } from './server.ts';
 export { singleProcess } from './status-view.ts';

@@ -1,13 +1,14 @@
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Secret } from '../base/secret.ts';
-import type { Catalog } from '../catalog/index.ts';
-import { type JobKey, type LogOptions, StoreError } from '../cluster/index.ts';
 import type { DelegationServer } from '../delegation/index.ts';
 import type { Coordination } from '../federation/index.ts';
 import { IdentityError } from '../identity/errors.ts';
 import { createAuthenticator, type User } from '../identity/index.ts';
 import { ALICE, BOB, openJobs, type PuppetRunner, type TestJobs } from '../jobs/jobs.fixture.ts';
+import { Secret } from '../lib/secret.ts';
+import type { JobKey } from '../model/job/index.ts';
+import { type LogOptions, StoreError } from '../ports/index.ts';
+import type { Services } from '../services/index.ts';
 import { CLUSTER_CONFIG } from './routes/cluster-config.fixture.ts';
 import { createServer } from './server.ts';
 
@@ -66,7 +67,7 @@ export async function startJobsServer(options: JobsServerOptions = {}): Promise<
   const printed = new Map<string, string[]>();
   Object.assign(jobs.runner, { logs: logsOf(jobs.runner, printed) });
   const named = { servicesNamespace: 'oscar-svc', managerName: 'oscar', now: Date.now };
-  const catalog = { ...jobs.cluster, ...named } as unknown as Catalog;
+  const catalog = { ...jobs.cluster, ...named } as unknown as Services;
   const app = await createServer({
     ...SURROUNDINGS,
     catalog,

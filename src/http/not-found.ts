@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /**
- * Unknown routes and wrong methods alike are 404 with this text, before any authentication, and never 405 (contract
- * §1.0). A path that would be right without its trailing slash, or with one, is redirected: oscar-js and oscar_python
- * rely on it.
+ * Unknown routes and wrong methods alike are 404 with this text, before any authentication, and never 405
+ * (docs/go-manager.md#http). A path that would be right without its trailing slash, or with one, is redirected:
+ * oscar-js and oscar_python rely on it.
  */
 export function answerNotFound(app: FastifyInstance): void {
   const routes: { method: string; pattern: RegExp }[] = [];
@@ -22,11 +22,17 @@ export function answerNotFound(app: FastifyInstance): void {
     return reply;
   });
 
-  app.setNotFoundHandler((request, reply) => {
+  const answer = (request: FastifyRequest, reply: FastifyReply) => {
     const [path = '', ...query] = request.raw.url?.split('?') ?? [];
     const other = path.endsWith('/') ? path.slice(0, -1) : `${path}/`;
     if (request.method === 'HEAD' || !exists(request.method, other)) return pageNotFound(reply);
     return redirect(request, reply, [other, ...query].join('?'));
+  };
+  app.setNotFoundHandler(answer);
+  // Before the body is read: nobody is going to use it.
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    if (request.is404) void answer(request, reply);
+    else done(null, payload);
   });
 }
 

@@ -1,13 +1,87 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { isServiceReference } from '../service/index.ts';
+import type { Cursor, Version } from '../lib/version.ts';
+import { JOB_STATES, type JobState } from '../model/job/index.ts';
+import { isServiceReference } from '../model/service/index.ts';
 import { HttpError } from './errors.ts';
 
 export const Name = Type.Object({ name: Type.String({ description: 'the service' }) });
 
-/** The service in the path. A name that no service can have is a mistake worth telling (contract §1.6). */
-export function nameOf(request: FastifyRequest): string {
+/**
+ * The service in the path. A name that no service can have is a mistake worth telling (docs/go-manager.md#services).
+ */
+export function nameParam(request: FastifyRequest): string {
   const { name } = request.params as { name: string };
   if (isServiceReference(name)) return name;
   throw new HttpError('bad-request', 'the name of the service in the path is not a legal name');
+}
+
+/** The parameters of a route that is about one job. */
+export const JobName = Type.Object({
+  name: Type.String({ description: 'the service' }),
+  id: Type.String({ description: 'the job' }),
+});
+
+export const jobOf = (request: FastifyRequest) => ({
+  name: nameParam(request),
+  id: (request.params as { id: string }).id,
+});
+
+/** What the Go manager takes for true; anything else is false (docs/go-manager.md#http). */
+const TRUE = new Set(['1', 't', 'T', 'true', 'TRUE', 'True']);
+
+export function flagOf(request: FastifyRequest, name: string): boolean {
+  return TRUE.has(queryOf(request, name) ?? '');
+}
+
+/** A value of the query; of several, the first. */
+export function queryOf(request: FastifyRequest, name: string): string | undefined {
+  const value = (request.query as Record<string, string | string[] | undefined>)[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** Proxies give up on an answer after a minute or more. */
+const LONGEST_WAIT_SECONDS = 60;
+
+/** Either a page of the jobs, or what has changed in them. */
+type JobsQuery =
+  | { readonly page: { readonly states?: readonly JobState[]; readonly page?: string } }
+  | { readonly changes: { readonly since: Cursor; readonly wait: number } };
+
+export function readJobsQuery(request: FastifyRequest): JobsQuery {
+  const [since, wait, state, page] = ['since', 'wait', 'state', 'page'].map((name) => queryOf(request, name));
+  if (since === undefined) {
+    if (wait !== undefined) throw bad('wait: only together with since, which is the cursor of an earlier answer');
+    return { page: { ...(state !== undefined && { states: readStates(state) }), ...(page !== undefined && { page }) } };
+  }
+  if (state !== undefined || page !== undefined) {
+    throw bad('since: not together with state or page, a job would leave the list unseen');
+  }
+  return { changes: { since: since as Cursor, wait: readWait(wait ?? '0') } };
+}
+
+function readStates(text: string): JobState[] {
+  return text.split(',').map((word) => {
+    const state = JOB_STATES.find((each) => each === word.trim());
+    if (!state) throw bad(`state: must be one or more of ${JOB_STATES.join(', ')}, with commas between`);
+    return state;
+  });
+}
+
+/** In milliseconds. */
+function readWait(text: string): number {
+  const seconds = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  if (seconds <= LONGEST_WAIT_SECONDS) return seconds * 1000;
+  throw bad(`wait: must be a number of seconds up to ${LONGEST_WAIT_SECONDS}`);
+}
+
+const bad = (problem: string) => new HttpError('bad-request', problem);
+
+export const etagOf = (version: Version) => `"${version}"`;
+
+/** `If-Match: *` asks only that there is one, which an update does anyway. */
+export function ifMatchOf(request: FastifyRequest): Version | undefined {
+  const value = request.headers['if-match']?.trim();
+  if (value === undefined || value === '*') return undefined;
+  return value.replace(/^W\//, '').replace(/^"(.*)"$/, '$1') as Version;
 }

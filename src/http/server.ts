@@ -1,33 +1,32 @@
+import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyServerOptions,
   LogController,
 } from 'fastify';
-import type { Secret } from '../base/secret.ts';
-import type { Catalog } from '../catalog/index.ts';
+import { StoreCount } from '../buckets/index.ts';
 import type { DelegationServer } from '../delegation/index.ts';
 import { type Federations, MemberWatch } from '../federation/index.ts';
 import type { Authenticator, TokenMint } from '../identity/index.ts';
 import { type Jobs, receiveEvents, type UpstreamOrigins } from '../jobs/index.ts';
-import type { ClusterStore } from '../service/index.ts';
-import { StoreCount } from '../storage/index.ts';
-import { type ApiDocument, apiPage } from './api-page.ts';
-import { takeAnyBody } from './body.ts';
-import { allowOrigins } from './cors.ts';
-import type { DeploymentOf } from './deployment.ts';
+import type { Secret } from '../lib/secret.ts';
+import type { ClusterStore } from '../model/service/index.ts';
+import type { Services } from '../services/index.ts';
+import { readBodiesLate, takeAnyBody } from './body.ts';
 import { answerError, answerText } from './errors.ts';
 import { ExecutionLog, type SharedLog } from './execution-log.ts';
 import { goJson, JSON_TYPE } from './go-json.ts';
 import { answerNotFound } from './not-found.ts';
 import { OpenAnswers } from './open-answers.ts';
-import { describeApi } from './openapi.ts';
+import { type ApiDocument, apiPage, describeApi } from './openapi.ts';
+import { delegationRoutes } from './peer-routes/delegation.ts';
+import { peerRoutes } from './peer-routes/peer.ts';
 import { type Meters, meterRequests } from './prometheus.ts';
-import { logRequests, requestId, traceOf } from './request-log.ts';
 import { bucketsRoutes } from './routes/buckets.ts';
 import { type ConfigDeps, configRoutes } from './routes/config.ts';
-import { delegationRoutes } from './routes/delegation.ts';
 import { deploymentRoutes } from './routes/deployment.ts';
 import { eventsRoutes } from './routes/events.ts';
 import { executionLogRoutes } from './routes/execution-log.ts';
@@ -39,19 +38,18 @@ import { type Enter, invokeRoutes } from './routes/invoke.ts';
 import { type JobLogsDeps, jobLogsRoutes } from './routes/job-logs.ts';
 import { jobsRoutes } from './routes/jobs.ts';
 import { metricsRoutes } from './routes/metrics.ts';
-import { peerRoutes } from './routes/peer.ts';
 import { prometheusRoutes } from './routes/prometheus.ts';
 import { serviceAuthRoutes } from './routes/service-auth.ts';
 import { servicesRoutes } from './routes/services.ts';
 import { statusRoutes } from './routes/status.ts';
 import { storageEventsRoutes } from './routes/storage-events.ts';
 import { uiRoutes } from './routes/ui.ts';
-import { createServiceView } from './service-view.ts';
-import { refuseWhileClosing, shedLoad } from './shedding.ts';
+import { createServiceView, type DeploymentOf } from './service-view.ts';
+import { type Load, refuseWhileClosing, shedLoad } from './shedding.ts';
 import type { ManagerDeployment, OidcSettings } from './status-view.ts';
 
 export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysOf' | 'rotateKeys'> {
-  readonly catalog: Catalog;
+  readonly catalog: Services;
   readonly federations: Federations;
   readonly authenticator: Authenticator;
   readonly store: ClusterStore;
@@ -85,8 +83,8 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   /** How long a request may take to arrive. */
   readonly readTimeoutMs: number;
   readonly logger?: FastifyBaseLogger;
-  /** How late the event loop may run before requests are turned away, if the usual is not right here; 0: they never are. */
-  readonly latestMs?: number;
+  /** How much the manager has to do, if that is not to be measured of this process. */
+  readonly load?: (waiting: number) => Load;
 }
 
 /** What is counted and told of the cluster. */
@@ -155,7 +153,8 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   answerNotFound(app);
   refuseWhileClosing(app);
   allowOrigins(app, options.corsOrigins);
-  await shedLoad(app, options.latestMs === undefined ? {} : { latestMs: options.latestMs });
+  shedLoad(app, options.load);
+  readBodiesLate(app);
   await describeApi(app, options.info.version);
 
   const deps = { authenticator, catalog };
@@ -212,4 +211,71 @@ function routesOfFigures(app: FastifyInstance, figures: Figures, authenticator: 
 function readPage(name: string): () => string {
   const text = readFileSync(new URL(`../../web/${name}`, import.meta.url), 'utf8');
   return () => text;
+}
+
+/** How long a browser may remember a preflight. */
+const REMEMBER_SECONDS = 600;
+
+/**
+ * Lets pages of these origins call the manager. Off by default: the ingress does it, or the page is served from here;
+ * then no header is added and OPTIONS is 404 like any unknown method (docs/go-manager.md#http).
+ */
+function allowOrigins(app: FastifyInstance, origins: readonly string[]): void {
+  if (origins.length === 0) return;
+  const all = origins.includes('*');
+  app.addHook('onRequest', async (request, reply) => {
+    const { origin } = request.headers;
+    reply.header('vary', 'Origin');
+    if (origin === undefined || !(all || origins.includes(origin))) return;
+    reply.header('access-control-allow-origin', all ? '*' : origin);
+    reply.header(
+      'access-control-expose-headers',
+      'etag, location, retry-after, x-oscar-exit-code, x-oscar-job-id, x-request-id',
+    );
+    if (request.method !== 'OPTIONS' || request.headers['access-control-request-method'] === undefined) return;
+    return reply
+      .code(204)
+      .header('access-control-allow-methods', 'GET, POST, PUT, DELETE')
+      .header('access-control-allow-headers', 'authorization, content-type, if-match, last-event-id')
+      .header('access-control-max-age', String(REMEMBER_SECONDS))
+      .send();
+  });
+}
+
+/** The id a caller or a proxy gave the request, if it is one that may stand in a log; else a new one. */
+function requestId(raw: IncomingMessage): string {
+  const given = raw.headers['x-request-id'];
+  return typeof given === 'string' && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+/** W3C Trace Context: version, trace id, span id, flags. */
+const TRACEPARENT = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** The trace that a request belongs to, as every log line of it carries it. */
+function traceOf(raw: IncomingMessage): { trace?: string } {
+  const header = raw.headers['traceparent'];
+  const trace = typeof header === 'string' ? TRACEPARENT.exec(header)?.[1] : undefined;
+  return trace === undefined ? {} : { trace };
+}
+
+/** One line per request, when it is answered. The query stays out of it: it may hold a token (S12). */
+export function logRequests(app: FastifyInstance): void {
+  app.decorateRequest('who', '');
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const path = request.raw.url?.split('?')[0];
+    const quiet = path === '/health';
+    request.log[quiet ? 'debug' : 'info'](
+      {
+        method: request.method,
+        path,
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime * 100) / 100,
+        ...(request.who !== '' && { user: request.who }),
+      },
+      'request',
+    );
+  });
 }

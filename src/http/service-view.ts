@@ -1,5 +1,5 @@
-import type { ServiceRecord } from '../cluster/index.ts';
-import { type ClusterStore, type Deployment, present } from '../service/index.ts';
+import { type ClusterStore, type Deployment, present, type Service } from '../model/service/index.ts';
+import type { ServiceRecord } from '../ports/index.ts';
 import { goJson } from './go-json.ts';
 
 /** Writes services as JSON. */
@@ -26,3 +26,15 @@ export function createServiceView(store: ClusterStore): ServiceView {
     },
   };
 }
+
+/** What stays up for a service; undefined when nothing does. */
+export type DeploymentOf = (service: Service) => Deployment | undefined;
+
+/** Nothing stays up for a service that runs as jobs, and exposed services are not supported yet. */
+export const NO_DEPLOYMENT: Deployment = {
+  state: 'unavailable',
+  reason: 'the service runs when it is invoked, nothing of it stays up',
+  active_instances: 0,
+  affected_instances: 0,
+  resource_kind: 'unavailable',
+};

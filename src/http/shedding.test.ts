@@ -1,46 +1,113 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import Fastify from 'fastify';
-import { eventually } from '../cluster/eventually.ts';
+import { eventually } from '../ports/conformance/eventually.ts';
 import { answerError } from './errors.ts';
-import { refuseWhileClosing, shedLoad, UNDER_WAY } from './shedding.ts';
+import { isOverloaded, type Load, loadMeter, NEVER_SHED, refuseWhileClosing, shedLoad } from './shedding.ts';
 
-test('while the event loop is late, requests are turned away and told when to come back; /health and what is under way are answered', async (t) => {
+const OVERLOADED: Load = { upMs: 60_000, lateMs: 1_500, ownCpu: 0.95, waiting: 200 };
+
+describe('shedding: what decides', () => {
+  const cases: [string, Partial<Load>, boolean][] = [
+    ['a long queue, a late loop and our own thread at work all the time', {}, true],
+    ['the first seconds after a start', { upMs: 9_999 }, false],
+    ['a loop that is late because the host is busy', { ownCpu: 0.3, lateMs: 20_000 }, false],
+    ['a loop that is late, and nobody waits', { waiting: 3, lateMs: 20_000 }, false],
+    ['many requests that are answered in time', { lateMs: 100 }, false],
+    ['a long queue for something else than our thread', { ownCpu: 0.1, lateMs: 0, waiting: 10_000 }, false],
+  ];
+  for (const [name, load, expected] of cases) {
+    test(`${name}: ${expected ? 'refused' : 'let in'}`, () => {
+      assert.equal(isOverloaded({ ...OVERLOADED, ...load }), expected);
+    });
+  }
+});
+
+test('shedding: a request that is refused is told when to come back, and nothing is done for it', async (t) => {
   const app = Fastify();
   t.after(() => app.close());
   app.setErrorHandler(answerError);
-  await shedLoad(app, { latestMs: 20, sampleMs: 10 });
-  // Answers are on their way for a while, in which nothing else is to happen.
-  app.addHook('onSend', async () => turn());
+  let load = { ...OVERLOADED, upMs: 0 };
+  shedLoad(app, () => load);
   let done = 0;
-  app.get('/health', async () => 'Ok');
   app.post('/work', async () => `done ${++done} times`);
-  app.get('/under-way', UNDER_WAY, async () => 'goes on');
+  app.get('/job', NEVER_SHED, async () => 'goes on');
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   const work = () => fetch(`${url}/work`, { method: 'POST' });
-  const goesOn = () => fetch(`${url}/under-way`);
-  // The machine may have other things to do.
-  await eventually(async () => assert.equal((await work()).status, 200));
+  assert.equal((await work()).status, 200);
 
-  let before = done;
-  let [answer, underWay] = await Promise.all([work(), goesOn()]);
-  for (let blocked = 0; blocked < 50 && answer.status === 200; blocked++) {
-    busyFor(100);
-    await turn();
-    before = done;
-    [answer, underWay] = await Promise.all([work(), goesOn()]);
-    assert.equal(underWay.status, 200);
-  }
+  load = OVERLOADED;
+  const answer = await work();
   assert.equal(answer.status, 503);
   assert.equal(answer.headers.get('retry-after'), '2');
   assert.match(await answer.text(), /too much to do/);
-  assert.equal(done, before, 'what was refused was done');
-  assert.equal((await fetch(`${url}/health`)).status, 200);
+  assert.equal(done, 1, 'what was refused was done');
+  assert.equal((await fetch(`${url}/job`)).status, 200);
+  for (const header of ['x-oscar-member', 'x-oscar-federation']) {
+    const peer = await fetch(`${url}/work`, { method: 'POST', headers: { [header]: 'anything' } });
+    assert.equal(peer.status, 200, header);
+  }
 });
+
+test('shedding: the queue is made of requests whose answers have not begun', async (t) => {
+  const app = Fastify();
+  t.after(() => app.close());
+  const queues: number[] = [];
+  shedLoad(app, (waiting) => {
+    queues.push(waiting);
+    return { ...OVERLOADED, waiting, upMs: 0 };
+  });
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  app.get('/slow', async () => gate);
+  app.get('/stream', async (_request, reply) => {
+    const stream = new PassThrough();
+    stream.write('begun');
+    return reply.send(stream);
+  });
+  app.get('/look', async () => 'looked');
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const look = async () => {
+    await (await fetch(`${url}/look`)).text();
+    return queues.at(-1);
+  };
+  assert.equal(await look(), 0);
+  const streaming = await fetch(`${url}/stream`);
+  assert.equal(await look(), 0, 'its answer has begun');
+  const slow = [fetch(`${url}/slow`), fetch(`${url}/slow`)];
+  await eventually(async () => assert.equal(await look(), 2));
+  const left = new AbortController();
+  const leaving = fetch(`${url}/slow`, { signal: left.signal });
+  await eventually(async () => assert.equal(await look(), 3));
+  left.abort();
+  await assert.rejects(leaving);
+  await eventually(async () => assert.equal(await look(), 2));
+  open();
+  for (const each of await Promise.all(slow)) await each.text();
+  assert.equal(await look(), 0);
+  await streaming.body?.cancel();
+});
+
+test('shedding: the CPU that our own thread used is measured, whatever else the host does', async (t) => {
+  const app = Fastify();
+  t.after(() => app.close());
+  const measure = loadMeter(app);
+  assert.deepEqual({ ...measure(7), upMs: 0 }, { upMs: 0, lateMs: 0, ownCpu: 0, waiting: 7 });
+  const burnt = 1_500;
+  const begun = process.threadCpuUsage();
+  while (usedMs(process.threadCpuUsage(begun)) < burnt);
+  await eventually(async () => assert.notEqual(measure(0).lateMs, 0));
+  const { lateMs, ownCpu } = measure(0);
+  const window = 1_000 + lateMs;
+  assert.ok(window * ownCpu >= burnt * 0.99, `${ownCpu} of ${window} ms`);
+  assert.ok(ownCpu <= 1.05, String(ownCpu));
+});
+
+const usedMs = ({ user, system }: NodeJS.CpuUsage) => (user + system) / 1_000;
 
 test('once closing, what is new is refused and its connection closed', async () => {
   const app = Fastify({ return503OnClosing: false });
@@ -62,8 +129,3 @@ test('once closing, what is new is refused and its connection closed', async () 
   await closed;
   assert.match(await received, /^HTTP\/1\.1 503 .*connection: close.*shutting down/is);
 });
-
-function busyFor(ms: number): void {
-  const end = performance.now() + ms;
-  while (performance.now() < end);
-}

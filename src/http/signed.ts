@@ -1,9 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { FederationError, MEMBER_HEADER, readMember, type SignedRequest } from '../federation/index.ts';
+import { FederationError, MEMBER_HEADER, readMember, type SignedRequest } from '../peers/index.ts';
 import { answerCode } from './errors.ts';
+import { NEVER_SHED } from './shedding.ts';
 
 /** Routes with this are for requests of other managers; under the same path, those of people have routes of their own. */
-export const SIGNED = { constraints: { signed: 'yes' }, errorHandler: answerCode };
+export const SIGNED = { ...NEVER_SHED, constraints: { signed: 'yes' }, errorHandler: answerCode };
 
 /** Tells requests that other managers signed from all others, before anything else is looked at. */
 export function tellSigned(app: FastifyInstance): void {
@@ -26,20 +27,20 @@ type Handler = Parameters<ReturnType<Strategy['storage']>['set']>[1];
 /** What of a request is signed, and by whom it claims to be. The path begins where ours does: a proxy takes the rest away. */
 export function signedPartsOf(request: FastifyRequest): SignedRequest & { readonly header: string } {
   const [path = '', ...query] = (request.raw.url ?? '').split('?');
-  const header = headerOf(request, MEMBER_HEADER) ?? '';
-  return { method: request.method, path, query: query.join('?'), body: bytesOf(request), header };
+  const header = headerText(request, MEMBER_HEADER) ?? '';
+  return { method: request.method, path, query: query.join('?'), body: signedBytes(request), header };
 }
 
 /** Who says to have signed a request. It proves nothing. */
 export function claimIn(request: FastifyRequest): { readonly uid: string; readonly member: string } {
-  const read = readMember(headerOf(request, MEMBER_HEADER) ?? '');
+  const read = readMember(headerText(request, MEMBER_HEADER) ?? '');
   if ('value' in read) return read.value;
   throw new FederationError('bad-signature', 'the header X-Oscar-Member is not readable');
 }
 
-export function headerOf({ headers }: FastifyRequest, name: string): string | undefined {
+export function headerText({ headers }: FastifyRequest, name: string): string | undefined {
   const value = headers[name];
   return Array.isArray(value) ? value.join(',') : value;
 }
 
-export const bytesOf = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body : new Uint8Array());
+export const signedBytes = ({ body }: FastifyRequest) => (body instanceof Uint8Array ? body : new Uint8Array());

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { JobState, NodeRoom } from '../cluster/index.ts';
+import type { JobState } from '../model/job/index.ts';
+import type { NodeRoom } from '../ports/index.ts';
 import { goJson } from './go-json.ts';
 import { type StatusParts, singleProcess, statusView } from './status-view.ts';
 

@@ -1,5 +1,5 @@
-import type { JobState, NodeRoom } from '../cluster/index.ts';
-import { phaseOf } from '../jobs/index.ts';
+import { type JobState, phaseOf } from '../model/job/index.ts';
+import type { NodeRoom } from '../ports/index.ts';
 
 /** What the manager itself runs as. */
 export interface ManagerDeployment {
@@ -42,7 +42,7 @@ export interface StatusParts {
   readonly inside?: Inside | undefined;
 }
 
-/** The status of the cluster (contract §1.4). What is called cores are millicores. */
+/** The status of the cluster (docs/go-manager.md#configuration-and-status). What is called cores are millicores. */
 export function statusView({ nodes, deployment, oidc, inside }: StatusParts) {
   return {
     cluster: clusterView(nodes),
@@ -61,7 +61,7 @@ export function statusView({ nodes, deployment, oidc, inside }: StatusParts) {
       oidc: {
         enabled: oidc.enabled,
         issuers: oidc.issuers,
-        // Never empty, as in the configuration (contract §1.3).
+        // Never empty, as in the configuration (docs/go-manager.md#configuration-and-status).
         groups: oidc.groups.length > 0 ? oidc.groups : [''],
       },
     },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { inspect } from 'node:util';
-import { Secret } from '../base/secret.ts';
+import { Secret } from '../lib/secret.ts';
 import { createAuthenticator, type ServiceRoute } from './authenticate.ts';
 import { IdentityError, type IdentityErrorCode } from './errors.ts';
 import type { User } from './principal.ts';

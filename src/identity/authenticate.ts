@@ -1,7 +1,6 @@
-import type { Secret } from '../base/secret.ts';
-import type { Service } from '../service/index.ts';
-import { type Credentials, readAuthorization } from './authorization-header.ts';
-import { type Account, isAccount } from './basic.ts';
+import type { Secret } from '../lib/secret.ts';
+import type { Service } from '../model/service/index.ts';
+import { type BasicAccount, type Credentials, isAccount, readAuthorization } from './authorization-header.ts';
 import { IdentityError } from './errors.ts';
 import type { Admin, Principal, ServiceToken, User } from './principal.ts';
 import { isServiceToken, opensService } from './service-token.ts';
@@ -13,8 +12,8 @@ export interface TokenVerifier {
 }
 
 export interface AuthenticatorOptions {
-  readonly admin: Account;
-  /** Absent when OIDC is off: then Basic is the only way into `/system` (contract §5.1). */
+  readonly admin: BasicAccount;
+  /** Absent when OIDC is off: then Basic is the only way into `/system` (docs/security.md#who-asks). */
   readonly oidc?: TokenVerifier | undefined;
 }
 
@@ -22,9 +21,12 @@ export interface AuthenticatorOptions {
 export interface ServiceRoute {
   /** The service in the path; `undefined` if there is none, which is answered like a wrong token (R8). */
   readonly service: (Pick<Service, 'token'> & { readonly definition: { readonly name: string } }) | undefined;
-  /** Whether the administrator may come in; `/job` and `/run` take bearers only (contract §5.1). */
+  /** Whether the administrator may come in; `/job` and `/run` take bearers only (docs/security.md#who-asks). */
   readonly allowBasic: boolean;
-  /** A service token from a query or a cookie, for callers that cannot set headers (contract §1.9). */
+  /**
+   * A service token from a query or a cookie, for callers that cannot set headers
+   * (docs/go-manager.md#forward-authentication).
+   */
   readonly extraToken?: string | undefined;
 }
 
@@ -47,7 +49,7 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
         : 'say who you are: send Authorization with Basic credentials, this cluster accepts no access tokens',
     );
 
-  function administrator(account: Account | undefined): Admin {
+  function administrator(account: BasicAccount | undefined): Admin {
     if (account && isAccount(account, admin)) return ADMIN;
     throw new IdentityError('bad-credentials', 'the user name or the password is wrong: check both');
   }

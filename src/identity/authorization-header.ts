@@ -1,5 +1,5 @@
-import { Secret } from '../base/secret.ts';
-import type { Account } from './basic.ts';
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { Secret } from '../lib/secret.ts';
 
 /** What a request brought along to say who makes it; nothing of it is verified yet. */
 export type Credentials =
@@ -7,12 +7,12 @@ export type Credentials =
   | { readonly scheme: 'none' }
   | { readonly scheme: 'ambiguous' }
   /** Without an account when what follows `Basic` is unreadable. */
-  | { readonly scheme: 'basic'; readonly account: Account | undefined }
+  | { readonly scheme: 'basic'; readonly account: BasicAccount | undefined }
   | { readonly scheme: 'bearer'; readonly token: Secret };
 
 /**
- * Reads all values of `Authorization`. Schemes are matched letter by letter, `basic` is not `Basic` (contract §1.0.9):
- * RFC 9110 would allow both, but clients see the answer to one that today's manager gives.
+ * Reads all values of `Authorization`. Schemes are matched letter by letter, `basic` is not `Basic`
+ * (docs/go-manager.md#http): RFC 9110 would allow both, but clients see the answer to one that today's manager gives.
  */
 export function readAuthorization(values: readonly string[]): Credentials {
   const [value, ...others] = values;
@@ -46,4 +46,30 @@ function decode(base64: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+export interface BasicAccount {
+  readonly username: string;
+  readonly password: Secret;
+}
+
+/**
+ * Whether these are the credentials of that account. Both parts are always compared, as hashes of one length, so that
+ * the time taken tells neither which part was wrong nor how long it is (S13).
+ *
+ * An account without a name or password matches nothing: a manager whose password was forgotten must not be open.
+ */
+export function isAccount(given: BasicAccount, account: BasicAccount): boolean {
+  const sameUser = sameText(given.username, account.username);
+  const samePassword = sameText(given.password.reveal(), account.password.reveal());
+  const usable = account.username !== '' && account.password.reveal() !== '';
+  return [sameUser, samePassword, usable].every(Boolean);
+}
+
+function sameText(a: string, b: string): boolean {
+  return timingSafeEqual(sha256(a), sha256(b));
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }

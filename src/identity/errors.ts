@@ -1,9 +1,12 @@
-import { OscarError } from '../base/oscar-error.ts';
+import { OscarError } from '../lib/oscar-error.ts';
 
 export type IdentityErrorCode =
   /** No `Authorization`, a scheme we do not know, or a bearer where only Basic is configured: ask for Basic. */
   | 'no-credentials'
-  /** A route that takes a bearer token alone was called without one; Basic is no answer there (contract §5.1). */
+  /**
+   * A route that takes a bearer token alone was called without one; Basic is no answer there
+   * (docs/security.md#who-asks).
+   */
   | 'bearer-required'
   /** More than one `Authorization`: whichever we chose, a proxy before us may have checked the other. */
   | 'ambiguous-credentials'

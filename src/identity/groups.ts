@@ -3,7 +3,9 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 export interface GroupsSource {
   readonly claims: Claims;
-  /** Of the issuer; tells the federations apart that name groups in their own way (contract §5.3). */
+  /**
+   * Of the issuer; tells the federations apart that name groups in their own way (docs/go-manager.md#users-and-groups).
+   */
   readonly authorizationEndpoint: string;
   /** The claim the operator names, instead of the one we would look for: `roles`, `realm_access.roles`. */
   readonly groupsClaim?: string | undefined;

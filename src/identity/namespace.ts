@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { trimEnds } from '../lib/trim.ts';
 
 /** Longest name of a user's namespace; what is left of 63 is for the names that Kubernetes and we derive from it. */
 const NAMESPACE_LENGTH = 18;
@@ -7,8 +8,8 @@ const NAMESPACE_LENGTH = 18;
 const ROOM_WITH_DEFAULTS = 8;
 
 /**
- * The namespace of a user's services (contract §3.1), the same one that a Go manager would have made. It is short, so
- * that two users may share one: whoever creates it must look at its owner annotation first (S18).
+ * The namespace of a user's services (docs/operation.md#namespaces-of-users), the same one that a Go manager would have
+ * made. It is short, so that two users may share one: whoever creates it must look at its owner annotation first (S18).
  *
  * @example
  * namespaceFor('62bb11b40398f737@egi.eu', 'oscar-svc'); // 'oscar-svc-62bb11b4'
@@ -31,5 +32,5 @@ function divide(servicesNamespace: string): { prefix: string; room: number } {
 }
 
 function trimHyphens(text: string): string {
-  return text.replace(/^-+|-+$/g, '');
+  return trimEnds(text, (each) => each === '-');
 }

@@ -1,3 +1,5 @@
+import { trimEnds } from '../lib/trim.ts';
+
 /** Longest value of a Kubernetes label. */
 const LABEL_LENGTH = 63;
 
@@ -9,8 +11,9 @@ const PLAIN: Readonly<Record<string, string>> = {
 };
 
 /**
- * The label `owner_name`: a person's name without accents and with `_` for spaces (contract §2.11), always a legal
- * label value. A name in which no letter is Latin becomes `unnamed`; the owner's uid is what counts.
+ * The label `owner_name`: a person's name without accents and with `_` for spaces
+ * (docs/go-manager.md#labels-and-annotations), always a legal label value. A name in which no letter is Latin becomes
+ * `unnamed`; the owner's uid is what counts.
  *
  * @example
  * ownerNameLabel('José Łoś'); // 'Jose_Los'
@@ -27,5 +30,5 @@ export function ownerNameLabel(name: string): string {
 }
 
 function trimToAlphanumeric(text: string): string {
-  return text.replace(/^[._-]+|[._-]+$/g, '');
+  return trimEnds(text, (each) => '._-'.includes(each));
 }

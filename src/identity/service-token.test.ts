@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../base/secret.ts';
+import { Secret } from '../lib/secret.ts';
 import { isServiceToken, newServiceToken, opensService } from './service-token.ts';
 
 test('a new token is 64 lower-case hex digits and never the same', () => {

@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { Secret } from '../base/secret.ts';
-import type { Service } from '../service/index.ts';
+import { Secret } from '../lib/secret.ts';
+import type { Service } from '../model/service/index.ts';
 
-/** Whether a bearer has the form of a service token (contract §5.6). No JWT has: it needs two dots. */
+/**
+ * Whether a bearer has the form of a service token (docs/go-manager.md#users-and-groups). No JWT has: it needs two
+ * dots.
+ */
 export function isServiceToken(bearer: string): boolean {
   return /^[0-9a-f]{64}$/.test(bearer);
 }

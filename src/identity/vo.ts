@@ -11,7 +11,7 @@ export interface VoQuestion {
 }
 
 /**
- * The virtual organisation that a user's service is kept under (contract §5.5).
+ * The virtual organisation that a user's service is kept under (docs/go-manager.md#users-and-groups).
  *
  * @throws {IdentityError} `vo-refused`
  */

@@ -1,4 +1,5 @@
-import { type JobKey, type JobProgress, type JobRecord, type JobStore, StoreError } from '../cluster/index.ts';
+import type { JobKey, JobProgress, JobRecord } from '../model/job/index.ts';
+import { type JobStore, StoreError } from '../ports/index.ts';
 
 /**
  * Changes a record as often as it takes to be the one whose change counts. `decide` says what to do with the record as it

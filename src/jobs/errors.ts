@@ -1,4 +1,4 @@
-import { OscarError } from '../base/oscar-error.ts';
+import { OscarError } from '../lib/oscar-error.ts';
 
 /**
  * `job-not-found`: there is no such job, or none for this caller. `job-finished`: it can no longer be cancelled.

@@ -1,7 +1,7 @@
-import { readStorageEvents } from '../storage/index.ts';
-import { jsonIn } from './json-in.ts';
+import { eventJobName, type NewJob, readStorageEvents, type StorageEvent } from '../model/job/index.ts';
+import { inputFolders, type Service } from '../model/service/index.ts';
 
-/** What brought a job about, as the script is to see it (contract §4.5, §8.3). */
+/** What brought a job about, as the script is to see it (docs/go-manager.md#events-and-scripts). */
 export interface JobEvent {
   /** The file that it names. Whether the job may have it is not decided here. */
   readonly file?: NamedFile;
@@ -102,4 +102,40 @@ function fromBase64(bytes: Uint8Array): Uint8Array | undefined {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** What a storage event says about the job that it causes. */
+type EventJob = Pick<NewJob, 'id' | 'object'>;
+
+/**
+ * The job of an event for this service; the same for the same event again
+ * (docs/jobs.md#no-event-is-lost-none-runs-twice).
+ */
+export function jobOfEvent(event: StorageEvent, { uid, definition: { name } }: Service): EventJob {
+  const { bucket, key, modifiedAt } = event;
+  return {
+    id: eventJobName({ uid, name }, event),
+    object: { bucket, key, ...(modifiedAt !== undefined && { modifiedAt }) },
+  };
+}
+
+/** Does the object lie under an input of the service? */
+export function isInput({ bucket, key }: Pick<StorageEvent, 'bucket' | 'key'>, service: Service): boolean {
+  return inputFolders(service).some((input) => input.bucket === bucket && key.startsWith(`${input.folder}/`));
+}
+
+/** The same for bytes that may be such an event, or anything else. */
+export function eventJob(bytes: Uint8Array, service: Service): EventJob | undefined {
+  const events = readStorageEvents(jsonIn(bytes));
+  const [event] = events;
+  return event && events.length === 1 && isInput(event, service) ? jobOfEvent(event, service) : undefined;
+}
+
+/** What these bytes say, if they are JSON; undefined for anything else. */
+function jsonIn(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    return undefined;
+  }
 }

@@ -1,6 +1,7 @@
-import type { JobKey, JobRecord, JobStore } from '../cluster/index.ts';
+import type { JobKey, JobRecord } from '../model/job/index.ts';
+import type { JobStore } from '../ports/index.ts';
 import { changeJob } from './change-job.ts';
-import { observedJobs } from './observed-store.ts';
+import { observedJobs } from './views/observed-store.ts';
 
 /** A store of a cluster that lets jobs start when the test says so, as Kueue does. */
 export interface HoldingStore extends JobStore {

@@ -1,47 +1,47 @@
-export { acceptJob } from './accept.ts';
-export type { PreparedAttempt } from './attempt.ts';
-export { attemptName, takenName } from './attempt-name.ts';
-export { attemptParts } from './attempt-parts.ts';
+export { attemptName, takenName } from './attempt/attempt-name.ts';
+export { attemptParts, outputPlaces } from './attempt/prepare.ts';
+export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/rights.ts';
+export { NotRun } from './attempt/run.ts';
+export { definedAccess, namedAccess, ownEndpoints, type UpstreamOrigins } from './attempt/store-access.ts';
 export { changeJob } from './change-job.ts';
-export { demandOf } from './demand.ts';
-export { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
-export { cancelJob, expireJobs, removeJob, removeJobs, removeJobsOf } from './end.ts';
+export { serviceDemand } from './demand.ts';
 export { eventTooLarge, type JobErrorCode } from './errors.ts';
-export { readEvent } from './event.ts';
-export { eventJob } from './event-job.ts';
-export { EventPump } from './event-pump.ts';
-export { OWN_STORE, type ReadableFile, readableFile } from './file-rights.ts';
-export { findJob, listJobs } from './find.ts';
-export { HELD_PATIENCE_MS } from './held-back.ts';
-export { invokeService } from './invoke.ts';
-export { type AttemptKeys, type Elsewhere, type Jobs, type Line, type Placing, roomName } from './jobs.ts';
-export { readLog, untilIt } from './logs.ts';
-export { NotRun } from './not-run.ts';
-export { type JobObserver, observedJobs } from './observed-store.ts';
-export type { UpstreamOrigins } from './origin-store.ts';
-export { outputPlaces } from './output-places.ts';
-export { mayWrite } from './output-rights.ts';
-export { placingOf } from './placing.ts';
-export { receiveEvents } from './receive-events.ts';
-export { ReplicaLine } from './replicas/replica-line.ts';
-export { accepted, advance, isFinal, phaseOf } from './state.ts';
-export { definedAccess, namedAccess, ownEndpoints } from './store-access.ts';
-export { forgetStrays } from './strays.ts';
-export { submitJob } from './submit.ts';
-export { type Delegated, submitDelegated } from './submit-delegated.ts';
-export { Sweep } from './sweep/sweep.ts';
-export { spansOf, traceparentOf } from './trace/spans.ts';
+export { eventJob, readEvent } from './event.ts';
+export { EventPump } from './intake/event-pump.ts';
+export { invokeService } from './intake/invoke.ts';
+export { receiveEvents } from './intake/storage-events.ts';
+export { acceptJob, placingOf, submitJob } from './intake/submit.ts';
+export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';
+export { Sweep } from './intake/sweep/sweep.ts';
+export {
+  type AttemptKeys,
+  type DispatcherOptions,
+  type Elsewhere,
+  type Jobs,
+  jobKeyText,
+  type Placing,
+  type PreparedAttempt,
+  type Scheduler,
+} from './jobs.ts';
+export { Dispatcher } from './scheduler/dispatcher.ts';
+export { cancelJob, expireJobs, forgetStrays, removeJob, removeJobs, removeJobsOf } from './scheduler/end.ts';
+export { FollowerScheduler } from './scheduler/follower-scheduler.ts';
+export { HELD_PATIENCE_MS } from './scheduler/queue.ts';
+export { keepReady } from './scheduler/warm.ts';
+export { findJob, listJobs } from './views/find.ts';
+export { readLog, untilIt } from './views/logs.ts';
+export { type JobObserver, observedJobs } from './views/observed-store.ts';
+export { spansOf, traceparentOf } from './views/spans.ts';
 export {
   byService,
   byUser,
-  type Range,
   type Tally,
   tally,
   type UsageDeps,
+  type UsageRange,
   usageOfService,
   type VisibleRow,
   visibleUsage,
-} from './usage/index.ts';
-export { oldJobView, summarizeJob, viewJob } from './view.ts';
-export { keepReady } from './warm.ts';
-export { changedJobs, currentCursor, followJobs, type Missed, type SeenChanges } from './watch.ts';
+} from './views/usage.ts';
+export { oldJobView, summarizeJob, viewJob } from './views/view.ts';
+export { changedJobs, currentCursor, followJobs, type Missed, type SeenChanges } from './views/watch.ts';

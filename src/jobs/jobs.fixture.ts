@@ -1,27 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { Secret } from '../base/secret.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../test/support/temporary-directory.ts';
+import { type LocalCluster, openLocalCluster } from '../adapters/sqlite/index.ts';
+import { Secret } from '../lib/secret.ts';
+import type { Attempt, Demand, Ended, JobKey, JobRecord } from '../model/job/index.ts';
+import { readDefinition, type Service } from '../model/service/index.ts';
 import {
-  type Attempt,
   type Capacity,
-  type Demand,
-  type Ended,
-  type JobKey,
-  type JobRecord,
+  type KeyScope,
   type NodeRoom,
+  type ObjectStore,
   type Observation,
   type Obstacle,
   type Runner,
   type ServiceRecord,
   type StopReason,
   StoreError,
-} from '../cluster/index.ts';
-import { type LocalCluster, openLocalCluster } from '../cluster/local/index.ts';
-import { makeTemporaryDirectory, removeTemporaryDirectory } from '../cluster/local/temporary-directory.ts';
-import { readDefinition, type Service } from '../service/index.ts';
-import type { KeyScope, ObjectStore } from '../storage/index.ts';
-import { Dispatcher } from './dispatcher.ts';
+} from '../ports/index.ts';
 import type { Jobs } from './jobs.ts';
+import { Dispatcher } from './scheduler/dispatcher.ts';
 
 /** A runner whose scripts do what the test says, when it says so. Attempts outlive a dispatcher, as real ones do. */
 export class PuppetRunner implements Runner {

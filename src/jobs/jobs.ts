@@ -1,20 +1,9 @@
-import type {
-  Capacity,
-  JobKey,
-  JobRecord,
-  JobStore,
-  Runner,
-  SecretStore,
-  ServiceStore,
-  StopReason,
-  Transition,
-} from '../cluster/index.ts';
-import type { StorageProvider } from '../config.ts';
-import type { ClusterStore, Service } from '../service/index.ts';
-import type { ObjectStore } from '../storage/index.ts';
-import type { PreparedAttempt } from './attempt.ts';
+import type { StorageProvider } from '../config/index.ts';
+import type { Attempt, JobKey, JobRecord, Transition } from '../model/job/index.ts';
+import type { ClusterStore, Service } from '../model/service/index.ts';
+import type { Capacity, JobStore, ObjectStore, Runner, SecretStore, ServiceStore, StopReason } from '../ports/index.ts';
 
-/** The jobs of this cluster and what is done with them: one verb per file. */
+/** What the functions of this folder need: the stores of jobs and services, the runner, and the scheduler. */
 export interface Jobs {
   readonly store: JobStore;
   readonly runner: Runner;
@@ -52,7 +41,7 @@ export interface AttemptKeys {
 }
 
 /** What the verbs need of the dispatcher. */
-export interface Dispatching {
+interface Dispatching {
   /** A job was accepted and waits, for room here or for another cluster. Again: nothing happens. */
   enqueue(job: Waiter, placing?: Placing): void;
   /** Somebody wants it to end: now if it waits, as soon as can be if it runs. */
@@ -62,15 +51,15 @@ export interface Dispatching {
 }
 
 /** What it takes to have jobs run on other clusters, and those of others here. */
-export interface Line extends Dispatching {
+export interface Scheduler extends Dispatching {
   /** How many wait for room, as far as this manager is the one to start them. */
   readonly waiting: number;
-  /** A job was accepted for which room is reserved already, under its {@link roomName}. */
+  /** A job was accepted for which room is reserved already, under its {@link jobKeyText}. */
   begin(job: Waiter): void;
   /** It does not wait for room here any more: somebody else is asked to run it. */
   withdraw(key: JobKey): void;
   /** It has ended, somewhere else: whoever waits for that is told. */
-  tell(record: JobRecord): void;
+  notify(record: JobRecord): void;
 }
 
 /** What of a job counts while it waits. */
@@ -78,7 +67,7 @@ export type Waiter = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> &
   Partial<Pick<JobRecord, 'trigger' | 'held'>>;
 
 /** Under which name a job has room. */
-export const roomName = ({ service, id }: JobKey) => `${service}/${id}`;
+export const jobKeyText = ({ service, id }: JobKey) => `${service}/${id}`;
 
 /** Where a job may run: on this cluster alone, elsewhere when this one is full, or wherever its policy says. */
 export type Placing = 'here' | 'when-full' | 'anywhere';
@@ -117,4 +106,25 @@ export interface Elsewhere {
     record: JobRecord,
     stopping: AbortSignal,
   ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined>;
+}
+
+export interface PreparedAttempt {
+  readonly attempt: Attempt;
+  /** Ends the keys that it was given. */
+  readonly release: () => Promise<void>;
+}
+
+export interface DispatcherOptions extends Omit<Jobs, 'dispatcher'> {
+  /** Told of what nobody waits for. */
+  readonly report: (problem: unknown, key: JobKey) => void;
+  /**
+   * May whoever called and waits for the answer of this job still be there, at another manager? Without it nobody is:
+   * they were connected to the one before.
+   */
+  readonly isAwaited?: (record: JobRecord) => boolean;
+}
+
+/** What it takes to see an attempt through. */
+export interface AttemptRunner extends DispatcherOptions {
+  readonly elsewhere: Elsewhere | undefined;
 }

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { eventually } from '../cluster/eventually.ts';
-import type { ServiceRecord } from '../cluster/index.ts';
 import type { User } from '../identity/index.ts';
+import { eventually } from '../ports/conformance/eventually.ts';
+import type { ServiceRecord } from '../ports/index.ts';
 import { changeJob } from './change-job.ts';
-import { cancelJob, expireJobs, removeJob, removeJobs, removeJobsOf } from './end.ts';
-import { findJob, listJobs } from './find.ts';
-import { invokeService } from './invoke.ts';
+import { invokeService } from './intake/invoke.ts';
+import { submitEvent } from './intake/storage-events.ts';
+import { submitJob } from './intake/submit.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
-import { submitJob } from './submit.ts';
-import { submitEvent } from './submit-event.ts';
+import { cancelJob, expireJobs, removeJob, removeJobs, removeJobsOf } from './scheduler/end.ts';
+import { findJob, listJobs } from './views/find.ts';
 
 const user = (uid: string): User => ({ kind: 'user', uid, name: uid, groups: [], operator: false });
 const [alice, bob, carol] = [user(ALICE), user(BOB), user('carol')];

@@ -3,9 +3,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { unknownKeys } from '../../src/cli/client/fdl-warnings.ts';
-import { readFdl } from '../../src/service/fdl.ts';
-import { readDefinition } from '../../src/service/index.ts';
+import { unknownKeys } from '../../src/cli/client/fdl-file.ts';
+import { readDefinition, readFdl } from '../../src/model/service/index.ts';
 
 const EXAMPLES = fileURLToPath(new URL('../../examples', import.meta.url));
 

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { VERSION } from '../../src/cli/version.ts';
+import { VERSION } from '../../src/lib/product-version.ts';
 import { environment, MAIN } from './up-process.ts';
 
 /** With this set, transcripts are written anew instead of compared: read what changed before you keep it. */

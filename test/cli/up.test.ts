@@ -29,7 +29,7 @@ describe('a federation that `oscar up` has started', () => {
     removeClone(directory);
   });
 
-  for (const name of ['quickstart', 'everyday', 'delegated', 'mistakes']) {
+  for (const name of ['quickstart', 'everyday', 'delegated', 'shared', 'mistakes']) {
     test(`goes as its transcript says: ${name}`, async () => {
       const file = fileURLToPath(new URL(`transcripts/${name}.txt`, import.meta.url));
       const { actual, expected } = await replay(file, directory);
@@ -39,13 +39,21 @@ describe('a federation that `oscar up` has started', () => {
 
   test('has a configuration that oscar-cli reads, for its owner alone', () => {
     const file = join(directory, '.oscar', 'config.yaml');
-    const { oscar, default: standard } = parse(readFileSync(file, 'utf8')) as {
+    const {
+      oscar,
+      default: standard,
+      providers,
+    } = parse(readFileSync(file, 'utf8')) as {
       oscar: Record<string, Record<string, unknown>>;
       default: string;
+      providers: Record<string, { endpoint: string }>;
     };
     assert.equal(statSync(file).mode & 0o777, 0o600);
     assert.equal(standard, 'oscar-cluster');
     assert.deepEqual(Object.keys(oscar), ['oscar-cluster', 'oscar-cluster-a', 'oscar-cluster-b', 'oscar-cluster-c']);
+    const stores = [...up.output.matchAll(/http:\/\/127\.0\.0\.1:\d+ +http:\/\/(\S+)/g)].map(([, host]) => host);
+    const shared = new URL(providers['minio.shared']?.endpoint ?? '').host;
+    assert.equal(new Set([...stores, shared]).size, 5, 'minio.shared is a store of its own');
     for (const entry of Object.values(oscar)) {
       const { endpoint, auth_user, auth_password, ssl_verify, memory, log_level } = entry;
       assert.match(String(endpoint), /^http:\/\/127\.0\.0\.1:\d+$/);
@@ -96,7 +104,7 @@ describe('`oscar up`', () => {
     assert.equal(await up.ended, 0, up.output);
     assert.match(up.output, /\d s {2}\d\d (runs at|is grey, from) oscar-cluster-[ab]/);
     assert.match(up.output, /CLUSTER +PICTURES +SCRIPTS TOOK\noscar-cluster [^]*\noscar-cluster-[ab] +\d+ /);
-    assert.match(up.output, /All 16 pictures are grey/);
+    assert.match(up.output, /All 16 pictures are grey.* in minio\.shared:/);
   });
 
   test('does not take a demonstration for done that was interrupted', async (t) => {

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, before, suite, test } from 'node:test';
-import { ALICE, type Issuer, startIssuer } from '../support/issuer.ts';
+import { type Issuer, startIssuer } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
 /**
- * What the acceptance suite of the Go manager does with federations (contract §12), with our own requests: one cluster is
+ * What the acceptance suite of the Go manager does with federations, with our own requests: one cluster is
  * its own peer under two ids, the members exist already, and the refresh token is none.
  */
 suite('the acceptance suite for federations', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { ADMIN, type TestManager } from '../support/manager.ts';
 
 /** Scripts are real processes, on a machine that may be busy. */

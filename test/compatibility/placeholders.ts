@@ -1,4 +1,5 @@
-import { ALICE, BOB, CAROL, type Issuer, type TestUser } from '../support/issuer.ts';
+import type { Issuer } from '../support/issuer.ts';
+import { ALICE, BOB, CAROL, type TestUser } from '../support/issuer-users.ts';
 import { ADMIN, PASSWORD } from '../support/manager.ts';
 import type { RecordedRequest } from './exchanges.ts';
 import { NOWHERE } from './masks.ts';

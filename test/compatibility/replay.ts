@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
 import { Agent } from 'node:http';
-import { CAROL, type Issuer, startIssuer } from '../support/issuer.ts';
+import { type Issuer, startIssuer } from '../support/issuer.ts';
+import { CAROL } from '../support/issuer-users.ts';
 import { ADMIN, startTestManager, type TestManager, temporaryDirectory } from '../support/manager.ts';
 import { substituteFor } from './carry-on.ts';
 import { type Exchange, type Phase, type RecordedRequest, type Run, runsOf } from './exchanges.ts';

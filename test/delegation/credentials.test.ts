@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import { eventually as tried } from '../../src/cluster/eventually.ts';
+import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import {
   allEnded,
   copying,
@@ -14,7 +14,7 @@ import {
   storyOf,
 } from '../support/delegation.ts';
 import { type Clusters, create, expectStatus, federated, member, type TestCluster } from '../support/federation.ts';
-import { ALICE, BOB } from '../support/issuer.ts';
+import { ALICE, BOB } from '../support/issuer-users.ts';
 import { clientOf, eventually, Meeting, type Provider, type SeenJob } from '../support/jobs.ts';
 import { type Order, orderOf, type Signing, sign } from '../support/signed.ts';
 

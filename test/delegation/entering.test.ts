@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { copying, delegating, endedWell, offersTo, placeOf, startDelegation, storyOf } from '../support/delegation.ts';
 import { type Clusters, expectStatus, member, read, type TestCluster } from '../support/federation.ts';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { eventually, Meeting, service } from '../support/jobs.ts';
 
 let them: Clusters;

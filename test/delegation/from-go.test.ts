@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { copying, delegating, endedWell, inState, offersTo, placeOf, startDelegation } from '../support/delegation.ts';
 import { type Clusters, expectStatus, member, type TestCluster } from '../support/federation.ts';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { Meeting, service } from '../support/jobs.ts';
 import type { Answer } from '../support/manager.ts';
 
@@ -22,13 +22,16 @@ const newId = (name: string) => `${name}-${randomUUID()}`;
 
 const WRAPPED = { storage_provider: 'minio.default', event: '{"a":1}' };
 
-/** As a manager written in Go delegates a job (contract §6.5). */
+/** As a manager written in Go delegates a job (docs/go-manager.md#federation-and-delegation). */
 function delegate(at: TestCluster, as: string, name: string, id: string, body: unknown = WRAPPED): Promise<Answer> {
   const headers = { 'x-delegated-job-id': id, 'x-delegated-from': 'go-cluster' };
   return at.call('POST', `/job/${name}`, { as, body, headers });
 }
 
-/** What such a manager sends to make its worker (contract §6.4), as far as it matters here. */
+/**
+ * What such a manager sends to make its worker (docs/go-manager.md#federation-and-delegation), as far as it matters
+ * here.
+ */
 const worker = (name: string, script: string, more: Record<string, unknown> = {}) =>
   service(name, script, {
     cluster_id: them.a.id,

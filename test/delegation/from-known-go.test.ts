@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { Secret } from '../../src/base/secret.ts';
+import { Secret } from '../../src/lib/secret.ts';
 import { startStore, type TestStore } from '../objectstore/start-store.ts';
 import { copying } from '../support/delegation.ts';
 import { expectStatus } from '../support/federation.ts';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { Outside, reasonOf, service } from '../support/jobs.ts';
 import { type Answer, startTestManager, type TestManager } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';
@@ -18,7 +18,7 @@ const HOST = process.env['OSCAR_TEST_HOST'] ?? '127.0.0.1';
 
 const KEY = 'the secret key that alice has at the store of the Go cluster';
 
-/** A manager written in Go, as far as a worker asks it anything (contract §1.3, §6.6). */
+/** A manager written in Go, as far as a worker asks it anything (docs/go-manager.md#federation-and-delegation). */
 class GoManager {
   readonly asked: string[] = [];
   readonly #server: http.Server;
@@ -92,7 +92,7 @@ after(async () => {
   bystander.close();
 });
 
-/** What such a manager passes on when a file has come to its MinIO (contract §6.5). */
+/** What such a manager passes on when a file has come to its MinIO (docs/go-manager.md#federation-and-delegation). */
 const passedOn = (bucket: string, key: string) => ({
   storage_provider: 'minio.default',
   event: JSON.stringify({

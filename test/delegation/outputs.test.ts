@@ -13,7 +13,7 @@ import {
   storyOf,
 } from '../support/delegation.ts';
 import { type Clusters, expectStatus, member } from '../support/federation.ts';
-import { BOB } from '../support/issuer.ts';
+import { BOB } from '../support/issuer-users.ts';
 import { eventually, keyOf, reasonOf, service } from '../support/jobs.ts';
 
 let them: Clusters;

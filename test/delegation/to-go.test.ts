@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { delegatingBody, inState } from '../support/delegation.ts';
 import { create, expectStatus, type TestCluster } from '../support/federation.ts';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { eventually, Outside } from '../support/jobs.ts';
 import { ADMIN, PASSWORD, startTestManager } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';
@@ -10,7 +10,7 @@ import { type Seen, startWire, type Wire } from '../support/wire.ts';
 
 const GO = { id: 'go-cluster' };
 
-/** As much of a manager written in Go as a member of a federation is asked (contract §1.4–§1.8, §1.15, §1.18). */
+/** As much of a manager written in Go as a member of a federation is asked (docs/go-manager.md). */
 class GoManager {
   readonly services = new Map<string, Record<string, unknown>>();
   readonly jobs = new Map<string, { status: string }>();
@@ -112,6 +112,18 @@ describe('a job at a manager written in Go', () => {
     expectStatus(await origin.call('DELETE', `/system/jobs/ended/${id}`, { as: people.alice }), 202);
     await inState(origin, people.alice, 'ended', id, 'cancelled');
     await eventually(() => assert.ok(!go.jobs.has(id)));
+  });
+
+  test('finds the store of its origin by the definition of the worker', async () => {
+    await delegated('found');
+    const worker = go.services.get('found') as Record<string, Record<string, unknown>>;
+    const { annotations = {}, clusters = {}, storage_providers: providers = {}, federation = {} } = worker;
+    assert.equal(annotations['oscar.grycap/origin-cluster'], 'oscar-cluster');
+    assert.equal(annotations['oscar.grycap/origin-service'], 'found');
+    assert.equal((clusters['oscar-cluster'] as { endpoint: string }).endpoint, origin.manager.url);
+    const { default: store } = providers['minio'] as { default: { endpoint: string } };
+    assert.match(store.endpoint, /^http:/);
+    assert.deepEqual([federation['topology'], federation['members']], ['mesh', undefined]);
   });
 
   for (const query of ['', '?follow=true']) {

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { launcherOn, listening, type Ordered, orderOf, tell, UNTIL_TOLD } from './attempts.ts';
 import { Daemon } from './daemon.ts';
 

@@ -3,8 +3,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { createDockerLauncher, type DockerLauncherOptions } from '../../src/cluster/local-runner/docker/index.ts';
-import type { LaunchOrder, Run, RunEnd } from '../../src/cluster/local-runner/launcher.ts';
+import {
+  createDockerLauncher,
+  type DockerLauncherOptions,
+} from '../../src/adapters/local-runner/docker/docker-launcher.ts';
+import type { LaunchOrder, Run, RunEnd } from '../../src/adapters/local-runner/launcher.ts';
 import { BUSYBOX } from './busybox.ts';
 import type { Daemon } from './daemon.ts';
 

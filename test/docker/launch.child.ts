@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs';
-import { createDockerLauncher } from '../../src/cluster/local-runner/docker/index.ts';
-import type { LaunchOrder } from '../../src/cluster/local-runner/launcher.ts';
+import { createDockerLauncher } from '../../src/adapters/local-runner/docker/docker-launcher.ts';
+import type { LaunchOrder } from '../../src/adapters/local-runner/launcher.ts';
 
 /** A manager that launches, keeps what is printed in a file, and is killed at some time. */
 const [socket = '', instance = '', log = '', order = '{}'] = process.argv.slice(2);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { launcherOn, orderOf, runToEnd } from './attempts.ts';
 import { BUSYBOX, BUSYBOX_USER } from './busybox.ts';
 import { Daemon } from './daemon.ts';

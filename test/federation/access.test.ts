@@ -230,7 +230,7 @@ describe('the administrator', () => {
     assert.deepEqual(shown.clusters?.[a.id]?.auth_user, '', 'and they are not even kept');
   });
 
-  test('a user’s accounts are not kept, whoever looks for them and however they came (design §6)', async () => {
+  test('a user’s accounts are not kept, whoever looks for them and however they came', async () => {
     const { origin, a, people } = registered;
     const as = people.alice;
     const account = { endpoint: a.wire.url, AUTH_USER: 'oscar', auth_password: a.password };

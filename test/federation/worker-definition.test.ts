@@ -10,7 +10,7 @@ import {
   type SeenService,
   startClusters,
 } from '../support/federation.ts';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import type { Seen } from '../support/wire.ts';
 
 /** Words that can be found again, wherever they come out. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { Meeting, Outside, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { HERE, hop, makeWitness } from '../../src/adapters/local-runner/process/witness.fixture.ts';
 import { eventually, isThere, Meeting, Outside, reasonOf, type SeenJob, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
@@ -61,6 +62,21 @@ describe('a script that does not let go', { concurrency: true }, () => {
     const { job } = await run('away', `setsid ${haunt('away')} >/dev/null 2>&1 & ${meeting.wait('away')}; exit 7`);
     assert.deepEqual([job.state, reasonOf(job), job.exit_code], ['failed', 'ScriptFailed', 7]);
     await isGone('away');
+  });
+
+  const asProcess = process.getuid?.() === 0 && process.env['OSCAR_TEST_MEETING'] === undefined;
+  test('and forges its end and hops from process to process is gone when its job has ended', {
+    skip: asProcess ? false : 'only scripts with a user id of their own are found then: NOT TESTED',
+  }, async (t) => {
+    const witness = makeWitness(t);
+    const forge = 'for file in marks/exit exit launch-1; do echo 0 >"$TMPDIR/../$file"; done 2>/dev/null';
+    const annotations = { 'oscar-manager/job-timeout': IN_TIME };
+    const { job } = await run('hops', `${witness.inherit} ${HERE}; ${forge}; ${hop()} ${meeting.wait('never')}`, {
+      annotations,
+    });
+    assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
+    assert.ok(witness.begun());
+    assert.ok(witness.allGone());
   });
 
   test('and ignores TERM is made to go when its time is over', async () => {

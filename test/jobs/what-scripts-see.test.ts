@@ -84,7 +84,7 @@ describe('a script', () => {
   ];
   const USUAL = ['HOME', 'LANG', 'OLDPWD', 'PATH', 'PWD', 'SHLVL', 'TMPDIR', 'TZ', '_'];
 
-  test('has the variables of the contract, those that every program has, and no more', async () => {
+  test('has the documented variables, those that every program has, and no more', async () => {
     const log = await spied('own-env', 'echo "---"; env', 'x');
     const names = log
       .slice(log.indexOf('---\n') + 4)

@@ -1,5 +1,5 @@
-import type { KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
-import type { LocalCluster } from '../../src/cluster/local/index.ts';
+import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
+import type { LocalCluster } from '../../src/adapters/sqlite/index.ts';
 import { type Bench, startBench } from './bench.ts';
 
 /** Stands in for the embedded cluster where `catalog.kubernetes.ts` puts it. */

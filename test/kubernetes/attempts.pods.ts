@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { after, describe, test } from 'node:test';
-import { Secret } from '../../src/base/secret.ts';
-import type { Attempt } from '../../src/cluster/attempt.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import type { KubernetesRunner, KubernetesRunnerOptions } from '../../src/cluster/kubernetes/runner/index.ts';
-import type { Runner } from '../../src/cluster/runner.ts';
+import type { KubernetesRunnerOptions } from '../../src/adapters/kubernetes/runner/index.ts';
+import type { KubernetesRunner } from '../../src/adapters/kubernetes/runner/kubernetes-runner.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import type { Attempt } from '../../src/model/job/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import {
   BUCKET,
   endOf,
@@ -18,7 +18,8 @@ import {
   toBucket,
   until,
   untilPrinted,
-} from '../../src/cluster/runner-under-test.ts';
+} from '../../src/ports/conformance/runner-under-test.ts';
+import type { Runner } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER, NO_SHELL } from '../docker/busybox.ts';
 import { PODS_NAMESPACE, type PodPlace, startPodBench } from './pod-bench.ts';
 

@@ -2,7 +2,7 @@ import {
   type KubernetesCluster,
   type KubernetesClusterOptions,
   openKubernetesCluster,
-} from '../../src/cluster/kubernetes/index.ts';
+} from '../../src/adapters/kubernetes/index.ts';
 import { ControlPlane, type ControlPlaneOptions } from './control-plane.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 

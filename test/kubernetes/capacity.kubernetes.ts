@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, type TestContext, test } from 'node:test';
-import { describeCapacity } from '../../src/cluster/capacity.conformance.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { Api } from '../../src/cluster/kubernetes/api/api.ts';
-import { endpointOf } from '../../src/cluster/kubernetes/api/endpoint.ts';
-import { type KubernetesCapacityOptions, openKubernetesCapacity } from '../../src/cluster/kubernetes/capacity/index.ts';
-import { JOB_KEY } from '../../src/cluster/kubernetes/marks.ts';
+import {
+  type KubernetesCapacityOptions,
+  openKubernetesCapacity,
+} from '../../src/adapters/kubernetes/capacity/index.ts';
+import { Api } from '../../src/adapters/kubernetes/client/api.ts';
+import { readEndpoint } from '../../src/adapters/kubernetes/client/endpoint.ts';
+import { JOB_KEY } from '../../src/adapters/kubernetes/objects/labels.ts';
+import { describeCapacity } from '../../src/ports/conformance/capacity.conformance.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { startBench } from './bench.ts';
 import { GLOBAL_ROLE, GLOBAL_RULES, MANAGER_NAMESPACE } from './manager-rights.ts';
 import { Proxy } from './proxy.ts';
@@ -20,7 +23,7 @@ const simulated = await SimulatedNodes.in(admin, 'work');
 const manager = { namespace: MANAGER_NAMESPACE, name: 'oscar' };
 
 async function open(port = plane.port, more: Partial<KubernetesCapacityOptions> = {}) {
-  const endpoint = await endpointOf(await plane.managerKubeconfig(port));
+  const endpoint = await readEndpoint(await plane.managerKubeconfig(port));
   const rate = { perSecond: 5_000, burst: 5_000 };
   const api = new Api(endpoint, { rate, requestMs: 2_000, patienceMs: 4_000, random: Math.random });
   const problems: unknown[] = [];

@@ -3,11 +3,11 @@ import { after } from 'node:test';
 import { bench } from './as-embedded-cluster.ts';
 
 /**
- * The tests of `src/catalog/`, which open an embedded cluster, on Kubernetes: what they import as the embedded cluster
+ * The tests of `src/services/`, which open an embedded cluster, on Kubernetes: what they import as the embedded cluster
  * is another file here. Their second run, on a store that does its worst within the port's promises, is on it too.
  */
-const FIXTURE = new URL('../../src/catalog/catalog.fixture.ts', import.meta.url).href;
-const EMBEDDED = new URL('../../src/cluster/local/index.ts', import.meta.url).href;
+const FIXTURE = new URL('../../src/services/services.fixture.ts', import.meta.url).href;
+const EMBEDDED = new URL('../../src/adapters/sqlite/index.ts', import.meta.url).href;
 const STAND_IN = new URL('as-embedded-cluster.ts', import.meta.url).href;
 
 after(() => bench.plane.stop());
@@ -19,4 +19,4 @@ registerHooks({
   },
 });
 
-for (const verb of ['create', 'list', 'update', 'remove']) await import(`../../src/catalog/${verb}.test.ts`);
+for (const verb of ['create', 'list', 'update', 'remove']) await import(`../../src/services/${verb}.test.ts`);

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { parseAllDocuments, stringify } from 'yaml';
-import { readConfig } from '../../src/config.ts';
+import { readConfig } from '../../src/config/index.ts';
 import { ControlPlane } from './control-plane.ts';
 import { CHART, type Operator, operator } from './helm.ts';
 import { INSTALLATIONS } from './installations.ts';

@@ -1,8 +1,8 @@
 import { after } from 'node:test';
-import { describeJournal } from '../../src/cluster/journal.conformance.ts';
-import { describeSecretStore } from '../../src/cluster/secret-store.conformance.ts';
-import { describeServiceStore } from '../../src/cluster/service-store.conformance.ts';
-import { describeSettingsStore } from '../../src/cluster/settings-store.conformance.ts';
+import { describeJournal } from '../../src/ports/conformance/journal.conformance.ts';
+import { describeSecretStore } from '../../src/ports/conformance/secret-store.conformance.ts';
+import { describeServiceStore } from '../../src/ports/conformance/service-store.conformance.ts';
+import { describeSettingsStore } from '../../src/ports/conformance/settings-store.conformance.ts';
 import { startBench } from './bench.ts';
 
 /** The same promises as SQLite's, on a real API server and with no more rights than a manager has. */

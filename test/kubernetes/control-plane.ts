@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { Admin } from './admin.ts';
 import { Certificates } from './certificates.ts';
 import { argsOf, type Flags } from './flags.ts';

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, type TestContext, test } from 'node:test';
 import { parse } from 'yaml';
-import { StoreError } from '../../src/cluster/errors.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import type { KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
-import { seededRandom } from '../../src/cluster/local/seeded-random.ts';
-import { sampleService } from '../../src/cluster/sample-service.ts';
-import type { ServiceStore } from '../../src/cluster/service-store.ts';
+import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { sampleService } from '../../src/ports/conformance/sample-service.ts';
+import { type ServiceStore, StoreError } from '../../src/ports/index.ts';
+import { seededRandom } from '../support/seeded-random.ts';
 import { QUICK, startBench } from './bench.ts';
 import { Proxy } from './proxy.ts';
 

@@ -6,7 +6,7 @@ import { ListObjectVersionsCommand, PutBucketVersioningCommand } from '@aws-sdk/
 import { bothAt, Minio, ROOT } from '../minio/minio.ts';
 import { delegatingBody, expectOneCommit, offersTo, placeOf, storyOf } from '../support/delegation.ts';
 import { expectStatus, type FederationBody, member } from '../support/federation.ts';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { clientOf, eventually, Meeting, Outside, type SeenJob } from '../support/jobs.ts';
 import { ADMIN, call, startTestManager, type TestManager } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';

@@ -6,15 +6,15 @@ import {
   PutBucketTaggingCommand,
   type QueueConfiguration,
 } from '@aws-sdk/client-s3';
-import { Secret } from '../../src/base/secret.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { FROM_GO } from '../../src/cluster/kubernetes/from-go.fixture.ts';
+import { FROM_GO } from '../../src/adapters/kubernetes/stores/from-go.fixture.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
+import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
 import { namespaceFor } from '../../src/identity/index.ts';
-import { Admin as MinioAdmin } from '../../src/storage/minio/wire/admin.ts';
-import { Requests } from '../../src/storage/minio/wire/requests.ts';
-import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { type Minio, ROOT } from '../minio/minio.ts';
-import { ALICE, BOB } from '../support/issuer.ts';
+import { ALICE, BOB } from '../support/issuer-users.ts';
 import type { Admin } from './admin.ts';
 import { SERVICES_NAMESPACE } from './bench.ts';
 
@@ -31,7 +31,7 @@ export const waitingJobOf = (service: string) => `${service}-1c8c5b6f-708d-5a5f-
 export const NOBODYS_JOB = 'a-cleaning';
 
 /**
- * What a Go manager leaves in a cluster that it has served, by contract §3 and §4: the services `plants` and `weeds` of
+ * What a Go manager leaves in a cluster that it has served, by docs/go-manager.md: the services `plants` and `weeds` of
  * Alice, which Bob may use, with an output in a bucket of hers that they were not made with; the service `herds` of the
  * administrator, whose input is in a bucket that was there before; jobs; keys of users; and buckets of all kinds.
  */
@@ -95,7 +95,7 @@ async function secret(admin: Admin, namespace: string, name: string, stringData:
   await admin.do('POST', `/api/v1/namespaces/${namespace}/secrets`, { metadata: { name }, stringData });
 }
 
-/** As contract §3.5 has it. Nothing runs here that would give it a node. */
+/** As the Go manager makes it (docs/go-manager.md#kubernetes-objects). Nothing runs here that would give it a node. */
 async function job(admin: Admin, namespace: string, name: string, service?: string): Promise<void> {
   const labels = service === undefined ? {} : { oscar_service: service };
   const container = {

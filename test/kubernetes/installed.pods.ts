@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { archiveOf, imageDigest, makeImage } from '../../deploy/image/image.ts';
 import { managerImage } from '../../deploy/image/manager-image.ts';
 import { tar } from '../../deploy/image/tar.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { minioProgram } from '../minio/programs.ts';
 import { CHART, documented, type Operator, operator } from './helm.ts';
 import { MANAGER_NAMESPACE, removeRights } from './manager-rights.ts';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
-import { eventually } from '../../src/cluster/eventually.ts';
-import type { JobRecord } from '../../src/cluster/index.ts';
-import { accepted, EVENT } from '../../src/cluster/job-store-under-test.ts';
-import { sampleJob, sampleProgress, storageJob } from '../../src/cluster/sample-job.ts';
-import { sampleService } from '../../src/cluster/sample-service.ts';
-import { created } from '../../src/cluster/service-store-under-test.ts';
+import type { JobRecord } from '../../src/model/job/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { accepted, EVENT } from '../../src/ports/conformance/job-store-under-test.ts';
+import { sampleJob, sampleProgress, storageJob } from '../../src/ports/conformance/sample-job.ts';
+import { sampleService } from '../../src/ports/conformance/sample-service.ts';
+import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { SERVICES_NAMESPACE, startBench } from './bench.ts';
 import { waysTo } from './ways.ts';
 

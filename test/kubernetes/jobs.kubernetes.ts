@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, describe, type TestContext, test } from 'node:test';
-import { Slots } from '../../src/base/slots.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { describeJobStore } from '../../src/cluster/job-store.conformance.ts';
-import { accepted } from '../../src/cluster/job-store-under-test.ts';
-import type { KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
-import { EPOCH, sampleJob, sampleProgress } from '../../src/cluster/sample-job.ts';
-import { sampleService } from '../../src/cluster/sample-service.ts';
-import { created } from '../../src/cluster/service-store-under-test.ts';
-import { openShelf } from '../../src/storage/shelf.fixture.ts';
+import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
+import { openShelf } from '../../src/adapters/object-stores/blob-store.fixture.ts';
+import { Slots } from '../../src/lib/concurrency.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { describeJobStore } from '../../src/ports/conformance/job-store.conformance.ts';
+import { accepted } from '../../src/ports/conformance/job-store-under-test.ts';
+import { EPOCH, sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
+import { sampleService } from '../../src/ports/conformance/sample-service.ts';
+import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { SERVICES_NAMESPACE, startBench } from './bench.ts';
 
 /** Jobs as Jobs of a real API server, kept with no more rights than a manager has. */

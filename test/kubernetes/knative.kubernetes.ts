@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../src/cluster/eventually.ts';
-import type { KnativeSettings, KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
-import { sampleService } from '../../src/cluster/sample-service.ts';
-import { created } from '../../src/cluster/service-store-under-test.ts';
-import type { Service } from '../../src/service/index.ts';
+import type { KnativeSettings, KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
+import type { Service } from '../../src/model/service/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { sampleService } from '../../src/ports/conformance/sample-service.ts';
+import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { startBench } from './bench.ts';
 import { installKnativeTypes } from './knative/install.ts';
 
-/** What lies in the API for Knative, and what becomes of it with its service (contract §3.3). */
+/** What lies in the API for Knative, and what becomes of it with its service (docs/operation.md#what-is-where). */
 const bench = await startBench();
 after(() => bench.plane.stop());
 const { admin } = bench.plane;

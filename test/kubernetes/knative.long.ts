@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { ADMIN, type CallOptions, call } from '../support/manager.ts';
 import { installKnative } from './knative/install.ts';

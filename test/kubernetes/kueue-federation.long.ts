@@ -8,7 +8,7 @@ import { bothAt, Minio } from '../minio/minio.ts';
 import { delegating, endedWell, inState, placeOf, startDelegation, storyOf } from '../support/delegation.ts';
 import { type Clusters, expectStatus, member, type TestCluster } from '../support/federation.ts';
 import { eventually } from '../support/jobs.ts';
-import { freePorts } from './free-port.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { installKueue } from './install-kueue.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';

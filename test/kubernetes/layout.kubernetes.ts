@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, beforeEach, test } from 'node:test';
-import { Secret } from '../../src/base/secret.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { FROM_GO } from '../../src/cluster/kubernetes/from-go.fixture.ts';
-import { sampleService } from '../../src/cluster/sample-service.ts';
-import { created } from '../../src/cluster/service-store-under-test.ts';
+import { FROM_GO } from '../../src/adapters/kubernetes/stores/from-go.fixture.ts';
 import { namespaceFor } from '../../src/identity/index.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { sampleService } from '../../src/ports/conformance/sample-service.ts';
+import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { startBench } from './bench.ts';
 
-/** How things lie in the API, for `kubectl` users and for a Go manager beside us (contract §3). */
+/** How things lie in the API, for `kubectl` users and for a Go manager beside us (docs/operation.md#what-is-where). */
 const bench = await startBench();
 after(() => bench.plane.stop());
 beforeEach(() => bench.wipe());

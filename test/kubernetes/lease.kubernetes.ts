@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, beforeEach, type TestContext, test } from 'node:test';
-import { StoreError } from '../../src/cluster/errors.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import type { KubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
-import type { Version } from '../../src/cluster/version.ts';
+import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
+import type { Version } from '../../src/lib/version.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { StoreError } from '../../src/ports/index.ts';
 import { QUICK, startBench } from './bench.ts';
 import { Proxy } from './proxy.ts';
 

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { Cluster } from './node/cluster.ts';
 import { processesOfNetwork, processesOfPods } from './node/leftovers.ts';
 import { type Names, namesOf } from './node/names.ts';

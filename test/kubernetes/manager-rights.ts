@@ -29,7 +29,10 @@ const {
 /** What the chart gives without Knative and Kueue. */
 export const CHART_RULES = [...cluster, ...networks];
 
-/** What a manager may do in the whole cluster (contract §3.1). The bench may have Knative, or something like it, and Kueue. */
+/**
+ * What a manager may do in the whole cluster (docs/kubernetes.md#rights). The bench may have Knative, or something like
+ * it, and Kueue.
+ */
 export const GLOBAL_RULES = [...cluster, ...knative, ...kueue, ...networks];
 
 /** Makes the manager's namespace and service account with these rights, and gives a token for it. */

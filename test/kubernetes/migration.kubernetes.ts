@@ -5,15 +5,15 @@ import {
   GetBucketTaggingCommand,
   ListBucketsCommand,
 } from '@aws-sdk/client-s3';
-import { keysOf, storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { keysOf, storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { bothAt, Minio, ROOT } from '../minio/minio.ts';
-import { ALICE, BOB, CAROL } from '../support/issuer.ts';
+import { ALICE, BOB, CAROL } from '../support/issuer-users.ts';
 import { eventually, Outside } from '../support/jobs.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 import { SERVICES_NAMESPACE } from './bench.ts';
 import { ControlPlane } from './control-plane.ts';
-import { freePorts } from './free-port.ts';
 import {
   ALICES_KEYS,
   ALICES_NAMESPACE,
@@ -26,7 +26,7 @@ import {
 import { managerSettings } from './manager-settings.ts';
 
 /**
- * A manager on a cluster and a MinIO that a Go manager has used, laid out by hand from contract §3 and §4. There are no
+ * A manager on a cluster and a MinIO that a Go manager has used, laid out by hand from docs/go-manager.md. There are no
  * nodes: jobs are accepted and wait.
  */
 const [port = 0] = await freePorts(1);

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { Api } from '../../src/cluster/kubernetes/api/api.ts';
-import { endpointOf } from '../../src/cluster/kubernetes/api/endpoint.ts';
-import { openKubernetesCapacity } from '../../src/cluster/kubernetes/capacity/index.ts';
-import { openKubernetesCluster } from '../../src/cluster/kubernetes/index.ts';
+import { openKubernetesCapacity } from '../../src/adapters/kubernetes/capacity/index.ts';
+import { Api } from '../../src/adapters/kubernetes/client/api.ts';
+import { readEndpoint } from '../../src/adapters/kubernetes/client/endpoint.ts';
+import { openKubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
 import { statusView } from '../../src/http/status-view.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { MANAGER_NAMESPACE, SERVICE_ACCOUNT } from './manager-rights.ts';
 import { Cluster } from './node/cluster.ts';
@@ -104,7 +104,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
 
   test('a manager tells in its status what the node uses, by these metrics', async (t) => {
     const rate = { perSecond: 1_000, burst: 1_000 };
-    const api = new Api(await endpointOf(await cluster.managerKubeconfig()), {
+    const api = new Api(await readEndpoint(await cluster.managerKubeconfig()), {
       rate,
       requestMs: 5_000,
       patienceMs: 10_000,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { ADMIN, call, temporaryDirectory } from '../support/manager.ts';
 import { startProcess } from '../support/process.ts';
 import { ControlPlane } from './control-plane.ts';

@@ -4,14 +4,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archiveOf } from '../../deploy/image/image.ts';
 import { managerImage } from '../../deploy/image/manager-image.ts';
-import { Api } from '../../src/cluster/kubernetes/api/api.ts';
-import { endpointOf } from '../../src/cluster/kubernetes/api/endpoint.ts';
-import { EmbeddedStores } from '../../src/cluster/kubernetes/embedded-stores.fixture.ts';
-import {
-  createKubernetesRunner,
-  type KubernetesRunner,
-  type KubernetesRunnerOptions,
-} from '../../src/cluster/kubernetes/runner/index.ts';
+import { Api } from '../../src/adapters/kubernetes/client/api.ts';
+import { readEndpoint } from '../../src/adapters/kubernetes/client/endpoint.ts';
+import { createKubernetesRunner, type KubernetesRunnerOptions } from '../../src/adapters/kubernetes/runner/index.ts';
+import type { KubernetesRunner } from '../../src/adapters/kubernetes/runner/kubernetes-runner.ts';
+import { EmbeddedStores } from '../../src/adapters/kubernetes/stores/embedded-stores.fixture.ts';
 import { Cluster, type ClusterOptions } from './node/cluster.ts';
 import { GATEWAY } from './node/names.ts';
 
@@ -59,7 +56,7 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
       problems,
       place: () => openPlace(mkdtempSync(join(directory, 'place-')), bench.open),
       async open(more = {}) {
-        const api = new Api(await endpointOf(kubeconfig), {
+        const api = new Api(await readEndpoint(kubeconfig), {
           rate,
           requestMs: 5_000,
           patienceMs: 10_000,

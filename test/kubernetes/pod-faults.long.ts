@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { bothAt, ROOT } from '../minio/minio.ts';
 import { eventually, keyOf, Outside, reasonOf, type SeenJob, service } from '../support/jobs.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN } from '../support/manager.ts';
-import { freePorts } from './free-port.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 import { Proxy } from './proxy.ts';
 

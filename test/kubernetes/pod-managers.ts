@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { archiveOf } from '../../deploy/image/image.ts';
 import { managerImage } from '../../deploy/image/manager-image.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { type Hooks, Minio } from '../minio/minio.ts';
 import { type ManagerProcess, startProcess } from '../support/process.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';

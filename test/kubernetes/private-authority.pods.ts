@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { bothAt, Minio } from '../minio/minio.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN, call } from '../support/manager.ts';
 import { Certificates } from './certificates.ts';
-import { freePorts } from './free-port.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 

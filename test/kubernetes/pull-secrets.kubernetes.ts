@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
-import { FROM_GO } from '../../src/cluster/kubernetes/from-go.fixture.ts';
-import { sampleService } from '../../src/cluster/sample-service.ts';
-import { created } from '../../src/cluster/service-store-under-test.ts';
+import { FROM_GO } from '../../src/adapters/kubernetes/stores/from-go.fixture.ts';
+import { sampleService } from '../../src/ports/conformance/sample-service.ts';
+import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { startBench } from './bench.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { ADMIN, call } from '../support/manager.ts';
 import { SERVICES_NAMESPACE } from './bench.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { after } from 'node:test';
-import { describeRunner } from '../../src/cluster/runner.conformance.ts';
-import type { RunnerUnderTest } from '../../src/cluster/runner-under-test.ts';
+import { describeRunner } from '../../src/ports/conformance/runner.conformance.ts';
+import type { RunnerUnderTest } from '../../src/ports/conformance/runner-under-test.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { runsAnywhere } from '../support/machine-processes.ts';
 import { startPodBench } from './pod-bench.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import { sampleJob, sampleProgress } from '../../src/cluster/sample-job.ts';
-import { sampleService } from '../../src/cluster/sample-service.ts';
-import { created } from '../../src/cluster/service-store-under-test.ts';
-import { openShelf } from '../../src/storage/shelf.fixture.ts';
+import { openShelf } from '../../src/adapters/object-stores/blob-store.fixture.ts';
+import { sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
+import { sampleService } from '../../src/ports/conformance/sample-service.ts';
+import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { SERVICES_NAMESPACE, startBench } from './bench.ts';
 
 const bench = await startBench();

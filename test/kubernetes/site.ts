@@ -1,9 +1,9 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import type { Subject } from './certificates.ts';
 import type { Flags } from './flags.ts';
-import { freePorts } from './free-port.ts';
 
 /** The same everywhere: no two clusters share a network in which they would meet. */
 export const SERVICE_RANGE = '10.96.0.0/16';

@@ -14,7 +14,7 @@ import {
 } from '../support/delegation.ts';
 import { type Clusters, expectStatus, member, type TestCluster } from '../support/federation.ts';
 import { eventually } from '../support/jobs.ts';
-import { freePorts } from './free-port.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { Slots } from '../../src/base/slots.ts';
+import { Slots } from '../../src/lib/concurrency.ts';
 import { eventually, service } from '../support/jobs.ts';
 import { ADMIN, type Answer } from '../support/manager.ts';
 import { ask } from './steps-call.ts';

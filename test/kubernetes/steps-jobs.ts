@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { bothAt, ROOT } from '../minio/minio.ts';
 import { type Outside, type SeenJob, service } from '../support/jobs.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN } from '../support/manager.ts';
-import { freePorts } from './free-port.ts';
 import { MANAGER_NAMESPACE } from './manager-rights.ts';
 import { PodManagers, type Replica } from './pod-managers.ts';
 import { PatientOutside } from './steps-call.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { Slots } from '../../src/base/slots.ts';
-import { eventually as tried } from '../../src/cluster/eventually.ts';
+import { Slots } from '../../src/lib/concurrency.ts';
+import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import type { SeenJob } from '../support/jobs.ts';
 import type { ManagerProcess } from '../support/process.ts';
 import { type Gate, type Halt, REPEAT, type Round, type Walk } from './steps-gate.ts';

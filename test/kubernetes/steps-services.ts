@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { Slots } from '../../src/base/slots.ts';
-import { eventually as tried } from '../../src/cluster/eventually.ts';
+import { Slots } from '../../src/lib/concurrency.ts';
+import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import { service } from '../support/jobs.ts';
 import { ADMIN } from '../support/manager.ts';
 import { ask } from './steps-call.ts';

@@ -6,7 +6,7 @@ import {
   ListObjectsV2Command,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { type Minio, ROOT } from '../minio/minio.ts';
 import type { Admin } from './admin.ts';
 import { eventually } from './steps-rounds.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { copying, delegatingBody, expectOneCommit, offersTo, placeOf, storyOf } from '../support/delegation.ts';
 import { expectStatus, member } from '../support/federation.ts';
-import { ALICE } from '../support/issuer.ts';
+import { ALICE } from '../support/issuer-users.ts';
 import { Outside, type SeenJob } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 import { type People, startPeople } from '../support/people.ts';

@@ -2,15 +2,24 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { after, type TestContext, test } from 'node:test';
-import { Secret } from '../../src/base/secret.ts';
-import type { Attempt } from '../../src/cluster/attempt.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { Api } from '../../src/cluster/kubernetes/api/api.ts';
-import { type Endpoint, endpointOf } from '../../src/cluster/kubernetes/api/endpoint.ts';
-import type { Kind, KubeObject, Place, Stored } from '../../src/cluster/kubernetes/api/kinds.ts';
-import type { KubernetesRunner, KubernetesRunnerOptions } from '../../src/cluster/kubernetes/runner/index.ts';
-import type { StandbyOrder } from '../../src/cluster/runner.ts';
-import { endOf, log, printed, run, STORE, toBucket, untilPrinted } from '../../src/cluster/runner-under-test.ts';
+import { Api } from '../../src/adapters/kubernetes/client/api.ts';
+import { type Endpoint, readEndpoint } from '../../src/adapters/kubernetes/client/endpoint.ts';
+import type { KubeKind, KubeObject, ObjectPlace, Stored } from '../../src/adapters/kubernetes/client/kinds.ts';
+import type { KubernetesRunnerOptions } from '../../src/adapters/kubernetes/runner/index.ts';
+import type { KubernetesRunner } from '../../src/adapters/kubernetes/runner/kubernetes-runner.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import type { Attempt } from '../../src/model/job/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import {
+  endOf,
+  log,
+  printed,
+  run,
+  STORE,
+  toBucket,
+  untilPrinted,
+} from '../../src/ports/conformance/runner-under-test.ts';
+import type { StandbyOrder } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER } from '../docker/busybox.ts';
 import { PODS_NAMESPACE, startPodBench } from './pod-bench.ts';
 
@@ -298,22 +307,26 @@ class DyingApi extends Api {
     return this.#died.promise;
   }
 
-  override async post<T extends KubeObject>(kind: Kind, namespace: string | undefined, object: T): Promise<Stored<T>> {
+  override async post<T extends KubeObject>(
+    kind: KubeKind,
+    namespace: string | undefined,
+    object: T,
+  ): Promise<Stored<T>> {
     await this.#survive('post', kind, object);
     return super.post(kind, namespace, object);
   }
 
-  override async put<T extends KubeObject>(kind: Kind, place: Place, object: T): Promise<Stored<T>> {
+  override async put<T extends KubeObject>(kind: KubeKind, place: ObjectPlace, object: T): Promise<Stored<T>> {
     await this.#survive('put', kind, object);
     return super.put(kind, place, object);
   }
 
-  override async delete(kind: Kind, place: Place, preconditions: { uid?: string }): Promise<void> {
+  override async delete(kind: KubeKind, place: ObjectPlace, preconditions: { uid?: string }): Promise<void> {
     await this.#survive('delete', kind, { metadata: { name: place.name ?? '' } });
     return super.delete(kind, place, preconditions);
   }
 
-  async #survive(verb: Write['verb'], { plural }: Kind, { metadata }: KubeObject): Promise<void> {
+  async #survive(verb: Write['verb'], { plural }: KubeKind, { metadata }: KubeObject): Promise<void> {
     const { name, annotations = {} } = metadata;
     if (!this.#isLast({ verb, plural, name, annotations })) return;
     this.#died.resolve();
@@ -322,7 +335,7 @@ class DyingApi extends Api {
 }
 
 async function dyingLeader(isLast: (write: Write) => boolean, t: TestContext) {
-  const api = new DyingApi(await endpointOf(await bench.cluster.managerKubeconfig()), isLast);
+  const api = new DyingApi(await readEndpoint(await bench.cluster.managerKubeconfig()), isLast);
   const leader = await bench.open({ api });
   t.after(async () => {
     await leader.close();

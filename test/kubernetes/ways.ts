@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { eventually } from '../../src/cluster/eventually.ts';
-import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/cluster/kubernetes/index.ts';
+import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/adapters/kubernetes/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { type Bench, QUICK } from './bench.ts';
 import { Proxy } from './proxy.ts';
 

@@ -1,4 +1,4 @@
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import type { Admin } from './admin.ts';
 
 interface Item {

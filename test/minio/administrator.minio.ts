@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../src/base/secret.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { Admin } from '../../src/storage/minio/wire/admin.ts';
-import { Requests } from '../../src/storage/minio/wire/requests.ts';
-import { describeObjectStore } from '../../src/storage/object-store.conformance.ts';
-import type { StoreKeys } from '../../src/storage/object-store.ts';
-import { freePorts } from '../kubernetes/free-port.ts';
-import { BOB } from '../support/issuer.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
+import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { describeObjectStore } from '../../src/ports/conformance/object-store.conformance.ts';
+import type { StoreKeys } from '../../src/ports/index.ts';
+import { BOB } from '../support/issuer-users.ts';
 import { Outside, service } from '../support/jobs.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN, startTestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 import { bothAt, Minio, ROOT } from './minio.ts';
@@ -19,7 +19,7 @@ const STEWARD = { accessKey: new Secret('steward'), secretKey: new Secret('secre
 /** A user who administers the store and is not its root, as docs/minio.md allows it. */
 async function makeSteward({ endpoint, region }: Minio): Promise<StoreKeys> {
   const requests = new Requests({ endpoint, region, verify: true });
-  const admin = new Admin({ requests, keys: ROOT });
+  const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('steward', STEWARD.secretKey);
   // In its first moments it does not know its own policies.
   await eventually(() => admin.attach(['consoleAdmin'], { user: 'steward' }));

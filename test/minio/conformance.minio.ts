@@ -1,4 +1,4 @@
-import { describeObjectStore } from '../../src/storage/object-store.conformance.ts';
+import { describeObjectStore } from '../../src/ports/conformance/object-store.conformance.ts';
 import { startUnderTest } from './under-test.ts';
 
 describeObjectStore('MinIO', startUnderTest);

@@ -1,4 +1,4 @@
-import { bucket } from '../../src/storage/store-under-test.fixture.ts';
+import { bucket } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { openStore } from './under-test.ts';
 
 /** Makes and changes buckets until it is killed; says each name before it begins. */

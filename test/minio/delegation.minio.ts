@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ACCOUNT } from '../../src/storage/minio/index.ts';
-import { Admin, type PolicyDocument } from '../../src/storage/minio/wire/admin.ts';
-import { Requests } from '../../src/storage/minio/wire/requests.ts';
-import { freePorts } from '../kubernetes/free-port.ts';
+import { ACCOUNT } from '../../src/adapters/object-stores/minio/store-account.ts';
+import { MinioAdmin, type PolicyDocument } from '../../src/adapters/object-stores/minio/wire/admin.ts';
+import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
 import { copying, delegating, endedWell, placeOf, statesOf, storyOf } from '../support/delegation.ts';
 import { member, type TestCluster } from '../support/federation.ts';
 import { eventually, keyOf, Outside } from '../support/jobs.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN, PASSWORD, startTestManager, type TestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 import { startWire } from '../support/wire.ts';
@@ -99,7 +99,7 @@ test('a result that MinIO refuses fails the job, with its word, and what it take
   const requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
   t.after(() => requests.close());
   const policy = (...more: PolicyDocument['Statement']) =>
-    new Admin({ requests, keys: ROOT }).putPolicy(ACCOUNT, { Version: '2012-10-17', Statement: [ALL, ...more] });
+    new MinioAdmin({ requests, keys: ROOT }).putPolicy(ACCOUNT, { Version: '2012-10-17', Statement: [ALL, ...more] });
   const ALL = { Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] } as const;
   await policy({ Effect: 'Deny', Action: ['s3:PutObject'], Resource: ['arn:aws:s3:::denied/out/*'] });
   const run = async () => origin.outside.ended('denied', await origin.outside.submit(people.alice, 'denied', '{}'));

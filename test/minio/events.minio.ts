@@ -7,14 +7,14 @@ import {
   CreateMultipartUploadCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { copyObject } from '../../src/storage/minio/copy.ts';
-import type { MinioStore } from '../../src/storage/minio/index.ts';
-import { StoreAccount } from '../../src/storage/minio/store-account.ts';
-import { Admin } from '../../src/storage/minio/wire/admin.ts';
-import { Requests } from '../../src/storage/minio/wire/requests.ts';
-import { S3 } from '../../src/storage/minio/wire/s3.ts';
-import { bucket, keysOf, storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import type { MinioStore } from '../../src/adapters/object-stores/minio/index.ts';
+import { copyWithin } from '../../src/adapters/object-stores/minio/place.ts';
+import { StoreAccount } from '../../src/adapters/object-stores/minio/store-account.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
+import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { S3 } from '../../src/adapters/object-stores/minio/wire/s3.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { bucket, keysOf, storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { Hook } from './hook.ts';
 import { Minio, ROOT } from './minio.ts';
 import { openStore } from './under-test.ts';
@@ -107,7 +107,7 @@ test('an object too large for one request is copied in parts, if it is the one t
   timeout: 60_000,
 }, async () => {
   const requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
-  const account = new StoreAccount(new Admin({ requests, keys: ROOT }), ROOT);
+  const account = new StoreAccount(new MinioAdmin({ requests, keys: ROOT }), ROOT);
   const s3 = new S3({ requests, account, staging: store.stagingBucket });
   const { put, get } = storeClient(minio, ROOT);
   const bytes = randomBytes(11 * 1024 * 1024);
@@ -116,13 +116,13 @@ test('an object too large for one request is copied in parts, if it is the one t
   const to = { bucket: 'events-b', key: 'in/large' };
   const largest = 5 * 1024 * 1024;
   const source = { bytes: bytes.length, contentType: 'text/x-test' };
-  await copyObject(from, to, source, { 'oscar-attempt': 'job/1' }, s3, largest);
+  await copyWithin(from, to, source, { 'oscar-attempt': 'job/1' }, s3, largest);
   const found = await get(to.bucket, to.key);
   assert.ok(bytes.equals((await found.Body?.transformToByteArray()) ?? Buffer.of()));
   assert.deepEqual([found.ContentType, found.Metadata], ['text/x-test', { 'oscar-attempt': 'job/1' }]);
   assert.match(found.ETag ?? '', /-3"$/);
   const other = { ...from, eTag: 'x' };
-  await assert.rejects(copyObject(other, { ...to, key: 'in/other' }, source, {}, s3, largest), {
+  await assert.rejects(copyWithin(other, { ...to, key: 'in/other' }, source, {}, s3, largest), {
     reason: 'PreconditionFailed',
   });
   assert.deepEqual(await s3.uploads('events-b'), []);

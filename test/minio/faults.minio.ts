@@ -5,7 +5,7 @@ import {
   PutBucketNotificationConfigurationCommand,
   type QueueConfiguration,
 } from '@aws-sdk/client-s3';
-import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { eventually, keyOf, reasonOf, service } from '../support/jobs.ts';
 import { ADMIN } from '../support/manager.ts';
 import { ROOT } from './minio.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { readStorageEvents, type StorageEvent } from '../../src/storage/event.ts';
+import { readStorageEvents, type StorageEvent } from '../../src/model/job/index.ts';
 import { EVENTS_TOKEN } from './minio.ts';
 
 /** A hook that only writes down what it is sent, by the path that it is sent to. */

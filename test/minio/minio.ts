@@ -4,11 +4,11 @@ import http from 'node:http';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Secret } from '../../src/base/secret.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../src/outbound/certificate.fixture.ts';
-import { freePorts } from '../kubernetes/free-port.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../src/lib/outbound/certificate.fixture.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { end, isRunning, Processes, type Started } from '../kubernetes/processes.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { minioProgram } from './programs.ts';
 
 /** Where it sends events to, by the name of the target. */

@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../src/base/secret.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { PlainStore } from '../../src/storage/minio/index.ts';
-import { Admin } from '../../src/storage/minio/wire/admin.ts';
-import { Requests } from '../../src/storage/minio/wire/requests.ts';
-import { describeObjectStore } from '../../src/storage/object-store.conformance.ts';
-import { bucket, type StoreUnderTest, storeClient } from '../../src/storage/store-under-test.fixture.ts';
-import { freePorts } from '../kubernetes/free-port.ts';
-import { BOB } from '../support/issuer.ts';
+import { PlainStore } from '../../src/adapters/object-stores/minio/index.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
+import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { describeObjectStore } from '../../src/ports/conformance/object-store.conformance.ts';
+import {
+  bucket,
+  type StoreUnderTest,
+  storeClient,
+} from '../../src/ports/conformance/object-store-under-test.fixture.ts';
+import { BOB } from '../support/issuer-users.ts';
 import { Outside, service } from '../support/jobs.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { ADMIN, startTestManager } from '../support/manager.ts';
 import { startPeople } from '../support/people.ts';
 import { Hook } from './hook.ts';
@@ -28,7 +32,7 @@ describeObjectStore('MinIO without its admin API', startUnderTest, {
 
 async function makeOperator({ endpoint, region }: Minio): Promise<void> {
   const requests = new Requests({ endpoint, region, verify: true });
-  const admin = new Admin({ requests, keys: ROOT });
+  const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('operator', OPERATOR.secretKey);
   // In its first moments it does not know its own policies.
   await eventually(() => admin.attach(['readwrite'], { user: 'operator' }));

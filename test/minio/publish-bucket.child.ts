@@ -1,4 +1,4 @@
-import { StoreError } from '../../src/cluster/index.ts';
+import { StoreError } from '../../src/ports/index.ts';
 import { openStore } from './under-test.ts';
 
 /** Makes one bucket public, and says what became of that. */

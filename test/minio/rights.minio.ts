@@ -9,28 +9,27 @@ import {
   PutBucketTaggingCommand,
 } from '@aws-sdk/client-s3';
 import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
-import { Secret } from '../../src/base/secret.ts';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { ACCOUNT, type MinioStore } from '../../src/storage/minio/index.ts';
-import { sessionPolicy } from '../../src/storage/minio/job-keys.ts';
-import { StoreAccount } from '../../src/storage/minio/store-account.ts';
-import { Admin } from '../../src/storage/minio/wire/admin.ts';
-import { Requests } from '../../src/storage/minio/wire/requests.ts';
-import { sealed } from '../../src/storage/minio/wire/sealed.ts';
-import type { IssuedKeys, ObjectStore } from '../../src/storage/object-store.ts';
-import { bucket, keysOf, storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import type { MinioStore } from '../../src/adapters/object-stores/minio/index.ts';
+import { sessionPolicy } from '../../src/adapters/object-stores/minio/job-keys.ts';
+import { ACCOUNT, StoreAccount } from '../../src/adapters/object-stores/minio/store-account.ts';
+import { MinioAdmin, sealed } from '../../src/adapters/object-stores/minio/wire/admin.ts';
+import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import { bucket, keysOf, storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
+import type { IssuedKeys, ObjectStore } from '../../src/ports/index.ts';
 import { Minio, ROOT } from './minio.ts';
 import { openStore } from './under-test.ts';
 
 let minio: Minio;
 let store: ObjectStore & Pick<MinioStore, 'adopt' | 'close'>;
 let requests: Requests;
-let admin: Admin;
+let admin: MinioAdmin;
 before(async () => {
   minio = await Minio.start();
   store = openStore(minio);
   requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
-  admin = new Admin({ requests, keys: ROOT });
+  admin = new MinioAdmin({ requests, keys: ROOT });
   for (const uid of ['alice', 'bob', 'carol']) await store.putUser(uid, keysOf(uid));
 });
 after(async () => {

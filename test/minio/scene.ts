@@ -1,5 +1,5 @@
-import { freePorts } from '../kubernetes/free-port.ts';
 import { Outside } from '../support/jobs.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { startTestManager, type TestManager, temporaryDirectory } from '../support/manager.ts';
 import { bothAt, type Hooks, Minio } from './minio.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ShelfSweep } from '../../src/cluster/kubernetes/shelf/shelf-sweep.ts';
-import { describeShelf } from '../../src/cluster/shelf.conformance.ts';
-import { ObjectShelf } from '../../src/storage/index.ts';
+import { BlobSweep } from '../../src/adapters/kubernetes/stores/blob-sweep.ts';
+import { ObjectBlobStore } from '../../src/adapters/object-stores/blob-store.ts';
+import { describeBlobStore } from '../../src/ports/conformance/blob-store.conformance.ts';
 import { Minio } from './minio.ts';
 import { openStore } from './under-test.ts';
 
@@ -10,7 +10,7 @@ async function openShelf() {
   const minio = await Minio.start();
   const store = openStore(minio);
   return {
-    shelf: new ObjectShelf(store),
+    shelf: new ObjectBlobStore(store),
     close: async () => {
       store.close();
       await minio.stop();
@@ -18,7 +18,7 @@ async function openShelf() {
   };
 }
 
-describeShelf('a part of MinIO', openShelf);
+describeBlobStore('a part of MinIO', openShelf);
 
 test('what nobody needs any more is cleared from a part of MinIO, and nothing else', async (t) => {
   const { shelf, close } = await openShelf();
@@ -28,7 +28,7 @@ test('what nobody needs any more is cleared from a part of MinIO, and nothing el
   const gone = ['events/ns/gone/1', 'attempts/ns/gone/answer', 'attempts/ns/gone/log'];
   for (const key of [...needed, ...gone]) await shelf.put(key, bytes);
   const sweep = (now: number) =>
-    new ShelfSweep({
+    new BlobSweep({
       shelf,
       needed: async () => ({ events: new Set(['events/ns/known/1']), attempts: new Set(['known']) }),
       isNeeded: async ({ name }) => name === 'asked',

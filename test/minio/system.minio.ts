@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { freePorts } from '../kubernetes/free-port.ts';
+import { lastingPorts as freePorts } from '../support/lasting-port.ts';
 import { bothAt, Minio } from './minio.ts';
 
 /** Those with one manager, which listens where MinIO sends its events to; of some only what has one. */

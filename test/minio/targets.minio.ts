@@ -9,8 +9,8 @@ import {
   GetBucketNotificationConfigurationCommand,
   PutBucketNotificationConfigurationCommand,
 } from '@aws-sdk/client-s3';
-import { eventually as tried } from '../../src/cluster/eventually.ts';
-import { storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
+import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { eventually, keyOf, Outside, service } from '../support/jobs.ts';
 import { ADMIN, PASSWORD, startTestManager, temporaryDirectory } from '../support/manager.ts';
 import { Minio, ROOT } from './minio.ts';

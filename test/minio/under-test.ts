@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
-import { eventually } from '../../src/cluster/eventually.ts';
-import { ACCOUNT, MinioStore, type MinioStoreOptions } from '../../src/storage/minio/index.ts';
-import type { StoreKeys } from '../../src/storage/object-store.ts';
-import { bucket, type StoreUnderTest, storeClient } from '../../src/storage/store-under-test.fixture.ts';
+import { MinioStore, type MinioStoreOptions } from '../../src/adapters/object-stores/minio/index.ts';
+import { ACCOUNT } from '../../src/adapters/object-stores/minio/store-account.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import {
+  bucket,
+  type StoreUnderTest,
+  storeClient,
+} from '../../src/ports/conformance/object-store-under-test.fixture.ts';
+import type { StoreKeys } from '../../src/ports/index.ts';
 import { Hook } from './hook.ts';
 import { Minio, ROOT } from './minio.ts';
 

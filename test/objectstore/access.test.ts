@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import * as s3 from '@aws-sdk/client-s3';
-import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
-import { Secret } from '../../src/base/secret.ts';
+import { AssumeRoleCommand, type AssumeRoleCommandInput, STSClient } from '@aws-sdk/client-sts';
+import { Secret } from '../../src/lib/secret.ts';
 import { headOf, openRaw } from './raw-exchange.ts';
 import { sign } from './signed-request.ts';
 import {
@@ -232,11 +232,13 @@ test('a session from STS has the rights of its user, narrowed by its policy', as
 
 test('a session is not made for too short a time, from another session, or with a policy that is not understood', async () => {
   await using store = await startStore();
-  const ask = (keys: Keys, rest: { DurationSeconds?: number; Policy?: string }) => {
+  const ask = (keys: Keys, rest: Partial<AssumeRoleCommandInput>) => {
     const sts = new STSClient(configFor(store.endpoint, keys));
     return codeOf(sts.send(new AssumeRoleCommand({ RoleArn: 'arn:aws:iam::0:role/x', RoleSessionName: 'x', ...rest })));
   };
   assert.equal(await ask(ANA, { DurationSeconds: 899 }), 'InvalidParameterValue');
+  // They would narrow the keys if they were known here.
+  assert.equal(await ask(ANA, { PolicyArns: [{ arn: 'arn:aws:iam::0:policy/read' }] }), 'InvalidParameterValue');
   assert.equal(await ask(ANA, { DurationSeconds: 31_536_001 }), 'InvalidParameterValue');
   assert.equal(await ask(await assume(store, ANA), {}), 'AccessDenied');
   assert.equal(await ask(MANAGER, {}), 'AccessDenied');

@@ -7,7 +7,7 @@ import { delimiter, join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { PutBucketCorsCommand } from '@aws-sdk/client-s3';
 import { type Browser, chromium, type Page } from 'playwright-core';
-import { eventually } from '../../src/cluster/eventually.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { ANA, startStore, type TestStore } from './start-store.ts';
 
 /**

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import * as s3 from '@aws-sdk/client-s3';
-import { eventually } from '../../src/cluster/eventually.ts';
-import type { ObjectStoreServer } from '../../src/objectstore/index.ts';
+import { eventually } from '../../src/ports/conformance/eventually.ts';
+import type { ObjectStoreServer } from '../../src/s3-server/index.ts';
 import { startServeProcess } from './serve-process.ts';
 import { configFor, MANAGER, startStore } from './start-store.ts';
 

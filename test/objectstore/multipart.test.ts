@@ -76,6 +76,7 @@ test('parts in any order become one object, with the ETag that S3 gives it', asy
 const CHECKSUMS = [
   { ChecksumAlgorithm: 'CRC32', ChecksumType: 'COMPOSITE', field: 'ChecksumCRC32' },
   { ChecksumAlgorithm: 'CRC32', ChecksumType: 'FULL_OBJECT', field: 'ChecksumCRC32' },
+  { ChecksumAlgorithm: 'CRC32C', ChecksumType: 'COMPOSITE', field: 'ChecksumCRC32C' },
   { ChecksumAlgorithm: 'CRC32C', ChecksumType: 'FULL_OBJECT', field: 'ChecksumCRC32C' },
   { ChecksumAlgorithm: 'CRC64NVME', ChecksumType: 'FULL_OBJECT', field: 'ChecksumCRC64NVME' },
   { ChecksumAlgorithm: 'SHA1', ChecksumType: 'COMPOSITE', field: 'ChecksumSHA1' },
@@ -100,7 +101,77 @@ for (const { ChecksumAlgorithm, ChecksumType, field } of CHECKSUMS) {
     }
     assert.ok(Buffer.concat(bodies).equals(await store.content()));
   });
+
+  test(`complete upload: a checksum ${ChecksumAlgorithm} of type ${ChecksumType} is compared with the object`, async () => {
+    await using store = await startWithUpload({ partBytes: 1 }, { ChecksumAlgorithm, ChecksumType });
+    const bodies = [randomContent(70_000), randomContent(3)];
+    await store.client.send(new s3.PutObjectCommand({ Bucket, Key, Body: 'old' }));
+    const parts: s3.CompletedPart[] = [];
+    for (const [i, body] of bodies.entries()) {
+      const { ETag, [field]: sum } = await store.part(i + 1, body, { ChecksumAlgorithm });
+      parts.push({ PartNumber: i + 1, ETag, [field]: sum });
+    }
+    // The client computes what S3 has as the checksum: of the bytes, or of the checksums of the parts.
+    const sums = parts.map((part) => Buffer.from(part[field] ?? '', 'base64'));
+    const Body = Buffer.concat(ChecksumType === 'FULL_OBJECT' ? bodies : sums);
+    const { [field]: value = '' } = await store.client.send(
+      new s3.PutObjectCommand({ Bucket, Key: 'summed', Body, ChecksumAlgorithm }),
+    );
+    const right = ChecksumType === 'COMPOSITE' ? [value, `${value}-2`] : [value];
+    const wrong = Buffer.from(value, 'base64').map((byte) => byte ^ 1);
+    const refused = [
+      { input: { [field]: Buffer.from(wrong).toString('base64') }, code: 'BadDigest' },
+      { input: { [field]: `${value}-3` }, code: 'BadDigest' },
+      { input: { [field]: 'AAA' }, code: 'InvalidRequest' },
+      { input: { MpuObjectSize: 70_004 }, code: 'InvalidRequest' },
+      {
+        input: { ChecksumType: ChecksumType === 'COMPOSITE' ? ('FULL_OBJECT' as const) : ('COMPOSITE' as const) },
+        code: 'InvalidRequest',
+      },
+      {
+        input: ChecksumAlgorithm === 'SHA1' ? { ChecksumCRC32: 'AAAAAA==' } : { ChecksumSHA1: sha1Of('') },
+        code: 'InvalidRequest',
+      },
+    ];
+    for (const { input, code } of refused) {
+      assert.equal(await codeOf(store.complete(parts, input)), code, JSON.stringify(input));
+      assert.equal((await store.content()).toString(), 'old');
+    }
+    const [last, ...others] = right.toReversed();
+    for (const each of others) {
+      const again = await store.client.send(
+        new s3.CreateMultipartUploadCommand({ Bucket, Key: 'again', ChecksumAlgorithm, ChecksumType }),
+      );
+      const at = { Bucket, Key: 'again', UploadId: again.UploadId };
+      for (const [i, body] of bodies.entries()) {
+        await store.client.send(new s3.UploadPartCommand({ ...at, PartNumber: i + 1, Body: body, ChecksumAlgorithm }));
+      }
+      const MultipartUpload = { Parts: parts };
+      await store.client.send(new s3.CompleteMultipartUploadCommand({ ...at, MultipartUpload, [field]: each }));
+    }
+    const done = await store.complete(parts, { [field]: last, ChecksumType, MpuObjectSize: 70_003 });
+    assert.equal(done[field], last);
+    assert.ok(Buffer.concat(bodies).equals(await store.content()));
+  });
 }
+
+const sha1Of = (text: string) => hash('sha1', text, 'base64');
+
+test('complete upload: a checksum is refused when the upload was created without one', async () => {
+  await using store = await startWithUpload();
+  const { ETag } = await store.part(1, randomContent(10));
+  const parts = [{ PartNumber: 1, ETag }];
+  assert.equal(await codeOf(store.complete(parts, { ChecksumCRC32: 'AAAAAA==' })), 'InvalidRequest');
+  await store.complete(parts);
+});
+
+test('create upload: a checksum type that S3 does not have, or without an algorithm, is refused', async () => {
+  await using store = await startWithUpload();
+  const create = (input: object) =>
+    store.client.send(new s3.CreateMultipartUploadCommand({ Bucket, Key: 'b', ...input }));
+  assert.equal(await codeOf(create({ ChecksumAlgorithm: 'CRC32', ChecksumType: 'BOTH' })), 'InvalidRequest');
+  assert.equal(await codeOf(create({ ChecksumType: 'FULL_OBJECT' })), 'InvalidRequest');
+});
 
 test('lib-storage uploads a stream of unknown length', async () => {
   await using store = await startStore();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-const CHILD = fileURLToPath(new URL('../../src/objectstore/serve.child.ts', import.meta.url));
+const CHILD = fileURLToPath(new URL('../../src/s3-server/serve.child.ts', import.meta.url));
 
 export interface ServeProcess extends AsyncDisposable {
   readonly child: ChildProcess;

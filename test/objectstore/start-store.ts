@@ -3,9 +3,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
-import { Secret } from '../../src/base/secret.ts';
-import { Seal } from '../../src/cluster/local/seal.ts';
-import { type ObjectStoreOptions, type ObjectStoreServer, openObjectStore } from '../../src/objectstore/index.ts';
+import { Seal } from '../../src/lib/seal.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { type ObjectStoreServer, openObjectStore } from '../../src/s3-server/index.ts';
+import type { ObjectStoreOptions } from '../../src/s3-server/open.ts';
 
 export interface Keys {
   readonly accessKey: string;

@@ -9,11 +9,13 @@ import {
   paginateListObjectsV2,
   S3Client,
 } from '@aws-sdk/client-s3';
+import { POLICY_NAMES } from '../../src/model/service/index.ts';
 import { type ClusterProcess, IDS, startClusterProcesses } from './cluster-processes.ts';
 import type { Victims } from './delegation-faults.ts';
 import type { HistoricJob, Kind, Result, Run } from './delegation-history.ts';
 import { federated, member } from './federation.ts';
-import { ALICE, startIssuer } from './issuer.ts';
+import { startIssuer } from './issuer.ts';
+import { ALICE } from './issuer-users.ts';
 import { Meeting, type Provider, service } from './jobs.ts';
 import { ADMIN } from './manager.ts';
 import { processesOf } from './stray-processes.ts';
@@ -54,10 +56,8 @@ export interface Plan {
   readonly federation: Record<string, unknown>;
 }
 
-const POLICIES = ['static', 'random', 'load-based', 'topsis'] as const;
-
 /** Each policy in both modes, each cluster the coordinator of two; stars and meshes. */
-export const PLANS: readonly Plan[] = POLICIES.flatMap((delegation, index) =>
+export const PLANS: readonly Plan[] = POLICY_NAMES.flatMap((delegation, index) =>
   (['saturated', 'always'] as const).map((delegate_when, n) => ({
     name: `fed${index}${n}`,
     coordinator: (index + 2 * n) % IDS.length,

@@ -10,7 +10,7 @@ import {
   startClusters,
   type TestCluster,
 } from './federation.ts';
-import { ALICE } from './issuer.ts';
+import { ALICE } from './issuer-users.ts';
 import { eventually, type SeenJob } from './jobs.ts';
 import type { Seen } from './wire.ts';
 

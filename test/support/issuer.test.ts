@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { ALICE, BOB, startIssuer } from './issuer.ts';
+import { startIssuer } from './issuer.ts';
+import { ALICE, BOB } from './issuer-users.ts';
 
 test('an access token is a JWT with the claims of its user', async () => {
   await using issuer = await startIssuer({ audience: 'cluster-a', accessTokenTtl: 120 });

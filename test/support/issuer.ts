@@ -8,8 +8,6 @@ import { IssuerStorage } from './issuer-storage.ts';
 import { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
 import { listenAt, listenLastingly } from './lasting-port.ts';
 
-export { ALICE, BOB, CAROL, type TestUser } from './issuer-users.ts';
-
 export type Endpoint = 'discovery' | 'jwks' | 'userinfo' | 'token' | 'revocation';
 
 export interface IssuerOptions {

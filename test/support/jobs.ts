@@ -9,7 +9,7 @@ import {
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { eventually as tried } from '../../src/cluster/eventually.ts';
+import { eventually as tried } from '../../src/ports/conformance/eventually.ts';
 import { ADMIN, type Answer, call } from './manager.ts';
 
 /** What `/system/jobs` says about a job, as far as tests look at it. */

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { startManager } from '../../src/cli/manager.ts';
-import { hasOwnStore, readConfig } from '../../src/config.ts';
+import { hasOwnStore, readConfig } from '../../src/config/index.ts';
+import type { ServerOptions } from '../../src/http/index.ts';
+import { startManager } from '../../src/manager/index.ts';
 
 export interface TestManager extends AsyncDisposable {
   /** Its address, without a slash at the end. */
@@ -48,6 +49,8 @@ const GIVEN_TO = JSON.parse(process.env['OSCAR_TEST_SETTINGS_OF'] ?? '{}') as Re
 export async function startTestManager(
   settings: Record<string, string> = {},
   directory = temporaryDirectory(),
+  // Several managers and the test itself share this process: what it has to do says nothing of any of them.
+  load: ServerOptions['load'] = (waiting) => ({ upMs: 0, lateMs: 0, ownCpu: 0, waiting }),
 ): Promise<TestManager> {
   const log: Record<string, unknown>[] = [];
   const config = readConfig(
@@ -64,8 +67,7 @@ export async function startTestManager(
     () => '',
   );
   const logger = pino({ level: 'debug' }, { write: (line) => void log.push(JSON.parse(line)) });
-  // Several managers and the test itself share this process: that it is late is the fault of none of them.
-  const manager = await startManager(config, logger, { latestMs: 0 });
+  const manager = await startManager(config, logger, { load });
   const url = manager.address;
   return {
     url,

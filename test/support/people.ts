@@ -1,4 +1,5 @@
-import { ALICE, BOB, type Issuer, CAROL as OUTSIDER, startIssuer, type TestUser } from './issuer.ts';
+import { type Issuer, startIssuer } from './issuer.ts';
+import { ALICE, BOB, CAROL as OUTSIDER, type TestUser } from './issuer-users.ts';
 
 /** Carol as she was when the exchanges were recorded: in the group that the cluster admits. */
 export const CAROL: TestUser = { ...OUTSIDER, claims: { name: 'Carol', group_membership: ['/oscar', '/carols'] } };

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { type TestContext, test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../lib/secret.ts';
 import { ClusterClient } from './cluster-client.ts';
 
 /** A manager that has too much to do for so many requests, and then answers. */

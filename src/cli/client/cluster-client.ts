@@ -1,18 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Secret } from '../../base/secret.ts';
+import type { Secret } from '../../lib/secret.ts';
 import type { ClusterEntry } from './config-file.ts';
 import { ClientError, type ClientErrorCode } from './errors.ts';
-import { bytesOf, send } from './http.ts';
+import { bodyBytes, send } from './http.ts';
 import { printable } from './table.ts';
 
 /** The value of `Authorization`, made when it is needed. */
-export type Credentials =
+export type ClientCredentials =
   | { readonly kind: 'basic'; readonly authorization: () => Promise<Secret> }
   | { readonly kind: 'bearer'; readonly authorization: () => Promise<Secret> };
 
-export interface Call {
+export interface ClusterCall {
   readonly body?: unknown;
   readonly raw?: string | Uint8Array | Readable;
   readonly headers?: Readonly<Record<string, string>>;
@@ -26,7 +26,7 @@ export interface Call {
   readonly about?: string;
 }
 
-export interface Answer {
+export interface ClusterAnswer {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
   readonly text: string;
@@ -44,31 +44,31 @@ const LONGEST_WAIT_S = 10;
 export class ClusterClient {
   readonly id: string;
   readonly entry: ClusterEntry;
-  readonly credentials: Credentials;
+  readonly credentials: ClientCredentials;
 
-  constructor(id: string, entry: ClusterEntry, credentials: Credentials) {
+  constructor(id: string, entry: ClusterEntry, credentials: ClientCredentials) {
     this.id = id;
     this.entry = entry;
     this.credentials = credentials;
   }
 
   /** Sends a request and reads the whole answer; what the manager refuses is a {@link ClientError}. */
-  async call(method: string, path: string, options: Call = {}): Promise<Answer> {
+  async call(method: string, path: string, options: ClusterCall = {}): Promise<ClusterAnswer> {
     const answer = await this.#send(method, path, options);
-    const text = (await bytesOf(answer, this.#url(path))).toString();
+    const text = (await bodyBytes(answer, this.#url(path))).toString();
     const status = answer.statusCode ?? 0;
     if (status >= 400 && !options.expect?.includes(status)) throw this.#refused(answer, text, options.about);
     return { status, headers: answer.headers, text, json: () => this.#parse(text) };
   }
 
   /** The body of the answer as it comes. */
-  async stream(method: string, path: string, options: Call = {}): Promise<IncomingMessage> {
+  async stream(method: string, path: string, options: ClusterCall = {}): Promise<IncomingMessage> {
     const answer = await this.#send(method, path, { patienceMs: 'for-ever', ...options });
     if ((answer.statusCode ?? 0) < 400) return answer;
-    throw this.#refused(answer, (await bytesOf(answer, this.#url(path))).toString(), options.about);
+    throw this.#refused(answer, (await bodyBytes(answer, this.#url(path))).toString(), options.about);
   }
 
-  async #send(method: string, path: string, options: Call): Promise<IncomingMessage> {
+  async #send(method: string, path: string, options: ClusterCall): Promise<IncomingMessage> {
     const authorization = options.as ?? (await this.credentials.authorization());
     const body = options.raw ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
     const patience = options.patienceMs ?? PATIENCE_MS;

@@ -35,6 +35,44 @@ const WRITTEN = `oscar:
 default: two
 `;
 
+describe('config file: stores beside those of the clusters', () => {
+  const PROVIDERS = `${WRITTEN}providers:
+  minio.shared:
+    endpoint: http://127.0.0.1:9070/
+    access_key: one
+    secret_key: hush
+`;
+
+  test('config file: a store is read with its keys, and clusters are as they were', () => {
+    const config = ConfigFile.read(fileWith(PROVIDERS));
+    const expected = { endpoint: 'http://127.0.0.1:9070', access_key: 'one', secret_key: 'hush', region: 'us-east-1' };
+    assert.deepEqual(config.provider('minio.shared'), expected);
+    assert.equal(config.clusters.size, 2);
+    assert.throws(
+      () => config.provider('minio.other'),
+      /"minio\.other" is not in .* It has minio\.shared; write its endpoint/,
+    );
+    assert.throws(() => ConfigFile.read(fileWith(WRITTEN)).provider('minio.shared'), /It has none/);
+  });
+
+  test('config file: a store without an address or without keys is refused, and no key is quoted', () => {
+    const refused = (from: string, to: string, problem: RegExp) =>
+      assert.throws(
+        () => ConfigFile.read(fileWith(PROVIDERS.replace(from, to))),
+        (error) => error instanceof ClientError && problem.test(error.message) && !error.message.includes('hush'),
+      );
+    refused('http://127.0.0.1:9070/', 'ftp://x', /endpoint of the store "minio\.shared" must be an http or https URL/);
+    refused('    secret_key: hush\n', '', /the store "minio\.shared" needs access_key and secret_key/);
+    refused('  minio.shared:', '  - x:', /"providers" must be a map of stores|it is not YAML/);
+  });
+
+  test('config file: adding a cluster keeps the stores', () => {
+    const config = ConfigFile.read(fileWith(PROVIDERS));
+    config.add('three', { endpoint: 'https://three.example.org', ssl_verify: true });
+    assert.equal(ConfigFile.read(config.path).provider('minio.shared').access_key, 'one');
+  });
+});
+
 describe('a configuration of oscar-cli', () => {
   test('is read as it stands', () => {
     const config = ConfigFile.read(fileWith(WRITTEN));

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type Document, parseDocument, stringify } from 'yaml';
-import { closest } from '../../base/closest.ts';
+import { closest } from '../../lib/closest.ts';
 import { ClientError } from './errors.ts';
 import { writePrivateFile } from './private-file.ts';
 
@@ -16,6 +16,14 @@ export interface ClusterEntry {
   readonly oidc_issuer?: string;
   readonly oidc_client_id?: string;
   readonly ssl_verify: boolean;
+}
+
+/** A store beside those of the clusters; ours, and oscar-cli ignores it. */
+export interface ProviderEntry {
+  readonly endpoint: string;
+  readonly access_key: string;
+  readonly secret_key: string;
+  readonly region: string;
 }
 
 /** What oscar-cli writes beside, and we do not need. */
@@ -37,15 +45,20 @@ export class ConfigFile {
   readonly path: string;
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
   readonly default: string | undefined;
+  readonly #providers: ReadonlyMap<string, ProviderEntry>;
   readonly #document: Document;
 
   constructor(path: string, document: Document) {
     this.path = path;
     this.#document = document;
-    const plain = document.toJS() as { oscar?: unknown; default?: unknown } | null;
+    const plain = document.toJS() as { oscar?: unknown; default?: unknown; providers?: unknown } | null;
     const listed = plain?.oscar ?? {};
     if (typeof listed !== 'object' || Array.isArray(listed)) throw badConfig(path, '"oscar" must be a map of clusters');
     this.clusters = new Map(Object.entries(listed).map(([id, raw]) => [id, readEntry(path, id, raw)]));
+    const stores = plain?.providers ?? {};
+    if (typeof stores !== 'object' || Array.isArray(stores))
+      throw badConfig(path, '"providers" must be a map of stores');
+    this.#providers = new Map(Object.entries(stores).map(([id, raw]) => [id, readProvider(path, id, raw)]));
     this.default = typeof plain?.default === 'string' && plain.default !== '' ? plain.default : undefined;
   }
 
@@ -84,6 +97,18 @@ export class ConfigFile {
     return { id: wanted, entry };
   }
 
+  /** The store of that name, as `minio.shared`. */
+  provider(id: string): ProviderEntry {
+    const found = this.#providers.get(id);
+    if (found) return found;
+    const ids = [...this.#providers.keys()];
+    const known = ids.length > 0 ? `It has ${ids.join(', ')}` : 'It has none';
+    throw new ClientError(
+      'bad-input',
+      `the store "${id}" is not in ${this.path}${closest(id, ids) || '.'} ${known}; write its endpoint, access_key and secret_key under \`providers\` there`,
+    );
+  }
+
   add(id: string, entry: ClusterEntry): void {
     this.#document.setIn(['oscar', id], this.#document.createNode({ ...entry, ...FOR_OSCAR_CLI }));
     if (this.clusters.size === 0) this.#document.set('default', id);
@@ -109,9 +134,13 @@ export class ConfigFile {
 }
 
 /** The text of a whole file, for `oscar up`. */
-export function configText(clusters: ReadonlyMap<string, ClusterEntry>, standard: string): string {
+export function configText(
+  clusters: ReadonlyMap<string, ClusterEntry>,
+  standard: string,
+  providers?: Readonly<Record<string, ProviderEntry>>,
+): string {
   const entries = [...clusters].map(([id, entry]) => [id, { ...entry, ...FOR_OSCAR_CLI }]);
-  return stringify({ oscar: Object.fromEntries(entries), default: standard });
+  return stringify({ oscar: Object.fromEntries(entries), default: standard, ...(providers && { providers }) });
 }
 
 function readEntry(path: string, id: string, raw: unknown): ClusterEntry {
@@ -127,6 +156,17 @@ function readEntry(path: string, id: string, raw: unknown): ClusterEntry {
     ...Object.fromEntries(given.map((key) => [key, String(rest[key])])),
     ssl_verify: ssl_verify !== false,
   };
+}
+
+function readProvider(path: string, id: string, raw: unknown): ProviderEntry {
+  const { endpoint, access_key, secret_key, region = 'us-east-1' } = (raw ?? {}) as Record<string, unknown>;
+  if (typeof endpoint !== 'string' || !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
+    throw badConfig(path, `the endpoint of the store "${id}" must be an http or https URL`);
+  }
+  if (typeof access_key !== 'string' || typeof secret_key !== 'string') {
+    throw badConfig(path, `the store "${id}" needs access_key and secret_key`);
+  }
+  return { endpoint: endpoint.replace(/\/+$/, ''), access_key, secret_key, region: String(region) };
 }
 
 const badConfig = (path: string, problem: string) =>

@@ -1,4 +1,4 @@
-import { OscarError } from '../../base/oscar-error.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
 
 /** What can go wrong for somebody at a terminal, as far as a script would want to tell it apart. */
 export type ClientErrorCode =

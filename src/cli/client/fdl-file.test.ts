@@ -5,10 +5,9 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { stringify } from 'yaml';
-import { serviceBodies } from '../../service/service.arbitrary.ts';
+import { serviceBodies } from '../../model/service/service.arbitrary.ts';
 import { ClientError } from './errors.ts';
-import { readFdlFile } from './fdl-file.ts';
-import { unknownKeys } from './fdl-warnings.ts';
+import { readFdlFile, unknownKeys } from './fdl-file.ts';
 import type { Terminal } from './terminal.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'oscar-fdl-'));

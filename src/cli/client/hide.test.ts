@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { serviceBodies } from '../../service/service.arbitrary.ts';
+import { serviceBodies } from '../../model/service/service.arbitrary.ts';
 import { hideSecrets } from './hide.ts';
 
 const SECRET = 'do-not-show';

@@ -4,9 +4,9 @@ import { createServer, type Server } from 'node:http';
 import { createServer as createSecure } from 'node:https';
 import { createServer as createPlain, type Server as PlainServer } from 'node:net';
 import { after, test } from 'node:test';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/outbound/certificate.fixture.ts';
 import { ClientError } from './errors.ts';
-import { bytesOf, send } from './http.ts';
+import { bodyBytes, send } from './http.ts';
 
 const servers: PlainServer[] = [];
 after(() => {
@@ -30,7 +30,7 @@ test('a certificate that nobody vouches for is refused, and accepted where that 
   const refused = unreachable(/certificate.*NODE_EXTRA_CA_CERTS.*ssl_verify: false/s);
   await assert.rejects(send({ method: 'GET', url, verify: true }), refused);
   const answer = await send({ method: 'GET', url, verify: false });
-  assert.equal((await bytesOf(answer, url)).toString(), 'hello');
+  assert.equal((await bodyBytes(answer, url)).toString(), 'hello');
 });
 
 test('https where http is spoken is said, and what to do about it', async () => {
@@ -67,5 +67,5 @@ test('a DELETE takes its body along: without its length a server would see none,
   const server = createServer((request, response) => void request.pipe(response));
   const url = `http://127.0.0.1:${await portOf(server)}/`;
   const answer = await send({ method: 'DELETE', url, verify: true, body: '{"replicas":["ü"]}' });
-  assert.equal((await bytesOf(answer, url)).toString(), '{"replicas":["ü"]}');
+  assert.equal((await bodyBytes(answer, url)).toString(), '{"replicas":["ü"]}');
 });

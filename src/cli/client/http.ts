@@ -3,7 +3,7 @@ import { request as requestHttps } from 'node:https';
 import type { Readable } from 'node:stream';
 import { ClientError } from './errors.ts';
 
-export interface Sent {
+export interface SentRequest {
   readonly method: string;
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -18,7 +18,14 @@ export interface Sent {
 const CONNECT_MS = 8_000;
 
 /** Sends a request and resolves to the answer, whose body is yet to be read. That nobody is there is told in sentences. */
-export async function send({ method, url, headers = {}, body, verify, patienceMs }: Sent): Promise<IncomingMessage> {
+export async function send({
+  method,
+  url,
+  headers = {},
+  body,
+  verify,
+  patienceMs,
+}: SentRequest): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const secure = url.startsWith('https:');
   // Node would leave it out of a DELETE, which no server expects to have a body then.
@@ -44,7 +51,7 @@ export async function send({ method, url, headers = {}, body, verify, patienceMs
   }
 }
 
-export async function bytesOf(answer: IncomingMessage, url: string): Promise<Buffer> {
+export async function bodyBytes(answer: IncomingMessage, url: string): Promise<Buffer> {
   const chunks: Buffer[] = [];
   try {
     for await (const chunk of answer) chunks.push(chunk as Buffer);
@@ -59,7 +66,7 @@ const timeout = () => Object.assign(new Error('no answer in time'), { code: 'ETI
 /** What went wrong on the way there, in sentences; anything else as it is. */
 export async function notReached(error: unknown, url: string): Promise<unknown> {
   // It brings much along, and most commands reach whom they want.
-  const { connectionFailure } = await import('../../outbound/index.ts');
+  const { connectionFailure } = await import('../../lib/outbound/index.ts');
   const { origin, host, protocol } = new URL(url);
   const failure = connectionFailure(error, host);
   if (failure?.code === 'untrusted') {

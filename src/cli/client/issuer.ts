@@ -1,5 +1,5 @@
 import type * as OpenId from 'openid-client';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../lib/secret.ts';
 import { ClientError } from './errors.ts';
 
 /** What an issuer gave. */
@@ -129,7 +129,7 @@ async function talk<T>(url: string, openid: typeof OpenId, how: () => Promise<T>
       const code = error.error === 'invalid_grant' ? 'login-needed' : 'failed';
       throw new ClientError(code, `the issuer ${url} refused: ${why}`, { cause: error });
     }
-    const { connectionFailure } = await import('../../outbound/index.ts');
+    const { connectionFailure } = await import('../../lib/outbound/index.ts');
     const failure = connectionFailure(error, new URL(url).host);
     if (failure || isCut(error)) {
       const why = failure?.message ?? 'the connection was cut';

@@ -3,11 +3,12 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { ALICE, type Issuer, startIssuer } from '../../../test/support/issuer.ts';
-import { Secret } from '../../base/secret.ts';
-import { credentialsFor } from './credentials.ts';
+import { type Issuer, startIssuer } from '../../../test/support/issuer.ts';
+import { ALICE } from '../../../test/support/issuer-users.ts';
+import { Secret } from '../../lib/secret.ts';
 import { ClientError } from './errors.ts';
 import { Logins } from './logins.ts';
+import { loadCredentials } from './session.ts';
 
 let issuer: Issuer;
 before(async () => {
@@ -88,19 +89,19 @@ test('an issuer that is away is not an expired login', async (t) => {
 test('who has logged in is asked for as that user, before what the configuration says', async (t) => {
   const logins = await loggedIn(t, HOUR);
   const entry = { endpoint: 'http://x', auth_user: 'oscar', auth_password: 'p', ssl_verify: true };
-  assert.equal((await credentialsFor('one', entry, logins)).kind, 'bearer');
-  const { kind, authorization } = await credentialsFor('two', entry, logins);
+  assert.equal((await loadCredentials('one', entry, logins)).kind, 'bearer');
+  const { kind, authorization } = await loadCredentials('two', entry, logins);
   assert.equal(kind, 'basic');
   assert.equal((await authorization()).reveal(), `Basic ${Buffer.from('oscar:p').toString('base64')}`);
   await logins.remove('login');
-  assert.equal((await credentialsFor('one', entry, logins)).kind, 'basic');
+  assert.equal((await loadCredentials('one', entry, logins)).kind, 'basic');
 });
 
 test('a refresh token in the file of oscar-cli is used where it says it is from', async (t) => {
   const logins = await loggedIn(t, HOUR);
   const claims = Buffer.from(JSON.stringify({ iss: issuer.url, azp: 'oscar' })).toString('base64url');
   const entry = { endpoint: 'http://x', oidc_refresh_token: `e30.${claims}.x`, ssl_verify: true };
-  const { authorization } = await credentialsFor('two', entry, logins);
+  const { authorization } = await loadCredentials('two', entry, logins);
   // It is nobody's; but the issuer it names was asked.
   const asked = issuer.requests.token;
   await assert.rejects(authorization(), /has expired/);
@@ -111,7 +112,7 @@ test('without anything it says how to log in', async (t) => {
   const logins = await loggedIn(t, HOUR);
   const entry = { endpoint: 'http://x', oidc_account_name: 'egi', ssl_verify: true };
   await assert.rejects(
-    credentialsFor('two', entry, logins),
+    loadCredentials('two', entry, logins),
     (error) =>
       error instanceof ClientError && error.code === 'login-needed' && /--cluster two --issuer URL/.test(error.message),
   );

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../lib/secret.ts';
 import { ClientError } from './errors.ts';
 import { onInterrupt } from './interruption.ts';
 import { IssuerClient, type Tokens } from './issuer.ts';

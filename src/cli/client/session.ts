@@ -1,15 +1,15 @@
+import { hash } from 'node:crypto';
 import type { Command } from 'commander';
-import { Secret } from '../../base/secret.ts';
-import { ClusterClient } from './cluster-client.ts';
-import { ConfigFile, configPath } from './config-file.ts';
-import { credentialsFor } from './credentials.ts';
+import { Secret } from '../../lib/secret.ts';
+import { type ClientCredentials, ClusterClient } from './cluster-client.ts';
+import { type ClusterEntry, ConfigFile, configPath } from './config-file.ts';
 import { ClientError } from './errors.ts';
 import { Logins } from './logins.ts';
 import { FORMATS, type Format } from './table.ts';
 import { Terminal } from './terminal.ts';
 
 /** Options that every command has. */
-export interface CommonOptions {
+interface CommonOptions {
   readonly output?: string;
   readonly cluster?: string;
   readonly quiet?: boolean;
@@ -64,7 +64,7 @@ export class Session {
 
   async clusterNamed(id: string | undefined): Promise<ClusterClient> {
     const found = this.config.cluster(id);
-    return new ClusterClient(found.id, found.entry, await credentialsFor(found.id, found.entry, this.logins));
+    return new ClusterClient(found.id, found.entry, await loadCredentials(found.id, found.entry, this.logins));
   }
 
   /** Is the answer for a program? */
@@ -75,7 +75,7 @@ export class Session {
 
 const isFormat = (text: string): text is Format => (FORMATS as readonly string[]).includes(text);
 
-/** As whom a service is invoked: the administrator may not, but sees its token (contract §5.1). */
+/** As whom a service is invoked: the administrator may not, but sees its token (docs/security.md#who-asks). */
 export async function invoker(cluster: ClusterClient, service: string): Promise<Secret> {
   if (cluster.credentials.kind === 'bearer') return cluster.credentials.authorization();
   const about = `service "${service}"`;
@@ -83,4 +83,58 @@ export async function invoker(cluster: ClusterClient, service: string): Promise<
     await cluster.call('GET', `/system/services/${encodeURIComponent(service)}`, { about })
   ).json() as { token: string };
   return new Secret(`Bearer ${token}`);
+}
+
+/**
+ * As whom to ask a cluster: who has logged in is that user; otherwise what the configuration says, as oscar-cli would do
+ * it.
+ */
+export async function loadCredentials(id: string, entry: ClusterEntry, logins: Logins): Promise<ClientCredentials> {
+  const login = logins.at(id);
+  if (login && !login.login.seed) return bearer(() => logins.accessToken(login.key));
+  if (entry.oidc_refresh_token) {
+    const key = await seeded(id, entry.oidc_refresh_token, logins);
+    return bearer(() => logins.accessToken(key));
+  }
+  if (entry.auth_user !== undefined) {
+    const pair = Buffer.from(`${entry.auth_user}:${entry.auth_password ?? ''}`).toString('base64');
+    return { kind: 'basic', authorization: async () => new Secret(`Basic ${pair}`) };
+  }
+  const how = entry.oidc_issuer ? '' : ' --issuer URL';
+  const agent = entry.oidc_account_name
+    ? ` (its oidc-agent account "${entry.oidc_account_name}" is not used here)`
+    : '';
+  throw new ClientError('login-needed', `log in for cluster "${id}"${agent}: \`oscar login --cluster ${id}${how}\``);
+}
+
+function bearer(token: () => Promise<Secret>): ClientCredentials {
+  return { kind: 'bearer', authorization: async () => new Secret(`Bearer ${(await token()).reveal()}`) };
+}
+
+/**
+ * A refresh token of oscar-cli's file names its issuer and client (docs/go-manager.md#federation-and-delegation). It
+ * becomes a login of its own.
+ */
+async function seeded(id: string, token: string, logins: Logins): Promise<string> {
+  const key = `configuration of ${id}`;
+  const seed = hash('sha256', token);
+  if (logins.find(key)?.seed === seed) return key;
+  const { iss, azp } = claimsOf(token);
+  if (typeof iss !== 'string' || typeof azp !== 'string') {
+    throw new ClientError(
+      'login-needed',
+      `the oidc_refresh_token of cluster "${id}" does not say where it is from: use \`oscar login --cluster ${id} --issuer URL\``,
+    );
+  }
+  const spent = { accessToken: new Secret(''), expiresAt: 0, refreshToken: new Secret(token) };
+  await logins.put(key, { issuer: iss, clientId: azp, seed }, spent, []);
+  return key;
+}
+
+function claimsOf(token: string): { iss?: unknown; azp?: unknown } {
+  try {
+    return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as object;
+  } catch {
+    return {};
+  }
 }

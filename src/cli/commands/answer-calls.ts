@@ -1,4 +1,4 @@
-import { answerCalls, trustAuthorities } from '../../supervisor/index.ts';
+import { answerCalls, trustAuthorities } from '../../staging/index.ts';
 
 /** What the program listens at if nobody says otherwise; Knative does. */
 const PORT = 8080;

@@ -1,20 +1,21 @@
 import { Command, CommanderError } from 'commander';
-import { OscarError } from '../../base/oscar-error.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
+import { VERSION } from '../../lib/product-version.ts';
 import { ClientError, EXIT_CODES } from '../client/errors.ts';
-import { VERSION } from '../version.ts';
-import { clusters } from './clusters/clusters.ts';
+import { clustersVerb } from './clusters/clusters.ts';
 import { config } from './clusters/config.ts';
 import { login, logout } from './clusters/login.ts';
 import { status } from './clusters/status.ts';
 import type { Register } from './command.ts';
 import { completion } from './completion.ts';
+import { upVerb } from './demo/up.ts';
 import { doctor } from './doctor/doctor.ts';
 import { cancel } from './jobs/cancel.ts';
 import { explain } from './jobs/explain.ts';
-import { job } from './jobs/job.ts';
-import { jobs } from './jobs/jobs.ts';
+import { jobVerb } from './jobs/job.ts';
+import { jobsVerb } from './jobs/jobs.ts';
 import { logs } from './jobs/logs.ts';
-import { run } from './jobs/run.ts';
+import { runCommandVerb } from './jobs/run.ts';
 import { apply } from './services/apply.ts';
 import { remove } from './services/delete.ts';
 import { describe } from './services/describe.ts';
@@ -25,15 +26,14 @@ import { bucket } from './storage/bucket.ts';
 import { cp } from './storage/cp.ts';
 import { ls } from './storage/ls.ts';
 import { put } from './storage/put.ts';
-import { up } from './up.ts';
-import { version } from './version.ts';
+import { versionVerb } from './version.ts';
 
 const GROUPS: Readonly<Record<string, readonly Register[]>> = {
-  'Clusters:': [up, login, logout, clusters, status, config, doctor],
+  'Clusters:': [upVerb, login, logout, clustersVerb, status, config, doctor],
   'Services:': [apply, diff, get, describe, replicas, remove],
-  'Jobs:': [run, job, jobs, logs, explain, cancel],
+  'Jobs:': [runCommandVerb, jobVerb, jobsVerb, logs, explain, cancel],
   'Files:': [put, ls, cp, bucket],
-  'Other:': [version, completion],
+  'Other:': [versionVerb, completion],
 };
 
 /** Runs one command of the command line and gives the exit code. */

@@ -1,4 +1,4 @@
-import { stageOut, trustAuthorities } from '../../supervisor/index.ts';
+import { stageOut, trustAuthorities } from '../../staging/index.ts';
 
 /** Delivers what a job leaves, as a container beside its script. Nobody types this, so that no help tells of it. */
 export async function runStageOut(env: NodeJS.ProcessEnv): Promise<number> {

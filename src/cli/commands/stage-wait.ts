@@ -1,4 +1,4 @@
-import { stageWait, trustAuthorities } from '../../supervisor/index.ts';
+import { stageWait, trustAuthorities } from '../../staging/index.ts';
 
 /** The container of ours in a pod that waits for its job. Nobody types this, so that no help tells of it. */
 export async function runStageWait(port: string | undefined, env: NodeJS.ProcessEnv): Promise<number> {

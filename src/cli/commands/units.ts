@@ -1,5 +1,5 @@
 /** Millicores for people: `1.5`. */
-export const cores = (millicores: number | undefined) =>
+export const formatCores = (millicores: number | undefined) =>
   millicores === undefined ? '' : String(Math.round(millicores / 10) / 100);
 
 export const gibibytes = (bytes: number | undefined) =>
@@ -8,7 +8,7 @@ export const gibibytes = (bytes: number | undefined) =>
 const STEPS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /** `1.5 MiB`. */
-export function size(bytes: number): string {
+export function formatSize(bytes: number): string {
   const step = Math.min(STEPS.length - 1, Math.floor(Math.log2(Math.max(bytes, 1)) / 10));
   return `${step === 0 ? bytes : (bytes / 1024 ** step).toFixed(1)} ${STEPS[step]}`;
 }

@@ -1,7 +1,7 @@
-import { VERSION } from '../version.ts';
+import { VERSION } from '../../lib/product-version.ts';
 import { act, plainCommand, type Register } from './command.ts';
 
-export const version: Register = (program, env) => {
+export const versionVerb: Register = (program, env) => {
   act(plainCommand(program, 'version', 'say which version this is'), env, (session) =>
     session.terminal.print(`oscar ${VERSION}`),
   );

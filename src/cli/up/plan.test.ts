@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ClientError } from '../client/errors.ts';
-import { clearPlace, takePlace } from './own-place.ts';
 import { clusterIds, makePlan, planFile } from './plan.ts';
+import { clearPlace, takePlace } from './up.ts';
 
 function newDirectory(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-plan-'));
@@ -30,9 +30,9 @@ test('clusters are named as in the quickstart', () => {
 test('a port that is taken is replaced, and that is said', async (t) => {
   const port = await taken(t);
   const { plan, moved } = await makePlan(newDirectory(t), { clusters: 2, port });
-  const ports = [...plan.clusters.flatMap((each) => [each.port, each.storePort]), plan.issuerPort];
+  const ports = [...plan.clusters.flatMap((each) => [each.port, each.storePort]), plan.issuerPort, plan.sharedPort];
   assert.ok(!ports.includes(port));
-  assert.equal(new Set(ports).size, 5, 'everybody has one');
+  assert.equal(new Set(ports).size, 6, 'everybody has one');
   assert.ok(moved.includes(`port ${port} is taken: oscar-cluster is at ${plan.clusters[0]?.port}`), moved.join('\n'));
 });
 
@@ -55,11 +55,11 @@ test('a plan that is damaged is said, with what to do', async (t) => {
 test('starting anew removes what was made, and nothing else', async (t) => {
   const directory = newDirectory(t);
   await makePlan(directory, { clusters: 1 });
-  for (const name of ['oscar-cluster', 'logs', 'mine']) mkdirSync(join(directory, name));
+  for (const name of ['oscar-cluster', 'shared', 'logs', 'mine']) mkdirSync(join(directory, name));
   clearPlace(directory);
   assert.deepEqual(
-    ['oscar-cluster', 'logs', 'mine'].map((name) => existsSync(join(directory, name))),
-    [false, false, true],
+    ['oscar-cluster', 'shared', 'logs', 'mine'].map((name) => existsSync(join(directory, name))),
+    [false, false, false, true],
   );
   mkdirSync(join(directory, 'oscar-cluster'));
   clearPlace(directory);

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { ClientError } from '../client/errors.ts';
 import { writePrivateFile } from '../client/private-file.ts';
-import { freePort } from './ports.ts';
 
 export interface PlannedCluster {
   readonly id: string;
@@ -20,11 +21,12 @@ export interface PlannedCluster {
 export interface Plan {
   readonly clusters: readonly PlannedCluster[];
   readonly issuerPort: number;
-  /** Of the store of the first cluster, which all know as `minio.shared`. */
+  /** Of the store that all clusters know as `minio.shared`. */
+  readonly sharedPort: number;
   readonly storeKeys: { readonly accessKey: string; readonly secretKey: string };
 }
 
-export interface Wanted {
+export interface PlanOptions {
   readonly clusters: number;
   /** Of the first manager. */
   readonly port?: number;
@@ -42,6 +44,7 @@ const FIRST_PORT = 8080;
 /** So far above the managers are their stores, from 9000 on, and the issuer. */
 const STORE_OFFSET = 920;
 const ISSUER_OFFSET = 100;
+const SHARED_OFFSET = 990;
 
 export const planFile = (directory: string) => join(directory, 'federation.json');
 
@@ -56,7 +59,7 @@ function readPlan(directory: string): Plan | undefined {
 }
 
 /** The plan of before, with what is missing made, and ports that somebody else has by now replaced. It is kept. */
-export async function makePlan(directory: string, wanted: Wanted): Promise<{ plan: Plan; moved: string[] }> {
+export async function makePlan(directory: string, wanted: PlanOptions): Promise<{ plan: Plan; moved: string[] }> {
   const before = readPlan(directory);
   const promised = new Set<number>();
   const moved: string[] = [];
@@ -83,15 +86,13 @@ export async function makePlan(directory: string, wanted: Wanted): Promise<{ pla
       ...(index === 0 ? { cpu: '1', memory: '1Gi' } : { cpu: '2', memory: '2Gi' }),
     });
   }
-  const issuerPort = await portFor(
-    'the issuer',
-    wanted.port === undefined ? before?.issuerPort : undefined,
-    first + ISSUER_OFFSET,
-  );
+  const keep = wanted.port === undefined ? before : undefined;
+  const issuerPort = await portFor('the issuer', keep?.issuerPort, first + ISSUER_OFFSET);
+  const sharedPort = await portFor('minio.shared', keep?.sharedPort, first + SHARED_OFFSET);
   // Clusters that are not wanted today keep their place.
   const resting = before?.clusters.filter(({ id }) => !ids.includes(id)) ?? [];
   const storeKeys = before?.storeKeys ?? { accessKey: random(), secretKey: random() };
-  const plan = { clusters, issuerPort, storeKeys };
+  const plan = { clusters, issuerPort, sharedPort, storeKeys };
   writePrivateFile(
     planFile(directory),
     `${JSON.stringify({ ...plan, clusters: [...clusters, ...resting] }, null, 2)}\n`,
@@ -100,3 +101,27 @@ export async function makePlan(directory: string, wanted: Wanted): Promise<{ pla
 }
 
 const random = () => randomBytes(18).toString('base64url');
+
+/** Further from the wanted one nobody would look for it. */
+const FARTHEST = 500;
+
+/** The wanted port of loopback, or the next that nobody uses and that is not promised to somebody else. */
+export async function freePort(wanted: number, promised: ReadonlySet<number>): Promise<number> {
+  for (let port = wanted; port < Math.min(wanted + FARTHEST, 65_536); port++) {
+    if (!promised.has(port) && (await isFree(port))) return port;
+  }
+  throw new ClientError('failed', `no port from ${wanted} on is free: choose others with --port`);
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    server.listen({ port, host: '127.0.0.1', exclusive: true });
+    await once(server, 'listening');
+  } catch {
+    return false;
+  }
+  server.close();
+  await once(server, 'close');
+  return true;
+}

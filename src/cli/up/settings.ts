@@ -3,8 +3,16 @@ import { GROUP } from './issuer/people.ts';
 import { CLIENT_ID } from './issuer/provider.ts';
 import type { Plan, PlannedCluster } from './plan.ts';
 
-export const endpointOf = ({ port }: PlannedCluster) => `http://127.0.0.1:${port}`;
-export const storeOf = ({ storePort }: PlannedCluster) => `http://127.0.0.1:${storePort}`;
+export const managerEndpoint = ({ port }: PlannedCluster) => `http://127.0.0.1:${port}`;
+export const storeEndpoint = ({ storePort }: PlannedCluster) => `http://127.0.0.1:${storePort}`;
+
+/** The store that all clusters know as `minio.shared`. */
+export const sharedStore = ({ sharedPort, storeKeys }: Plan) => ({
+  endpoint: `http://127.0.0.1:${sharedPort}`,
+  access_key: storeKeys.accessKey,
+  secret_key: storeKeys.secretKey,
+  region: 'us-east-1',
+});
 
 /** What of the surroundings reaches managers: enough to run programs, and the choices that are good for any of them. */
 const PASSED_ON = /^(PATH|HOME|TMPDIR|TZ|LANG|LC_.*|DOCKER_.*|NODE_EXTRA_CA_CERTS|OSCAR_LOG_LEVEL|OSCAR_LOCAL_.*)$/;
@@ -12,12 +20,10 @@ const PASSED_ON = /^(PATH|HOME|TMPDIR|TZ|LANG|LC_.*|DOCKER_.*|NODE_EXTRA_CA_CERT
 /** The environment of one manager of the federation. */
 export function settingsFor(
   cluster: PlannedCluster,
-  { clusters, storeKeys }: Plan,
+  plan: Plan,
   { directory, issuer, env }: { directory: string; issuer: string; env: NodeJS.ProcessEnv },
 ): NodeJS.ProcessEnv {
-  const [first = cluster] = clusters;
-  const known = clusters.map((each) => [each.id, { endpoint: endpointOf(each), store: storeOf(each) }]);
-  const shared = { endpoint: storeOf(first), access_key: storeKeys.accessKey, secret_key: storeKeys.secretKey };
+  const known = plan.clusters.map((each) => [each.id, { endpoint: managerEndpoint(each), store: storeEndpoint(each) }]);
   const passedOn = Object.entries(env).filter(([name]) => PASSED_ON.test(name));
   return {
     OSCAR_LOCAL_CPU: cluster.cpu,
@@ -26,15 +32,11 @@ export function settingsFor(
     OSCAR_CLUSTER_ID: cluster.id,
     OSCAR_DATA_DIR: join(directory, cluster.id),
     OSCAR_LISTEN: `127.0.0.1:${cluster.port}`,
-    OSCAR_ENDPOINT: endpointOf(cluster),
+    OSCAR_ENDPOINT: managerEndpoint(cluster),
     OSCAR_STORE_PORT: String(cluster.storePort),
     OSCAR_PASSWORD: cluster.password,
     OSCAR_CLUSTERS: JSON.stringify(Object.fromEntries(known)),
-    OSCAR_STORAGE_PROVIDERS: JSON.stringify({ 'minio.shared': shared }),
-    ...(cluster.id === first.id && {
-      MINIO_ACCESS_KEY: storeKeys.accessKey,
-      MINIO_SECRET_KEY: storeKeys.secretKey,
-    }),
+    OSCAR_STORAGE_PROVIDERS: JSON.stringify({ 'minio.shared': sharedStore(plan) }),
     // People look at a demonstration: what changed elsewhere should be seen soon.
     OSCAR_RECONCILE_INTERVAL: '10',
     OSCAR_LOG_FORMAT: 'json',

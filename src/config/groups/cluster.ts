@@ -1,5 +1,5 @@
 import * as kind from '../kinds/single.ts';
-import { BACKENDS, type Settings } from '../setting.ts';
+import { BACKENDS, type Settings } from './setting.ts';
 
 export const cluster = {
   backend: {

@@ -1,12 +1,12 @@
-import { clusters } from '../kinds/clusters.ts';
+import { clustersSetting } from '../kinds/clusters.ts';
 import { networks } from '../kinds/network.ts';
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 export const federation = {
   clusters: {
     name: 'OSCAR_CLUSTERS',
-    kind: clusters,
+    kind: clustersSetting,
     default: '{}',
     meaning:
       'The clusters this one knows. They count before what a definition says about the same id. ' +

@@ -1,10 +1,10 @@
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 export const jobs = {
   maxEventBytes: {
     name: 'OSCAR_MAX_EVENT_BYTES',
-    kind: kind.size,
+    kind: kind.sizeSetting,
     default: '8Mi',
     meaning: 'The largest event or input that an invocation may bring.',
   },
@@ -16,7 +16,7 @@ export const jobs = {
   },
   maxLogBytes: {
     name: 'OSCAR_MAX_LOG_BYTES',
-    kind: kind.size,
+    kind: kind.sizeSetting,
     default: '10Mi',
     meaning: 'How much of what a script prints is kept.',
   },

@@ -1,7 +1,7 @@
 import { networks } from '../kinds/network.ts';
 import { nodeLabels, tolerations } from '../kinds/nodes.ts';
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 export const kubernetes = {
   kubeconfig: {
@@ -93,7 +93,7 @@ export const kubernetes = {
     default: '512Mi',
     meaning: 'The most memory that each of them may use.',
   },
-  // As every manager before (contract §3.4): `:latest` is what it is today.
+  // As every manager before (docs/go-manager.md#kubernetes-objects): `:latest` is what it is today.
   imagePullPolicy: {
     name: 'OSCAR_IMAGE_PULL_POLICY',
     kind: kind.oneOf('Always', 'IfNotPresent', 'Never'),

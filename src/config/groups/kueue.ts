@@ -1,5 +1,5 @@
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 /** The quota that a user has at first; afterwards the operator changes it in the user's ClusterQueue. */
 export const kueue = {

@@ -1,6 +1,6 @@
 import { listenAddress } from '../kinds/network.ts';
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 export const server = {
   listen: {

@@ -1,6 +1,6 @@
 import { providers } from '../kinds/providers.ts';
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 export const store = {
   minioEndpoint: {

@@ -1,28 +1,28 @@
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 export const unsupported = {
   yunikornEnable: {
     name: 'YUNIKORN_ENABLE',
-    kind: kind.unsupported,
+    kind: kind.unsupportedSetting,
     default: 'false',
     meaning: 'Queues per service with YuniKorn.',
   },
   volumeEnable: {
     name: 'VOLUME_ENABLE',
-    kind: kind.unsupported,
+    kind: kind.unsupportedSetting,
     default: 'false',
     meaning: 'Volumes that outlive jobs.',
   },
   kserveEnable: {
     name: 'KSERVE_ENABLE',
-    kind: kind.unsupported,
+    kind: kind.unsupportedSetting,
     default: 'false',
     meaning: 'Model servers with KServe.',
   },
   minioQuotaEnabled: {
     name: 'MINIO_QUOTA_ENABLED',
-    kind: kind.unsupported,
+    kind: kind.unsupportedSetting,
     default: 'false',
     meaning: 'Quotas for buckets.',
   },

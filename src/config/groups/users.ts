@@ -1,5 +1,5 @@
 import * as kind from '../kinds/single.ts';
-import type { Settings } from '../setting.ts';
+import type { Settings } from './setting.ts';
 
 export const users = {
   username: {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clusters } from './clusters.ts';
+import { clustersSetting } from './clusters.ts';
 
 const CA = `-----BEGIN CERTIFICATE-----
 MIIBezCCASGgAwIBAgIUUt5Ty34u8Imnprlc/XRVMOEAwHAwCgYIKoZIzj0EAwIw
@@ -23,7 +23,7 @@ const files: Record<string, string> = {
 };
 
 function read(text: string) {
-  return clusters.parse(text, {
+  return clustersSetting.parse(text, {
     files: (name) => files[name] ?? assert.fail(`ENOENT: no such file or directory, open '${name}'`),
     valueOf: () => undefined,
   });

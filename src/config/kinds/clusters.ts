@@ -1,18 +1,16 @@
 import { X509Certificate } from 'node:crypto';
-import { clusterIdProblem } from '../../service/names.ts';
-import { readText } from '../yaml.ts';
-import { type Kind, problem, refused } from './kind.ts';
-import { mapOrFile } from './map-or-file.ts';
-import { mapOf, record, type Values } from './record.ts';
+import { clusterIdProblem } from '../../model/service/index.ts';
+import { mapOf, problem, record, refusedSetting, type SettingKind, type Values } from './kind.ts';
 import { flag, oneOf, url } from './single.ts';
+import { mapOrFile, readText } from './yaml.ts';
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /** Certificates are read here, so that a wrong file stops the start and not the first request to that cluster. */
-const certificates: Kind<string> = {
+const certificates: SettingKind<string> = {
   accepts: 'PEM certificates, or the name of a file with them',
   parse(raw, context) {
-    if (typeof raw !== 'string') return refused(raw, this.accepts);
+    if (typeof raw !== 'string') return refusedSetting(raw, this.accepts);
     const inPlace = raw.includes('-----BEGIN');
     const pem = inPlace ? { value: raw } : readText(raw.trim(), context);
     if ('problems' in pem) return pem;
@@ -43,12 +41,12 @@ export const CLUSTER_FIELDS = {
   },
 } as const;
 
-/** A cluster that the operator vouches for (design §6). */
+/** A cluster that the operator vouches for (docs/security.md#addresses-that-users-choose). */
 export type RegisteredCluster = Values<typeof CLUSTER_FIELDS>;
 
 const cluster = record(CLUSTER_FIELDS);
 
-export const clusters = mapOrFile(
+export const clustersSetting = mapOrFile(
   mapOf<RegisteredCluster>('a map from cluster ids to their addresses', (id) => {
     const wrong = clusterIdProblem(id);
     return wrong ? `is not a cluster id: it ${wrong}` : cluster;

@@ -1,3 +1,5 @@
+import { closest } from '../../lib/closest.ts';
+
 /** Gives the text of a file, or throws as `readFileSync` does. */
 export type Files = (name: string) => string;
 
@@ -5,13 +7,13 @@ export type Files = (name: string) => string;
 export type Raw = string | null | Raw[] | Map<string, Raw>;
 
 /** `path` leads from the setting to the place inside it; `text` goes on from there: `is "x"; accepted is …`. */
-export interface Problem {
+export interface SettingProblem {
   readonly path: string;
   readonly text: string;
 }
 
 /** Without problems and without a value: it depends on another setting, and that one has the problem. */
-export type Parsed<T> = { readonly value: T } | { readonly problems: readonly Problem[] };
+export type Parsed<T> = { readonly value: T } | { readonly problems: readonly SettingProblem[] };
 
 export interface Context {
   readonly files: Files;
@@ -20,21 +22,21 @@ export interface Context {
 }
 
 /** What kind of value a setting takes. */
-export interface Kind<T> {
+export interface SettingKind<T> {
   /** Ends the sentence "accepted is …", in problems and in the documentation. */
   readonly accepts: string;
   parse(raw: Raw, context: Context): Parsed<T>;
 }
 
 /** An empty value counts as none. */
-export const isBlank = (raw: Raw | undefined): raw is '' | null | undefined =>
+export const isEmptyValue = (raw: Raw | undefined): raw is '' | null | undefined =>
   raw === undefined || raw === null || (typeof raw === 'string' && raw.trim() === '');
 
-export function problem(text: string, path = ''): { problems: Problem[] } {
+export function problem(text: string, path = ''): { problems: SettingProblem[] } {
   return { problems: [{ path, text }] };
 }
 
-export function refused(raw: Raw, accepts: string): { problems: Problem[] } {
+export function refusedSetting(raw: Raw, accepts: string): { problems: SettingProblem[] } {
   return problem(`is ${shown(raw)}; accepted is ${accepts}`);
 }
 
@@ -42,7 +44,7 @@ export function refused(raw: Raw, accepts: string): { problems: Problem[] } {
 const LONGEST_SHOWN = 80;
 
 /** A value as a problem shows it. Credentials inside a URL are nobody's business. */
-export function shown(raw: Raw): string {
+function shown(raw: Raw): string {
   if (raw === null) return 'empty';
   if (Array.isArray(raw)) return 'a list';
   if (raw instanceof Map) return 'a map';
@@ -56,26 +58,26 @@ export function shownKey(key: string): string {
 }
 
 /** A kind that is written as one word or line; `read` gives undefined for what it does not accept. */
-export function scalar<T>(accepts: string, read: (text: string) => T | undefined): Kind<T> {
+export function scalar<T>(accepts: string, read: (text: string) => T | undefined): SettingKind<T> {
   return {
     accepts,
     parse(raw) {
       const value = typeof raw === 'string' ? read(raw.trim()) : undefined;
-      return value === undefined ? refused(raw, accepts) : { value };
+      return value === undefined ? refusedSetting(raw, accepts) : { value };
     },
   };
 }
 
 /** Separated by commas, or a YAML list. Blank items are dropped, so that a trailing comma does no harm. */
-export function listOf<T>(accepts: string, read: (item: string) => T | undefined): Kind<readonly T[]> {
+export function listOf<T>(accepts: string, read: (item: string) => T | undefined): SettingKind<readonly T[]> {
   return {
     accepts,
     parse(raw) {
       const items = typeof raw === 'string' ? raw.split(',') : raw;
-      if (!Array.isArray(items)) return refused(raw, accepts);
+      if (!Array.isArray(items)) return refusedSetting(raw, accepts);
       const value: T[] = [];
       const wrong: Raw[] = [];
-      for (const item of items.filter((each) => !isBlank(each))) {
+      for (const item of items.filter((each) => !isEmptyValue(each))) {
         const read1 = typeof item === 'string' ? read(item.trim()) : undefined;
         if (read1 === undefined) wrong.push(item);
         else value.push(read1);
@@ -86,3 +88,82 @@ export function listOf<T>(accepts: string, read: (item: string) => T | undefined
     },
   };
 }
+
+/** One key of a map, described once: for reading, for types and for the documentation. */
+export interface SettingField {
+  readonly name: string;
+  readonly kind: SettingKind<unknown>;
+  readonly meaning: string;
+  /** As one would write it. */
+  readonly default?: string;
+  readonly required?: true;
+}
+
+export type SettingFields = Readonly<Record<string, SettingField>>;
+
+type ValueOf<F> = F extends { readonly kind: SettingKind<infer T> }
+  ? F extends { readonly default: unknown } | { readonly required: true }
+    ? T
+    : T | undefined
+  : never;
+
+/** What reading those fields gives. */
+export type Values<F> = { readonly [K in keyof F]: ValueOf<F[K]> };
+
+/** A map with exactly these keys. */
+export function record<const F extends SettingFields>(fields: F): SettingKind<Values<F>> {
+  const names = Object.values(fields).map((field) => field.name);
+  const accepts = `a map with ${names.join(', ')}`;
+  return {
+    accepts,
+    parse(raw, context) {
+      if (!(raw instanceof Map)) return problem(`is not ${accepts}`);
+      const values: Record<string, unknown> = {};
+      const problems: SettingProblem[] = [...raw.keys()]
+        .filter((key) => !names.includes(key))
+        .map((key) => ({ path: `.${shownKey(key)}`, text: `is not known${closest(key, names)}` }));
+      for (const [key, field] of Object.entries(fields)) {
+        const parsed = readField(field, raw.get(field.name), context);
+        if ('value' in parsed) values[key] = parsed.value;
+        else problems.push(...under(field.name, parsed.problems));
+      }
+      return problems.length === 0 && isComplete(values, fields) ? { value: values } : { problems };
+    },
+  };
+}
+
+/** Has every field been read? Then the object has the type that the fields describe. */
+export function isComplete<F extends object>(values: object, fields: F): values is Values<F> {
+  return Object.keys(fields).every((key) => key in values);
+}
+
+function readField(field: SettingField, given: Raw | undefined, context: Context): Parsed<unknown> {
+  const raw = isEmptyValue(given) ? field.default : given;
+  if (raw !== undefined) return field.kind.parse(raw, context);
+  return field.required ? problem(`is missing; accepted is ${field.kind.accepts}`) : { value: undefined };
+}
+
+/** A map from ids to values of one kind, or of a kind that the id decides; `entry` gives a problem for a wrong id. */
+export function mapOf<T>(
+  accepts: string,
+  entry: (id: string) => SettingKind<T> | string,
+): SettingKind<ReadonlyMap<string, T>> {
+  return {
+    accepts,
+    parse(raw, context) {
+      if (!(raw instanceof Map)) return problem(`is not ${accepts}`);
+      const values = new Map<string, T>();
+      const problems: SettingProblem[] = [];
+      for (const [id, value] of raw) {
+        const kind = entry(id);
+        const parsed = typeof kind === 'string' ? problem(kind) : kind.parse(value, context);
+        if ('value' in parsed) values.set(id, parsed.value);
+        else problems.push(...under(id, parsed.problems));
+      }
+      return problems.length > 0 ? { problems } : { value: values };
+    },
+  };
+}
+
+const under = (key: string, problems: readonly SettingProblem[]): SettingProblem[] =>
+  problems.map(({ path, text }) => ({ path: `.${shownKey(key)}${path}`, text }));

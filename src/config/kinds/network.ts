@@ -1,5 +1,5 @@
 import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
-import { type Kind, listOf, refused } from './kind.ts';
+import { listOf, refusedSetting, type SettingKind } from './kind.ts';
 import { port } from './single.ts';
 
 /** Where a server listens; the host of an IPv6 address stands without brackets, as `listen` wants it. */
@@ -12,20 +12,20 @@ const FORM = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[A-Za-z0-9.-]+))(?::(?<port>\d+))?$/
 const ACCEPTS = '`host` or `host:port`, an IPv6 address in brackets; port 0 is any free one';
 
 /** An address to listen on; without a port it is that of another setting. */
-export function listenAddress(portVariable: string): Kind<ListenAddress> {
+export function listenAddress(portVariable: string): SettingKind<ListenAddress> {
   return {
     accepts: ACCEPTS,
     parse(raw, context) {
       const given = typeof raw === 'string' ? FORM.exec(raw.trim())?.groups : undefined;
       const host = given?.['name'] ?? given?.['v6'] ?? '';
-      if (!given || (given['v6'] ? !isIPv6(host) : !isHost(host))) return refused(raw, ACCEPTS);
+      if (!given || (given['v6'] ? !isIPv6(host) : !isHost(host))) return refusedSetting(raw, ACCEPTS);
       if (given['port'] === undefined) {
         const usual = context.valueOf(portVariable);
         return typeof usual === 'number' ? { value: { host, port: usual } } : { problems: [] };
       }
       if (Number(given['port']) === 0) return { value: { host, port: 0 } };
       const parsed = port.parse(given['port'], context);
-      return 'value' in parsed ? { value: { host, port: parsed.value } } : refused(raw, ACCEPTS);
+      return 'value' in parsed ? { value: { host, port: parsed.value } } : refusedSetting(raw, ACCEPTS);
     },
   };
 }
@@ -44,7 +44,7 @@ export function isLoopback(host: string): boolean {
   return loopback.check(host, family === 4 ? 'ipv4' : 'ipv6');
 }
 
-export interface Network {
+export interface NetworkSetting {
   readonly address: string;
   readonly prefix: number;
   readonly family: 'ipv4' | 'ipv6';
@@ -52,7 +52,7 @@ export interface Network {
 
 export const networks = listOf('networks such as `10.0.0.0/8` or `fd00::/8`, separated by commas', readNetwork);
 
-function readNetwork(text: string): Network | undefined {
+function readNetwork(text: string): NetworkSetting | undefined {
   const [, address = '', digits] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? [];
   const family = isIP(address);
   const prefix = Number(digits);

@@ -1,4 +1,4 @@
-import { labelKeyProblem, labelValueProblem } from '../../service/names.ts';
+import { labelKeyProblem, labelValueProblem } from '../../model/service/index.ts';
 import { listOf } from './kind.ts';
 
 /** Labels that a node must have, each with its value. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../lib/secret.ts';
 import { providers } from './providers.ts';
 
 const read = (text: string) => providers.parse(text, { files: () => assert.fail('no file'), valueOf: () => undefined });

@@ -1,7 +1,6 @@
-import type { Kind } from './kind.ts';
-import { mapOrFile } from './map-or-file.ts';
-import { mapOf, record, type Values } from './record.ts';
+import { mapOf, record, type SettingKind, type Values } from './kind.ts';
 import { flag, host, secret, text, url } from './single.ts';
+import { mapOrFile } from './yaml.ts';
 
 const keys = {
   accessKey: { name: 'access_key', kind: secret, required: true, meaning: 'Access key.' },
@@ -9,7 +8,7 @@ const keys = {
   region: { name: 'region', kind: text, default: 'us-east-1', meaning: 'Region.' },
 } as const;
 
-/** The keys of contract §2.5, by type of provider. */
+/** Keys by type of provider (docs/configuration.md#storage-providers). */
 export const PROVIDER_FIELDS = {
   minio: {
     endpoint: { name: 'endpoint', kind: url, required: true, meaning: 'Address of the store.' },
@@ -26,18 +25,21 @@ export const PROVIDER_FIELDS = {
 
 type ProviderType = keyof typeof PROVIDER_FIELDS;
 
-/** A store that definitions may name without carrying its keys (design §5). */
+/** A store that definitions may name without carrying its keys (docs/configuration.md#storage-providers). */
 export type StorageProvider = {
   [T in ProviderType]: { readonly type: T } & Values<(typeof PROVIDER_FIELDS)[T]>;
 }[ProviderType];
 
-const KINDS: Readonly<Record<ProviderType, Kind<StorageProvider>>> = {
+const KINDS: Readonly<Record<ProviderType, SettingKind<StorageProvider>>> = {
   minio: typed('minio', record(PROVIDER_FIELDS.minio)),
   s3: typed('s3', record(PROVIDER_FIELDS.s3)),
   webdav: typed('webdav', record(PROVIDER_FIELDS.webdav)),
 };
 
-function typed<const T extends ProviderType, V extends object>(type: T, kind: Kind<V>): Kind<{ readonly type: T } & V> {
+function typed<const T extends ProviderType, V extends object>(
+  type: T,
+  kind: SettingKind<V>,
+): SettingKind<{ readonly type: T } & V> {
   return {
     accepts: kind.accepts,
     parse(raw, context) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
-import type { Context, Kind, Raw } from './kind.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Context, Raw, SettingKind } from './kind.ts';
 import * as kind from './single.ts';
 
 const context: Context = {
@@ -9,12 +9,12 @@ const context: Context = {
   valueOf: () => undefined,
 };
 
-function read<T>(of: Kind<T>, raw: Raw): T | 'refused' {
+function read<T>(of: SettingKind<T>, raw: Raw): T | 'refused' {
   const parsed = of.parse(raw, context);
   return 'value' in parsed ? parsed.value : 'refused';
 }
 
-const cases: { name: string; kind: Kind<unknown>; accepted: [Raw, unknown][]; refused: Raw[] }[] = [
+const cases: { name: string; kind: SettingKind<unknown>; accepted: [Raw, unknown][]; refused: Raw[] }[] = [
   {
     name: 'a flag is written as in Go',
     kind: kind.flag,
@@ -176,8 +176,8 @@ test('a secret is kept as written, blanks included', () => {
 });
 
 test('what is not supported may be switched off, not on', () => {
-  assert.equal(read(kind.unsupported, 'false'), false);
-  assert.deepEqual(kind.unsupported.parse('1', context), {
+  assert.equal(read(kind.unsupportedSetting, 'false'), false);
+  assert.deepEqual(kind.unsupportedSetting.parse('1', context), {
     problems: [{ path: '', text: 'is true, but that is not supported by this manager yet; accepted is `false`' }],
   });
 });

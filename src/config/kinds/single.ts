@@ -1,28 +1,27 @@
-import { Secret } from '../../base/secret.ts';
-import { clusterIdProblem } from '../../service/names.ts';
-import { bytes, millicores } from '../../service/quantity.ts';
-import { type Kind, listOf, problem, refused, scalar } from './kind.ts';
+import { Secret } from '../../lib/secret.ts';
+import { bytes, clusterIdProblem, MOST_MEMBERS, millicores } from '../../model/service/index.ts';
+import { listOf, problem, refusedSetting, type SettingKind, scalar } from './kind.ts';
 
 /** The kinds of single values. Each gives undefined for a text it does not accept. */
 
 export const text = scalar('text', (given) => given || undefined);
 
 /** Kept as written, blanks at the ends included, and never shown. */
-export const secret: Kind<Secret> = {
+export const secret: SettingKind<Secret> = {
   accepts: 'text',
-  parse: (raw) => (typeof raw === 'string' ? { value: new Secret(raw) } : refused(raw, 'text')),
+  parse: (raw) => (typeof raw === 'string' ? { value: new Secret(raw) } : refusedSetting(raw, 'text')),
 };
 
 const TRUE = /^(1|t|T|true|True|TRUE)$/;
 const FALSE = /^(0|f|F|false|False|FALSE)$/;
 
-/** The forms that Go's ParseBool takes (contract §7). */
+/** The forms that Go's ParseBool takes. */
 export const flag = scalar('`true` or `false`', (given) =>
   TRUE.test(given) ? true : FALSE.test(given) ? false : undefined,
 );
 
 /** A switch of the Go manager for something this one cannot do. */
-export const unsupported: Kind<boolean> = {
+export const unsupportedSetting: SettingKind<boolean> = {
   accepts: '`false`',
   parse(raw, context) {
     const parsed = flag.parse(raw, context);
@@ -33,7 +32,7 @@ export const unsupported: Kind<boolean> = {
 
 function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
   return (given: string): number | undefined => {
-    // `15.0` is what Helm makes of a number (contract §7).
+    // `15.0` is what Helm makes of a number.
     const value = /^\d+(\.0+)?$/.test(given) ? Number(given) : Number.NaN;
     return value >= least && value <= most ? value : undefined;
   };
@@ -41,8 +40,7 @@ function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
 
 export const count = scalar('a whole number above 0', wholeNumber(1));
 export const countOrNone = scalar('a whole number', wholeNumber(0));
-/** What is known of all members of a federation has to fit into one entry of the journal. */
-export const members = scalar('a whole number, 1 to 120', wholeNumber(1, 120));
+export const members = scalar(`a whole number, 1 to ${MOST_MEMBERS}`, wholeNumber(1, MOST_MEMBERS));
 export const seconds = scalar('seconds, a whole number above 0', wholeNumber(1));
 export const secondsOrNone = scalar('seconds, a whole number', wholeNumber(0));
 export const port = scalar('a port, 1 to 65535', wholeNumber(1, 65_535));
@@ -52,9 +50,9 @@ const above0 = (value: number | undefined) => (value !== undefined && value > 0 
 
 export const cpu = scalar('a quantity above 0, such as `2` or `500m`', (given) => above0(millicores(given)));
 export const memory = scalar('a quantity above 0, such as `512Mi` or `4Gi`', (given) => above0(bytes(given)));
-export const size = scalar('bytes, such as `1048576` or `8Mi`', (given) => above0(bytes(given)));
+export const sizeSetting = scalar('bytes, such as `1048576` or `8Mi`', (given) => above0(bytes(given)));
 
-export function oneOf<const T extends string>(...choices: readonly T[]): Kind<T> {
+export function oneOf<const T extends string>(...choices: readonly T[]): SettingKind<T> {
   const words = choices.map((choice) => `\`${choice}\``);
   const accepts = words.length > 1 ? `${words.slice(0, -1).join(', ')} or ${words.at(-1)}` : words.join();
   return scalar(accepts, (given) => choices.find((choice) => choice === given));
@@ -118,7 +116,7 @@ export const objectNames = listOf('names of objects of Kubernetes, separated by 
   DNS_NAME.test(given) ? given : undefined,
 );
 
-/** No user's bucket is called so (design §5). */
+/** No user's bucket is called so (docs/security.md#buckets). */
 export const stagingBucket = scalar(
   'a name that begins with `oscar-staging`: at most 63 lower-case letters, digits and hyphens',
   (given) => (DNS_LABEL.test(given) && given.startsWith('oscar-staging') ? given : undefined),

@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { eventually } from '../../cluster/eventually.ts';
-import type { JobKey, JobRecord } from '../../cluster/index.ts';
-import { isFinal } from '../../jobs/index.ts';
-import { commit } from '../commit/index.ts';
-import { DelegationError } from '../errors.ts';
-import type { AttemptKey } from '../terms.ts';
+import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
+import { type AttemptKey, DelegationError } from '../../peers/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { commit } from './commit.ts';
 import { History } from './history.fixture.ts';
 import { idOf, openScene, type Scene } from './origin.fixture.ts';
 import { failure, type Play } from './scripted-target.fixture.ts';

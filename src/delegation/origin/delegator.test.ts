@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { idOf, openScene } from './origin.fixture.ts';
 import { failure } from './scripted-target.fixture.ts';
 

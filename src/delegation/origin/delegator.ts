@@ -1,26 +1,25 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Slots } from '../../base/slots.ts';
-import type { JobKey, JobRecord } from '../../cluster/index.ts';
-import { type Elsewhere, isFinal, placingOf, roomName } from '../../jobs/index.ts';
-import { waitAfter } from '../backoff.ts';
-import { sweepStaging } from '../commit/index.ts';
-import { Sent } from '../scoreboard/index.ts';
+import { type Elsewhere, jobKeyText, placingOf } from '../../jobs/index.ts';
+import { Slots } from '../../lib/concurrency.ts';
+import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
+import type { AttemptKey, EnteredJob, Permit, Report } from '../../peers/index.ts';
+import { delegationBackoff } from '../backoff.ts';
+import { InFlightJobs } from '../scoreboard/index.ts';
 import type { OriginServer, ProvenWorker } from '../server.ts';
-import type { AttemptKey, EnteredJob, Permit, Report } from '../terms.ts';
 import { Agenda } from './agenda.ts';
-import { Following } from './attempt/follow.ts';
-import { endKeys } from './attempt/issued-keys.ts';
-import { LeaseWatch } from './attempt/lease-watch.ts';
-import { givePermit } from './attempt/permit.ts';
-import { takeReport } from './attempt/report.ts';
+import { sweepStaging } from './commit.ts';
+import { Committing } from './committing.ts';
+import { Following } from './follow.ts';
 import { HeldAttempts } from './held.ts';
-import { openJob } from './open.ts';
-import { askerOf, type OriginDeps } from './origin.ts';
-import { Committing } from './results/committing.ts';
-import { StagingSweep } from './results/staging-sweep.ts';
-import { FullFederations } from './round/full.ts';
-import { OfferingRound, type RoundDeps, type RoundEnd, thresholdOf, type Wish } from './round/round.ts';
-import { speakerTo } from './speaker.ts';
+import { LeaseWatch } from './lease-watch.ts';
+import { OfferLoop, type OfferLoopDeps, type OfferLoopEnd, thresholdOf, type Wish } from './offer-loop.ts';
+import { credentialsFor, type OriginDeps, requesterFor } from './origin.ts';
+import { openJob } from './origin-follower.ts';
+import { endKeys, givePermit } from './permit.ts';
+import { takeReport } from './report.ts';
+import { SaturationCache } from './saturation-cache.ts';
+import { StagingSweep } from './staging-sweep.ts';
+import { type NewsSoFar, WaitingJobs } from './waiting.ts';
 
 /** Jobs that are offered at once. More: members are asked faster than they answer. Fewer: a slow member holds up others. */
 const AT_ONCE = 64;
@@ -51,16 +50,21 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   readonly #committing: Committing;
   readonly #sweep: StagingSweep;
   readonly #following: Following;
+  readonly #waiting: WaitingJobs;
   /** What rounds know beside the dependencies. */
-  readonly #parts: Pick<RoundDeps, 'held' | 'full' | 'settling' | 'follow' | 'stopping'>;
+  readonly #parts: Pick<OfferLoopDeps, 'held' | 'full' | 'settling' | 'follow' | 'stopping'>;
   /** Jobs that are looked at, each with what came up meanwhile. */
   readonly #rounds = new Map<string, { again?: Wish }>();
   readonly #begun = Promise.withResolvers<void>();
   readonly #stopping = new AbortController();
+  #deaf: (() => void) | undefined;
 
   constructor(deps: OriginDeps) {
     this.#deps = deps;
-    this.#agenda = new Agenda(deps.clock, ({ key, tries, ...wish }) => this.#look(key, wish, tries));
+    this.#agenda = new Agenda(deps.clock, ({ key, tries, ...wish }) => void this.#look(key, wish, tries));
+    this.#waiting = new WaitingJobs((key, wish) =>
+      this.#rounds.has(jobKeyText(key)) ? undefined : this.#look(key, wish, 0),
+    );
     const held = this.#held;
     const ended = (record: JobRecord) => this.#ended(record);
     this.#committing = new Committing({ ...deps, ended });
@@ -69,8 +73,8 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     this.#following = new Following({ ...deps, held, ended });
     this.#parts = {
       held,
-      full: new FullFederations(),
-      settling: new Sent(() => deps.clock.now()),
+      full: new SaturationCache(),
+      settling: new InFlightJobs(() => deps.clock.now()),
       follow: (record) => this.#following.begin(record),
       stopping: this.#stopping.signal,
     };
@@ -80,12 +84,17 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   start(): void {
     this.#leases.start();
     this.#sweep.start();
+    this.#deaf = this.#deps.board.onChange((board, change) => {
+      this.#parts.full.clear();
+      this.#waiting.news(board, change);
+    });
     this.#begun.resolve();
   }
 
   /** Asks nobody any more. What members have they go on with, and the next manager hears of it. */
   stop(): void {
     this.#stopping.abort();
+    this.#deaf?.();
     this.#agenda.close();
     this.#leases.stop();
     this.#committing.stop();
@@ -94,7 +103,7 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   }
 
   consider(key: JobKey, placing: Parameters<Elsewhere['consider']>[1]): void {
-    if (this.#rounds.has(roomName(key))) return;
+    if (this.#rounds.has(jobKeyText(key))) return;
     const inLine = placing === 'when-full';
     const { when = ALWAYS } = this.#deps;
     if (!inLine || when.arriving) this.#look(key, { inLine }, 0);
@@ -120,10 +129,10 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
       if (held) this.#endKeys(key);
       return this.#held.forget(key);
     }
-    this.#held.note(record);
+    this.#held.noteReport(record);
     if (record.state === 'committing') this.#committing.begin(record);
     if (!held || held.epoch !== record.epoch) return;
-    if (record.state === 'queued' && (wasReleased(record) || !this.#rounds.has(roomName(key)))) {
+    if (record.state === 'queued' && (wasReleased(record) || !this.#rounds.has(jobKeyText(key)))) {
       void this.#back(record, { without: held.member });
     }
     if (record.state === 'committing') this.#endKeys(record);
@@ -132,13 +141,13 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   }
 
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
-    return givePermit(attempt, askerOf(from), { ...this.#deps, noted: (record) => this.#held.note(record) });
+    return givePermit(attempt, requesterFor(from), { ...this.#deps, noted: (record) => this.#held.note(record) });
   }
 
   report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
-    return takeReport(attempt, askerOf(from), report, {
+    return takeReport(attempt, requesterFor(from), report, {
       ...this.#deps,
-      noted: (record) => this.#held.note(record),
+      noted: (record) => this.#held.noteReport(record),
       back: (record, without) => void this.#back(record, { without }),
       commit: (record) => {
         void this.#noteDuration(record);
@@ -165,45 +174,55 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   /** It is in line here, and offered only when it has waited for as long as its service says. */
   async #lookLater({ service, id }: JobKey): Promise<void> {
     const key = { service, id };
-    const name = roomName(key);
+    const name = jobKeyText(key);
     const since = this.#deps.clock.now();
     const federation = await this.#deps.federations.of(service).catch(() => undefined);
     if (this.#rounds.has(name)) return;
     this.#agenda.add(name, since + thresholdOf(federation, this.#deps), { key, inLine: true, tries: 0 });
   }
 
-  #look({ service, id }: JobKey, wish: Wish, tries: number): void {
+  #look({ service, id }: JobKey, wish: Wish, tries: number): OfferLoop | undefined {
     const key = { service, id };
-    const name = roomName(key);
+    const name = jobKeyText(key);
     const under = this.#rounds.get(name);
     if (under) {
       under.again = { ...under.again, ...wish };
-      return;
+      return undefined;
     }
     this.#agenda.drop(name);
+    const round = new OfferLoop(key, wish, { ...this.#deps, ...this.#parts });
     this.#rounds.set(name, {});
-    const round = new OfferingRound(key, wish, { ...this.#deps, ...this.#parts });
+    const known = this.#waiting.newsSoFar;
     void this.#begun.promise
       .then(() => this.#slots.use(() => round.run()))
-      .catch((problem: unknown): RoundEnd => {
+      .catch((problem: unknown): OfferLoopEnd => {
         this.#deps.report(problem, key);
-        return { kind: 'unsettled' };
+        return { kind: 'unsettled', boards: [] };
       })
-      .then((end) => this.#after({ key, tries, inLine: round.inLine }, end));
+      .then((end) => this.#after({ key, tries, inLine: round.inLine }, end, known));
+    return round;
   }
 
-  #after(due: Due, end: RoundEnd): void {
-    const { key, tries } = due;
-    const name = roomName(key);
+  /** `known`: the news that there had been when the round began. */
+  #after(due: Due, end: OfferLoopEnd, known: NewsSoFar): void {
+    const { key, tries, inLine = false } = due;
+    const name = jobKeyText(key);
     const again = this.#rounds.get(name)?.again;
     this.#rounds.delete(name);
     if (this.#stopping.signal.aborted) return;
-    if (again) return this.#look(key, { inLine: due.inLine ?? false, ...again }, 0);
-    if (end.kind === 'over') return;
+    if (again) return void this.#look(key, { inLine, ...again }, 0);
+    if (end.kind === 'over') return this.#waiting.drop(key);
     const { clock, chance, when = ALWAYS } = this.#deps;
-    if (end.kind === 'waits' && end.after !== undefined && !when.waiting) return;
-    const after = end.kind === 'waits' && end.after !== undefined ? end.after : waitAfter(tries + 1, chance);
-    this.#agenda.add(name, clock.now() + after, { ...due, tries: tries + 1 });
+    const later = (after: number) => this.#agenda.add(name, clock.now() + after, { ...due, tries: tries + 1 });
+    if (end.kind === 'waits' && end.after !== undefined) {
+      if (!when.waiting) return;
+      later(end.after);
+      const { boards, refusals } = end;
+      this.#waiting.forRoom({ key, wish: { inLine, refusals }, boards }, known);
+    } else {
+      later(delegationBackoff(tries + 1, chance));
+      this.#waiting.forAnswer({ key, wish: { inLine }, boards: end.boards }, known);
+    }
   }
 
   /** A job that a member had waits here again: in line, if it may run here, and offered at once. */
@@ -217,8 +236,9 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
   /** Tells who waits for it, ends its keys, and sweeps what it left; what is left later, the sweep finds. */
   #ended(record: JobRecord, { told = false } = {}): void {
     this.#held.forget(record);
-    this.#agenda.drop(roomName(record));
-    if (!told) this.#deps.line.tell(record);
+    this.#agenda.drop(jobKeyText(record));
+    this.#waiting.drop(record);
+    if (!told) this.#deps.line.notify(record);
     this.#endKeys(record);
     sweepStaging(record, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, record));
   }
@@ -235,7 +255,7 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     const attempt = { job: { service, id }, epoch, service: member.service };
     for (let tries = 1; ; tries++) {
       try {
-        return await member.target.stop(attempt, await speakerTo(member, federation, this.#deps));
+        return await member.target.stop(attempt, await credentialsFor(member, federation, this.#deps));
       } catch (problem) {
         if (tries === STOP_TRIES || this.#stopping.signal.aborted) throw problem;
         await pause(STOP_AGAIN_MS, undefined, { signal: this.#stopping.signal, ref: false }).catch(() => undefined);

@@ -1,5 +1,6 @@
-import type { JobKey, JobRecord } from '../../cluster/index.ts';
-import { roomName } from '../../jobs/index.ts';
+import { jobKeyText } from '../../jobs/index.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import type { Shipment } from '../scoreboard/index.ts';
 
 /** An attempt that a member was asked to run and that has not ended, as far as this manager has seen. */
 export interface HeldAttempt {
@@ -9,6 +10,8 @@ export interface HeldAttempt {
   readonly epoch: number;
   /** When the member last said something about it. Absent before it was let run it. */
   readonly heardAt?: number;
+  /** The room that it takes there, as the scoreboard counts it. Absent where a manager before this one sent it. */
+  readonly shipment?: Shipment;
 }
 
 /**
@@ -21,22 +24,41 @@ export class HeldAttempts {
   /** Takes a record as it was just written. */
   note(record: JobRecord): void {
     const { service, id, state, placement, epoch, serviceUid } = record;
-    const name = roomName(record);
+    const name = jobKeyText(record);
     if ((state !== 'offering' && state !== 'delegated') || placement?.epoch !== epoch) {
       this.#attempts.delete(name);
       return;
     }
     const { member, heardAt } = placement;
     const heard = state === 'delegated' && heardAt !== undefined;
-    this.#attempts.set(name, { key: { service, id }, serviceUid, member, epoch, ...(heard && { heardAt }) });
+    const before = this.#attempts.get(name);
+    const shipment = before?.epoch === epoch ? before.shipment : undefined;
+    const more = { ...(heard && { heardAt }), ...(shipment && { shipment }) };
+    this.#attempts.set(name, { key: { service, id }, serviceUid, member, epoch, ...more });
+  }
+
+  /** The room that the current attempt takes at its member. Does nothing if the attempt is over. */
+  carries({ epoch, ...key }: JobKey & { readonly epoch: number }, shipment: Shipment): void {
+    const attempt = this.get(key);
+    if (attempt?.epoch === epoch) this.#attempts.set(jobKeyText(key), { ...attempt, shipment });
+  }
+
+  /**
+   * Takes a record that says what the member said of its attempt, or that somebody else wrote for it. If the attempt is over,
+   * its room there is free again.
+   */
+  noteReport(record: JobRecord): void {
+    const before = this.get(record);
+    this.note(record);
+    if (before?.epoch === record.epoch && !this.get(record)) before.shipment?.ended();
   }
 
   get(key: JobKey): HeldAttempt | undefined {
-    return this.#attempts.get(roomName(key));
+    return this.#attempts.get(jobKeyText(key));
   }
 
   forget(key: JobKey): void {
-    this.#attempts.delete(roomName(key));
+    this.#attempts.delete(jobKeyText(key));
   }
 
   /** Those that members were let run. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { JobRecord } from '../../cluster/index.ts';
-import { isFinal, roomName } from '../../jobs/index.ts';
+import { jobKeyText } from '../../jobs/index.ts';
+import { isFinal, type JobRecord } from '../../model/job/index.ts';
 
 interface Life {
   last?: JobRecord;
@@ -14,7 +14,7 @@ export class History {
   readonly problems: string[] = [];
 
   saw(record: JobRecord): void {
-    const name = roomName(record);
+    const name = jobKeyText(record);
     const life: Life = this.#lives.get(name) ?? { holders: new Map() };
     this.#lives.set(name, life);
     try {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
-import { eventually } from '../../cluster/eventually.ts';
-import type { JobKey, LogOptions } from '../../cluster/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { JobKey } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import type { LogOptions } from '../../ports/index.ts';
 import { readLogAnywhere } from './logs.ts';
 import { openScene, type Scene } from './origin.fixture.ts';
 

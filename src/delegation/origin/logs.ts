@@ -1,10 +1,10 @@
-import { OscarError } from '../../base/oscar-error.ts';
-import type { AttemptRecord, JobRecord, LogOptions } from '../../cluster/index.ts';
 import { attemptName, type Jobs, readLog, takenName, untilIt } from '../../jobs/index.ts';
-import type { AttemptAt, Speaker } from '../terms.ts';
-import type { OriginDeps } from './origin.ts';
-import type { Member, WorkingFederation } from './round/members.ts';
-import { speakerTo } from './speaker.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
+import type { AttemptRecord, JobRecord } from '../../model/job/index.ts';
+import type { AttemptAt, PeerCredentials } from '../../peers/index.ts';
+import type { LogOptions } from '../../ports/index.ts';
+import type { DelegationMember, WorkingFederation } from './members.ts';
+import { credentialsFor, type OriginDeps } from './origin.ts';
 
 export interface LogDeps extends Pick<OriginDeps, 'store' | 'federations' | 'mint'>, Pick<Jobs, 'runner' | 'place'> {}
 
@@ -30,15 +30,15 @@ export async function* readLogAnywhere(
   if (federation && member) {
     const { service, id } = current;
     const at = { job: { service, id }, epoch: attempt.epoch, service: member.service };
-    yield* remoteLog(at, member, options, () => speakerTo(member, federation, deps));
+    yield* remoteLog(at, member, options, () => credentialsFor(member, federation, deps));
   } else yield lineOf(`it ran at ${attempt.place}, which is no member any more: its log is not to be had`);
 }
 
 async function* remoteLog(
   attempt: AttemptAt,
-  { target, place }: Member,
+  { target, place }: DelegationMember,
   { timestamps, follow, signal }: LogOptions,
-  speaker: () => Promise<Speaker>,
+  speaker: () => Promise<PeerCredentials>,
 ): AsyncGenerator<Uint8Array> {
   try {
     yield* target.logs(attempt, { timestamps, follow, ...(signal && { signal }) }, await speaker());
@@ -54,7 +54,7 @@ function whoRan(
   { name, epoch, place }: AttemptRecord,
   { service, id }: JobRecord,
   { uid, members }: WorkingFederation,
-): Member | undefined {
+): DelegationMember | undefined {
   return members.find(
     (each) =>
       each.place === place && (!each.speaks || takenName(uid, each.id, { service, id }, epoch, each.service) === name),

@@ -1,4 +1,4 @@
-import type { RefusalCode } from '../terms.ts';
+import type { RefusalCode } from '../../peers/index.ts';
 
 /** What is counted and timed; times in seconds. */
 export interface DelegationMeters {

@@ -1,12 +1,12 @@
-import type {
-  AskedBefore,
-  DecisionRecord,
-  JobProgress,
-  JobRecord,
-  Placement,
-  Transition,
-} from '../../cluster/index.ts';
-import { advance } from '../../jobs/index.ts';
+import {
+  type AskedBefore,
+  advance,
+  type DecisionRecord,
+  type JobProgress,
+  type JobRecord,
+  type Placement,
+  type Transition,
+} from '../../model/job/index.ts';
 
 /** What becomes of the record of a job that another cluster is to run: pure, and each for one compare-and-swap. */
 

@@ -1,27 +1,36 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { changedIn } from '../../base/changed-in.fixture.ts';
-import { Secret } from '../../base/secret.ts';
-import { eventually } from '../../cluster/eventually.ts';
-import { type JobKey, type JobRecord, type JobStore, type ServiceRecord, writeManifest } from '../../cluster/index.ts';
-import { LocalCapacity, type LocalCluster, openLocalCluster } from '../../cluster/local/index.ts';
-import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
+import { LocalCapacity } from '../../adapters/local-runner/index.ts';
+import { EmbeddedStore } from '../../adapters/object-stores/embedded/index.ts';
+import { type LocalCluster, openLocalCluster } from '../../adapters/sqlite/index.ts';
+import type { Ledger } from '../../federation/coordinator/ledger.ts';
 import { Ledgers } from '../../federation/index.ts';
-import type { Ledger } from '../../federation/ledger.ts';
-import { acceptJob } from '../../jobs/accept.ts';
-import { Dispatcher, type DispatcherOptions, type Elsewhere, type Jobs, ReplicaLine } from '../../jobs/index.ts';
+import {
+  acceptJob,
+  Dispatcher,
+  type DispatcherOptions,
+  type Elsewhere,
+  FollowerScheduler,
+  type Jobs,
+} from '../../jobs/index.ts';
 import { PuppetRunner } from '../../jobs/jobs.fixture.ts';
-import { openObjectStore } from '../../objectstore/index.ts';
-import type { FederationRole } from '../../service/index.ts';
-import { aService } from '../../service/service.fixture.ts';
-import { EmbeddedStore } from '../../storage/embedded/index.ts';
-import { commit, stagingArea } from '../commit/index.ts';
-import { Scoreboard, snapshotOfNodes } from '../scoreboard/index.ts';
-import type { AttemptKey, Report } from '../terms.ts';
+import { changedIn } from '../../lib/changed-in.fixture.ts';
+import { Secret } from '../../lib/secret.ts';
+import { type JobKey, type JobRecord, writeManifest } from '../../model/job/index.ts';
+import type { FederationRole } from '../../model/service/index.ts';
+import { aService } from '../../model/service/service.fixture.ts';
+import type { AttemptKey, Report } from '../../peers/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import type { JobStore, ServiceRecord } from '../../ports/index.ts';
+import { openObjectStore } from '../../s3-server/index.ts';
+import { snapshotOfNodes } from '../scoreboard/own.ts';
+import { Scoreboard } from '../scoreboard/scoreboard.ts';
 import { HandClock } from './clock.fixture.ts';
+import { commit, stagingArea } from './commit.ts';
 import { Delegator } from './delegator.ts';
+import { WorkingFederations } from './members.ts';
 import type { OriginDeps } from './origin.ts';
-import { WorkingFederations } from './round/members.ts';
 import { digestOf, FollowedScript, QuietTarget, ScriptedTarget } from './scripted-target.fixture.ts';
 
 export const ALICE = 'alice-0001';
@@ -288,7 +297,7 @@ function openLine(options: DispatcherOptions, isShared: boolean) {
     };
     return { line: dispatcher, lead };
   }
-  const line = new ReplicaLine({ ...options, callerWaits: 60_000 });
+  const line = new FollowerScheduler({ ...options, callerWaits: 60_000 });
   const lead = async (elsewhere: Elsewhere) => {
     const term = new AbortController();
     await line.open();

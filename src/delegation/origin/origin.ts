@@ -1,25 +1,30 @@
-import type { Secret } from '../../base/secret.ts';
-import type { Asking, JobKey, JobStore, ServiceStore } from '../../cluster/index.ts';
-import type { Line } from '../../jobs/index.ts';
-import type { ClusterStore, Service } from '../../service/index.ts';
-import type { ObjectStore } from '../../storage/index.ts';
-import type { CommitOrder, CommitResult } from '../commit/index.ts';
-import type { Chance, Snapshot } from '../policy/index.ts';
+import type { Scheduler } from '../../jobs/index.ts';
+import type { Secret } from '../../lib/secret.ts';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
+import type { JobKey, SignedAsk } from '../../model/job/index.ts';
+import type { ClusterStore, Service } from '../../model/service/index.ts';
+import type { PeerCredentials } from '../../peers/index.ts';
+import type { JobStore, ObjectStore, ServiceStore } from '../../ports/index.ts';
+import type { Random } from '../policies/index.ts';
 import type { Scoreboard } from '../scoreboard/index.ts';
 import type { ProvenWorker } from '../server.ts';
-import type { LeaseTerms } from './attempt/lease.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from './agenda.ts';
+import type { CommitOrder, CommitResult } from './commit.ts';
+import type { LeaseTerms } from './lease.ts';
+import type { DelegationMember, WorkingFederation, WorkingFederations } from './members.ts';
 import type { DelegationMeters } from './meters.ts';
-import type { WorkingFederations } from './round/members.ts';
 
 /** What it takes to have the jobs of this cluster run on others. */
 export interface OriginDeps {
   readonly store: JobStore;
   readonly services: Pick<ServiceStore, 'get'>;
-  readonly line: Line;
+  readonly line: Scheduler;
   readonly objects: Pick<ObjectStore, 'stagingBucket' | 'bucket' | 'issue' | 'revokeFor' | 'objects' | 'removeObjects'>;
   readonly federations: Pick<WorkingFederations, 'of'>;
-  readonly board: Pick<Scoreboard, 'interested' | 'snapshotOf' | 'inFlightTo' | 'send' | 'ended'>;
+  readonly board: Pick<
+    Scoreboard,
+    'interested' | 'snapshotOf' | 'inFlightTo' | 'send' | 'noRoom' | 'noRoomFor' | 'onChange' | 'ended'
+  >;
   /** What is free on this cluster, and how many jobs wait for it. */
   readonly own: () => { readonly snapshot: Snapshot; readonly waiting: number };
   /** This cluster, as others know it and reach its store. */
@@ -35,14 +40,14 @@ export interface OriginDeps {
   readonly when?: { readonly arriving: boolean; readonly waiting: boolean };
   readonly lease: LeaseTerms;
   readonly clock: Clock;
-  readonly chance: Chance;
+  readonly chance: Random;
   readonly meters?: DelegationMeters;
   /** Told of what nobody waits for. */
   readonly report: (problem: unknown, key: JobKey) => void;
 }
 
 /** Who speaks, proven by the key of the member. */
-export interface Asker {
+export interface Requester {
   /** Of the federation. */
   readonly uid: string;
   /** `<cluster id>/<service>`. */
@@ -50,10 +55,10 @@ export interface Asker {
   /** That coordinates it, here. */
   readonly service: Service;
   /** With which request. */
-  readonly asking: Asking;
+  readonly asking: SignedAsk;
 }
 
-export const askerOf = ({ ledger, member, record, asking }: ProvenWorker): Asker => ({
+export const requesterFor = ({ ledger, member, record, asking }: ProvenWorker): Requester => ({
   uid: ledger.uid,
   member: `${member.clusterId}/${member.service}`,
   service: record.service,
@@ -61,4 +66,13 @@ export const askerOf = ({ ledger, member, record, asking }: ProvenWorker): Asker
 });
 
 /** Where a member is, for people. */
-export const placeOf = (member: string): string => member.split('/')[0] ?? member;
+export const placeInRecord = (member: string): string => member.split('/')[0] ?? member;
+
+/** As whom a member is spoken to about jobs that it has: by its key, or by the owner where it knows no keys. */
+export async function credentialsFor(
+  { speaks, type, as, place }: DelegationMember,
+  { service }: WorkingFederation,
+  { mint }: Pick<OriginDeps, 'mint'>,
+): Promise<PeerCredentials> {
+  return speaks || type === 'endpoint' || !mint ? as : { ...as, bearer: await mint(service, place) };
+}

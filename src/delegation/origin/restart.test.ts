@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
-import type { JobKey, JobRecord } from '../../cluster/index.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { idOf, openScene, type Scene } from './origin.fixture.ts';
 
 const isDelegated = ({ state }: JobRecord) => state === 'delegated';

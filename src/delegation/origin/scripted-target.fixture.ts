@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
-import { PeerError } from '../../federation/index.ts';
-import type { Snapshot } from '../policy/index.ts';
-import type {
-  AttemptAt,
-  AttemptKey,
-  Offer,
-  OfferAnswer,
-  Permit,
-  RefusalCode,
-  Report,
-  Speaker,
-  Target,
-} from '../terms.ts';
-import type { FollowedJob, FollowedTarget } from './attempt/follow.ts';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
+import {
+  type AttemptAt,
+  type AttemptKey,
+  type Offer,
+  type OfferAnswer,
+  type PeerCredentials,
+  PeerError,
+  type Permit,
+  type RefusalCode,
+  type Report,
+  type Target,
+} from '../../peers/index.ts';
+import type { FollowedJob, FollowedTarget } from './follow.ts';
 
 /** The origin, as a member of it speaks to it. */
 export interface OriginOfMember {
@@ -43,7 +43,7 @@ const ROOMY: Snapshot = {
 /** Another cluster, which does what the test says. What it has taken it keeps, also while its origin is away. */
 export class ScriptedTarget implements Target {
   readonly member: string;
-  readonly offers: { readonly offer: Offer; readonly as: Speaker }[] = [];
+  readonly offers: { readonly offer: Offer; readonly as: PeerCredentials }[] = [];
   readonly taken = new Map<string, AttemptKey>();
   readonly stopped: AttemptAt[] = [];
   /** What comes next; the last one stays. */
@@ -57,7 +57,7 @@ export class ScriptedTarget implements Target {
     this.member = member;
   }
 
-  async offer(offer: Offer, as: Speaker): Promise<OfferAnswer> {
+  async offer(offer: Offer, as: PeerCredentials): Promise<OfferAnswer> {
     this.offers.push({ offer, as });
     const play = (this.plays.length > 1 ? this.plays.shift() : this.plays[0]) ?? 'take';
     const name = `${offer.job.service}/${offer.job.id}/${offer.epoch}`;
@@ -114,7 +114,7 @@ export class QuietTarget extends ScriptedTarget {
     this.#done = done;
   }
 
-  override async offer(offer: Offer, as: Speaker): Promise<OfferAnswer> {
+  override async offer(offer: Offer, as: PeerCredentials): Promise<OfferAnswer> {
     this.offers.push({ offer, as });
     const play = (this.plays.length > 1 ? this.plays.shift() : this.plays[0]) ?? 'take';
     if (typeof play === 'object') return { kind: 'refused', code: play.refuse, reason: play.refuse };

@@ -1,4 +1,1 @@
-export { OwnDurations } from './own-durations.ts';
-export { snapshotOfNodes } from './own-snapshot.ts';
-export { Scoreboard } from './scoreboard.ts';
-export { Sent, type Shipment } from './sent.ts';
+export { type BoardChange, InFlightJobs, type Scoreboard, type Shipment } from './scoreboard.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
-import type { Snapshot } from '../policy/index.ts';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { Scoreboard } from './scoreboard.ts';
 
 const SNAPSHOT: Snapshot = { nodes: [{ cpu: 4000, memory: 8, gpu: 0 }], freeCpu: 4000, nodeCount: 1, age: 0 };
@@ -154,4 +154,143 @@ test('how long our jobs took there counts before what the cluster says of all', 
   assert.equal(scores.snapshotOf('b')?.meanDuration, 40);
   scores.ended('b', 10);
   assert.equal(scores.snapshotOf('b')?.meanDuration, 10);
+});
+
+test('room: a job that ends before a snapshot shows it gives back what was counted for it, once', async (t) => {
+  const { board, scores, answered } = scene();
+  t.after(() => scores.close());
+  scores.interested([board]);
+  await answered();
+  const shipment = scores.send('b', JOB);
+  scores.send('b', JOB);
+  shipment.arrived();
+  shipment.ended();
+  shipment.ended();
+  assert.deepEqual(scores.inFlightTo('b'), JOB);
+});
+
+test('room: a job that the snapshot shows is free room when it ends, until the next snapshot', async (t) => {
+  const { clock, questions, board, scores, answered } = scene();
+  t.after(() => scores.close());
+  scores.interested([board]);
+  const shipment = scores.send('b', JOB);
+  shipment.arrived();
+  await answered();
+  clock.ms += 100_000;
+  scores.interested([board]);
+  questions[1]?.resolve(SNAPSHOT);
+  await eventually(() => assert.equal(scores.inFlightTo('b').cpu, 0));
+  shipment.ended();
+  shipment.ended();
+  assert.deepEqual(scores.inFlightTo('b'), { cpu: -1000, memory: -2, gpu: 0 });
+  clock.ms += 100_000;
+  scores.interested([board]);
+  questions[2]?.resolve(SNAPSHOT);
+  await eventually(() => assert.equal(scores.inFlightTo('b').cpu, 0));
+});
+
+test('room: a member that has none is believed for as much or more, until a job ends there', (t) => {
+  const { board, scores } = scene();
+  t.after(() => scores.close());
+  scores.interested([board]);
+  const shipment = scores.send('b', JOB);
+  scores.noRoom('b', 'b/demo', JOB, 'no room');
+  const reasonFor = (cpu: number, member = 'b/demo') => scores.noRoomFor('b', member, { ...JOB, cpu });
+  assert.deepEqual([reasonFor(1000), reasonFor(2000), reasonFor(999)], ['no room', 'no room', undefined]);
+  assert.equal(reasonFor(1000, 'b/other'), undefined);
+  shipment.ended();
+  assert.equal(reasonFor(1000), undefined);
+});
+
+test('room: a member that had none is asked again once its cluster was asked later, or cannot be', async (t) => {
+  const { clock, questions, board, scores } = scene();
+  t.after(() => scores.close());
+  const changes: string[] = [];
+  scores.onChange((place, change) => changes.push(`${place} ${change}`));
+  scores.interested([board]);
+  clock.ms += 1;
+  scores.noRoom('b', 'b/demo', JOB, 'no room');
+  questions[0]?.resolve(SNAPSHOT);
+  await eventually(() => assert.deepEqual(changes, ['b room']));
+  // It was asked before the member refused.
+  assert.equal(scores.noRoomFor('b', 'b/demo', JOB), 'no room');
+  clock.ms += 4_990;
+  scores.answersAgain('b');
+  questions[1]?.resolve(SNAPSHOT);
+  await eventually(() => assert.equal(scores.noRoomFor('b', 'b/demo', JOB), undefined));
+
+  scores.noRoom('b', 'b/demo', JOB, 'no room');
+  clock.ms += 5_000;
+  assert.equal(scores.noRoomFor('b', 'b/demo', JOB), undefined);
+});
+
+test('return: a cluster that answers somebody again is asked at once, and its answer is a return', async (t) => {
+  const { questions, board, problems, scores } = scene();
+  t.after(() => scores.close());
+  const changes: string[] = [];
+  scores.onChange((place, change) => changes.push(`${place} ${change}`));
+  scores.interested([board]);
+  questions[0]?.reject(new Error('away'));
+  await eventually(() => assert.equal(problems.length, 1));
+  assert.deepEqual(changes, []);
+  scores.answersAgain('b');
+  assert.equal(questions.length, 2);
+  questions[1]?.resolve(SNAPSHOT);
+  await eventually(() => assert.deepEqual(changes, ['b back']));
+  scores.answersAgain('elsewhere');
+  assert.equal(questions.length, 2);
+});
+
+test('return: a cluster that did not answer and asks for something is asked, but not all the time', async (t) => {
+  const { clock, questions, board, problems, scores } = scene();
+  t.after(() => scores.close());
+  let hopes = 0;
+  const heard = () => scores.heardFrom('b', () => hopes++);
+  scores.interested([board]);
+  heard();
+  questions[0]?.reject(new Error('away'));
+  await eventually(() => assert.equal(problems.length, 1));
+  clock.ms += 4_999;
+  heard();
+  assert.deepEqual([questions.length, hopes], [1, 0]);
+  clock.ms += 1;
+  heard();
+  assert.deepEqual([questions.length, hopes], [2, 1]);
+});
+
+test('return: a cluster that jobs may go to is asked every ten seconds or so, however long it was away', async (t) => {
+  const { clock, questions, board, problems, scores } = scene();
+  t.after(() => scores.close());
+  for (let failures = 1; failures <= 6; failures++) {
+    scores.interested([board]);
+    assert.equal(questions.length, failures);
+    questions.at(-1)?.reject(new Error(`away ${failures}`));
+    await eventually(() => assert.equal(problems.length, failures));
+    clock.ms += 10_000;
+  }
+});
+
+test('cause: why a cluster does not answer is reported when it is new, and again after an answer', async (t) => {
+  const { clock, questions, board, problems, scores } = scene();
+  t.after(() => scores.close());
+  const asked = async (answer: Snapshot | Error) => {
+    clock.ms += 10_000;
+    scores.interested([board]);
+    if (answer instanceof Error) questions.at(-1)?.reject(answer);
+    else questions.at(-1)?.resolve(answer);
+    const count = questions.length;
+    // It is asked again only when it is known what became of this one.
+    await eventually(() => {
+      clock.ms += 10_000;
+      scores.interested([board]);
+      assert.equal(questions.length, count + 1);
+    });
+  };
+  for (const cause of ['refused', 'refused', 'too late']) await asked(new Error(cause));
+  await asked(SNAPSHOT);
+  await asked(new Error('too late'));
+  assert.deepEqual(
+    problems.map((problem) => (problem as Error).message),
+    ['refused', 'too late', 'too late'],
+  );
 });

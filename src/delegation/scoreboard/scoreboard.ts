@@ -1,25 +1,34 @@
-import type { Demand } from '../../cluster/index.ts';
-import type { Snapshot } from '../policy/index.ts';
-import { RecentMean } from './recent-mean.ts';
-import { Sent, type Shipment } from './sent.ts';
+import { rootMessage } from '../../lib/oscar-error.ts';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
+import type { Demand } from '../../model/job/index.ts';
+import { type MemberId, STALE } from '../policies/index.ts';
 
 /** A cluster that jobs may go to, by where its manager is: two members there are one cluster. */
-export interface Board {
+interface Board {
   readonly place: string;
   /** Asks it what is free. */
   readonly ask: () => Promise<Snapshot>;
 }
 
-export interface ScoreboardOptions {
+interface ScoreboardOptions {
   /** Milliseconds that never go back. */
   readonly elapsed?: () => number;
   readonly chance?: () => number;
-  /** Hears why a cluster did not say what is free there. */
+  /** Hears why a cluster did not say what is free there, unless that is the same as the last time. */
   readonly report?: (problem: unknown, place: string) => void;
 }
 
+/**
+ * What was learned of a cluster. `room`: there may be more room than before. `back`: the same, and it answers again after it
+ * did not.
+ */
+export type BoardChange = 'room' | 'back';
+
 /** How often a cluster is asked while jobs of ours may go there. Shorter: more requests. Longer: more wrong offers. */
 const BUSY_MS = 5_000;
+
+/** The longest pause while jobs may go to a cluster that does not answer. Longer: its return is noticed late. */
+const AWAY_MS = 10_000;
 
 /** And when there were none for a while: its figures are at hand, if somewhat old, when there is one again. */
 const IDLE_MS = 30_000;
@@ -35,11 +44,18 @@ interface Row {
   /** When the snapshot was asked for. What was sent since is not in it. */
   askedAt: number;
   failures: number;
+  /** When it was last asked in vain, and what was said of that. */
+  failedAt: number;
+  failure?: string | undefined;
+  /** It was away and shows a sign of life: its next answer is a return. */
+  isReturning: boolean;
   dueAt: number;
   asking: boolean;
+  /** Members there that had no room, for which demand, and when they said so. */
+  readonly full: Map<MemberId, { readonly demand: Demand; readonly reason: string; readonly at: number }>;
   /** Of jobs of ours, in seconds. */
   readonly durations: RecentMean;
-  readonly sent: Sent;
+  readonly sent: InFlightJobs;
 }
 
 /**
@@ -51,6 +67,7 @@ export class Scoreboard {
   readonly #elapsed: () => number;
   readonly #chance: () => number;
   readonly #report: (problem: unknown, place: string) => void;
+  readonly #listeners = new Set<(place: string, change: BoardChange) => void>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -88,14 +105,64 @@ export class Scoreboard {
     };
   }
 
-  /** What was sent to a cluster and is not in its snapshot. */
+  /** What was sent to a cluster and is not in its snapshot; below zero when more has ended there since. */
   inFlightTo(place: string): Demand {
     return this.#rows.get(place)?.sent.total ?? { cpu: 0, memory: 0, gpu: 0 };
   }
 
   /** A job is being offered to a cluster: it counts at once, so that a burst spreads (F16). */
   send(place: string, demand: Demand): Shipment {
-    return this.#rows.get(place)?.sent.add(demand) ?? NOWHERE;
+    const row = this.#rows.get(place);
+    if (!row) return NOWHERE;
+    const shipment = row.sent.add(demand);
+    return {
+      ...shipment,
+      ended: () => {
+        shipment.ended();
+        row.full.clear();
+        this.#tell(place, 'room');
+      },
+    };
+  }
+
+  /** A member there has no room for this. It is believed until a job of ours ends there or the cluster is asked again. */
+  noRoom(place: string, member: MemberId, demand: Demand, reason: string): void {
+    this.#rows.get(place)?.full.set(member, { demand, reason, at: this.#elapsed() });
+  }
+
+  /** Why this member has no room, if it just said that it has none for this or for less. */
+  noRoomFor(place: string, member: MemberId, { cpu, memory, gpu }: Demand): string | undefined {
+    const full = this.#rows.get(place)?.full.get(member);
+    if (!full || this.#elapsed() - full.at >= BUSY_MS) return undefined;
+    const { demand, reason } = full;
+    return demand.cpu <= cpu && demand.memory <= memory && demand.gpu <= gpu ? reason : undefined;
+  }
+
+  /** Calls it whenever there may be more room somewhere. What it returns undoes that. */
+  onChange(listener: (place: string, change: BoardChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** The manager there was silent, and has answered somebody: it is asked at once. */
+  answersAgain(place: string): void {
+    const row = this.#rows.get(place);
+    if (!row) return;
+    row.isReturning = true;
+    this.#askBy(row, this.#elapsed());
+  }
+
+  /**
+   * The manager there has asked for something. If it did not answer before, it is asked at once, but not more often than a
+   * cluster that answers: one that speaks and cannot be reached speaks a lot. `hope` is called before that.
+   */
+  heardFrom(place: string, hope: () => void): void {
+    const row = this.#rows.get(place);
+    if (!row || row.failures === 0 || row.asking) return;
+    const now = this.#elapsed();
+    const soonest = row.failedAt + BUSY_MS;
+    if (soonest <= now) hope();
+    this.#askBy(row, Math.max(now, soonest));
   }
 
   /** A job of ours took so long there. */
@@ -106,6 +173,15 @@ export class Scoreboard {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
+  }
+
+  #askBy(row: Row, time: number): void {
+    row.dueAt = Math.min(row.dueAt, time);
+    this.#refresh();
+  }
+
+  #tell(place: string, change: BoardChange): void {
+    for (const listener of this.#listeners) listener(place, change);
   }
 
   #refresh(): void {
@@ -127,21 +203,34 @@ export class Scoreboard {
   }
 
   async #ask(row: Row): Promise<void> {
-    const askedAt = this.#elapsed();
     row.asking = true;
-    try {
-      row.snapshot = await row.board.ask();
-      row.askedAt = askedAt;
-      row.failures = 0;
-      row.sent.shown(askedAt);
-    } catch (problem) {
-      row.failures++;
-      this.#report(problem, row.board.place);
-    }
+    const change = await this.#look(row);
     const now = this.#elapsed();
     row.asking = false;
     row.dueAt = this.#nextOf(row, now);
-    if (!this.#closed) this.#schedule(now);
+    if (this.#closed) return;
+    this.#schedule(now);
+    if (change) this.#tell(row.board.place, change);
+  }
+
+  /** Undefined when there was no answer. */
+  async #look(row: Row): Promise<BoardChange | undefined> {
+    const askedAt = this.#elapsed();
+    try {
+      row.snapshot = await row.board.ask();
+    } catch (problem) {
+      row.failures++;
+      row.failedAt = this.#elapsed();
+      const failure = rootMessage(problem);
+      if (failure !== row.failure) this.#report(problem, row.board.place);
+      row.failure = failure;
+      return undefined;
+    }
+    row.sent.shown(askedAt);
+    for (const [member, { at }] of row.full) if (at < askedAt) row.full.delete(member);
+    const isBack = row.failures > 0 || row.isReturning;
+    Object.assign(row, { askedAt, failures: 0, failure: undefined, isReturning: false });
+    return isBack ? 'back' : 'room';
   }
 
   #newRow(board: Board, now: number): Row {
@@ -150,20 +239,142 @@ export class Scoreboard {
       wantedAt: now,
       askedAt: now,
       failures: 0,
+      failedAt: -Infinity,
+      isReturning: false,
       dueAt: now,
       asking: false,
+      full: new Map(),
       durations: new RecentMean(),
-      sent: new Sent(this.#elapsed),
+      sent: new InFlightJobs(this.#elapsed),
     };
   }
 
   /** Never all at the same moment, and later each time that there was no answer. */
   #nextOf({ wantedAt, failures }: Row, now: number): number {
-    const usual = now - wantedAt < BUSY_FOR_MS ? BUSY_MS : IDLE_MS;
-    const pause = Math.min(usual * 2 ** failures, 2 * IDLE_MS);
+    const [usual, longest] = now - wantedAt < BUSY_FOR_MS ? [BUSY_MS, AWAY_MS] : [IDLE_MS, 2 * IDLE_MS];
+    const pause = Math.min(usual * 2 ** failures, longest);
     return now + pause * (0.75 + this.#chance() / 2);
   }
 }
 
 /** For a place that nobody was interested in. */
-const NOWHERE: Shipment = { arrived: () => {}, refused: () => {} };
+const NOWHERE: Shipment = { arrived: () => {}, refused: () => {}, ended: () => {} };
+
+/** One job on its way to a cluster, and there. Each call counts once, and none after `refused` or `ended`. */
+export interface Shipment {
+  /** The cluster took it: it counts until the cluster's own snapshot shows it. */
+  arrived(): void;
+  /** The cluster did not take it. */
+  refused(): void;
+  /** It has ended there: its room is free again, also while the last snapshot still shows it as taken. */
+  ended(): void;
+}
+
+interface Entry {
+  readonly demand: Demand;
+  arrivedAt?: number;
+  endedAt?: number;
+  /** The last snapshot counts it as taken. */
+  isShown?: boolean;
+}
+
+/** The difference between what one cluster said of itself last, and what is known of our jobs there since. */
+export class InFlightJobs {
+  /** Sent, and not in the snapshot. */
+  readonly #entries = new Set<Entry>();
+  /** In the snapshot, and ended since. */
+  readonly #returned = new Set<Entry>();
+  readonly #elapsed: () => number;
+  readonly #total = { cpu: 0, memory: 0, gpu: 0 };
+
+  constructor(elapsed: () => number) {
+    this.#elapsed = elapsed;
+  }
+
+  /** Below zero when more room was given back since the snapshot than was taken. */
+  get total(): Demand {
+    return { ...this.#total };
+  }
+
+  /** How many were offered and not answered yet. */
+  get undecided(): number {
+    return [...this.#entries].filter(({ arrivedAt }) => arrivedAt === undefined).length;
+  }
+
+  add(demand: Demand): Shipment {
+    this.#forgetOld();
+    const entry: Entry = { demand };
+    this.#entries.add(entry);
+    this.#count(demand, 1);
+    return {
+      arrived: () => void (entry.arrivedAt ??= this.#elapsed()),
+      refused: () => this.#drop(entry),
+      ended: () => this.#end(entry),
+    };
+  }
+
+  /** The cluster has said what is free, asked at this moment: what had arrived or ended by then is in it. */
+  shown(askedAt: number): void {
+    for (const entry of this.#entries) {
+      if ((entry.arrivedAt ?? Infinity) >= askedAt) continue;
+      this.#drop(entry);
+      entry.isShown = true;
+    }
+    this.#forgetReturned(askedAt);
+  }
+
+  #end(entry: Entry): void {
+    if (entry.endedAt !== undefined) return;
+    entry.endedAt = this.#elapsed();
+    this.#drop(entry);
+    if (!entry.isShown) return;
+    this.#returned.add(entry);
+    this.#count(entry.demand, -1);
+  }
+
+  /** A cluster that takes jobs and never says what is free is unknown: what it was sent counts for nothing. */
+  #forgetOld(): void {
+    const oldest = this.#elapsed() - STALE;
+    this.#forgetReturned(oldest);
+    for (const entry of this.#entries) {
+      if ((entry.arrivedAt ?? Infinity) >= oldest) return;
+      this.#drop(entry);
+    }
+  }
+
+  #forgetReturned(before: number): void {
+    for (const entry of this.#returned) {
+      if ((entry.endedAt ?? Infinity) >= before) return;
+      this.#returned.delete(entry);
+      this.#count(entry.demand, 1);
+    }
+  }
+
+  #drop(entry: Entry): void {
+    if (this.#entries.delete(entry)) this.#count(entry.demand, -1);
+  }
+
+  #count({ cpu, memory, gpu }: Demand, sign: 1 | -1): void {
+    this.#total.cpu += sign * cpu;
+    this.#total.memory += sign * memory;
+    this.#total.gpu += sign * gpu;
+  }
+}
+
+/** Each new value counts this much. More: one odd job decides. Less: what has changed is noticed late. */
+const NEWEST_COUNTS = 0.2;
+
+/** The mean of values, of which the newest count most. */
+export class RecentMean {
+  #value: number | undefined;
+
+  /** Undefined when there was none yet. */
+  get value(): number | undefined {
+    return this.#value;
+  }
+
+  add(newest: number): void {
+    const before = this.#value ?? newest;
+    this.#value = before + (newest - before) * NEWEST_COUNTS;
+  }
+}

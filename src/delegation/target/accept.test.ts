@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
-import { type JobKey, StoreError } from '../../cluster/index.ts';
-import { FederationError } from '../../federation/errors.ts';
 import { type HoldingStore, holdingStore } from '../../jobs/holding-store.fixture.ts';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
-import { DelegationError } from '../errors.ts';
+import type { JobKey } from '../../model/job/index.ts';
+import { DelegationError, FederationError } from '../../peers/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { StoreError } from '../../ports/index.ts';
 import { MEMBER, offered, openTarget } from './target.fixture.ts';
 
 const PHOTO = { bucket: 'inputs', key: 'in/photo.jpg' };

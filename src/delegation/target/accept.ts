@@ -1,13 +1,12 @@
 import { hash } from 'node:crypto';
-import type { JobKey, JobRecord, NewJob, TakenJob } from '../../cluster/index.ts';
-import { accepted, demandOf, roomName, takenName } from '../../jobs/index.ts';
-import type { Service } from '../../service/index.ts';
-import { DelegationError } from '../errors.ts';
-import type { Offer, Permit } from '../terms.ts';
-import type { Hosting, WorkerRole } from './hosting.ts';
+import { jobKeyText, serviceDemand, takenName } from '../../jobs/index.ts';
+import { accepted, type JobKey, type JobRecord, type NewJob, type TakenJob } from '../../model/job/index.ts';
+import type { Service } from '../../model/service/index.ts';
+import { DelegationError, type Offer, type Permit } from '../../peers/index.ts';
+import { type OriginContact, overBecause, wordAs } from './origin-contact.ts';
 import { keepTelling } from './reporting.ts';
 import { accessTo } from './store-of-origin.ts';
-import { overBecause, type Word, wordAs } from './word.ts';
+import type { TargetDeps, WorkerRole } from './target.ts';
 
 /** A service that runs jobs of another cluster. */
 export type WorkerService = Service & { readonly federation: WorkerRole };
@@ -26,21 +25,21 @@ const HEAD_DEADLINE = 4_000;
 const REACHED_MS = 30_000;
 
 /**
- * The target's side of an offer (design §9, step 2). The job is on the disk before this resolves; whatever goes wrong
- * before that leaves nothing behind. The same offer again, even at the same moment, is the same attempt.
+ * The target's side of an offer (docs/delegation.md#how). The job is on the disk before this resolves; whatever goes
+ * wrong before that leaves nothing behind. The same offer again, even at the same moment, is the same attempt.
  */
 export async function acceptOffer(
   offer: Offer,
   worker: WorkerService,
   member: string,
-  hosting: Hosting,
+  hosting: TargetDeps,
 ): Promise<TakenOffer> {
   const service = worker.definition.name;
   const { uid } = worker.federation;
   const key = { service, id: takenName(uid, member, offer.job, offer.epoch, service) };
   const payload = hash('sha256', offer.event);
   const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
-  return hosting.turns.take(roomName(key), async () => {
+  return hosting.turns.take(jobKeyText(key), async () => {
     const known = await hosting.store.get(key);
     if (known) return again(known, payload, hosting);
     const room = takeRoom(key, offer, worker, hosting);
@@ -58,7 +57,7 @@ export async function acceptOffer(
   });
 }
 
-function again(record: JobRecord, payload: string, { dispatcher }: Hosting): TakenOffer {
+function again(record: JobRecord, payload: string, { dispatcher }: TargetDeps): TakenOffer {
   const { id, taken, state } = record;
   if (taken?.payload === payload) {
     // One that waits may have been stored by a try that failed just after.
@@ -69,25 +68,25 @@ function again(record: JobRecord, payload: string, { dispatcher }: Hosting): Tak
 }
 
 /** Room for it now, or, for one that may run nowhere else, a place in line. Nobody overtakes who waits here already. */
-function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, hosting: Hosting): 'reserved' | 'waits' {
+function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, hosting: TargetDeps): 'reserved' | 'waits' {
   const { capacity, dispatcher, quotas } = hosting;
-  const demand = demandOf(worker.definition);
+  const demand = serviceDemand(worker.definition);
   const impossible = capacity.refusal(demand);
   if (impossible !== undefined) throw new DelegationError('offer-no-room', impossible);
   const short = quotas.reserve(key, worker, demand);
   if (short !== undefined && !offer.pinned) throw new DelegationError('offer-no-room', short);
-  if (dispatcher.waiting === 0 && capacity.reserve(roomName(key), demand)) return 'reserved';
+  if (dispatcher.waiting === 0 && capacity.reserve(jobKeyText(key), demand)) return 'reserved';
   if (offer.pinned) return 'waits';
   quotas.release(key, worker);
   throw new DelegationError('offer-no-room', `there is no room for a job of "${worker.definition.name}" now`);
 }
 
-function giveBack(key: JobKey, worker: WorkerService, { capacity, quotas }: Hosting): void {
-  capacity.release(roomName(key));
+function giveBack(key: JobKey, worker: WorkerService, { capacity, quotas }: TargetDeps): void {
+  capacity.release(jobKeyText(key));
   quotas.release(key, worker);
 }
 
-async function askPermit({ origin, attempt, as }: Word, from: string): Promise<Permit> {
+async function askPermit({ origin, attempt, as }: OriginContact, from: string): Promise<Permit> {
   try {
     return await origin.permit(attempt, as);
   } catch (error) {
@@ -98,7 +97,11 @@ async function askPermit({ origin, attempt, as }: Word, from: string): Promise<P
 }
 
 /** Whoever cannot read the input, or could not hand in a result, is not to run the script first. */
-async function proveReadable({ input, store, staging }: Permit, { role }: Word, hosting: Hosting): Promise<void> {
+async function proveReadable(
+  { input, store, staging }: Permit,
+  { role }: OriginContact,
+  hosting: TargetDeps,
+): Promise<void> {
   const { reached, now } = hosting;
   if (!input && now() - (reached.get(store.endpoint) ?? -Infinity) < REACHED_MS) return;
   const access = accessTo(store, role.origin, hosting.stores);
@@ -118,7 +121,7 @@ async function keep(
   offer: Offer,
   worker: WorkerService,
   room: 'reserved' | 'waits',
-  hosting: Hosting,
+  hosting: TargetDeps,
 ): Promise<TakenOffer> {
   const { definition, uid: serviceUid, owner } = worker;
   const { store, dispatcher, capacity, now, place } = hosting;
@@ -131,7 +134,7 @@ async function keep(
     trigger: offer.trigger,
     // It gives no right at the store of this cluster: its files are at the origin, with keys of the origin.
     byToken: true,
-    demand: demandOf(definition),
+    demand: serviceDemand(definition),
     acceptedAt: now(),
     taken,
   };
@@ -145,7 +148,7 @@ async function keep(
   if (room === 'reserved' && record?.held === undefined) dispatcher.begin(job);
   else {
     // One that the cluster has not let in yet holds no room.
-    capacity.release(roomName(key));
+    capacity.release(jobKeyText(key));
     dispatcher.enqueue(record ?? job);
     if (record) keepTelling(record, 'queued', hosting.closing, hosting);
   }

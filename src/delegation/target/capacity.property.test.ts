@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { eventually } from '../../cluster/eventually.ts';
-import { isFinal } from '../../jobs/index.ts';
+import { isFinal } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { openTarget, type TestTarget } from './target.fixture.ts';
 
 const CPU = 2000;

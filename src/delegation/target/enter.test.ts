@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
 import { ALICE } from '../../jobs/jobs.fixture.ts';
-import { DelegationError } from '../errors.ts';
+import { Secret } from '../../lib/secret.ts';
+import { DelegationError } from '../../peers/index.ts';
 import { enterJob } from './enter.ts';
 import { type Context, openTarget, type TestTarget } from './target.fixture.ts';
 

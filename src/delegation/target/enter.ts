@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { JobKey } from '../../cluster/index.ts';
 import type { Principal } from '../../identity/index.ts';
 import { eventJob, eventTooLarge } from '../../jobs/index.ts';
-import type { Service } from '../../service/index.ts';
-import { jobName } from '../../storage/index.ts';
-import { DelegationError } from '../errors.ts';
+import { isSlash, trimEnd } from '../../lib/trim.ts';
+import { type JobKey, jobName } from '../../model/job/index.ts';
+import type { Service } from '../../model/service/index.ts';
+import { DelegationError } from '../../peers/index.ts';
 import type { WorkerService } from './accept.ts';
-import type { HostingParts } from './hosting.ts';
-import { overBecause, wordAs } from './word.ts';
+import { overBecause, wordAs } from './origin-contact.ts';
+import type { TargetParts } from './target.ts';
 
 export interface Entered {
   /** At the coordinator. */
@@ -17,14 +17,15 @@ export interface Entered {
 }
 
 /**
- * A job that came to a worker is opened at its coordinator, which decides where it runs (design §7). Nothing is kept here:
- * if the coordinator does not answer, whoever called tries again. The caller has checked that the principal may invoke.
+ * A job that came to a worker is opened at its coordinator, which decides where it runs (decision 0034). Nothing is
+ * kept here: if the coordinator does not answer, whoever called tries again. The caller has checked that the principal
+ * may invoke.
  */
 export async function enterJob(
   principal: Principal,
   worker: WorkerService,
   event: Uint8Array,
-  hosting: Pick<HostingParts, 'coordinatorOf' | 'maxEventBytes'>,
+  hosting: Pick<TargetParts, 'coordinatorOf' | 'maxEventBytes'>,
 ): Promise<Entered> {
   if (event.length > hosting.maxEventBytes) throw eventTooLarge(hosting.maxEventBytes);
   const { definition, federation } = worker;
@@ -41,7 +42,7 @@ export async function enterJob(
     const why = `jobs of "${definition.name}" are opened at cluster "${clusterId}", which does not answer: try again`;
     throw new DelegationError('origin-silent', why, { cause: error });
   }
-  return { key: job, location: `${endpoint.replace(/\/+$/, '')}/system/jobs/${service}/${job.id}` };
+  return { key: job, location: `${trimEnd(endpoint, isSlash)}/system/jobs/${service}/${job.id}` };
 }
 
 /** As the coordinator has it: there an event that comes twice must be one job, and here there are no inputs. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
-import type { Permit } from '../terms.ts';
-import { Permits } from './permits.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Permit } from '../../peers/index.ts';
+import { Permits } from './target.ts';
 
 const key = new Secret('k');
 const permit = (lease: number): Permit => ({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
-import type { Attempt } from '../../cluster/index.ts';
+import type { Attempt } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { openTarget, type TestTarget } from './target.fixture.ts';
 
 const PHOTO = { bucket: 'inputs', key: 'in/photo.jpg' };

@@ -1,14 +1,15 @@
-import { loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
-import type { JobRecord, StoreAccess } from '../../cluster/index.ts';
-import { attemptParts, NotRun, type PreparedAttempt, readEvent, roomName } from '../../jobs/index.ts';
-import type { Service } from '../../service/index.ts';
-import { waitAfter } from '../backoff.ts';
-import type { Permit } from '../terms.ts';
-import type { Hosting } from './hosting.ts';
+import { attemptParts, jobKeyText, NotRun, type PreparedAttempt, readEvent } from '../../jobs/index.ts';
+import { isSlash, trimEnd } from '../../lib/trim.ts';
+import type { JobRecord, StoreAccess } from '../../model/job/index.ts';
+import type { Service } from '../../model/service/index.ts';
+import type { Permit } from '../../peers/index.ts';
+import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { delegationBackoff } from '../backoff.ts';
+import { overBecause } from './origin-contact.ts';
 import { accessTo, ORIGIN_STORE } from './store-of-origin.ts';
-import { overBecause } from './word.ts';
+import type { TargetDeps } from './target.ts';
 
-/** How long what a script made is kept for an origin that does not answer (design §9). */
+/** How long what a script made is kept for an origin that does not answer (docs/delegation.md#how). */
 export const RESULT_KEPT = 24 * 3_600_000;
 
 /**
@@ -27,7 +28,7 @@ export async function prepareTaken(
   record: JobRecord,
   service: Service,
   eventBytes: Uint8Array,
-  hosting: Hosting,
+  hosting: TargetDeps,
 ): Promise<PreparedAttempt> {
   const { taken } = record;
   if (!taken?.files) throw new NotRun('called-off', 'it is not known where its files are');
@@ -45,7 +46,7 @@ export async function prepareTaken(
   };
   const attempt = {
     ...attemptParts(basis, hosting),
-    outputs: [{ ...at, folder: staging.prefix.replace(/\/+$/, ''), prefix: [], suffix: [] }],
+    outputs: [{ ...at, folder: trimEnd(staging.prefix, isSlash), prefix: [], suffix: [] }],
     manifest: { ...at, key: staging.manifest },
     patience: DELIVERY_PATIENCE,
     answer: false,
@@ -55,7 +56,7 @@ export async function prepareTaken(
 }
 
 /** The origin may have changed its mind while the job waited. What has begun goes on: then the origin judges its end. */
-async function askLeave(name: string, record: JobRecord, hosting: Hosting): Promise<void> {
+async function askLeave(name: string, record: JobRecord, hosting: TargetDeps): Promise<void> {
   try {
     await hosting.permits.current(record);
   } catch (cause) {
@@ -70,7 +71,7 @@ async function askLeave(name: string, record: JobRecord, hosting: Hosting): Prom
 async function storesOf(
   record: JobRecord,
   { federation }: Service,
-  hosting: Hosting,
+  hosting: TargetDeps,
 ): Promise<ReadonlyMap<string, StoreAccess>> {
   const { store } = await patiently(record, hosting);
   if (federation?.role !== 'worker') throw new Error('its service is no worker any more');
@@ -81,7 +82,7 @@ async function storesOf(
  * A permit, as soon as the origin answers. Whoever asks when it is away has results to hand in: these are worth waiting
  * for, but the room of a script that has ended is not kept for that.
  */
-async function patiently(record: JobRecord, hosting: Hosting): Promise<Permit> {
+async function patiently(record: JobRecord, hosting: TargetDeps): Promise<Permit> {
   const { now, wait, chance, closing, permits, capacity, store } = hosting;
   const until = now() + RESULT_KEPT;
   for (let tries = 1; ; tries++) {
@@ -97,8 +98,8 @@ async function patiently(record: JobRecord, hosting: Hosting): Promise<Permit> {
       // A failure would be written down as the end. The runner lets go too, and the next manager asks again.
       if (closing.aborted) return new Promise(() => {});
     }
-    capacity.release(roomName(record));
-    await wait(Math.min(waitAfter(tries, chance), LONGEST_PAUSE), closing);
+    capacity.release(jobKeyText(record));
+    await wait(Math.min(delegationBackoff(tries, chance), LONGEST_PAUSE), closing);
   }
 }
 

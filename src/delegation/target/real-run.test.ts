@@ -4,11 +4,11 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
-import { readManifest } from '../../cluster/index.ts';
-import { createLocalRunner, createProcessLauncher } from '../../cluster/local-runner/index.ts';
-import { scratch } from '../../supervisor/embedded-store.fixture.ts';
-import { createStaging } from '../../supervisor/index.ts';
+import { createLocalRunner, createProcessLauncher } from '../../adapters/local-runner/index.ts';
+import { readManifest } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { createStaging } from '../../staging/index.ts';
+import { scratch } from '../../staging/transfers/embedded-store.fixture.ts';
 import { type Context, openTarget, type ScriptedOrigin } from './target.fixture.ts';
 
 /** Scripts are real processes, and files really travel. */

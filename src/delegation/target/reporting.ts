@@ -1,9 +1,9 @@
-import type { HandIn, JobRecord, JobState, Transition } from '../../cluster/index.ts';
-import { waitAfter } from '../backoff.ts';
-import type { Report } from '../terms.ts';
-import type { Hosting } from './hosting.ts';
+import type { HandIn, JobRecord, JobState, Transition } from '../../model/job/index.ts';
+import type { Report } from '../../peers/index.ts';
+import { delegationBackoff } from '../backoff.ts';
+import { contactOrigin, overBecause } from './origin-contact.ts';
 import { RESULT_KEPT } from './prepare.ts';
-import { overBecause, wordOn } from './word.ts';
+import type { TargetDeps } from './target.ts';
 
 /**
  * Tells the origin that a job which it gave away is still here, for as long as it is in this state: at once when its
@@ -13,14 +13,14 @@ export function keepTelling(
   record: JobRecord,
   state: Extract<JobState, 'queued' | 'running'>,
   until: AbortSignal,
-  hosting: Hosting,
+  hosting: TargetDeps,
 ): void {
   tellUntil(record, state, AbortSignal.any([until, hosting.closing]), hosting).catch((problem: unknown) =>
     hosting.report(problem, record),
   );
 }
 
-async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal, hosting: Hosting): Promise<void> {
+async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal, hosting: TargetDeps): Promise<void> {
   const { permits, wait, dispatcher } = hosting;
   let job: JobRecord | undefined = record;
   // Without a start there is nothing new to say: the permit was the last word.
@@ -36,7 +36,7 @@ async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal,
 }
 
 /** A store of ours that is away is no reason to fall silent. */
-const current = (job: JobRecord, { store }: Hosting) => store.get(job).catch(() => job);
+const current = (job: JobRecord, { store }: TargetDeps) => store.get(job).catch(() => job);
 
 const stillThere = ({ startedAt, state, held, message }: JobRecord): Report => ({
   state: 'running',
@@ -50,9 +50,9 @@ type Said =
   /** Nobody wants to hear of it any more. */
   | { readonly kind: 'over'; readonly why: string };
 
-async function say(record: JobRecord, report: Report, hosting: Hosting): Promise<Said> {
+async function say(record: JobRecord, report: Report, hosting: TargetDeps): Promise<Said> {
   try {
-    const { origin, attempt, as } = await wordOn(record, hosting);
+    const { origin, attempt, as } = await contactOrigin(record, hosting);
     await origin.report(attempt, report, as);
     return { kind: 'heard' };
   } catch (problem) {
@@ -65,7 +65,7 @@ async function say(record: JobRecord, report: Report, hosting: Hosting): Promise
 export async function handIn(
   record: JobRecord,
   stopping: AbortSignal,
-  hosting: Hosting,
+  hosting: TargetDeps,
 ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined> {
   const { now, wait, chance, permits } = hosting;
   const end = record.handIn;
@@ -80,7 +80,7 @@ export async function handIn(
     }
     if (tries === 1) hosting.report(said.problem, { service: record.service, id: record.id });
     // Once the origin is back it is to hear of it before its patience is over, and somebody else runs it again.
-    await wait(Math.min(waitAfter(tries, chance), permits.leaseOf(record) / 3), until);
+    await wait(Math.min(delegationBackoff(tries, chance), permits.leaseOf(record) / 3), until);
   }
   return undefined;
 }
@@ -106,13 +106,13 @@ const isGivenBack = ({ outcome, reason }: HandIn) => outcome === 'cancelled' && 
 const lastWord = (end: HandIn) => (isGivenBack(end) ? `it was given back: ${end.message}` : end.message);
 
 /** Somebody here ended a job that waited. Told a few times: if nobody hears, the lease ends, and says the same. */
-export async function tellCancelled(record: JobRecord, hosting: Hosting): Promise<void> {
+export async function tellCancelled(record: JobRecord, hosting: TargetDeps): Promise<void> {
   const { message, finishedAt = hosting.now() } = record;
   const end: HandIn = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };
   for (let tries = 1; tries <= TRIES && !hosting.closing.aborted; tries++) {
     const said = await say(record, reportOf(record, end), hosting);
     if (said.kind !== 'silent') return;
-    await hosting.wait(waitAfter(tries, hosting.chance), hosting.closing);
+    await hosting.wait(delegationBackoff(tries, hosting.chance), hosting.closing);
   }
 }
 

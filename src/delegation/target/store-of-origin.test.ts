@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
-import type { Config } from '../../config.ts';
+import type { Config } from '../../config/index.ts';
+import { Secret } from '../../lib/secret.ts';
 import { accessTo } from './store-of-origin.ts';
 
 const cases = [

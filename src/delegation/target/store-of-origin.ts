@@ -1,10 +1,11 @@
-import type { S3Access } from '../../cluster/index.ts';
-import type { Config } from '../../config.ts';
-import type { FederationOrigin } from '../../service/index.ts';
-import type { StoreOfOrigin } from '../terms.ts';
+import type { Config } from '../../config/index.ts';
+import { isSlash, trimEnd } from '../../lib/trim.ts';
+import type { S3Access } from '../../model/job/index.ts';
+import type { FederationOrigin } from '../../model/service/index.ts';
+import type { StoreOfOrigin } from '../../peers/index.ts';
 
 /** Addresses of stores that the operator vouches for. */
-export interface KnownStores {
+export interface OperatorStores {
   /** `OSCAR_CLUSTERS`. */
   readonly registered: Config['clusters'];
   /** Is this endpoint the manager itself? */
@@ -17,16 +18,16 @@ export interface KnownStores {
 export const ORIGIN_STORE = 'minio.origin';
 
 /**
- * The store of an origin, as it is dialled (design §6): with care, since whoever made the worker says where it is; unless
- * the operator says the same, or it is our own.
+ * The store of an origin, as it is dialled (docs/security.md#addresses-that-users-choose): with care, since whoever
+ * made the worker says where it is; unless the operator says the same, or it is our own.
  */
-export function accessTo(store: StoreOfOrigin, origin: FederationOrigin, known: KnownStores): S3Access {
+export function accessTo(store: StoreOfOrigin, origin: FederationOrigin, known: OperatorStores): S3Access {
   const { endpoint, region, verify, accessKey, secretKey, sessionToken, expiresAt } = store;
   const keys = { accessKey, secretKey, ...(sessionToken && { sessionToken }), expiresAt };
   return { type: 's3', endpoint, region, verify, ...keys, guarded: !isVouchedFor(endpoint, origin, known) };
 }
 
-function isVouchedFor(endpoint: string, origin: FederationOrigin, { registered, isOwn, own }: KnownStores): boolean {
+function isVouchedFor(endpoint: string, origin: FederationOrigin, { registered, isOwn, own }: OperatorStores): boolean {
   const store = registered.get(origin.clusterId)?.store;
   if (store !== undefined && isSame(store, endpoint)) return true;
   return isOwn(origin.endpoint) && own.some((each) => isSame(each, endpoint));
@@ -37,4 +38,4 @@ function isSame(one: string, other: string): boolean {
   return a !== null && b !== null && bare(a) === bare(b);
 }
 
-const bare = ({ origin, pathname }: URL) => `${origin}${pathname.replace(/\/+$/, '')}`;
+const bare = ({ origin, pathname }: URL) => `${origin}${trimEnd(pathname, isSlash)}`;

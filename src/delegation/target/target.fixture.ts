@@ -1,25 +1,34 @@
 import { randomUUID } from 'node:crypto';
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Secret } from '../../base/secret.ts';
-import type { JobKey, JobRecord, JobStore, Runner, ServiceRecord } from '../../cluster/index.ts';
-import { type LocalCluster, openLocalCluster } from '../../cluster/local/index.ts';
-import type { Config } from '../../config.ts';
-import { type MemberKey, PeerError } from '../../federation/index.ts';
-import { Dispatcher } from '../../jobs/dispatcher.ts';
+import { type LocalCluster, openLocalCluster } from '../../adapters/sqlite/index.ts';
+import type { Config } from '../../config/index.ts';
+import { Dispatcher } from '../../jobs/index.ts';
 import { ALICE, FewBuckets, OneNode, PuppetRunner } from '../../jobs/jobs.fixture.ts';
-import type { ObjectStoreServer } from '../../objectstore/index.ts';
-import { readDefinition } from '../../service/index.ts';
-import type { ObjectStore } from '../../storage/index.ts';
-import { embeddedStore, scratch } from '../../supervisor/embedded-store.fixture.ts';
-import { createObjectProbe } from '../../supervisor/index.ts';
-import { DelegationError } from '../errors.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import { readDefinition } from '../../model/service/index.ts';
+import {
+  type AttemptKey,
+  DelegationError,
+  type EnteredJob,
+  type MemberKey,
+  type Offer,
+  type Origin,
+  PeerError,
+  type Permit,
+  type Report,
+  type StoreOfOrigin,
+} from '../../peers/index.ts';
+import type { JobStore, ObjectStore, Runner, ServiceRecord } from '../../ports/index.ts';
+import type { ObjectStoreServer } from '../../s3-server/index.ts';
+import { createObjectProbe } from '../../staging/index.ts';
+import { embeddedStore, scratch } from '../../staging/transfers/embedded-store.fixture.ts';
 import type { ProvenOwner } from '../server.ts';
-import type { AttemptKey, EnteredJob, Offer, Origin, Permit, Report, StoreOfOrigin } from '../terms.ts';
 import type { TakenOffer, WorkerService } from './accept.ts';
-import { TakenJobs } from './elsewhere-target.ts';
-import type { HostingParts } from './hosting.ts';
 import { mortal } from './mortal.fixture.ts';
+import { TakenJobs } from './taken-jobs.ts';
+import type { TargetParts } from './target.ts';
 
 export type Context = Pick<TestContext, 'after'>;
 
@@ -97,7 +106,7 @@ export interface TargetOptions<R extends Runner = PuppetRunner> {
   readonly runner?: R;
   /** What stands in the worker's definition. */
   readonly definition?: Record<string, unknown>;
-  readonly parts?: Partial<HostingParts>;
+  readonly parts?: Partial<TargetParts>;
   /** What becomes of the store of its jobs. */
   readonly store?: (store: JobStore) => JobStore;
   /** How much faster waits go by. */
@@ -117,7 +126,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
   /** Milliseconds that the clock of this cluster is ahead. */
   ahead = 0;
   readonly #options: TargetOptions<R>;
-  readonly #probe: Pick<HostingParts, 'unreadable' | 'unreachable'>;
+  readonly #probe: Pick<TargetParts, 'unreadable' | 'unreachable'>;
   readonly #death = new AbortController();
   readonly #writes = new Set<unknown>();
 
@@ -127,7 +136,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     worker: ServiceRecord,
     runner: R,
     options: TargetOptions<R>,
-    probe: Pick<HostingParts, 'unreadable' | 'unreachable'>,
+    probe: Pick<TargetParts, 'unreadable' | 'unreachable'>,
   ) {
     this.cluster = cluster;
     this.origin = origin;

@@ -1,15 +1,14 @@
-import { Secret } from '../../base/secret.ts';
-import type { S3Access } from '../../cluster/index.ts';
-import type { Config } from '../../config.ts';
-import { authorization, type Lines, PeerError, resolveCluster } from '../../federation/index.ts';
+import type { Config } from '../../config/index.ts';
 import type { UpstreamOrigins } from '../../jobs/index.ts';
-import { DelegationError } from '../errors.ts';
-import type { HostingParts } from './hosting.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { S3Access } from '../../model/job/index.ts';
+import { authorization, DelegationError, type PeerConnections, PeerError, resolveCluster } from '../../peers/index.ts';
+import type { TargetParts } from './target.ts';
 
-export interface UpstreamOriginsDeps extends Pick<HostingParts, 'unreadable'> {
+export interface UpstreamOriginsDeps extends Pick<TargetParts, 'unreadable'> {
   /** `OSCAR_CLUSTERS`. */
   readonly registered: Config['clusters'];
-  readonly lines: Pick<Lines, 'lineTo'>;
+  readonly lines: Pick<PeerConnections, 'lineTo'>;
 }
 
 /** Of the 20 s that a manager written in Go waits for the answer to what it delegates. */
@@ -17,7 +16,7 @@ const CONFIG_DEADLINE = 8_000;
 const HEAD_DEADLINE = 4_000;
 
 /**
- * Where managers written in Go have the files of what they delegate (contract §6.6): each caller gets their own keys from
+ * Where managers written in Go have the files of what they delegate (decision 0036): each caller gets their own keys from
  * them. They are asked at the address that the operator has registered, with the token that came with the job.
  */
 export function upstreamOrigins({ registered, lines, unreadable }: UpstreamOriginsDeps): UpstreamOrigins {

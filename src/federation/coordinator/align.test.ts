@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ledgerOf } from '../ledger.fixture.ts';
-import { type LedgerMember, memberId } from '../ledger.ts';
-import { type Alignment, align, dismiss, type Wanted } from './align.ts';
+import { type Alignment, align, type DesiredMember, dismiss } from './align.ts';
+import { ledgerOf } from './ledger.fixture.ts';
+import { type LedgerMember, memberId } from './ledger.ts';
 
 const place = (clusterId: string) => ({
   clusterId,
@@ -20,7 +20,7 @@ const entry = (clusterId: string, more: Partial<LedgerMember> = {}): LedgerMembe
   since: 1,
   ...more,
 });
-const wanted = (clusterId: string): Wanted => ({ clusterId, service: 'demo', place: place(clusterId) });
+const wanted = (clusterId: string): DesiredMember => ({ clusterId, service: 'demo', place: place(clusterId) });
 const alignment = (more: Partial<Alignment>): Alignment => ({
   revision: 4,
   wanted: [],
@@ -43,7 +43,7 @@ const cases: Case[] = [
     name: 'a new member is to be made',
     before: [],
     given: { wanted: [wanted('b')] },
-    after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
+    after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', untold: true, since: 9 }],
   },
   {
     name: 'a member on an unknown cluster is written down with the reason',
@@ -56,6 +56,7 @@ const cases: Case[] = [
         service: 'demo',
         keyId: 'new-key',
         state: 'wanted',
+        untold: true,
         since: 9,
         reason: 'nobody knows it',
       },
@@ -93,7 +94,7 @@ const cases: Case[] = [
     before: [entry('b', { state: 'undoing', end: 'undo' })],
     given: { wanted: [wanted('b')] },
     after: [
-      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 },
+      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', untold: true, since: 9 },
       entry('b', { state: 'undoing', end: 'undo' }),
     ],
   },
@@ -102,6 +103,15 @@ const cases: Case[] = [
     before: [entry('b', { state: 'wanted' })],
     given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
     after: [{ ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', since: 9 }],
+  },
+  {
+    name: 'a member that was never told to be made stays so under another key, and while it leaves',
+    before: [entry('b', { state: 'wanted', untold: true }), entry('c', { state: 'wanted', untold: true })],
+    given: { wanted: [wanted('b')], lost: new Set(['key-of-b']) },
+    after: [
+      { ...place('b'), service: 'demo', keyId: 'new-key', state: 'wanted', untold: true, since: 9 },
+      entry('c', { state: 'leaving', end: 'undo', untold: true, since: 9 }),
+    ],
   },
   {
     name: 'a key that is lost is made anew only when somebody can bring it there',

@@ -1,20 +1,22 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
-import { nowhere, type Place } from './member/member-address.ts';
+import { FederationError } from '../../peers/index.ts';
+import { JOURNAL_STATE_BYTES } from '../../ports/index.ts';
+import { type Ledger, type LedgerMember, memberId, packedSize } from './ledger.ts';
+import { type MemberPlace, unknownPlace } from './member-access.ts';
 
 /** What a definition says about one member. */
-export interface Wanted {
+export interface DesiredMember {
   readonly clusterId: string;
   readonly service: string;
   /** Absent when nobody knows that cluster. */
-  readonly place?: Place;
+  readonly place?: MemberPlace;
   /** Why it cannot be made. */
   readonly problem?: string;
 }
 
 export interface Alignment {
   readonly revision: number;
-  readonly wanted: readonly Wanted[];
+  readonly wanted: readonly DesiredMember[];
   /** Ids of keys that are not kept any more. */
   readonly lost: ReadonlySet<string>;
   /** Is somebody there who can make a member anew under another key? */
@@ -42,15 +44,17 @@ export function align(ledger: Ledger, alignment: Alignment): Ledger {
   return isDeepStrictEqual(next, ledger) ? ledger : next;
 }
 
-function aligned(wanted: Wanted, known: LedgerMember | undefined, alignment: Alignment): LedgerMember {
+function aligned(wanted: DesiredMember, known: LedgerMember | undefined, alignment: Alignment): LedgerMember {
   const { now, newKeyId, lost, renew } = alignment;
   const { clusterId, service, problem } = wanted;
-  const place = wanted.place ?? known ?? nowhere(clusterId);
+  const place = wanted.place ?? known ?? unknownPlace(clusterId);
   const { endpoint, verify, guarded, kind } = place;
   const fresh = { clusterId, service, endpoint, verify, guarded, kind, ...(problem && { reason: problem }) };
   const keyed = known && withKeptKey(known, lost);
   const made = keyed && lost.has(keyed.keyId) && (renew || keyed.state === 'wanted') ? undefined : keyed;
-  if (!made) return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now };
+  // What is made anew under another key may be there under the one before.
+  const untold = known ? known.untold : true;
+  if (!made) return { ...fresh, keyId: newKeyId(), state: 'wanted', since: now, ...(untold && { untold }) };
   const member = withNextKey({ ...made, ...fresh }, alignment);
   if (made.state !== 'leaving') return member;
   const { end: _, force: __, reason: ___, ...staying } = member;
@@ -95,4 +99,47 @@ export function dismiss(ledger: Ledger, isWorking: (member: LedgerMember) => boo
     return { ...known, state: 'undoing' };
   });
   return members.every((member, index) => member === ledger.members[index]) ? ledger : { ...ledger, members };
+}
+
+/**
+ * Throws when the ledger could not hold what comes of these members: that has to be known before any of them is told. Of
+ * members that are away for long it still names those that were removed, so that replacing all of them, again and again,
+ * comes to an end. Whoever only removes members is never refused.
+ */
+export function requireRoom(ledger: Ledger, wanted: readonly DesiredMember[]): void {
+  const known = new Set(ledger.members.filter(({ state }) => state !== 'undoing').map(memberId));
+  if (wanted.every((each) => known.has(memberId(each)))) return;
+  const ids = new Set(wanted.map(memberId));
+  const going = ledger.members.filter((member) => member.state === 'undoing' || !ids.has(memberId(member)));
+  const members = [...wanted.map(largest), ...going.map((member) => ({ ...member, state: 'undoing' as const }))];
+  if (packedSize({ ...ledger, members, revision: Number.MAX_SAFE_INTEGER }) <= JOURNAL_STATE_BYTES) return;
+  const why =
+    going.length > 0
+      ? `${going.length} that were removed have not been ended yet, and there is no room for these beside them: try again when they are`
+      : `there is no room for what has to be kept about ${wanted.length}: name fewer, or shorter addresses`;
+  throw new FederationError('invalid-federation', `federation.members: ${why}`);
+}
+
+const DIGEST = 'f'.repeat(64);
+const TIME = 9_999_999_999_999;
+
+/** With everything that may become known of it. */
+function largest({ clusterId, service, place = unknownPlace(clusterId) }: DesiredMember): LedgerMember {
+  return {
+    ...place,
+    clusterId,
+    service,
+    keyId: DIGEST,
+    nextKeyId: DIGEST,
+    keyedAt: TIME,
+    state: 'conflict',
+    end: 'detach',
+    force: true,
+    untold: true,
+    revision: Number.MAX_SAFE_INTEGER,
+    instance: 'f'.repeat(36),
+    lastSeen: TIME,
+    since: TIME,
+    reason: '€'.repeat(120),
+  };
 }

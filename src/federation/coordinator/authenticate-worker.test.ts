@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
-import { body } from '../../catalog/catalog.fixture.ts';
-import { createService } from '../../catalog/index.ts';
-import type { Version } from '../../cluster/index.ts';
-import type { Ledger, LedgerMember } from '../ledger.ts';
-import { Ledgers } from '../ledger-store.ts';
-import { keyIdOf, sign } from '../peer/signature.ts';
-import { alice, openScene, type Scene } from '../worker/workers.fixture.ts';
-import { authenticateWorker, knowsFederation, type WorkerRequest } from './authenticate-worker.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Version } from '../../lib/version.ts';
+import { keyIdOf, sign } from '../../peers/index.ts';
+import { createService } from '../../services/index.ts';
+import { alice, body } from '../../services/services.fixture.ts';
+import { openScene, type Scene } from '../worker/workers.fixture.ts';
+import { authenticateWorker, precheckWorker, type WorkerRequest } from './authenticate-worker.ts';
+import { type Ledger, type LedgerMember, Ledgers } from './ledger.ts';
 
 const UID = 'federation-of-cow';
 const newKey = () => new Secret(randomBytes(32).toString('hex'));
@@ -128,10 +127,26 @@ test('of a federation that nobody knows, or a member that is none, it is said th
   for (const who of [{ uid: 'another' }, { member: 'c/calf' }, { member: 'b/cow' }]) {
     await assert.rejects(authenticateWorker(signed(key, scene, who), scene.catalog), { code: 'federation-gone' });
   }
-  await knowsFederation(signed(key, scene).header, scene.catalog);
-  const unknown = signed(key, scene, { uid: 'another' }).header;
-  await assert.rejects(knowsFederation(unknown, scene.catalog), { code: 'federation-gone' });
-  await assert.rejects(knowsFederation('', scene.catalog), { code: 'bad-signature' });
+});
+
+test('precheck: all that the header alone tells is refused before the body is read', async () => {
+  await using federation = await openFederation();
+  const { scene, key } = federation;
+  const stranger = signed(new Secret('another key'), scene);
+  // Whether the signature is right cannot be known without the body.
+  for (const request of [signed(key, scene), stranger]) await precheckWorker(request, scene.catalog);
+  for (const who of [{ uid: 'another' }, { member: 'c/calf' }, { member: 'b/cow' }]) {
+    await assert.rejects(precheckWorker(signed(key, scene, who), scene.catalog), { code: 'federation-gone' });
+  }
+  const refused = [
+    { ...stranger, header: '' },
+    { ...stranger, service: 'another' },
+    signed(key, scene, { time: scene.clock.now - 6 * 60_000 }),
+    signed(key, scene, { time: scene.clock.now + 6 * 60_000 }),
+  ];
+  for (const request of refused) {
+    await assert.rejects(precheckWorker(request, scene.catalog), { code: 'bad-signature' });
+  }
 });
 
 test('when the service is gone, or its name is another’s by now, the federation is gone', async () => {

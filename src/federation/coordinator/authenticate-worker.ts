@@ -1,12 +1,18 @@
-import type { Secret } from '../../base/secret.ts';
-import type { Asking, Journal, SecretStore, ServiceRecord, ServiceStore } from '../../cluster/index.ts';
-import { FederationError } from '../errors.ts';
-import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
-import { Ledgers } from '../ledger-store.ts';
-import { refusals } from '../peer/refusals.ts';
-import { keyIdOf, type SignatureProblem, type SignedRequest, verify } from '../peer/signature.ts';
-import { readMember } from '../peer/wire.ts';
-import { noteUse, readKey } from './member/member-keys.ts';
+import type { Secret } from '../../lib/secret.ts';
+import type { SignedAsk } from '../../model/job/index.ts';
+import {
+  FederationError,
+  isTimely,
+  keyIdOf,
+  readMember,
+  type SignatureProblem,
+  type SignedRequest,
+  verify,
+} from '../../peers/index.ts';
+import type { Journal, SecretStore, ServiceRecord, ServiceStore } from '../../ports/index.ts';
+import { refusals } from '../signature-refusals.ts';
+import { type Ledger, type LedgerMember, Ledgers, memberId } from './ledger.ts';
+import { noteKeyUse, readKey } from './member-keys.ts';
 
 /** A request that claims to come from a member of a federation of this cluster. */
 export interface WorkerRequest extends SignedRequest {
@@ -23,7 +29,7 @@ export interface AuthenticatedWorker {
   readonly member: LedgerMember;
   /** The service of the coordinator. */
   readonly record: ServiceRecord;
-  readonly asking: Asking;
+  readonly asking: SignedAsk;
 }
 
 interface Stores {
@@ -36,7 +42,7 @@ interface Stores {
 
 /**
  * Which member of which federation signed a request. Throws `federation-gone` when there is no such federation any more, or
- * the member is none: whoever knows the random uid is told no more than that, since the key went with the member (design §8).
+ * the member is none: whoever knows the random uid is told no more than that, since the key went with the member.
  */
 export async function authenticateWorker(request: WorkerRequest, stores: Stores): Promise<AuthenticatedWorker> {
   const { header, once } = request;
@@ -49,7 +55,7 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
   for (const { entry, key } of candidates) {
     const verified = verify(header, request, () => key, stores.now());
     if ('member' in verified) {
-      if (once && !(await noteUse(keyIdOf(key), { time, nonce }, stores))) throw refusals.repeated();
+      if (once && !(await noteKeyUse(keyIdOf(key), { time, nonce }, stores))) throw refusals.repeated();
       stores.heardFrom?.(entry);
       const record = await coordinatorOf(ledger, request.service, stores);
       return { ledger, member: entry, record, asking: { time, nonce } };
@@ -59,11 +65,20 @@ export async function authenticateWorker(request: WorkerRequest, stores: Stores)
   throw refusals[refused]();
 }
 
-/** Is there such a federation here? A first look, before a long body is read for somebody. */
-export async function knowsFederation(header: string, { journal }: Pick<Stores, 'journal'>): Promise<void> {
+/**
+ * Refuses what {@link authenticateWorker} would refuse whatever the body is. The signature covers the body, so that this is
+ * all that can be known before the body is read. It proves nothing.
+ */
+export async function precheckWorker(
+  { header, service }: Pick<WorkerRequest, 'header' | 'service'>,
+  stores: Pick<Stores, 'journal' | 'now'>,
+): Promise<void> {
   const read = readMember(header);
   if ('problems' in read) throw refusals.unreadable();
-  if (!(await new Ledgers({ journal }).read(read.value.uid))) throw gone();
+  const ledger = (await new Ledgers(stores).read(read.value.uid))?.ledger;
+  if (!ledger || entriesOf(ledger, read.value.member).length === 0) throw gone();
+  if (service !== ledger.service) throw refusals.mismatch();
+  if (!isTimely(read.value, stores.now())) throw refusals['wrong-time']();
 }
 
 interface Candidate {
@@ -75,7 +90,7 @@ interface Candidate {
 async function claimed(uid: string, member: string, stores: Stores) {
   const ledger = (await new Ledgers(stores).read(uid))?.ledger;
   if (!ledger) throw gone();
-  const entries = ledger.members.filter((each) => memberId(each) === member && counts(each));
+  const entries = entriesOf(ledger, member);
   const keyed = entries.flatMap((entry) => [entry.keyId, entry.nextKeyId].map((keyId) => ({ entry, keyId })));
   const candidates: Candidate[] = [];
   for (const { entry, keyId } of keyed) {
@@ -85,6 +100,9 @@ async function claimed(uid: string, member: string, stores: Stores) {
   if (candidates.length === 0) throw gone();
   return { ledger, candidates };
 }
+
+const entriesOf = ({ members }: Ledger, member: string) =>
+  members.filter((each) => memberId(each) === member && counts(each));
 
 /** One that leaves still says how its jobs end; one that has to go at once, or went by itself, has no say any more. */
 const counts = ({ state }: LedgerMember) => state !== 'undoing' && state !== 'left';

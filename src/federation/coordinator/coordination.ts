@@ -1,12 +1,12 @@
-import type { Secret } from '../../base/secret.ts';
-import type { Journal, SecretStore, ServiceRecord, ServiceStore, Version } from '../../cluster/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
-import type { ClusterStore, Definition, FederationRole, readDefinition, Service } from '../../service/index.ts';
+import type { Secret } from '../../lib/secret.ts';
+import type { Version } from '../../lib/version.ts';
+import type { ClusterStore, Definition, FederationRole, readDefinition, Service } from '../../model/service/index.ts';
+import type { Credential, PeerAddress, PeerConnections, Peers, Resolved } from '../../peers/index.ts';
+import type { Journal, SecretStore, ServiceRecord, ServiceStore } from '../../ports/index.ts';
 import type { Audit } from '../audit.ts';
-import type { LedgerMember } from '../ledger.ts';
-import type { Resolved } from '../peer/addresses.ts';
-import type { Credential, PeerAddress, Peers } from '../peer/peer.ts';
-import type { Lines } from '../peer/peers.ts';
+import type { LedgerMember } from './ledger.ts';
+import type { MemberLook } from './results.ts';
 
 /** What the coordinator's verbs need: the stores of this cluster, its other managers, and what chance and time say. */
 export interface Coordination {
@@ -14,7 +14,7 @@ export interface Coordination {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly own: OwnServices;
-  readonly peers: Peers & Partial<Lines>;
+  readonly peers: Peers & Partial<PeerConnections>;
   /** Where a cluster is: by the operator's registry, else by these clusters of a definition. */
   readonly resolve: (clusterId: string, clusters: Definition['clusters']) => Resolved;
   /** Is it this very manager that would be asked there? */
@@ -32,18 +32,21 @@ export interface Coordination {
   /** How many jobs of this service a member (`<cluster id>/<service>`) holds. Absent: none ever does. */
   readonly outstanding?: (serviceUid: string, member: string) => Promise<number>;
   /** What the owner has to know about a federation beside its members, such as a grant that has expired. */
-  readonly conditions?: (service: Service) => Promise<readonly Condition[]>;
+  readonly conditions?: (service: Service) => Promise<readonly FederationCondition[]>;
   /** Hears of what somebody may ask about later. */
   readonly audit?: Audit;
+  /** Hears of every member that cannot be brought to what it should be, when that or its reason is new; and when it can again. */
+  readonly looked?: (look: MemberLook) => void;
   /** Hears of every member that has asked for something, by its signature. */
   readonly heardFrom?: (member: LedgerMember) => void;
-  readonly budgets?: Partial<Budgets>;
+  /** Other times than the usual ones, by the kind of the member. */
+  readonly budgets?: Partial<Record<LedgerMember['kind'], Partial<Budgets>>>;
   readonly now: () => number;
   readonly newUid: () => string;
   readonly newKey: () => Secret;
 }
 
-export interface Condition {
+export interface FederationCondition {
   readonly type: string;
   readonly reason: string;
 }
@@ -76,17 +79,29 @@ export interface Caller {
   readonly credential?: Credential;
 }
 
-/** Milliseconds. */
-export interface Budgets {
+/** Milliseconds for which a member is waited for. */
+interface Budgets {
   readonly probe: number;
   readonly create: number;
+  /** What takes longer goes on, and is looked at by the reconciler. */
   readonly undo: number;
 }
 
 /**
  * 14 s together, since oscar-cli gives up after 20 and a federation that was made after all would surprise its user.
- * Shorter: a slow member fails a create that would have come through. What is not done by then is in the ledger.
+ * Shorter: a slow member fails a create that would have come through. What is not done by then is in the ledger. A manager
+ * written in Go takes 8 to 12 s to make a service and as long to delete one, so that its parts may take longer, but not all
+ * of them: see {@link LONGEST_CREATE}.
  */
-const BUDGETS: Budgets = { probe: 3_000, create: 8_000, undo: 3_000 };
+const BUDGETS: Readonly<Record<LedgerMember['kind'], Budgets>> = {
+  oscar: { probe: 3_000, create: 8_000, undo: 3_000 },
+  upstream: { probe: 10_000, create: 16_000, undo: 3_000 },
+};
 
-export const budgetsOf = ({ budgets }: Pick<Coordination, 'budgets'>): Budgets => ({ ...BUDGETS, ...budgets });
+/** Milliseconds for a whole create with a member whose manager is written in Go: a second before oscar-cli gives up. */
+export const LONGEST_CREATE = 19_000;
+
+export const budgetsFor = (kind: LedgerMember['kind'], { budgets }: Pick<Coordination, 'budgets'>): Budgets => ({
+  ...BUDGETS[kind],
+  ...budgets?.[kind],
+});

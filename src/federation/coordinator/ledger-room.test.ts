@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openLocalCluster } from '../../cluster/local/index.ts';
-import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
-import { changeMembers, changeService } from '../change.ts';
-import { deploy } from '../deploy.ts';
-import { FederationError } from '../errors.ts';
-import { Ledgers } from '../ledger-store.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
+import { openLocalCluster } from '../../adapters/sqlite/index.ts';
+import { FederationError, PeerError } from '../../peers/index.ts';
 import { readIntention } from '../members.ts';
-import { PeerError } from '../peer/peer.ts';
-import { Reconciler } from '../reconcile.ts';
+import { changeMembers, changeService } from './change.ts';
+import { deploy } from './deploy.ts';
+import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, memberOn, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
+import { Reconciler } from './reconcile.ts';
 
 const MOST = 100;
 const ids = Array.from({ length: 4 * MOST }, (_, index) => `oscar-cluster-${index}-institution`);

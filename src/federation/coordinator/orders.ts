@@ -1,11 +1,10 @@
-import type { Secret } from '../../base/secret.ts';
-import { Secret as SecretValue } from '../../base/secret.ts';
-import type { FederationOrigin, Service } from '../../service/index.ts';
-import { type Ledger, type LedgerMember, memberId } from '../ledger.ts';
-import type { WorkerOrder } from '../peer/peer.ts';
-import { bodyOf, digestOf, expand } from '../topology.ts';
+import { type Secret, Secret as SecretValue } from '../../lib/secret.ts';
+import type { FederationOrigin, Service } from '../../model/service/index.ts';
+import { PeerError, type WorkerOrder } from '../../peers/index.ts';
+import { bodyOf, definitionDigest, expand } from '../topology.ts';
 import type { Coordination } from './coordination.ts';
-import type { MemberKeys } from './member/member-keys.ts';
+import { type Ledger, type LedgerMember, memberId } from './ledger.ts';
+import type { MemberKeys } from './member-keys.ts';
 
 /** What each member shall be, by the id of its key. Members whose key or cluster is not known get none. */
 export function ordersOf(
@@ -50,7 +49,7 @@ export function ordersOf(
         key,
         origin,
         body,
-        digest: digestOf(worker),
+        digest: definitionDigest(worker),
       };
       return [[member.keyId, order] as const];
     }),
@@ -63,3 +62,51 @@ export const isCurrent = ({ state }: LedgerMember) => state !== 'undoing' && sta
 /** The id of this cluster, as the members of this service know it. */
 export const originIdOf = ({ definition }: Pick<Service, 'definition'>, { here }: Pick<Coordination, 'here'>) =>
   definition.cluster_id || here.clusterId;
+
+/** A member that is not what it should be yet. */
+export interface Pending {
+  readonly member: string;
+  readonly reason: string;
+}
+
+export function pendingOf(ledger: Ledger): Pending[] {
+  return ledger.members
+    .filter((member) => isPending(member, ledger))
+    .map((member) => ({ member: memberId(member), reason: member.reason ?? 'it has not answered yet' }));
+}
+
+/** Is there one of which nobody says why? */
+export const isUnexplained = (ledger: Ledger): boolean =>
+  ledger.members.some((member) => isPending(member, ledger) && member.reason === undefined);
+
+const isPending = (member: LedgerMember, { revision }: Ledger) =>
+  isCurrent(member) && !(member.state === 'made' && member.revision === revision);
+
+/**
+ * Why a member is not made on the manager that answers: its service there is the coordinator's own, or another member, under
+ * another id of that cluster. Of two members the one that is made comes first, then the one that was named first: each of
+ * them would take the worker from the other, again and again.
+ */
+export function twinOf(
+  member: LedgerMember,
+  instance: string,
+  { service, members }: Pick<Ledger, 'service' | 'members'>,
+  { here }: Pick<Coordination, 'here'>,
+): PeerError | undefined {
+  if (instance === here.instance && member.service === service) {
+    return new PeerError('taken', 'it is the service itself, under another id of this cluster: remove it');
+  }
+  const rank = (each: LedgerMember) => (each.state === 'made' ? 0 : members.length) + members.indexOf(each);
+  const first = members.find(
+    (other) =>
+      isCurrent(other) &&
+      other.state !== 'left' &&
+      other.instance === instance &&
+      other.service === member.service &&
+      memberId(other) !== memberId(member) &&
+      rank(other) < rank(member),
+  );
+  return (
+    first && new PeerError('taken', `it is the same service as ${memberId(first)}, of the same manager: remove it`)
+  );
+}

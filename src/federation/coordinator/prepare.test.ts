@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deploy } from '../deploy.ts';
-import { Ledgers } from '../ledger-store.ts';
 import type { Coordination } from './coordination.ts';
+import { deploy } from './deploy.ts';
+import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
 import { prepare } from './prepare.ts';
 

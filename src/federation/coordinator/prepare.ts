@@ -1,19 +1,24 @@
-import type { Secret } from '../../base/secret.ts';
-import { loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
-import type { Service } from '../../service/index.ts';
-import type { Replica } from '../../service/schema.ts';
-import { keyIdsOf, type LedgerEntry, type LedgerMember } from '../ledger.ts';
-import { isOvertaken, Ledgers } from '../ledger-store.ts';
-import type { WorkerOrder } from '../peer/peer.ts';
-import { keyIdOf } from '../peer/signature.ts';
-import { align, dismiss, type Wanted } from './align.ts';
-import type { Coordination } from './coordination.ts';
-import { placeOf } from './member/member-address.ts';
-import { dropKeys, keepKeys, readKey } from './member/member-keys.ts';
-import { isCurrent, ordersOf } from './orders.ts';
-import { workingMembers } from './working.ts';
+import type { Secret } from '../../lib/secret.ts';
+import { GRANT_SLOT, REFRESH_TOKEN_SLOT, type Replica, type Service } from '../../model/service/index.ts';
+import { FederationError, keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { memberProblems } from '../topology.ts';
+import { align, type DesiredMember, dismiss } from './align.ts';
+import type { Coordination, ReadDefinition } from './coordination.ts';
+import {
+  isOvertaken,
+  keyIdsOf,
+  type Ledger,
+  type LedgerEntry,
+  type LedgerMember,
+  Ledgers,
+  memberId,
+} from './ledger.ts';
+import { memberPlace } from './member-access.ts';
+import { dropKeys, keepKeys, readKey } from './member-keys.ts';
+import { isCurrent, ordersOf, originIdOf } from './orders.ts';
 
-export interface Prepared {
+export interface PreparedChange {
   readonly entry: LedgerEntry;
   readonly service: Service;
   /** Everything else that its definition keeps secret, for asking other clusters. */
@@ -39,7 +44,7 @@ export async function prepare(
   service: Service,
   { renew, rekey }: Preparing,
   deps: Coordination,
-): Promise<Prepared | undefined> {
+): Promise<PreparedChange | undefined> {
   const { revision = 0 } = service.federation ?? {};
   if (revision < entry.ledger.revision) return undefined;
   const known = await keysOf(entry, deps);
@@ -107,10 +112,13 @@ async function keysOf({ ledger }: LedgerEntry, deps: Coordination): Promise<Map<
 const isCurrentOrLeaving = (member: LedgerEntry['ledger']['members'][number]) =>
   isCurrent(member) || member.state === 'leaving';
 
-export function wantedBy({ definition }: Pick<Service, 'definition'>, deps: Pick<Coordination, 'resolve'>): Wanted[] {
+export function wantedBy(
+  { definition }: Pick<Service, 'definition'>,
+  deps: Pick<Coordination, 'resolve'>,
+): DesiredMember[] {
   return deployedOf(definition.federation?.members).map(({ cluster_id, service_name }) => {
     const resolved = deps.resolve(cluster_id, definition.clusters);
-    const found = 'problem' in resolved ? resolved : { place: placeOf(resolved.address) };
+    const found = 'problem' in resolved ? resolved : { place: memberPlace(resolved.address) };
     return { clusterId: cluster_id, service: service_name, ...found };
   });
 }
@@ -118,3 +126,47 @@ export function wantedBy({ definition }: Pick<Service, 'definition'>, deps: Pick
 /** Members of type `endpoint` are any URL: nothing is deployed there (F18). */
 export const deployedOf = (members: readonly Replica[] | undefined): Replica[] =>
   (members ?? []).filter(({ type }) => type === 'oscar');
+
+/** How long a member that leaves may go on with what it has. Shorter: long jobs are lost. Longer: nobody waits for it. */
+const LONGEST_DRAIN = 24 * 3_600_000;
+
+/**
+ * The members that leave and are not to be ended yet, since they hold jobs. Of whom nothing can be learnt now it is taken
+ * for granted: it is asked again.
+ */
+async function workingMembers(
+  { serviceUid, members }: Ledger,
+  { outstanding, now }: Pick<Coordination, 'outstanding' | 'now'>,
+): Promise<ReadonlySet<LedgerMember>> {
+  const may = members.filter(
+    ({ state, force, since }) => state === 'leaving' && !force && now() - since < LONGEST_DRAIN,
+  );
+  const working = await Promise.all(
+    may.map(async (member) => {
+      const jobs = await outstanding?.(serviceUid, memberId(member)).catch(() => 1);
+      return (jobs ?? 0) > 0 ? [member] : [];
+    }),
+  );
+  return new Set(working.flat());
+}
+
+/** What can be known about the members of a definition without asking anybody; all that is wrong is said at once. */
+export function checkMembers({ definition }: Pick<ReadDefinition, 'definition'>, deps: Coordination): DesiredMember[] {
+  const wanted = wantedBy({ definition }, deps);
+  const problems = [
+    ...memberProblems(definition, originIdOf({ definition }, deps), deps.mostMembers),
+    ...new Set(wanted.flatMap(({ problem }) => problem ?? [])),
+  ];
+  if (problems.length > 0) throw new FederationError('invalid-federation', problems.join('\n'));
+  return wanted;
+}
+
+/** A federation acts for its owner when they are not there, so it needs a refresh token before it has members. */
+export function requireGrant(credentials: ReadDefinition['secrets']['credentials']): void {
+  const { [REFRESH_TOKEN_SLOT]: brought, [GRANT_SLOT]: kept } = credentials;
+  if (kept || (brought && brought.reveal().trim() !== '')) return;
+  throw new FederationError(
+    'no-grant',
+    'environment.secrets.refresh_token is required for a service with members: get one from your identity provider with the scope offline_access, for instance with oidc-agent or `oscar login`',
+  );
+}

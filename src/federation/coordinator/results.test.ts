@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ledgerOf } from '../ledger.fixture.ts';
-import type { LedgerMember } from '../ledger.ts';
-import { PeerError } from '../peer/peer.ts';
+import { PeerError } from '../../peers/index.ts';
+import { ledgerOf } from './ledger.fixture.ts';
+import type { LedgerMember } from './ledger.ts';
 import { type Result, recordResults } from './results.ts';
 
 const entry = (more: Partial<LedgerMember> = {}): LedgerMember => ({

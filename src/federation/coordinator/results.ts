@@ -1,5 +1,7 @@
-import type { Ledger, LedgerMember } from '../ledger.ts';
-import type { PeerError } from '../peer/peer.ts';
+import { FederationError, type FederationErrorCode, PeerError, type PeerErrorCode } from '../../peers/index.ts';
+import type { Journal } from '../../ports/index.ts';
+import type { Coordination } from './coordination.ts';
+import { keyIdsOf, type Ledger, type LedgerMember, Ledgers, memberId } from './ledger.ts';
 
 /** What came of asking one member, which is known by its key: added again, it is another. */
 export type Result = { readonly keyId: string } & ResultOf;
@@ -52,6 +54,7 @@ function recorded(before: LedgerMember, result: Result, now: number): LedgerMemb
   const member = result.kind === 'made' ? rekeyed(before, result.rekeyed, now) : before;
   const isEnding = member.state === 'undoing' || member.state === 'leaving';
   const { reason: _, ...known } = member;
+  const { untold: _untold, ...told } = known;
   switch (result.kind) {
     case 'ended':
       return isEnding ? [] : [member];
@@ -64,7 +67,7 @@ function recorded(before: LedgerMember, result: Result, now: number): LedgerMemb
       if (isEnding || member.state === 'left' || result.revision < (member.revision ?? 0)) return [member];
       const { kind: __, keyId: ___, rekeyed: ____, ...facts } = result;
       return [
-        { ...known, keyedAt: now, ...keyedAtOf(member), ...facts, ...stateOf(member, 'made', now), lastSeen: now },
+        { ...told, keyedAt: now, ...keyedAtOf(member), ...facts, ...stateOf(member, 'made', now), lastSeen: now },
       ];
     }
     default: {
@@ -90,3 +93,108 @@ const stateOf = (member: LedgerMember, state: LedgerMember['state'], now: number
   state,
   since: member.state === state ? member.since : now,
 });
+
+/** What is said about one member. */
+export interface MemberVerdict {
+  /** `<cluster id>/<service>`. */
+  readonly member: string;
+  /** Absent when nothing is wrong with it. */
+  readonly problem?: PeerError;
+}
+
+/** The worst comes first: one answer has one code, and a user mends credentials before they wait for a network. */
+const CODES = [
+  'member-refused',
+  'member-taken',
+  'member-unreachable',
+  'member-failed',
+] as const satisfies FederationErrorCode[];
+
+const CODE_OF: Record<PeerErrorCode, (typeof CODES)[number]> = {
+  refused: 'member-refused',
+  taken: 'member-taken',
+  unreachable: 'member-unreachable',
+  gone: 'member-failed',
+  stale: 'member-failed',
+  failed: 'member-failed',
+};
+
+/** One sentence, then every member with its reason. */
+export function memberRefusal(sentence: string, verdicts: readonly MemberVerdict[]): FederationError {
+  const codes = new Set(verdicts.flatMap(({ problem }) => (problem ? [CODE_OF[problem.code]] : [])));
+  const code = CODES.find((each) => codes.has(each)) ?? 'member-failed';
+  const cause = verdicts.find(({ problem }) => problem && CODE_OF[problem.code] === code)?.problem;
+  return new FederationError(code, [sentence, ...verdicts.map(lineOf)].join('\n'), { cause });
+}
+
+function lineOf({ member, problem }: MemberVerdict): string {
+  if (!problem) return `  ${member}: nothing is wrong there`;
+  return `  ${member}: ${CODE_OF[problem.code].slice('member-'.length)}: ${problem.message}`;
+}
+
+/** A fault of ours in between is no secret of the peer's, but no sentence for users either. */
+export function memberProblem(error: unknown): PeerError {
+  if (error instanceof PeerError) return error;
+  return new PeerError('failed', 'something went wrong on the way there: the log of this manager says what', {
+    cause: error,
+  });
+}
+
+/** Its owner has ended a member there. */
+export const leftByOwner = (keyId: string): Result => ({
+  keyId,
+  kind: 'left',
+  problem: new PeerError('gone', 'its owner ended it there: add it again to have it back'),
+});
+
+interface Stores {
+  readonly journal: Journal;
+  readonly now: () => number;
+}
+
+/**
+ * Writes down that the owner of a member ends it there, as its manager says before it does so: it is not made again until it
+ * is added again. What is just being made, or is ending anyway, learns it when it next asks there.
+ */
+export async function noteDeparture(uid: string, keyId: string, stores: Stores): Promise<void> {
+  await new Ledgers(stores).amend(uid, (ledger) => {
+    const member = ledger.members.find((each) => keyIdsOf(each).includes(keyId));
+    if (!member || ledger.phase !== 'active') return ledger;
+    return recordResults(ledger, [leftByOwner(member.keyId)], stores.now());
+  });
+}
+
+/** What has changed about how a member answers. */
+export interface MemberLook {
+  /** Of the coordinator. */
+  readonly service: string;
+  /** `<cluster id>/<service>`. */
+  readonly member: string;
+  /** Host and port of its manager; empty when its cluster is unknown. */
+  readonly host: string;
+  /** Why it could not be brought to what it should be. Absent: it is, after it could not be. */
+  readonly problem?: PeerError;
+}
+
+/** Tells of members with which something else is wrong than the ledger said before, and of those that are well again. */
+export function tellLooks(
+  { service, members }: Ledger,
+  results: readonly Result[],
+  { looked }: Pick<Coordination, 'looked'>,
+): void {
+  const byKey = new Map(members.map((member) => [member.keyId, member]));
+  for (const result of results) {
+    const member = byKey.get(result.keyId);
+    if (!member) continue;
+    const problem = 'problem' in result ? result.problem : undefined;
+    if (isSame(member, problem)) continue;
+    const host = URL.parse(member.endpoint)?.host ?? '';
+    looked?.({ service, member: memberId(member), host, ...(problem && { problem }) });
+  }
+}
+
+/** The ledger may hold the beginning of a reason only, and a member that is left alone for a while has a longer one. */
+function isSame({ reason }: LedgerMember, problem: PeerError | undefined): boolean {
+  if (!problem || reason === undefined) return problem === reason;
+  return problem.message.startsWith(reason) || reason.startsWith(problem.message);
+}

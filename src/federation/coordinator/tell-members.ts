@@ -1,21 +1,19 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { ServiceRecord } from '../../cluster/index.ts';
-import type { Service } from '../../service/index.ts';
-import type { LedgerEntry, LedgerMember } from '../ledger.ts';
-import { isOvertaken, Ledgers } from '../ledger-store.ts';
+import type { Service } from '../../model/service/index.ts';
+import type { ServiceRecord } from '../../ports/index.ts';
 import type { Coordination } from './coordination.ts';
-import { deliver } from './deliver.ts';
-import { goPast } from './go-past.ts';
-import type { Asking } from './member/asking.ts';
-import { isUnexplained, type Pending, pendingOf } from './pending.ts';
+import { deliverToMembers, goPast } from './deliver.ts';
+import { isOvertaken, type LedgerEntry, type LedgerMember, Ledgers } from './ledger.ts';
+import type { MemberCredentials } from './member-access.ts';
+import { isUnexplained, type Pending, pendingOf } from './orders.ts';
 import { type Preparing, prepare } from './prepare.ts';
 import type { Result } from './results.ts';
 
 /** How members are told of a change. */
 export interface Telling {
-  readonly asking: Asking;
+  readonly asking: MemberCredentials;
   /** Who stands for the keys of members that know none. */
-  readonly standIn: Asking;
+  readonly standIn: MemberCredentials;
   readonly keys: Preparing;
 }
 
@@ -80,7 +78,7 @@ async function tellOnce(
   if (!entry || entry.ledger.phase !== 'active' || isOlder(service, entry)) return [];
   const prepared = await prepare(entry, service, keys, deps);
   const isDue = ({ keyId }: LedgerMember) => !silent.has(keyId);
-  return prepared ? deliver(prepared, { asking, standIn, isDue }, deps) : undefined;
+  return prepared ? deliverToMembers(prepared, { asking, standIn, isDue }, deps) : undefined;
 }
 
 const isOlder = ({ federation }: Service, { ledger }: LedgerEntry) => (federation?.revision ?? 0) < ledger.revision;

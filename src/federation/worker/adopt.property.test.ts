@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { createService } from '../../catalog/index.ts';
-import type { Version } from '../../cluster/index.ts';
-import { serviceBodies } from '../../service/service.arbitrary.ts';
+import type { Version } from '../../lib/version.ts';
+import { serviceBodies } from '../../model/service/service.arbitrary.ts';
+import { createService } from '../../services/index.ts';
+import { alice } from '../../services/services.fixture.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
 import { releaseWorker } from './release.ts';
-import { alice, dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
+import { dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 
 /** What may happen to an adopted service, until the manager dies in the middle of it or not. */
 const step = fc.record({

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changedIn } from '../../base/changed-in.fixture.ts';
-import { createService, updateService } from '../../catalog/index.ts';
-import type { Version } from '../../cluster/index.ts';
-import type { JournalState } from '../../cluster/journal.ts';
+import { changedIn } from '../../lib/changed-in.fixture.ts';
+import type { Version } from '../../lib/version.ts';
+import type { JournalState } from '../../ports/index.ts';
+import { createService, updateService } from '../../services/index.ts';
+import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
-import { forgetMember } from './kept/member-key.ts';
-import { bury } from './kept/tombstones.ts';
 import { makeWorker } from './make.ts';
+import { forgetMember } from './member-key.ts';
 import { releaseWorker } from './release.ts';
-import { admin, alice, bob, NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
+import { bury } from './tombstones.ts';
+import { NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('it becomes what the coordinator sent, and keeps uid, owner, token and buckets', async () => {
   await using scene = openScene();

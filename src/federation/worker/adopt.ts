@@ -1,22 +1,18 @@
-import { allSettled } from '../../base/all-settled.ts';
-import { admit, type Catalog, CatalogError } from '../../catalog/index.ts';
-import { isRace, type ServiceRecord, type Version } from '../../cluster/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
-import { type Definition, type DefinitionSecrets, ownedBy, type Service } from '../../service/index.ts';
-import { storageClaim } from '../../storage/index.ts';
-import type { WorkerOrder } from '../peer/peer.ts';
-import { keyIdOf } from '../peer/signature.ts';
-import { saveBefore } from './kept/before.ts';
-import { keepMemberKey } from './kept/member-key.ts';
-import { swapSecrets } from './kept/swap-secrets.ts';
-import { refuseEnded } from './kept/tombstones.ts';
-import { beginWork, type Work, workIsOver } from './kept/work.ts';
-import { taken } from './make.ts';
-import { isOwner } from './probe.ts';
-import { documentOf, readWorker } from './read-worker.ts';
+import { allSettled } from '../../lib/concurrency.ts';
+import type { Version } from '../../lib/version.ts';
+import { type Definition, type DefinitionSecrets, ownedBy, type Service } from '../../model/service/index.ts';
+import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { isRace, type ServiceRecord } from '../../ports/index.ts';
+import { admit, type Services, ServicesError, storageClaim } from '../../services/index.ts';
+import { isOwner } from '../ownership.ts';
+import { saveBefore, swapSecrets } from './before.ts';
+import { documentOf, readWorker, taken } from './make.ts';
+import { keepMemberKey } from './member-key.ts';
 import { finishWork, settleWork } from './settle.ts';
-import { isWorkerOf, roleOf, UNFINISHED } from './worker-role.ts';
-import type { Workers } from './workers.ts';
+import { refuseEnded } from './tombstones.ts';
+import { beginWork, type Work, workIsOver } from './work.ts';
+import { isWorkerOf, roleOf, UNFINISHED, type Workers } from './worker-role.ts';
 
 /**
  * Makes a service of the one who asks into a worker, if it is still in the version that they saw. What it was is kept
@@ -54,7 +50,7 @@ interface Adoption {
 }
 
 /** Refusals come before anything is changed. */
-async function plan(before: Service, order: WorkerOrder, catalog: Catalog): Promise<Adoption> {
+async function plan(before: Service, order: WorkerOrder, catalog: Services): Promise<Adoption> {
   const read = readWorker(documentOf(order.body), order.name);
   const definition = ownedBy({ ...read.definition, vo: before.definition.vo }, before.owner);
   const federation = roleOf(order, { adopted: true, digest: order.digest });
@@ -106,10 +102,10 @@ function adoptable(
 }
 
 /** After the role has come: from then on events of these prefixes are no longer for this service. */
-async function endSubscriptions(before: Service, { objects }: Catalog): Promise<void> {
+async function endSubscriptions(before: Service, { objects }: Services): Promise<void> {
   if (!objects) return;
   await allSettled(storageClaim(before).subscriptions.map((subscription) => objects.unsubscribe(subscription)));
 }
 
 const changed = (name: string) =>
-  new CatalogError('old-version', `"${name}" has changed since it was looked at: look again before it is adopted`);
+  new ServicesError('old-version', `"${name}" has changed since it was looked at: look again before it is adopted`);

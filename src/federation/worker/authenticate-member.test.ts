@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Version } from '../../cluster/index.ts';
-import { sign } from '../peer/signature.ts';
-import { authenticateMember, type MemberRequest } from './authenticate-member.ts';
+import type { Version } from '../../lib/version.ts';
+import { sign } from '../../peers/index.ts';
+import { alice } from '../../services/services.fixture.ts';
+import { authenticateMember, type MemberRequest, precheckMember } from './authenticate-member.ts';
 import { makeWorker } from './make.ts';
 import { removeHere } from './own-delete.ts';
 import { releaseWorker } from './release.ts';
-import { alice, NAME, type Order, openScene, order, type Scene } from './workers.fixture.ts';
+import { NAME, type Order, openScene, order, type Scene } from './workers.fixture.ts';
 
 const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, query: '', body: '' };
 
@@ -21,29 +22,48 @@ test('who has the key is known by it', async () => {
   assert.equal(await authenticateMember(signed(made, scene), scene.workers), made.keyId);
 });
 
-const forged: [string, (made: Order, scene: Scene) => MemberRequest][] = [
+const forged: [string, (made: Order, scene: Scene) => MemberRequest, 'early'?][] = [
   ['another key', (made, scene) => signed({ ...order(), uid: made.uid }, scene)],
   ['another body', (made, scene) => ({ ...signed(made, scene), body: 'x' })],
   ['another path', (made, scene) => ({ ...signed(made, scene), path: '/system/services/other/federation' })],
   ['another method', (made, scene) => ({ ...signed(made, scene), method: 'DELETE' })],
-  ['a member of another name', (made, scene) => signed({ ...made, member: 'b/other' }, scene)],
-  ['a time that is long ago', (made, scene) => signed(made, scene, scene.clock.now - 6 * 60_000)],
-  ['a time that is to come', (made, scene) => signed(made, scene, scene.clock.now + 6 * 60_000)],
-  ['no header that can be read', (made, scene) => ({ ...signed(made, scene), header: '' })],
+  ['a member of another name', (made, scene) => signed({ ...made, member: 'b/other' }, scene), 'early'],
+  ['a time that is long ago', (made, scene) => signed(made, scene, scene.clock.now - 6 * 60_000), 'early'],
+  ['a time that is to come', (made, scene) => signed(made, scene, scene.clock.now + 6 * 60_000), 'early'],
+  ['no header that can be read', (made, scene) => ({ ...signed(made, scene), header: '' }), 'early'],
   [
     'a key that is brought and is not the one it is signed with',
     (made, scene) => ({ ...signed(made, scene), brought: { ...order(), uid: made.uid, member: made.member } }),
   ],
-  ['a key that is brought for another federation', (made, scene) => ({ ...signed(made, scene), brought: order() })],
+  [
+    'a key that is brought for another federation',
+    (made, scene) => ({ ...signed(made, scene), brought: order() }),
+    'early',
+  ],
 ];
-for (const [name, forge] of forged) {
+for (const [name, forge, early] of forged) {
   test(`${name} is refused`, async () => {
     await using scene = openScene();
     const made = order();
     await makeWorker(alice, made, scene.workers);
-    await assert.rejects(authenticateMember(forge(made, scene), scene.workers), { code: 'bad-signature' });
+    const request = forge(made, scene);
+    await assert.rejects(authenticateMember(request, scene.workers), { code: 'bad-signature' });
+    // What the signature covers cannot be checked without the body.
+    const before = precheckMember(request, scene.workers);
+    if (early) await assert.rejects(before, { code: 'bad-signature' });
+    else await before;
   });
 }
+
+test('precheck: a request for a worker that nobody knows is refused before the body is read', async () => {
+  await using scene = openScene();
+  const made = order();
+  await assert.rejects(precheckMember(signed(made, scene), scene.workers), { code: 'not-found' });
+  await makeWorker(alice, made, scene.workers);
+  await precheckMember(signed(made, scene), scene.workers);
+  await removeHere(alice, NAME, undefined, scene.workers);
+  await assert.rejects(precheckMember(signed(made, scene), scene.workers), { code: 'federation-gone' });
+});
 
 test('where there is no such worker nothing is said, where there was one that it has gone', async () => {
   await using scene = openScene();

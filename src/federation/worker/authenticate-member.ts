@@ -1,12 +1,10 @@
-import type { Secret } from '../../base/secret.ts';
-import { CatalogError } from '../../catalog/index.ts';
-import type { MemberKey } from '../peer/peer.ts';
-import { refusals } from '../peer/refusals.ts';
-import { keyIdOf, type SignedRequest, verify } from '../peer/signature.ts';
-import { readMember } from '../peer/wire.ts';
-import { knownKeys, noteUse, openedBy } from './kept/known-keys.ts';
-import { gone, hasEnded } from './kept/tombstones.ts';
-import type { Workers } from './workers.ts';
+import type { Secret } from '../../lib/secret.ts';
+import { isTimely, keyIdOf, type MemberKey, readMember, type SignedRequest, verify } from '../../peers/index.ts';
+import { ServicesError } from '../../services/index.ts';
+import { refusals } from '../signature-refusals.ts';
+import { knownKeys, noteMemberKeyUse, openedBy } from './member-key.ts';
+import { gone, isBuried } from './tombstones.ts';
+import type { Workers } from './worker-role.ts';
 
 /** A request that claims to come from the coordinator of a worker. */
 export interface MemberRequest extends SignedRequest {
@@ -24,11 +22,7 @@ export interface MemberRequest extends SignedRequest {
  */
 export async function authenticateMember(request: MemberRequest, { catalog }: Workers): Promise<string> {
   const { service, header, brought } = request;
-  const read = readMember(header);
-  if ('problems' in read) throw refusals.unreadable();
-  const { uid, member } = read.value;
-  if (member.split('/')[1] !== service) throw refusals.mismatch();
-  if (brought && (brought.uid !== uid || brought.member !== member)) throw refusals.mismatch();
+  const { uid } = claimOf(request);
 
   const check = (key: Secret) => {
     const verified = verify(header, request, () => key, catalog.now());
@@ -43,13 +37,35 @@ export async function authenticateMember(request: MemberRequest, { catalog }: Wo
   const refused = known.keys.map(check);
   const used = known.keys[refused.indexOf(undefined)];
   if (!used) throw refusals[refused.find((each) => each !== 'mismatch') ?? 'mismatch']();
-  await noteUse(known, used, { catalog });
+  await noteMemberKeyUse(known, used, { catalog });
   return known.keyId;
+}
+
+/**
+ * Refuses what {@link authenticateMember} would refuse whatever the body is. The signature covers the body, so that this is
+ * all that can be known before the body is read. It proves nothing.
+ */
+export async function precheckMember(request: ClaimedRequest, { catalog }: Workers): Promise<void> {
+  const claim = claimOf(request);
+  const { service, brought } = request;
+  if (!brought && !(await knownKeys(claim.uid, service, { catalog }))) await noKey(claim.uid, service, { catalog });
+  if (!isTimely(claim, catalog.now())) throw refusals['wrong-time']();
+}
+
+type ClaimedRequest = Pick<MemberRequest, 'service' | 'header' | 'brought'>;
+
+function claimOf({ service, header, brought }: ClaimedRequest) {
+  const read = readMember(header);
+  if ('problems' in read) throw refusals.unreadable();
+  const { uid, member } = read.value;
+  if (member.split('/')[1] !== service) throw refusals.mismatch();
+  if (brought && (brought.uid !== uid || brought.member !== member)) throw refusals.mismatch();
+  return read.value;
 }
 
 /** Throws `federation-gone` where there was such a worker, and `not-found` where there never was. */
 async function noKey(uid: string, service: string, { catalog }: Pick<Workers, 'catalog'>): Promise<never> {
   // The key went with the worker, so this cannot be verified: who knows the random uid is told no more than that.
-  if (await hasEnded(uid, service, catalog)) throw gone(service);
-  throw new CatalogError('not-found', `there is no worker "${service}" of this federation`);
+  if (await isBuried(uid, service, catalog)) throw gone(service);
+  throw new ServicesError('not-found', `there is no worker "${service}" of this federation`);
 }

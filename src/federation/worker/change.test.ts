@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { alice } from '../../services/services.fixture.ts';
 import { changeWorker } from './change.ts';
-import { inspectWorker } from './inspect.ts';
 import { makeWorker } from './make.ts';
+import { inspectWorker } from './probe.ts';
 import { releaseWorker } from './release.ts';
-import { alice, NAME, openScene, order, WORKER } from './workers.fixture.ts';
+import { NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
 const digest = (letter: string) => letter.repeat(64);
 const NEXT = { ...WORKER, script: 'echo next', environment: { secrets: { PASSWORD: 'next-password', EXTRA: '' } } };

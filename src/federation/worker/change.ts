@@ -1,11 +1,10 @@
-import { admit, CatalogError, loadSecrets, ownerOfSecrets } from '../../catalog/index.ts';
-import { isRace, StoreError } from '../../cluster/index.ts';
-import { type FederationOrigin, ownedBy, type Service } from '../../service/index.ts';
-import { swapSecrets } from './kept/swap-secrets.ts';
-import { refuseEnded } from './kept/tombstones.ts';
-import { readWorker } from './read-worker.ts';
-import { isWorkerOf, UNFINISHED, type WorkerRecord } from './worker-role.ts';
-import { ATTEMPTS, type Workers } from './workers.ts';
+import { type FederationOrigin, ownedBy, type Service } from '../../model/service/index.ts';
+import { isRace, StoreError } from '../../ports/index.ts';
+import { admit, loadSecrets, ownerOfSecrets, ServicesError } from '../../services/index.ts';
+import { swapSecrets } from './before.ts';
+import { readWorker } from './make.ts';
+import { refuseEnded } from './tombstones.ts';
+import { isWorkerOf, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
 /** What a worker shall become. */
 export interface WorkerChange {
@@ -54,10 +53,10 @@ async function changeInTurn(
   workers: Workers,
 ): Promise<void> {
   const { catalog } = workers;
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
     await refuseEnded(keyId, catalog);
     const record = await catalog.services.get(name);
-    if (!isWorkerOf(record, keyId)) throw new CatalogError('not-found', `there is no worker "${name}" with this key`);
+    if (!isWorkerOf(record, keyId)) throw new ServicesError('not-found', `there is no worker "${name}" with this key`);
     if (has(record, change)) return;
     const { service } = record;
     const definition = ownedBy({ ...read.definition, vo: service.definition.vo }, service.owner);
@@ -72,7 +71,7 @@ async function changeInTurn(
       if (!isRace(error)) throw error;
     }
   }
-  throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
 }
 
 /** Throws `conflict` when it has more than that. */

@@ -1,27 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect, isDeepStrictEqual } from 'node:util';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../lib/secret.ts';
+import { alice } from '../../services/services.fixture.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
-import { inspectWorker } from './inspect.ts';
 import { makeWorker } from './make.ts';
 import { removeHere } from './own-delete.ts';
+import { inspectWorker } from './probe.ts';
 import { rekeyWorker } from './rekey.ts';
 import { releaseWorker } from './release.ts';
-import {
-  alice,
-  Crash,
-  dying,
-  later,
-  NAME,
-  type Order,
-  openScene,
-  order,
-  type Scene,
-  WORKER,
-} from './workers.fixture.ts';
-import type { Workers } from './workers.ts';
+import type { Workers } from './worker-role.ts';
+import { Crash, dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 
 type Seen = Awaited<ReturnType<Scene['look']>>;
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { FederationRole } from '../../service/index.ts';
-import { aService } from '../../service/service.fixture.ts';
-import { federationGuard, type WorkerAction } from './guard.ts';
+import type { FederationRole } from '../../model/service/index.ts';
+import { aService } from '../../model/service/service.fixture.ts';
+import { federationGuard, type WorkerAction } from './worker-role.ts';
 
 const worker: FederationRole = {
   role: 'worker',

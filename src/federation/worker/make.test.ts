@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changedIn } from '../../base/changed-in.fixture.ts';
-import { bury } from './kept/tombstones.ts';
+import { changedIn } from '../../lib/changed-in.fixture.ts';
+import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { makeWorker } from './make.ts';
 import { releaseWorker } from './release.ts';
-import { admin, alice, bob, NAME, openScene, order, WORKER } from './workers.fixture.ts';
+import { bury } from './tombstones.ts';
+import { NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('whoever asks becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
   await using scene = openScene();

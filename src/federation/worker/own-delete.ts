@@ -1,9 +1,8 @@
-import { CatalogError, findService, removeRecord } from '../../catalog/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
-import { bury } from './kept/tombstones.ts';
+import { findService, removeRecord, ServicesError } from '../../services/index.ts';
 import { endWorker } from './release.ts';
-import { isWorker, isWorkerIn, type WorkerRecord } from './worker-role.ts';
-import { ATTEMPTS, type Workers } from './workers.ts';
+import { bury } from './tombstones.ts';
+import { isWorker, isWorkerIn, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
 /**
  * Removes a service of this cluster at the wish of its owner, also one that is a worker: that needs nobody's consent, and
@@ -18,10 +17,10 @@ export async function removeHere(
   tell: (worker: WorkerRecord) => Promise<void> = async () => {},
 ): Promise<void> {
   const { catalog } = workers;
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
     const record = await findService(principal, 'delete', name, catalog);
     if (principal.kind === 'admin' && namespace && namespace !== record.service.namespace) {
-      throw new CatalogError('not-found', `there is no service "${name}" in the namespace ${namespace}`);
+      throw new ServicesError('not-found', `there is no service "${name}" in the namespace ${namespace}`);
     }
     if (isWorker(record)) {
       const { uid, keyId } = record.service.federation;
@@ -34,5 +33,5 @@ export async function removeHere(
     }
     if (await removeRecord(record, catalog)) return;
   }
-  throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
 }

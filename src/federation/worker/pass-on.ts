@@ -1,38 +1,46 @@
 import type { Admin, Principal, User } from '../../identity/index.ts';
-import { changeMembers } from '../change.ts';
+import {
+  authorization,
+  type Credential,
+  FederationError,
+  type FederationErrorCode,
+  noManager,
+  type PassedAnswer,
+  type PassedChange,
+  type PeerAddress,
+  type PeerAnswer,
+  type PeerConnection,
+  PeerError,
+  type Resolved,
+  readPassedAnswer,
+  withinDeadline,
+} from '../../peers/index.ts';
+import { changeMembers } from '../coordinator/change.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
-import { FederationError, type FederationErrorCode } from '../errors.ts';
-import { namedBy, nameOf, readIntention } from '../members.ts';
-import { authorization } from '../peer/authorization.ts';
-import type { Line } from '../peer/line.ts';
-import { type PassedAnswer, type PassedChange, readPassedAnswer } from '../peer/passed-change.ts';
-import { type Credential, type PeerAddress, PeerError } from '../peer/peer.ts';
-import { noManager } from '../peer/problems.ts';
-import type { PeerAnswer } from '../peer/transport.ts';
-import { coordinatorAddress, memberIn } from './coordinator-address.ts';
-import { federationGuard } from './guard.ts';
-import { keptKey } from './kept/member-key.ts';
-import type { WorkerRecord } from './worker-role.ts';
-import type { Workers } from './workers.ts';
+import { noteDeparture } from '../coordinator/results.ts';
+import { memberName, namedBy, readIntention } from '../members.ts';
+import { keptKey } from './member-key.ts';
+import { federationGuard, type WorkerRecord, type Workers } from './worker-role.ts';
 
 /** Who asks at a worker, and by what they may be known elsewhere. */
-export interface WorkerCaller {
+interface WorkerCaller {
   readonly principal: Principal;
   readonly credential?: Credential | undefined;
 }
 
-export interface PassingOn {
+interface PassingOn {
   readonly coordination: Coordination;
   readonly workers: Workers;
 }
 
-/** The change itself has 14 s at the coordinator. */
-const DEADLINE = 16_000;
+/** The change itself has 16 s at the coordinator, where a member has a manager written in Go. */
+const DEADLINE = 19_000;
 
 /**
  * Passes a change of members on to the coordinator of a worker, with the caller's own access token, which is verified there
- * again: the signature says only that it comes from this worker (design §7). Whoever has nothing that is known there, such as
- * the administrator of this cluster, or who holds the token of this very service, is told where to go.
+ * again: the signature says only that it comes from this worker (docs/federation.md#at-a-worker). Whoever has nothing
+ * that is known there, such as the administrator of this cluster, or who holds the token of this very service, is told
+ * where to go.
  */
 export async function passOn(
   record: WorkerRecord,
@@ -63,7 +71,7 @@ export async function passOn(
   const answer = await ask(line, record, change, { as, credential });
   const { absent = [], ...understood } = understand(answer, record, resolved.address);
   // Names that were not said here would be words of another cluster.
-  const named = new Set(namedBy(intention).map(nameOf));
+  const named = new Set(namedBy(intention).map(memberName));
   return { ...understood, ...absence(absent.filter((name) => named.has(name))) };
 }
 
@@ -92,10 +100,10 @@ export function passedAnswer({
 const absence = (absent: readonly string[]) => (absent.length > 0 ? { absent } : {});
 
 async function ask(
-  line: Line,
+  line: PeerConnection,
   record: WorkerRecord,
   change: PassedChange,
-  { as, credential }: { readonly as: Parameters<Line['ask']>[1]; readonly credential: Credential },
+  { as, credential }: { readonly as: Parameters<PeerConnection['ask']>[1]; readonly credential: Credential },
 ): Promise<PeerAnswer> {
   const { clusterId, service } = record.service.federation.origin;
   const request = { method: 'POST', path: `/system/federation/${service}/changes`, deadline: DEADLINE } as const;
@@ -146,3 +154,35 @@ const gone = (name: string) =>
     'federation-gone',
     `the coordinator "${name}" no longer knows this federation: delete the worker`,
   );
+
+/** The coordinator, as whoever made the worker named it; what the operator has registered counts before that. */
+function coordinatorAddress({ service }: WorkerRecord, { resolve }: Pick<Coordination, 'resolve'>): Resolved {
+  const { clusterId, endpoint } = service.federation.origin;
+  return resolve(clusterId, { [clusterId]: { endpoint, ssl_verify: true, auth_user: '', auth_password: '' } });
+}
+
+/** As which the coordinator knows a worker. */
+const memberIn = ({ service: { definition } }: WorkerRecord) => `${definition.cluster_id}/${definition.name}`;
+
+/** Shorter: a slow coordinator learns it only when it next asks. Longer: whoever deletes a worker waits for somebody away. */
+const DEPARTURE_DEADLINE = 3_000;
+
+/**
+ * Tells the coordinator that the owner of a worker ends it here. Whatever comes of it: one that does not hear it now finds
+ * the mark that the worker leaves (docs/federation.md#at-a-worker).
+ */
+export async function takeLeave(record: WorkerRecord, { coordination, workers }: PassingOn): Promise<void> {
+  const { uid, keyId, origin } = record.service.federation;
+  const resolved = coordinatorAddress(record, coordination);
+  if ('problem' in resolved || resolved.address.kind === 'upstream') return;
+  const line = coordination.peers.lineTo?.(resolved.address);
+  if (line === 'self') return noteDeparture(uid, keyId, coordination);
+  const key = (await keptKey(keyId, workers.catalog))?.key;
+  if (!line || !key) return;
+  const path = `/system/federation/${origin.service}/departures`;
+  const as = { uid, member: memberIn(record), key };
+  await withinDeadline(
+    DEPARTURE_DEADLINE,
+    line.ask({ method: 'POST', path, headers: {}, deadline: DEPARTURE_DEADLINE }, as),
+  ).catch(() => undefined);
+}

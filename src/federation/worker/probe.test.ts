@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createService } from '../../catalog/index.ts';
+import { createService } from '../../services/index.ts';
+import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { instanceId } from './instance.ts';
 import { makeWorker } from './make.ts';
 import { probeWorker } from './probe.ts';
-import { admin, alice, bob, NAME, OWN, openScene, order } from './workers.fixture.ts';
+import { NAME, OWN, openScene, order } from './workers.fixture.ts';
 
 const instance = 'this-cluster';
 

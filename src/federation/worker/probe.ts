@@ -1,7 +1,8 @@
 import type { Admin, User } from '../../identity/index.ts';
-import { CLUSTER_ADMIN, type Service } from '../../service/index.ts';
-import type { Probe } from '../peer/peer.ts';
-import type { Workers } from './workers.ts';
+import type { Probe, WorkerState } from '../../peers/index.ts';
+import { isOwner } from '../ownership.ts';
+import { refuseEnded } from './tombstones.ts';
+import { isWorkerOf, type Workers } from './worker-role.ts';
 
 /**
  * What there is under a name, for somebody who could make a service here. Names are unique in the cluster, so that they
@@ -23,7 +24,17 @@ export async function probeWorker(
   return owner ? { instance, found: 'own', version: record.version } : { instance, found: 'taken' };
 }
 
-/** The administrator owns what the administrator made: nobody else's service is lent by them. */
-export function isOwner(principal: Admin | User, { owner }: Service): boolean {
-  return owner === (principal.kind === 'admin' ? CLUSTER_ADMIN : principal.uid);
+/** What the worker of this key is by now. Throws `federation-gone` when it was ended. */
+export async function inspectWorker(
+  name: string,
+  keyId: string,
+  { catalog, instance }: Workers,
+): Promise<WorkerState | undefined> {
+  const record = await catalog.services.get(name);
+  if (isWorkerOf(record, keyId)) {
+    const { revision, digest } = record.service.federation;
+    return { instance, revision, digest };
+  }
+  await refuseEnded(keyId, catalog);
+  return undefined;
 }

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changedIn } from '../../base/changed-in.fixture.ts';
-import { StoreError } from '../../cluster/index.ts';
+import { changedIn } from '../../lib/changed-in.fixture.ts';
+import { StoreError } from '../../ports/index.ts';
+import { alice } from '../../services/services.fixture.ts';
 import { makeWorker } from './make.ts';
-import { recoverWorkers } from './recover.ts';
 import { releaseWorker } from './release.ts';
-import { alice, openScene, order, WORKER } from './workers.fixture.ts';
+import { recoverWorkers } from './settle.ts';
+import { openScene, order, WORKER } from './workers.fixture.ts';
 
 const orderOf = (name: string) => order({ name, member: `b/${name}` }, { ...WORKER, name });
 

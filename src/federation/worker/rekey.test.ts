@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sign } from '../peer/signature.ts';
+import { sign } from '../../peers/index.ts';
+import { alice, bob } from '../../services/services.fixture.ts';
 import { authenticateMember } from './authenticate-member.ts';
 import { makeWorker } from './make.ts';
 import { removeHere } from './own-delete.ts';
 import { rekeyWorker } from './rekey.ts';
 import { releaseWorker } from './release.ts';
 import { isWorker } from './worker-role.ts';
-import { alice, bob, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
+import { NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 
 const MINUTE = 60_000;
 const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, query: '', body: '' };

@@ -1,19 +1,16 @@
-import { CatalogError, oldVersion } from '../../catalog/index.ts';
-import { isRace } from '../../cluster/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
-import type { WorkerOrder } from '../peer/peer.ts';
-import { keyIdOf } from '../peer/signature.ts';
+import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { isRace } from '../../ports/index.ts';
+import { oldVersion, ServicesError } from '../../services/index.ts';
+import { isOwner } from '../ownership.ts';
+import { copyBefore } from './before.ts';
 import { changeWorker } from './change.ts';
-import { copyBefore } from './kept/before.ts';
-import { forgetMember, keepMemberKey, keptKey } from './kept/member-key.ts';
-import { gone, hasEnded, refuseEnded } from './kept/tombstones.ts';
-import { beginWork, type Work, workIsOver } from './kept/work.ts';
-import { taken } from './make.ts';
-import { isOwner } from './probe.ts';
-import { documentOf, readWorker } from './read-worker.ts';
+import { documentOf, readWorker, taken } from './make.ts';
+import { forgetMember, keepMemberKey, keptKey } from './member-key.ts';
 import { finishWork, settleWork } from './settle.ts';
-import { isWorkerIn, isWorkerOf, type WorkerRecord } from './worker-role.ts';
-import { ATTEMPTS, type Workers } from './workers.ts';
+import { gone, isBuried, refuseEnded } from './tombstones.ts';
+import { beginWork, type Work, workIsOver } from './work.ts';
+import { isWorkerIn, isWorkerOf, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
 /** How long a key that was replaced is good, for what was under way; a request takes seconds. */
 const FORMER_LIFETIME = 10 * 60_000;
@@ -43,11 +40,11 @@ async function takeUpKey(
 ): Promise<boolean> {
   const { catalog } = workers;
   const { uid, name, revision } = order;
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
     await refuseEnded(keyId, catalog);
     const record = await catalog.services.get(name);
     if (!isWorkerIn(record, uid)) {
-      if (await hasEnded(uid, name, catalog)) throw gone(name);
+      if (await isBuried(uid, name, catalog)) throw gone(name);
       return false;
     }
     if (!isOwner(principal, record.service)) throw taken(name);
@@ -58,7 +55,7 @@ async function takeUpKey(
     if (work === 'busy') await workIsOver(keyId, catalog);
     else if (await replaceKey(record, order, work, workers)) return true;
   }
-  throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
 }
 
 /** Everything that is kept by the key comes along first, so that the one write which names the new key is all there is to it. */

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createService } from '../../catalog/index.ts';
+import { createService } from '../../services/index.ts';
+import { admin, alice, bob } from '../../services/services.fixture.ts';
 import { adoptWorker } from './adopt.ts';
-import { inspectWorker } from './inspect.ts';
-import { tombstoneOf } from './kept/tombstones.ts';
 import { makeWorker } from './make.ts';
 import { removeHere } from './own-delete.ts';
-import { probeWorker } from './probe.ts';
+import { inspectWorker, probeWorker } from './probe.ts';
 import { rekeyWorker } from './rekey.ts';
 import { releaseWorker } from './release.ts';
-import { admin, alice, bob, NAME, openScene, order, type Scene } from './workers.fixture.ts';
+import { tombstoneOf } from './tombstones.ts';
+import { NAME, openScene, order, type Scene } from './workers.fixture.ts';
 
 async function adopted(scene: Scene) {
   const { version } = await scene.own();

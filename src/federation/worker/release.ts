@@ -1,16 +1,22 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { OscarError } from '../../base/oscar-error.ts';
-import { type Catalog, CatalogError, removeRecord, tidyStorage } from '../../catalog/index.ts';
-import { isRace } from '../../cluster/index.ts';
-import type { Service } from '../../service/index.ts';
-import { arrangeStorage, storageClaim } from '../../storage/index.ts';
-import { forgetHeard } from './kept/heard.ts';
-import { forgetMember } from './kept/member-key.ts';
-import { bury, claimGrave, close, type Ending, remember } from './kept/tombstones.ts';
-import { isBeingMade, type Work, workIsOver } from './kept/work.ts';
-import { restore } from './restore.ts';
-import { isWorkerOf, type WorkerRecord } from './worker-role.ts';
-import { ATTEMPTS, type Workers } from './workers.ts';
+import { allSettled } from '../../lib/concurrency.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
+import type { Service } from '../../model/service/index.ts';
+import { isRace, StoreError } from '../../ports/index.ts';
+import {
+  arrangeProviders,
+  arrangeStorage,
+  removeRecord,
+  type Services,
+  ServicesError,
+  storageClaim,
+  tidyStorage,
+} from '../../services/index.ts';
+import { loadBefore, swapSecrets } from './before.ts';
+import { forgetHeard, forgetMember } from './member-key.ts';
+import { bury, claimGrave, close, type Ending, remember } from './tombstones.ts';
+import { isBeingMade, type Work, workIsOver } from './work.ts';
+import { isWorkerOf, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
 /**
  * The coordinator ends a worker, with its key: one that it made is deleted, one that it adopted is what it was, or it stays
@@ -48,8 +54,8 @@ export async function endWorker({ name, ending, keyId, work }: Ended, { catalog 
     if (!work) await workIsOver(keyId, catalog);
     const record = await catalog.services.get(name);
     if (!isWorkerOf(record, keyId)) break;
-    if (attempt > ATTEMPTS)
-      throw new CatalogError('contended', `"${name}" is being changed by many at once: try again`);
+    if (attempt > WRITE_ATTEMPTS)
+      throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
     await claimGrave(keyId, catalog);
     await remember(record.service.federation.uid, name, catalog);
     await forgetHeard(record.service.federation.uid, name, catalog);
@@ -61,13 +67,13 @@ export async function endWorker({ name, ending, keyId, work }: Ended, { catalog 
   await close(keyId, catalog);
 }
 
-function end(record: WorkerRecord, ending: Ending, catalog: Catalog): Promise<boolean> {
+function end(record: WorkerRecord, ending: Ending, catalog: Services): Promise<boolean> {
   if (ending === 'detach') return detach(record, catalog);
   return record.service.federation.adopted ? restore(record, catalog) : removeRecord(record, catalog);
 }
 
 /** From now on its paths are those of this cluster's store, as for any service. */
-async function detach({ service, version }: WorkerRecord, catalog: Catalog): Promise<boolean> {
+async function detach({ service, version }: WorkerRecord, catalog: Services): Promise<boolean> {
   const { federation: _, ...rest } = service;
   const alone: Service = { ...rest, definition: withoutMembers(service.definition) };
   // Both before the role goes, so that whoever comes after a crash finds it, and does them again.
@@ -82,16 +88,65 @@ async function detach({ service, version }: WorkerRecord, catalog: Catalog): Pro
   }
 }
 
-/** Where a bucket is somebody else's the service goes without, until its owner chooses another path. */
-async function arrange(service: Service, { objects }: Catalog): Promise<void> {
-  if (!objects) return;
-  await arrangeStorage(service, objects).catch((error: unknown) => {
-    if (!(error instanceof OscarError && error.code === 'bucket-taken')) throw error;
-  });
+/** Where a bucket cannot be had the service goes without, until its owner updates it or chooses another path. */
+async function arrange(service: Service, { objects, providers }: Services): Promise<void> {
+  if (providers) {
+    const without = unless('bucket-taken', 'provider-refused', 'provider-unavailable');
+    await arrangeProviders(service, providers).catch(without);
+  }
+  if (objects) await arrangeStorage(service, objects).catch(unless('bucket-taken'));
 }
+
+const unless =
+  (...codes: readonly string[]) =>
+  (error: unknown) => {
+    if (!(error instanceof OscarError && codes.includes(error.code))) throw error;
+  };
 
 function withoutMembers(definition: Service['definition']): Service['definition'] {
   if (!definition.federation) return definition;
   const { members: _, ...federation } = definition.federation;
   return { ...definition, federation };
+}
+
+/**
+ * Makes an adopted service what it was. The role goes last: until then whoever comes after a crash finds it, and begins
+ * again. False when somebody was faster.
+ */
+export async function restore(record: WorkerRecord, catalog: Services): Promise<boolean> {
+  const { federation, ...service } = record.service;
+  const before = await loadBefore(federation.keyId, catalog);
+  if (!before) return overtaken(record, catalog);
+  const { definition, token, secrets } = before;
+  const alone: Service = { ...service, definition, token };
+  try {
+    const fenced = { ...alone, federation: { ...federation, digest: UNFINISHED } };
+    const half = await catalog.services.replace(fenced, record.version);
+    await swapSecrets(half, secrets, catalog);
+    await subscribeAgain(alone, catalog);
+    await catalog.services.replace(alone, half.version);
+    return true;
+  } catch (error) {
+    if (isRace(error)) return false;
+    throw error;
+  }
+}
+
+/** Whoever has given it back has also forgotten what it was. */
+async function overtaken({ service, version }: WorkerRecord, { services }: Services): Promise<false> {
+  const { name } = service.definition;
+  if ((await services.get(name))?.version !== version) return false;
+  throw new StoreError('damaged', `what "${name}" was before its adoption is lost: detach it from the federation`);
+}
+
+/** Buckets that have gone meanwhile, or are somebody else's by now, are as if they had while it stood alone (S5). */
+async function subscribeAgain(service: Service, { objects }: Services): Promise<void> {
+  if (!objects) return;
+  const { uid, owner } = service;
+  await allSettled(
+    storageClaim(service).subscriptions.map(async (subscription) => {
+      const bucket = await objects.bucket(subscription.bucket);
+      if (bucket && (bucket.madeFor?.uid === uid || bucket.owner === owner)) await objects.subscribe(subscription);
+    }),
+  );
 }

@@ -1,11 +1,11 @@
-import { Secret } from '../../base/secret.ts';
-import { body } from '../../catalog/catalog.fixture.ts';
-import { createService, updateService } from '../../catalog/index.ts';
 import { createAuthenticator } from '../../identity/index.ts';
-import { describePeer } from '../peer/peer.conformance.ts';
-import type { Credential } from '../peer/peer.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Credential } from '../../peers/index.ts';
+import { describePeer } from '../../peers/peer.conformance.ts';
+import { createService, updateService } from '../../services/index.ts';
+import { admin, alice, bob, body } from '../../services/services.fixture.ts';
 import { selfPeer } from './self-peer.ts';
-import { admin, alice, bob, openScene } from './workers.fixture.ts';
+import { openScene } from './workers.fixture.ts';
 
 const basic = (username: string): Credential => ({ kind: 'basic', username, password: new Secret('password') });
 

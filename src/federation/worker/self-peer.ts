@@ -1,19 +1,22 @@
-import { OscarError } from '../../base/oscar-error.ts';
-import type { Version } from '../../cluster/index.ts';
 import type { Admin, User } from '../../identity/index.ts';
-import { type Credential, type MemberKey, type Peer, PeerError, type PeerErrorCode } from '../peer/peer.ts';
-import { keyIdOf } from '../peer/signature.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
+import type { Version } from '../../lib/version.ts';
+import {
+  type Credential,
+  keyIdOf,
+  type MemberKey,
+  type Peer,
+  PeerError,
+  type PeerErrorCode,
+} from '../../peers/index.ts';
 import { adoptWorker } from './adopt.ts';
 import { changeWorker } from './change.ts';
-import { isHeld } from './held.ts';
-import { inspectWorker } from './inspect.ts';
-import { openedBy } from './kept/known-keys.ts';
-import { makeWorker } from './make.ts';
-import { probeWorker } from './probe.ts';
-import { documentOf } from './read-worker.ts';
+import { documentOf, makeWorker } from './make.ts';
+import { openedBy } from './member-key.ts';
+import { inspectWorker, probeWorker } from './probe.ts';
 import { rekeyWorker } from './rekey.ts';
 import { releaseWorker } from './release.ts';
-import type { Workers } from './workers.ts';
+import { isHeld, type Workers } from './worker-role.ts';
 
 /** Says who it is on this cluster. */
 export type Authenticate = (credential: Credential) => Promise<Admin | User>;

@@ -1,12 +1,11 @@
-import { CatalogError } from '../../catalog/index.ts';
-import { keyIdOf } from '../peer/signature.ts';
-import { forgetMember, keptKey } from './kept/member-key.ts';
-import { forgetName, gone, tombstoneOf } from './kept/tombstones.ts';
-import { endWork, type Work } from './kept/work.ts';
-import { endWorker } from './release.ts';
-import { restore } from './restore.ts';
-import { isWorkerOf, UNFINISHED } from './worker-role.ts';
-import { ATTEMPTS, type Workers } from './workers.ts';
+import { forEachSettled } from '../../lib/concurrency.ts';
+import { keyIdOf } from '../../peers/index.ts';
+import { ServicesError } from '../../services/index.ts';
+import { forgetMember, keptKey } from './member-key.ts';
+import { endWorker, restore } from './release.ts';
+import { forgetName, gone, openTombstones, sweepTombstones, tombstoneOf } from './tombstones.ts';
+import { endWork, isBeingMade, takeOverWork, type Work } from './work.ts';
+import { isWorkerOf, UNFINISHED, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
 /**
  * Ends work that came to its end. The coordinator may have undone it meanwhile, finding nothing to undo: it has left its
@@ -42,7 +41,7 @@ async function forgetReplaced(keyId: string, catalog: Workers['catalog']): Promi
 }
 
 async function giveBack({ service, keyId, revision }: Work, { catalog }: Workers): Promise<void> {
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+  for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
     const record = await catalog.services.get(service);
     if (!isWorkerOf(record, keyId)) return forgetMember(keyId, catalog);
     await forgetReplaced(keyId, catalog);
@@ -51,5 +50,28 @@ async function giveBack({ service, keyId, revision }: Work, { catalog }: Workers
     if (!adopted || digest !== UNFINISHED || has !== revision) return;
     if (await restore(record, catalog)) return forgetMember(keyId, catalog);
   }
-  throw new CatalogError('contended', `"${service}" is being changed by many at once: try again`);
+  throw new ServicesError('contended', `"${service}" is being changed by many at once: try again`);
+}
+
+/**
+ * Finishes what a manager that died had begun with workers before the given time, and forgets what has been kept for long
+ * enough. Gives how many were settled. One that cannot be settled now holds up no other. For what another manager may still
+ * be doing see `recoverServices`.
+ */
+export async function recoverWorkers(begunBefore: number, workers: Workers): Promise<number> {
+  const { catalog } = workers;
+  let settled = 0;
+  const settleWorks = async () => {
+    settled += await forEachSettled(takeOverWork(begunBefore, catalog.journal), (work) => settleWork(work, workers));
+  };
+  const endBuried = async () => {
+    settled += await forEachSettled(openTombstones(begunBefore, catalog), async ({ keyId, service: name, ending }) => {
+      // Whoever makes it sees the tombstone.
+      if (await isBeingMade(keyId, catalog)) return false;
+      await endWorker({ name, ending, keyId }, workers);
+      return true;
+    });
+  };
+  await forEachSettled([settleWorks, endBuried, () => sweepTombstones(catalog)], (step) => step());
+  return settled;
 }

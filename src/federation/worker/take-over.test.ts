@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sign } from '../../peers/index.ts';
+import { alice, bob } from '../../services/services.fixture.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
-import { sign } from '../peer/signature.ts';
-import { updateFederated } from '../service-verbs.ts';
+import { updateFederated } from '../requests/service-verbs.ts';
 import { adoptWorker } from './adopt.ts';
 import { authenticateMember } from './authenticate-member.ts';
 import { makeWorker } from './make.ts';
-import { alice, bob, NAME, type Order, OWN, openScene, order, type Scene } from './workers.fixture.ts';
+import { NAME, type Order, OWN, openScene, order, type Scene } from './workers.fixture.ts';
 
 const HOUR = 3_600_000;
 const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, query: '', body: '' };

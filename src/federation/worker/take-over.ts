@@ -1,11 +1,9 @@
 import type { Admin, User } from '../../identity/index.ts';
-import { FederationError } from '../errors.ts';
-import { federationGuard } from './guard.ts';
-import { HEARD_EVERY, heardAt } from './kept/heard.ts';
-import { bury } from './kept/tombstones.ts';
+import { FederationError } from '../../peers/index.ts';
+import { HEARD_EVERY, heardAt } from './member-key.ts';
 import { endWorker } from './release.ts';
-import type { WorkerRecord } from './worker-role.ts';
-import type { Workers } from './workers.ts';
+import { bury } from './tombstones.ts';
+import { federationGuard, type WorkerRecord, type Workers } from './worker-role.ts';
 
 /**
  * How long a coordinator has been silent before its worker can be had. Shorter: a manager that is down over night loses its

@@ -1,20 +1,17 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { Secret } from '../../base/secret.ts';
-import { alice, body } from '../../catalog/catalog.fixture.ts';
-import { type Catalog, createService, recoverServices } from '../../catalog/index.ts';
-import { RESERVATION_LIFETIME } from '../../cluster/index.ts';
-import { openLocalCluster } from '../../cluster/local/index.ts';
-import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
+import { EmbeddedStore } from '../../adapters/object-stores/embedded/index.ts';
+import { openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { newServiceToken } from '../../identity/index.ts';
-import { openObjectStore } from '../../objectstore/index.ts';
-import { EmbeddedStore } from '../../storage/embedded/index.ts';
-import type { WorkerOrder } from '../peer/peer.ts';
-import { keyIdOf } from '../peer/signature.ts';
-import { recoverWorkers } from './recover.ts';
-import type { Workers } from './workers.ts';
-
-export { admin, alice, bob } from '../../catalog/catalog.fixture.ts';
+import { Secret } from '../../lib/secret.ts';
+import { keyIdOf, type WorkerOrder } from '../../peers/index.ts';
+import { RESERVATION_LIFETIME } from '../../ports/index.ts';
+import { openObjectStore } from '../../s3-server/index.ts';
+import { createService, recoverServices, type Services } from '../../services/index.ts';
+import { alice, body } from '../../services/services.fixture.ts';
+import { recoverWorkers } from './settle.ts';
+import type { Workers } from './worker-role.ts';
 
 export const NAME = 'demo';
 
@@ -92,7 +89,7 @@ export function openScene() {
   });
   const objects = new EmbeddedStore({ server, endpoint: 'http://127.0.0.1' });
   const forgotten: string[] = [];
-  const catalog: Catalog = {
+  const catalog: Services = {
     ...cluster,
     objects,
     forgetJobs: async (uid) => void forgotten.push(uid),
@@ -132,7 +129,7 @@ export function openScene() {
 }
 
 /** All that is stored, but for versions and the marks that stay for a week. */
-async function lookAt(catalog: Catalog, server: ReturnType<typeof openObjectStore>) {
+async function lookAt(catalog: Services, server: ReturnType<typeof openObjectStore>) {
   const services = (await catalog.services.list({})).items.map(({ service }) => ({
     ...service,
     token: service.token.reveal(),
@@ -151,7 +148,7 @@ async function lookAt(catalog: Catalog, server: ReturnType<typeof openObjectStor
   return { services, buckets, journal, secrets: await secretsIn(catalog) };
 }
 
-async function secretsIn({ secrets }: Catalog): Promise<Record<string, Record<string, string>>> {
+async function secretsIn({ secrets }: Services): Promise<Record<string, Record<string, string>>> {
   const found: [string, Record<string, string>][] = [];
   for (const room of ['service', 'credentials', 'member'] as const) {
     for (const key of (await secrets.keys(room)).items) {

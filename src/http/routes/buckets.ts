@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { Authenticator } from '../../identity/index.ts';
 import {
   bucketView,
   changeBucket,
@@ -8,12 +7,13 @@ import {
   findBucket,
   listBuckets,
   listObjects,
-  type ObjectStore,
   presignObject,
   removeBucket,
-} from '../../storage/index.ts';
+} from '../../buckets/index.ts';
+import type { Authenticator } from '../../identity/index.ts';
+import type { ObjectStore } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { jsonOf } from '../body.ts';
+import { beforeBody, jsonOf } from '../body.ts';
 
 export interface BucketsDeps {
   readonly authenticator: Authenticator;
@@ -87,7 +87,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
   const nameOf = (request: FastifyRequest) => (request.params as { name: string }).name;
 
   const create = { summary: 'Create a bucket', tags, body: BodySchema, response: { 201: Type.Null() } };
-  app.post('/system/buckets', { schema: create }, async (request, reply) => {
+  app.post('/system/buckets', { schema: create, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
     await createBucket(principal, jsonOf(request), objects, managerName);
     return reply.code(201).send();
@@ -106,7 +106,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
     body: BodySchema,
     response: { 204: Type.Null() },
   };
-  app.put('/system/buckets', { schema: change }, async (request, reply) => {
+  app.put('/system/buckets', { schema: change, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
     await changeBucket(principal, jsonOf(request), objects);
     return reply.code(204).send();
@@ -138,7 +138,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
     params: BucketName,
     response: { 204: Type.Null() },
   };
-  app.delete('/system/buckets/:name', { schema: remove }, async (request, reply) => {
+  app.delete('/system/buckets/:name', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
     await removeBucket(principal, nameOf(request), objects);
     return reply.code(204).send();
@@ -151,7 +151,7 @@ export function bucketsRoutes(app: FastifyInstance, deps: BucketsDeps): void {
     body: PresignSchema,
     response: { 200: PresignedSchema },
   };
-  app.post('/system/buckets/:name/presign', { schema: presign }, async (request) => {
+  app.post('/system/buckets/:name/presign', { schema: presign, ...beforeBody(who) }, async (request) => {
     const principal = await who(request);
     return presignObject(principal, nameOf(request), jsonOf(request), objects, deps.now);
   });

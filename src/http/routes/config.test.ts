@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fastify from 'fastify';
-import { Secret } from '../../base/secret.ts';
-import type { NodeRoom, SettingsStore } from '../../cluster/index.ts';
 import { createAuthenticator } from '../../identity/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { NodeRoom, SettingsStore } from '../../ports/index.ts';
 import { CLUSTER_CONFIG } from './cluster-config.fixture.ts';
 import { configRoutes } from './config.ts';
 

@@ -1,12 +1,11 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { setAllowedImages } from '../../catalog/index.ts';
-import type { NodeRoom, SettingsStore } from '../../cluster/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
-import type { ClusterStore } from '../../service/index.ts';
-import type { StoreKeys } from '../../storage/index.ts';
+import type { ClusterStore } from '../../model/service/index.ts';
+import type { NodeRoom, SettingsStore, StoreKeys } from '../../ports/index.ts';
+import { setAllowedImages } from '../../services/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { jsonOf } from '../body.ts';
+import { beforeBody, jsonOf } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { JSON_TYPE } from '../go-json.ts';
 
@@ -57,13 +56,14 @@ export interface ConfigDeps {
 
 export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
   const tags = ['manager'];
+  const who = (request: FastifyRequest) => systemPrincipal(request, deps.authenticator);
   const read = {
     summary: 'The cluster, and the keys of the caller for its store',
     tags,
     response: { 200: ConfigSchema },
   };
   app.get('/system/config', { schema: read }, async (request) => {
-    const principal = await systemPrincipal(request, deps.authenticator);
+    const principal = await who(request);
     const [keys, { settings }] = await Promise.all([deps.keysOf(principal), deps.settings.read()]);
     return {
       config: { ...deps.clusterConfig, gpu_available: deps.nodes().some(({ total }) => total.gpu > 0) },
@@ -77,8 +77,8 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
     tags,
     response: { 200: Type.Object({ minio_provider: ProviderSchema }) },
   };
-  app.post('/system/config/keys', { schema: rotate }, async (request) => {
-    const principal = await systemPrincipal(request, deps.authenticator);
+  app.post('/system/config/keys', { schema: rotate, ...beforeBody(who) }, async (request) => {
+    const principal = await who(request);
     if (principal.kind === 'admin') {
       throw new HttpError(
         'bad-request',
@@ -94,10 +94,12 @@ export function configRoutes(app: FastifyInstance, deps: ConfigDeps): void {
     body: Type.Object({ allowed_image_repositories: Type.Array(Type.String()) }),
     response: { 200: Type.Array(Type.String()), 401: Type.String() },
   };
-  app.put('/system/config', { schema: write }, async (request, reply) => {
-    const principal = await systemPrincipal(request, deps.authenticator);
-    // What the Go manager answers to a bearer here, body included (contract §1.3).
-    if (principal.kind !== 'admin') return reply.code(401).type(JSON_TYPE).send('""');
+  const onRequest = async (request: FastifyRequest, reply: FastifyReply) => {
+    if ((await who(request)).kind === 'admin') return undefined;
+    // What the Go manager answers to a bearer here, body included (docs/go-manager.md#configuration-and-status).
+    return reply.code(401).type(JSON_TYPE).send('""');
+  };
+  app.put('/system/config', { schema: write, onRequest }, async (request, reply) => {
     const repositories = readRepositories(jsonOf(request));
     await setAllowedImages(repositories ?? [], deps.settings);
     return reply.type(JSON_TYPE).send(JSON.stringify(repositories));

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import { type Catalog, findService } from '../../catalog/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
-import { DeploymentSchema } from '../../service/index.ts';
+import { DeploymentSchema } from '../../model/service/index.ts';
+import { findService, type Services } from '../../services/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { type DeploymentOf, NO_DEPLOYMENT } from '../deployment.ts';
-import { Name, nameOf } from '../params.ts';
+import { Name, nameParam } from '../params.ts';
+import { type DeploymentOf, NO_DEPLOYMENT } from '../service-view.ts';
 
 const tags = ['services'];
 
@@ -24,7 +24,7 @@ const LogsSchema = Type.Object({
 
 export interface DeploymentDeps {
   readonly authenticator: Authenticator;
-  readonly catalog: Catalog;
+  readonly catalog: Services;
   readonly deploymentOf?: DeploymentOf | undefined;
 }
 
@@ -32,7 +32,7 @@ export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog,
   const status = { summary: 'What stands behind a service', tags, params: Name, response: { 200: StatusSchema } };
   app.get('/system/services/:name/deployment', { schema: status }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
-    const { service } = await findService(principal, 'read', nameOf(request), catalog);
+    const { service } = await findService(principal, 'read', nameParam(request), catalog);
     const deployment = deploymentOf?.(service) ?? NO_DEPLOYMENT;
     return { service_name: service.definition.name, namespace: service.namespace, ...deployment };
   });
@@ -40,7 +40,7 @@ export function deploymentRoutes(app: FastifyInstance, { authenticator, catalog,
   const logs = { summary: 'What it wrote', tags, params: Name, response: { 200: LogsSchema } };
   app.get('/system/services/:name/deployment/logs', { schema: logs }, async (request) => {
     const principal = await systemPrincipal(request, authenticator);
-    const { service } = await findService(principal, 'read', nameOf(request), catalog);
+    const { service } = await findService(principal, 'read', nameParam(request), catalog);
     return {
       service_name: service.definition.name,
       available: false,

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import Fastify from 'fastify';
-import { Secret } from '../../base/secret.ts';
-import { eventually } from '../../cluster/eventually.ts';
+import { ledgerOf } from '../../federation/coordinator/ledger.fixture.ts';
+import type { Ledger, LedgerMember } from '../../federation/coordinator/ledger.ts';
 import { Ledgers, MemberWatch } from '../../federation/index.ts';
-import { ledgerOf } from '../../federation/ledger.fixture.ts';
-import type { Ledger, LedgerMember } from '../../federation/ledger.ts';
 import { createAuthenticator } from '../../identity/index.ts';
 import { ALICE, BOB, openJobs } from '../../jobs/jobs.fixture.ts';
+import { Secret } from '../../lib/secret.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { ADMIN, by, Incoming, personOf } from '../jobs-server.fixture.ts';
 import { OpenAnswers } from '../open-answers.ts';
 import { eventsRoutes } from './events.ts';

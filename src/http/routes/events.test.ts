@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import Fastify from 'fastify';
-import { Secret } from '../../base/secret.ts';
-import { eventually } from '../../cluster/eventually.ts';
 import { createAuthenticator } from '../../identity/index.ts';
 import { ALICE, BOB, openJobs } from '../../jobs/jobs.fixture.ts';
+import { Secret } from '../../lib/secret.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { ADMIN, by, CAROL, Incoming, type JobsServer, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
 import { OpenAnswers } from '../open-answers.ts';
 import { eventsRoutes } from './events.ts';

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import type { Cursor } from '../../cluster/index.ts';
 import type { MemberEvent, MemberWatch } from '../../federation/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
 import { currentCursor, followJobs, type Jobs, type Missed, type SeenChanges, summarizeJob } from '../../jobs/index.ts';
+import type { Cursor } from '../../lib/version.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { goJson } from '../go-json.ts';
 import { headFirst, type OpenAnswers } from '../open-answers.ts';

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { type ExecutionLog, readExecutions } from '../execution-log.ts';
-import { flagOf } from '../job-params.ts';
+import { flagOf } from '../params.ts';
 
 const ExecutionSchema = Type.Object({
   timestamp: Type.String(),

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import Fastify, { type FastifyInstance } from 'fastify';
-import { ALICE, BOB, startIssuer } from '../../../test/support/issuer.ts';
-import { Secret } from '../../base/secret.ts';
-import { body, alice as hers } from '../../catalog/catalog.fixture.ts';
-import { createService } from '../../catalog/index.ts';
-import { makeWorker } from '../../federation/worker/make.ts';
+import { startIssuer } from '../../../test/support/issuer.ts';
+import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
+import { makeWorker } from '../../federation/index.ts';
 import { NAME, openScene, order } from '../../federation/worker/workers.fixture.ts';
 import { createAuthenticator, createOidc, grantOf, TokenMint } from '../../identity/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import { createService } from '../../services/index.ts';
+import { body, alice as hers } from '../../services/services.fixture.ts';
 import { takeAnyBody } from '../body.ts';
 import { answerError } from '../errors.ts';
-import { logRequests } from '../request-log.ts';
+import { logRequests } from '../server.ts';
 import { federationTokenRoutes } from './federation-token.ts';
 
 /** A manager with this one route, whose users come from a real issuer. */

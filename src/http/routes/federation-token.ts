@@ -1,14 +1,15 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { type Catalog, findService } from '../../catalog/index.ts';
 import { federationGuard } from '../../federation/index.ts';
 import type { Authenticator, TokenMint } from '../../identity/index.ts';
+import { findService, type Services } from '../../services/index.ts';
 import { servicePrincipal } from '../authentication.ts';
-import { Name, nameOf } from '../params.ts';
+import { beforeBody } from '../body.ts';
+import { Name, nameParam } from '../params.ts';
 
 export interface FederationTokenDeps {
   readonly authenticator: Authenticator;
-  readonly catalog: Pick<Catalog, 'services'>;
+  readonly catalog: Pick<Services, 'services'>;
   readonly mint: Pick<TokenMint, 'revokeGrantOf'>;
 }
 
@@ -20,9 +21,11 @@ export function federationTokenRoutes(app: FastifyInstance, deps: FederationToke
     params: Name,
     response: { 204: Type.Null() },
   };
-  app.delete('/system/federation/:name/token', { schema }, async (request, reply) => {
-    const name = nameOf(request);
-    const principal = await servicePrincipal(request, authenticator, await catalog.services.get(name));
+  const who = async (request: FastifyRequest) =>
+    servicePrincipal(request, authenticator, await catalog.services.get(nameParam(request)));
+  app.delete('/system/federation/:name/token', { schema, ...beforeBody(who) }, async (request, reply) => {
+    const name = nameParam(request);
+    const principal = await who(request);
     const { service } = await findService(principal, 'change-federation', name, catalog);
     const refused = federationGuard(service, 'change-members');
     if (refused) throw refused;

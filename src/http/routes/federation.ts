@@ -1,7 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { findService, oldVersion } from '../../catalog/index.ts';
-import type { Version } from '../../cluster/index.ts';
 import {
   authenticateWorker,
   type Changed,
@@ -13,14 +11,17 @@ import {
   noteDeparture,
   passedAnswer,
   passOn,
+  precheckWorker,
   readIntention,
-  readPassedChange,
 } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
+import type { Version } from '../../lib/version.ts';
+import { readPassedChange } from '../../peers/index.ts';
+import { findService, oldVersion } from '../../services/index.ts';
 import { credentialOf, serviceBearer, servicePrincipal } from '../authentication.ts';
-import { jsonOf, valueOf } from '../body.ts';
-import { etagOf, ifMatchOf } from '../etag.ts';
-import { Name, nameOf } from '../params.ts';
+import { beforeBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
+import { etagOf, ifMatchOf, Name, nameParam } from '../params.ts';
+import { NEVER_SHED } from '../shedding.ts';
 import { signedPartsOf } from '../signed.ts';
 
 export interface FederationDeps {
@@ -44,7 +45,10 @@ const Conditions = Type.Optional(
   }),
 );
 
-/** One resource in two spellings: the seeds say `replicas`, today's clients `federation` and `members` (design §7). */
+/**
+ * One resource in two spellings: the seeds say `replicas`, today's clients `federation` and `members`
+ * (docs/federation.md#members).
+ */
 export function federationRoutes(app: FastifyInstance, deps: FederationDeps): void {
   passedChangesRoute(app, deps);
   departuresRoute(app, deps);
@@ -76,6 +80,7 @@ export function federationRoutes(app: FastifyInstance, deps: FederationDeps): vo
         method,
         url,
         schema,
+        ...beforeBody((request) => who(request, deps)),
         async handler(request, reply) {
           const { version, view: seen } = await change(method, request, deps);
           if (version !== undefined) reply.header('etag', etagOf(version));
@@ -107,12 +112,12 @@ const VERBS = [
 type Method = (typeof VERBS)[number][0];
 
 const who = async (request: FastifyRequest, { authenticator, federations }: FederationDeps) =>
-  servicePrincipal(request, authenticator, await federations.workers.catalog.services.get(nameOf(request)));
+  servicePrincipal(request, authenticator, await federations.workers.catalog.services.get(nameParam(request)));
 
 async function viewFor(request: FastifyRequest, deps: FederationDeps): Promise<Seen & { readonly version: Version }> {
   const { coordination, workers } = deps.federations;
   const principal = await who(request, deps);
-  const { service, version } = await findService(principal, 'read-federation', nameOf(request), workers.catalog);
+  const { service, version } = await findService(principal, 'read-federation', nameParam(request), workers.catalog);
   const { include } = request.query as { include?: string };
   if (include !== 'status' || service.federation?.role !== 'coordinator') {
     return { version, view: membersView(service.definition) };
@@ -126,12 +131,12 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
   const { federations } = deps;
   const principal = await who(request, deps);
   // What any change needs at least; `changeMembers` asks for more where it takes more.
-  const record = await findService(principal, 'add-member', nameOf(request), federations.workers.catalog);
+  const record = await findService(principal, 'add-member', nameParam(request), federations.workers.catalog);
   const body = bodyOf(request, method);
   const ifMatch = ifMatchOf(request);
   if (isWorker(record)) {
     // Whatever changes at the coordinator changes its workers too, so that theirs says as much.
-    if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(nameOf(request));
+    if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(nameParam(request));
     const passed = { method, ...(body !== undefined && { body }) };
     const answer = await passOn(record, { principal, credential: credentialOf(request) }, passed, federations);
     const members = answer.members.length > 0 ? answer.members : null;
@@ -164,7 +169,7 @@ function changeAs(
   const credential = credentialOf(request);
   const intention = readIntention(method, body);
   const caller = principal.kind === 'service-token' ? { principal } : { principal, ...(credential && { credential }) };
-  return changeMembers(caller, nameOf(request), intention, coordination, ifMatch);
+  return changeMembers(caller, nameParam(request), intention, coordination, ifMatch);
 }
 
 /** A change that was sent to a worker: signed by it, and asked for by somebody whom this manager knows itself. */
@@ -187,11 +192,15 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
       }),
     },
   };
-  app.post('/system/federation/:name/changes', { schema }, async (request) => {
-    const signed = { ...signedPartsOf(request), service: nameOf(request), once: true };
+  const known = async (request: FastifyRequest) => {
+    await precheckWorker({ ...signedPartsOf(request), service: nameParam(request) }, coordination);
+    await serviceBearer(request, deps.authenticator, await workers.catalog.services.get(nameParam(request)));
+  };
+  app.post('/system/federation/:name/changes', { ...NEVER_SHED, schema, ...beforeBody(known) }, async (request) => {
+    const signed = { ...signedPartsOf(request), service: nameParam(request), once: true };
     const { record } = await authenticateWorker(signed, coordination);
     const principal = await serviceBearer(request, deps.authenticator, record);
-    await findService(principal, 'add-member', nameOf(request), workers.catalog);
+    await findService(principal, 'add-member', nameParam(request), workers.catalog);
     const passed = valueOf(readPassedChange(jsonOf(request)));
     return passedAnswer(await changeAs(principal, request, passed, deps));
   });
@@ -205,8 +214,11 @@ function departuresRoute(app: FastifyInstance, { federations: { coordination } }
     params: Name,
     response: { 204: Type.Null() },
   };
-  app.post('/system/federation/:name/departures', { schema }, async (request, reply) => {
-    const signed = { ...signedPartsOf(request), service: nameOf(request) };
+  const known = (request: FastifyRequest) =>
+    precheckWorker({ ...signedPartsOf(request), service: nameParam(request) }, coordination);
+  const options = { ...NEVER_SHED, schema, bodyLimit: SMALL_BODY, ...beforeBody(known) };
+  app.post('/system/federation/:name/departures', options, async (request, reply) => {
+    const signed = { ...signedPartsOf(request), service: nameParam(request) };
     const { ledger, member } = await authenticateWorker(signed, coordination);
     await noteDeparture(ledger.uid, member.keyId, coordination);
     return reply.code(204).send();

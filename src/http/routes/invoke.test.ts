@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { PassThrough, Readable } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
-import type { JobKey } from '../../cluster/index.ts';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
+import type { JobKey } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { ADMIN, by, CAROL, Incoming, type JobsServer, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
 
 let server: JobsServer;

@@ -1,7 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { findService } from '../../catalog/index.ts';
-import type { JobKey, ServiceRecord } from '../../cluster/index.ts';
 import { federationGuard, isWorker, type WorkerRecord } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
 import {
@@ -13,13 +11,17 @@ import {
   submitJob,
   type UpstreamOrigins,
 } from '../../jobs/index.ts';
+import type { JobKey } from '../../model/job/index.ts';
+import type { ServiceRecord } from '../../ports/index.ts';
+import { findService } from '../../services/index.ts';
 import { credentialOf, serviceBearer } from '../authentication.ts';
 import { answerError } from '../errors.ts';
 import { type ExecutionLog, executionOf } from '../execution-log.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import { whenLeft } from '../open-answers.ts';
-import { Name, nameOf } from '../params.ts';
-import { headerOf } from '../signed.ts';
+import { Name, nameParam } from '../params.ts';
+import { NEVER_SHED } from '../shedding.ts';
+import { headerText } from '../signed.ts';
 
 export interface InvokeDeps {
   readonly authenticator: Authenticator;
@@ -81,10 +83,11 @@ export function invokeRoutes(
 ): void {
   app.decorateRequest('caller', undefined);
   const common = {
+    ...NEVER_SHED,
     bodyLimit: jobs.maxEventBytes,
     // Before the body is read: strangers do not fill our memory.
     onRequest: async (request: FastifyRequest) => {
-      const name = nameOf(request);
+      const name = nameParam(request);
       const principal = await serviceBearer(request, authenticator, await jobs.services.get(name));
       const record = await findService(principal, 'invoke', name, jobs);
       const refused = federationGuard(record.service, 'invoke');
@@ -173,8 +176,8 @@ function userOf({ caller }: FastifyRequest): string {
 const mayEnter = (request: FastifyRequest) => request.routeOptions.url === '/job/:name' && !delegatedIn(request);
 
 function delegatedIn(request: FastifyRequest): Delegated | undefined {
-  const id = headerOf(request, 'x-delegated-job-id')?.trim();
-  const from = headerOf(request, 'x-delegated-from') ?? '';
+  const id = headerText(request, 'x-delegated-job-id')?.trim();
+  const from = headerText(request, 'x-delegated-from') ?? '';
   if (!id) return undefined;
   const credential = credentialOf(request);
   const bearer = credential?.kind === 'bearer' ? { bearer: credential.token } : {};

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
-import type { JobRecord, LogOptions, Runner } from '../../cluster/index.ts';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
+import type { JobRecord } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import type { LogOptions, Runner } from '../../ports/index.ts';
 import { ADMIN, by, CAROL, Incoming, type JobsServer, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
 
 const idsOf = (text: string) => Object.keys((JSON.parse(text) as { jobs: object }).jobs);

@@ -1,14 +1,15 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { JobRecord, LogOptions } from '../../cluster/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { findJob, type Jobs, listJobs, oldJobView, readLog, removeJob, removeJobs } from '../../jobs/index.ts';
+import type { JobRecord } from '../../model/job/index.ts';
+import type { LogOptions } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
+import { beforeBody } from '../body.ts';
 import { TEXT_TYPE } from '../go-json.ts';
-import { flagOf, JobName, jobOf, queryOf } from '../job-params.ts';
 import { headFirst, type OpenAnswers } from '../open-answers.ts';
-import { Name, nameOf } from '../params.ts';
+import { flagOf, JobName, jobOf, Name, nameParam, queryOf } from '../params.ts';
 
 export interface JobLogsDeps {
   readonly authenticator: Authenticator;
@@ -51,7 +52,7 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
     // Whoever waits for the answer of a call is not looking for it here: the Go manager has no record of those.
     const triggers = ['job', 'storage'] as const;
     const query = { triggers, limit: pageSize, ...(page !== undefined && { page }) };
-    const { items, next } = await listJobs(principal, nameOf(request), query, jobs);
+    const { items, next } = await listJobs(principal, nameParam(request), query, jobs);
     const views = items.map((record) => [record.id, oldJobView(record)] as const);
     // In the order in which Go writes a map.
     const sorted = views.toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -67,9 +68,9 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
     }),
     response: { 204: Type.Null() },
   };
-  app.delete('/system/logs/:name', { schema: clear }, async (request, reply) => {
+  app.delete('/system/logs/:name', { schema: clear, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
-    await removeJobs(principal, nameOf(request), flagOf(request, 'all'), jobs);
+    await removeJobs(principal, nameParam(request), flagOf(request, 'all'), jobs);
     return reply.code(204).send();
   });
 
@@ -103,7 +104,7 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
     params: JobName,
     response: { 204: Type.Null() },
   };
-  app.delete('/system/logs/:name/:id', { schema: remove }, async (request, reply) => {
+  app.delete('/system/logs/:name/:id', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
     const { name, id } = jobOf(request);
     await removeJob(principal, name, id, jobs);

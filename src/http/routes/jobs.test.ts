@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { eventually } from '../../cluster/eventually.ts';
 import { ALICE, BOB } from '../../jobs/jobs.fixture.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
 import { ADMIN, by, CAROL, type JobsServer, startJobsServer, TOKEN } from '../jobs-server.fixture.ts';
 
 interface Listed {

@@ -1,13 +1,12 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { JOB_STATES } from '../../cluster/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { cancelJob, changedJobs, currentCursor, findJob, type Jobs, listJobs, viewJob } from '../../jobs/index.ts';
+import { JOB_STATES } from '../../model/job/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { JobName, jobOf } from '../job-params.ts';
-import { readJobsQuery } from '../jobs-query.ts';
+import { beforeBody } from '../body.ts';
 import type { OpenAnswers } from '../open-answers.ts';
-import { Name, nameOf } from '../params.ts';
+import { JobName, jobOf, Name, nameParam, readJobsQuery } from '../params.ts';
 
 export interface JobsDeps {
   readonly authenticator: Authenticator;
@@ -98,7 +97,7 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
   };
   app.get('/system/jobs/:name', { schema: list }, async (request, reply) => {
     const principal = await who(request);
-    const name = nameOf(request);
+    const name = nameParam(request);
     const query = readJobsQuery(request);
     if ('changes' in query) {
       const wanted = { ...query.changes, signal: open.until(reply) };
@@ -131,7 +130,7 @@ export function jobsRoutes(app: FastifyInstance, { authenticator, jobs, pageSize
     params: JobName,
     response: { 202: Type.Null() },
   };
-  app.delete('/system/jobs/:name/:id', { schema: cancel }, async (request, reply) => {
+  app.delete('/system/jobs/:name/:id', { schema: cancel, ...beforeBody(who) }, async (request, reply) => {
     const principal = await who(request);
     const { name, id } = jobOf(request);
     await cancelJob(principal, name, id, jobs);

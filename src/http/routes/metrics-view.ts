@@ -1,8 +1,10 @@
-import { byService, byUser, type Tally, tally, type VisibleRow } from '../../jobs/index.ts';
-import type { AskedBreakdown, AskedRange } from './metrics-query.ts';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { byService, byUser, type Tally, tally, type UsageRange, type VisibleRow } from '../../jobs/index.ts';
+import { HttpError } from '../errors.ts';
+import { goJson, JSON_TYPE } from '../go-json.ts';
 
-/** Where figures come from, under the names that clients of the Go manager know (contract §1.16). */
-export interface Source {
+/** Where figures come from, under the names that clients of the Go manager know (docs/go-manager.md#jobs-and-logs). */
+interface Source {
   readonly name: string;
   readonly status: 'ok' | 'partial' | 'missing';
   readonly notes?: string;
@@ -32,7 +34,7 @@ function sourceOf(name: SourceName, { from }: AskedRange, since: number | undefi
   }
 }
 
-export interface Shown {
+interface Shown {
   readonly range: AskedRange;
   readonly remembered: number | undefined;
 }
@@ -139,7 +141,7 @@ function cell(value: unknown = ''): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-interface Metric {
+interface MetricRule {
   readonly value: (sum: Tally) => number;
   readonly unit?: 'hours';
   readonly source: SourceName;
@@ -152,15 +154,15 @@ const METRICS = {
   'requests-async-per-service': { value: ({ async }) => async, source: 'request-logs' },
   'requests-exposed-per-service': { value: () => 0, source: 'exposed-request-logs' },
   'users-per-service': { value: ({ users }) => users, source: 'request-logs' },
-} as const satisfies Record<string, Metric>;
+} as const satisfies Record<string, MetricRule>;
 
-export type MetricName = keyof typeof METRICS;
+type MetricName = keyof typeof METRICS;
 
 /** Those of one service. Others that the Go manager knows are of the whole cluster, and 400 here and there. */
 export const METRIC_NAMES = Object.keys(METRICS) as MetricName[];
 
 function metricView(name: MetricName, sum: Tally, { range, remembered }: Shown) {
-  const { value, unit, source }: Metric = METRICS[name];
+  const { value, unit, source }: MetricRule = METRICS[name];
   return { value: value(sum), ...(unit && { unit }), sources: [sourceOf(source, range, remembered)] };
 }
 
@@ -174,4 +176,92 @@ export function serviceMetricsView(service: string, rows: readonly VisibleRow[],
 export function serviceMetricView(service: string, metric: MetricName, rows: readonly VisibleRow[], shown: Shown) {
   const { start, end } = shown.range;
   return { service_id: service, metric, start, end, ...metricView(metric, tally(rows), shown) };
+}
+
+/** A range, and how its ends are written in the answer: as they were asked for. */
+interface AskedRange extends UsageRange {
+  readonly start: string;
+  readonly end: string;
+}
+
+const DAY = 24 * 60 * 60 * 1000;
+
+/** RFC 3339, by the letter: what follows a `+` in a query that was not encoded is no offset, but a mistake. */
+const TIME = /^(\d{4}-\d{2}-\d{2})T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
+
+/** The last day, unless the query says otherwise. */
+export function rangeOf(request: FastifyRequest, now: number): AskedRange {
+  const [start, end] = [parameterOf(request, 'start'), parameterOf(request, 'end')];
+  const endsAt = end === '' ? now : timeOf('end', end);
+  const from = start === '' ? endsAt - DAY : timeOf('start', start);
+  if (endsAt < from) throw new HttpError('bad-request', 'end: lies before start');
+  return {
+    from,
+    // What came in at this very millisecond belongs to the time until now.
+    to: end === '' ? endsAt + 1 : endsAt,
+    start: start || new Date(from).toISOString(),
+    end: end || new Date(endsAt).toISOString(),
+  };
+}
+
+function timeOf(name: string, text: string): number {
+  const day = TIME.exec(text)?.[1];
+  // `Date` takes the 30th of February for the 2nd of March.
+  const isDay = day !== undefined && new Date(`${day}T00:00:00Z`).toJSON()?.startsWith(day);
+  if (isDay) return Date.parse(text);
+  throw new HttpError(
+    'bad-request',
+    `${name}: must be a time as in RFC 3339, 2026-01-31T12:00:00Z or 2026-01-31T12:00:00%2B01:00`,
+  );
+}
+
+const GROUPS = ['service', 'user', 'country'] as const;
+
+interface AskedBreakdown {
+  readonly groupBy: (typeof GROUPS)[number];
+  readonly includeUsers: boolean;
+  readonly format: 'json' | 'csv';
+}
+
+export function breakdownOf(request: FastifyRequest): AskedBreakdown {
+  const groupBy = oneOf('group_by', parameterOf(request, 'group_by'), GROUPS);
+  const format = oneOf('format', parameterOf(request, 'format') || 'json', ['json', 'csv']);
+  const include = parameterOf(request, 'include_users').toLowerCase() || 'false';
+  const includeUsers = oneOf('include_users', include, ['true', 'false', '1', '0']);
+  const asked = { groupBy, format, includeUsers: includeUsers === 'true' || includeUsers === '1' };
+  if (asked.includeUsers && format === 'csv' && groupBy === 'service') {
+    throw new HttpError('bad-request', 'include_users: a table has no column for users, ask for format=json');
+  }
+  return asked;
+}
+
+export function metricOf<Metric extends string>(
+  request: FastifyRequest,
+  metrics: readonly Metric[],
+): Metric | undefined {
+  const metric = parameterOf(request, 'metric');
+  return metric === '' ? undefined : oneOf('metric', metric, metrics);
+}
+
+function oneOf<Value extends string>(name: string, given: string, values: readonly Value[]): Value {
+  const value = values.find((each) => each === given);
+  if (value !== undefined) return value;
+  throw new HttpError('bad-request', `${name}: must be one of ${values.join(', ')}`);
+}
+
+/** An empty one is as good as none; of several the first counts, as for the Go manager. */
+function parameterOf(request: FastifyRequest, name: string): string {
+  const given = (request.query as Record<string, string | string[] | undefined>)[name];
+  return [given].flat()[0] ?? '';
+}
+
+/**
+ * On these routes an error is `{"error": …}` where others have plain text; what has no body keeps none
+ * (docs/go-manager.md#http).
+ */
+export async function errorsAsJson(_request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
+  const text = String(reply.getHeader('content-type') ?? '').startsWith('text/plain');
+  if (reply.statusCode < 400 || !text || typeof payload !== 'string') return payload;
+  reply.type(JSON_TYPE);
+  return goJson({ error: payload });
 }

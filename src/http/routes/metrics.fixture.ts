@@ -1,15 +1,16 @@
 import type { TestContext } from 'node:test';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
-import { Secret } from '../../base/secret.ts';
-import type { JobProgress, JobRecord, JobState, JobStore, NewJob } from '../../cluster/index.ts';
-import { type LocalCluster, openLocalCluster } from '../../cluster/local/index.ts';
-import { temporaryDirectory } from '../../cluster/local/temporary-directory.ts';
-import { type Sample, sampleService } from '../../cluster/sample-service.ts';
+import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
+import { type LocalCluster, openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { type Authenticator, createAuthenticator, type User } from '../../identity/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { JobProgress, JobRecord, JobState, NewJob } from '../../model/job/index.ts';
+import { type Sample, sampleService } from '../../ports/conformance/sample-service.ts';
+import type { JobStore } from '../../ports/index.ts';
 import { answerError } from '../errors.ts';
 import { goJson, JSON_TYPE } from '../go-json.ts';
 import { answerNotFound } from '../not-found.ts';
-import { logRequests } from '../request-log.ts';
+import { logRequests } from '../server.ts';
 
 export const ADMIN = `Basic ${Buffer.from('oscar:secret').toString('base64')}`;
 /** Users are known by their names; carol is an operator. */

@@ -30,7 +30,7 @@ const json = async (get: Get, path: string, as = ADMIN) => {
   return JSON.parse(text);
 };
 
-test('the totals are those of the last day unless the query says otherwise, in the words of the contract', async (t) => {
+test('the totals are those of the last day unless the query says otherwise, with the keys of the Go manager', async (t) => {
   const get = await start(t);
   const { text } = await get('/system/metrics', ADMIN);
   assert.equal(

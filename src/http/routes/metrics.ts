@@ -3,13 +3,15 @@ import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
 import { type UsageDeps, usageOfService, visibleUsage } from '../../jobs/index.ts';
 import { systemPrincipal } from '../authentication.ts';
-import { Name, nameOf } from '../params.ts';
-import { errorsAsJson } from './metrics-errors.ts';
-import { breakdownOf, metricOf, rangeOf } from './metrics-query.ts';
+import { Name, nameParam } from '../params.ts';
 import {
+  breakdownOf,
   breakdownTable,
   breakdownView,
+  errorsAsJson,
   METRIC_NAMES,
+  metricOf,
+  rangeOf,
   serviceMetricsView,
   serviceMetricView,
   totalsView,
@@ -138,12 +140,12 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
   };
   app.get('/system/metrics/:name', { schema: one, onSend }, async (request, reply) => {
     const principal = await who(request);
-    const name = nameOf(request);
+    const name = nameParam(request);
     const metric = metricOf(request, METRIC_NAMES);
     const asked = shown(request);
     const rows = await usageOfService(principal, name, asked.range, deps);
     if (rows === 'unknown') return reply.code(404).send();
-    // Elsewhere a service that the caller does not see is 404; suites assert this one (design §6).
+    // Elsewhere a service that the caller does not see is 404; suites assert this one (decision 0009).
     if (rows === 'hidden') return reply.code(403).send();
     return metric ? serviceMetricView(name, metric, rows, asked) : serviceMetricsView(name, rows, asked);
   });

@@ -3,11 +3,10 @@ import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
-import { eventually } from '../../cluster/eventually.ts';
-import { observedJobs } from '../../jobs/observed-store.ts';
-import { Meters, meterRequests } from '../prometheus.ts';
-import { jobMeters } from '../prometheus-jobs.ts';
+import { observedJobs } from '../../jobs/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { jobMeters, Meters, meterRequests } from '../prometheus.ts';
 import { ADMIN, ALICE, addJob, CAROL, type Get, openTestCluster, serve } from './metrics.fixture.ts';
 import { prometheusRoutes } from './prometheus.ts';
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Secret } from '../../base/secret.ts';
-import type { JobStore } from '../../cluster/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
+import type { Secret } from '../../lib/secret.ts';
+import type { JobStore } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { TEXT_TYPE } from '../go-json.ts';
 import type { Meters } from '../prometheus.ts';

@@ -1,16 +1,19 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { type Catalog, findService } from '../../catalog/index.ts';
 import { type Authenticator, isServiceToken } from '../../identity/index.ts';
+import { findService, type Services } from '../../services/index.ts';
 import { servicePrincipal } from '../authentication.ts';
-import { Name, nameOf } from '../params.ts';
+import { Name, nameParam } from '../params.ts';
 
 export interface ServiceAuthDeps {
   readonly authenticator: Authenticator;
-  readonly catalog: Catalog;
+  readonly catalog: Services;
 }
 
-/** Forward authentication for what a service exposes (contract §1.9): an empty 200 lets the proxy pass. */
+/**
+ * Forward authentication for what a service exposes (docs/go-manager.md#forward-authentication): an empty 200 lets the
+ * proxy pass.
+ */
 export function serviceAuthRoutes(app: FastifyInstance, { authenticator, catalog }: ServiceAuthDeps): void {
   const schema = {
     summary: 'May the caller reach what the service exposes?',
@@ -20,7 +23,7 @@ export function serviceAuthRoutes(app: FastifyInstance, { authenticator, catalog
     response: { 200: Type.Null() },
   };
   app.get('/system/services/:name/auth', { schema }, async (request, reply) => {
-    const name = nameOf(request);
+    const name = nameParam(request);
     const record = await catalog.services.get(name);
     const principal = await servicePrincipal(request, authenticator, record, offeredToken(request, name));
     const { service } = await findService(principal, 'reach', name, catalog);

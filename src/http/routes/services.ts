@@ -1,7 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { findService, listServices } from '../../catalog/index.ts';
-import type { ServiceRecord } from '../../cluster/index.ts';
 import {
   type Changed,
   createFederated,
@@ -11,15 +9,15 @@ import {
   updateFederated,
 } from '../../federation/index.ts';
 import { type Admin, type Authenticator, may, type User } from '../../identity/index.ts';
-import { ServiceSchema } from '../../service/index.ts';
+import { ServiceSchema } from '../../model/service/index.ts';
+import type { ServiceRecord } from '../../ports/index.ts';
+import { findService, listServices } from '../../services/index.ts';
 import { credentialOf, systemPrincipal } from '../authentication.ts';
-import { jsonOf } from '../body.ts';
-import { type DeploymentOf, NO_DEPLOYMENT } from '../deployment.ts';
-import { etagOf, ifMatchOf } from '../etag.ts';
+import { beforeBody, jsonOf } from '../body.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
-import { Name, nameOf } from '../params.ts';
-import type { ServiceView } from '../service-view.ts';
-import { workerRequest } from './peer.ts';
+import { etagOf, ifMatchOf, Name, nameParam } from '../params.ts';
+import { workerRequest } from '../peer-routes/peer.ts';
+import { type DeploymentOf, NO_DEPLOYMENT, type ServiceView } from '../service-view.ts';
 
 export interface ServicesDeps {
   readonly authenticator: Authenticator;
@@ -44,7 +42,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   };
 
   const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
-  app.post('/system/services', { schema: create }, async (request, reply) => {
+  app.post('/system/services', { schema: create, ...beforeBody(who) }, async (request, reply) => {
     if (await workerRequest(request, peers)) return reply.code(201).send();
     const made = await createFederated(await callerOf(request), jsonOf(request), federations);
     return answerChanged(reply.code(201), made);
@@ -56,7 +54,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     body: ServiceSchema,
     response: { 200: Type.String(), 204: Type.Null() },
   };
-  app.put('/system/services', { schema: update }, async (request, reply) => {
+  app.put('/system/services', { schema: update, ...beforeBody(who) }, async (request, reply) => {
     if (await workerRequest(request, peers)) return reply.code(204).send();
     const changed = await updateFederated(await callerOf(request), jsonOf(request), ifMatchOf(request), federations);
     return answerChanged(reply.code(changed.pending.length > 0 ? 200 : 204), changed);
@@ -80,7 +78,7 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   const read = { summary: 'One service', tags, params: Name, querystring: Include, response: { 200: ServiceSchema } };
   app.get('/system/services/:name', { schema: read }, async (request, reply) => {
     const principal = await who(request);
-    const record = await findService(principal, 'read', nameOf(request), catalog);
+    const record = await findService(principal, 'read', nameParam(request), catalog);
     return reply
       .header('etag', etagOf(record.version))
       .type(JSON_TYPE)
@@ -97,10 +95,10 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     }),
     response: { 204: Type.Null() },
   };
-  app.delete('/system/services/:name', { schema: remove }, async (request, reply) => {
+  app.delete('/system/services/:name', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
     const { namespace, cascade } = request.query as { namespace?: string; cascade?: string };
-    await removeFederated(caller, nameOf(request), { namespace, cascade: cascade !== 'false' }, federations);
+    await removeFederated(caller, nameParam(request), { namespace, cascade: cascade !== 'false' }, federations);
     return reply.code(204).send();
   });
 }

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
-import type { Capacity, JobStore } from '../../cluster/index.ts';
+import type { StoreCount } from '../../buckets/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
-import type { StoreCount } from '../../storage/index.ts';
+import type { Capacity, JobStore } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { type Inside, type ManagerDeployment, type OidcSettings, statusView } from '../status-view.ts';
-import { errorsAsJson } from './metrics-errors.ts';
+import { errorsAsJson } from './metrics-view.ts';
 
 const CpuSchema = Type.Object(
   {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import Fastify from 'fastify';
-import { Secret } from '../../base/secret.ts';
-import { StoreError } from '../../cluster/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import { StoreError } from '../../ports/index.ts';
 import { takeAnyBody } from '../body.ts';
 import { answerError } from '../errors.ts';
 import { type StorageEventsDeps, storageEventsRoutes } from './storage-events.ts';

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { Secret } from '../../base/secret.ts';
+import type { Secret } from '../../lib/secret.ts';
+import { NEVER_SHED } from '../shedding.ts';
 
 export interface StorageEventsDeps {
   /** `OSCAR_EVENTS_TOKEN`. Without one nobody is let in. */
@@ -12,7 +13,10 @@ export interface StorageEventsDeps {
 
 const PREFIX = 'Bearer ';
 
-/** Where stores outside this process send their events, those of all services (design §5). */
+/**
+ * Where stores outside this process send their events, those of all services
+ * (docs/jobs.md#no-event-is-lost-none-runs-twice).
+ */
 export function storageEventsRoutes(app: FastifyInstance, deps: StorageEventsDeps): void {
   const { receive, eventsToken, maxEventBytes } = deps;
   const isStore = ({ headers: { authorization = '' } }: FastifyRequest) =>
@@ -30,6 +34,7 @@ export function storageEventsRoutes(app: FastifyInstance, deps: StorageEventsDep
   app.post(
     '/system/events/storage',
     {
+      ...NEVER_SHED,
       schema,
       bodyLimit: maxEventBytes,
       // Before the body is read: nobody else gets the manager to hold that much.

@@ -8,7 +8,10 @@ export interface UiOptions {
   readonly pages: Readonly<Record<string, () => string>>;
 }
 
-/** The page for people. Missing files are 404 without a body; HEAD works here and nowhere else (contract §1.0). */
+/**
+ * The page for people. Missing files are 404 without a body; HEAD works here and nowhere else
+ * (docs/go-manager.md#http).
+ */
 export function uiRoutes(app: FastifyInstance, { pages }: UiOptions): void {
   const hide = true;
   app.get('/', { schema: { hide } }, (_request, reply) =>

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Heard, type Verdict, verdictOf, wordOf } from './answer.ts';
+import { type ExchangeVerdict, type Heard, verdictOf, wordOf } from './authority.ts';
 
-const cases: [string, Heard, Verdict][] = [
+const cases: [string, Heard, ExchangeVerdict][] = [
   ['no answer says nothing', { failure: new Error('refused') }, 'away'],
   ['200 is an answer', { status: 200, body: {} }, 'answered'],
   ['invalid_grant is the end of the token', { status: 400, body: { error: 'invalid_grant' } }, 'spent'],

@@ -12,10 +12,9 @@ import {
   type ServerMetadata,
   tokenRevocation,
 } from 'openid-client';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../lib/secret.ts';
 import { boundedRequest, ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
 import { type Issuer, type IssuerOptions, issuerAt } from '../oidc/issuer.ts';
-import { type Heard, type Verdict, verdictOf, wordOf } from './answer.ts';
 import type { Client } from './choose.ts';
 import { ExchangeError } from './errors.ts';
 
@@ -121,7 +120,7 @@ export class Authority {
     try {
       return await ask();
     } catch {
-      const handling: Record<Verdict, () => 'spent' | undefined> = {
+      const handling: Record<ExchangeVerdict, () => 'spent' | undefined> = {
         answered: () => undefined,
         spent: () => 'spent',
         refused: () => {
@@ -157,7 +156,7 @@ export class Authority {
   }
 }
 
-export const isAway = (error: unknown) => error instanceof ExchangeError && error.code === 'issuer-unavailable';
+export const isIssuerAway = (error: unknown) => error instanceof ExchangeError && error.code === 'issuer-unavailable';
 
 /** Keeps what is heard: a new refresh token must not be lost because openid-client does not like the rest. */
 const listenTo =
@@ -189,4 +188,57 @@ function authOf(told: Issuer['told'], secret: Secret): ClientAuth {
 function accessOf(tokens: { access_token: string; expires_in?: number | undefined }, since: number): AccessToken {
   const { access_token, expires_in } = tokens;
   return { token: new Secret(access_token), ...(expires_in !== undefined && { expiresAt: since + expires_in * 1000 }) };
+}
+
+/** What came back from an endpoint of an issuer. */
+export interface Heard {
+  /** Absent when there was no answer. */
+  status?: number;
+  /** Of an answer that is a JSON object. */
+  body?: Readonly<Record<string, unknown>>;
+  /** Why there was no answer. */
+  failure?: unknown;
+}
+
+/**
+ * `answered`: it did what it was asked. `spent`: it wants nothing to do with that token, ever. `refused`: it does not do
+ * that for us. `away`: anything that says nothing, and may be otherwise a minute later.
+ */
+export type ExchangeVerdict = 'answered' | 'spent' | 'refused' | 'away';
+
+/** Some issuers say `invalid_token` of a refresh token, as they would of an access token. */
+const SPENT: unknown[] = ['invalid_grant', 'invalid_token'];
+
+/** RFC 6749 §4.1.2.1, RFC 8628 §3.5: not meant for the token endpoint, and used there. */
+const LATER: unknown[] = ['temporarily_unavailable', 'server_error', 'slow_down'];
+
+/** Request Timeout and Too Many Requests. */
+const LATER_STATUS = [408, 429];
+
+/** Whatever an issuer says in other words than RFC 6749 §5.2 has is said by something else: a proxy, a page of an error. */
+export function verdictOf({ status = 0, body = {} }: Heard): ExchangeVerdict {
+  if (status === 200) return 'answered';
+  const { error } = body;
+  if (status < 400 || status >= 500 || LATER_STATUS.includes(status)) return 'away';
+  if (typeof error !== 'string' || LATER.includes(error)) return 'away';
+  return SPENT.includes(error) ? 'spent' : 'refused';
+}
+
+/** Words of RFC 6749 §5.2, RFC 7009 §2.2.1 and RFC 8693 §2.2.2. Others are not repeated: they may hold anything. */
+const WORDS = [
+  'access_denied',
+  'invalid_client',
+  'invalid_grant',
+  'invalid_request',
+  'invalid_scope',
+  'invalid_target',
+  'invalid_token',
+  'unauthorized_client',
+  'unsupported_grant_type',
+  'unsupported_token_type',
+];
+
+/** The issuer's own word for a refusal, for people to look up. */
+export function wordOf({ body }: Heard): string {
+  return WORDS.find((word) => word === body?.['error']) ?? 'no reason';
 }

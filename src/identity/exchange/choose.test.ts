@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { UnsecuredJWT } from 'jose';
-import { Secret } from '../../base/secret.ts';
+import { Secret } from '../../lib/secret.ts';
 import { chooseClient, chooseIssuer, hintsOf } from './choose.ts';
 
 const [A, B, ELSEWHERE] = ['https://a.example', 'https://b.example', 'https://evil.example'];

@@ -1,5 +1,5 @@
 import { decodeJwt } from 'jose';
-import type { Secret } from '../../base/secret.ts';
+import type { Secret } from '../../lib/secret.ts';
 import type { Grant } from '../grants/grant.ts';
 import { ExchangeError } from './errors.ts';
 

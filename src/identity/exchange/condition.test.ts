@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { endGrant } from '../grants/lifecycle.ts';
 import { ADMIN, bring, openVault, user } from '../grants/vault.fixture.ts';
-import { endGrant } from '../index.ts';
 import { grantCondition } from './condition.ts';
 
 const DAY = 24 * 60 * 60_000;

@@ -1,7 +1,6 @@
-import type { Service } from '../../service/index.ts';
-import { ageOf } from '../grants/age.ts';
-import type { Vault } from '../grants/grant.ts';
-import { grantOf } from '../grants/grant-of.ts';
+import type { Service } from '../../model/service/index.ts';
+import { grantOf } from '../grants/attach.ts';
+import { ageOf, type Vault } from '../grants/grant.ts';
 
 /** What is the matter with the refresh token of a federated service, for whoever looks at the federation. */
 export interface GrantCondition {

@@ -1,9 +1,12 @@
-import { OscarError } from '../../base/oscar-error.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
 
 export type ExchangeErrorCode =
   /** The service has no refresh token of its owner's. */
   | 'no-grant'
-  /** Its refresh token was brought with Basic credentials: it is nobody's at an issuer, and is not used (design §8). */
+  /**
+   * Its refresh token was brought with Basic credentials: it is nobody's at an issuer, and is not used
+   * (docs/invoking-async.md#the-refresh-token).
+   */
   | 'local-grant'
   /** Its refresh token is expired, revoked or another user's. Its owner brings a new one. */
   | 'credentials-expired'

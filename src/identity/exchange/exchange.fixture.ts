@@ -1,14 +1,12 @@
 import { pino } from 'pino';
-import { ALICE, type Issuer, type IssuerOptions, startIssuer, type TestUser } from '../../../test/support/issuer.ts';
-import { Secret } from '../../base/secret.ts';
-import type { Bringer } from '../grants/attach.ts';
+import { type Issuer, type IssuerOptions, startIssuer } from '../../../test/support/issuer.ts';
+import { ALICE, type TestUser } from '../../../test/support/issuer-users.ts';
+import { Secret } from '../../lib/secret.ts';
+import { type Bringer, grantOf } from '../grants/attach.ts';
 import type { GrantRecord } from '../grants/grant.ts';
-import { grantOf } from '../grants/grant-of.ts';
 import { bring, openVault, type TestVault } from '../grants/vault.fixture.ts';
 import { createOidc } from '../oidc/create-oidc.ts';
 import { TokenMint, type TokenMintOptions } from './token-mint.ts';
-
-export { ALICE, BOB } from '../../../test/support/issuer.ts';
 
 export interface Exchange extends AsyncDisposable {
   readonly issuer: Issuer;

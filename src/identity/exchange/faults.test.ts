@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { describe, test } from 'node:test';
-import { type SecretStore, StoreError } from '../../cluster/index.ts';
-import { TURN_MS } from '../grants/turns.ts';
+import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
+import { type SecretStore, StoreError } from '../../ports/index.ts';
+import { GRANT_LOCK_MS } from '../grants/grant-lock.ts';
 import { bring } from '../grants/vault.fixture.ts';
 import { ISSUER_ANSWER_LIMIT, ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
 import { REDEEM_DEADLINE } from './authority.ts';
-import { ALICE, asUser, audited, BOB, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+import { asUser, audited, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
 
 const S1 = serviceOf('s1');
 const AWAY = { code: 'issuer-unavailable' };
@@ -70,7 +71,7 @@ test('nobody begins so late in a turn that it could be over before the issuer ha
     async put(...change) {
       const version = await secrets.put(...change);
       // The first is taken, and whoever has it is held up.
-      if (turns === 1) exchange.wait(TURN_MS - REDEEM_DEADLINE);
+      if (turns === 1) exchange.wait(GRANT_LOCK_MS - REDEEM_DEADLINE);
       return version;
     },
   };

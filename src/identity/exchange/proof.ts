@@ -1,8 +1,8 @@
 import { errors, jwtVerify } from 'jose';
 import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
-import type { Proof } from '../grants/prove.ts';
-import { ALGORITHMS, CLOCK_TOLERANCE } from '../oidc/verify-token.ts';
+import type { Proof } from '../grants/lifecycle.ts';
+import { CLOCK_TOLERANCE, JWT_ALGORITHMS } from '../oidc/verify-token.ts';
 import type { Authority, Redeemed } from './authority.ts';
 import type { Client } from './choose.ts';
 
@@ -33,7 +33,7 @@ async function proofOfIdToken(token: string, { id }: Client, authority: Authorit
   const { keys } = await authority.issuer();
   try {
     const { payload } = await jwtVerify(token, keys, {
-      algorithms: ALGORITHMS,
+      algorithms: JWT_ALGORITHMS,
       issuer: authority.url,
       audience: id,
       clockTolerance: CLOCK_TOLERANCE,

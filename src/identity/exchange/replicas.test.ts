@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { eventually } from '../../cluster/eventually.ts';
-import { seededRandom } from '../../cluster/local/seeded-random.ts';
-import { TURN_MS, takeTurn } from '../grants/turns.ts';
+import { ALICE } from '../../../test/support/issuer-users.ts';
+import { seededRandom } from '../../../test/support/seeded-random.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { acquireGrantLock, GRANT_LOCK_MS } from '../grants/grant-lock.ts';
 import { bring } from '../grants/vault.fixture.ts';
-import { ALICE, asUser, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+import { asUser, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
 
 const S1 = serviceOf('s1');
 
@@ -37,12 +38,12 @@ test('a manager that has died in its turn is waited for, and no longer', async (
   await using exchange = await openExchange();
   await exchange.brings('s1');
   const { grant } = await exchange.grant('s1');
-  await takeTurn(grant.id, exchange.vault);
+  await acquireGrantLock(grant.id, exchange.vault);
   let isDone = false;
   const minting = exchange.mint.mint(S1, 'offer').finally(() => (isDone = true));
   const asked = exchange.issuer.requests;
   await eventually(() => assert.equal(asked.discovery, 1));
-  exchange.wait(TURN_MS - 1000);
+  exchange.wait(GRANT_LOCK_MS - 1000);
   assert.deepEqual([isDone, asked.token], [false, 1]);
   exchange.wait(2000);
   await minting;

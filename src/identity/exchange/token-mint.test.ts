@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { decodeJwt } from 'jose';
+import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
 import { ADMIN, bring } from '../grants/vault.fixture.ts';
 import { grantCondition } from './condition.ts';
-import { ALICE, asUser, audited, BOB, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+import { asUser, audited, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
 import type { TokenMintOptions } from './token-mint.ts';
 
 const S1 = serviceOf('s1');

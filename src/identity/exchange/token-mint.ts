@@ -1,19 +1,17 @@
-import type { Secret } from '../../base/secret.ts';
-import type { Service } from '../../service/index.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Secret } from '../../lib/secret.ts';
+import type { Service } from '../../model/service/index.ts';
+import { isRace } from '../../ports/index.ts';
 import type { TokenVerifier } from '../authenticate.ts';
-import { endGrant } from '../grants/end.ts';
+import { grantOf } from '../grants/attach.ts';
 import { GrantError } from '../grants/errors.ts';
 import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '../grants/grant.ts';
-import { grantOf } from '../grants/grant-of.ts';
-import { noteRefusal } from '../grants/note-refusal.ts';
-import { proveGrant } from '../grants/prove.ts';
-import { recordUse } from '../grants/record-use.ts';
-import { endTurn, type HeldTurn, takeTurn } from '../grants/turns.ts';
+import { acquireGrantLock, type HeldGrantLock, releaseGrantLock } from '../grants/grant-lock.ts';
+import { endGrant, noteRefusal, proveGrant, recordUse, rotateGrant } from '../grants/lifecycle.ts';
 import type { OidcLogger } from '../oidc/logger.ts';
-import { type AccessToken, Authority, isAway, REDEEM_DEADLINE, type Redeemed } from './authority.ts';
+import { type AccessToken, Authority, isIssuerAway, REDEEM_DEADLINE, type Redeemed } from './authority.ts';
 import { type Client, chooseClient, chooseIssuer, hintsOf } from './choose.ts';
 import { ExchangeError } from './errors.ts';
-import { keepRotated, type Rotation } from './keep-rotated.ts';
 import { KeptTokens } from './kept-tokens.ts';
 import { proofOf } from './proof.ts';
 
@@ -46,8 +44,8 @@ type ServiceOfGrant = Pick<Service, 'uid' | 'owner'>;
 
 /**
  * Makes access tokens of a service's owner from the grant of that service, so that the manager can act for users when they
- * are not there (design §8). One exchange at a time per grant, here and in all managers that share the vault; a new refresh
- * token is stored before what came with it is used.
+ * are not there (docs/invoking-async.md#the-refresh-token). One exchange at a time per grant, here and in all managers
+ * that share the vault; a new refresh token is stored before what came with it is used.
  */
 export class TokenMint {
   readonly #options: TokenMintOptions;
@@ -103,8 +101,8 @@ export class TokenMint {
         const { authority, client } = this.#deskFor(grant, turn.token);
         await authority.revoke(turn.token, client);
       } catch (err) {
-        if (!(err instanceof ExchangeError) || isAway(err)) {
-          await endTurn(grant.id, turn.holder, vault);
+        if (!(err instanceof ExchangeError) || isIssuerAway(err)) {
+          await releaseGrantLock(grant.id, turn.holder, vault);
           throw err;
         }
         log.warn({ grant: grant.id, err }, 'refresh token forgotten, but not revoked at its issuer');
@@ -194,14 +192,14 @@ export class TokenMint {
     await noteRefusal(id, reason, vault).catch((err: unknown) => log.warn({ grant: id, err }, 'refusal not noted'));
   }
 
-  async #takeTurn(id: string): Promise<HeldTurn | undefined> {
+  async #takeTurn(id: string): Promise<HeldGrantLock | undefined> {
     const unsaved = this.#unsaved.get(id);
     if (unsaved) await this.#keep(id, unsaved);
-    return takeTurn(id, this.#options.vault);
+    return acquireGrantLock(id, this.#options.vault);
   }
 
   /** `lost`: the grant has another token by now, or none. */
-  async #exchangeInTurn(turn: HeldTurn, desk: Desk): Promise<AccessToken | 'lost'> {
+  async #exchangeInTurn(turn: HeldGrantLock, desk: Desk): Promise<AccessToken | 'lost'> {
     const { grant, token } = turn;
     const { vault } = this.#options;
     const redeemed = await this.#redeem(turn, desk);
@@ -216,17 +214,17 @@ export class TokenMint {
     return (await this.#prove(grant, redeemed, desk)) ? redeemed.access : 'lost';
   }
 
-  async #redeem(turn: HeldTurn, { authority, client }: Desk): Promise<Redeemed | 'spent' | 'lost'> {
+  async #redeem(turn: HeldGrantLock, { authority, client }: Desk): Promise<Redeemed | 'spent' | 'lost'> {
     const { vault } = this.#options;
     try {
       // Whoever was held up for so long may be given up soon, and the token be spent by somebody else.
       const latest = turn.until - REDEEM_DEADLINE - KEEPING_MS;
       if (vault.now() <= latest) return await authority.redeem(turn.token, client);
     } catch (error) {
-      await endTurn(turn.grant.id, turn.holder, vault);
+      await releaseGrantLock(turn.grant.id, turn.holder, vault);
       throw error;
     }
-    await endTurn(turn.grant.id, turn.holder, vault);
+    await releaseGrantLock(turn.grant.id, turn.holder, vault);
     return 'lost';
   }
 
@@ -259,4 +257,35 @@ function expired(grant: Grant | undefined): ExchangeError {
     'credentials-expired',
     `the refresh token is of no use any more (${reason}): update the service with a new one`,
   );
+}
+
+/** What an issuer gave for the token of a grant. */
+interface Rotation {
+  readonly from: Secret;
+  /** The same where tokens are good for more than once. */
+  readonly to: Secret;
+}
+
+/** A race is lost to somebody who joins the grant or leaves it: a request or two to the store. */
+const AGAIN_MS = 5;
+
+/**
+ * Stores the new token of a grant in place of the one that was exchanged, however often others change the grant meanwhile.
+ * `lost` when the grant has ended, or has yet another token: whoever came in between goes on with that one.
+ */
+async function keepRotated(id: string, { from, to }: Rotation, vault: Vault): Promise<'kept' | 'lost'> {
+  for (;;) {
+    const record = await readGrant(id, vault);
+    if (!record?.token || !isAlive(record.grant)) return 'lost';
+    // Kept by an attempt that was told otherwise. (Where it stays the same, the turn is yet to be ended.)
+    if (record.token.equals(to) && !from.equals(to)) return 'kept';
+    if (!record.token.equals(from)) return 'lost';
+    try {
+      await rotateGrant(id, record.version, to, vault);
+      return 'kept';
+    } catch (error) {
+      if (!isRace(error)) throw error;
+      await pause(AGAIN_MS * (0.5 + Math.random()));
+    }
+  }
 }

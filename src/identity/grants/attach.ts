@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Secret } from '../../base/secret.ts';
-import { isRace, StoreError } from '../../cluster/index.ts';
-import { CLUSTER_ADMIN } from '../../service/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import { CLUSTER_ADMIN, GRANT_SLOT, REFRESH_TOKEN_SLOT, type Service } from '../../model/service/index.ts';
+import { isRace, StoreError } from '../../ports/index.ts';
 import { GrantError } from './errors.ts';
 import {
   dropGrant,
@@ -13,8 +13,17 @@ import {
   type Vault,
   writeGrant,
 } from './grant.ts';
-import { addHolding, dropHolding, holdingsOf } from './holdings.ts';
-import { findMark, isLeaving, type Mark, takeMark } from './marks.ts';
+import {
+  addHolding,
+  dropHolding,
+  findMark,
+  holdingsOf,
+  isLeaving,
+  type Mark,
+  releaseMark,
+  replaceHoldings,
+  takeMark,
+} from './holdings.ts';
 
 /** Who brings a token: an administrator or a user, as authentication knows them. */
 export type Bringer = { readonly kind: 'admin' } | Person;
@@ -148,3 +157,84 @@ async function make(
   await writeGrant(grant, token, 'absent', vault);
   return id;
 }
+
+/**
+ * Takes a service out of every grant but the one that its slot names; a service that is gone has no slot. A grant that is
+ * left by its last service is forgotten, with its token and all marks of its lineage. Again: nothing happens, and what
+ * somebody who died has left is finished.
+ */
+export async function detachGrants(service: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
+  for (;;) {
+    const holdings = await holdingsOf(service, vault);
+    if (holdings.version === 'absent') return;
+    const kept: string[] = [];
+    try {
+      for (const id of holdings.grants) {
+        if ((await leave(id, service, vault)) === 'kept') kept.push(id);
+      }
+      return await replaceHoldings(service, kept, holdings, vault);
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+}
+
+/** The slot is read after the grant: whoever has filled it since has written the grant as well, and is noticed. */
+async function leave(id: string, service: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<'kept' | 'left'> {
+  const record = await readGrant(id, vault);
+  if ((await slotOf(service, vault)) === id) return 'kept';
+  if (!record) return 'left';
+  const { grant, token, version } = record;
+  const services = grant.services.filter((uid) => uid !== service);
+  if (services.length < grant.services.length) await writeGrant({ ...grant, services }, token, version, vault);
+  if (services.length === 0) await forget(grant, vault);
+  return 'left';
+}
+
+export async function slotOf(service: string, { secrets }: Pick<Vault, 'secrets'>): Promise<string | undefined> {
+  return (await secrets.get('credentials', service))?.values[GRANT_SLOT]?.reveal();
+}
+
+/** The grant goes last: who begins again after a crash still finds its lineage. */
+async function forget({ id, lineage }: Grant, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
+  for (const hash of lineage) await releaseMark(hash, id, vault);
+  await dropGrant(id, vault);
+}
+
+/** The grant of a service. Undefined when it has none. */
+export async function grantOf(service: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<GrantRecord | undefined> {
+  const id = await moveToken(service, vault);
+  return id === undefined ? undefined : readGrant(id, vault);
+}
+
+/**
+ * The id of the grant. Services that were made before there was a vault have the token itself, which is taken for its
+ * owner's.
+ */
+async function moveToken({ uid, owner }: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<string | undefined> {
+  for (;;) {
+    const record = await vault.secrets.get('credentials', uid);
+    const { [REFRESH_TOKEN_SLOT]: token, ...others } = record?.values ?? {};
+    if (!record || !token) return others[GRANT_SLOT]?.reveal();
+    const id = await attachUnlessRefused(token, bringerOf(owner), uid, vault);
+    try {
+      const values = { ...others, ...(id !== undefined && { [GRANT_SLOT]: new Secret(id) }) };
+      await vault.secrets.put('credentials', uid, values, record.version);
+      return id ?? others[GRANT_SLOT]?.reveal();
+    } catch (error) {
+      if (!isRace(error)) throw error;
+    }
+  }
+}
+
+async function attachUnlessRefused(token: Secret, bringer: Bringer, service: string, vault: Vault) {
+  try {
+    return await attachGrant(token, bringer, service, vault);
+  } catch (error) {
+    if (error instanceof GrantError) return undefined;
+    throw error;
+  }
+}
+
+const bringerOf = (owner: string): Bringer =>
+  owner === CLUSTER_ADMIN ? { kind: 'admin' } : { kind: 'user', uid: owner };

@@ -1,4 +1,4 @@
-import { OscarError } from '../../base/oscar-error.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
 
 /** `grant-refused`: the refresh token is somebody else's, or cannot be used like that. */
 export type GrantErrorCode = 'grant-refused';

@@ -1,10 +1,12 @@
 import { hash } from 'node:crypto';
-import { Secret } from '../../base/secret.ts';
-import { type SecretStore, StoreError, type Version } from '../../cluster/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Version } from '../../lib/version.ts';
+import { type SecretStore, StoreError } from '../../ports/index.ts';
 
 /**
- * A user's refresh token and its lineage at one issuer (design §8). The vault of grants is its one holder: services keep
- * the id of their grant, and no pod, log, answer, definition or other cluster ever gets the token (F36).
+ * A user's refresh token and its lineage at one issuer (docs/invoking-async.md#the-refresh-token). The vault of grants
+ * is its one holder: services keep the id of their grant, and no pod, log, answer, definition or other cluster ever
+ * gets the token (F36).
  */
 export interface Grant {
   /** Random; never used again, so that whoever is late can harm no other. */
@@ -24,7 +26,7 @@ export interface Grant {
   /** Why it could not be exchanged the last time, and since when that is so: it may be good, but nothing comes of it. */
   readonly refusal?: { readonly reason: string; readonly since: number } | undefined;
   /** Whose turn it is to show the token to its issuer. */
-  readonly turn?: Turn | undefined;
+  readonly turn?: GrantLock | undefined;
   readonly createdAt: number;
   /** SHA-256 of the tokens seen, the one that was brought first. */
   readonly lineage: readonly string[];
@@ -32,8 +34,8 @@ export interface Grant {
   readonly services: readonly string[];
 }
 
-/** The right to show the token of a grant to its issuer, by compare-and-swap on the grant. See `turns.ts`. */
-export interface Turn {
+/** The right to show the token of a grant to its issuer, by compare-and-swap on the grant. See `grant-lock.ts`. */
+interface GrantLock {
   /** Random, one for each turn. */
   readonly holder: string;
   readonly since: number;
@@ -83,3 +85,8 @@ export async function dropGrant(id: string, { secrets }: Pick<Vault, 'secrets'>)
 export const isAlive = ({ state, services }: Grant) => state !== 'ended' && services.length > 0;
 
 export const tokenHash = (token: Secret) => hash('sha256', token.reveal());
+
+/** Milliseconds since its token was brought. Whoever shows it decides when to warn. */
+export function ageOf({ createdAt }: Pick<Grant, 'createdAt'>, now: number): number {
+  return Math.max(0, now - createdAt);
+}

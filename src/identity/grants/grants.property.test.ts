@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Secret } from '../../base/secret.ts';
-import { isRace } from '../../cluster/index.ts';
-import { seededRandom } from '../../cluster/local/seeded-random.ts';
-import { slotOf } from './detach.ts';
-import { endGrant } from './end.ts';
+import { seededRandom } from '../../../test/support/seeded-random.ts';
+import { Secret } from '../../lib/secret.ts';
+import { isRace } from '../../ports/index.ts';
+import { slotOf } from './attach.ts';
 import { GrantError } from './errors.ts';
 import { isAlive, readGrant, type Vault } from './grant.ts';
-import { rotateGrant } from './rotate.ts';
+import { endGrant, rotateGrant } from './lifecycle.ts';
 import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
 
 /** Services and whose they are. */

@@ -1,22 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../../base/secret.ts';
-import { eventually } from '../../cluster/eventually.ts';
-import { type SecretStore, StoreError, type Version } from '../../cluster/index.ts';
-import { CLUSTER_ADMIN, REFRESH_TOKEN_SLOT } from '../../service/index.ts';
-import {
-  ageOf,
-  attachGrant,
-  detachGrants,
-  endGrant,
-  type GrantErrorCode,
-  type GrantRecord,
-  grantOf,
-  proveGrant,
-  recordUse,
-  rotateGrant,
-} from '../index.ts';
-import { readGrant, tokenHash, type Vault } from './grant.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Version } from '../../lib/version.ts';
+import { CLUSTER_ADMIN, REFRESH_TOKEN_SLOT } from '../../model/service/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { type SecretStore, StoreError } from '../../ports/index.ts';
+import { attachGrant, detachGrants, grantOf } from './attach.ts';
+import type { GrantErrorCode } from './errors.ts';
+import { ageOf, type GrantRecord, readGrant, tokenHash, type Vault } from './grant.ts';
+import { endGrant, proveGrant, recordUse, rotateGrant } from './lifecycle.ts';
 import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
 
 const alice = user('alice');

@@ -1,13 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Secret } from '../../base/secret.ts';
-import { everyPage } from '../../cluster/every-page.ts';
-import type { SecretStore } from '../../cluster/index.ts';
-import { openLocalCluster } from '../../cluster/local/index.ts';
-import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../cluster/local/temporary-directory.ts';
-import { GRANT_SLOT } from '../../service/index.ts';
-import { attachGrant, type Bringer } from './attach.ts';
-import { detachGrants } from './detach.ts';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
+import { openLocalCluster } from '../../adapters/sqlite/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import { GRANT_SLOT } from '../../model/service/index.ts';
+import { everyPage, type SecretStore } from '../../ports/index.ts';
+import { attachGrant, type Bringer, detachGrants } from './attach.ts';
 import type { Grant, Vault } from './grant.ts';
 
 export interface TestVault extends Vault, AsyncDisposable {

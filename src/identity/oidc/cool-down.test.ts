@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withCoolDown } from './cool-down.ts';
+import { withCoolDown } from './issuer.ts';
 
 /** A call that fails while `down`, and a clock that moves when told. */
 function setUp() {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { ALICE, BOB, CAROL, type Issuer, startIssuer } from '../../../test/support/issuer.ts';
+import { type Issuer, startIssuer } from '../../../test/support/issuer.ts';
+import { ALICE, BOB, CAROL } from '../../../test/support/issuer-users.ts';
 import { IdentityError } from '../errors.ts';
 import { createOidc, type OidcOptions } from './create-oidc.ts';
 

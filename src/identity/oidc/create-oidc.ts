@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import { decodeJwt } from 'jose';
+import { CLUSTER_ADMIN } from '../../model/service/index.ts';
 import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
 import { type Claims, groupsOf } from '../groups.ts';
 import type { User } from '../principal.ts';
 import { type Issuer, issuerAt } from './issuer.ts';
 import type { OidcLogger } from './logger.ts';
-import { nameOf, uidOf } from './person.ts';
-import { type Verdict, VerifiedTokens } from './verified-tokens.ts';
 import { type VerifiedClaims, verifyToken } from './verify-token.ts';
 
 /** Tokens remembered. More than the users of a cluster at work at one time; at most a few megabytes. */
@@ -49,9 +48,9 @@ export function createOidc(options: OidcOptions): TokenVerifier {
   const now = options.now ?? Date.now;
   const issuers = new Map(options.issuers.map((url) => [url, issuerAt(url, { now, logger: options.logger })]));
   const verified = new VerifiedTokens(REMEMBERED_TOKENS);
-  const underWay = new Map<string, Promise<Verdict>>();
+  const underWay = new Map<string, Promise<TokenVerdict>>();
 
-  async function judge(token: string, hash: string): Promise<Verdict> {
+  async function judge(token: string, hash: string): Promise<TokenVerdict> {
     const url = issuerOf(token);
     const connect = issuers.get(url);
     if (!connect) {
@@ -75,7 +74,7 @@ export function createOidc(options: OidcOptions): TokenVerifier {
       kind: 'user',
       uid,
       issuer: url,
-      name: nameOf(claims) ?? nameOf(about) ?? uid,
+      name: personName(claims) ?? personName(about) ?? uid,
       groups: Object.freeze(groups),
       operator: options.usersAdmin.includes(uid),
     });
@@ -118,4 +117,81 @@ function issuerOf(token: string): string {
     throw new IdentityError('bad-token', 'the bearer is not a JWT: send an access token of your issuer', { cause });
   }
   throw new IdentityError('bad-token', 'the access token does not say who issued it: send one of your issuer');
+}
+
+/** Longest `sub` that an issuer may use (OpenID Connect Core §2). */
+const UID_LENGTH = 255;
+
+/** Longest name shown; anything beyond is not a name. */
+const NAME_LENGTH = 255;
+
+/** What does not print, or changes how its neighbours print. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+
+/**
+ * The uid of the person a token is about. It goes into labels, names and logs, and decides who owns what, so that a
+ * user called like the owner of the administrator's services would own them.
+ *
+ * @throws {IdentityError} `bad-token`
+ */
+export function uidOf(claims: Claims): string {
+  const uid = claims['sub'];
+  if (typeof uid !== 'string' || uid.trim() === '' || uid.length > UID_LENGTH || INVISIBLE.test(uid)) {
+    throw new IdentityError(
+      'bad-token',
+      'the access token does not say who you are: its "sub" must be a readable text',
+    );
+  }
+  if (uid === CLUSTER_ADMIN) {
+    throw new IdentityError('bad-token', `no user may be called "${CLUSTER_ADMIN}": ask the issuer for another "sub"`);
+  }
+  return uid;
+}
+
+/** The name of that person for people to read, if the claims have one. */
+export function personName(claims: Claims): string | undefined {
+  return [claims['name'], claims['preferred_username']].map(readable).find((name) => name !== '');
+}
+
+function readable(value: unknown): string {
+  if (typeof value !== 'string') return '';
+  return value.replace(new RegExp(INVISIBLE, 'gu'), '').trim().slice(0, NAME_LENGTH);
+}
+
+/** Who a verified token belongs to, or why its holder is not let in. */
+export type TokenVerdict = { readonly user: User } | { readonly refusal: IdentityError };
+
+interface Entry {
+  readonly verdict: TokenVerdict;
+  readonly until: number;
+}
+
+/**
+ * Verdicts by the hash of their token, the least recently used forgotten first. None is told after its time: what was
+ * true of a token says nothing about it once it has expired.
+ */
+export class VerifiedTokens {
+  readonly #entries = new Map<string, Entry>();
+  readonly #capacity: number;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  find(hash: string, now: number): TokenVerdict | undefined {
+    const entry = this.#entries.get(hash);
+    if (!entry) return undefined;
+    this.#entries.delete(hash);
+    if (now >= entry.until) return undefined;
+    this.#entries.set(hash, entry);
+    return entry.verdict;
+  }
+
+  keep(hash: string, verdict: TokenVerdict, until: number): void {
+    this.#entries.delete(hash);
+    this.#entries.set(hash, { verdict, until });
+    if (this.#entries.size <= this.#capacity) return;
+    const [oldest] = this.#entries.keys();
+    if (oldest !== undefined) this.#entries.delete(oldest);
+  }
 }

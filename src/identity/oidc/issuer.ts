@@ -2,10 +2,7 @@ import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from 'j
 import { IdentityError } from '../errors.ts';
 import type { Claims } from '../groups.ts';
 import { boundedFetch, type Fetch, ISSUER_DEADLINE } from './bounded-fetch.ts';
-import { withCoolDown } from './cool-down.ts';
-import { discover, type Metadata } from './discover.ts';
 import type { OidcLogger } from './logger.ts';
-import { askUserinfo } from './userinfo.ts';
 
 /**
  * How long after fetching the keys an unknown key id may make us fetch them again. Shorter: strangers who invent key
@@ -102,4 +99,118 @@ function isAboutToken(error: unknown): boolean {
     error instanceof errors.JWKSMultipleMatchingKeys ||
     error instanceof errors.JOSENotSupported
   );
+}
+
+/** Wait after the first failure: a burst of requests makes one attempt, and people hardly notice. */
+const FIRST_WAIT = 1_000;
+
+/** Longest wait. Longer: an issuer that is back is noticed late. Shorter: one that hangs is waited for more often. */
+const LONGEST_WAIT = 30_000;
+
+interface CoolDownOptions {
+  readonly now: () => number;
+  /** Told of each failure that starts a wait, not of the calls that fail because of it. */
+  readonly failed?: (reason: unknown, wait: number) => void;
+}
+
+/**
+ * Makes a failing call fail at once for a while, twice as long after each further failure: what is down is asked
+ * rarely and nobody waits for it. There is no timer, the first call after the wait is the next attempt.
+ */
+export function withCoolDown<Args extends unknown[], T>(
+  attempt: (...args: Args) => Promise<T>,
+  { now, failed }: CoolDownOptions,
+): (...args: Args) => Promise<T> {
+  let failures = 0;
+  let notBefore = -Infinity;
+  let reason: unknown;
+
+  return async (...args) => {
+    if (now() < notBefore) throw reason;
+    const round = failures;
+    try {
+      const result = await attempt(...args);
+      failures = 0;
+      return result;
+    } catch (error) {
+      // Attempts that were under way together are one failure, not many.
+      if (failures === round) {
+        const wait = Math.min(FIRST_WAIT * 2 ** round, LONGEST_WAIT);
+        [failures, notBefore, reason] = [round + 1, now() + wait, error];
+        failed?.(error, wait);
+      }
+      throw error;
+    }
+  };
+}
+
+/** What we need to know of an issuer, from its metadata. */
+interface Metadata {
+  readonly authorizationEndpoint: string;
+  readonly jwksUri: string;
+  readonly userinfoEndpoint: string | undefined;
+  /** All of it, as it was told. */
+  readonly told: Readonly<Record<string, unknown>> & { readonly issuer: string };
+}
+
+/**
+ * Reads the metadata of an issuer (OpenID Connect Discovery 1.0 §4). The issuer named inside must be the very string
+ * that was configured (§4.3), or whoever answers there could speak for another.
+ */
+async function discover(issuer: string, fetch: Fetch): Promise<Metadata> {
+  const response = await fetch(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
+  if (response.status !== 200) throw new Error(`its metadata was answered with ${response.status}`);
+
+  const metadata: unknown = await response.json();
+  if (!isRecord(metadata)) throw new Error('its metadata is not an object');
+  if (metadata['issuer'] !== issuer) {
+    throw new Error(
+      `its metadata is that of ${JSON.stringify(metadata['issuer'])}: configure the issuer by this very name`,
+    );
+  }
+  const jwksUri = metadata['jwks_uri'];
+  if (!isUrl(jwksUri)) throw new Error('its metadata has no jwks_uri');
+
+  const [authorization, userinfo] = [metadata['authorization_endpoint'], metadata['userinfo_endpoint']];
+  return {
+    authorizationEndpoint: isUrl(authorization) ? authorization : '',
+    jwksUri,
+    userinfoEndpoint: isUrl(userinfo) ? userinfo : undefined,
+    told: { ...metadata, issuer },
+  };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function isUrl(value: unknown): value is string {
+  return typeof value === 'string' && URL.canParse(value);
+}
+
+/**
+ * What the issuer says about the holder of a token (OpenID Connect Core §5.3). An answer about another subject than the
+ * token's must not be used (§5.3.2).
+ *
+ * @throws {IdentityError} `bad-token` when the issuer refuses the token, any other error when it does not answer
+ */
+async function askUserinfo(endpoint: string, token: string, subject: string, fetch: Fetch): Promise<Claims> {
+  const response = await fetch(endpoint, { headers: { authorization: `Bearer ${token}`, accept: 'application/json' } });
+  if (response.status === 401 || response.status === 403) {
+    throw new IdentityError(
+      'bad-token',
+      'its issuer refuses to say who this access token belongs to: get a new one, with the scopes openid and profile',
+    );
+  }
+  if (response.status !== 200) throw new Error(`its userinfo was answered with ${response.status}`);
+
+  const claims: unknown = await response.json();
+  if (typeof claims !== 'object' || claims === null || !('sub' in claims)) throw new Error('its userinfo has no sub');
+  if (claims.sub !== subject) {
+    throw new IdentityError(
+      'bad-token',
+      'its issuer says that this access token belongs to somebody else: get a new one',
+    );
+  }
+  return { ...claims };
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALICE, type Issuer, startIssuer } from '../../../test/support/issuer.ts';
+import { type Issuer, startIssuer } from '../../../test/support/issuer.ts';
+import { ALICE } from '../../../test/support/issuer-users.ts';
 import { IdentityError } from '../errors.ts';
 import { createOidc } from './create-oidc.ts';
 

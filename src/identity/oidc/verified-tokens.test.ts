@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Verdict } from './verified-tokens.ts';
-import { VerifiedTokens } from './verified-tokens.ts';
+import { type TokenVerdict, VerifiedTokens } from './create-oidc.ts';
 
-const verdict = (uid: string): Verdict => ({ user: { kind: 'user', uid, name: uid, groups: [], operator: false } });
+const verdict = (uid: string): TokenVerdict => ({
+  user: { kind: 'user', uid, name: uid, groups: [], operator: false },
+});
 
 test('a verdict is told until its time, and not at it', () => {
   const tokens = new VerifiedTokens(10);

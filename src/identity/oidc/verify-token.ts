@@ -7,7 +7,7 @@ import type { Issuer } from './issuer.ts';
  * signs, and a verifier that takes both can be given the issuer's public key as the secret (RFC 8725 §2.1, §3.1).
  */
 // biome-ignore format: families
-export const ALGORITHMS = [
+export const JWT_ALGORITHMS = [
   'RS256', 'RS384', 'RS512',
   'PS256', 'PS384', 'PS512',
   'ES256', 'ES384', 'ES512',
@@ -38,7 +38,7 @@ export interface VerifyOptions {
 /** @throws {IdentityError} `bad-token` or `issuer-unavailable` */
 export async function verifyToken(token: string, issuer: Issuer, options: VerifyOptions): Promise<VerifiedClaims> {
   const checks: JWTVerifyOptions = {
-    algorithms: ALGORITHMS,
+    algorithms: JWT_ALGORITHMS,
     issuer: options.issuer,
     requiredClaims: ['exp'],
     clockTolerance: CLOCK_TOLERANCE,
@@ -89,7 +89,7 @@ function sentence(error: errors.JOSEError, { audience }: VerifyOptions): string 
     }
   }
   if (error instanceof errors.JOSEAlgNotAllowed || error instanceof errors.JOSENotSupported) {
-    return `the access token is not signed in a way that is accepted here: use one of ${ALGORITHMS.join(', ')}`;
+    return `the access token is not signed in a way that is accepted here: use one of ${JWT_ALGORITHMS.join(', ')}`;
   }
   return 'the access token is not one that its issuer signed: get a new one';
 }

@@ -1,4 +1,4 @@
-import { ALICE, BOB, CAROL } from '../../support/issuer.ts';
+import { ALICE, BOB, CAROL } from '../../support/issuer-users.ts';
 import { type Patch, whole } from './patch.ts';
 
 /** What a bucket holds, counted now and not when a scan came by. */

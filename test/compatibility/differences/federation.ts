@@ -62,7 +62,7 @@ export const FEDERATION: readonly Difference[] = [
     reason:
       'The Go manager shows it to every user, and lets every user change it: to clusters of their own, for instance. ' +
       'Here a service that the caller may not see is 404.',
-    // F28.
+    // Defect F28.
     cases: [{ matches: [257, 609], ours: empty(404) }],
   },
   {
@@ -71,7 +71,7 @@ export const FEDERATION: readonly Difference[] = [
     title: 'Members are not removed by somebody whose bearer is not accepted',
     reason:
       'The Go manager writes an error, and removes the member all the same. Here it is 401, and the member stays.',
-    // S1, F28.
+    // Defects S1 and F28.
     cases: [
       { matches: [610], ours: challenged(/is not a JWT/) },
       { matches: [611], ours: topology('star', ...OF_BOB) },
@@ -84,7 +84,7 @@ export const FEDERATION: readonly Difference[] = [
     reason:
       'The Go manager says 401 whatever is wrong. Here a cluster that is not known is 400, one that refuses the caller ' +
       '403, a name that is taken there 409, one that does not answer 504, and anything else over there 424.',
-    // F17.
+    // Defect F17.
     cases: [
       { matches: [99], ours: refused(504, /b\/q: unreachable: .*nothing listens there/) },
       { matches: [100], ours: refused(400, /^cluster "zz" is unknown: name it under clusters/) },
@@ -98,7 +98,7 @@ export const FEDERATION: readonly Difference[] = [
       'When a member of a new federation has the name already, the Go manager gives up and deletes that service, which ' +
       'was there before. Here a service of the same owner becomes the member, and is what it was when the federation ' +
       'ends; one of somebody else, or of another federation, is 409, and stays.',
-    // F22.
+    // Defect F22.
     cases: [
       { matches: [308], ours: empty(201) },
       { matches: [309], ours: json(/^\{"name":"rec-w2","cluster_id":"oscar-jetson",.*"group_id":"rec-star3",.*\}$/) },
@@ -110,7 +110,7 @@ export const FEDERATION: readonly Difference[] = [
     kind: 'defect',
     title: 'A member is in a federation once',
     reason: 'The Go manager adds one that is there a second time. Here it is changed to what was sent.',
-    // F27.
+    // Defect F27.
     cases: [
       { matches: [275, 276], ours: patched(members(W1, W2)) },
       { matches: [283, 284], ours: patched(members(W2)) },
@@ -141,7 +141,7 @@ export const FEDERATION: readonly Difference[] = [
     reason:
       'Without a refresh token the Go manager fails with 500, after it has stored the members. Here it is 400, and ' +
       'nothing has changed.',
-    // F29.
+    // Defect F29.
     cases: [
       { matches: [298], ours: refused(400, /^environment\.secrets\.refresh_token is required/) },
       { matches: [299], ours: topology('none') },
@@ -155,7 +155,7 @@ export const FEDERATION: readonly Difference[] = [
       'The Go manager only updates it, which fails when it does not exist, and answers 200 with a text in the place of ' +
       'the JSON. Here it is made, and the answer is the usual one. A member that cannot be had now is made as soon as it ' +
       'can be, and stands in `warnings` until then.',
-    // F26, F44.
+    // Defects F26 and F44.
     cases: [
       { matches: [300], ours: topology('star', member('oscar-jetson', 'rec-none')) },
       { matches: [607], ours: topology('star', ...OF_BOB) },
@@ -168,7 +168,7 @@ export const FEDERATION: readonly Difference[] = [
     reason:
       'The Go manager leaves them behind on the other clusters. Here they go, too: those that were there before become ' +
       'what they were, and `?cascade=false` leaves all of them as services of their own.',
-    // F24.
+    // Defect F24.
     cases: [{ matches: [312], ours: empty(404) }],
   },
   {
@@ -176,7 +176,7 @@ export const FEDERATION: readonly Difference[] = [
     kind: 'defect',
     title: 'Certificates of other clusters are verified unless the definition says otherwise',
     reason: 'A cluster without `ssl_verify` has `false` in the Go manager. Here it has `true`.',
-    // F30.
+    // Defect F30.
     cases: [{ matches: [303], ours: patched({ clusters: { 'oscar-primary': { ssl_verify: true } } }) }],
   },
   {
@@ -222,7 +222,7 @@ export const FEDERATION: readonly Difference[] = [
     reason:
       'It also names its federation and the revision it has, knows where its coordinator is, with certificates that are ' +
       'verified, and has no refresh token: the Go manager sends it to all members of a mesh.',
-    // F36. In an update the Go manager loses what is of alice.
+    // Defect F36. In an update the Go manager loses what is of alice.
     cases: [
       { matches: [274], ours: patched(worker('2')) },
       { matches: [304], ours: patched(oneOfTwo('1')) },

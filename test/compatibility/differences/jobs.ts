@@ -1,4 +1,4 @@
-import { ALICE } from '../../support/issuer.ts';
+import { ALICE } from '../../support/issuer-users.ts';
 import { asked, challenged, created, empty, json, otherBody, refused } from './answers.ts';
 import type { Difference } from './difference.ts';
 import { executionLog, jobList } from './job-bodies.ts';
@@ -14,7 +14,7 @@ export const JOBS: readonly Difference[] = [
     reason:
       'The Go manager carries on after the error and fails: 502 for a bearer that is no JWT, 500 for one that has ' +
       'expired or was not signed by its issuer.',
-    // R9.
+    // Defect R9.
     cases: [
       { matches: [180], ours: challenged(/is not a JWT/) },
       { matches: [182], ours: challenged(/not one that its issuer signed/) },
@@ -28,7 +28,7 @@ export const JOBS: readonly Difference[] = [
     reason:
       'The Go manager says 200 without a body, so that clients take the refusal for no jobs, an empty log, or jobs ' +
       'that were deleted. Here it is 404, as for the service itself.',
-    // R7.
+    // Defect R7.
     cases: [{ matches: [193, 203, 213], ours: empty(404) }],
   },
   {
@@ -36,7 +36,7 @@ export const JOBS: readonly Difference[] = [
     kind: 'defect',
     title: 'A job or a page of jobs that does not exist is not a fault of the server',
     reason: 'The Go manager fails with 500. Here a job is 404, and a page that was never given out is 400.',
-    // R5.
+    // Defect R5.
     cases: [
       { matches: [200, 207], ours: empty(404) },
       { matches: [196], ours: refused(400, /^this page is not known: take next_page from the page before/) },
@@ -49,7 +49,7 @@ export const JOBS: readonly Difference[] = [
     reason:
       'The Go manager fails with 500, so that whoever delegates has it run elsewhere as well. Here the same event from ' +
       'the same caller is 201 and still one job; another event under the same id, as in the recording, is 409.',
-    // F13.
+    // Defect F13.
     cases: [{ matches: [184], ours: refused(409, /^there is another job "rec-min-delegated-1" of "rec-min" already/) }],
   },
   {
@@ -59,7 +59,7 @@ export const JOBS: readonly Difference[] = [
     reason:
       'With it the field `timestamp` of the Go manager holds the beginning of the line instead of its time. ' +
       'Here only `raw` begins with one more time.',
-    // R33.
+    // Defect R33.
     cases: [{ matches: [218], ours: otherBody(executionLog(BY_ALICE, '<time-nano> ')) }],
   },
   {

@@ -1,4 +1,4 @@
-import { ALICE, BOB } from '../../support/issuer.ts';
+import { ALICE, BOB } from '../../support/issuer-users.ts';
 import { otherBody, patched } from './answers.ts';
 import type { Difference } from './difference.ts';
 import { type Patch, whole } from './patch.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { archiveOf, makeImage } from '../../../deploy/image/image.ts';
 import { tar } from '../../../deploy/image/tar.ts';
-import { eventually } from '../../../src/cluster/eventually.ts';
+import { eventually } from '../../../src/ports/conformance/eventually.ts';
 import type { Admin } from '../admin.ts';
 import { operator } from '../helm.ts';
 import type { Cluster } from '../node/cluster.ts';

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { eventually } from '../../../src/cluster/eventually.ts';
+import { eventually } from '../../../src/ports/conformance/eventually.ts';
 import { isInCgroups, removeCgroups } from './cgroups.ts';
 import type { Names } from './names.ts';
 import { pathOf, removeNetwork } from './network.ts';

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { eventually } from '../../../src/cluster/eventually.ts';
+import { eventually } from '../../../src/ports/conformance/eventually.ts';
 import type { ControlPlane } from '../control-plane.ts';
 import { argsOf, type Flags } from '../flags.ts';
 import { environment, isRunning, Processes, type Started } from '../processes.ts';

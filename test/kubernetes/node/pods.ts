@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { eventually } from '../../../src/cluster/eventually.ts';
+import { eventually } from '../../../src/ports/conformance/eventually.ts';
 import { BUSYBOX } from '../../docker/busybox.ts';
 import type { Admin } from '../admin.ts';
 

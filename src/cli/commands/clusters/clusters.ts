@@ -12,7 +12,7 @@ interface AddOptions {
   readonly verify: boolean;
 }
 
-export const clusters: Register = (program, env) => {
+export const clustersVerb: Register = (program, env) => {
   const group = program.command('clusters').description('the clusters of your configuration');
 
   const add = plainCommand(group, 'add <id> <url>', 'add a cluster, or change what is known of it')

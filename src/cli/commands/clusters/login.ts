@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
-import { Secret } from '../../../base/secret.ts';
+import { Secret } from '../../../lib/secret.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { IssuerClient, type Tokens } from '../../client/issuer.ts';

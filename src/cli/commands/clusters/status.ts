@@ -4,7 +4,7 @@ import { withProgress } from '../../client/progress.ts';
 import type { Session } from '../../client/session.ts';
 import { type Column, show } from '../../client/table.ts';
 import { act, type Register, showCommand } from '../command.ts';
-import { cores, gibibytes } from '../units.ts';
+import { formatCores, gibibytes } from '../units.ts';
 
 /** One cluster, as far as it answers. */
 interface Row {
@@ -31,7 +31,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'CLUSTER', of: ({ cluster }) => cluster },
   { title: 'STATE', of: ({ state }) => state },
   { title: 'VERSION', of: ({ version = '' }) => version },
-  { title: 'FREE CPU', of: ({ free_millicores }) => cores(free_millicores) },
+  { title: 'FREE CPU', of: ({ free_millicores }) => formatCores(free_millicores) },
   { title: 'FREE MEMORY', of: ({ free_bytes }) => gibibytes(free_bytes) },
   { title: 'ENDPOINT', of: ({ endpoint }) => endpoint, wide: true },
   { title: 'RUNS SCRIPTS', of: ({ runtime = 'in their image' }) => runtime.split(':')[0] ?? '', wide: true },

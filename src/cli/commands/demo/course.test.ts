@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decision, toldJob } from '../jobs/told-job.fixture.ts';
-import { Course } from './course.ts';
+import { DemoProgress } from './demo.ts';
 
 const job = (number: string, more: Parameters<typeof toldJob>[0]) =>
   toldJob({ id: number, object: { bucket: 'grey0', key: `in/picture-x-${number}.ppm` }, ...more });
 
 test('what is new is told once, and who runs what is in the line', () => {
-  const course = new Course(3, 0);
+  const course = new DemoProgress(3, 0);
   const home = job('01', { state: 'running' });
   const sent = job('02', {
     state: 'delegated',
@@ -27,7 +27,7 @@ test('what is new is told once, and who runs what is in the line', () => {
 });
 
 test('it is over when all have ended, and not while some have not been seen', () => {
-  const course = new Course(2, 0);
+  const course = new DemoProgress(2, 0);
   course.see([job('01', {})], 0);
   assert.equal(course.isOver, false);
   assert.deepEqual(course.see([job('02', { state: 'failed', message: 'exit code 1' })], 0), [

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { at, BEGAN, decision, toldJob } from '../jobs/told-job.fixture.ts';
-import type { Member } from '../services/seen.ts';
+import type { SeenMember } from '../seen.ts';
 import { clock, events, queues } from './cluster-checks.ts';
 import { memberChecks } from './member-checks.ts';
 
-const member = (cluster_id: string, more: Partial<Member> = {}): Member => ({
+const member = (cluster_id: string, more: Partial<SeenMember> = {}): SeenMember => ({
   type: 'oscar',
   cluster_id,
   service_name: 'cow',
@@ -14,7 +14,11 @@ const member = (cluster_id: string, more: Partial<Member> = {}): Member => ({
   ...more,
 });
 
-const said = (replicas: readonly Member[], jobs = [toldJob()], conditions: { type: string; reason: string }[] = []) =>
+const said = (
+  replicas: readonly SeenMember[],
+  jobs = [toldJob()],
+  conditions: { type: string; reason: string }[] = [],
+) =>
   memberChecks('cow', { topology: 'mesh', replicas, conditions }, jobs, BEGAN + 60_000).map(
     ({ where, what, ok, said: text }) => `${where} ${what} ${ok ? 'ok' : 'NOT'}: ${text}`,
   );

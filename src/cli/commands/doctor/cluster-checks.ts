@@ -1,11 +1,11 @@
-import { cores } from '../../../base/amounts.ts';
-import type { Answer, ClusterClient } from '../../client/cluster-client.ts';
+import { cores } from '../../../lib/amounts.ts';
+import { VERSION } from '../../../lib/product-version.ts';
+import type { ClusterAnswer, ClusterClient } from '../../client/cluster-client.ts';
 import type { ClusterEntry } from '../../client/config-file.ts';
 import { ClientError } from '../../client/errors.ts';
-import { bytesOf, send } from '../../client/http.ts';
+import { bodyBytes, send } from '../../client/http.ts';
 import type { Session } from '../../client/session.ts';
 import { printable } from '../../client/table.ts';
-import { VERSION } from '../../version.ts';
 import { exactly, gibibytes, span } from '../units.ts';
 import { bad, type Check, failed, good } from './check.ts';
 import { storeCheck } from './store-check.ts';
@@ -44,7 +44,7 @@ async function reach(id: string, { endpoint, ssl_verify }: ClusterEntry): Promis
   try {
     const answer = await send({ method: 'GET', url, verify: ssl_verify, patienceMs: PATIENCE_MS });
     const answeredAt = Date.now();
-    await bytesOf(answer, url);
+    await bodyBytes(answer, url);
     if (answer.statusCode !== 200) {
       const said = `${url} answers ${answer.statusCode}: is it the address of an OSCAR manager? \`oscar clusters add\` changes it`;
       return { check: bad(id, 'address', said) };
@@ -169,7 +169,7 @@ async function asking(
   judge: (answer: unknown) => Check,
 ): Promise<Check> {
   try {
-    const answer: Answer = await cluster.call('GET', path);
+    const answer: ClusterAnswer = await cluster.call('GET', path);
     return judge(answer.json());
   } catch (error) {
     if (error instanceof ClientError) return failed(cluster.id, what, error);

@@ -3,7 +3,7 @@ import { withProgress } from '../../client/progress.ts';
 import type { Session } from '../../client/session.ts';
 import { show } from '../../client/table.ts';
 import { act, type Register, showCommand } from '../command.ts';
-import { replicasOf } from '../services/seen.ts';
+import { replicasOf } from '../seen.ts';
 import { CHECK_COLUMNS, type Check, good } from './check.ts';
 import { clusterChecks } from './cluster-checks.ts';
 import { type FederationState, memberChecks, newestOf } from './member-checks.ts';

@@ -1,6 +1,6 @@
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import type { ToldJob } from '../jobs/told-job.ts';
-import { type Federation, type Member, memberName } from '../services/seen.ts';
+import { type SeenFederation, type SeenMember, seenMemberName } from '../seen.ts';
 import { span } from '../units.ts';
 import { bad, type Check, good } from './check.ts';
 
@@ -18,7 +18,7 @@ interface Condition {
   readonly reason: string;
 }
 
-export type FederationState = Federation & { readonly conditions?: readonly Condition[] };
+export type FederationState = SeenFederation & { readonly conditions?: readonly Condition[] };
 
 /** What the coordinator knows of the members of a service, and of the grant of its owner. */
 export function memberChecks(
@@ -36,9 +36,9 @@ export function memberChecks(
   ];
 }
 
-function stateOf(member: Member): Check {
+function stateOf(member: SeenMember): Check {
   const { type, state = '', reason } = member;
-  const name = memberName(member);
+  const name = seenMemberName(member);
   if (type === 'endpoint') return good(name, 'member', 'an endpoint is not asked how it is');
   if (state === 'ready') return good(name, 'member', 'ready');
   const advice = ADVICE[state];
@@ -49,9 +49,9 @@ function stateOf(member: Member): Check {
  * Only a member itself can read and write from where it is, and does so with every job: its newest one tells how it
  * went.
  */
-function filesOf(member: Member, jobs: readonly ToldJob[], now: number): Check[] {
+function filesOf(member: SeenMember, jobs: readonly ToldJob[], now: number): Check[] {
   if (member.type === 'endpoint') return [];
-  const name = memberName(member);
+  const name = seenMemberName(member);
   for (const { attempts, decisions, state, accepted_at } of jobs) {
     const ago = `${span(now - Date.parse(accepted_at))} ago`;
     const refusal = decisions.flatMap(({ candidates }) => candidates).find((each) => each.member === name)?.refusal;

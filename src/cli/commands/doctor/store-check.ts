@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Agent } from 'node:https';
-import { Secret } from '../../../base/secret.ts';
+import { Secret } from '../../../lib/secret.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { onInterrupt } from '../../client/interruption.ts';

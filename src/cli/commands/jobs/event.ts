@@ -14,8 +14,11 @@ export function withEvent(command: Command): Command {
     .option('-t, --text <text>', 'the input, as text');
 }
 
-/** The body of an invocation: base64, as oscar-cli sends it, so that any bytes arrive (contract §9.2). */
-export async function eventOf({ file, text }: EventOptions): Promise<string> {
+/**
+ * The body of an invocation: base64, as oscar-cli sends it, so that any bytes arrive
+ * (docs/go-manager.md#events-and-scripts).
+ */
+export async function eventToSend({ file, text }: EventOptions): Promise<string> {
   if (file !== undefined && text !== undefined) throw new ClientError('usage', '--file or --text, not both');
   if (file === undefined) return Buffer.from(text ?? '').toString('base64');
   try {

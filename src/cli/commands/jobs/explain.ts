@@ -2,11 +2,11 @@ import type { ClusterClient } from '../../client/cluster-client.ts';
 import type { Session } from '../../client/session.ts';
 import { type Column, printable, show, showValue, tableOf } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
-import { readService } from '../services/seen.ts';
+import { readService } from '../seen.ts';
 import { exactly } from '../units.ts';
 import { type Explained, explainJob, type Step } from './explanation.ts';
-import { type Group, groupJobs } from './explanation-groups.ts';
-import type { ToldJob } from './told-job.ts';
+import { originOf, ranAt, type ToldJob } from './told-job.ts';
+import { FINAL } from './view.ts';
 
 const STEPS: readonly Column<Step>[] = [
   { title: 'STEP', of: ({ state }) => state },
@@ -60,3 +60,36 @@ function textOf({ sentences, steps }: Explained): string {
 }
 
 const pathOf = (service: string) => `/system/jobs/${encodeURIComponent(service)}`;
+
+/** Jobs that ran at the same place for the same reason, and ended, or have not ended, in the same way. */
+interface Group {
+  readonly place: string;
+  readonly state: string;
+  readonly why: string;
+  readonly jobs: number;
+}
+
+/** Where jobs ran and why, most of them first. */
+export function groupJobs(jobs: readonly ToldJob[]): Group[] {
+  const groups = Map.groupBy(
+    jobs.map((job) => ({ place: ranAt(job) ?? '-', state: job.state, why: inShort(job) })),
+    (each) => JSON.stringify(each),
+  );
+  return [...groups.values()]
+    .flatMap(([first, ...more]) => (first ? [{ ...first, jobs: more.length + 1 }] : []))
+    .toSorted((a, b) => b.jobs - a.jobs || (a.place < b.place ? -1 : 1));
+}
+
+function inShort(job: ToldJob): string {
+  const origin = originOf(job);
+  const place = ranAt(job);
+  const last = job.decisions.at(-1);
+  if (place === undefined) return FINAL.has(job.state) ? `it never began: ${job.message}` : job.message;
+  if (!last) return place === origin ? 'there was room' : '';
+  if (place === origin) {
+    return last.chosen === undefined ? 'nobody else could take it' : `"${last.policy}" chose it`;
+  }
+  const before = job.decisions.length - 1;
+  const refusals = before === 0 ? '' : `, after ${before} ${before === 1 ? 'other' : 'others'}`;
+  return `"${last.policy}" chose it${refusals}`;
+}

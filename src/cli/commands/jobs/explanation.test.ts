@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { groupJobs } from './explain.ts';
 import { explainJob, type Rules } from './explanation.ts';
-import { groupJobs } from './explanation-groups.ts';
 import { at, BEGAN, decision, step, toldJob } from './told-job.fixture.ts';
 import type { ToldJob } from './told-job.ts';
 

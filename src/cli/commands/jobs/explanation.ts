@@ -1,5 +1,6 @@
+import { scoreWord } from '../../../model/service/index.ts';
 import { exactly } from '../units.ts';
-import { type Candidate, clusterOf, type Decision, originOf, placeOf, type ToldJob } from './told-job.ts';
+import { clusterOf, originOf, ranAt, type ToldCandidate, type ToldDecision, type ToldJob } from './told-job.ts';
 import { FINAL } from './view.ts';
 
 /** One state of a job, and how long it was in it. The last one of a job that has ended takes no time. */
@@ -31,7 +32,7 @@ export function explainJob(job: ToldJob, rules: Rules | undefined, now: number):
 
 function inOneSentence(job: ToldJob): string {
   const { id, state, message, service } = job;
-  const place = placeOf(job);
+  const place = ranAt(job);
   if (state === 'succeeded') return `${id} succeeded at ${place ?? originOf(job)}.`;
   if (FINAL.has(state)) {
     const where = place === undefined ? 'before it ran anywhere' : `at ${place}`;
@@ -54,14 +55,14 @@ function reasons(job: ToldJob, rules: Rules | undefined): string[] {
 }
 
 function roomAfterAll(job: ToldJob): string[] {
-  const waited = job.decisions.at(-1)?.chosen === undefined && placeOf(job) === originOf(job);
+  const waited = job.decisions.at(-1)?.chosen === undefined && ranAt(job) === originOf(job);
   return waited ? [`There was room at ${originOf(job)} before anybody else had some.`] : [];
 }
 
 /** Nobody was asked. */
 function withoutDecision(job: ToldJob, rules: Rules | undefined): string {
   const origin = originOf(job);
-  const place = placeOf(job);
+  const place = ranAt(job);
   if (job.trigger === 'run') return `Whoever waits for an answer waits at ${origin}: such jobs run there.`;
   if (!rules || rules.topology === 'none') return `Its service is on ${origin} alone, so it runs there.`;
   if (place === undefined) return `Nobody else was asked so far.`;
@@ -75,14 +76,7 @@ function whyOthers(job: ToldJob, rules: Rules | undefined): string {
     : `${originOf(job)} had no room for it, so members were asked.`;
 }
 
-/** Policies whose figures say something beyond the order. */
-const MEASURED: Readonly<Record<string, string>> = {
-  static: 'priority',
-  'load-based': 'load',
-  topsis: 'distance from the best',
-};
-
-function decided({ policy, chosen, candidates }: Decision, index: number, job: ToldJob): string {
+function decided({ policy, chosen, candidates }: ToldDecision, index: number, job: ToldJob): string {
   const refused = candidates.filter(({ refusal }) => refusal !== undefined);
   const able = candidates.filter(({ refusal }) => refusal === undefined);
   const word = index === 0 ? (job.decisions.length > 1 ? 'First the' : 'The') : 'Then the';
@@ -96,10 +90,10 @@ function decided({ policy, chosen, candidates }: Decision, index: number, job: T
   return `${word} policy "${policy}" chose ${withFigure(first, policy)}${itself}${before}.${left}`;
 }
 
-const notThis = ({ member, refusal = '' }: Candidate) => `${member}: ${refusal}`;
+const notThis = ({ member, refusal = '' }: ToldCandidate) => `${member}: ${refusal}`;
 
-function withFigure({ member, score, age }: Candidate, policy: string): string {
-  const word = MEASURED[policy];
+function withFigure({ member, score, age }: ToldCandidate, policy: string): string {
+  const word = scoreWord(policy);
   if (word === undefined) return member;
   if (score === undefined) {
     return `${member} (${age === undefined ? 'nothing is known of it' : `its figures were ${age} s old`})`;

@@ -1,14 +1,14 @@
 import { invoker, type Session } from '../../client/session.ts';
 import { showValue } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
-import { type EventOptions, eventOf, withEvent } from './event.ts';
+import { type EventOptions, eventToSend, withEvent } from './event.ts';
 import { ended } from './wait.ts';
 
 interface Options extends EventOptions {
   readonly wait?: boolean;
 }
 
-export const job: Register = (program, env) => {
+export const jobVerb: Register = (program, env) => {
   const command = withEvent(
     showCommand(program, 'job <service>', 'run a service some time soon; says the id of the job'),
   ).option('-w, --wait', 'wait until it has ended');
@@ -16,7 +16,7 @@ export const job: Register = (program, env) => {
     const options = command.opts<Options>();
     const service = required(name);
     const cluster = await session.cluster();
-    const [as, raw] = [await invoker(cluster, service), await eventOf(options)];
+    const [as, raw] = [await invoker(cluster, service), await eventToSend(options)];
     const about = `service "${service}"`;
     const { headers } = await cluster.call('POST', `/job/${encodeURIComponent(service)}`, { as, raw, about });
     const id = String(headers['x-oscar-job-id'] ?? '');

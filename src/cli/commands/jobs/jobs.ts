@@ -1,13 +1,13 @@
 import { show } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
-import { JOB_COLUMNS, type Job } from './view.ts';
+import { JOB_COLUMNS, type ListedJob } from './view.ts';
 
 interface Options {
   readonly state?: string;
   readonly all?: boolean;
 }
 
-export const jobs: Register = (program, env) => {
+export const jobsVerb: Register = (program, env) => {
   const command = showCommand(program, 'jobs <service>', 'the jobs of a service, newest first')
     .option('--state <states>', 'only these, with commas between')
     .option('--all', 'all of them, not only the newest');
@@ -15,13 +15,13 @@ export const jobs: Register = (program, env) => {
     const { state, all } = command.opts<Options>();
     const service = required(name);
     const cluster = await session.cluster();
-    const found: Job[] = [];
+    const found: ListedJob[] = [];
     let page: string | undefined;
     do {
       const query = new URLSearchParams({ ...(state && { state }), ...(page && { page }) });
       const path = `/system/jobs/${encodeURIComponent(service)}?${query.toString()}`;
       const answer = (await cluster.call('GET', path, { about: `service "${service}"` })).json() as {
-        jobs: Job[];
+        jobs: ListedJob[];
         next_page?: string;
       };
       found.push(...answer.jobs);

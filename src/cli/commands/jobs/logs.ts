@@ -1,7 +1,7 @@
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { act, clusterCommand, type Register, required } from '../command.ts';
-import type { Job } from './view.ts';
+import type { ListedJob } from './view.ts';
 
 interface Options {
   readonly follow?: boolean;
@@ -33,7 +33,7 @@ export const logs: Register = (program, env) => {
 async function newest(cluster: ClusterClient, service: string): Promise<string> {
   const about = `service "${service}"`;
   const { jobs } = (await cluster.call('GET', `/system/jobs/${encodeURIComponent(service)}`, { about })).json() as {
-    jobs: Job[];
+    jobs: ListedJob[];
   };
   if (jobs[0]) return jobs[0].id;
   throw new ClientError('not-found', `${service} has no jobs yet: \`oscar job ${service}\` makes one`);

@@ -3,13 +3,13 @@ import { ClientError } from '../../client/errors.ts';
 import { withProgress } from '../../client/progress.ts';
 import { invoker } from '../../client/session.ts';
 import { act, clusterCommand, type Register, required } from '../command.ts';
-import { type EventOptions, eventOf, withEvent } from './event.ts';
+import { type EventOptions, eventToSend, withEvent } from './event.ts';
 
 interface Options extends EventOptions {
   readonly save?: string;
 }
 
-export const run: Register = (program, env) => {
+export const runCommandVerb: Register = (program, env) => {
   const command = withEvent(
     clusterCommand(program, 'run <service>', 'run a service now, and wait for its answer'),
   ).option('--save <file>', 'write the answer into a file');
@@ -17,7 +17,7 @@ export const run: Register = (program, env) => {
     const options = command.opts<Options>();
     const service = required(name);
     const cluster = await session.cluster();
-    const [as, raw] = [await invoker(cluster, service), await eventOf(options)];
+    const [as, raw] = [await invoker(cluster, service), await eventToSend(options)];
     const about = `service "${service}"`;
     // A script that failed is answered with what it printed.
     const expect = [500];

@@ -1,10 +1,10 @@
-import type { Decision, ToldJob, Transition } from './told-job.ts';
+import type { ToldDecision, ToldJob, ToldTransition } from './told-job.ts';
 
 export const BEGAN = Date.parse('2026-01-01T10:00:00.000Z');
 
 export const at = (ms: number) => new Date(BEGAN + ms).toISOString();
 
-export const step = (state: string, ms: number, more: Partial<Transition> = {}): Transition => ({
+export const step = (state: string, ms: number, more: Partial<ToldTransition> = {}): ToldTransition => ({
   state,
   at: at(ms),
   reason: 'Because',
@@ -32,9 +32,9 @@ export function toldJob(more: Partial<ToldJob> = {}): ToldJob {
 
 export const decision = (
   chosen: string | undefined,
-  candidates: Decision['candidates'],
+  candidates: ToldDecision['candidates'],
   policy = 'static',
-): Decision => ({
+): ToldDecision => ({
   at: at(5),
   policy,
   ...(chosen !== undefined && { chosen }),

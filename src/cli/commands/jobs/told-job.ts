@@ -1,10 +1,10 @@
-import type { Job } from './view.ts';
+import type { ListedJob } from './view.ts';
 
 /** What a manager says of a job, with all that was decided about it. */
-export interface ToldJob extends Job {
+export interface ToldJob extends ListedJob {
   readonly attempts: readonly Attempt[];
-  readonly decisions: readonly Decision[];
-  readonly timeline: readonly Transition[];
+  readonly decisions: readonly ToldDecision[];
+  readonly timeline: readonly ToldTransition[];
 }
 
 interface Attempt {
@@ -13,14 +13,14 @@ interface Attempt {
   readonly finished_at?: string;
 }
 
-export interface Decision {
+export interface ToldDecision {
   readonly at: string;
   readonly policy: string;
   readonly chosen?: string;
-  readonly candidates: readonly Candidate[];
+  readonly candidates: readonly ToldCandidate[];
 }
 
-export interface Candidate {
+export interface ToldCandidate {
   readonly member: string;
   readonly score?: number;
   readonly refusal?: string;
@@ -28,7 +28,7 @@ export interface Candidate {
   readonly age?: number;
 }
 
-export interface Transition {
+export interface ToldTransition {
   readonly state: string;
   readonly at: string;
   readonly reason: string;
@@ -40,7 +40,7 @@ export interface Transition {
 export const originOf = ({ timeline }: ToldJob) => timeline[0]?.place ?? '';
 
 /** The cluster where it ran last, if it has begun anywhere. */
-export const placeOf = ({ attempts }: ToldJob) => attempts.at(-1)?.place;
+export const ranAt = ({ attempts }: ToldJob) => attempts.at(-1)?.place;
 
 /** `oscar-cluster-a` of `oscar-cluster-a/grey1`; an endpoint is its own. */
 export const clusterOf = (member: string) => (/^https?:/.test(member) ? member : (member.split('/')[0] ?? member));

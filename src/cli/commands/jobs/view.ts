@@ -2,7 +2,7 @@ import type { Column } from '../../client/table.ts';
 import { span } from '../units.ts';
 
 /** What a manager says of a job, as far as it is shown. */
-export interface Job {
+export interface ListedJob {
   readonly id: string;
   readonly service: string;
   readonly state: string;
@@ -20,7 +20,7 @@ export const FINAL: ReadonlySet<string> = new Set(['succeeded', 'failed', 'cance
 
 const at = (time: string | undefined) => (time === undefined ? Number.NaN : Date.parse(time));
 
-export const JOB_COLUMNS: readonly Column<Job>[] = [
+export const JOB_COLUMNS: readonly Column<ListedJob>[] = [
   { title: 'JOB', of: ({ id }) => id },
   { title: 'STATE', of: ({ state }) => state },
   { title: 'AGE', of: ({ accepted_at }) => span(Date.now() - at(accepted_at)) },

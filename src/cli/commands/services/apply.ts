@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { hideSecrets } from '../../client/hide.ts';
 import { onInterrupt } from '../../client/interruption.ts';
@@ -5,18 +6,17 @@ import { withProgress } from '../../client/progress.ts';
 import type { Session } from '../../client/session.ts';
 import { showValue } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
+import { readMembers, type SeenMember, seenMemberName, servicePath } from '../seen.ts';
 import { unknownIn } from './known-clusters.ts';
-import { MemberProgress } from './member-progress.ts';
 import { ownGrant } from './own-grant.ts';
-import type { Prepared } from './prepare.ts';
-import { type Member, memberName, pathOf, readMembers } from './seen.ts';
+import type { PreparedFile } from './prepare.ts';
 import { sendDefinition } from './send-definition.ts';
 
 interface Applied {
   readonly service: string;
   readonly cluster: string;
   readonly action: 'created' | 'updated';
-  readonly members: readonly Pick<Member, 'cluster_id' | 'service_name' | 'state' | 'reason'>[];
+  readonly members: readonly Pick<SeenMember, 'cluster_id' | 'service_name' | 'state' | 'reason'>[];
 }
 
 export const apply: Register = (program, env) => {
@@ -41,13 +41,13 @@ export async function applyFile(file: string, session: Session): Promise<void> {
   await applyAll(await prepareFile(file, session), session);
 }
 
-async function applyAll(services: readonly Prepared[], session: Session): Promise<Applied[]> {
+async function applyAll(services: readonly PreparedFile[], session: Session): Promise<Applied[]> {
   const applied: Applied[] = [];
   for (const service of services) applied.push(await applyOne(service, session));
   return applied;
 }
 
-async function applyOne({ name, cluster, body }: Prepared, session: Session): Promise<Applied> {
+async function applyOne({ name, cluster, body }: PreparedFile, session: Session): Promise<Applied> {
   const { terminal } = session;
   const means = {
     newGrant: () => ownGrant(name, cluster, session),
@@ -64,14 +64,14 @@ async function applyOne({ name, cluster, body }: Prepared, session: Session): Pr
   const members = count > 0 ? await readMembers(cluster, name) : [];
   if (!session.isForPrograms) {
     terminal.print(`${name} ${action} on ${cluster.id}`);
-    for (const each of members) terminal.print(`  ${memberName(each)} ${each.state}`);
+    for (const each of members) terminal.print(`  ${seenMemberName(each)} ${each.state}`);
   }
   if (remark) terminal.warn(remark);
   return { service: name, cluster: cluster.id, action, members };
 }
 
 /** What would be done, with secrets hidden. */
-async function planned(prepared: Prepared, { config }: Session) {
+async function planned(prepared: PreparedFile, { config }: Session) {
   const { name, cluster, body } = prepared;
   const { workersOf } = await import('./planned-workers.ts');
   return {
@@ -87,7 +87,7 @@ async function planned(prepared: Prepared, { config }: Session) {
 }
 
 async function isThere(cluster: ClusterClient, name: string): Promise<boolean> {
-  return (await cluster.call('GET', pathOf(name), { expect: [404] })).status !== 404;
+  return (await cluster.call('GET', servicePath(name), { expect: [404] })).status !== 404;
 }
 
 function showPlanned(plans: readonly Awaited<ReturnType<typeof planned>>[], session: Session): void {
@@ -99,5 +99,36 @@ function showPlanned(plans: readonly Awaited<ReturnType<typeof planned>>[], sess
       session.terminal.print(`--- # which would make of it ${member}`);
       showValue(definition, session);
     }
+  }
+}
+
+/** Often enough for somebody who looks on. */
+const LOOK_MS = 500;
+
+/** How far the members of a service are that is being made or changed, in one line, until it is disposed of. */
+class MemberProgress implements Disposable {
+  readonly #ending = new AbortController();
+  #line = '';
+
+  constructor(cluster: ClusterClient, service: string) {
+    void this.#watch(cluster, service);
+  }
+
+  get line(): string {
+    return this.#line;
+  }
+
+  async #watch(cluster: ClusterClient, service: string): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      // It is told while others wait for something: that it is not there yet, or nobody answers, is theirs to say.
+      const members = await readMembers(cluster, service).catch(() => []);
+      this.#line = members.map((each) => `${seenMemberName(each)} ${each.state}`).join(', ');
+      await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#ending.abort();
   }
 }

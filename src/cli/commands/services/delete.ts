@@ -1,6 +1,6 @@
 import { withProgress } from '../../client/progress.ts';
 import { act, clusterCommand, type Register } from '../command.ts';
-import { pathOf } from './seen.ts';
+import { servicePath } from '../seen.ts';
 
 export const remove: Register = (program, env) => {
   const command = clusterCommand(
@@ -12,7 +12,7 @@ export const remove: Register = (program, env) => {
     const { keepMembers } = command.opts<{ keepMembers?: boolean }>();
     const cluster = await session.cluster();
     for (const name of names) {
-      const path = `${pathOf(name)}${keepMembers ? '?cascade=false' : ''}`;
+      const path = `${servicePath(name)}${keepMembers ? '?cascade=false' : ''}`;
       await withProgress(
         session.terminal,
         () => `deleting ${name}`,

@@ -3,9 +3,9 @@ import { hideSecrets } from '../../client/hide.ts';
 import { printable, showValue, tableOf } from '../../client/table.ts';
 import type { Terminal } from '../../client/terminal.ts';
 import { act, type Register, required, secretsOption, showCommand } from '../command.ts';
-import { JOB_COLUMNS, type Job } from '../jobs/view.ts';
+import { JOB_COLUMNS, type ListedJob } from '../jobs/view.ts';
+import { readMembers, readService, type SeenMember, type SeenService } from '../seen.ts';
 import { MEMBER_COLUMNS } from './member-columns.ts';
-import { type Member, readMembers, readService, type Service } from './seen.ts';
 
 /** Jobs that are shown: enough to see how it goes. */
 const JOBS = 5;
@@ -32,22 +32,22 @@ export const describe: Register = (program, env) => {
   });
 };
 
-async function newestJobs(cluster: ClusterClient, service: string): Promise<readonly Job[]> {
+async function newestJobs(cluster: ClusterClient, service: string): Promise<readonly ListedJob[]> {
   const path = `/system/jobs/${encodeURIComponent(service)}`;
   // A worker, and a cluster that runs no jobs, have none to tell of.
   const answer = await cluster.call('GET', path, { expect: [404, 409] });
-  return answer.status >= 400 ? [] : (answer.json() as { jobs: Job[] }).jobs.slice(0, JOBS);
+  return answer.status >= 400 ? [] : (answer.json() as { jobs: ListedJob[] }).jobs.slice(0, JOBS);
 }
 
 function text(
-  service: Service,
-  members: readonly Member[],
-  jobs: readonly Job[],
+  service: SeenService,
+  members: readonly SeenMember[],
+  jobs: readonly ListedJob[],
   cluster: ClusterClient,
   terminal: Terminal,
 ): string {
   const { federation } = service;
-  const places = (list: Service['input']) => list.map((each) => `${each.storage_provider}:${each.path}`).join(', ');
+  const places = (list: SeenService['input']) => list.map((each) => `${each.storage_provider}:${each.path}`).join(', ');
   const facts: [string, string][] = [
     ['Service', `${service.name} on ${cluster.id}`],
     ['Image', service.image],

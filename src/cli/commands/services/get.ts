@@ -1,9 +1,9 @@
 import { hideSecrets } from '../../client/hide.ts';
 import { type Column, show, showValue } from '../../client/table.ts';
 import { act, type Register, secretsOption, showCommand } from '../command.ts';
-import { readService, type Service } from './seen.ts';
+import { readService, type SeenService } from '../seen.ts';
 
-const COLUMNS: readonly Column<Service>[] = [
+const COLUMNS: readonly Column<SeenService>[] = [
   { title: 'SERVICE', of: ({ name }) => name },
   { title: 'IMAGE', of: ({ image }) => image },
   { title: 'CPU', of: ({ cpu }) => cpu },
@@ -23,9 +23,9 @@ export const get: Register = (program, env) => {
     const cluster = await session.cluster();
     const found =
       names.length === 0
-        ? ((await cluster.call('GET', '/system/services')).json() as Service[])
+        ? ((await cluster.call('GET', '/system/services')).json() as SeenService[])
         : await Promise.all(names.map((name) => readService(cluster, name)));
-    const shown = session.showSecrets ? found : (hideSecrets(found) as Service[]);
+    const shown = session.showSecrets ? found : (hideSecrets(found) as SeenService[]);
     if (names.length === 1 && session.isForPrograms) return showValue(shown[0], session);
     const none = `${cluster.id} has no services of yours: \`oscar apply FILE\` makes some`;
     show(shown, COLUMNS, session, none);

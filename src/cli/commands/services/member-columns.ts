@@ -1,9 +1,9 @@
 import type { Column } from '../../client/table.ts';
+import { type SeenMember, seenMemberName } from '../seen.ts';
 import { span } from '../units.ts';
-import { type Member, memberName } from './seen.ts';
 
-export const MEMBER_COLUMNS: readonly Column<Member>[] = [
-  { title: 'MEMBER', of: memberName },
+export const MEMBER_COLUMNS: readonly Column<SeenMember>[] = [
+  { title: 'MEMBER', of: seenMemberName },
   { title: 'STATE', of: ({ state = '' }) => state },
   { title: 'PRIORITY', of: ({ priority }) => String(priority) },
   { title: 'REVISION', of: ({ revision }) => String(revision ?? ''), wide: true },

@@ -1,4 +1,4 @@
-import type { Secret } from '../../../base/secret.ts';
+import type { Secret } from '../../../lib/secret.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { IssuerClient, OWN_GRANT_TYPE } from '../../client/issuer.ts';

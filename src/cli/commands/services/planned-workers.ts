@@ -1,8 +1,7 @@
 import { expand } from '../../../federation/index.ts';
-import { encode } from '../../../service/codec.ts';
-import { type ClusterStore, readDefinition, ServiceSchema } from '../../../service/index.ts';
+import { type ClusterStore, encode, readDefinition, ServiceSchema } from '../../../model/service/index.ts';
 import type { ConfigFile } from '../../client/config-file.ts';
-import type { Prepared } from './prepare.ts';
+import type { PreparedFile } from './prepare.ts';
 
 /** The definition that the coordinator would send to a member. */
 export interface PlannedWorker {
@@ -15,7 +14,7 @@ export interface PlannedWorker {
 const GIVEN_THERE = '(given by the coordinator)';
 
 /** The services that the coordinator would make on other clusters, as it makes them itself. */
-export async function workersOf({ cluster, body }: Prepared, { clusters }: ConfigFile): Promise<PlannedWorker[]> {
+export async function workersOf({ cluster, body }: PreparedFile, { clusters }: ConfigFile): Promise<PlannedWorker[]> {
   const { definition, secrets } = readDefinition(body);
   const members = definition.federation?.members ?? [];
   if (members.length === 0) return [];

@@ -1,5 +1,4 @@
-import { ServiceError } from '../../../service/errors.ts';
-import { readDefinition } from '../../../service/read.ts';
+import { readDefinition, ServiceError } from '../../../model/service/index.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { type FileService, readFdlFile } from '../../client/fdl-file.ts';
@@ -7,17 +6,17 @@ import type { Session } from '../../client/session.ts';
 import { accountsFor, isEmpty } from './known-clusters.ts';
 
 /** A service of a file, and where it goes. */
-export interface Prepared {
+export interface PreparedFile {
   readonly name: string;
   readonly cluster: ClusterClient;
   readonly body: FileService['body'];
 }
 
 /** The services of an FDL file. Whatever can be wrong with any of them is found before the first one is sent. */
-export async function prepareFile(file: string, session: Session): Promise<Prepared[]> {
+export async function prepareFile(file: string, session: Session): Promise<PreparedFile[]> {
   const services = readFdlFile(file, session.terminal);
   if (services.length === 0) throw new ClientError('bad-input', `${file}: functions.oscar has no services`);
-  const prepared: Prepared[] = [];
+  const prepared: PreparedFile[] = [];
   const problems: string[] = [];
   for (const service of services) {
     const cluster = await session.cluster(service.clusterId);

@@ -4,9 +4,9 @@ import { withProgress } from '../../client/progress.ts';
 import type { Session } from '../../client/session.ts';
 import { show } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
+import { readMembers, replicasOf, type SeenFederation } from '../seen.ts';
 import { accountsFor, isEmpty, unknownIn } from './known-clusters.ts';
 import { MEMBER_COLUMNS } from './member-columns.ts';
-import { type Federation, readMembers, replicasOf } from './seen.ts';
 
 export const replicas: Register = (program, env) => {
   const group = program.command('replicas').description('the members of a federated service');
@@ -74,7 +74,7 @@ async function change(
   const send = async (how: string, what: object, clusters: object) => {
     const whole = Object.keys(clusters).length > 0 ? { ...what, clusters } : what;
     const call = () => cluster.call(how, replicasOf(service), { body: whole, about: `service "${service}"` });
-    return (await withProgress(session.terminal, () => `changing ${service}`, call)).json() as Federation;
+    return (await withProgress(session.terminal, () => `changing ${service}`, call)).json() as SeenFederation;
   };
   const first = await send(method, body, accountsFor(ids, cluster, session.config));
   // Its members are in the list by now, and are told where they are.

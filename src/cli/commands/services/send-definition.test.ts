@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { Secret } from '../../../base/secret.ts';
+import { Secret } from '../../../lib/secret.ts';
 import { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { sendDefinition } from './send-definition.ts';

@@ -1,4 +1,4 @@
-import type { Answer, ClusterClient } from '../../client/cluster-client.ts';
+import type { ClusterAnswer, ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import type { OwnGrant } from './own-grant.ts';
 
@@ -14,7 +14,7 @@ export interface Means {
   readonly whereIs: (text: string) => Readonly<Record<string, object>>;
 }
 
-export interface Sent {
+export interface SentDefinition {
   readonly action: 'created' | 'updated';
   /** What the manager said beside. */
   readonly remark: string;
@@ -32,10 +32,10 @@ const PATH = '/system/services';
  * Creates the service, or changes it if it is there. Which of the two is for the manager to say: it is asked to change, and
  * then to create, and not what there is, since that may be different by the time it is used.
  */
-export async function sendDefinition(cluster: ClusterClient, definition: Body, means: Means): Promise<Sent> {
+export async function sendDefinition(cluster: ClusterClient, definition: Body, means: Means): Promise<SentDefinition> {
   let body = definition;
   let grant: OwnGrant | undefined;
-  const send = async (method: 'PUT' | 'POST', expected: number): Promise<Answer> => {
+  const send = async (method: 'PUT' | 'POST', expected: number): Promise<ClusterAnswer> => {
     for (;;) {
       const answer = await cluster.call(method, PATH, { body, expect: [400, expected], patienceMs: PATIENCE_MS });
       if (answer.status !== 400) return answer;

@@ -1,6 +1,6 @@
 import { type Column, show } from '../../client/table.ts';
 import { act, clusterCommand, type Register, required, showCommand } from '../command.ts';
-import { size } from '../units.ts';
+import { formatSize } from '../units.ts';
 
 interface Bucket {
   readonly bucket_name: string;
@@ -14,7 +14,7 @@ interface Bucket {
 const COLUMNS: readonly Column<Bucket>[] = [
   { title: 'BUCKET', of: ({ bucket_name }) => bucket_name },
   { title: 'OBJECTS', of: ({ storage_usage }) => String(storage_usage.objects ?? 0) },
-  { title: 'SIZE', of: ({ storage_usage }) => size(storage_usage.used_bytes) },
+  { title: 'SIZE', of: ({ storage_usage }) => formatSize(storage_usage.used_bytes) },
   { title: 'VISIBILITY', of: ({ visibility }) => visibility },
   { title: 'SERVICE', of: ({ metadata }) => metadata['from_service'] ?? '' },
   { title: 'OWNER', of: ({ owner }) => owner, wide: true },

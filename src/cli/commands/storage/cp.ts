@@ -2,32 +2,31 @@ import { statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { ClientError } from '../../client/errors.ts';
 import { act, clusterCommand, type Register, required } from '../command.ts';
-import { isPlace, placeOf, within } from './place.ts';
-import { download, upload } from './transfer.ts';
+import { findStore, isBelow, isObjectLocation, parseObjectLocation, printPlace } from './store.ts';
+import { downloadFile, uploadFile } from './transfer.ts';
 
 export const cp: Register = (program, env) => {
   const command = clusterCommand(
     program,
     'cp <from> <to>',
-    'copy one file; the side of the store is written s3://BUCKET/KEY, - is standard output',
+    'copy one file; the side of the store is written s3://BUCKET/KEY or PROVIDER:BUCKET/KEY, - is standard output',
   );
   act(command, env, async (session, [from, to]) => {
     const [source, target] = [required(from), required(to)];
-    if (isPlace(source) === isPlace(target)) {
+    if (isObjectLocation(source) === isObjectLocation(target)) {
       throw new ClientError('usage', 'one of the two must be in a store: write it s3://BUCKET/KEY');
     }
-    const cluster = await session.cluster();
-    if (isPlace(target)) {
-      const place = within(placeOf(target), basename(source), false);
-      await upload(source, place, cluster, session.terminal);
-      session.terminal.note(`${source} → ${place.bucket}/${place.key}`);
+    if (isObjectLocation(target)) {
+      const place = isBelow(parseObjectLocation(target), basename(source), false);
+      await uploadFile(source, place, await findStore(place, session), session.terminal);
+      session.terminal.note(`${source} → ${printPlace(place)}`);
       return;
     }
-    const place = placeOf(source);
+    const place = parseObjectLocation(source);
     if (place.key === '' || place.key.endsWith('/')) throw new ClientError('usage', `"${source}" is not one object`);
     const file = target === '-' ? undefined : fileFor(target, place.key);
-    await download(place, file, cluster, session.terminal);
-    if (file !== undefined) session.terminal.note(`${place.bucket}/${place.key} → ${file}`);
+    await downloadFile(place, file, await findStore(place, session), session.terminal);
+    if (file !== undefined) session.terminal.note(`${printPlace(place)} → ${file}`);
   });
 };
 

@@ -1,28 +1,26 @@
 import { createReadStream, createWriteStream, renameSync, rmSync, statSync } from 'node:fs';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
-import { bytesOf, notReached, send } from '../../client/http.ts';
+import { bodyBytes, notReached, send } from '../../client/http.ts';
 import { onInterrupt } from '../../client/interruption.ts';
 import { withProgress } from '../../client/progress.ts';
-import { printable } from '../../client/table.ts';
 import type { Terminal } from '../../client/terminal.ts';
-import { size } from '../units.ts';
-import type { Place } from './place.ts';
+import { formatSize } from '../units.ts';
+import { type ClientStore, type ObjectLocation, refuse } from './store.ts';
 
 /** How long a store may be silent in the middle of a file. */
 const PATIENCE_MS = 60_000;
 
-interface Presigned {
-  readonly url: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
 /** Uploads a file. The store has all of it or nothing, also when this is interrupted. */
-export async function upload(file: string, to: Place, cluster: ClusterClient, terminal: Terminal): Promise<void> {
+export async function uploadFile(
+  file: string,
+  to: ObjectLocation,
+  store: ClientStore,
+  terminal: Terminal,
+): Promise<void> {
   const { size: length } = fileAt(file);
-  const { url, headers } = await presign(cluster, to, 'upload');
+  const { url, headers } = await store.presign(to, 'upload');
   const meter = new Meter();
   const body = createReadStream(file).pipe(meter);
   await withProgress(
@@ -34,25 +32,26 @@ export async function upload(file: string, to: Place, cluster: ClusterClient, te
         url,
         headers: { ...headers, 'content-length': String(length) },
         body,
-        verify: cluster.entry.ssl_verify,
+        verify: store.verify,
         patienceMs: PATIENCE_MS,
       });
-      await refuseUnlessDone(answer.statusCode ?? 0, (await bytesOf(answer, url)).toString(), to);
+      const text = (await bodyBytes(answer, url)).toString();
+      if ((answer.statusCode ?? 0) >= 300) refuse(answer.statusCode ?? 0, text, to);
     },
   );
 }
 
 /** Downloads an object into a file, which is there only once it is whole; without one, to standard output. */
-export async function download(
-  from: Place,
+export async function downloadFile(
+  from: ObjectLocation,
   file: string | undefined,
-  cluster: ClusterClient,
+  store: ClientStore,
   terminal: Terminal,
 ): Promise<void> {
-  const { url } = await presign(cluster, from, 'download');
-  const answer = await send({ method: 'GET', url, verify: cluster.entry.ssl_verify, patienceMs: PATIENCE_MS });
+  const { url } = await store.presign(from, 'download');
+  const answer = await send({ method: 'GET', url, verify: store.verify, patienceMs: PATIENCE_MS });
   if ((answer.statusCode ?? 0) >= 400) {
-    await refuseUnlessDone(answer.statusCode ?? 0, (await bytesOf(answer, url)).toString(), from);
+    refuse(answer.statusCode ?? 0, (await bodyBytes(answer, url)).toString(), from);
   }
   if (file === undefined) {
     for await (const chunk of answer) await terminal.write(chunk as Uint8Array);
@@ -81,26 +80,6 @@ export function fileAt(file: string): { size: number } {
   return found;
 }
 
-async function presign(cluster: ClusterClient, { bucket, key }: Place, operation: string): Promise<Presigned> {
-  const path = `/system/buckets/${encodeURIComponent(bucket)}/presign`;
-  const body = { object_key: key, operation };
-  return (await cluster.call('POST', path, { body, about: `bucket "${bucket}"` })).json() as Presigned;
-}
-
-async function refuseUnlessDone(status: number, text: string, { bucket, key }: Place): Promise<void> {
-  if (status < 300) return;
-  if (status === 404)
-    throw new ClientError(
-      'not-found',
-      `there is no object ${bucket}/${key}: \`oscar ls ${bucket}\` shows what is there`,
-    );
-  const said = /<Message>([^<]*)/.exec(text)?.[1] ?? `it answered ${status}`;
-  throw new ClientError(
-    status === 403 ? 'not-allowed' : 'failed',
-    `the store refused ${bucket}/${key}: ${printable(said)}`,
-  );
-}
-
 /** Counts what passes. */
 class Meter extends Transform {
   #passed = 0;
@@ -111,7 +90,7 @@ class Meter extends Transform {
   }
 
   share(of: number): string {
-    const all = of > 0 ? ` of ${size(of)}, ${Math.floor((this.#passed / of) * 100)}%` : '';
-    return `${size(this.#passed)}${all}`;
+    const all = of > 0 ? ` of ${formatSize(of)}, ${Math.floor((this.#passed / of) * 100)}%` : '';
+    return `${formatSize(this.#passed)}${all}`;
   }
 }

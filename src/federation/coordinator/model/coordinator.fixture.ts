@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { Secret } from '../../../base/secret.ts';
-import type { PeerAddress } from '../../peer/peer.ts';
+import { Secret } from '../../../lib/secret.ts';
+import type { PeerAddress } from '../../../peers/index.ts';
 import type { Coordination } from '../coordination.ts';
 import {
   journalOf,
@@ -57,6 +57,16 @@ export function coordination(
     newKey: () => new Secret(randomBytes(32).toString('hex')),
     ...more,
   };
+}
+
+/** The same, where the managers of these clusters are written in Go. */
+export function withGoManagers(deps: Coordination, ...clusterIds: string[]): Coordination {
+  const resolve: Coordination['resolve'] = (id, clusters) => {
+    const resolved = deps.resolve(id, clusters);
+    if ('problem' in resolved || !clusterIds.includes(id)) return resolved;
+    return { address: { ...resolved.address, kind: 'upstream' } };
+  };
+  return { ...deps, resolve };
 }
 
 export const worldOf = (...clusterIds: string[]): World => ({

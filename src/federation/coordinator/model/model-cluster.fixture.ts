@@ -1,17 +1,24 @@
 import { randomUUID } from 'node:crypto';
-import { Secret } from '../../../base/secret.ts';
+import { Secret } from '../../../lib/secret.ts';
+import type { Version } from '../../../lib/version.ts';
+import {
+  GRANT_SLOT,
+  REFRESH_TOKEN_SLOT,
+  readDefinition,
+  type Service,
+  settleSecrets,
+} from '../../../model/service/index.ts';
 import {
   type Journal,
+  type JournalState,
+  packState,
+  type SecretKind,
   type SecretStore,
+  type SecretValues,
   type ServiceRecord,
   type ServiceStore,
   StoreError,
-  type Version,
-} from '../../../cluster/index.ts';
-import type { JournalState } from '../../../cluster/journal.ts';
-import { packState } from '../../../cluster/pack-state.ts';
-import type { Room, SecretValues } from '../../../cluster/secret-store.ts';
-import { GRANT_SLOT, REFRESH_TOKEN_SLOT, readDefinition, type Service, settleSecrets } from '../../../service/index.ts';
+} from '../../../ports/index.ts';
 import type { OwnServices } from '../coordination.ts';
 
 /** The process died: nothing it asks for happens any more. */
@@ -84,7 +91,7 @@ export function journalOf(cluster: ModelCluster, passage: Passage): Journal {
 }
 
 export function secretsOf(cluster: ModelCluster, passage: Passage): SecretStore {
-  const at = (room: Room, key: string) => `${room} ${key}`;
+  const at = (room: SecretKind, key: string) => `${room} ${key}`;
   return {
     get: async (room, key) => cluster.secrets.get(at(room, key)),
     put: async (room, key, values) =>

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import {
   type Credential,
+  keyIdOf,
   type MemberKey,
   type Peer,
   PeerError,
   type Probe,
   type Removed,
   type WorkerOrder,
-} from '../../peer/peer.ts';
-import { keyIdOf } from '../../peer/signature.ts';
+} from '../../../peers/index.ts';
 import { newVersion, type Passage } from './model-cluster.fixture.ts';
 
 /** A service of another cluster, as far as a federation touches it. */

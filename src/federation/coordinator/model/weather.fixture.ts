@@ -1,9 +1,8 @@
-import { OscarError } from '../../../base/oscar-error.ts';
-import { Secret } from '../../../base/secret.ts';
-import { PeerError } from '../../peer/peer.ts';
-import { Reconciler } from '../../reconcile.ts';
-import { recoverFederations } from '../../recover.ts';
+import { OscarError } from '../../../lib/oscar-error.ts';
+import { Secret } from '../../../lib/secret.ts';
+import { PeerError } from '../../../peers/index.ts';
 import type { Coordination } from '../coordination.ts';
+import { Reconciler, recoverFederations } from '../reconcile.ts';
 import { coordination, type World } from './coordinator.fixture.ts';
 import { Crash, type Passage } from './model-cluster.fixture.ts';
 

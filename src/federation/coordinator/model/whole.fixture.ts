@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
-import { Ledgers } from '../../ledger-store.ts';
+import { Ledgers } from '../ledger.ts';
 import { coordination, type World, worldOf } from './coordinator.fixture.ts';
 import { type ModelManager, remoteService } from './model-manager.fixture.ts';
 import { Clock, type Fault, type Life, type Schedule, Weather } from './weather.fixture.ts';

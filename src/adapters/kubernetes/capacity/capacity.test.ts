@@ -1,0 +1,340 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Demand } from '../../../model/job/index.ts';
+import { describeCapacity } from '../../../ports/conformance/capacity.conformance.ts';
+import { eventually } from '../../../ports/conformance/eventually.ts';
+import { type CapacityParts, KubernetesCapacity } from './capacity.ts';
+import { type NodeSample, node } from './node.fixture.ts';
+import type { SeenPod } from './seen-pod.ts';
+
+const GiB = 1024 ** 3;
+
+function cluster(nodes: Record<string, NodeSample>, parts: Partial<CapacityParts> = {}): KubernetesCapacity {
+  const capacity = new KubernetesCapacity({ used: () => undefined, ...parts });
+  for (const [name, sample] of Object.entries(nodes)) capacity.sawNode(name, node(sample));
+  return capacity;
+}
+
+const ask = (cpu: number, memory = 0, gpu = 0): Demand => ({ cpu, memory, gpu });
+const pod = (on: string | undefined, cpu: number, room?: string): SeenPod => ({
+  node: on,
+  ended: false,
+  request: ask(cpu),
+  room,
+});
+const ended = (on: string, cpu: number, room?: string): SeenPod => ({ ...pod(on, cpu, room), ended: true });
+const requested = (capacity: KubernetesCapacity) =>
+  Object.fromEntries(capacity.nodes().map(({ name, requested: { cpu } }) => [name, cpu]));
+
+function toldBy(capacity: KubernetesCapacity) {
+  let times = 0;
+  capacity.onRoom(() => times++);
+  return {
+    isTold: async () => {
+      await eventually(() => assert.ok(times > 0));
+      times = 0;
+    },
+    isNotTold: async () => {
+      // Whoever is told is told in the turn after the next.
+      await new Promise(setImmediate);
+      await new Promise(setImmediate);
+      assert.equal(times, 0);
+    },
+  };
+}
+
+describeCapacity('one node of Kubernetes', () => ({
+  capacity: cluster({ a: { cpu: 4_000, memory: 8 * GiB } }),
+  close: () => undefined,
+}));
+
+describeCapacity('a cluster of unequal nodes', () => ({
+  capacity: cluster({
+    a: { cpu: 4_000, memory: 8 * GiB },
+    b: { cpu: 1_000, memory: 64 * GiB, gpu: 2 },
+    c: { cpu: 500, memory: GiB, takesWork: false, open: false },
+  }),
+  close: () => undefined,
+}));
+
+test('what pods of anybody have asked for is not free', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.sawPod('1', pod('a', 700));
+  assert.equal(capacity.reserve('x', ask(400)), false);
+  assert.equal(capacity.reserve('x', ask(300)), true);
+  assert.deepEqual(requested(capacity), { a: 1_000 });
+});
+
+test('what keeps a demand from its room is ours, or is not', () => {
+  const capacity = cluster({ a: { cpu: 4_000 }, b: { cpu: 1_000, gpu: 1 } });
+  capacity.sawPod('daemon', pod('a', 250));
+  capacity.sawPod('mine', pod('a', 3_700, 'mine'));
+  assert.equal(capacity.obstacle(ask(3_750)), 'ours');
+  assert.equal(capacity.obstacle(ask(3_800)), 'others', 'also when all of ours has ended');
+  assert.ok(capacity.reserve('gpu', ask(100, 0, 1)));
+  assert.equal(capacity.obstacle(ask(100, 0, 1)), 'gpus');
+  capacity.lostPod('daemon');
+  assert.equal(capacity.obstacle(ask(3_800)), 'ours');
+  capacity.sawNode('a', node({ cpu: 4_000, takesWork: false }));
+  assert.equal(capacity.obstacle(ask(3_800)), 'others', 'its node takes no work now');
+  capacity.sawPod('mine', pod('b', 900));
+  assert.equal(capacity.obstacle(ask(200)), 'others', 'a pod that is ours no longer is of others');
+});
+
+test('a pod that waits for a node takes nothing; one that has ended, or is gone, gives back what it had', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.sawPod('1', pod(undefined, 700));
+  assert.deepEqual(requested(capacity), { a: 0 });
+  capacity.sawPod('1', pod('a', 700));
+  capacity.sawPod('1', pod('a', 700));
+  capacity.sawPod('2', pod('a', 200));
+  assert.deepEqual(requested(capacity), { a: 900 });
+  capacity.sawPod('1', ended('a', 700));
+  assert.deepEqual(requested(capacity), { a: 200 });
+  capacity.lostPod('1');
+  capacity.lostPod('2');
+  capacity.lostPod('2');
+  assert.deepEqual(requested(capacity), { a: 0 });
+});
+
+test('a pod whose request is changed while it runs counts with the new one', () => {
+  const capacity = cluster({});
+  capacity.sawPod('1', pod('a', 300));
+  capacity.sawPod('1', pod('a', 500));
+  capacity.sawNode('a', node({ cpu: 1_000 }));
+  assert.deepEqual(requested(capacity), { a: 500 });
+});
+
+test('pods that are seen before their node count once it is there, and are not forgotten while it is away', () => {
+  const capacity = cluster({});
+  capacity.sawPod('1', pod('a', 300));
+  assert.deepEqual(capacity.nodes(), []);
+  capacity.sawNode('a', node({ cpu: 1_000 }));
+  assert.deepEqual(requested(capacity), { a: 300 });
+  capacity.lostNode('a');
+  assert.deepEqual(capacity.nodes(), []);
+  capacity.sawNode('a', node({ cpu: 1_000 }));
+  assert.deepEqual(requested(capacity), { a: 300 });
+});
+
+test('what was just admitted counts until its pod is on a node, and then once, where that is', () => {
+  const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
+  assert.equal(capacity.reserve('x', ask(600)), true);
+  assert.deepEqual(requested(capacity), { a: 600, b: 0 });
+  capacity.sawPod('1', pod(undefined, 610, 'x'));
+  assert.deepEqual(requested(capacity), { a: 600, b: 0 });
+  capacity.sawPod('1', pod('b', 610, 'x'));
+  assert.deepEqual(requested(capacity), { a: 0, b: 610 });
+  capacity.sawPod('1', ended('b', 610, 'x'));
+  assert.deepEqual(requested(capacity), { a: 0, b: 0 });
+  assert.equal(capacity.reserve('x', ask(600)), true, 'it still has its room');
+  assert.deepEqual(requested(capacity), { a: 0, b: 0 });
+  capacity.release('x');
+  assert.deepEqual(requested(capacity), { a: 0, b: 0 });
+});
+
+test('room that is given back while its pod still runs is free only when that has ended', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.reserve('x', ask(600));
+  capacity.sawPod('1', pod('a', 600, 'x'));
+  capacity.release('x');
+  assert.deepEqual(requested(capacity), { a: 600 });
+  capacity.lostPod('1');
+  assert.deepEqual(requested(capacity), { a: 0 });
+});
+
+test('a pod that is gone before it had a node has no room any more', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.reserve('x', ask(600));
+  capacity.sawPod('1', pod(undefined, 600, 'x'));
+  capacity.lostPod('1');
+  assert.deepEqual(requested(capacity), { a: 0 });
+});
+
+test('a further attempt has room of its own while the pod of an earlier one is still there', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.reserve('x', ask(300));
+  capacity.sawPod('1', pod('a', 300, 'x'));
+  capacity.release('x');
+  assert.equal(capacity.reserve('x', ask(300)), true);
+  assert.deepEqual(requested(capacity), { a: 600 });
+  capacity.lostPod('1');
+  assert.deepEqual(requested(capacity), { a: 300 });
+  capacity.sawPod('2', pod('a', 300, 'x'));
+  assert.deepEqual(requested(capacity), { a: 300 });
+});
+
+test('whoever takes up what runs counts its pod once, wherever it is by then', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.sawPod('1', pod('a', 300, 'x'));
+  capacity.sawPod('2', pod(undefined, 200, 'y'));
+  capacity.hold('x', ask(300));
+  capacity.hold('y', ask(200));
+  assert.deepEqual(requested(capacity), { a: 500 });
+  capacity.sawPod('2', pod('a', 200, 'y'));
+  assert.deepEqual(requested(capacity), { a: 500 });
+});
+
+test('a pod that was there before its attempt counts once, before and after it has it', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  capacity.sawPod('warm', pod('a', 400));
+  assert.ok(capacity.reserve('cows/1', ask(400)));
+  assert.deepEqual(requested(capacity), { a: 800 });
+  capacity.sawPod('warm', pod('a', 400, 'cows/1'));
+  assert.deepEqual(requested(capacity), { a: 400 });
+  capacity.hold('cows/1', ask(400));
+  assert.deepEqual(requested(capacity), { a: 400 });
+});
+
+test('what was expected on a node that is lost is expected elsewhere', () => {
+  const capacity = cluster({ a: { cpu: 2_000 }, b: { cpu: 1_000 } });
+  capacity.reserve('x', ask(600));
+  assert.deepEqual(requested(capacity), { a: 600, b: 0 });
+  capacity.lostNode('a');
+  assert.deepEqual(requested(capacity), { b: 600 });
+  capacity.sawNode('b', node({ cpu: 1_000, takesWork: false }));
+  capacity.sawNode('c', node({ cpu: 500 }));
+  assert.deepEqual(requested(capacity), { b: 0, c: 600 }, 'even where there is no room for it');
+  capacity.lostNode('b');
+  capacity.lostNode('c');
+  assert.deepEqual(capacity.nodes(), []);
+  capacity.sawNode('d', node({ cpu: 1_000 }));
+  assert.deepEqual(requested(capacity), { d: 600 });
+});
+
+test('what is held when there is no node at all counts on the first that comes', () => {
+  const capacity = cluster({});
+  capacity.hold('x', ask(600));
+  capacity.sawNode('a', node({ cpu: 1_000 }));
+  assert.deepEqual(requested(capacity), { a: 600 });
+});
+
+test('what was expected where another pod came is expected elsewhere, if there is room for it', () => {
+  const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
+  capacity.reserve('x', ask(600));
+  capacity.sawPod('1', pod('a', 700));
+  assert.deepEqual(requested(capacity), { a: 700, b: 600 });
+  capacity.sawPod('2', pod('b', 900));
+  assert.deepEqual(requested(capacity), { a: 700, b: 1_500 }, 'nowhere is room for it');
+});
+
+test('a node takes no more pods than it says, however small they are', () => {
+  const capacity = cluster({ a: { cpu: 1_000, pods: 2 } });
+  capacity.sawPod('1', pod('a', 0));
+  assert.equal(capacity.reserve('x', ask(1)), true);
+  assert.equal(capacity.reserve('y', ask(1)), false);
+  capacity.lostPod('1');
+  assert.equal(capacity.reserve('y', ask(1)), true);
+});
+
+test('nodes that take no work are shown and have no room', () => {
+  const capacity = cluster({ a: { cpu: 1_000, takesWork: false }, b: { cpu: 500 } });
+  assert.deepEqual(
+    capacity.nodes().map(({ name, ready }) => [name, ready]),
+    [
+      ['a', false],
+      ['b', true],
+    ],
+  );
+  assert.equal(capacity.reserve('x', ask(600)), false);
+});
+
+test('what a node could take once it is well is not refused; what only a node for others could take is', () => {
+  const capacity = cluster({
+    away: { cpu: 8_000, takesWork: false },
+    others: { cpu: 64_000, takesWork: false, open: false },
+    here: { cpu: 1_000 },
+  });
+  assert.equal(capacity.refusal(ask(8_000)), undefined);
+  assert.equal(capacity.refusal(ask(9_000)), 'it needs 9 cores and the largest node has 8');
+});
+
+test('nothing is refused by a cluster whose nodes are not known', () => {
+  assert.equal(cluster({}).refusal(ask(1_000_000)), undefined);
+});
+
+test('what no single node has together is refused, though each part of it is there', () => {
+  const capacity = cluster({ fast: { cpu: 32_000, memory: GiB }, devices: { cpu: 4_000, memory: GiB, gpu: 1 } });
+  assert.equal(
+    capacity.refusal(ask(16_000, GiB, 1)),
+    'it needs 16 cores, 1 GiB of memory and 1 GPU on one node, and none has all that',
+  );
+  assert.equal(capacity.refusal(ask(4_000, GiB, 1)), undefined);
+});
+
+test("what the manager's own containers take is added to every attempt, and to what is refused", () => {
+  const capacity = cluster({ a: { cpu: 1_000, memory: GiB } }, { overhead: ask(100, 1_024) });
+  assert.equal(capacity.refusal(ask(900)), undefined);
+  assert.equal(
+    capacity.refusal(ask(1_000)),
+    'it needs 1.1 cores and the largest node has 1 (with what moves its files)',
+  );
+  assert.equal(capacity.reserve('x', ask(400)), true);
+  assert.equal(capacity.reserve('y', ask(401)), false);
+  capacity.hold('y', ask(300));
+  assert.deepEqual(requested(capacity), { a: 900 });
+  assert.equal(capacity.nodes()[0]?.requested.memory, 2_048);
+});
+
+test('what is in use is what is measured, and without that what is asked for', () => {
+  const measured = new Map([['a', { cpu: 50, memory: 7 }]]);
+  const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } }, { used: (name) => measured.get(name) });
+  capacity.sawPod('1', pod('b', 300));
+  assert.deepEqual(
+    capacity.nodes().map(({ used }) => used),
+    [
+      { cpu: 50, memory: 7 },
+      { cpu: 300, memory: 0 },
+    ],
+  );
+});
+
+test('what was seen of nodes stays as it was seen', () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  const before = capacity.nodes();
+  capacity.reserve('x', ask(500));
+  assert.equal(before[0]?.requested.cpu, 0);
+});
+
+test('whoever waits is told when a pod of anybody ends, and not when one comes', async () => {
+  const capacity = cluster({ a: { cpu: 1_000 } });
+  const told = toldBy(capacity);
+  await told.isTold();
+  capacity.sawPod('1', pod('a', 500));
+  await told.isNotTold();
+  capacity.lostPod('1');
+  await told.isTold();
+});
+
+test('whoever waits is told when a node comes, recovers or grows, and not when it only says again how it is', async () => {
+  const capacity = cluster({});
+  const told = toldBy(capacity);
+  capacity.sawNode('a', node({ cpu: 1_000, takesWork: false }));
+  await told.isNotTold();
+  capacity.sawNode('a', node({ cpu: 1_000 }));
+  await told.isTold();
+  capacity.sawNode('a', node({ cpu: 1_000 }));
+  await told.isNotTold();
+  capacity.sawNode('a', node({ cpu: 1_500 }));
+  await told.isTold();
+  capacity.sawNode('a', node({ cpu: 1_200 }));
+  await told.isNotTold();
+});
+
+test('whoever waits is told when something turns out to be elsewhere', async () => {
+  const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
+  capacity.reserve('x', ask(900));
+  capacity.sawPod('1', pod(undefined, 900, 'x'));
+  const told = toldBy(capacity);
+  await told.isTold();
+  capacity.sawPod('1', pod('b', 900, 'x'));
+  await told.isTold();
+});
+
+test('whoever waits is told of nothing any more once it is closed', async () => {
+  const capacity = cluster({});
+  const told = toldBy(capacity);
+  capacity.sawNode('a', node({ cpu: 1_000 }));
+  capacity.stopTelling();
+  await told.isNotTold();
+});

@@ -1,0 +1,64 @@
+import type { Api } from '../client/api.ts';
+import { toStoreError } from '../client/api-error.ts';
+import { DEPLOYMENT, type KubeObject, type ObjectPlace, type Stored } from '../client/kinds.ts';
+
+interface Deployment extends KubeObject {
+  readonly spec?: { readonly replicas?: number; readonly strategy?: { readonly type?: string } };
+  readonly status?: {
+    readonly replicas?: number;
+    readonly readyReplicas?: number;
+    readonly availableReplicas?: number;
+  };
+}
+
+/**
+ * The Deployment that the managers of this cluster run as, as it was last seen. It is named like the manager (F41). Where
+ * there is none, one manager runs by itself, and that is what it says.
+ */
+export class DeploymentWatch {
+  readonly name: string;
+  readonly #api: Api;
+  readonly #place: ObjectPlace;
+  readonly #startedAt: number;
+  #seen: Stored<Deployment> | undefined;
+
+  constructor(api: Api, { namespace, name, startedAt }: { namespace: string; name: string; startedAt: number }) {
+    this.name = name;
+    this.#api = api;
+    this.#place = { namespace, name };
+    this.#startedAt = startedAt;
+  }
+
+  get replicas(): number {
+    return this.#seen ? (this.#seen.status?.replicas ?? 0) : 1;
+  }
+
+  get readyReplicas(): number {
+    return this.#seen ? (this.#seen.status?.readyReplicas ?? 0) : 1;
+  }
+
+  get availableReplicas(): number {
+    return this.#seen ? (this.#seen.status?.availableReplicas ?? 0) : 1;
+  }
+
+  get createdAt(): number {
+    return Date.parse(this.#seen?.metadata.creationTimestamp ?? '') || this.#startedAt;
+  }
+
+  get strategy(): string {
+    return this.#seen?.spec?.strategy?.type ?? 'Recreate';
+  }
+
+  get labels(): Readonly<Record<string, string>> {
+    return this.#seen ? (this.#seen.metadata.labels ?? {}) : { app: this.name };
+  }
+
+  /** Until it is known otherwise, what was seen last is still true. */
+  async refresh(): Promise<void> {
+    try {
+      this.#seen = await this.#api.get<Deployment>(DEPLOYMENT, this.#place);
+    } catch (error) {
+      throw toStoreError(error, `read the Deployment ${this.name}`);
+    }
+  }
+}

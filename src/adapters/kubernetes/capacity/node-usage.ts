@@ -1,0 +1,55 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Usage } from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { isAbsent, toStoreError } from '../client/api-error.ts';
+import type { KubeKind, KubeObject } from '../client/kinds.ts';
+import { parseDemand, type Quantities } from './quantities.ts';
+
+interface NodeMetrics extends KubeObject {
+  readonly usage?: Quantities;
+}
+
+const NODE_METRICS: KubeKind = { apiVersion: 'metrics.k8s.io/v1beta1', kind: 'NodeMetrics', plural: 'nodes' };
+
+/** What nodes use, as metrics.k8s.io last said. A cluster need not have that. */
+export class NodeUsage {
+  readonly #api: Api;
+  #usage: ReadonlyMap<string, Usage> = new Map();
+
+  constructor(api: Api) {
+    this.#api = api;
+  }
+
+  readonly of = (node: string): Usage | undefined => this.#usage.get(node);
+
+  /** What cannot be had is not known: old figures would be taken for new ones. */
+  async refresh(): Promise<void> {
+    try {
+      const { items } = await this.#api.list<NodeMetrics>(NODE_METRICS, {});
+      this.#usage = new Map(items.map(({ metadata, usage }) => [metadata.name, parseDemand(usage)]));
+    } catch (error) {
+      this.#usage = new Map();
+      if (!isAbsent(error)) throw toStoreError(error, 'ask metrics.k8s.io what nodes use');
+    }
+  }
+}
+
+/** Does it now and then every so often, until the signal aborts. Of failures in a row the first is reported. */
+export async function repeat(
+  work: () => Promise<void>,
+  everyMs: number,
+  signal: AbortSignal,
+  report: (problem: unknown) => void,
+): Promise<void> {
+  let failing = false;
+  while (!signal.aborted) {
+    try {
+      await work();
+      failing = false;
+    } catch (error) {
+      if (!failing && !signal.aborted) report(error);
+      failing = true;
+    }
+    await pause(everyMs, undefined, { signal }).catch(() => undefined);
+  }
+}

@@ -1,0 +1,35 @@
+import type { Demand } from '../../../model/job/index.ts';
+import { bytes, millicores } from '../../../model/service/index.ts';
+
+/** As Kubernetes writes what there is of each resource, or what is asked for. */
+export type Quantities = Readonly<Record<string, string>>;
+
+export const GPU = 'nvidia.com/gpu';
+
+/** What is not there, or no quantity, is nothing. */
+export function parseDemand(quantities: Quantities = {}): Demand {
+  return {
+    cpu: millicores(quantities['cpu'] ?? '') ?? 0,
+    memory: bytes(quantities['memory'] ?? '') ?? 0,
+    gpu: bytes(quantities[GPU] ?? '') ?? 0,
+  };
+}
+
+export const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
+
+type Join = (a: number, b: number) => number;
+
+const joined = (join: Join) => (a: Demand, b: Demand) => ({
+  cpu: join(a.cpu, b.cpu),
+  memory: join(a.memory, b.memory),
+  gpu: join(a.gpu, b.gpu),
+});
+
+export const sum = joined((a, b) => a + b);
+export const difference = joined((a, b) => a - b);
+export const larger = joined(Math.max);
+
+export const isWithin = (demand: Demand, total: Demand) =>
+  demand.cpu <= total.cpu && demand.memory <= total.memory && demand.gpu <= total.gpu;
+
+export const sameDemand = (a: Demand, b: Demand) => a.cpu === b.cpu && a.memory === b.memory && a.gpu === b.gpu;

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { temporaryDirectory } from '../../../../test/support/temporary-directory.ts';
+import { readEndpoint } from './endpoint.ts';
+
+test('without a kubeconfig and outside of a pod it says what to set', async () => {
+  await assert.rejects(readEndpoint(undefined), {
+    code: 'unavailable',
+    message: /name a kubeconfig file in KUBECONFIG/,
+  });
+});
+
+test('a kubeconfig that cannot be read, or names nothing, is named', async (t) => {
+  const missing = join(temporaryDirectory(t), 'kubeconfig');
+  await assert.rejects(readEndpoint(missing), { code: 'unavailable', message: new RegExp(`${missing}: .*ENOENT`) });
+  writeFileSync(missing, '{"apiVersion":"v1","kind":"Config","clusters":[],"users":[],"contexts":[]}');
+  await assert.rejects(readEndpoint(missing), {
+    code: 'unavailable',
+    message: new RegExp(`${missing} names no cluster`),
+  });
+});
+
+test('what a kubeconfig says is used: address, certificate authority, token', async (t) => {
+  const file = join(temporaryDirectory(t), 'kubeconfig');
+  const cluster = { server: 'https://127.0.0.1:1234/base', 'certificate-authority-data': 'Y2E=' };
+  const config = {
+    clusters: [{ name: 'c', cluster }],
+    users: [{ name: 'u', user: { token: 't0ken' } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  };
+  writeFileSync(file, JSON.stringify(config));
+  const endpoint = await readEndpoint(file);
+  assert.equal(endpoint.url.href, 'https://127.0.0.1:1234/base');
+  const { headers, ...tls } = await endpoint.streamOptions();
+  assert.deepEqual(headers, { Authorization: 'Bearer t0ken' });
+  assert.equal(String((tls as { ca?: unknown }).ca), 'ca');
+  endpoint.close();
+});

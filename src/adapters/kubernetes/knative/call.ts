@@ -1,0 +1,387 @@
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Secret } from '../../../lib/secret.ts';
+import type { Attempt, EndReason } from '../../../model/job/index.ts';
+import type { BlobStore, Observation, StopReason } from '../../../ports/index.ts';
+import {
+  type CallFrame,
+  GIVEN_FILES,
+  LARGEST_FRAME,
+  MOST_TOLD,
+  ORDER_FILES,
+  readFrame,
+  sealCall,
+  writeEnvelope,
+} from '../../../staging/index.ts';
+import type { Api } from '../client/api.ts';
+import {
+  badName,
+  containerOf,
+  isShelved,
+  POD,
+  type Pod,
+  type PodHabits,
+  PodKeys,
+  type PodOutcome,
+  read,
+  SCRIPT,
+  shelfKey,
+  warmData,
+} from '../runner/index.ts';
+import type { KnativeCache } from './knative-cache.ts';
+import { TOKEN_NAME } from './knative-service.ts';
+import type { KnativeServices } from './knative-services.ts';
+import { logBuffer, StreamedLog } from './streamed-log.ts';
+
+export interface KnativeCallDeps {
+  readonly api: Api;
+  readonly shelf: BlobStore;
+  readonly verifyShelf: boolean;
+  readonly habits: Pick<PodHabits, 'networks'>;
+  readonly picture: Pick<KnativeCache, 'service' | 'installed'>;
+  readonly services: Pick<KnativeServices, 'token' | 'forgetToken'>;
+  /** The longest that a call may take. */
+  readonly timeoutMs: number;
+  readonly report: (problem: unknown) => void;
+}
+
+/** On the shelf, while a call goes on: what it has printed until then. */
+export const SO_FAR = 'so-far';
+
+/** How long the addresses and keys work that a call is given: longer than Knative lets one take. */
+const KEY_MS = 3_600_000;
+
+/** How long keys are waited for. */
+const KEYS_SOON_MS = 30_000;
+
+/** Between two tries to find somebody who answers. */
+const FIRST_WAIT_MS = 200;
+const LONGEST_WAIT_MS = 2_000;
+
+const NOT_KEPT = 'what the script printed could not be kept: the object store did not take it';
+
+/** How long the kubelet may take to say why a container ended. */
+const DEATH_MS = 5_000;
+
+/** One call, from the first try to its end. It is this process that is connected: with it the call ends too. */
+export class KnativeCall {
+  readonly log = new StreamedLog();
+  /** How it ended. Never fails. */
+  readonly over: Promise<PodOutcome>;
+  readonly #attempt: Attempt;
+  readonly #namespace: string;
+  readonly #deps: KnativeCallDeps;
+  readonly #stop = new AbortController();
+  #stopped: StopReason | undefined;
+  #observation: Observation = { phase: 'preparing', message: 'its input is being prepared' };
+  #news = Promise.withResolvers<void>();
+  #pod: string | undefined;
+
+  constructor(attempt: Attempt, namespace: string, deps: KnativeCallDeps) {
+    this.#attempt = attempt;
+    this.#namespace = namespace;
+    this.#deps = deps;
+    this.over = this.#run();
+  }
+
+  get observation(): Observation {
+    return this.#observation;
+  }
+
+  /** Resolves when there is something else to be seen. Ask before you look. */
+  get news(): Promise<void> {
+    return this.#news.promise;
+  }
+
+  /** Whoever answers sees that nobody is there any more, and ends the script. */
+  stop(reason: StopReason): void {
+    this.#stopped ??= reason;
+    this.#stop.abort();
+  }
+
+  /** This manager does not lead any more. */
+  letGo(): void {
+    this.#stop.abort();
+  }
+
+  async #run(): Promise<PodOutcome> {
+    const { shelf, report } = this.#deps;
+    const at = (what: string) => shelfKey(this.#namespace, this.#attempt.name, what);
+    const over = new AbortController();
+    const spooling = logBuffer(this.log, (bytes) => shelf.put(at(SO_FAR), bytes), over.signal, report);
+    let end: PodOutcome;
+    let kept = false;
+    try {
+      const frame = await this.#answered();
+      kept = 'kept' in frame;
+      end = await this.#endBy(frame);
+    } catch (error) {
+      end = this.#endWithout(error);
+    }
+    this.log.end();
+    over.abort();
+    await spooling;
+    if (kept) return end;
+    if (this.log.size > 0) await shelf.put(at('log'), this.log.bytes).catch(report);
+    // What it printed is the answer, and this is only the beginning of it.
+    const cut = end.outcome === 'succeeded' && !end.answered && this.log.size >= MOST_TOLD;
+    return cut ? { ...end, outcome: 'failed', reason: 'OutputFailed', message: NOT_KEPT } : end;
+  }
+
+  async #answered(): Promise<CallFrame & { end: PodOutcome }> {
+    const body = await this.#envelope();
+    const until = Date.now() + this.#timeout;
+    // Whoever waits for a pod with us has given nothing to one yet.
+    const late = AbortSignal.timeout(this.#timeout);
+    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
+      this.#stop.signal.throwIfAborted();
+      const reply = await this.#send(body, late);
+      if ('frames' in reply) return this.#follow(reply.frames);
+      if ('refused' in reply) throw new NotAnswered(`the call was not taken: ${reply.refused}`);
+      const message = `no pod answers yet: ${reply.notYet}`;
+      if (Date.now() + wait > until) throw new NotAnswered(message);
+      this.#see({ phase: 'preparing', message });
+      await pause(wait, undefined, { signal: this.#stop.signal });
+    }
+  }
+
+  async #send(body: string, late: AbortSignal): Promise<Reply> {
+    const { picture, services } = this.#deps;
+    const name = this.#attempt.traits?.job.service ?? '';
+    const service = picture.service(this.#namespace, name);
+    const url = service?.status?.address?.url;
+    const tokenName = service?.metadata.annotations?.[TOKEN_NAME];
+    if (!service || url === undefined || tokenName === undefined) return { notYet: this.#whyNot(name) };
+    const token = await services.token(this.#namespace, tokenName);
+    if (!token) return { notYet: `its Knative Service has no token yet` };
+    const reply = await sendCall(new URL(url), token, body, this.#stop.signal, late);
+    if ('refused' in reply && reply.status === 401) services.forgetToken(tokenName);
+    const ready = service.status?.conditions?.find(({ type }) => type === 'Ready');
+    const more = ready && ready.status !== 'True' && ready.message;
+    return 'notYet' in reply && more ? { notYet: `${reply.notYet}; Knative says: ${more}` } : reply;
+  }
+
+  #whyNot(name: string): string {
+    if (!this.#deps.picture.installed) return 'this cluster has no Knative Serving';
+    const service = this.#deps.picture.service(this.#namespace, name);
+    const said = service?.status?.conditions?.find(({ type }) => type === 'Ready')?.message;
+    const state = service ? 'has no address yet' : 'is not there yet';
+    return `its Knative Service ${state}${said ? `: ${said}` : ''}`;
+  }
+
+  async #follow(frames: AsyncGenerator<CallFrame>): Promise<CallFrame & { end: PodOutcome }> {
+    for await (const frame of frames) {
+      if ('end' in frame) return frame;
+      if ('pod' in frame) this.#pod = frame.pod;
+      else if ('log' in frame) this.#told(Buffer.from(frame.log, 'base64'));
+      else if ('startedAt' in frame) this.#see({ phase: 'running', startedAt: frame.startedAt });
+      else if (this.#observation.phase === 'running') this.#see({ ...this.#observation, phase: 'uploading' });
+    }
+    throw new CallLost('the connection ended before the call did');
+  }
+
+  /** No more than a program of ours tells: it is kept in memory. */
+  #told(bytes: Uint8Array): void {
+    if (this.log.size < MOST_TOLD) this.log.add(bytes);
+  }
+
+  /** No longer than Knative would wait for it: then it ends as one that took too long, and not as one that was lost. */
+  get #timeout(): number {
+    return Math.min(this.#attempt.timeout, this.#deps.timeoutMs);
+  }
+
+  async #envelope(): Promise<string> {
+    const { shelf, habits } = this.#deps;
+    const { name, input } = this.#attempt;
+    const at = (what: string) => shelfKey(this.#namespace, name, what);
+    const bad = badName(this.#attempt);
+    if (bad !== undefined) throw new NotAnswered(`the input could not be fetched: ${bad}`, 'InputFailed');
+    if (input.kind === 'bytes' && isShelved(this.#attempt)) await shelf.put(at('input'), input.bytes);
+    const stores = await this.#keys();
+    // They last longer than any call: nobody renews them.
+    const files = warmData(this.#attempt, stores, { ...habits, keyPatience: 0 });
+    const textOf = (key: string) => Buffer.from(files[key] ?? '', 'base64').toString();
+    const given = files[ORDER_FILES.input];
+    return writeEnvelope({
+      orders: textOf(ORDER_FILES.orders),
+      stores: textOf(ORDER_FILES.stores),
+      script: textOf(GIVEN_FILES.script),
+      begin: textOf(GIVEN_FILES.begin),
+      timeout: this.#timeout,
+      ...(given !== undefined && { input: given }),
+      log: new Secret(await shelf.urlToPut(at('log'), KEY_MS / 1000)),
+    });
+  }
+
+  async #keys(): Promise<string> {
+    const { shelf, verifyShelf } = this.#deps;
+    let why = 'its object store does not answer';
+    const stores = (...doubts: Parameters<Attempt['stores']>) =>
+      this.#attempt.stores(...doubts).catch((error: unknown) => {
+        why = messageOf(error);
+        throw error;
+      });
+    const attempt = { ...this.#attempt, stores };
+    const keys = new PodKeys(attempt, this.#namespace, { shelf, verifyShelf, keyMs: KEY_MS });
+    const given = await Promise.race([keys.soon(KEYS_SOON_MS), once(this.#stop.signal, 'abort')]);
+    this.#stop.signal.throwIfAborted();
+    if (typeof given === 'string') return given;
+    throw new NotAnswered(`there are no keys for its files: ${why}`, keys.neededFirst ? 'InputFailed' : 'StartFailed');
+  }
+
+  async #endBy(frame: CallFrame & { end: PodOutcome }): Promise<PodOutcome> {
+    const { end } = frame;
+    const cause = 'cause' in frame ? frame.cause : undefined;
+    if (cause === 'timeout') return { ...end, outcome: 'failed', reason: 'Timeout' };
+    if (cause !== 'died' || !(await this.#ranOutOfMemory())) return end;
+    const memory = Math.round(this.#attempt.demand.memory / 2 ** 20);
+    return { ...end, reason: 'OutOfMemory', message: `the script used more memory than its ${memory} MiB` };
+  }
+
+  /** The kubelet knows, and may need a moment to say so. */
+  async #ranOutOfMemory(): Promise<boolean> {
+    const metadata = { name: this.#pod ?? '', namespace: this.#namespace };
+    for (const until = Date.now() + DEATH_MS; Date.now() < until; await pause(FIRST_WAIT_MS)) {
+      const pod = await read<Pod>(this.#deps.api, POD, { metadata }).catch(() => undefined);
+      const container = pod && containerOf(pod, SCRIPT);
+      const death = container?.state?.terminated ?? container?.lastState?.terminated;
+      if (death) return death.reason === 'OOMKilled';
+    }
+    return false;
+  }
+
+  #endWithout(error: unknown): PodOutcome {
+    const began = this.#observation.phase === 'running' || this.#observation.phase === 'uploading';
+    const started = began && 'startedAt' in this.#observation && { startedAt: this.#observation.startedAt };
+    const base = { phase: 'ended', ...started, finishedAt: Date.now() } as const;
+    if (this.#stopped) {
+      return { ...base, outcome: 'stopped', reason: 'Stopped', message: `it was stopped: ${this.#stopped}` };
+    }
+    if (this.#stop.signal.aborted) {
+      return { ...base, outcome: 'failed', reason: 'Lost', message: 'the manager that had called left in between' };
+    }
+    const message = messageOf(error);
+    if (error instanceof CallLost) return { ...base, outcome: 'failed', reason: 'Lost', message };
+    if (error instanceof NotAnswered) return { ...base, outcome: 'failed', reason: error.reason, message };
+    this.#deps.report(error);
+    return { ...base, outcome: 'failed', reason: 'StartFailed', message };
+  }
+
+  #see(observation: Observation): void {
+    this.#observation = observation;
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
+  }
+}
+
+/** Nothing was begun, and nothing will be. */
+class NotAnswered extends Error {
+  readonly reason: EndReason;
+
+  constructor(message: string, reason: EndReason = 'StartFailed') {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+/** What came of sending a call. */
+type Reply =
+  /** Nobody is there yet who could answer it; nothing was begun. */
+  | { readonly notYet: string }
+  /** It will not be taken, however often it is sent. */
+  | { readonly refused: string; readonly status: number }
+  /** A pod has it. */
+  | { readonly frames: AsyncGenerator<CallFrame> };
+
+/** It was sent, and nobody knows what became of it. */
+export class CallLost extends Error {}
+
+/** Whoever answers says every 15 s that it is still there. Before that, Knative may hold a call until it has a pod for it. */
+const SILENCE_MS = 60_000;
+
+/** The first bytes of an answer that is none, for people. */
+const MOST_SAID = 300;
+
+/** A connection for each call: what Knative has in between may leave at any time. */
+const AGENT = new Agent({ keepAlive: false });
+
+const REFUSALS = new Set([400, 401, 403, 405, 413]);
+
+/**
+ * Sends a call once, sealed, and waits until somebody takes it, until `late` or the signal says so. Throws {@link CallLost} if its
+ * script may have begun.
+ */
+export async function sendCall(
+  url: URL,
+  token: Secret,
+  envelope: string,
+  signal: AbortSignal,
+  late: AbortSignal,
+): Promise<Reply> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const { authorization, body } = sealCall(envelope, token.reveal());
+  const headers = { authorization, 'content-type': 'application/octet-stream', 'content-length': body.length };
+  const outgoing = request(url, { method: 'POST', agent: AGENT, headers, signal }, resolve);
+  let connected = false;
+  outgoing.on('socket', (socket) => socket.once('connect', () => (connected = true)));
+  outgoing.on('error', reject);
+  const giveUp = () => outgoing.destroy(new Error('it takes too long'));
+  late.addEventListener('abort', giveUp, { once: true });
+  outgoing.end(body);
+  try {
+    const response = await promise;
+    const { statusCode: status = 0, headers: told } = response;
+    // Anybody can answer 200: whoever has a default page for names that it does not know.
+    if (status === 200 && told['content-type'] === 'application/x-ndjson') {
+      const silent = () => response.destroy(new Error(`nothing was heard for ${SILENCE_MS / 1000} s`));
+      return { frames: framesOf(response.setTimeout(SILENCE_MS, silent)) };
+    }
+    const said = await saidIn(response);
+    const why = `${url.host} answered ${status}${said === '' ? '' : `: ${said}`}`;
+    return REFUSALS.has(status) ? { refused: why, status } : { notYet: why };
+  } catch (cause) {
+    if (connected && !late.aborted)
+      throw new CallLost(`the connection to ${url.host} broke: ${refusalIn(cause)}`, { cause });
+    return { notYet: `${url.host} cannot be reached: ${refusalIn(cause)}` };
+  } finally {
+    late.removeEventListener('abort', giveUp);
+  }
+}
+
+/** The beginning of an answer for people. It may come from anybody, and have no end. */
+async function saidIn(response: IncomingMessage): Promise<string> {
+  let said = '';
+  try {
+    for await (const chunk of response.setEncoding('utf8')) {
+      said += chunk;
+      if (said.length > MOST_SAID) break;
+    }
+  } catch {
+    // What came is enough.
+  }
+  return said.trim().slice(0, MOST_SAID);
+}
+
+const refusalIn = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+async function* framesOf(response: IncomingMessage): AsyncGenerator<CallFrame> {
+  let rest = '';
+  try {
+    for await (const chunk of response.setEncoding('utf8')) {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop() ?? '';
+      if (rest.length > LARGEST_FRAME) throw new Error('what answers is no program of ours');
+      for (const line of lines) {
+        const frame = readFrame(line);
+        if (frame) yield frame;
+      }
+    }
+  } catch (cause) {
+    throw new CallLost(`the connection broke: ${refusalIn(cause)}`, { cause });
+  } finally {
+    response.destroy();
+  }
+}

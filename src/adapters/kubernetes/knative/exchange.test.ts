@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { Secret } from '../../../lib/secret.ts';
+import { CallLost, sendCall } from './call.ts';
+
+const TOKEN = new Secret('very-own');
+const NDJSON = { 'content-type': 'application/x-ndjson' };
+const { signal } = new AbortController();
+
+async function serving(t: TestContext, answer: RequestListener): Promise<URL> {
+  const server = createServer(answer).listen(0, '127.0.0.1');
+  t.after(() => server.close().closeAllConnections());
+  await once(server, 'listening');
+  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+}
+
+for (const status of [404, 429, 500, 502, 503, 504]) {
+  test(`${status} is of somebody in between: nothing was begun`, async (t) => {
+    const url = await serving(t, (_, response) => response.writeHead(status).end('no healthy upstream'));
+    const reply = await sendCall(url, TOKEN, '{}', signal, signal);
+    assert.ok('notYet' in reply && /no healthy upstream/.test(reply.notYet), JSON.stringify(reply));
+  });
+}
+
+for (const status of [400, 401, 413]) {
+  test(`${status} is not tried again`, async (t) => {
+    const url = await serving(t, (_, response) => response.writeHead(status).end('why'));
+    const reply = await sendCall(url, TOKEN, '{}', signal, signal);
+    assert.ok('refused' in reply && reply.status === status);
+  });
+}
+
+test('a page of somebody else is no answer', async (t) => {
+  const url = await serving(t, (_, response) => response.writeHead(200, { 'content-type': 'text/html' }).end('hello'));
+  assert.ok('notYet' in (await sendCall(url, TOKEN, '{}', signal, signal)));
+});
+
+test('where nobody listens nothing was begun', async (t) => {
+  const url = await serving(t, () => undefined);
+  const gone = createServer().listen(0, '127.0.0.1');
+  await once(gone, 'listening');
+  url.port = String((gone.address() as AddressInfo).port);
+  gone.close();
+  await once(gone, 'close');
+  assert.ok('notYet' in (await sendCall(url, TOKEN, '{}', signal, signal)));
+});
+
+test('a call that is held for too long was not begun', async (t) => {
+  const late = new AbortController();
+  const url = await serving(t, () => late.abort());
+  const reply = await sendCall(url, TOKEN, '{}', signal, late.signal);
+  assert.ok('notYet' in reply && /too long/.test(reply.notYet));
+});
+
+test('a connection that breaks after the call was sent has lost it', async (t) => {
+  const url = await serving(t, (request) => request.socket.destroy());
+  await assert.rejects(sendCall(url, TOKEN, '{}', signal, signal), CallLost);
+});
+
+test('frames come as they are sent', async (t) => {
+  const url = await serving(t, (_, response) => {
+    response.writeHead(200, NDJSON).write('{"pod":"a"}\n\n{"start');
+    setImmediate(() => response.end('edAt":5}\nnonsense\n{"uploading":true}\n'));
+  });
+  const reply = await sendCall(url, TOKEN, '{}', signal, signal);
+  assert.ok('frames' in reply);
+  assert.deepEqual(await Array.fromAsync(reply.frames), [{ pod: 'a' }, { startedAt: 5 }, { uploading: true }]);
+});
+
+test('whoever listens in the place of the program learns neither the call nor the token', async (t) => {
+  let seen = '';
+  const url = await serving(t, (request, response) => {
+    seen += JSON.stringify(request.rawHeaders);
+    request.setEncoding('latin1').on('data', (text: string) => (seen += text));
+    request.on('end', () => response.writeHead(503).end());
+  });
+  await sendCall(url, TOKEN, '{"stores":"s3cret"}', signal, signal);
+  assert.notEqual(seen, '');
+  assert.doesNotMatch(seen, /s3cret|stores|very-own/);
+});
+
+for (const [what, status, type] of [
+  ['an answer', 200, 'application/x-ndjson'],
+  ['an excuse', 503, 'text/plain'],
+] as const) {
+  test(`${what} without an end is not kept in memory`, async (t) => {
+    const sent = { bytes: 0 };
+    const url = await serving(t, (_, response) => {
+      response.writeHead(status, { 'content-type': type });
+      const more = () => {
+        while (!response.destroyed && response.write('x'.repeat(65_536))) sent.bytes += 65_536;
+      };
+      response.on('drain', more);
+      more();
+    });
+    const reply = await sendCall(url, TOKEN, '{}', signal, signal);
+    if ('frames' in reply) await assert.rejects(Array.fromAsync(reply.frames), CallLost);
+    else assert.ok('notYet' in reply);
+    assert.ok(sent.bytes < 64 * 2 ** 20, `${sent.bytes}`);
+  });
+}
+
+test('an answer that breaks off has lost the call', async (t) => {
+  const url = await serving(t, (_, response) => {
+    response.writeHead(200, NDJSON).write('{"pod":"a"}\n');
+    setImmediate(() => response.destroy());
+  });
+  const reply = await sendCall(url, TOKEN, '{}', signal, signal);
+  assert.ok('frames' in reply);
+  await assert.rejects(Array.fromAsync(reply.frames), CallLost);
+});

@@ -1,0 +1,309 @@
+import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Attempt, Ended } from '../../../model/job/index.ts';
+import {
+  type BlobStore,
+  type LogOptions,
+  type Observation,
+  type Runner,
+  type StopReason,
+  StoreError,
+  type Usage,
+} from '../../../ports/index.ts';
+import { Unstamping } from '../../../staging/index.ts';
+import type { SecretObject, Stored } from '../client/kinds.ts';
+import { noticesOf, type PodOutcome, Starts, shelfKey } from '../runner/index.ts';
+import { KnativeCall, type KnativeCallDeps, SO_FAR } from './call.ts';
+import type { CallRecords } from './call-records.ts';
+
+export interface KnativeRunnerDeps {
+  readonly records: CallRecords;
+  readonly shelf: BlobStore;
+  /** Absent where nothing is called any more: what was called before is still known. */
+  readonly calling?: KnativeCallDeps | undefined;
+  readonly report: (problem: unknown) => void;
+  readonly patienceMs?: number;
+}
+
+interface UnderWay {
+  readonly call: KnativeCall;
+  /** Resolves when its end is written down. */
+  readonly concluded: Promise<void>;
+}
+
+const NEWLINE = 0x0a;
+
+/** How long somebody else has to end a call: they hear of it within moments, and their pod has some seconds to end its script. */
+const PATIENCE_MS = 20_000;
+
+/** How often the log of a call is looked at that another manager has begun. */
+const LOOK_MS = 1_000;
+
+/**
+ * Has attempts run by the pods of Knative Services, which answer call after call. Whoever starts one is connected to its
+ * pod: if that manager goes, so does the script, and the next one finds by its record that it was begun and is lost. What it
+ * prints lies on the shelf, some seconds old while it goes on: whoever did not call reads it there.
+ */
+export class KnativeRunner implements Runner {
+  readonly #deps: KnativeRunnerDeps;
+  readonly #records: CallRecords;
+  readonly #calls = new Map<string, UnderWay>();
+  readonly #closed = new AbortController();
+  readonly #starts: Starts;
+  /** Another one each time that somebody else leads: who began something before that does not go on with it. */
+  #term = Symbol('term');
+
+  constructor(deps: KnativeRunnerDeps) {
+    this.#deps = deps;
+    this.#records = deps.records;
+    this.#starts = new Starts(this.#closed.signal, deps.report);
+    void this.#records.open();
+  }
+
+  /** As far as is known here: is it one of these? */
+  has(name: string): boolean {
+    return this.#calls.has(name) || this.#records.get(name) !== undefined;
+  }
+
+  /** The same, if need be after asking. */
+  async finds(name: string): Promise<boolean> {
+    return this.has(name) || (await this.#records.find(name)) !== undefined;
+  }
+
+  async start(attempt: Attempt): Promise<void> {
+    if (!this.#calls.has(attempt.name)) await this.#starts.once(attempt.name, () => this.#begin(attempt));
+  }
+
+  async #begin(attempt: Attempt): Promise<void> {
+    const { calling } = this.#deps;
+    if (!calling) throw new TypeError(`attempt ${attempt.name} cannot be called: nothing answers calls here`);
+    const namespace = attempt.traits?.namespace ?? '';
+    const term = this.#term;
+    const start = randomUUID();
+    const { record, fresh } = await this.#starts.untilAvailable(() => this.#records.begin(attempt, namespace, start));
+    // Whoever leads by now may have ended it, or will.
+    if (fresh && term === this.#term) this.#take(record, new KnativeCall(attempt, namespace, calling));
+    else await this.#lose(record);
+  }
+
+  /**
+   * Ends a call that somebody else has begun: whoever takes up its attempt has no connection to its pod. Says if there is
+   * one of that name.
+   */
+  async takeUp(name: string): Promise<boolean> {
+    const record = await this.#starts.untilAvailable(() => this.#records.find(name));
+    if (record && !this.#calls.has(name)) await this.#lose(record);
+    return record !== undefined;
+  }
+
+  async #lose(record: Stored<SecretObject>): Promise<void> {
+    if (!this.#records.endOf(record.metadata.name))
+      await this.#starts.untilAvailable(() => this.#records.end(record, lost()));
+  }
+
+  #take(record: Stored<SecretObject>, call: KnativeCall): void {
+    const concluded = this.#conclude(record, call).catch(this.#deps.report);
+    this.#calls.set(record.metadata.name, { call, concluded });
+  }
+
+  async #conclude(record: Stored<SecretObject>, call: KnativeCall): Promise<void> {
+    const end = await call.over;
+    try {
+      await this.#starts.untilAvailable(() => this.#records.end(record, end));
+      const { namespace = '', name } = record.metadata;
+      await Promise.all(['input', SO_FAR].map((what) => this.#deps.shelf.remove(shelfKey(namespace, name, what))));
+    } finally {
+      this.#calls.delete(record.metadata.name);
+    }
+  }
+
+  async *observe(name: string): AsyncGenerator<Observation, undefined> {
+    await this.#known(name);
+    let last: Observation | undefined;
+    while (!this.#closed.signal.aborted) {
+      const { call, concluded } = this.#calls.get(name) ?? {};
+      const news = Promise.race([this.#records.change(name), ...(call ? [call.news, concluded] : [])]);
+      const seen = this.#observation(name, call);
+      if (seen !== last) yield seen;
+      last = seen;
+      if (seen.phase === 'ended') return;
+      await news;
+    }
+  }
+
+  #observation(name: string, call: KnativeCall | undefined): Observation {
+    if (!this.#records.get(name)) return ended(lost());
+    const end = this.#records.endOf(name);
+    return end ? ended(end) : (call?.observation ?? ELSEWHERE);
+  }
+
+  async stop(name: string, reason: StopReason): Promise<void> {
+    const underWay = this.#calls.get(name);
+    if (!underWay) return this.#untilEndedElsewhere(name);
+    underWay.call.stop(reason);
+    for await (const seen of this.observe(name)) if (seen.phase === 'ended') return;
+  }
+
+  /** Whoever has called hears that the job is not wanted any more. If nobody has it, it is lost, as whoever takes it up says. */
+  async #untilEndedElsewhere(name: string): Promise<void> {
+    const record = await this.#records.find(name);
+    if (!record || this.#records.endOf(name)) return;
+    const patience = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(this.#deps.patienceMs ?? PATIENCE_MS)]);
+    await this.#untilEnded(name, patience);
+    await this.#records.look(name);
+    if (this.#records.get(name) && !this.#closed.signal.aborted) await this.#lose(record);
+  }
+
+  async *logs(name: string, options: LogOptions): AsyncGenerator<Uint8Array, undefined> {
+    const { timestamps, follow } = options;
+    await this.#known(name);
+    const signal = AbortSignal.any([this.#closed.signal, ...(options.signal ? [options.signal] : [])]);
+    const unstamping = new Unstamping();
+    let last = NEWLINE;
+    for await (const bytes of this.#stamped(name, follow, signal)) {
+      const shown = timestamps ? bytes : unstamping.add(bytes);
+      last = shown.at(-1) ?? last;
+      if (shown.length > 0) yield shown;
+    }
+    const end = this.#records.endOf(name);
+    const notices = end && noticesOf(end, options, last !== NEWLINE);
+    if (notices && notices.length > 0) yield notices;
+  }
+
+  /** What was told, and after the end what is on the shelf beyond that. */
+  async *#stamped(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    let given = 0;
+    const underWay = this.#calls.get(name);
+    const told = underWay ? underWay.call.log.read(follow, signal) : this.#spooled(name, follow, signal);
+    for await (const chunk of this.#records.endOf(name) ? [] : told) {
+      given += chunk.length;
+      yield chunk;
+    }
+    if (follow) await this.#untilEnded(name, signal);
+    if (this.#records.endOf(name)) yield* this.#kept(name, given);
+  }
+
+  /** What the manager that has called leaves for others. */
+  async *#spooled(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    for (let given = 0; ; ) {
+      for await (const chunk of this.#onShelf(name, SO_FAR, given)) {
+        given += chunk.length;
+        yield chunk;
+      }
+      if (!follow) return;
+      await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted || !this.#records.get(name) || this.#records.endOf(name)) return;
+    }
+  }
+
+  /** Of one whose manager died with it there is what that had left. */
+  async *#kept(name: string, given: number): AsyncGenerator<Uint8Array> {
+    let some = false;
+    for await (const chunk of this.#onShelf(name, 'log', given)) {
+      some = true;
+      yield chunk;
+    }
+    if (!some) yield* this.#onShelf(name, SO_FAR, given);
+  }
+
+  async *#onShelf(name: string, what: string, given: number): AsyncGenerator<Uint8Array> {
+    const { namespace = '' } = (await this.#known(name)).metadata;
+    const log = await this.#deps.shelf.get(shelfKey(namespace, name, what));
+    let skip = given;
+    for await (const chunk of log ?? []) {
+      const bytes: Uint8Array = chunk;
+      const rest = bytes.subarray(Math.min(skip, bytes.length));
+      skip -= bytes.length - rest.length;
+      if (rest.length > 0) yield rest;
+    }
+  }
+
+  async #untilEnded(name: string, signal: AbortSignal): Promise<void> {
+    const left = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    while (!signal.aborted) {
+      const changed = this.#records.change(name);
+      if (this.#records.endOf(name) || !this.#records.get(name)) return;
+      await Promise.race([changed, left]);
+    }
+  }
+
+  async answer(name: string): Promise<Readable> {
+    const { metadata } = await this.#known(name);
+    // Another manager has written that the job has ended, which may have come here before what ended it.
+    if (!this.#records.endOf(name)) await this.#records.look(name);
+    const end = this.#records.endOf(name);
+    if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
+    const put = end.outcome === 'succeeded' && end.answered;
+    const packed = put ? await this.#deps.shelf.get(shelfKey(metadata.namespace ?? '', name, 'answer')) : undefined;
+    return packed ?? Readable.from(this.#plain(name), { objectMode: false });
+  }
+
+  async *#plain(name: string): AsyncGenerator<Uint8Array> {
+    const unstamping = new Unstamping();
+    for await (const bytes of this.#kept(name, 0)) yield unstamping.add(bytes);
+  }
+
+  async list(): Promise<string[]> {
+    await this.#records.open();
+    return this.#records.names();
+  }
+
+  async forget(name: string): Promise<void> {
+    const record = await this.#records.find(name);
+    if (!record) return;
+    if (!this.#records.endOf(name))
+      throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
+    await this.#deps.shelf.remove(shelfKey(record.metadata.namespace ?? '', name));
+    await this.#records.remove(record);
+  }
+
+  /** The pods of Knative use something whether they answer a call or not: it counts as that of any pod. */
+  usage(): Usage {
+    return { cpu: 0, memory: 0 };
+  }
+
+  /**
+   * Another manager leads: it tells the ends of calls that have one within the patience, and ends the others as lost. Nothing
+   * is begun any more.
+   */
+  async standDown(patienceMs = 0): Promise<void> {
+    this.#term = Symbol('term');
+    if (patienceMs > 0) await this.#concluded(patienceMs);
+    for (const { call } of this.#calls.values()) call.letGo();
+  }
+
+  async #concluded(patienceMs: number): Promise<void> {
+    const enough = new AbortController();
+    const { signal } = enough;
+    const calls = [...this.#calls.values()].map(({ concluded }) => concluded);
+    await Promise.race([Promise.all(calls), pause(patienceMs, undefined, { signal }).catch(() => undefined)]);
+    enough.abort();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    await this.standDown();
+    await this.#records.close();
+  }
+
+  async #known(name: string): Promise<Stored<SecretObject>> {
+    const record = await this.#records.find(name);
+    if (!record) throw new StoreError('absent', `there is no attempt ${name} here`);
+    return record;
+  }
+}
+
+const ELSEWHERE: Observation = { phase: 'preparing', message: 'another manager has called' };
+
+const lost = (): PodOutcome => ({
+  phase: 'ended',
+  outcome: 'failed',
+  reason: 'Lost',
+  message: 'the manager that had called is gone, and its script with it',
+  finishedAt: Date.now(),
+});
+
+function ended({ answered: _, notices: __, ...end }: PodOutcome): Ended {
+  return end;
+}

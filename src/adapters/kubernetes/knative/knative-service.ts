@@ -1,0 +1,206 @@
+import { createHash } from 'node:crypto';
+import { annotationsOf, bytes, labelsOf, millicores, type Service } from '../../../model/service/index.ts';
+import { CALL_LAYOUT, CALL_MOUNTS, CALL_WRAPPER } from '../../../staging/index.ts';
+import { CONFIG_MAP, type KubeKind, type KubeObject, type Stored } from '../client/kinds.ts';
+import { derivedName, legalAnnotations, legalLabels } from '../objects/labels.ts';
+import { imagePullSecrets, type PodSettings, SCRIPT, trusting, verbatim } from '../runner/index.ts';
+
+export const KNATIVE_SERVICE: KubeKind = {
+  apiVersion: 'serving.knative.dev/v1',
+  kind: 'Service',
+  plural: 'services',
+};
+
+/** What we read of one; the server has more in it. */
+export interface KnativeService extends KubeObject {
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly status?: {
+    readonly conditions?: readonly KnativeCondition[];
+    /** Where it is reached from within the cluster. */
+    readonly address?: { readonly url?: string };
+  };
+}
+
+export interface KnativeCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly lastTransitionTime?: string;
+}
+
+export interface KnativeSettings
+  extends Pick<
+    PodSettings,
+    | 'image'
+    | 'pullPolicy'
+    | 'pullSecrets'
+    | 'authorities'
+    | 'scriptPullPolicy'
+    | 'resources'
+    | 'nonRoot'
+    | 'diskBytes'
+    | 'nodeSelector'
+    | 'tolerations'
+  > {
+  /** How long a call may take. */
+  readonly timeoutSeconds: number;
+}
+
+/** On pods that answer calls: the service. */
+export const CALLS = 'oscar.grycap/calls';
+
+/** On a Knative Service: what it was made from, so that nobody has to compare it with what Knative has added. */
+export const DIGEST = 'oscar.grycap/knative-digest';
+
+/** On a Knative Service: the Secret with the token of its pods. */
+export const TOKEN_NAME = 'oscar.grycap/calls-token';
+
+/** The name of the container that has the port. */
+const PROGRAM = 'answer-calls';
+
+const TOKEN = 'token';
+
+/** As in every container of a script (`pod-spec.ts`); Knative lets nobody add capabilities, only drop them. */
+const DROPPED = ['AUDIT_WRITE', 'MKNOD', 'NET_BIND_SERVICE', 'NET_RAW', 'SETFCAP', 'SETPCAP', 'SYS_CHROOT'];
+
+/** The user of the manager's image. */
+const USER = 1000;
+
+const SECCOMP = { seccompProfile: { type: 'RuntimeDefault' } } as const;
+
+/** Under that name the program has its token, in the namespace of the service. */
+export const tokenName = ({ uid }: Pick<Service, 'uid'>) => derivedName('calls', uid);
+
+/** The key in that Secret. */
+export const TOKEN_KEY = TOKEN;
+
+/** Is it called here? A worker's calls are answered where its coordinator is. */
+export const isAnsweredHere = ({ federation }: Service) => federation?.role !== 'worker';
+
+/** What answers the calls of a service (decision 0025): its image, and beside it a program of ours that has the port. */
+export function knativeServiceOf(
+  service: Service,
+  definition: Stored<KubeObject>,
+  settings: KnativeSettings,
+): KnativeService {
+  const { name, enable_sgx } = service.definition;
+  const { apiVersion, kind } = CONFIG_MAP;
+  const labels = {
+    ...legalLabels(ours(labelsOf(service))),
+    'networking.knative.dev/visibility': 'cluster-local',
+  };
+  const annotations = {
+    ...legalAnnotations(ours(annotationsOf(service))),
+    [TOKEN_NAME]: tokenName(service),
+    ...(enable_sgx && {
+      'kubernetes.podspec-securitycontext': 'enabled',
+      'kubernetes.containerspec-addcapabilities': 'enabled',
+    }),
+  };
+  const spec = { template: templateOf(service, settings) };
+  return {
+    metadata: {
+      name,
+      namespace: service.namespace,
+      labels,
+      annotations: { ...annotations, [DIGEST]: digestOf({ labels, annotations, spec }) },
+      ownerReferences: [{ apiVersion, kind, name: definition.metadata.name, uid: definition.metadata.uid }],
+    },
+    spec,
+  };
+}
+
+/** What means something to Knative is for the manager to say. */
+function ours(words: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(words).filter(([key]) => !/(^|\.)knative\.dev\//.test(key)));
+}
+
+const digestOf = (object: unknown) => createHash('sha256').update(JSON.stringify(object)).digest('hex').slice(0, 16);
+
+function templateOf(service: Service, settings: KnativeSettings) {
+  const { name, synchronous, image_pull_secrets = [] } = service.definition;
+  const { vo } = labelsOf(service);
+  return {
+    metadata: {
+      labels: { ...legalLabels({ ...(vo !== undefined && { vo }) }), [CALLS]: name },
+      annotations: {
+        'autoscaling.knative.dev/min-scale': String(fewest(synchronous)),
+        'autoscaling.knative.dev/max-scale': String(synchronous.max_scale),
+      },
+    },
+    spec: {
+      // A pod answers one call at a time.
+      containerConcurrency: 1,
+      timeoutSeconds: settings.timeoutSeconds,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      ...imagePullSecrets(image_pull_secrets, settings),
+      // Knative takes these only if its operator lets it: they are not sent unless somebody wants them.
+      ...(settings.nodeSelector &&
+        Object.keys(settings.nodeSelector).length > 0 && { nodeSelector: settings.nodeSelector }),
+      ...(settings.tolerations && settings.tolerations.length > 0 && { tolerations: settings.tolerations }),
+      containers: [scriptContainer(service, settings), program(settings)],
+      volumes: [
+        { name: 'shared', emptyDir: { sizeLimit: String(settings.diskBytes) } },
+        { name: TOKEN, secret: { secretName: tokenName(service), items: [{ key: TOKEN_KEY, path: TOKEN_KEY }] } },
+      ],
+    },
+  };
+}
+
+/** Knative refuses to keep more ready than there may be; a definition may say so, and means all of them. */
+const fewest = ({ min_scale, max_scale }: Service['definition']['synchronous']) =>
+  max_scale === 0 ? min_scale : Math.min(min_scale, max_scale);
+
+function scriptContainer({ definition }: Service, { scriptPullPolicy, nonRoot }: KnativeSettings) {
+  return {
+    name: SCRIPT,
+    image: definition.image.trim(),
+    imagePullPolicy: scriptPullPolicy,
+    command: ['/bin/sh', '-c', verbatim(CALL_WRAPPER)],
+    resources: resourcesOf(definition),
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      ...(nonRoot && { runAsNonRoot: true }),
+      capabilities: { drop: DROPPED, ...(definition.enable_sgx && { add: ['SYS_RAWIO'] }) },
+      ...SECCOMP,
+    },
+    volumeMounts: CALL_MOUNTS.map((mount) => ({ name: 'shared', ...mount })),
+  };
+}
+
+function program(settings: KnativeSettings) {
+  const { image, pullPolicy, resources } = settings;
+  return {
+    name: PROGRAM,
+    image,
+    imagePullPolicy: pullPolicy,
+    args: [PROGRAM],
+    ...trusting(settings),
+    ports: [{ containerPort: 8080 }],
+    resources,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+      ...SECCOMP,
+    },
+    volumeMounts: [
+      { name: 'shared', mountPath: CALL_LAYOUT.shared },
+      { name: TOKEN, mountPath: CALL_LAYOUT.token.slice(0, -`/${TOKEN_KEY}`.length), readOnly: true },
+    ],
+  };
+}
+
+/** What its service says, no more and no less (docs/fdl.md#amounts). */
+function resourcesOf({ cpu, memory, enable_gpu, enable_sgx, ephemeral_storage_request }: Service['definition']) {
+  const room = { cpu: `${Math.ceil(millicores(cpu) ?? 0)}m`, memory: String(Math.ceil(bytes(memory) ?? 0)) };
+  const devices = { ...(enable_gpu && { 'nvidia.com/gpu': '1' }), ...(enable_sgx && { 'sgx.intel.com/enclave': '1' }) };
+  const disk = bytes(ephemeral_storage_request);
+  const asked = disk === undefined ? {} : { 'ephemeral-storage': String(Math.ceil(disk)) };
+  return { limits: { ...room, ...devices }, requests: { ...room, ...devices, ...asked } };
+}

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { sampleService } from '../../../ports/conformance/sample-service.ts';
+import { ApiInMemory } from './api.fixture.ts';
+import { KnativeServices } from './knative-services.ts';
+
+const SETTINGS = {
+  image: 'localhost/oscar-manager:test',
+  pullPolicy: 'IfNotPresent',
+  scriptPullPolicy: 'Always',
+  resources: { requests: { cpu: '10m' } },
+  diskBytes: 1000,
+  nonRoot: false,
+  timeoutSeconds: 300,
+} as const;
+
+const DEFINITION = { metadata: { name: 'x', namespace: 'oscar-svc', uid: 'uid-of-the-map', resourceVersion: '1' } };
+const SERVICE = sampleService('x', { namespace: 'oscar-svc' });
+const LARGER = { ...SERVICE, definition: { ...SERVICE.definition, memory: '2Gi' } };
+
+const WEBHOOK = 'admission webhook "validation.webhook.serving.knative.dev" denied the request: must not set it';
+const REFUSED = { code: 'refused', message: `Knative does not take it: ${WEBHOOK}` };
+
+async function opened(t: TestContext) {
+  const server = await ApiInMemory.start();
+  t.after(() => server.stop());
+  const refuse = (status: number, message: string) => {
+    server.fault = (_, path) => (path.includes('serving.knative.dev') ? { status, message } : undefined);
+  };
+  return { server, refuse, services: new KnativeServices(server.api(), SETTINGS) };
+}
+
+for (const status of [400, 422]) {
+  test(`what Knative refuses with ${status} is told in its words, and not tried for ever`, async (t) => {
+    const { refuse, services } = await opened(t);
+    refuse(status, WEBHOOK);
+    await assert.rejects(services.keep(SERVICE, DEFINITION), REFUSED);
+  });
+}
+
+test('that the manager lacks a right is none of it', async (t) => {
+  const { refuse, services } = await opened(t);
+  refuse(403, 'services.serving.knative.dev is forbidden: User "x" cannot create resource "services"');
+  await assert.rejects(services.keep(SERVICE, DEFINITION), { code: 'unavailable' });
+});
+
+test('a change is asked about before it is made, and nothing is changed by that', async (t) => {
+  const { server, refuse, services } = await opened(t);
+  await services.keep(SERVICE, DEFINITION);
+  const [before] = server.all('services');
+  await services.check(LARGER, SERVICE, DEFINITION);
+  assert.deepEqual(server.all('services'), [before]);
+  refuse(400, WEBHOOK);
+  await assert.rejects(services.check(LARGER, SERVICE, DEFINITION), REFUSED);
+});
+
+test('a change that is nothing to Knative goes through, whatever it says of the rest', async (t) => {
+  const { refuse, services } = await opened(t);
+  refuse(400, WEBHOOK);
+  const scripted = { ...SERVICE, definition: { ...SERVICE.definition, script: 'echo other' } };
+  await services.check(scripted, SERVICE, DEFINITION);
+});
+
+test('whoever cannot be asked is not asked', async (t) => {
+  const { server, services } = await opened(t);
+  server.fault = () => 'away';
+  await services.check(LARGER, SERVICE, DEFINITION);
+});

@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto';
+import { Secret } from '../../../lib/secret.ts';
+import type { Service } from '../../../model/service/index.ts';
+import { StoreError } from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { ApiError, toStoreError } from '../client/api-error.ts';
+import { CONFIG_MAP, type KubeObject, SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
+import { createObject, describeObject, removeObject, replaceObject } from '../client/writes.ts';
+import { podRefusal } from '../runner/index.ts';
+import {
+  DIGEST,
+  isAnsweredHere,
+  KNATIVE_SERVICE,
+  type KnativeService,
+  type KnativeSettings,
+  knativeServiceOf,
+  TOKEN_KEY,
+  tokenName,
+} from './knative-service.ts';
+
+export const KNATIVE_NOT_INSTALLED =
+  'SERVERLESS_BACKEND is knative, but this cluster has no Knative Serving: install it, or leave that setting out';
+
+/** That many are remembered. */
+const MOST_TOKENS = 1_000;
+
+/** Keeps a Knative Service beside each service that is called here, and the token that its pods have. */
+export class KnativeServices {
+  readonly #api: Api;
+  readonly #settings: KnativeSettings;
+  readonly #tokens = new Map<string, Secret>();
+
+  constructor(api: Api, settings: KnativeSettings) {
+    this.#api = api;
+    this.#settings = settings;
+  }
+
+  /** Does the cluster know what a Knative Service is? */
+  async installed(): Promise<boolean> {
+    try {
+      await this.#api.page(KNATIVE_SERVICE, {}, { limit: 1, metadataOnly: true });
+      return true;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return false;
+      throw toStoreError(error, 'look for Knative Serving');
+    }
+  }
+
+  /** What it is to be made from, by which one that is there can be told from an older one. */
+  digestOf(service: Service, definition: Stored<KubeObject>): string | undefined {
+    if (!isAnsweredHere(service)) return undefined;
+    return knativeServiceOf(service, definition, this.#settings).metadata.annotations?.[DIGEST];
+  }
+
+  /** Makes it, changes it, or removes it, as the service is by now. Again: nothing happens. */
+  async keep(service: Service, definition: Stored<KubeObject>): Promise<void> {
+    if (!isAnsweredHere(service)) return this.remove(definition);
+    try {
+      await this.#keepToken(service, definition);
+      await this.#keepService(knativeServiceOf(service, definition, this.#settings), definition);
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'absent' && !(await this.installed()))
+        throw new StoreError('unavailable', KNATIVE_NOT_INSTALLED, { cause: error });
+      throw refused(error) ?? error;
+    }
+  }
+
+  /**
+   * Throws `refused` if Knative would not take what is to be kept for a service that changes. What else goes wrong is not the
+   * question, and what stays as it is may be refused for reasons that are not those of the service.
+   */
+  async check(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
+    if (!isAnsweredHere(next) || this.digestOf(next, definition) === this.digestOf(before, definition)) return;
+    const wanted = knativeServiceOf(next, definition, this.#settings);
+    const { namespace, name } = wanted.metadata;
+    try {
+      const there = await this.#get<KnativeService>(KNATIVE_SERVICE, { namespace, name });
+      if (there) await this.#api.put(KNATIVE_SERVICE, { namespace, name }, carriedOn(wanted, there), DRY_RUN);
+      else await this.#api.post(KNATIVE_SERVICE, namespace, wanted, DRY_RUN);
+    } catch (error) {
+      const refusal = refused(toStoreError(error, `change ${describeObject(KNATIVE_SERVICE, wanted)}`));
+      if (refusal) throw refusal;
+    }
+  }
+
+  /** Kubernetes would do it too, some time after the definition has gone. */
+  async remove(definition: Stored<KubeObject>): Promise<void> {
+    const { namespace, name } = definition.metadata;
+    const there = await this.#get(KNATIVE_SERVICE, { namespace, name });
+    if (there && isOf(there, definition)) await removeObject(this.#api, KNATIVE_SERVICE, there, { anyVersion: true });
+  }
+
+  /** What pods want to see that have the Secret of that name; undefined when there is none. */
+  async token(namespace: string, name: string): Promise<Secret | undefined> {
+    const known = this.#tokens.get(name);
+    if (known) return known;
+    const object = await this.#get<SecretObject>(SECRET, { namespace, name });
+    const text = Buffer.from(object?.data?.[TOKEN_KEY] ?? '', 'base64').toString();
+    if (text === '') return undefined;
+    const token = new Secret(text);
+    // Those of services that are gone are among them; the others are read again.
+    if (this.#tokens.size >= MOST_TOKENS) this.#tokens.clear();
+    this.#tokens.set(name, token);
+    return token;
+  }
+
+  /** It was refused: somebody has changed it. */
+  forgetToken(name: string): void {
+    this.#tokens.delete(name);
+  }
+
+  async #keepToken(service: Service, definition: Stored<KubeObject>): Promise<void> {
+    const { apiVersion, kind } = CONFIG_MAP;
+    const { name, uid } = definition.metadata;
+    if (await this.token(service.namespace, tokenName(service))) return;
+    // Another manager may make it at the same time: whose is there then is the one.
+    await createObject(this.#api, SECRET, {
+      metadata: {
+        name: tokenName(service),
+        namespace: service.namespace,
+        ownerReferences: [{ apiVersion, kind, name, uid }],
+      },
+      type: 'Opaque',
+      data: { [TOKEN_KEY]: Buffer.from(randomBytes(32).toString('base64url')).toString('base64') },
+    });
+  }
+
+  async #keepService(wanted: KnativeService, definition: Stored<KubeObject>): Promise<void> {
+    for (;;) {
+      if ((await createObject(this.#api, KNATIVE_SERVICE, wanted)) !== 'exists') return;
+      const { namespace, name } = wanted.metadata;
+      const there = await this.#get<KnativeService>(KNATIVE_SERVICE, { namespace, name });
+      if (!there) continue;
+      // Of an earlier service of that name, and Kubernetes has not collected it yet. A Go manager lets nobody own one.
+      const isLeft = there.metadata.ownerReferences?.length && !isOf(there, definition);
+      if (isLeft) {
+        await removeObject(this.#api, KNATIVE_SERVICE, there, { anyVersion: true });
+        continue;
+      }
+      if (there.metadata.annotations?.[DIGEST] === wanted.metadata.annotations?.[DIGEST]) return;
+      const written = await replaceObject(this.#api, KNATIVE_SERVICE, carriedOn(wanted, there), there);
+      if (written !== 'conflict' && written !== 'absent') return;
+    }
+  }
+
+  async #get<T extends KubeObject>(kind: typeof SECRET, place: { namespace?: string | undefined; name: string }) {
+    return this.#api.get<T>(kind, place).catch((error: unknown) => {
+      throw toStoreError(error, `read ${kind.kind} ${place.name} in namespace ${place.namespace}`);
+    });
+  }
+}
+
+const DRY_RUN = { dryRun: 'All' } as const;
+
+/** A webhook of Knative, or a policy of the cluster, has something against it: that it is told of helps more than to try again. */
+function refused(error: unknown): StoreError | undefined {
+  const refusal = podRefusal(error);
+  const isFinal = refusal?.final && !(error instanceof StoreError && error.code === 'absent');
+  return isFinal
+    ? new StoreError('refused', `Knative does not take it: ${refusal.message}`, { cause: error })
+    : undefined;
+}
+
+const isOf = ({ metadata }: Stored<KubeObject>, definition: Stored<KubeObject>) =>
+  metadata.ownerReferences?.some(({ uid }) => uid === definition.metadata.uid) ?? false;
+
+/** What Knative has written on it stays: it refuses one without. */
+function carriedOn(wanted: KnativeService, { metadata }: Stored<KubeObject>): KnativeService {
+  const kept = Object.entries(metadata.annotations ?? {}).filter(([key]) => key.includes('knative.dev/'));
+  return {
+    ...wanted,
+    metadata: {
+      ...wanted.metadata,
+      annotations: { ...Object.fromEntries(kept), ...wanted.metadata.annotations },
+      resourceVersion: metadata.resourceVersion,
+    },
+  };
+}

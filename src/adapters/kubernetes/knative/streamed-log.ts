@@ -1,0 +1,87 @@
+import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** What a call has told of its log so far, and whoever follows it. */
+export class StreamedLog {
+  readonly #chunks: Uint8Array[] = [];
+  #size = 0;
+  #ended = false;
+  #news = Promise.withResolvers<void>();
+
+  add(chunk: Uint8Array): void {
+    this.#chunks.push(chunk);
+    this.#size += chunk.length;
+    this.#ring();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#ring();
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Resolves when there is more, or it has ended. Ask before you look. */
+  get news(): Promise<void> {
+    return this.#news.promise;
+  }
+
+  get bytes(): Uint8Array {
+    return Buffer.concat(this.#chunks);
+  }
+
+  /** From the beginning; with `follow` until its end, or until the signal says so. */
+  async *read(follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const left = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    for (let at = 0; !signal.aborted; ) {
+      const news = this.#news.promise;
+      for (; at < this.#chunks.length; at++) {
+        const chunk = this.#chunks[at];
+        if (chunk) yield chunk;
+      }
+      if (!follow || this.#ended) return;
+      await Promise.race([news, left]);
+    }
+  }
+
+  #ring(): void {
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
+  }
+}
+
+/**
+ * How long what is printed may be known to one manager alone; the second for calls that print on and on. Longer: who asks
+ * another one sees it later. Shorter: a write to the store each time, of all there is.
+ */
+const FIRST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 5_000;
+
+/**
+ * Keeps what a call has printed so far where every manager of the cluster can read it, until the signal. A call that is
+ * over sooner than that costs nothing.
+ */
+export async function logBuffer(
+  log: StreamedLog,
+  keep: (bytes: Uint8Array) => Promise<void>,
+  over: AbortSignal,
+  report: (problem: unknown) => void,
+): Promise<void> {
+  const ended = over.aborted ? Promise.resolve() : once(over, 'abort');
+  let kept = 0;
+  for (let wait = FIRST_WAIT_MS; !over.aborted; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
+    const { news } = log;
+    if (log.size === kept) await Promise.race([news, ended]);
+    await pause(wait, undefined, { signal: over }).catch(() => undefined);
+    if (over.aborted || log.size === kept) continue;
+    const { bytes } = log;
+    try {
+      await keep(bytes);
+      kept = bytes.length;
+    } catch (problem) {
+      report(problem);
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import type { Service } from '../../../model/service/index.ts';
+import { StoreError } from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { ApiError, toStoreError } from '../client/api-error.ts';
+import type { KubeKind, KubeObject, ObjectPlace, Stored } from '../client/kinds.ts';
+import { createObject, removeObject } from '../client/writes.ts';
+import {
+  CLUSTER_QUEUE,
+  type ClusterQueue,
+  clusterQueueNames,
+  clusterQueueOf,
+  flavorOf,
+  isClusterQueueOf,
+  type KueueSettings,
+  LOCAL_QUEUE,
+  type LocalQueue,
+  localQueueName,
+  localQueueOf,
+  RESOURCE_FLAVOR,
+} from './objects.ts';
+
+export const KUEUE_NOT_INSTALLED =
+  'KUEUE_ENABLE is true, but this cluster has no Kueue: install it, or leave that setting out';
+
+/** Keeps the queues of users and of their services. What is there is never changed: quotas are the operator's. */
+export class KueueQueues {
+  readonly #api: Api;
+  readonly #settings: KueueSettings;
+
+  constructor(api: Api, settings: KueueSettings) {
+    this.#api = api;
+    this.#settings = settings;
+  }
+
+  /** Does the cluster know what a queue is? */
+  async installed(): Promise<boolean> {
+    try {
+      await this.#api.page(LOCAL_QUEUE, {}, { limit: 1, metadataOnly: true });
+      return true;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return false;
+      throw toStoreError(error, 'look for Kueue');
+    }
+  }
+
+  /** Makes what is missing. Again: nothing happens. */
+  async keep(service: Service, definition: Stored<KubeObject>): Promise<void> {
+    try {
+      await createObject(this.#api, RESOURCE_FLAVOR, flavorOf(this.#settings));
+      const clusterQueue = await this.#keepClusterQueue(service.owner);
+      await this.#keepLocalQueue(localQueueOf(service, definition, clusterQueue), definition);
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'absent' && !(await this.installed()))
+        throw new StoreError('unavailable', KUEUE_NOT_INSTALLED, { cause: error });
+      throw error;
+    }
+  }
+
+  /** Kubernetes would do it too, some time after the definition has gone. */
+  async remove({ metadata }: Stored<KubeObject>): Promise<void> {
+    const place = { namespace: metadata.namespace, name: localQueueName(metadata.name) };
+    const there = await this.#get<LocalQueue>(LOCAL_QUEUE, place);
+    if (there && isOf(there, metadata.uid)) await removeObject(this.#api, LOCAL_QUEUE, there, { anyVersion: true });
+  }
+
+  async #keepClusterQueue(uid: string): Promise<string> {
+    for (const name of clusterQueueNames(uid)) {
+      const there =
+        (await this.#get<ClusterQueue>(CLUSTER_QUEUE, { name })) ??
+        (await createObject(this.#api, CLUSTER_QUEUE, clusterQueueOf(name, uid, this.#settings)));
+      // Somebody was faster, perhaps for another user.
+      const found = there === 'exists' ? await this.#get<ClusterQueue>(CLUSTER_QUEUE, { name }) : there;
+      if (found && isClusterQueueOf(found, uid)) return name;
+    }
+    const names = clusterQueueNames(uid).join(', ');
+    throw new StoreError('conflict', `all names for the ClusterQueue of ${uid} are in use by others: ${names}`);
+  }
+
+  async #keepLocalQueue(wanted: LocalQueue, { metadata }: Stored<KubeObject>): Promise<void> {
+    while ((await createObject(this.#api, LOCAL_QUEUE, wanted)) === 'exists') {
+      const there = await this.#get<LocalQueue>(LOCAL_QUEUE, wanted.metadata);
+      // A Go manager lets nobody own it.
+      if (there && (isOf(there, metadata.uid) || !there.metadata.ownerReferences?.length)) return;
+      // Of an earlier service of that name, and Kubernetes has not collected it yet.
+      if (there) await removeObject(this.#api, LOCAL_QUEUE, there, { anyVersion: true });
+    }
+  }
+
+  async #get<T extends KubeObject>(kind: KubeKind, { namespace, name }: ObjectPlace): Promise<Stored<T> | undefined> {
+    return this.#api.get<T>(kind, { namespace, name }).catch((error: unknown) => {
+      throw toStoreError(error, `read ${kind.kind} ${name}`);
+    });
+  }
+}
+
+const isOf = ({ metadata }: Stored<KubeObject>, uid: string) =>
+  metadata.ownerReferences?.some((owner) => owner.uid === uid) ?? false;

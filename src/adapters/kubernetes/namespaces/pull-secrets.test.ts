@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
+import { Server } from '../runner/server.fixture.ts';
+import { Namespaces } from './namespaces.ts';
+import { PullSecrets } from './pull-secrets.ts';
+
+const MODERN = 'kubernetes.io/dockerconfigjson';
+const NEVER = new AbortController().signal;
+
+class Bench {
+  readonly server = new Server();
+  readonly problems: unknown[] = [];
+
+  /** As after a start with these settings. */
+  open(names: readonly string[] = ['registry'], manager = 'oscar'): PullSecrets {
+    return new PullSecrets(this.server.api, { manager, names, report: (problem) => this.problems.push(problem) });
+  }
+
+  async give(data: Record<string, string>, type = MODERN): Promise<void> {
+    const there = await this.server.get(SECRET, { namespace: 'oscar', name: 'registry' });
+    if (there) await this.server.delete(SECRET, { namespace: 'oscar', name: 'registry' });
+    const metadata = { name: 'registry', namespace: 'oscar' };
+    await this.server.post(SECRET, 'oscar', { metadata, type, data });
+  }
+
+  /** What is in users' namespaces, by namespace. */
+  copies(): Map<string, Stored<SecretObject>[]> {
+    const all = this.server.all('secrets') as Stored<SecretObject>[];
+    return Map.groupBy(
+      all.filter(({ metadata }) => metadata.namespace !== 'oscar'),
+      ({ metadata }) => metadata.namespace ?? '',
+    );
+  }
+
+  data(namespace: string): unknown {
+    return this.copies().get(namespace)?.[0]?.data;
+  }
+}
+
+test('a namespace that is prepared gets a copy, of what the kubelet reads and nothing else, and not twice', async () => {
+  const bench = new Bench();
+  await bench.give({ '.dockerconfigjson': 'e30=', note: 'bXk=' });
+  const pullSecrets = bench.open();
+  const options = { manager: 'oscar', services: 'oscar-svc', controllerServiceAccount: 'oscar-sa', closedNetworks: [] };
+  const without = { knative: false, kueue: false };
+  const namespaces = new Namespaces(bench.server.api, { ...options, ...without, pullSecrets });
+  await namespaces.home('alice', 'oscar-svc-alice');
+  await namespaces.home('cluster_admin', 'oscar-svc');
+  assert.deepEqual([...bench.copies().keys()], ['oscar-svc-alice', 'oscar-svc']);
+  for (const [copy] of bench.copies().values()) {
+    assert.deepEqual([copy?.metadata.name], pullSecrets.copies);
+    assert.match(copy?.metadata.name ?? '', /^oscar-pull-[0-9a-f]{40}$/);
+    assert.equal(copy?.metadata.labels?.['app.kubernetes.io/managed-by'], 'oscar');
+    assert.deepEqual([copy?.type, copy?.data], [MODERN, { '.dockerconfigjson': 'e30=' }]);
+  }
+  const before = bench.server.writes.length;
+  await bench.open().keepIn('oscar-svc-alice');
+  assert.equal(bench.server.writes.length, before);
+});
+
+test('a changed credential reaches all namespaces with services, and those where one was', async () => {
+  const bench = new Bench();
+  await bench.give({ '.dockerconfigjson': 'b2xk' });
+  const pullSecrets = bench.open();
+  await pullSecrets.keepIn('oscar-svc-empty');
+  await pullSecrets.keepEverywhere(['oscar-svc'], NEVER);
+  await bench.give({ '.dockerconfigjson': 'bmV3' });
+  await pullSecrets.keepEverywhere(['oscar-svc', 'oscar-svc-bob'], NEVER);
+  for (const namespace of ['oscar-svc', 'oscar-svc-bob', 'oscar-svc-empty'])
+    assert.deepEqual(bench.data(namespace), { '.dockerconfigjson': 'bmV3' }, namespace);
+});
+
+test('one of another type takes the place of what was', async () => {
+  const bench = new Bench();
+  await bench.give({ '.dockercfg': 'e30=' }, 'kubernetes.io/dockercfg');
+  const pullSecrets = bench.open();
+  await pullSecrets.keepIn('ns');
+  await bench.give({ '.dockerconfigjson': 'e30=' });
+  await pullSecrets.keepIn('ns');
+  assert.equal(bench.copies().get('ns')?.length, 1);
+  assert.deepEqual(bench.copies().get('ns')?.[0]?.type, MODERN);
+});
+
+test('what is no credential of a registry is not copied, and is told of once', async () => {
+  const bench = new Bench();
+  await bench.give({ OSCAR_PASSWORD: 'cA==' }, 'Opaque');
+  const pullSecrets = bench.open();
+  await pullSecrets.keepIn('ns');
+  await pullSecrets.keepEverywhere(['ns'], NEVER);
+  assert.deepEqual(bench.copies().size, 0);
+  assert.equal(bench.problems.length, 1);
+  assert.match(String(bench.problems[0]), /Secret registry in namespace oscar.* is of type Opaque, and is not copied/);
+});
+
+test('one that is not there is told of, and copies of it stay', async () => {
+  const bench = new Bench();
+  await bench.give({ '.dockerconfigjson': 'e30=' });
+  await bench.open().keepIn('ns');
+  await bench.server.delete(SECRET, { namespace: 'oscar', name: 'registry' });
+  await bench.open().keepEverywhere(['ns'], NEVER);
+  assert.match(String(bench.problems), /Secret registry in namespace oscar.* is not there/);
+  assert.deepEqual(bench.data('ns'), { '.dockerconfigjson': 'e30=' });
+});
+
+test('copies of what the settings do not name any more go, those of another manager do not', async () => {
+  const bench = new Bench();
+  await bench.give({ '.dockerconfigjson': 'e30=' });
+  await bench.open().keepIn('ns');
+  await bench.server.post(SECRET, 'staging', {
+    metadata: { name: 'registry', namespace: 'staging' },
+    type: MODERN,
+    data: { '.dockerconfigjson': 'e30=' },
+  });
+  const others = bench.open(['registry'], 'staging');
+  await others.keepIn('ns');
+  assert.equal(bench.copies().get('ns')?.length, 2);
+  await bench.open([]).keepEverywhere([], NEVER);
+  assert.deepEqual(
+    bench
+      .copies()
+      .get('ns')
+      ?.map(({ metadata }) => metadata.name),
+    others.copies,
+  );
+});
+
+test('a Secret of somebody else under that name is left alone, and told of', async () => {
+  const bench = new Bench();
+  await bench.give({ '.dockerconfigjson': 'e30=' });
+  const pullSecrets = bench.open();
+  const metadata = { name: pullSecrets.copies[0] ?? '', namespace: 'ns' };
+  await bench.server.post(SECRET, 'ns', { metadata, data: { mine: 'bQ==' } });
+  await pullSecrets.keepIn('ns');
+  assert.deepEqual(bench.data('ns'), { mine: 'bQ==' });
+  assert.match(String(bench.problems), /in namespace ns is in the way .*: remove it/);
+});

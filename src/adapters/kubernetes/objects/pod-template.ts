@@ -1,0 +1,38 @@
+import { labelsOf, type Service } from '../../../model/service/index.ts';
+import { CONFIG_MAP, type KubeObject, type Stored } from '../client/kinds.ts';
+import { legalAnnotations, legalLabels } from './labels.ts';
+
+interface PodTemplate extends KubeObject {
+  readonly template: {
+    readonly spec: {
+      readonly automountServiceAccountToken: false;
+      readonly enableServiceLinks: false;
+      readonly containers: readonly { readonly name: string; readonly image: string }[];
+    };
+  };
+}
+
+/**
+ * Tells a Go manager without a serverless back-end that the service is there (docs/go-manager.md#kubernetes-objects).
+ * Nothing runs from it. Kubernetes removes it with the definition, which owns it, whoever removes that.
+ */
+export function podTemplateOf(service: Service, definition: Stored<KubeObject>): PodTemplate {
+  const { name, annotations, image } = service.definition;
+  const { apiVersion, kind } = CONFIG_MAP;
+  return {
+    metadata: {
+      name,
+      namespace: service.namespace,
+      labels: legalLabels(labelsOf(service)),
+      annotations: legalAnnotations(annotations),
+      ownerReferences: [{ apiVersion, kind, name, uid: definition.metadata.uid }],
+    },
+    template: {
+      spec: {
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        containers: [{ name: 'oscar-container', image: image.trim() || 'none' }],
+      },
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import type { Network } from '../../../lib/outbound/index.ts';
+import type { BlobStore } from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { KubernetesRunner } from './kubernetes-runner.ts';
+import { PodCache } from './pod-cache.ts';
+import type { PodSettings } from './pod-spec.ts';
+
+export { type PodHabits, warmData } from './attempt-secret.ts';
+export { badName } from './begun.ts';
+export { change, read } from './change.ts';
+export { verbatim } from './environment.ts';
+export { isNeeded } from './is-needed.ts';
+export { PodKeys } from './keys.ts';
+export type { KubernetesRunner } from './kubernetes-runner.ts';
+export { attemptPlace } from './make-pod.ts';
+export { ManagersLog } from './managers-log.ts';
+export { endNote, factsNote, noted, notesOf } from './notes.ts';
+export type { PodOutcome } from './outcome.ts';
+export { isShelved, ownersOf, shelfKey } from './place.ts';
+export { containerOf, POD, type Pod, SCRIPT } from './pod.ts';
+export { imagePullSecrets, type PodSettings, trusting } from './pod-spec.ts';
+export { podRefusal } from './refusal.ts';
+export { noticesOf } from './script-log.ts';
+export { Starts } from './starts.ts';
+
+/** What the operator chooses: its defaults are those of the settings. */
+type Chosen = 'image' | 'pullPolicy' | 'scriptPullPolicy' | 'resources' | 'nonRoot' | 'diskBytes';
+
+export interface KubernetesRunnerOptions extends Pick<PodSettings, Chosen>, Partial<Omit<PodSettings, Chosen>> {
+  readonly api: Api;
+  readonly shelf: BlobStore;
+  /** Is the certificate of the shelf's addresses looked at? */
+  readonly verifyShelf?: boolean;
+  /** Where attempts go that are of no service. */
+  readonly namespace: string;
+  /** How long the keys work that attempts are given. */
+  readonly keyMs: number;
+  /** How long stage-in and stage-out wait for renewed keys. */
+  readonly keyPatienceMs?: number;
+  /** How long an image that cannot be had is tried again. */
+  readonly imagePatienceMs?: number;
+  /** How long a node may say nothing about a pod that should be gone. */
+  readonly lostMs?: number;
+  /** The operator's networks, where users may have stores that are not public. */
+  readonly networks?: readonly Network[];
+  readonly watch: { readonly watchMs: number; readonly silenceMs: number };
+  /** Told what goes wrong in the background and mends itself. */
+  readonly report: (problem: unknown) => void;
+}
+
+const SETTINGS: Omit<PodSettings, Chosen> = {
+  user: 1000,
+  graceSeconds: 10,
+  port: 26_172,
+  probeSeconds: 2,
+  nodeLossSeconds: 120,
+  extraSeconds: 2 * 3_600,
+};
+
+/** A registry that is being restarted is waited for; a name that was mistyped is told within minutes. */
+const IMAGE_PATIENCE_MS = 5 * 60_000;
+
+/** Beyond the time that it had to go. A kubelet that lives tells within seconds. */
+const LOST_MS = 30_000;
+
+/** Runs attempts as pods of a Kubernetes cluster. */
+export function createKubernetesRunner(options: KubernetesRunnerOptions): KubernetesRunner {
+  const { api, shelf, namespace, watch, report, networks = [], keyPatienceMs, ...more } = options;
+  const { verifyShelf = true, keyMs, imagePatienceMs = IMAGE_PATIENCE_MS, lostMs = LOST_MS, ...given } = more;
+  const settings: PodSettings = { ...SETTINGS, ...given };
+  const keyPatience = keyPatienceMs === undefined ? {} : { keyPatience: keyPatienceMs };
+  const habits = { networks, port: settings.port, ...keyPatience };
+  const picture = new PodCache(api, watch, report, {
+    watched: (name) => runner.watched(name),
+    warm: () => runner.standby.look(),
+  });
+  const runner: KubernetesRunner = new KubernetesRunner({
+    api,
+    picture,
+    shelf,
+    verifyShelf,
+    namespace,
+    settings,
+    habits,
+    keyMs,
+    imagePatienceMs,
+    lostMs,
+    report,
+  });
+  return runner;
+}

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret } from '../../../lib/secret.ts';
+import type { Attempt, StoreAccess } from '../../../model/job/index.ts';
+import { eventually } from '../../../ports/conformance/eventually.ts';
+import type { BlobStore } from '../../../ports/index.ts';
+import { lifeOf, NO_KEYS, PodKeys } from './keys.ts';
+import { ATTEMPT } from './pods.fixture.ts';
+
+const shelf = {
+  urlToGet: async (key: string) => `get ${key}`,
+  urlToPut: async (key: string) => `put ${key}`,
+} as unknown as BlobStore;
+
+const outputs = [{ store: 's', bucket: 'b', folder: '', prefix: [], suffix: [] }];
+
+function keysOf(attempt: Partial<Attempt>, keyMs = 60_000) {
+  return new PodKeys({ ...ATTEMPT, ...attempt }, 'ns', { shelf, verifyShelf: false, keyMs });
+}
+
+/** Collects what is written until it is told to stop. */
+function kept(keys: PodKeys) {
+  const stop = new AbortController();
+  const written: string[] = [];
+  const problems: unknown[] = [];
+  const write = async (given: string) => void written.push(given);
+  const over = keys.keep(write, (problem) => problems.push(problem), stop.signal);
+  return { written, problems, end: async () => (stop.abort(), over) };
+}
+
+test('an attempt without stores is never asked for any', async () => {
+  const keys = keysOf({ stores: () => assert.fail('it was asked') });
+  assert.equal(await keys.soon(0), NO_KEYS);
+  assert.deepEqual([keys.needed, keys.neededFirst, keys.given], [false, false, NO_KEYS]);
+});
+
+test('an answer and a large input have addresses on the shelf', async () => {
+  const input = { kind: 'bytes', name: 'x', bytes: Buffer.alloc(600_000) } as const;
+  const keys = keysOf({ answer: true, input, stores: () => assert.fail('it was asked') });
+  assert.deepEqual(JSON.parse((await keys.soon(1_000)) ?? ''), {
+    stores: {},
+    input: 'get attempts/ns/cows-1/input',
+    answer: 'put attempts/ns/cows-1/answer',
+    verify: false,
+  });
+  assert.equal(keys.neededFirst, true);
+});
+
+test('keys that come in time are not asked for twice', async () => {
+  let asked = 0;
+  const keys = keysOf({ outputs, stores: async () => (asked++, new Map()) });
+  assert.ok(await keys.soon(1_000));
+  const { written, end } = kept(keys);
+  await new Promise(setImmediate);
+  await end();
+  assert.deepEqual([asked, written], [1, []]);
+});
+
+test('keys that are late are written when they come', async () => {
+  const later = Promise.withResolvers<Map<string, StoreAccess>>();
+  const keys = keysOf({ outputs, stores: () => later.promise });
+  assert.equal(await keys.soon(1), undefined);
+  const { written, end } = kept(keys);
+  later.resolve(new Map());
+  await eventually(() => assert.equal(written.length, 1));
+  await end();
+});
+
+test('keys are renewed at half of their life', async () => {
+  let asked = 0;
+  const stores = async () => {
+    asked++;
+    const keys = { type: 'webdav', hostname: `host-${asked}`, login: 'l', guarded: true } as never;
+    return new Map([['s', keys]]);
+  };
+  const keys = keysOf({ outputs, stores }, 20);
+  const { written, end } = kept(keys);
+  await eventually(() => assert.ok(written.length >= 3));
+  await end();
+  assert.equal(new Set(written).size, written.length);
+});
+
+test('a store that gives none is asked again, and the problem is known meanwhile', async () => {
+  let asked = 0;
+  const stores = async () => {
+    asked++;
+    if (asked === 1) throw new Error('the store is away');
+    return new Map();
+  };
+  const keys = keysOf({ outputs, stores });
+  assert.equal(await keys.soon(1_000), undefined);
+  const { written, problems, end } = kept(keys);
+  await eventually(() => assert.equal(written.length, 1));
+  await end();
+  assert.match(keys.problem ?? '', /the store is away/);
+  assert.deepEqual([asked, problems.length], [2, 1]);
+});
+
+const HOUR = 60 * 60_000;
+const lives = [
+  { name: 'keys live as long as they were asked for, if nothing else is said', expires: undefined, ms: 12 * HOUR },
+  { name: 'a store that gives them for less time decides', expires: HOUR, ms: HOUR },
+  { name: 'one that gives them for longer does not', expires: 24 * HOUR, ms: 12 * HOUR },
+  { name: 'keys that seem to be over are not asked for all the time', expires: -HOUR, ms: 60_000 },
+];
+for (const { name, expires, ms } of lives) {
+  test(name, () => {
+    const now = Date.UTC(2026, 0, 1);
+    const key = new Secret('k');
+    const s3 = { type: 's3', region: 'eu', accessKey: key, secretKey: key, verify: true, guarded: false } as const;
+    const ending = { ...s3, ...(expires !== undefined && { expiresAt: now + expires }) };
+    const webdav = { type: 'webdav', hostname: 'h', login: 'l', password: key, guarded: false } as const;
+    const stores = new Map<string, StoreAccess>([
+      ['lasting', s3],
+      ['dav', webdav],
+      ['ending', ending],
+    ]);
+    assert.equal(lifeOf(stores, 12 * HOUR, now), ms);
+  });
+}
+
+test('the pod is not told when its keys end: it may be given others by then', async () => {
+  const key = new Secret('k');
+  const s3 = { type: 's3', region: 'eu', accessKey: key, secretKey: key, verify: true, guarded: false } as const;
+  const keys = keysOf({ outputs, stores: async () => new Map([['s', { ...s3, expiresAt: Date.now() + HOUR }]]) });
+  assert.doesNotMatch((await keys.soon(1_000)) ?? assert.fail(), /expiresAt/);
+});

@@ -1,0 +1,252 @@
+import { constants } from 'node:os';
+import type { EndReason } from '../../../model/job/index.ts';
+import { type PodResult, readResult } from '../../../staging/index.ts';
+import {
+  claimedAt,
+  containerOf,
+  deletionAsked,
+  type Pod,
+  type PodCondition,
+  resultOf,
+  SCRIPT,
+  STAGE_IN,
+  STAGE_OUT,
+  scriptStart,
+  type Terminated,
+  timeOf,
+} from './pod.ts';
+
+/** Why somebody made an attempt end, or wants it to. */
+export interface RequestedStop {
+  readonly outcome: 'failed' | 'stopped';
+  readonly reason: EndReason;
+  readonly message: string;
+  readonly at: number;
+}
+
+/** What is known of an attempt beside its pod. */
+export interface PodFacts {
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** Bytes that it may use. */
+  readonly memory: number;
+  readonly wanted?: RequestedStop;
+  /** When its script was seen to have begun. */
+  readonly began?: number;
+}
+
+/** How an attempt ended, as it is written down. */
+export type PodOutcome = PodResult;
+
+type Verdict = Pick<PodOutcome, 'outcome' | 'reason' | 'message'> &
+  Partial<Pick<PodOutcome, 'exitCode' | 'finishedAt' | 'manifest' | 'answered' | 'notices'>>;
+
+/**
+ * How an attempt ended whose pod is over. What was delivered is delivered, whatever happened afterwards; then counts what
+ * the kubelet says of the pod, then what stage-out says, then what somebody wanted, then how the containers ended.
+ */
+export function podOutcome(pod: Pod, facts: PodFacts, now: number): PodOutcome {
+  const verdict =
+    delivered(pod, facts) ??
+    evicted(pod) ??
+    notDelivered(pod) ??
+    ended(pod, facts) ??
+    deleted(pod) ??
+    inputFailed(pod) ??
+    scriptEnded(pod, facts) ??
+    neverStarted(pod);
+  return endWith(verdict, pod, facts, now);
+}
+
+/** How one ended that has no pod, or none any more. */
+export function endWithout(facts: PodFacts, now: number): PodOutcome {
+  const { wanted, began } = facts;
+  const gone = 'its pod is gone, and nobody knows how it ended: somebody deleted it, or its namespace';
+  const verdict: Verdict = wanted ? fromWanted(wanted) : failed('Lost', gone);
+  return { phase: 'ended', ...verdict, ...(began !== undefined && { startedAt: began }), finishedAt: now };
+}
+
+/** How one ended whose pod was never made. */
+export function endUnstarted(reason: EndReason, message: string, now: number): PodOutcome {
+  return { phase: 'ended', ...failed(reason, message), finishedAt: now };
+}
+
+function endWith(verdict: Verdict, pod: Pod, { began }: PodFacts, now: number): PodOutcome {
+  const startedAt = scriptStart(pod) ?? began;
+  const finished = verdict.finishedAt ?? timeOf(scriptOf(pod)?.finishedAt) ?? now;
+  return {
+    phase: 'ended',
+    ...verdict,
+    ...(startedAt !== undefined && { startedAt }),
+    // The kubelet counts in seconds, stage-out in milliseconds.
+    finishedAt: Math.max(finished, startedAt ?? 0),
+  };
+}
+
+const scriptOf = (pod: Pod) => containerOf(pod, SCRIPT)?.state?.terminated;
+
+function delivered(pod: Pod, { wanted }: PodFacts): Verdict | undefined {
+  const result = resultOf(pod);
+  if (result?.outcome !== 'succeeded') return undefined;
+  const script = scriptOf(pod);
+  // The script can make stage-out believe that it has ended; the kubelet it cannot.
+  const killed =
+    wanted !== undefined || pod.metadata.deletionTimestamp !== undefined || pod.status?.reason !== undefined;
+  if (script?.exitCode !== 0 && !killed) return undefined;
+  const { manifest, answered, notices } = result;
+  return {
+    outcome: 'succeeded',
+    reason: 'Completed',
+    message: 'the script ended with exit code 0',
+    exitCode: 0,
+    finishedAt: result.finishedAt,
+    ...(manifest !== undefined && { manifest }),
+    ...(answered !== undefined && { answered }),
+    ...(notices && { notices }),
+  };
+}
+
+/** Of messages of the kubelet: the pod's own limits, not those of its node. */
+const OVER_ITS_DISK = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/;
+
+function evicted({ status, spec }: Pod): Verdict | undefined {
+  const { reason, message = '' } = status ?? {};
+  if (reason === 'Evicted') {
+    return OVER_ITS_DISK.test(message)
+      ? failed('DiskFull', `the script wrote more to the disk than it may: ${message}`)
+      : failed('Lost', `the node ${spec.nodeName} ended it to save itself: ${message}`);
+  }
+  if (reason === 'Terminated' || reason === 'NodeShutdown' || reason === 'Shutdown') {
+    return failed('Lost', `the node ${spec.nodeName} was shut down: ${message}`);
+  }
+  if (reason === 'Preempting') {
+    return failed('Lost', `the node ${spec.nodeName} ended it to make room for what the node itself needs: ${message}`);
+  }
+  return reason === 'NodeLost' ? failed('Lost', `the node ${spec.nodeName} was lost: ${message}`) : undefined;
+}
+
+function notDelivered(pod: Pod): Verdict | undefined {
+  const result = resultOf(pod);
+  if (result?.reason !== 'OutputFailed') return undefined;
+  const exitCode = scriptOf(pod)?.exitCode ?? 0;
+  if (exitCode !== 0 && exitCode < 128) return undefined;
+  const { message, notices, finishedAt } = result;
+  return { ...failed('OutputFailed', message), exitCode: 0, finishedAt, ...(notices && { notices }) };
+}
+
+/** Somebody made it end, or its time did. */
+function ended(pod: Pod, { wanted, timeout, memory }: PodFacts): Verdict | undefined {
+  const script = scriptOf(pod);
+  if (wanted) {
+    // Where the kernel ends one process of a script and not all, the rest may go on until its time is over.
+    if (wanted.reason === 'Timeout' && isOutOfMemory(script)) return outOfMemory(memory);
+    // One that was made to go has no exit code of its own.
+    const own = script && script.exitCode !== KILLED && scriptStart(pod) !== undefined;
+    return { ...fromWanted(wanted), ...(own && { exitCode: script.exitCode }) };
+  }
+  if (pod.status?.reason !== 'DeadlineExceeded') return undefined;
+  return failed('Timeout', `the script did not end within ${timeout / 1_000} s, nor did its pod in the time it had`);
+}
+
+/** 128 and SIGKILL. */
+const KILLED = 137;
+
+const fromWanted = ({ outcome, reason, message }: RequestedStop): Verdict => ({ outcome, reason, message });
+
+/** Deleted by somebody else. What the script had done by itself before that counts. */
+function deleted(pod: Pod): Verdict | undefined {
+  const asked = deletionAsked(pod);
+  if (asked === undefined) return undefined;
+  const finished = timeOf(scriptOf(pod)?.finishedAt);
+  if (finished !== undefined && finished < asked) return undefined;
+  const disruption = pod.status?.conditions?.find(
+    ({ type, status }) => type === 'DisruptionTarget' && status === 'True',
+  );
+  return failed('Lost', `${whoDeleted(disruption, pod.spec.nodeName)}, and it left no exit code`);
+}
+
+function whoDeleted(disruption: PodCondition | undefined, node = 'its node'): string {
+  switch (disruption?.reason) {
+    case 'DeletionByTaintManager':
+      return `the node ${node} does not answer or may run nothing any more`;
+    case 'PreemptionByScheduler':
+      return 'its pod had to make room for one of higher priority';
+    case 'EvictionByEvictionAPI':
+      return `its pod was moved off ${node}, which is being drained`;
+    case 'DeletionByPodGC':
+      return `the node ${node} is gone`;
+    case 'TerminationByKubelet':
+      return `the node ${node} ended it (${disruption.message ?? 'to save itself'})`;
+    default:
+      return 'somebody deleted its pod';
+  }
+}
+
+function inputFailed(pod: Pod): Verdict | undefined {
+  if (claimedAt(pod) !== undefined) return notPrepared(pod);
+  const stageIn = containerOf(pod, STAGE_IN)?.state?.terminated;
+  if (!stageIn || stageIn.exitCode === 0) return undefined;
+  const result = readResult(stageIn.message ?? '');
+  if (result) return { ...failed(result.reason, result.message), finishedAt: result.finishedAt };
+  if (LOST.has(stageIn.reason ?? '')) {
+    return failed('Lost', `the node ${pod.spec.nodeName} lost its pod before the script began`);
+  }
+  return failed('InputFailed', `the input could not be fetched: stage-in ${howEnded(stageIn)}`);
+}
+
+/** In a pod that has waited, stage-out does what stage-in does elsewhere. */
+function notPrepared(pod: Pod): Verdict | undefined {
+  const result = resultOf(pod);
+  if (result?.reason !== 'InputFailed' && result?.reason !== 'StartFailed') return undefined;
+  return { ...failed(result.reason, result.message), finishedAt: result.finishedAt };
+}
+
+/** The kubelet's word for a container that it does not find any more, and that of containerd after a restart of the node. */
+const LOST = new Set(['ContainerStatusUnknown', 'Unknown']);
+
+/** The kubelet's words for a container that never ran. */
+const NOT_STARTED = new Set(['StartError', 'ContainerCannotRun', 'CreateContainerError', 'RunContainerError']);
+
+function scriptEnded(pod: Pod, { memory }: PodFacts): Verdict | undefined {
+  const script = scriptOf(pod);
+  if (!script) return undefined;
+  const { exitCode, reason = '', message = '' } = script;
+  if (NOT_STARTED.has(reason)) return failed('StartFailed', `the script could not be started: ${message || reason}`);
+  if (LOST.has(reason)) {
+    return failed('Lost', `the node ${pod.spec.nodeName} lost the script, which left no exit code`);
+  }
+  if (isOutOfMemory(script)) return outOfMemory(memory);
+  if (exitCode !== 0) {
+    return { ...failed('ScriptFailed', `the script ended with exit code ${exitCode}${signalIn(exitCode)}`), exitCode };
+  }
+  const stageOut = containerOf(pod, STAGE_OUT);
+  const last = stageOut?.state?.terminated ?? stageOut?.lastState?.terminated;
+  const why = last ? `stage-out ${howEnded(last)} and said nothing` : 'stage-out said nothing';
+  return { ...failed('OutputFailed', `nobody knows what was delivered: ${why}`), exitCode };
+}
+
+/** The kubelet may not have taken the pod at all. */
+function neverStarted(pod: Pod): Verdict {
+  const { reason, message } = pod.status ?? {};
+  const why = [reason, message].filter((each) => each !== undefined && each !== '').join(': ');
+  if (scriptStart(pod) !== undefined || why === '')
+    return failed('Lost', `its pod ended without an exit code ${why}`.trim());
+  return failed('StartFailed', `the node ${pod.spec.nodeName} did not start it: ${why}`);
+}
+
+const isOutOfMemory = (script: Terminated | undefined) => script?.reason === 'OOMKilled' && script.exitCode !== 0;
+
+const outOfMemory = (memory: number) =>
+  failed('OutOfMemory', `the script used more memory than its ${Math.round(memory / 2 ** 20)} MiB`);
+
+const failed = (reason: EndReason, message: string): Verdict => ({ outcome: 'failed', reason, message });
+
+function howEnded({ exitCode, reason }: Terminated): string {
+  return `ended with exit code ${exitCode}${reason === undefined ? '' : ` (${reason})`}`;
+}
+
+/** A shell tells the signal that ended a program as 128 and its number. */
+function signalIn(exitCode: number): string {
+  const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
+  return name ? ` (${name})` : '';
+}

@@ -1,0 +1,178 @@
+import { type PodResult, readResult } from '../../../staging/index.ts';
+import type { KubeKind, KubeObject, Metadata, Stored } from '../client/kinds.ts';
+
+export const POD: KubeKind = { apiVersion: 'v1', kind: 'Pod', plural: 'pods' };
+
+/** On everything that belongs to an attempt: its name. Empty on a pod that waits for one. */
+export const ATTEMPT = 'oscar.grycap/attempt';
+
+/** On a pod that waits for an attempt: what it is good for. */
+export const WARM = 'oscar.grycap/warm';
+
+/** On a pod that has waited, an annotation: since when it has its attempt, in milliseconds. */
+export const CLAIMED = 'oscar.grycap/attempt-claimed';
+
+/**
+ * Keeps the pod of an attempt in the API until its end is written down, whoever deletes it: the script of an attempt
+ * without a pod has not run.
+ */
+export const HOLD = 'oscar.grycap/attempt';
+
+/**
+ * The containers. What people ask Kubernetes for is called as in every manager (docs/go-manager.md#kubernetes-objects).
+ */
+export const SCRIPT = 'oscar-container';
+export const SCRIPT_FILE = 'script.sh';
+export const STAGE_IN = 'stage-in';
+export const STAGE_OUT = 'stage-out';
+
+/** What we read of a pod; the server has more in it, and gets that back as it was. */
+export interface Pod extends KubeObject {
+  readonly metadata: Metadata & {
+    readonly finalizers?: readonly string[];
+    readonly deletionTimestamp?: string;
+    readonly deletionGracePeriodSeconds?: number;
+  };
+  readonly spec: {
+    readonly nodeName?: string;
+    readonly activeDeadlineSeconds?: number;
+    readonly terminationGracePeriodSeconds?: number;
+    readonly [more: string]: unknown;
+  };
+  readonly status?: PodStatus;
+}
+
+export interface PodStatus {
+  readonly startTime?: string;
+  readonly phase?: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown';
+  readonly reason?: string;
+  readonly message?: string;
+  readonly conditions?: readonly PodCondition[];
+  readonly initContainerStatuses?: readonly ContainerStatus[];
+  readonly containerStatuses?: readonly ContainerStatus[];
+}
+
+export interface PodCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+export interface ContainerStatus {
+  readonly name: string;
+  readonly containerID?: string;
+  readonly ready?: boolean;
+  readonly state?: PodContainerState;
+  readonly lastState?: Pick<PodContainerState, 'terminated'>;
+}
+
+export interface PodContainerState {
+  readonly waiting?: { readonly reason?: string; readonly message?: string };
+  readonly running?: { readonly startedAt?: string | null };
+  readonly terminated?: Terminated;
+}
+
+export interface Terminated {
+  readonly exitCode: number;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly startedAt?: string | null;
+  readonly finishedAt?: string | null;
+}
+
+/** The part of a pod by which it is judged. A manager has thousands of them in mind. */
+export function slimPod({ metadata, spec, status = {} }: Stored<Pod>): Stored<Pod> {
+  const { name, namespace, uid, resourceVersion, finalizers, deletionTimestamp, deletionGracePeriodSeconds } = metadata;
+  const { creationTimestamp } = metadata;
+  const { [ATTEMPT]: attempt, [WARM]: warm } = metadata.labels ?? {};
+  const { [CLAIMED]: claimed } = metadata.annotations ?? {};
+  const { nodeName, activeDeadlineSeconds, terminationGracePeriodSeconds } = spec;
+  const { phase, reason, message, conditions = [], initContainerStatuses = [], containerStatuses = [] } = status;
+  return {
+    metadata: defined({
+      name,
+      namespace,
+      uid,
+      resourceVersion,
+      labels: { ...(attempt !== undefined && { [ATTEMPT]: attempt }), ...(warm !== undefined && { [WARM]: warm }) },
+      ...(claimed !== undefined && { annotations: { [CLAIMED]: claimed } }),
+      ...(warm !== undefined && { creationTimestamp }),
+      finalizers,
+      deletionTimestamp,
+      deletionGracePeriodSeconds,
+    }),
+    spec: defined({ nodeName, activeDeadlineSeconds, terminationGracePeriodSeconds }),
+    status: {
+      ...defined({ phase, reason, message }),
+      conditions: conditions
+        .filter(({ type }) => type === 'PodScheduled' || type === 'DisruptionTarget')
+        .map((each) => defined({ type: each.type, status: each.status, reason: each.reason, message: each.message })),
+      initContainerStatuses: initContainerStatuses.map(slimContainer),
+      containerStatuses: containerStatuses.map(slimContainer),
+    },
+  };
+}
+
+function slimContainer({ name, containerID, ready = false, state, lastState }: ContainerStatus): ContainerStatus {
+  const last = lastState?.terminated;
+  return {
+    name,
+    ...defined({ containerID }),
+    ready,
+    ...(state && { state }),
+    ...(last && { lastState: { terminated: last } }),
+  };
+}
+
+/** Without what is undefined. */
+function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  const entries = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
+}
+
+export function containerOf({ status }: Pod, name: string): ContainerStatus | undefined {
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return all.find((each) => each.name === name);
+}
+
+/** When the container of its script was started, in milliseconds. One that could not be started has no time. */
+export function containerStart(pod: Pod): number | undefined {
+  const { running, terminated } = containerOf(pod, SCRIPT)?.state ?? {};
+  return timeOf(running?.startedAt ?? terminated?.startedAt);
+}
+
+/**
+ * When its script began, in milliseconds; undefined if it has not. In a pod that has waited, its container was there
+ * before: there stage-out says it in its last words, and before that it is only known that it has.
+ */
+export function scriptStart(pod: Pod): number | undefined {
+  const claimed = claimedAt(pod);
+  if (claimed === undefined) return containerStart(pod);
+  const script = containerOf(pod, SCRIPT);
+  return resultOf(pod)?.startedAt ?? (script?.ready && script.state?.running ? claimed : undefined);
+}
+
+/** Since when a pod that has waited has its attempt; undefined for one that was made for it. */
+export function claimedAt({ metadata }: Pod): number | undefined {
+  const claimed = metadata.annotations?.[CLAIMED];
+  return claimed === undefined ? undefined : Number(claimed);
+}
+
+/** stage-out is started again after it has ended, as long as the script's container lives: either may have its words. */
+export function resultOf(pod: Pod): PodResult | undefined {
+  const stageOut = containerOf(pod, STAGE_OUT);
+  const words = [stageOut?.state?.terminated, stageOut?.lastState?.terminated].map((each) => each?.message);
+  return words.map((each) => (each === undefined ? undefined : readResult(each))).find((each) => each !== undefined);
+}
+
+export function timeOf(text: string | null | undefined): number | undefined {
+  const time = Date.parse(text ?? '');
+  return time > 0 ? time : undefined;
+}
+
+/** When somebody asked for its deletion. What the API notes is when its time to go is over. */
+export function deletionAsked({ metadata }: Pod): number | undefined {
+  const over = timeOf(metadata.deletionTimestamp);
+  return over === undefined ? undefined : over - (metadata.deletionGracePeriodSeconds ?? 0) * 1_000;
+}

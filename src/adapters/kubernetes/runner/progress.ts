@@ -1,0 +1,112 @@
+import type { EndReason } from '../../../model/job/index.ts';
+import type { Observation } from '../../../ports/index.ts';
+import {
+  type ContainerStatus,
+  claimedAt,
+  containerOf,
+  type Pod,
+  resultOf,
+  SCRIPT,
+  STAGE_IN,
+  STAGE_OUT,
+  scriptStart,
+  timeOf,
+} from './pod.ts';
+
+/** What keeps a script from starting. */
+export interface Hindrance {
+  readonly reason: EndReason;
+  readonly message: string;
+  /** It will not pass by itself. */
+  readonly final: boolean;
+}
+
+export type Progress = Exclude<Observation, { phase: 'ended' }> & { readonly hindrance?: Hindrance };
+
+/** What a pod that is not over says of its attempt. */
+export function progressOf(pod: Pod): Progress {
+  const startedAt = scriptStart(pod);
+  if (startedAt === undefined) return preparing(pod);
+  return { phase: isDelivering(pod) ? 'uploading' : 'running', startedAt };
+}
+
+/** stage-out is ready when the script has left its exit code; until it is done, the container of the script waits for it. */
+function isDelivering(pod: Pod): boolean {
+  if (containerOf(pod, SCRIPT)?.state?.terminated?.exitCode === 0) return true;
+  return containerOf(pod, STAGE_OUT)?.ready === true;
+}
+
+function preparing(pod: Pod): Progress {
+  const phase = 'preparing';
+  for (const name of [STAGE_IN, STAGE_OUT, SCRIPT]) {
+    const hindrance = hindranceOf(containerOf(pod, name));
+    if (hindrance) return { phase, message: hindrance.message, hindrance };
+  }
+  if (claimedAt(pod) !== undefined) return { phase, message: 'its pod is ready, and gets its orders' };
+  const unscheduled = pod.status?.conditions?.find(({ type, status }) => type === 'PodScheduled' && status === 'False');
+  if (unscheduled) return { phase, message: `waits for a node: ${unscheduled.message ?? unscheduled.reason ?? ''}` };
+  if (pod.spec.nodeName === undefined) return { phase, message: 'waits for a node' };
+  if (containerOf(pod, STAGE_IN)?.state?.running) return { phase, message: 'its input is being fetched' };
+  const { nodeName } = pod.spec;
+  return { phase, message: isPrepared(pod) ? `${nodeName} gets its image` : `${nodeName} prepares its pod` };
+}
+
+const isPrepared = (pod: Pod) => containerOf(pod, STAGE_IN)?.state?.terminated?.exitCode === 0;
+
+/** May its script have begun, without its node having told it yet? */
+export function mayHaveBegun(pod: Pod): boolean {
+  const { phase, hindrance } = progressOf(pod);
+  return phase === 'preparing' && hindrance === undefined && isPrepared(pod);
+}
+
+/** The kubelet's words for what is wrong with a container that waits; everything else passes by itself. */
+const HINDRANCES: Readonly<Record<string, Pick<Hindrance, 'reason' | 'final'>>> = {
+  ErrImagePull: { reason: 'ImageFailed', final: false },
+  ImagePullBackOff: { reason: 'ImageFailed', final: false },
+  RegistryUnavailable: { reason: 'ImageFailed', final: false },
+  ImageInspectError: { reason: 'ImageFailed', final: false },
+  SignatureValidationFailed: { reason: 'ImageFailed', final: false },
+  ErrImageNeverPull: { reason: 'ImageFailed', final: true },
+  InvalidImageName: { reason: 'ImageFailed', final: true },
+  CreateContainerConfigError: { reason: 'StartFailed', final: false },
+  CreateContainerError: { reason: 'StartFailed', final: false },
+  RunContainerError: { reason: 'StartFailed', final: false },
+  PreStartHookError: { reason: 'StartFailed', final: false },
+  CrashLoopBackOff: { reason: 'StartFailed', final: false },
+};
+
+const ROOT_REFUSED = 'this cluster runs no image as root (OSCAR_POD_NON_ROOT): give it a USER by number, and not 0.';
+
+function hindranceOf(container: ContainerStatus | undefined): Hindrance | undefined {
+  const { waiting } = container?.state ?? {};
+  const known = HINDRANCES[waiting?.reason ?? ''];
+  if (!container || !waiting || !known) return undefined;
+  // Said of root, and of a user that the image has by name: whose number that is, the kubelet does not look up.
+  if (container.name === SCRIPT && /runAsNonRoot/.test(waiting.message ?? '')) {
+    return { reason: 'StartFailed', final: true, message: `${ROOT_REFUSED} The node says: ${waiting.message}` };
+  }
+  const what = known.reason === 'ImageFailed' ? 'the image cannot be had' : 'the container cannot be started';
+  const whose = container.name === SCRIPT ? '' : ` (${container.name}, of the manager's own image)`;
+  return { ...known, message: `${what}${whose}: ${waiting.message ?? waiting.reason ?? ''}` };
+}
+
+/** Has its script succeeded, and is everything where it belongs? Then its pod only needs seconds to end. */
+function isDelivered(pod: Pod): boolean {
+  return containerOf(pod, SCRIPT)?.state?.terminated?.exitCode === 0 && resultOf(pod)?.outcome === 'succeeded';
+}
+
+/** Or will in a moment, by itself. */
+export function hasEnded(pod: Pod): boolean {
+  const phase = pod.status?.phase;
+  return phase === 'Succeeded' || phase === 'Failed' || isDelivered(pod);
+}
+
+/**
+ * Is there nothing more to wait for? The kubelet ends the containers of a pod before it gives it a final phase. One that
+ * is being deleted and has no node has none; if its node says nothing for so long beyond its time, that one is gone.
+ */
+export function isOver(pod: Pod, now: number, lostMs: number): boolean {
+  if (hasEnded(pod)) return true;
+  const deletion = timeOf(pod.metadata.deletionTimestamp);
+  return deletion !== undefined && (pod.spec.nodeName === undefined || now >= deletion + lostMs);
+}

@@ -1,0 +1,108 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { LogOptions } from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { ApiError, toStoreError } from '../client/api-error.ts';
+import type { Stored } from '../client/kinds.ts';
+import { notesOf } from './notes.ts';
+import type { PodOutcome } from './outcome.ts';
+import { containerOf, containerStart, POD, type Pod, SCRIPT } from './pod.ts';
+import type { PodCache } from './pod-cache.ts';
+
+/** A log that was cut, or ended before its container, is asked for again. */
+const AGAIN_MS = 500;
+
+/**
+ * What the script printed, as the kubelet has it. Whoever follows waits for it to begin, and gets what is missing after the
+ * connection was cut. Of a pod that is gone, nothing: its log went with it.
+ */
+export async function* scriptLog(
+  name: string,
+  { timestamps, follow, signal }: LogOptions & { readonly signal: AbortSignal },
+  { api, picture }: { readonly api: Api; readonly picture: PodCache },
+): AsyncGenerator<Uint8Array, undefined> {
+  let given = 0;
+  let looked = false;
+  while (!signal.aborted) {
+    const changed = picture.change(name);
+    const pod = picture.pods.get(name);
+    const secret = picture.secrets.get(name);
+    const end = secret && notesOf(secret).end;
+    const over = !secret || end !== undefined;
+    const complete = over || !pod || containerOf(pod, SCRIPT)?.state?.running === undefined;
+    const began = pod !== undefined && containerStart(pod) !== undefined;
+    if (began) {
+      try {
+        for await (const bytes of logOf(pod, { timestamps, follow: follow && !complete }, given, api, signal)) {
+          given += bytes.length;
+          yield bytes;
+        }
+        if (complete || !follow) return;
+      } catch (error) {
+        if (signal.aborted) return;
+        // It has just begun, or is just gone.
+        const nothing = error instanceof ApiError && (error.status === 404 || error.status === 400);
+        if (!follow || over) {
+          if (nothing) return;
+          throw toStoreError(error, `read the log of attempt ${name}`);
+        }
+      }
+    } else if (secret && end?.startedAt !== undefined && !looked) {
+      looked = true;
+      await picture.lookAtPod(secret);
+      continue;
+    } else if (!follow || over) {
+      return;
+    }
+    await either(changed, began ? AGAIN_MS : undefined, signal);
+  }
+}
+
+/** Without the bytes that were given before. */
+async function* logOf(
+  pod: Stored<Pod>,
+  { timestamps, follow }: Pick<LogOptions, 'timestamps' | 'follow'>,
+  given: number,
+  api: Api,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const ended = new AbortController();
+  const { namespace, name } = pod.metadata;
+  // What a kubelet sends, with 200, in the place of a log that it has lost.
+  const lost = `unable to retrieve container logs for ${containerOf(pod, SCRIPT)?.containerID}`;
+  try {
+    const place = { namespace, name, subresource: 'log' };
+    const query = { container: SCRIPT, follow, timestamps };
+    let skipped = 0;
+    for await (const chunk of await api.stream(POD, place, query, AbortSignal.any([signal, ended.signal]))) {
+      const bytes: Uint8Array = chunk;
+      if (bytes.length === lost.length && Buffer.from(bytes).toString('latin1') === lost) return;
+      const rest = bytes.subarray(Math.min(bytes.length, given - skipped));
+      skipped += bytes.length - rest.length;
+      if (rest.length > 0) yield rest;
+    }
+  } finally {
+    ended.abort();
+  }
+}
+
+/** Resolves when it has changed, when the time is over, or when the signal says so. */
+async function either(changed: Promise<void>, milliseconds: number | undefined, signal: AbortSignal): Promise<void> {
+  const woken = new AbortController();
+  const over = AbortSignal.any([signal, woken.signal]);
+  const aborted = new Promise<void>((resolve) => over.addEventListener('abort', () => resolve(), { once: true }));
+  const late = milliseconds === undefined ? [] : [pause(milliseconds, undefined, { signal: over }).catch(() => {})];
+  if (!signal.aborted) await Promise.race([changed, aborted, ...late]);
+  woken.abort();
+}
+
+/** What people should know of an end, a line each, after what was printed. */
+export function noticesOf(
+  end: PodOutcome,
+  { timestamps }: Pick<LogOptions, 'timestamps'>,
+  inLine: boolean,
+): Uint8Array {
+  const sentences = [...(end.notices ?? []), ...(end.outcome === 'succeeded' ? [] : [end.message])];
+  const time = timestamps ? `${new Date(end.finishedAt).toISOString().slice(0, -1)}000000Z ` : '';
+  const lines = sentences.map((each) => `${time}oscar: ${each.replaceAll('\n', ' ')}\n`);
+  return Buffer.from(lines.length > 0 && inLine ? `\n${lines.join('')}` : lines.join(''));
+}

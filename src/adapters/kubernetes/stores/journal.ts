@@ -1,0 +1,148 @@
+import type { Cursor, Page, Version } from '../../../lib/version.ts';
+import {
+  cursorAfter,
+  cursorPosition,
+  type Journal,
+  type JournalEntry,
+  type JournalState,
+  packState,
+  StoreError,
+} from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { toStoreError } from '../client/api-error.ts';
+import { CONFIG_MAP, type ConfigMap, type Stored } from '../client/kinds.ts';
+import { createObject, isSuperseded, removeObject, replaceObject } from '../client/writes.ts';
+import { derivedName, KEY, ROOM } from '../objects/labels.ts';
+import { byBytes } from './by-bytes.ts';
+
+const PAGE = 100;
+const LABEL = 'journal';
+const STATE = 'state';
+
+/** The journal: a ConfigMap in the manager's namespace per entry. */
+export class KubernetesJournal implements Journal {
+  readonly #api: Api;
+  readonly #namespace: string;
+  readonly #page: number;
+
+  constructor(api: Api, namespace: string, page = PAGE) {
+    this.#api = api;
+    this.#namespace = namespace;
+    this.#page = page;
+  }
+
+  async begin(key: string, state: JournalState): Promise<JournalEntry> {
+    const made = await createObject(this.#api, CONFIG_MAP, this.#object(key, packState(key, state)));
+    if (made === 'exists') throw new StoreError('exists', `"${key}" is already in the journal`);
+    return entryOf(made);
+  }
+
+  async read(key: string): Promise<JournalEntry | undefined> {
+    const object = await this.#get(key);
+    return object && entryOf(object);
+  }
+
+  async claim(key: string, expected: Version): Promise<Version | 'busy'> {
+    const there = await this.#get(key);
+    if (there?.metadata.resourceVersion !== expected) return 'busy';
+    const claimed = await replaceObject(this.#api, CONFIG_MAP, inVersion(there, expected), there);
+    if (claimed === 'absent' || claimed === 'conflict' || isSuperseded(claimed)) return 'busy';
+    return claimed.metadata.resourceVersion as Version;
+  }
+
+  async advance(key: string, expected: Version, state: JournalState): Promise<Version> {
+    const next = this.#object(key, packState(key, state));
+    const there = await this.#inVersion(key, expected);
+    const advanced = await replaceObject(this.#api, CONFIG_MAP, inVersion(next, expected), there);
+    if (advanced === 'absent') throw absent(key);
+    if (advanced === 'conflict') throw overtaken(key);
+    return advanced.metadata.resourceVersion as Version;
+  }
+
+  async finish(key: string, expected: Version): Promise<void> {
+    const there = await this.#inVersion(key, expected);
+    const outcome = await removeObject(this.#api, CONFIG_MAP, there);
+    if (outcome === 'absent') throw absent(key);
+    if (outcome === 'conflict') throw overtaken(key);
+  }
+
+  /** Asked of the server each time: who recovers must see everything, and there are few entries, and few who ask. */
+  async list(prefix: string, cursor?: Cursor): Promise<Page<JournalEntry>> {
+    const start = cursorPosition(cursor, prefix);
+    const place = { namespace: this.#namespace };
+    const { items } = await this.#api
+      .list<ConfigMap>(CONFIG_MAP, place, { labelSelector: `${ROOM}=${LABEL}` })
+      .catch((error) => {
+        throw toStoreError(error, 'list the journal');
+      });
+    const found = items
+      .map((object) => ({ object, key: keyOf(object) }))
+      .filter(({ key }) => key.startsWith(prefix) && byBytes(key, start) >= 0)
+      .toSorted((a, b) => byBytes(a.key, b.key));
+    const shown = found.slice(0, this.#page);
+    const entries = shown.map(({ object }) => entryOf(object));
+    const last = shown.at(-1);
+    return found.length > shown.length && last ? { items: entries, next: cursorAfter(last.key) } : { items: entries };
+  }
+
+  async #get(key: string): Promise<Stored<ConfigMap> | undefined> {
+    try {
+      return await this.#api.get<ConfigMap>(CONFIG_MAP, {
+        namespace: this.#namespace,
+        name: derivedName(LABEL, key),
+      });
+    } catch (error) {
+      throw toStoreError(error, `read "${key}" in the journal`);
+    }
+  }
+
+  async #inVersion(key: string, expected: Version): Promise<Stored<ConfigMap>> {
+    const there = await this.#get(key);
+    if (!there) throw absent(key);
+    if (there.metadata.resourceVersion !== expected) throw overtaken(key);
+    return there;
+  }
+
+  #object(key: string, state: string): ConfigMap {
+    return {
+      metadata: {
+        name: derivedName(LABEL, key),
+        namespace: this.#namespace,
+        labels: { [ROOM]: LABEL },
+        annotations: { [KEY]: key },
+      },
+      data: { [STATE]: state },
+    };
+  }
+}
+
+function inVersion({ metadata, data }: ConfigMap, resourceVersion: Version): ConfigMap {
+  const { name, namespace, labels, annotations } = metadata;
+  return {
+    metadata: {
+      name,
+      resourceVersion,
+      ...(namespace !== undefined && { namespace }),
+      ...(labels && { labels }),
+      ...(annotations && { annotations }),
+    },
+    ...(data && { data }),
+  };
+}
+
+const keyOf = ({ metadata }: Stored<ConfigMap>) => metadata.annotations?.[KEY] ?? '';
+
+function entryOf(object: Stored<ConfigMap>): JournalEntry {
+  const key = keyOf(object);
+  try {
+    const state: JournalState = JSON.parse(object.data?.[STATE] ?? '');
+    return { key, state, version: object.metadata.resourceVersion as Version };
+  } catch (cause) {
+    throw new StoreError('damaged', `the ConfigMap ${object.metadata.name} is no entry of the journal`, { cause });
+  }
+}
+
+const absent = (key: string) => new StoreError('absent', `"${key}" is not in the journal`);
+
+const overtaken = (key: string) =>
+  new StoreError('conflict', `"${key}" in the journal was taken on by someone else meanwhile`);

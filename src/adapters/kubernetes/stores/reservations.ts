@@ -1,0 +1,108 @@
+import { RESERVATION_LIFETIME, type Reservation, StoreError } from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { toStoreError } from '../client/api-error.ts';
+import { CONFIG_MAP, type ConfigMap, type Stored } from '../client/kinds.ts';
+import { createObject, removeObject, replaceObject } from '../client/writes.ts';
+import { derivedName, isObjectName, KEY, ROOM } from '../objects/labels.ts';
+
+/** What the holder of a name says about itself. */
+interface Holder {
+  readonly uid: string;
+  /** By the clock of the manager that made it. */
+  readonly since: number;
+  /** A create is under way: no second one may begin with the same reservation. */
+  readonly used: boolean;
+}
+
+/** A name in use by a create, with what is needed to let go of it. */
+export type Hold = Stored<ConfigMap>;
+
+/**
+ * Names that are taken and have no service yet: one small object each, in the manager's namespace, since there the API
+ * gives a name to one. Once there is a service, its definition is what takes the name.
+ */
+export class Reservations {
+  readonly #api: Api;
+  readonly #namespace: string;
+  readonly #now: () => number;
+
+  constructor(api: Api, namespace: string, now: () => number) {
+    this.#api = api;
+    this.#namespace = namespace;
+    this.#now = now;
+  }
+
+  async take({ name, uid }: Reservation): Promise<Hold | 'taken'> {
+    const holder = { uid, since: this.#now(), used: false };
+    for (;;) {
+      const made = await createObject(this.#api, CONFIG_MAP, this.#object(name, holder));
+      if (made !== 'exists') return made;
+      const there = await this.#read(name);
+      if (!there) continue;
+      // Either way, so that a clock that was set back does not keep a name taken.
+      if (Math.abs(this.#now() - holderOf(there).since) < RESERVATION_LIFETIME) return 'taken';
+      const taken = await replaceObject(this.#api, CONFIG_MAP, this.#object(name, holder, there), there);
+      if (taken === 'absent') continue;
+      return taken === 'conflict' ? 'taken' : taken;
+    }
+  }
+
+  /**
+   * Begins the one create that a reservation is for. From now on it lives as long as a new one: whoever has got this
+   * far has a full lifetime to finish. Undefined when the reservation was lost or used.
+   */
+  async use({ name, uid }: Reservation): Promise<Hold | undefined> {
+    const there = await this.#read(name);
+    if (!there) return undefined;
+    const holder = holderOf(there);
+    if (holder.uid !== uid || holder.used) return undefined;
+    const object = this.#object(name, { uid, since: this.#now(), used: true }, there);
+    const used = await replaceObject(this.#api, CONFIG_MAP, object, there);
+    return typeof used === 'string' ? undefined : used;
+  }
+
+  /** False when somebody has taken it over meanwhile. */
+  async end(hold: Hold): Promise<boolean> {
+    return (await removeObject(this.#api, CONFIG_MAP, hold)) === 'removed';
+  }
+
+  async release({ name, uid }: Reservation): Promise<void> {
+    const there = await this.#read(name);
+    if (there && holderOf(there).uid === uid) await removeObject(this.#api, CONFIG_MAP, there);
+  }
+
+  async #read(name: string): Promise<Hold | undefined> {
+    const place = { namespace: this.#namespace, name: objectName(name) };
+    try {
+      return await this.#api.get<ConfigMap>(CONFIG_MAP, place);
+    } catch (error) {
+      throw toStoreError(error, `read ConfigMap ${place.name} in namespace ${place.namespace}`);
+    }
+  }
+
+  #object(name: string, { uid, since, used }: Holder, before?: Hold): ConfigMap {
+    return {
+      metadata: {
+        name: objectName(name),
+        namespace: this.#namespace,
+        labels: { [ROOM]: 'name' },
+        annotations: { [KEY]: name },
+        ...(before && { resourceVersion: before.metadata.resourceVersion }),
+      },
+      data: { uid, since: new Date(since).toISOString(), used: String(used) },
+    };
+  }
+}
+
+/** To be recognised in a listing by a person; what is no name of a service has no business there, and is hashed. */
+function objectName(name: string): string {
+  return isObjectName(name) ? `oscar-name-${name}` : derivedName('name', name);
+}
+
+function holderOf({ data, metadata }: Hold): Holder {
+  const since = Date.parse(data?.['since'] ?? '');
+  if (data?.['uid'] === undefined || Number.isNaN(since)) {
+    throw new StoreError('damaged', `the ConfigMap ${metadata.name} in namespace ${metadata.namespace} holds no name`);
+  }
+  return { uid: data['uid'], since, used: data['used'] === 'true' };
+}

@@ -1,0 +1,70 @@
+import type { Service } from '../../../model/service/index.ts';
+import type { Api } from '../client/api.ts';
+import { JOB, type KubeObject, POD_TEMPLATE, type Stored } from '../client/kinds.ts';
+import { createObject, removeObject } from '../client/writes.ts';
+import { SERVICE, UID } from '../objects/labels.ts';
+import { podTemplateOf } from '../objects/pod-template.ts';
+import { RECORD } from './job-object.ts';
+
+/**
+ * Makes the PodTemplate by which a Go manager knows that the service exists (docs/go-manager.md#kubernetes-objects).
+ */
+export async function markService(service: Service, definition: Stored<KubeObject>, api: Api): Promise<void> {
+  const marker = podTemplateOf(service, definition);
+  if ((await createObject(api, POD_TEMPLATE, marker)) !== 'exists') return;
+  // Of an earlier service of that name, and Kubernetes has not collected it yet.
+  const old = await api.get(POD_TEMPLATE, marker.metadata);
+  if (old) await removeObject(api, POD_TEMPLATE, old, { anyVersion: true });
+  await createObject(api, POD_TEMPLATE, marker);
+}
+
+/** Which of these services have no PodTemplate: whoever made them may have died right before it made that. */
+export async function unmarked<T extends { readonly object: Stored<KubeObject> }>(
+  entries: readonly T[],
+  api: Api,
+): Promise<T[]> {
+  const { items } = await api.list(POD_TEMPLATE, {}, { labelSelector: SERVICE, metadataOnly: true });
+  const placeOf = ({ metadata }: Stored<KubeObject>) => `${metadata.namespace}/${metadata.name}`;
+  const markers = new Map(items.map((marker) => [placeOf(marker), marker.metadata.ownerReferences]));
+  return entries.filter(({ object }) => {
+    // A Go manager lets nobody own it, and with Knative it makes none.
+    if (object.metadata.annotations?.[UID] === undefined) return false;
+    const place = placeOf(object);
+    const owners = markers.get(place) ?? [];
+    const isAnothers = owners.length > 0 && owners.every(({ uid }) => uid !== object.metadata.uid);
+    return !markers.has(place) || isAnothers;
+  });
+}
+
+/**
+ * Removes what stands beside the definition of a service that is gone. A failure is none: what is ours Kubernetes collects
+ * by itself, and jobs of a Go manager end in their own time.
+ */
+export async function removeObjectsOf(
+  { metadata }: Stored<KubeObject>,
+  api: Api,
+  report: (problem: unknown) => void,
+): Promise<void> {
+  try {
+    await removeMarker(metadata, api);
+    await removeForeignJobs(metadata, api);
+  } catch (error) {
+    report(error);
+  }
+}
+
+async function removeMarker({ namespace, name, uid }: Stored<KubeObject>['metadata'], api: Api): Promise<void> {
+  const marker = await api.get(POD_TEMPLATE, { namespace, name });
+  const owners = marker?.metadata.ownerReferences;
+  const ours = owners?.some((owner) => owner.uid === uid);
+  // A Go manager lets nobody own it.
+  const fromGo = !owners && marker?.metadata.labels?.[SERVICE] === name;
+  if (marker && (ours || fromGo)) await removeObject(api, POD_TEMPLATE, marker, { anyVersion: true });
+}
+
+/** Those that a Go manager made for the service (docs/go-manager.md#services). */
+async function removeForeignJobs({ namespace, name }: Stored<KubeObject>['metadata'], api: Api): Promise<void> {
+  const labelSelector = `${SERVICE}=${name},!${RECORD}`;
+  const { items } = await api.list(JOB, { namespace }, { labelSelector, metadataOnly: true });
+  for (const job of items) await removeObject(api, JOB, job, { anyVersion: true });
+}

@@ -1,0 +1,346 @@
+import { Shared } from '../../../lib/concurrency.ts';
+import type { Page, Version } from '../../../lib/version.ts';
+import type { ClusterStore, Service } from '../../../model/service/index.ts';
+import {
+  cursorAfter,
+  cursorPosition,
+  type Reservation,
+  type SecretValues,
+  type ServiceChange,
+  type ServiceQuery,
+  type ServiceRecord,
+  type ServiceStore,
+  StoreError,
+  Watchers,
+} from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { toStoreError } from '../client/api-error.ts';
+import { Informer, type InformerOptions } from '../client/informer.ts';
+import { CONFIG_MAP, type ConfigMap, type KubeObject, type Stored } from '../client/kinds.ts';
+import { createObject, isSuperseded, removeObject, replaceObject } from '../client/writes.ts';
+import type { Namespaces } from '../namespaces/namespaces.ts';
+import type { PullSecrets } from '../namespaces/pull-secrets.ts';
+import { FEDERATION, isObjectName, SERVICE, UID } from '../objects/labels.ts';
+import type { Companions } from './companions.ts';
+import { fromConfigMap, isDefinition, toConfigMap } from './definition.ts';
+import type { Reservations } from './reservations.ts';
+import { type Entry, ServiceCache } from './service-cache.ts';
+import { markService, removeObjectsOf, unmarked } from './service-objects.ts';
+
+/** Records in a page unless the caller says otherwise. */
+const PAGE = 500;
+
+export interface KubernetesServiceStoreOptions {
+  readonly namespaces: Namespaces;
+  readonly reservations: Reservations;
+  readonly pullSecrets: Pick<PullSecrets, 'keepEverywhere'>;
+  /** The cluster's own store, which every definition names. */
+  readonly objectStore: ClusterStore;
+  /** Takes over the secrets of a service that a Go manager wrote, before its definition is written anew, or goes. */
+  readonly takeOverSecrets: (service: Service) => Promise<void>;
+  /** Keeps what else stands beside a definition. */
+  readonly beside?: Companions | undefined;
+  readonly watch: Omit<InformerOptions, 'labelSelector'>;
+  /** Told what went wrong in the background, which mends itself, or of a definition that cannot be read. */
+  readonly report: (problem: unknown) => void;
+}
+
+/** The services as ConfigMaps in the namespaces of their owners (docs/operation.md#what-is-where). */
+export class KubernetesServiceStore implements ServiceStore {
+  readonly #api: Api;
+  readonly #options: KubernetesServiceStoreOptions;
+  readonly #watchers = new Watchers();
+  readonly #cache: ServiceCache;
+  readonly #anew = new Shared(() => this.#listAnew());
+  readonly #informer: Informer<ConfigMap>;
+  #trouble: string | undefined;
+
+  constructor(api: Api, options: KubernetesServiceStoreOptions) {
+    this.#api = api;
+    this.#options = options;
+    this.#cache = new ServiceCache(
+      (change) => this.#watchers.tell(change),
+      (problem) => {
+        const known = toStoreError(problem, 'watch the services');
+        this.#trouble = known instanceof Error ? known.message : String(known);
+        options.report(known);
+      },
+    );
+    this.#informer = new Informer(api, CONFIG_MAP, this.#cache, { labelSelector: SERVICE, ...options.watch });
+  }
+
+  /** Resolves when all services are known. */
+  async open(): Promise<void> {
+    await this.#informer.start();
+  }
+
+  /** Ends every watch. */
+  async close(): Promise<void> {
+    this.#watchers.end();
+    await this.#informer.stop();
+  }
+
+  /** The last thing that went wrong with the watch, as a sentence. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  /** The names of the secrets of a service, by `<namespace>/<service>`. */
+  declaredSecrets(place: string): string[] | undefined {
+    const record = this.#cache.at(place)?.record;
+    if (!record || record instanceof StoreError) return undefined;
+    return Object.keys(record.service.definition.environment.secrets);
+  }
+
+  /** Keys that a Go manager left in clear in the definition of a service. */
+  credentialsOf(uid: string): SecretValues | undefined {
+    return this.#cache.credentials(uid);
+  }
+
+  /** Is it being told what changes? */
+  get live(): boolean {
+    return this.#informer.live;
+  }
+
+  /** How often everything was listed: once, and again after every gap that could not be resumed. */
+  get lists(): number {
+    return this.#informer.lists;
+  }
+
+  async home(owner: string, wanted: string): Promise<string> {
+    return this.#options.namespaces.home(owner, wanted);
+  }
+
+  async reserve(name: string, uid: string): Promise<Reservation | 'taken'> {
+    const { reservations } = this.#options;
+    const reservation = Object.freeze({ name, uid });
+    if (this.#cache.find(name) && (await this.#current(name))) return 'taken';
+    const hold = await reservations.take(reservation);
+    if (hold === 'taken') return 'taken';
+    // Only now: a service that is made after this look needs the name that we hold, unless a Go manager makes it.
+    const found = await this.#look(name).catch(async (error) => {
+      await reservations.end(hold);
+      throw error;
+    });
+    if (!found) return reservation;
+    await reservations.end(hold);
+    return 'taken';
+  }
+
+  async release(reservation: Reservation): Promise<void> {
+    await this.#options.reservations.release(reservation);
+  }
+
+  async create(reservation: Reservation, service: Service): Promise<ServiceRecord> {
+    const { name } = service.definition;
+    const { reservations, objectStore } = this.#options;
+    toConfigMap(service, objectStore);
+    if (reservation.name !== name || reservation.uid !== service.uid) throw lost(name);
+    const namespace = await this.home(service.owner, service.namespace);
+    const hold = await reservations.use(reservation);
+    if (!hold) throw lost(name);
+
+    const made = await this.#make({ ...service, namespace });
+    if (!(await reservations.end(hold))) {
+      await this.#undo(made);
+      throw lost(name);
+    }
+    return recordOf(this.#cache.put(made), made);
+  }
+
+  async replace(service: Service, expected: Version): Promise<ServiceRecord> {
+    const { name } = service.definition;
+    const { object, record } = await this.#inVersion(name, expected);
+    const before = record.service;
+    if (before.uid !== service.uid || before.namespace !== service.namespace) throw changed(name);
+
+    const next = toConfigMap(service, this.#options.objectStore);
+    await this.#options.beside?.check(service, before, object);
+    await this.#takeOver(object, before);
+    const written = await replaceObject(this.#api, CONFIG_MAP, carriedOn(next, object), object);
+    if (written === 'absent') this.#cache.drop(object);
+    if (written === 'absent') throw absent(name);
+    if (written === 'conflict') throw await this.#overtaken(name);
+    // Superseded already: what is in the cache, or will be, is newer.
+    if (isSuperseded(written)) return fromConfigMap(written);
+    // What has changed has changed: what does not follow now will when it is looked at again.
+    await this.#options.beside?.keep(service, written).catch(this.#options.report);
+    return recordOf(this.#cache.put(written), written);
+  }
+
+  /** Sees to it that beside each service stands what should, whoever has written it, and by whatever settings. */
+  async keepBeside(signal: AbortSignal): Promise<void> {
+    const { beside, pullSecrets, report } = this.#options;
+    const all = this.#cache.list(undefined, '', Number.MAX_SAFE_INTEGER).flatMap(([place, { service }]) => {
+      const object = this.#cache.at(place)?.object;
+      return object ? { service, object } : [];
+    });
+    const namespaces = new Set(all.map(({ service }) => service.namespace));
+    await pullSecrets.keepEverywhere(namespaces, signal).catch(report);
+    const bare = await unmarked(all, this.#api).catch((problem: unknown) => {
+      report(toStoreError(problem, 'look at the PodTemplates of services'));
+      return [];
+    });
+    for (const { service, object } of bare) {
+      if (signal.aborted) return;
+      await markService(service, object, this.#api).catch(report);
+    }
+    for (const { service, object } of all) {
+      if (signal.aborted || !beside) return;
+      if (!beside.isKept(service, object)) await beside.keep(service, object).catch(report);
+    }
+  }
+
+  async remove(name: string, expected: Version): Promise<void> {
+    const { object, record } = await this.#inVersion(name, expected);
+    await this.#takeOver(object, record.service);
+    const outcome = await removeObject(this.#api, CONFIG_MAP, object);
+    if (outcome === 'conflict') throw await this.#overtaken(name);
+    this.#cache.drop(object);
+    if (outcome === 'absent') throw absent(name);
+    await removeObjectsOf(object, this.#api, this.#options.report);
+    await this.#options.beside?.remove(object).catch(this.#options.report);
+  }
+
+  async get(name: string): Promise<ServiceRecord | undefined> {
+    return readable(await this.#current(name));
+  }
+
+  async look(name: string): Promise<ServiceRecord | undefined> {
+    return readable(await this.#look(name));
+  }
+
+  async list({ anyOf, cursor, limit = PAGE, fresh = false }: ServiceQuery): Promise<Page<ServiceRecord>> {
+    if (fresh) await this.#anew.run();
+    const wanted = Math.max(1, limit);
+    const found = this.#cache.list(anyOf, cursorPosition(cursor), wanted + 1);
+    const shown = found.slice(0, wanted);
+    const items = shown.map(([, record]) => record);
+    const last = shown.at(-1);
+    return found.length > wanted && last ? { items, next: cursorAfter(last[0]) } : { items };
+  }
+
+  watch(signal: AbortSignal): AsyncIterable<ServiceChange> {
+    return this.#watchers.watch(signal);
+  }
+
+  /** From the cache while that is kept up; otherwise, and before a miss counts as one, from the server. */
+  async #current(name: string): Promise<Entry | undefined> {
+    const known = this.#cache.find(name);
+    return known && this.#informer.live ? known : this.#look(name);
+  }
+
+  /** What the server has under that name, wherever. */
+  async #look(name: string): Promise<Entry | undefined> {
+    if (!isObjectName(name)) return undefined;
+    const known = this.#cache.find(name);
+    const labelSelector = `${SERVICE}=${name}`;
+    try {
+      const { items } = await this.#api.list<ConfigMap>(CONFIG_MAP, {}, { labelSelector });
+      const there = new Set(items.map(({ metadata }) => metadata.uid));
+      if (known && !there.has(known.object.metadata.uid)) this.#cache.drop(known.object);
+      for (const object of items.filter(isDefinition)) this.#cache.put(object);
+      return this.#cache.find(name);
+    } catch (error) {
+      throw toStoreError(error, `look for the service "${name}"`);
+    }
+  }
+
+  /** Who was quicker may not have been heard of here: without this, whoever tries again would try the same. */
+  async #overtaken(name: string): Promise<StoreError> {
+    await this.#look(name);
+    return changed(name);
+  }
+
+  async #listAnew(): Promise<void> {
+    try {
+      const { items, resourceVersion } = await this.#api.list<ConfigMap>(CONFIG_MAP, {}, { labelSelector: SERVICE });
+      this.#cache.listed(items, resourceVersion);
+    } catch (error) {
+      throw toStoreError(error, 'list the services');
+    }
+  }
+
+  async #inVersion(name: string, expected: Version): Promise<Entry & { record: ServiceRecord }> {
+    const known = this.#cache.find(name);
+    const entry = known?.object.metadata.resourceVersion === expected ? known : await this.#look(name);
+    if (!entry) throw absent(name);
+    if (entry.object.metadata.resourceVersion !== expected) throw changed(name);
+    const { object, record } = entry;
+    if (record instanceof StoreError) throw record;
+    return { object, record };
+  }
+
+  /** Which secrets are the service's is said only by the definition, as long as it is the Go manager's. */
+  async #takeOver({ metadata }: Stored<KubeObject>, service: Service): Promise<void> {
+    if (metadata.annotations?.[UID] === undefined) await this.#options.takeOverSecrets(service);
+  }
+
+  async #make(service: Service): Promise<Stored<ConfigMap>> {
+    const { name } = service.definition;
+    const made = await createObject(this.#api, CONFIG_MAP, toConfigMap(service, this.#options.objectStore)).catch(
+      (error) => {
+        // The namespace may have gone, or be going: next time it is looked at again.
+        this.#options.namespaces.forget();
+        if (!(error instanceof StoreError && error.code === 'absent')) throw error;
+        const message = `the namespace ${service.namespace} has just been deleted: try again, and it is made again`;
+        throw new StoreError('unavailable', message, { cause: error });
+      },
+    );
+    if (made === 'exists') {
+      throw new StoreError(
+        'conflict',
+        `there is a ConfigMap "${name}" in namespace ${service.namespace} that is not of this service: choose another name`,
+      );
+    }
+    try {
+      await markService(service, made, this.#api);
+      await this.#options.beside?.keep(service, made);
+    } catch (error) {
+      await this.#undo(made);
+      throw error;
+    }
+    return made;
+  }
+
+  async #undo(made: Stored<ConfigMap>): Promise<void> {
+    await removeObject(this.#api, CONFIG_MAP, made, { anyVersion: true });
+    this.#cache.drop(made);
+  }
+}
+
+function readable(entry: Entry | undefined): ServiceRecord | undefined {
+  if (entry?.record instanceof StoreError) throw entry.record;
+  return entry?.record;
+}
+
+/** What others have written on the object stays. */
+function carriedOn(next: ConfigMap, { metadata }: Stored<KubeObject>): ConfigMap {
+  const { [FEDERATION]: _, ...kept } = metadata.annotations ?? {};
+  return {
+    ...next,
+    metadata: {
+      ...next.metadata,
+      labels: { ...metadata.labels, ...next.metadata.labels },
+      annotations: { ...kept, ...next.metadata.annotations },
+      ...(metadata.ownerReferences && { ownerReferences: metadata.ownerReferences }),
+      resourceVersion: metadata.resourceVersion,
+    },
+  };
+}
+
+/** The record of this very write, though the cache may have a newer one. */
+function recordOf(entry: Entry | undefined, written: Stored<ConfigMap>): ServiceRecord {
+  const same = entry?.object.metadata.resourceVersion === written.metadata.resourceVersion;
+  const record = entry && same ? entry.record : fromConfigMap(written);
+  if (record instanceof StoreError) throw record;
+  return record;
+}
+
+const lost = (name: string) =>
+  new StoreError('conflict', `the name "${name}" is no longer reserved for this service: try again`);
+
+const absent = (name: string) => new StoreError('absent', `there is no service "${name}"`);
+
+const changed = (name: string) =>
+  new StoreError('conflict', `the service "${name}" was changed by someone else meanwhile: read it again`);

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { eventually } from '../../../ports/conformance/eventually.ts';
+import { EPOCH, sampleJob, sampleProgress } from '../../../ports/conformance/sample-job.ts';
+import { sampleService } from '../../../ports/conformance/sample-service.ts';
+import { StoreError } from '../../../ports/index.ts';
+import { ApiError, ConnectionError } from '../client/api-error.ts';
+import { JOB, type KubeJob, type Stored } from '../client/kinds.ts';
+import { Server } from '../runner/server.fixture.ts';
+import { JobCache } from './job-cache.ts';
+import { toJob } from './job-object.ts';
+import { StatusMirror } from './status-mirror.ts';
+
+/** A job that has ended, which its Job does not show yet. What is asked of the server goes wrong as long as there are problems. */
+async function scene(t: TestContext) {
+  const server = new Server();
+  const reported: unknown[] = [];
+  const trouble = { reading: [] as Error[], writing: [] as ApiError[] };
+  server.refusal = (write) => (write === 'put jobs' ? trouble.writing.shift() : undefined);
+  const event = { bytes: 1, place: { inline: new Uint8Array(1) } };
+  const ended = { ...sampleProgress('succeeded'), finishedAt: EPOCH + 1_000 };
+  const job = toJob(sampleJob('a', { acceptedAt: EPOCH }), ended, event, sampleService('cow'), { managedBy: true });
+  const stored = await server.post<KubeJob>(JOB, job.metadata.namespace ?? '', job);
+  const cache = new JobCache({
+    changed: () => undefined,
+    gone: () => undefined,
+    report: (each) => reported.push(each),
+  });
+  cache.listed([cache.slim(stored)], '1');
+  const mirror = new StatusMirror(server.api, {
+    cache,
+    read: async () => {
+      const problem = trouble.reading.shift();
+      if (problem) throw problem;
+      return server.get<KubeJob>(JOB, stored.metadata);
+    },
+    onlyEnds: false,
+    report: (problem) => reported.push(problem),
+    retryMs: 1,
+  });
+  t.after(() => mirror.stop());
+  const conditions = () =>
+    (server.all('jobs') as Stored<KubeJob>[]).flatMap(
+      ({ status }) => status?.conditions?.map(({ type }) => type) ?? [],
+    );
+  return { server, mirror, trouble, reported, conditions };
+}
+
+const PASSING: Record<string, { reading?: Error; writing?: ApiError }> = {
+  'the answer to a read is lost': { reading: new StoreError('unavailable', 'no answer') },
+  'the connection breaks': { reading: new ConnectionError(true, 'reset') },
+  'the server is busy': { writing: new ApiError(429, {}) },
+  'the server is starting': { writing: new ApiError(503, {}) },
+  'a right is not known yet': { writing: new ApiError(403, {}) },
+  'a token is too old': { writing: new ApiError(401, {}) },
+  'somebody else was quicker': { writing: new ApiError(409, {}) },
+};
+
+for (const [name, { reading, writing }] of Object.entries(PASSING)) {
+  test(`an end is shown also if ${name} at first`, async (t) => {
+    const { mirror, trouble, conditions } = await scene(t);
+    if (reading) trouble.reading.push(reading, reading);
+    if (writing) trouble.writing.push(writing, writing);
+    mirror.start();
+    await eventually(() => assert.deepEqual(conditions(), ['SuccessCriteriaMet', 'Complete']));
+  });
+}
+
+test('what Kubernetes does not take is told of, once', async (t) => {
+  const { server, mirror, trouble, reported } = await scene(t);
+  trouble.writing.push(new ApiError(422, { message: 'status.conditions: Invalid value' }));
+  mirror.start();
+  await eventually(() => assert.equal(reported.length, 1));
+  assert.match(String(reported[0]), /show how the job cow-a is in its Job: status\.conditions/);
+  await mirror.stop();
+  assert.equal(server.writes.filter((write) => write === 'put jobs').length, 1);
+});

@@ -1,0 +1,387 @@
+import { writeFile } from 'node:fs/promises';
+import { constants } from 'node:os';
+import { basename, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Secret } from '../../lib/secret.ts';
+import type { Attempt, Demand, Ended, EndReason } from '../../model/job/index.ts';
+import type { Observation, StopReason } from '../../ports/index.ts';
+import type { Staging } from '../../staging/index.ts';
+import type { AttemptFiles } from './attempt-files.ts';
+import { LaunchError, type Launcher, type LaunchOrder, type Run, type RunEnd } from './launcher.ts';
+import type { AttemptLog } from './log-file.ts';
+
+export interface AttemptRunDeps {
+  readonly staging: Staging;
+  readonly launcher: Launcher;
+  /** Milliseconds between asking a script to go and making it go. */
+  readonly grace: number;
+}
+
+/** Notes of one attempt that are worth the room in its log. */
+const NOTES = 100;
+
+/** Milliseconds between two tries to deliver; each pause is twice the one before. */
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 30_000;
+
+/** The manager lets go: whoever comes after it goes on from here. */
+class LetGo extends Error {}
+
+/**
+ * One attempt from its input to its end. It may begin anywhere: whatever a manager that died has done is found and gone
+ * on with, and the script is started by one of them, once.
+ */
+export class AttemptRun {
+  readonly log: AttemptLog;
+  readonly #attempt: Attempt;
+  readonly #files: AttemptFiles;
+  readonly #deps: AttemptRunDeps;
+  readonly #stop = Promise.withResolvers<StopReason>();
+  #stopReason: StopReason | undefined;
+  readonly #letGo = Promise.withResolvers<never>();
+  #observation: Observation = { phase: 'preparing', message: 'begins' };
+  #changed = Promise.withResolvers<void>();
+  #over = false;
+  readonly #tidied = Promise.withResolvers<void>();
+
+  constructor(attempt: Attempt, files: AttemptFiles, log: AttemptLog, deps: AttemptRunDeps) {
+    this.#attempt = attempt;
+    this.#files = files;
+    this.log = log;
+    this.#deps = deps;
+    this.#letGo.promise.catch(() => undefined);
+  }
+
+  get hasEnded(): boolean {
+    return this.#observation.phase === 'ended';
+  }
+
+  /** Resolves to true when its end is written down and it is tidied up, to false when it was let go of. Never fails. */
+  async follow(): Promise<boolean> {
+    try {
+      const ended = await this.#goOn().catch((error: unknown) => this.#unexpected(error));
+      return await this.#conclude(ended);
+    } catch (error) {
+      if (error instanceof LetGo) return false;
+      throw error;
+    } finally {
+      this.log.close();
+      this.#over = true;
+      this.#changed.resolve();
+      this.#tidied.resolve();
+    }
+  }
+
+  /** Resolves when nothing more is done: its end is known before that. */
+  get tidied(): Promise<void> {
+    return this.#tidied.promise;
+  }
+
+  /** Ends after `ended`, or when it was let go of. */
+  async *observations(): AsyncGenerator<Observation, undefined> {
+    for (;;) {
+      const changed = this.#changed.promise;
+      const over = this.#over;
+      const observation = this.#observation;
+      yield observation;
+      if (observation.phase === 'ended' || over) return;
+      await changed;
+    }
+  }
+
+  /** Resolves when it has ended. An upload that has begun is not stopped: then the end says what it came to. */
+  async stop(reason: StopReason): Promise<void> {
+    this.#stopReason ??= reason;
+    this.#stop.resolve(reason);
+    for await (const observation of this.observations()) if (observation.phase === 'ended') return;
+  }
+
+  letGo(): void {
+    this.#letGo.reject(new LetGo());
+  }
+
+  async #goOn(): Promise<Ended> {
+    const found = await this.#unlessLetGo(this.#deps.launcher.find(this.#order()));
+    const begun = found ?? (await this.#begin());
+    if ('phase' in begun) return begun;
+    this.#show({ phase: 'running', startedAt: begun.startedAt });
+    const end = await this.#watch(begun, { stoppable: !this.#wasDelivering(found) });
+    return 'phase' in end ? end : this.#deliver(begun, end, found !== undefined);
+  }
+
+  /** A manager died over the upload. Some of it may be there for all to see, so it is too late to be stopped. */
+  #wasDelivering(found: Run | undefined): boolean {
+    const { outputs, manifest } = this.#attempt;
+    return found !== undefined && (outputs.length > 0 || manifest !== undefined) && this.#files.hasBegunDelivery();
+  }
+
+  async #begin(): Promise<Run | Ended> {
+    const { launcher } = this.#deps;
+    const order = this.#order();
+    const abort = new AbortController();
+    try {
+      await this.#unlessLetGo(this.#files.empty());
+      const report = (message: string) => this.#show({ phase: 'preparing', message });
+      const ready = Promise.all([launcher.prepare(order, report, abort.signal), this.#stageIn(report)]);
+      await this.#unlessLetGo(Promise.race([ready, this.#stop.promise]));
+      if (this.#stopReason) {
+        const message = `it was stopped before its script began: ${this.#stopReason}`;
+        return this.#ended('stopped', 'Stopped', message);
+      }
+      return await this.#unlessLetGo(launcher.launch(order));
+    } catch (error) {
+      if (error instanceof LaunchError) return this.#ended('failed', error.reason, error.message);
+      if (error instanceof StageInError) return this.#ended('failed', 'InputFailed', error.message);
+      throw error;
+    } finally {
+      abort.abort();
+    }
+  }
+
+  async #stageIn(report: (message: string) => void): Promise<void> {
+    const { input } = this.#attempt;
+    if (input.kind === 'none') return;
+    try {
+      const to = this.#inputFile(input.name);
+      if (input.kind === 'bytes') return await writeFile(to, input.bytes, { mode: 0o600 });
+      report(`fetches ${input.from.bucket}/${input.from.key}`);
+      const access = (await this.#attempt.stores()).get(input.from.store);
+      if (!access) throw new Error(`there are no keys for the store ${input.from.store}`);
+      await this.#deps.staging.fetch({ from: input.from, access, to });
+    } catch (error) {
+      throw new StageInError(`the input could not be fetched: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  #inputFile(name: string): string {
+    if (name === '' || name === '.' || name === '..' || name !== basename(name) || name.includes('\0'))
+      throw new Error(`${JSON.stringify(name)} is no name of a file`);
+    return join(this.#files.directory.input, name);
+  }
+
+  /** Waits for the script to end, and makes it end when its time is over or somebody wants it. */
+  async #watch(run: Run, { stoppable }: { stoppable: boolean }): Promise<RunEnd | Ended> {
+    const { timeout } = this.#attempt;
+    const over = new AbortController();
+    try {
+      const first = await this.#unlessLetGo(
+        Promise.race([
+          run.ended,
+          ...(stoppable ? [this.#stop.promise] : []),
+          after(run.startedAt + timeout - Date.now(), over.signal).then(() => 'timeout' as const),
+        ]),
+      );
+      if (typeof first === 'object' && !(stoppable && this.#stopReason)) {
+        const failure = judge(first, this.#attempt.demand);
+        if (!failure) return first;
+        const { reason, message, ...code } = failure;
+        return this.#ended('failed', reason, message, run, { finishedAt: first.at, ...code });
+      }
+      const end = await this.#unlessLetGo(this.#makeEnd(run));
+      const code = end.exitCode === undefined ? {} : { exitCode: end.exitCode };
+      if (first === 'timeout')
+        return this.#ended('failed', 'Timeout', `the script did not end within ${timeout / 1000} s`, run, code);
+      return this.#ended('stopped', 'Stopped', `it was stopped: ${this.#stopReason}`, run, code);
+    } finally {
+      over.abort();
+    }
+  }
+
+  async #makeEnd(run: Run): Promise<RunEnd> {
+    const over = new AbortController();
+    await run.signal('TERM');
+    await Promise.race([run.ended, after(this.#deps.grace, over.signal)]);
+    over.abort();
+    await run.signal('KILL');
+    return run.ended;
+  }
+
+  /** Uploads what the script left, and keeps what its caller is answered. */
+  async #deliver(run: Run, end: RunEnd, resumed: boolean): Promise<Ended> {
+    this.#show({ phase: 'uploading', startedAt: run.startedAt });
+    const { outputs, answer, manifest } = this.#attempt;
+    const { output } = this.#files.directory;
+    let more: Partial<Pick<Ended, 'exitCode' | 'manifest'>> = { exitCode: 0 };
+    // Nobody is to wait for a worker that finds nothing.
+    const left = !this.#files.leftNothing();
+    try {
+      const digest = (left && outputs.length > 0) || manifest ? await this.#uploadPatiently(left, resumed) : undefined;
+      if (digest !== undefined) more = { ...more, manifest: digest };
+      if (left && answer) await this.#unlessLetGo(this.#deps.staging.pack(output, this.#files.answer));
+    } catch (error) {
+      if (error instanceof LetGo) throw error;
+      return this.#ended('failed', 'OutputFailed', `the output was not delivered: ${messageOf(error)}`, run, more);
+    }
+    const finishedAt = outputs.length > 0 ? Date.now() : end.at;
+    return this.#ended('succeeded', 'Completed', 'the script ended with exit code 0', run, { ...more, finishedAt });
+  }
+
+  /** Again and again, for as long as the attempt has patience and nobody stops it. */
+  async #uploadPatiently(left: boolean, resumed: boolean): Promise<string | undefined> {
+    const until = Date.now() + (this.#attempt.patience ?? 0);
+    for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
+      const before = wait > FIRST_WAIT;
+      try {
+        return await this.#upload(left, resumed || before);
+      } catch (error) {
+        if (error instanceof LetGo || this.#stopReason || Date.now() + wait > until) throw error;
+        if (!before) this.log.notice(`the output is not delivered yet: ${messageOf(error)}`, Date.now());
+        await this.#pause(wait);
+      }
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const over = new AbortController();
+    try {
+      await this.#unlessLetGo(Promise.race([after(ms, over.signal), this.#stop.promise]));
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** Resolves to the SHA-256 of the manifest, if there is to be one. */
+  async #upload(left: boolean, resumed: boolean): Promise<string | undefined> {
+    const { staging } = this.#deps;
+    const { name, outputs, manifest } = this.#attempt;
+    const directory = this.#files.directory.output;
+    const nothing = { files: [], notes: [] };
+    const { files, notes } = left ? await this.#unlessLetGo(staging.plan(directory, outputs)) : nothing;
+    for (const note of notes.slice(0, NOTES)) this.log.notice(note, Date.now());
+    if (notes.length > NOTES) this.log.notice(`and ${notes.length - NOTES} more of such notes`, Date.now());
+    if (files.length === 0 && !manifest) return undefined;
+    const stores = await this.#unlessLetGo(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
+    const order = { directory, files, stores, attempt: name, resumed, ...(manifest && { manifest }) };
+    this.#files.beginDelivery();
+    return this.#unlessLetGo(staging.upload(order));
+  }
+
+  /** First the end, then the rest: whoever finds the end knows that nothing is left to be done but to tidy up. */
+  async #conclude(ended: Ended): Promise<boolean> {
+    if (ended.outcome !== 'succeeded') this.log.notice(ended.message, Date.now());
+    const written = await this.#writeEnd(ended);
+    this.#show(ended);
+    if (!written) return false;
+    try {
+      await this.#deps.launcher.remove(this.#attempt.name);
+      await this.#files.tidy();
+    } catch (error) {
+      this.log.notice(`not all is tidied up: ${messageOf(error)}`, Date.now());
+    }
+    return true;
+  }
+
+  async #writeEnd(ended: Ended): Promise<boolean> {
+    try {
+      this.#files.writeEnd(ended);
+      return true;
+    } catch {
+      // The disk may be full, and the output of this attempt be what fills it.
+    }
+    try {
+      await this.#files.empty();
+      this.#files.writeEnd(ended);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #unexpected(error: unknown): Ended {
+    if (error instanceof LetGo) throw error;
+    const { phase } = this.#observation;
+    return this.#ended('failed', phase === 'preparing' ? 'StartFailed' : 'Lost', messageOf(error));
+  }
+
+  #ended(
+    outcome: Ended['outcome'],
+    reason: EndReason,
+    message: string,
+    run?: Run,
+    more: Partial<Pick<Ended, 'exitCode' | 'finishedAt' | 'manifest'>> = {},
+  ): Ended {
+    const startedAt = run && { startedAt: run.startedAt };
+    // Docker notes the start of a container a moment after it: one that ends at once may have ended before it.
+    const finishedAt = Math.max(more.finishedAt ?? Date.now(), startedAt?.startedAt ?? 0);
+    return { phase: 'ended', outcome, reason, message, ...startedAt, ...more, finishedAt };
+  }
+
+  #order(): LaunchOrder {
+    const { name, image, demand, environment, input } = this.#attempt;
+    const { directory } = this.#files;
+    const view = this.#deps.launcher.view(directory);
+    const values = Object.entries(environment).map(([key, value]) => [
+      key,
+      value instanceof Secret ? value.reveal() : value,
+    ]);
+    const paths = {
+      TMP_INPUT_DIR: view.input,
+      TMP_OUTPUT_DIR: view.output,
+      ...(input.kind !== 'none' && { INPUT_FILE_PATH: `${view.input}/${input.name}` }),
+    };
+    const print = (bytes: Uint8Array, at: number) => this.log.print(bytes, at);
+    return { name, image, directory, environment: { ...Object.fromEntries(values), ...paths }, demand, print };
+  }
+
+  #show(observation: Observation): void {
+    if (this.#observation.phase === 'ended') return;
+    this.#observation = observation;
+    const changed = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    changed.resolve();
+  }
+
+  #unlessLetGo<T>(promise: Promise<T>): Promise<T> {
+    return Promise.race([promise, this.#letGo.promise]);
+  }
+}
+
+class StageInError extends Error {}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+type Failure = Pick<Ended, 'message' | 'exitCode'> & { readonly reason: EndReason };
+
+/** Why a script that ended by itself has failed; undefined when it has not. Its exit code decides. */
+export function judge({ cause, exitCode, signal }: RunEnd, demand: Demand): Failure | undefined {
+  const by = signal ? ` (${signal})` : '';
+  switch (cause) {
+    case 'out-of-memory':
+      return { reason: 'OutOfMemory', message: `the script used more memory than its ${inMebibytes(demand.memory)}` };
+    case 'disk-full':
+      return { reason: 'DiskFull', message: 'the script wrote more to the disk than it may' };
+    case 'signal':
+      return { reason: 'Lost', message: `somebody ended the script${by}, and it left no exit code` };
+    case 'lost':
+      return { reason: 'Lost', message: 'the script was started, runs no more, and left no exit code' };
+    case 'unkillable':
+      return { reason: 'Lost', message: 'processes of the script cannot be ended: its output is not delivered' };
+    case undefined:
+  }
+  if (exitCode === undefined) return { reason: 'Lost', message: 'the script ended without an exit code' };
+  if (exitCode === 0) return undefined;
+  const message = `the script ended with exit code ${exitCode}${by || signalIn(exitCode)}`;
+  return { reason: 'ScriptFailed', message, exitCode };
+}
+
+const inMebibytes = (bytes: number) => `${Math.round(bytes / 2 ** 20)} MiB`;
+
+/** A shell tells the signal that ended a program as 128 and its number. */
+function signalIn(exitCode: number): string {
+  const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
+  return name ? ` (${name})` : '';
+}
+
+/** Timers take no longer ones. */
+const LONGEST = 2 ** 31 - 1;
+
+/** Resolves after that many milliseconds, be they a year; never, once the signal says so. */
+async function after(milliseconds: number, signal: AbortSignal): Promise<void> {
+  try {
+    for (let left = milliseconds; left > 0; left -= LONGEST) {
+      await pause(Math.min(left, LONGEST), undefined, { signal });
+    }
+  } catch {
+    await new Promise<never>(() => undefined);
+  }
+}

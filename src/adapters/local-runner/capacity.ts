@@ -1,0 +1,96 @@
+import { hostname } from 'node:os';
+import type { Demand } from '../../model/job/index.ts';
+import { type Capacity, type NodeRoom, type Obstacle, refusalBy, type Usage } from '../../ports/index.ts';
+
+export interface LocalCapacityOptions {
+  /** Of the node; the name of this machine if left out. */
+  readonly name?: string;
+  /** What jobs may have together. */
+  readonly cpu: number;
+  readonly memory: number;
+  readonly gpu?: number;
+  /** What they use at this moment. */
+  readonly used: () => Usage;
+}
+
+const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
+
+/** This machine as a cluster of one node. What is reserved is known to this process alone: jobs come and go with it. */
+export class LocalCapacity implements Capacity {
+  readonly #name: string;
+  readonly #total: Demand;
+  readonly #used: () => Usage;
+  readonly #reserved = new Map<string, Demand>();
+  readonly #listeners = new Set<() => void>();
+  #requested = NOTHING;
+  #telling = false;
+
+  constructor({ name = hostname(), cpu, memory, gpu = 0, used }: LocalCapacityOptions) {
+    this.#name = name;
+    this.#total = { cpu, memory, gpu };
+    this.#used = used;
+  }
+
+  reserve(name: string, demand: Demand): boolean {
+    if (this.#reserved.has(name)) return true;
+    if (!fits(sum(this.#requested, demand), this.#total)) return false;
+    this.hold(name, demand);
+    return true;
+  }
+
+  hold(name: string, demand: Demand): void {
+    if (this.#reserved.has(name)) return;
+    this.#reserved.set(name, demand);
+    this.#requested = sum(this.#requested, demand);
+  }
+
+  release(name: string): void {
+    const demand = this.#reserved.get(name);
+    if (!demand) return;
+    this.#reserved.delete(name);
+    this.#requested = difference(this.#requested, demand);
+    this.#tell();
+  }
+
+  refusal(demand: Demand): string | undefined {
+    return refusalBy(this.#total, demand);
+  }
+
+  obstacle(demand: Demand): Obstacle {
+    if (!fits(demand, this.#total)) return 'others';
+    return this.#requested.gpu + demand.gpu > this.#total.gpu ? 'gpus' : 'ours';
+  }
+
+  nodes(): readonly NodeRoom[] {
+    const { cpu, memory } = this.#used();
+    return [{ name: this.#name, ready: true, total: this.#total, requested: this.#requested, used: { cpu, memory } }];
+  }
+
+  onRoom(listener: () => void): () => void {
+    // Of its own, so that one who listens twice ends each alone.
+    const listening = () => listener();
+    this.#listeners.add(listening);
+    return () => this.#listeners.delete(listening);
+  }
+
+  /** Once for all that ended together, and after it: whoever listens may reserve and release. */
+  #tell(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    queueMicrotask(() => {
+      this.#telling = false;
+      for (const listener of this.#listeners) listener();
+    });
+  }
+}
+
+const sum = (a: Demand, b: Demand): Demand => ({ cpu: a.cpu + b.cpu, memory: a.memory + b.memory, gpu: a.gpu + b.gpu });
+
+const difference = (a: Demand, b: Demand): Demand => ({
+  cpu: a.cpu - b.cpu,
+  memory: a.memory - b.memory,
+  gpu: a.gpu - b.gpu,
+});
+
+const fits = (demand: Demand, total: Demand) =>
+  demand.cpu <= total.cpu && demand.memory <= total.memory && demand.gpu <= total.gpu;

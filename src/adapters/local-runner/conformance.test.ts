@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { chmodSync, existsSync, mkdtempSync, readdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before } from 'node:test';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { describeRunner } from '../../ports/conformance/runner.conformance.ts';
+import type { RunnerUnderTest } from '../../ports/conformance/runner-under-test.ts';
+import { removeTree } from './attempt-files.ts';
+import { DirectoryStores } from './directory-staging.fixture.ts';
+import { createLocalRunner } from './local-runner.ts';
+import { readExit } from './process/launch-record.ts';
+import { createProcessLauncher, type ProcessLauncherOptions } from './process/process-launcher.ts';
+import { processTable } from './process/process-table.ts';
+import type { SignalOrder, StartOrder } from './process/spawn-wrapper.ts';
+import { Starting } from './process/starting.ts';
+
+const traits = { image: 'not-used', basics: ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'] };
+
+const starting = new Starting();
+before(() => starting.warm());
+after(() => starting.close());
+/** One for all tests: it takes longer to begin than most of them do. */
+const throughStarter = {
+  start: (order: StartOrder) => starting.start(order),
+  signal: (order: SignalOrder) => starting.signal(order),
+  close: () => undefined,
+};
+
+describeRunner('processes of the same user', traits, () => make({}));
+describeRunner('processes that a starter starts', traits, () => make({ starting: throughStarter }));
+if (process.getuid?.() === 0) {
+  const uids = { first: 61_000, count: 16 };
+  describeRunner('processes of users of their own', traits, () => make({ uids, starting: throughStarter }));
+} else {
+  process.emitWarning('scripts with users of their own are NOT tested: only root can give them some');
+}
+
+async function make(options: Omit<ProcessLauncherOptions, 'directory'>): Promise<RunnerUnderTest> {
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
+  chmodSync(directory, 0o711);
+  const stores = new DirectoryStores(join(directory, 'stores'));
+  const open = () =>
+    createLocalRunner({
+      directory: join(directory, 'runner'),
+      staging: stores,
+      launcher: createProcessLauncher({ directory: join(directory, 'runner'), ...options }),
+      grace: 300,
+    });
+  const attempts = join(directory, 'runner', 'attempts');
+  const first = open();
+  let current = first;
+  return {
+    runner: first,
+    stores,
+    async reopen() {
+      current = open();
+      return current;
+    },
+    scriptEnded: (name) => eventually(() => assert.ok(readExit(join(attempts, name, 'state'), 1), 'it has not ended')),
+    kept: async (name) => (existsSync(join(attempts, name)) ? readdirSync(join(attempts, name)).toSorted() : []),
+    runs: async (word) => {
+      const entries = (await processTable().read()).filter(({ zombie }) => !zombie);
+      return (await Promise.all(entries.map(({ pid }) => processTable().mentions(pid, word)))).includes(true);
+    },
+    async close() {
+      for (const name of await current.list()) {
+        await current.stop(name, 'cancelled');
+        await current.forget(name);
+      }
+      await current.close();
+      await removeTree(directory);
+    },
+  };
+}

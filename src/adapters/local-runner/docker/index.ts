@@ -1,0 +1,1 @@
+export { createDockerLauncher, type DockerLauncher, type DockerLauncherOptions } from './docker-launcher.ts';

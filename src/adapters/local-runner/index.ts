@@ -1,0 +1,13 @@
+import type { DockerLauncher, DockerLauncherOptions } from './docker/index.ts';
+
+export { LocalCapacity } from './capacity.ts';
+export { type DockerSearch, findDocker } from './docker/find-docker.ts';
+export type { Launcher } from './launcher.ts';
+export { createLocalRunner } from './local-runner.ts';
+export { createProcessLauncher } from './process/process-launcher.ts';
+
+/** Loaded only where there is Docker. */
+export async function openDockerLauncher(options: DockerLauncherOptions): Promise<DockerLauncher> {
+  const { createDockerLauncher } = await import('./docker/index.ts');
+  return createDockerLauncher(options);
+}

@@ -1,0 +1,29 @@
+import type { Attempt } from '../../model/job/index.ts';
+import { STORE } from '../../ports/conformance/runner-under-test.ts';
+
+export const ATTEMPTS = 20;
+export const BUCKET = 'bucket';
+
+/** The n-th attempt: some take long, some fail, some leave children behind. Each says in `said` what it does, once. */
+export function scheduled(n: number, said: string, stores: Attempt['stores']): Attempt {
+  const kinds = ['sleep 0.0', 'sleep 0.4', 'sleep 0.1; code=3', 'sleep 0.2; (while :; do sleep 1; done) &'];
+  const script = `
+    code=0; echo "begun ${n}" >>${said}; echo hello
+    ${kinds[n % kinds.length]}
+    cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/${n}"
+    echo "done ${n}" >>${said}; echo bye; exit $code`;
+  return {
+    name: `job-${n}`,
+    image: 'not-used',
+    script,
+    environment: {},
+    demand: { cpu: 10, memory: 2 ** 30, gpu: 0 },
+    timeout: 60_000,
+    input: { kind: 'object', name: 'in', from: { store: STORE, bucket: BUCKET, key: 'in' } },
+    outputs: [{ store: STORE, bucket: BUCKET, folder: 'out', prefix: [], suffix: [] }],
+    answer: n % 5 === 0,
+    stores,
+  };
+}
+
+export const expectedEnd = (n: number) => (n % 4 === 2 ? ['failed', 'ScriptFailed', 3] : ['succeeded', 'Completed', 0]);

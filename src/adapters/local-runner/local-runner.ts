@@ -1,0 +1,230 @@
+import { createReadStream, existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import type { Attempt } from '../../model/job/index.ts';
+import {
+  type LogOptions,
+  type Observation,
+  type Runner,
+  type StopReason,
+  StoreError,
+  type Usage,
+} from '../../ports/index.ts';
+import { AttemptFiles, namesIn, removeTree } from './attempt-files.ts';
+import { AttemptRun, type AttemptRunDeps } from './attempt-run.ts';
+import { AttemptLog, readAttemptLog } from './log-file.ts';
+
+/** What a script may print before the rest is dropped. More: a larger answer to a caller, and more disk per job kept. */
+const MAX_LOG_BYTES = 10 * 2 ** 20;
+
+/** Long enough to write down where one was; short enough for somebody who waits for room. */
+const GRACE_MS = 10_000;
+
+export interface LocalRunnerOptions extends Omit<AttemptRunDeps, 'grace'> {
+  /** Kept from one manager to the next. */
+  readonly directory: string;
+  readonly maxLogBytes?: number;
+  readonly grace?: number;
+}
+
+/** Runs attempts on this machine. Closes its launcher with itself, not its staging. */
+export function createLocalRunner(options: LocalRunnerOptions): Runner {
+  return new LocalRunner(options);
+}
+
+const NAME = /^[a-z0-9-]{1,63}$/;
+
+class LocalRunner implements Runner {
+  readonly #deps: AttemptRunDeps;
+  readonly #attempts: string;
+  readonly #removed: string;
+  readonly #maxLogBytes: number;
+  /** Those that have not ended, or are not tidied up. */
+  readonly #courses = new Map<string, AttemptRun>();
+  #waiting: (() => void)[] = [];
+  #closed = false;
+
+  constructor({ directory, maxLogBytes = MAX_LOG_BYTES, grace = GRACE_MS, staging, launcher }: LocalRunnerOptions) {
+    this.#deps = { staging, launcher, grace };
+    this.#attempts = join(directory, 'attempts');
+    this.#removed = join(directory, 'removed');
+    this.#maxLogBytes = maxLogBytes;
+    // Whoever runs a script may go through to its own directory, and cannot see whose are beside it.
+    for (const path of [this.#attempts, this.#removed]) mkdirSync(path, { recursive: true, mode: 0o711 });
+    void this.#tidyUp();
+  }
+
+  /** What a manager that died was removing. Nobody waits for it. */
+  async #tidyUp(): Promise<void> {
+    const each = async (names: readonly string[], tidy: (name: string) => Promise<void>) => {
+      // What cannot be tidied up now is left to the next manager, and keeps nothing else from being tidied up.
+      for (const name of names) await tidy(name).catch(() => undefined);
+    };
+    await each(namesIn(this.#removed), (name) => removeTree(join(this.#removed, name)));
+    await each(namesIn(this.#attempts), async (name) => {
+      const files = this.#files(name);
+      if (!existsSync(files.directory.state) || !this.#hasEnded(files)) return;
+      await this.#deps.launcher.remove(name);
+      await files.tidy();
+    });
+  }
+
+  async start(attempt: Attempt): Promise<void> {
+    if (this.#closed) throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
+    if (!NAME.test(attempt.name)) throw new TypeError(`${JSON.stringify(attempt.name)} is no name of an attempt`);
+    const files = this.#files(attempt.name);
+    if (this.#courses.has(attempt.name) || this.#hasEnded(files)) return;
+    files.make(attempt);
+    this.#take(attempt, files);
+  }
+
+  async *observe(name: string): AsyncGenerator<Observation, undefined> {
+    while (!this.#closed) {
+      const course = this.#courses.get(name);
+      if (course) return yield* course.observations();
+      const ended = this.#known(name).readEnd();
+      yield ended ?? { phase: 'preparing', message: 'waits to be taken up again' };
+      if (ended) return;
+      await this.#news();
+    }
+  }
+
+  async stop(name: string, reason: StopReason): Promise<void> {
+    const files = this.#files(name);
+    if (this.#closed || !NAME.test(name) || !files.exists() || this.#hasEnded(files)) return;
+    const course = this.#courses.get(name) ?? this.#take(abandoned(name, files), files);
+    await course.stop(reason);
+  }
+
+  async *logs(name: string, { timestamps, follow, signal }: LogOptions): AsyncGenerator<Uint8Array, undefined> {
+    const files = this.#known(name);
+    if (!existsSync(files.log)) return;
+    const aborted = Promise.withResolvers<void>();
+    const abort = () => aborted.resolve();
+    signal?.addEventListener('abort', abort, { once: true });
+    const more = async (size: number): Promise<boolean> => {
+      if (!follow || signal?.aborted || this.#closed) return false;
+      const course = this.#courses.get(name);
+      const over = course ? course.log.closed : !files.exists() || this.#hasEnded(files);
+      if ((statSync(files.log, { throwIfNoEntry: false })?.size ?? 0) > size) return true;
+      if (over) return false;
+      await Promise.race([course?.log.grown(size) ?? this.#news(), aborted.promise]);
+      return !signal?.aborted;
+    };
+    try {
+      yield* readAttemptLog(files.log, timestamps ? 'timestamps' : 'plain', more);
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  async answer(name: string): Promise<Readable> {
+    const files = this.#known(name);
+    const ended = this.#underWay(name) ? undefined : files.readEnd();
+    if (!ended) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
+    if (ended.outcome === 'succeeded' && existsSync(files.answer)) return createReadStream(files.answer);
+    return Readable.from(existsSync(files.log) ? readAttemptLog(files.log, 'printed') : [], { objectMode: false });
+  }
+
+  async list(): Promise<string[]> {
+    return namesIn(this.#attempts);
+  }
+
+  async forget(name: string): Promise<void> {
+    const files = this.#files(name);
+    if (!NAME.test(name) || !files.exists()) return;
+    if (this.#underWay(name) || !this.#hasEnded(files))
+      throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
+    await this.#courses.get(name)?.tidied;
+    this.#courses.delete(name);
+    await this.#deps.launcher.remove(name).catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new StoreError('unavailable', `attempt ${name} cannot be forgotten: ${reason}`, { cause: error });
+    });
+    // Somebody else may have forgotten it meanwhile.
+    if (!files.exists()) return;
+    // At one stroke, so that nothing is left of it that looks like an attempt without an end.
+    const gone = join(this.#removed, `${name}.${process.pid}.${Date.now()}`);
+    renameSync(files.directory.root, gone);
+    await removeTree(gone);
+  }
+
+  usage(): Usage {
+    return this.#deps.launcher.usage();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const course of this.#courses.values()) course.letGo();
+    this.#tell();
+    await this.#deps.launcher.close();
+  }
+
+  #take(attempt: Attempt, files: AttemptFiles): AttemptRun {
+    const log = new AttemptLog(files.log, this.#maxLogBytes);
+    if (this.#deps.launcher.kind === 'process' && log.size === 0) {
+      const notice = `this cluster runs scripts as plain processes; the image ${JSON.stringify(attempt.image)} is not used`;
+      log.notice(notice, Date.now());
+    }
+    const course = new AttemptRun(attempt, files, log, this.#deps);
+    this.#courses.set(attempt.name, course);
+    void this.#follow(attempt.name, course);
+    this.#tell();
+    return course;
+  }
+
+  async #follow(name: string, course: AttemptRun): Promise<void> {
+    if (await course.follow()) this.#courses.delete(name);
+    this.#tell();
+  }
+
+  /** What is under way of it. One that has ended is told by its files alone, whatever is still in memory. */
+  #underWay(name: string): AttemptRun | undefined {
+    const course = this.#courses.get(name);
+    return course?.hasEnded ? undefined : course;
+  }
+
+  #files(name: string): AttemptFiles {
+    return new AttemptFiles(join(this.#attempts, name));
+  }
+
+  #known(name: string): AttemptFiles {
+    const files = this.#files(name);
+    if (!NAME.test(name) || !files.exists()) throw new StoreError('absent', `there is no attempt ${name} here`);
+    return files;
+  }
+
+  #hasEnded(files: AttemptFiles): boolean {
+    return files.readEnd() !== undefined;
+  }
+
+  /** Resolves when an attempt was taken up or has ended. */
+  #news(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push(resolve);
+    return promise;
+  }
+
+  #tell(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+}
+
+/** An attempt of an earlier manager, as far as it takes to end it. */
+function abandoned(name: string, files: AttemptFiles): Attempt {
+  const note = files.readNote();
+  return {
+    name,
+    image: note?.image ?? '',
+    demand: note?.demand ?? { cpu: 0, memory: 0, gpu: 0 },
+    timeout: note?.timeout ?? 0,
+    script: '',
+    environment: {},
+    input: { kind: 'none' },
+    outputs: [],
+    answer: false,
+    stores: async () => new Map(),
+  };
+}

@@ -1,0 +1,254 @@
+import { Slots } from '../../../lib/concurrency.ts';
+import type { Cursor, Page } from '../../../lib/version.ts';
+import { type Bucket, type BucketChange, type BucketQuery, type NewBucket, StoreError } from '../../../ports/index.ts';
+import { isFromGo, isMeant, isReserved, MadeFor, taggedBy, tagsOf } from './bucket-facts.ts';
+import type { BucketClaims, Held } from './claims.ts';
+import type { Grants } from './grants.ts';
+import type { Policies } from './policies.ts';
+import type { BucketUsage, MinioAdmin } from './wire/admin.ts';
+import { finalWord } from './wire/requests.ts';
+import type { S3 } from './wire/s3.ts';
+
+export interface BucketsOptions {
+  readonly s3: S3;
+  readonly admin: MinioAdmin;
+  readonly claims: BucketClaims;
+  readonly grants: Grants;
+  readonly policies: Policies;
+  readonly managerName: string;
+  /** Told why a bucket that could not be made could not be taken back either. */
+  readonly report: (problem: unknown, what: string) => void;
+}
+
+/** Buckets in a page: each takes some requests. */
+const PAGE = 100;
+const AT_ONCE = new Slots(16);
+
+/** A bucket of fewer objects is counted now; for larger ones the store's own count is good enough, which is minutes old. */
+const COUNTED = 1_000;
+
+/** What the store tells of all buckets at once. */
+interface Counted {
+  readonly usage: ReadonlyMap<string, BucketUsage>;
+  readonly everybodys: ReadonlySet<string>;
+}
+
+/**
+ * Buckets with their owners in tags and their rights in policies. A bucket is made under a claim that says what it is to
+ * be, and gets its tags last: whoever finds one without tags finds the claim too, and finishes it.
+ */
+export class MinioBuckets {
+  readonly #options: BucketsOptions;
+  readonly #madeFor: MadeFor;
+
+  constructor(options: BucketsOptions) {
+    this.#options = options;
+    this.#madeFor = new MadeFor(options.s3);
+  }
+
+  async create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
+    const { name } = bucket;
+    const { s3 } = this.#options;
+    return this.#alone(name, async (held) => {
+      const exists = await this.#describe(name);
+      if (exists) return { exists };
+      // First: should we die over it, whoever clears up after the service finds it by this.
+      if (bucket.madeFor) await this.#madeFor.remember(name, bucket.madeFor.uid);
+      await held.note(JSON.stringify(bucket));
+      // It was not there a moment ago, and nobody else makes it: if it is, an answer got lost.
+      const made = await s3.makeBucket(name).catch(async (error: unknown) => {
+        // Otherwise it may have been made.
+        if (finalWord(error) !== undefined) await held.note('');
+        throw error;
+      });
+      const foreign = made ? undefined : await s3.tags(name);
+      if (foreign) {
+        if (bucket.madeFor) await this.#madeFor.forget(name, bucket.madeFor.uid);
+        return { exists: (await this.#describe(name)) ?? bucketOf(bucket) };
+      }
+      await this.#furnishOrUndo(bucket, held);
+      return 'created';
+    });
+  }
+
+  async find(name: string, counted?: Counted): Promise<Bucket | undefined> {
+    if (isReserved(name)) return undefined;
+    const found = await this.#described(name, counted);
+    if (!found || found.finished || !(await this.#options.claims.isHeld(claimOf(name)))) return found?.bucket;
+    // Somebody is making it, or died over that.
+    return this.#alone(name, () => this.#describe(name));
+  }
+
+  /** Those of a page share what is read of all of them; how full they are is then minutes old. */
+  async list(query: BucketQuery): Promise<Page<Bucket>> {
+    const { admin, policies } = this.#options;
+    const { cursor = '' } = query;
+    const [names, usage, everybodys] = await Promise.all([this.#names(query), admin.usage(), policies.everybodys()]);
+    const later = names.filter((name) => name > cursor && !isReserved(name)).toSorted();
+    const page = later.slice(0, PAGE);
+    const found = await Promise.all(page.map((name) => AT_ONCE.use(() => this.find(name, { usage, everybodys }))));
+    const last = page.at(-1);
+    return {
+      items: found.filter((bucket) => bucket !== undefined).filter((bucket) => isMeant(bucket, query)),
+      ...(later.length > PAGE && last !== undefined && { next: last as Cursor }),
+    };
+  }
+
+  async change(name: string, change: BucketChange): Promise<void> {
+    const { s3, admin, grants, managerName } = this.#options;
+    const { madeFor, visibility, allowedUsers, quota } = change;
+    await this.#alone(name, async () => {
+      const before = await this.#describe(name);
+      if (!before) throw new StoreError('absent', `there is no bucket "${name}"`);
+      if (quota !== undefined) await admin.setQuota(name, quota);
+      if (visibility || allowedUsers) {
+        await grants.apply({ ...before, ...(visibility && { visibility }), ...(allowedUsers && { allowedUsers }) });
+      }
+      if (madeFor === undefined) return;
+      const { madeFor: old, ...rest } = before;
+      if (madeFor) await this.#madeFor.remember(name, madeFor.uid);
+      await s3.setTags(name, tagsOf({ ...rest, ...(madeFor && { madeFor }) }, managerName));
+      if (old && old.uid !== madeFor?.uid) await this.#madeFor.forget(name, old.uid);
+    });
+  }
+
+  /** Takes up one that a Go manager made for a service, if it is of one of these owners. */
+  async adopt(name: string, owners: readonly string[], madeFor: NonNullable<NewBucket['madeFor']>): Promise<boolean> {
+    const { s3, managerName } = this.#options;
+    const look = async () => {
+      const tags = await s3.tags(name);
+      if (!tags || !isFromGo(tags, madeFor.service)) return undefined;
+      const tagged = taggedBy(tags, managerName);
+      return owners.includes(tagged.owner) ? { ...tags, ...tagsOf({ ...tagged, madeFor }, managerName) } : undefined;
+    };
+    // Most often there is nothing to do, and then nobody need wait.
+    if (!(await look())) return false;
+    return this.#alone(name, async () => {
+      const tags = await look();
+      if (!tags) return false;
+      await this.#madeFor.remember(name, madeFor.uid);
+      await s3.setTags(name, tags);
+      return true;
+    });
+  }
+
+  /** First the rights, so that nobody has any at a later bucket of the same name. */
+  async remove(name: string): Promise<void> {
+    const { s3, grants } = this.#options;
+    await this.#alone(name, async () => {
+      const found = await this.#describe(name);
+      await grants.withdraw(name);
+      await s3.removeBucket(name);
+      if (found?.madeFor) await this.#madeFor.forget(name, found.madeFor.uid);
+    });
+  }
+
+  /** Nobody else changes the bucket meanwhile. What somebody died over is finished first. */
+  #alone<T>(name: string, work: (held: Held) => Promise<T>): Promise<T> {
+    return this.#options.claims.hold(claimOf(name), async (held) => {
+      if (held.left !== undefined) await this.#finish(JSON.parse(held.left) as NewBucket, held);
+      return work(held);
+    });
+  }
+
+  async #finish(bucket: NewBucket, held: Held): Promise<void> {
+    const found = await this.#described(bucket.name);
+    // What cannot be finished is gone then, and nobody waits for the reason any more.
+    if (found && !found.finished) await this.#furnishOrUndo(bucket, held).catch(throwUnless('conflict', 'too-large'));
+    await held.note('');
+  }
+
+  /** A bucket that cannot become what it is to be is none. If even that cannot be done, whoever comes next tries again. */
+  async #furnishOrUndo(bucket: NewBucket, held: Held): Promise<void> {
+    try {
+      await this.#furnish(bucket);
+    } catch (error) {
+      const { s3, grants } = this.#options;
+      try {
+        await grants.withdraw(bucket.name);
+        await s3.removeBucket(bucket.name);
+        if (bucket.madeFor) await this.#madeFor.forget(bucket.name, bucket.madeFor.uid);
+        await held.note('');
+      } catch (problem) {
+        this.#options.report(problem, notTakenBack(bucket.name));
+        throw new StoreError('unavailable', notTakenBack(bucket.name), { cause: error });
+      }
+      throw error;
+    }
+  }
+
+  async #furnish(bucket: NewBucket): Promise<void> {
+    const { s3, grants, policies, managerName } = this.#options;
+    await policies.clear(bucket.name);
+    await grants.apply(bucket);
+    await s3.setTags(bucket.name, tagsOf(bucket, managerName));
+  }
+
+  async #describe(name: string): Promise<Bucket | undefined> {
+    return (await this.#described(name))?.bucket;
+  }
+
+  async #described(name: string, counted?: Counted): Promise<{ bucket: Bucket; finished: boolean } | undefined> {
+    const { s3, admin, grants, managerName } = this.#options;
+    const [tags, usage, reach, quota] = await Promise.all([
+      s3.tags(name),
+      counted?.usage.get(name) ?? this.#usage(name),
+      grants.visibilityOf(name, counted?.everybodys),
+      admin.quota(name),
+    ]);
+    if (!usage) return undefined;
+    const bucket = {
+      name,
+      ...taggedBy(tags ?? {}, managerName),
+      ...reach,
+      usage,
+      ...(quota !== undefined && { quota }),
+    };
+    return { bucket, finished: tags !== undefined };
+  }
+
+  /** Undefined when there is no such bucket. */
+  async #usage(name: string): Promise<BucketUsage | undefined> {
+    const { s3, admin } = this.#options;
+    const page = await s3.list(name, '', COUNTED);
+    if (!page) return undefined;
+    const counted = { bytes: page.objects.reduce((sum, { bytes }) => sum + bytes, 0), objects: page.objects.length };
+    return page.more ? ((await admin.usage()).get(name) ?? counted) : counted;
+  }
+
+  /** Of buckets that are there, or were a moment ago. */
+  async #names({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
+    const { s3, grants } = this.#options;
+    const wanted =
+      madeFor !== undefined ? this.#madeFor.buckets(madeFor) : visibleTo !== undefined && grants.reachedBy(visibleTo);
+    const [there, some] = await Promise.all([s3.bucketNames(), wanted]);
+    if (!some) return there;
+    const those = new Set(some);
+    const found = there.filter((name) => those.delete(name));
+    if (madeFor !== undefined) await this.#forgetGone(those, madeFor);
+    return found;
+  }
+
+  /** Whoever removed them may have died before it was forgotten that they were there. */
+  async #forgetGone(names: Iterable<string>, uid: string): Promise<void> {
+    for (const name of names) {
+      await this.#alone(name, async () => {
+        if (!(await this.#describe(name))) await this.#madeFor.forget(name, uid);
+      });
+    }
+  }
+}
+
+const claimOf = (name: string) => `bucket/${name}`;
+
+/** For the operator, while whoever wanted the bucket is told why it could not be made. */
+export const notTakenBack = (name: string) =>
+  `the bucket "${name}" could not be made, nor what there is of it be removed: it is finished when somebody next asks for it`;
+
+function throwUnless(...codes: readonly string[]): (error: unknown) => void {
+  return (error) => {
+    if (!(error instanceof StoreError && codes.includes(error.code))) throw error;
+  };
+}
+
+const bucketOf = (bucket: NewBucket): Bucket => ({ ...bucket, usage: { bytes: 0, objects: 0 } });

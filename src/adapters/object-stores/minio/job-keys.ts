@@ -1,0 +1,103 @@
+import { Secret } from '../../../lib/secret.ts';
+import { type IssuedKeys, type KeyScope, StoreError } from '../../../ports/index.ts';
+import { all, type Element, readXml, textOf } from '../../../s3-server/index.ts';
+import type { S3 } from './wire/s3.ts';
+
+/** What the store takes for the length of a session. */
+const SHORTEST_SECONDS = 900;
+const LONGEST_SECONDS = 31_536_000;
+
+/** Bytes that it takes for a policy of one. */
+const LONGEST_POLICY = 2048;
+
+/** In bytes, as the store counts: it writes the policy anew, in Go, which has six characters for each of these. */
+const sizeOf = (policy: string) => Buffer.byteLength(policy.replaceAll(/[<>&\u2028\u2029]/g, '\\u0000'));
+
+/**
+ * Keys for one job: a session of the manager's account with a policy, which is the whole right. The store keeps nothing of
+ * it, and so cannot end it before its time.
+ */
+export async function requestSession(scope: KeyScope, seconds: number, s3: S3): Promise<IssuedKeys> {
+  const duration = Math.min(Math.max(Math.ceil(seconds), SHORTEST_SECONDS), LONGEST_SECONDS);
+  const form = new URLSearchParams({
+    Action: 'AssumeRole',
+    Version: '2011-06-15',
+    DurationSeconds: String(duration),
+    Policy: sessionPolicy(scope),
+  });
+  const { body } = await s3.send({
+    method: 'POST',
+    path: '/',
+    service: 'sts',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: form.toString(),
+  });
+  const credentials = within(within(readXml(body.toString(), 'AssumeRoleResponse'), 'AssumeRoleResult'), 'Credentials');
+  const text = (name: string) => textOf(credentials, name) ?? '';
+  return {
+    id: text('AccessKeyId'),
+    accessKey: new Secret(text('AccessKeyId')),
+    secretKey: new Secret(text('SecretAccessKey')),
+    sessionToken: new Secret(text('SessionToken')),
+    expiresAt: new Date(text('Expiration')),
+    revocable: false,
+  };
+}
+
+function within(element: Element, name: string): Element {
+  const [child] = all(element, name);
+  if (!child)
+    throw new StoreError('unavailable', 'the object store answered a request for keys with none: is it MinIO?');
+  return child;
+}
+
+/**
+ * What a scope allows, as a policy document. Where so many objects are to be read that the store would not take it, those
+ * below a prefix that may be written count as one: only the manager asks for that many, about what a job may have written
+ * before it was interrupted.
+ */
+export function sessionPolicy(scope: KeyScope): string {
+  const exact = documentOf(scope);
+  if (sizeOf(exact) <= LONGEST_POLICY) return exact;
+  const { read, readUnder = [], write } = scope;
+  const under = write.filter((place) => read.some((object) => isBelow(object, place)));
+  const rest = read.filter((object) => !under.some((place) => isBelow(object, place)));
+  const wider = documentOf({ read: rest, readUnder: [...readUnder, ...under], write });
+  if (sizeOf(wider) <= LONGEST_POLICY) return wider;
+  throw new StoreError(
+    'too-large',
+    `the object store gives no keys for so many places at once: their names have ${sizeOf(wider)} bytes together, ` +
+      `at most ${LONGEST_POLICY} may be`,
+  );
+}
+
+type Place = { readonly bucket: string; readonly prefix: string };
+
+const isBelow = ({ bucket, key }: KeyScope['read'][number], place: Place) =>
+  bucket === place.bucket && key.startsWith(place.prefix);
+
+function documentOf({ read, readUnder = [], write }: KeyScope): string {
+  const below = ({ bucket, prefix }: Place) => `${literal(bucket, prefix)}*`;
+  const statements = [
+    {
+      Action: ['s3:GetObject'],
+      Resource: [...read.map(({ bucket, key }) => literal(bucket, key)), ...readUnder.map(below)],
+    },
+    { Action: ['s3:PutObject', 's3:AbortMultipartUpload', 's3:ListMultipartUploadParts'], Resource: write.map(below) },
+  ];
+  return JSON.stringify({
+    Version: '2012-10-17',
+    Statement: statements.filter(({ Resource }) => Resource.length > 0).map((each) => ({ Effect: 'Allow', ...each })),
+  });
+}
+
+/** MinIO has no way to write a pattern that means itself. Keys that it would take for one are not to be had. */
+function literal(bucket: string, key: string): string {
+  if (/[*?]|\$\{/.test(key)) {
+    throw new StoreError(
+      'conflict',
+      `there are no keys for "${bucket}/${key}": MinIO takes "*", "?" and "\${" in it for a pattern. Give it another name`,
+    );
+  }
+  return `arn:aws:s3:::${bucket}/${key}`;
+}

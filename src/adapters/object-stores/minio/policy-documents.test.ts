@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { bucketsIn, isNamedIn, isOnlyFor, samePolicy, withBuckets, withoutBucket } from './policies.ts';
+import type { PolicyDocument, Statement } from './wire/admin.ts';
+
+const document = (...Statement: Statement[]): PolicyDocument => ({
+  Version: '2012-10-17',
+  Statement,
+});
+const allow = (Action: string[], ...Resource: string[]) => ({ Effect: 'Allow', Action, Resource });
+const all = (bucket: string) => `arn:aws:s3:::${bucket}/*`;
+
+describe('a policy of buckets', () => {
+  test('is one statement, whatever there was', () => {
+    const gos = document(allow(['s3:*'], all('one'), all('two')));
+    const { Statement } = withBuckets(gos, new Set(['two', 'three']));
+    assert.deepEqual(
+      Statement.map(({ Effect, Resource }) => [Effect, Resource]),
+      [['Allow', [all('three'), all('two')]]],
+    );
+    assert.ok(!Statement[0]?.Action?.some((action) => /\*|Policy|Notification|PutBucket|DeleteBucket/.test(action)));
+  });
+
+  test('keeps what an operator has added to it', () => {
+    const added = allow(['s3:GetObject'], 'arn:aws:s3:::shared/pictures/*');
+    const denied = { Effect: 'Deny', Action: ['s3:DeleteObject'], Resource: [all('one')] };
+    const next = withBuckets(document(allow(['s3:*'], all('one')), added, denied), new Set(['two']));
+    assert.deepEqual(next.Statement.slice(1), [added, denied]);
+    assert.deepEqual(bucketsIn(next), new Set(['two']));
+  });
+
+  const fromHere = { Condition: { IpAddress: { 'aws:SourceIp': ['10.0.0.0/8'] } } };
+  for (const [name, theirs] of [
+    ['that allows less', allow(['s3:GetObject'], all('ref'))],
+    ['that allows less under a condition', { ...allow(['s3:GetObject'], all('ref')), ...fromHere }],
+    ['that allows everything under a condition', { ...allow(['s3:*'], all('ref')), ...fromHere }],
+    ['of all but some actions', { Effect: 'Allow', NotAction: ['s3:PutObject'], Resource: [all('ref')] }],
+    ['of all but some buckets', { Effect: 'Allow', Action: ['s3:*'], NotResource: [all('ref')] }],
+  ] satisfies [string, Statement][]) {
+    test(`keeps a statement ${name} as it is, and nobody has the use of a bucket by it`, () => {
+      const before = { ...document(allow(['s3:*'], all('one')), theirs), ID: 'theirs' };
+      assert.deepEqual(bucketsIn(before), new Set(['one']));
+      const next = withBuckets(before, new Set(['one', 'two']));
+      assert.deepEqual(next.Statement.slice(1), [theirs]);
+      assert.equal(next.ID, 'theirs');
+      assert.deepEqual(withoutBucket(before, 'one'), { ...before, Statement: [theirs] });
+      assert.ok(!isOnlyFor('ref', document(theirs)));
+    });
+  }
+
+  test('is ours if the Go manager wrote it, or we, whatever it is called', () => {
+    const [ours = allow([])] = withBuckets(undefined, new Set(['one'])).Statement;
+    const shared = allow(['s3:ListBucket', 's3:GetObject', 's3:PutObject', 's3:DeleteObject'], all('one'));
+    for (const each of [ours, shared, allow(['s3:*'], all('one')), { Sid: 'x', ...ours }]) {
+      assert.deepEqual(bucketsIn(document(each)), new Set(['one']));
+      assert.deepEqual(withBuckets(document(each), new Set(['one'])), document(ours));
+    }
+  });
+
+  test('of no buckets allows nothing, and takes buckets again', () => {
+    const none = withBuckets(document(allow(['s3:*'], all('one'))), new Set());
+    assert.deepEqual(
+      none.Statement.map(({ Effect }) => Effect),
+      ['Deny'],
+    );
+    assert.deepEqual(bucketsIn(none), new Set());
+    const again = withBuckets(none, new Set(['one']));
+    assert.deepEqual(
+      again.Statement.map(({ Effect }) => Effect),
+      ['Allow'],
+    );
+  });
+
+  test('without one of them still allows what it did of the others, and no more', () => {
+    const readers = document(allow(['s3:GetObject'], all('one'), all('two')));
+    assert.ok(isNamedIn('one', readers));
+    assert.deepEqual(withoutBucket(readers, 'one'), document(allow(['s3:GetObject'], all('two'))));
+    assert.ok(!isNamedIn('two', withoutBucket(withoutBucket(readers, 'one'), 'two')));
+  });
+
+  test('is the same in another order', () => {
+    const one = document(allow(['s3:GetObject', 's3:PutObject'], all('one'), all('two')));
+    assert.ok(samePolicy(one, document(allow(['s3:PutObject', 's3:GetObject'], all('two'), all('one')))));
+    assert.ok(!samePolicy(one, document(allow(['s3:GetObject'], all('one'), all('two')))));
+    assert.ok(!samePolicy(one, document(allow(['s3:GetObject', 's3:PutObject'], all('one')))));
+    assert.ok(
+      !samePolicy(one, document({ ...allow(['s3:GetObject', 's3:PutObject'], all('one'), all('two')), ...fromHere })),
+    );
+  });
+
+  test('is for one bucket only if it names no other and nothing else', () => {
+    assert.ok(isOnlyFor('one', document(allow(['s3:*'], all('one')))));
+    assert.ok(!isOnlyFor('one', document(allow(['s3:*'], all('one'), all('two')))));
+    assert.ok(!isOnlyFor('one', document(allow(['s3:*'], all('one')), allow(['admin:*'], '*'))));
+    assert.ok(!isOnlyFor('one', document({ Effect: 'Allow', Action: ['admin:*'] })));
+  });
+
+  test('that was emptied and left is free for any bucket', () => {
+    const left = withoutBucket(document(allow(['s3:*'], all('one'))), 'one');
+    assert.ok(isOnlyFor('one', left));
+    assert.ok(isOnlyFor('two', left));
+    assert.ok(!isOnlyFor('one', document(...left.Statement, allow(['s3:*'], all('two')))));
+  });
+});

@@ -1,0 +1,245 @@
+import { hash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import type { Subscription } from '../../../ports/index.ts';
+import { all, type Element, type Elements } from '../../../s3-server/index.ts';
+import type { BucketClaims } from './claims.ts';
+import type { MinioAdmin } from './wire/admin.ts';
+import { finalWord, isRefused } from './wire/requests.ts';
+import type { S3 } from './wire/s3.ts';
+
+type Change = (rules: readonly Elements[], targets: TargetNames) => readonly Elements[];
+
+interface EventRulesOptions {
+  readonly s3: S3;
+  /** Without any there are no rules. */
+  readonly targets: KnownTargets;
+  readonly claims: BucketClaims;
+  /** Told of rules that the store does not take: what they would report is found late. */
+  readonly report: (problem: unknown, what: string) => void;
+}
+
+/**
+ * Which prefixes of a bucket are reported, as plain S3 has it: rules take effect at once, and MinIO is never started anew
+ * (R1). Rules of others stay as they are. Those that a Go manager made for a service go with ours
+ * (docs/go-manager.md#in-minio).
+ */
+export class EventRules {
+  readonly #options: EventRulesOptions;
+
+  constructor(options: EventRulesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Without a rule the objects are found by looking, some minutes late: no reason to refuse a service when the store has
+   * just been started without the places that it sent to before.
+   */
+  async add(subscription: Subscription): Promise<void> {
+    await this.#changeOrLeave(subscription.bucket, (rules, targets) => [
+      ...rules.filter((rule) => !isOf(subscription, rule)),
+      ...[...targets].map(([target, arn]) => ruleOf(subscription, target, arn)),
+    ]);
+  }
+
+  async remove(subscription: Subscription): Promise<void> {
+    await this.#changeOrLeave(subscription.bucket, (rules) =>
+      rules.filter((rule) => !isOf(subscription, rule) && !isOfGo(subscription, rule)),
+    );
+  }
+
+  /** Would the store send there? It says so only about a rule. */
+  async takes(arn: string, probe: Subscription): Promise<boolean> {
+    const others = (rules: readonly Elements[]) => rules.filter((rule) => !isOf(probe, rule));
+    try {
+      await this.#change(probe.bucket, (rules) => [...others(rules), ruleOf(probe, 'probe', arn)]);
+    } catch (error) {
+      if (finalWord(error) === undefined) throw error;
+      return false;
+    }
+    await this.#change(probe.bucket, others);
+    return true;
+  }
+
+  /** The store takes all rules of a bucket or none, also when it is an old one that sends to a place that is gone. */
+  async #changeOrLeave(bucket: string, change: Change): Promise<void> {
+    const { targets, report } = this.#options;
+    try {
+      return await this.#change(bucket, change, await targets.found());
+    } catch (error) {
+      if (!isRefused(error, UNKNOWN_TARGET)) throw error;
+    }
+    const found = await targets.anew();
+    const there = new Set(found.values());
+    try {
+      await this.#change(bucket, (rules) =>
+        change(rules, found).filter((rule) => !isOurs(rule) || there.has(arnOf(rule))),
+      );
+    } catch (error) {
+      if (!isRefused(error, UNKNOWN_TARGET)) throw error;
+      const what = `the object store does not take the rules of the bucket "${bucket}", new objects are found late: has it a rule of somebody else that sends to a target it no longer has?`;
+      report(error, what);
+    }
+  }
+
+  async #change(bucket: string, change: Change, targets: TargetNames = new Map()): Promise<void> {
+    const { s3, claims } = this.#options;
+    // Most often there is nothing to do, and then nobody need wait.
+    const look = async () => {
+      const found = await s3.notification(bucket);
+      const rules = found && rulesIn(found);
+      const next = rules && change(rules.ours, targets);
+      return next && !areSame(next, rules.ours) ? { ...rules.others, QueueConfiguration: next } : undefined;
+    };
+    if (!(await look())) return;
+    await claims.hold(`rules/${bucket}`, async () => {
+      const next = await look();
+      if (next) await s3.setNotification(bucket, next);
+    });
+  }
+}
+
+/**
+ * Rules have no order. Whoever writes them for nothing may take some from others: a MinIO that has just been started shows
+ * none whose target it does not have yet.
+ */
+function areSame(one: readonly Elements[], other: readonly Elements[]): boolean {
+  const sorted = (rules: readonly Elements[]) => rules.map((rule) => JSON.stringify(rule)).toSorted();
+  return isDeepStrictEqual(sorted(one), sorted(other));
+}
+
+/** The word of a store for a rule that sends to a place it does not have, among others. */
+const UNKNOWN_TARGET = 'InvalidArgument';
+
+/** All rules that send to a queue, whoever made them, and whatever else there is. */
+function rulesIn(configuration: Element): { ours: readonly Elements[]; others: Elements } {
+  const names = new Set(configuration.children.map(({ name }) => name));
+  names.delete('QueueConfiguration');
+  const others = [...names].map((name) => [name, all(configuration, name).map(contentOf)] as const);
+  return { ours: all(configuration, 'QueueConfiguration').map(elementsOf), others: Object.fromEntries(others) };
+}
+
+function ruleOf(subscription: Subscription, target: string, arn: string): Elements {
+  const rule = { Event: ['s3:ObjectCreated:*'], Filter: filterOf(subscription.prefix) };
+  return normal({ Id: `${idOf(subscription)}${target}`, ...rule, Queue: arn });
+}
+
+const isOf = (subscription: Subscription, rule: Elements) => wordIn(rule, 'Id').startsWith(idOf(subscription));
+
+const isOurs = (rule: Elements) => wordIn(rule, 'Id').startsWith(OURS);
+
+const arnOf = (rule: Elements) => wordIn(rule, 'Queue');
+
+/** The text of an element; empty if it has none. */
+function wordIn(rule: Elements, name: string): string {
+  const value = rule[name];
+  const [word] = Array.isArray(value) ? (value as readonly unknown[]) : [value];
+  return typeof word === 'string' ? word : '';
+}
+
+/** A Go manager has a target for each service, named like it. */
+function isOfGo({ service, prefix }: Subscription, rule: Elements): boolean {
+  if (service === undefined) return false;
+  const arn = arnOf(rule);
+  const sent = arn.startsWith('arn:minio:sqs:') && arn.endsWith(`:${service}:webhook`);
+  return sent && isDeepStrictEqual(rule['Filter'], normal({ Filter: filterOf(prefix) })['Filter']);
+}
+
+/** How the ids of our rules begin. */
+const OURS = 'oscar/';
+
+const filterOf = (prefix: string) => ({ S3Key: { FilterRule: [{ Name: 'prefix', Value: prefix }] } });
+
+/** An id has at most 255 characters, and a prefix may have more. */
+const idOf = ({ prefix, subscriber }: Subscription) => `${OURS}${subscriber}/${hash('sha256', prefix).slice(0, 16)}/`;
+
+/** An element as it is written, all of its elements as lists, so that two can be compared. */
+function elementsOf(element: Element): Elements {
+  const names = [...new Set(element.children.map(({ name }) => name))].toSorted();
+  return Object.fromEntries(names.map((name) => [name, all(element, name).map(contentOf)]));
+}
+
+const contentOf = (element: Element) => (element.children.length > 0 ? elementsOf(element) : element.text);
+
+/** The same for one that was not read. */
+function normal(elements: Elements): Elements {
+  const entries = Object.entries(elements).map(([name, value]) => {
+    const list = Array.isArray(value) ? (value as readonly (string | Elements)[]) : [value as string | Elements];
+    return [name, list.map((each) => (typeof each === 'object' ? normal(each) : each))] as const;
+  });
+  return Object.fromEntries(entries.toSorted(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+/** What the store calls the places that events are sent to, by our names for them. */
+export type TargetNames = ReadonlyMap<string, string>;
+
+/** Where events are sent to, as far as that is known: a store can be started anew with other places, or without any. */
+export class KnownTargets {
+  readonly #ask: (before: TargetNames) => Promise<TargetNames>;
+  readonly #believedMs: number;
+  #known: { readonly names: TargetNames; readonly at: number } | undefined;
+  #asking: Promise<TargetNames> | undefined;
+
+  /** `ask` is told what was there before: that need not be tried again. */
+  constructor(ask: (before: TargetNames) => Promise<TargetNames>, believedMs: number) {
+    this.#ask = ask;
+    this.#believedMs = believedMs;
+  }
+
+  /** As they were when they were last asked for, which is not long ago. */
+  async found(): Promise<TargetNames> {
+    const known = this.#known;
+    return known && performance.now() - known.at < this.#believedMs ? known.names : this.now();
+  }
+
+  /** As they are, whatever was known. Whoever asks meanwhile gets the same answer. */
+  now(): Promise<TargetNames> {
+    this.#asking ??= this.#ask(this.#known?.names ?? new Map())
+      .then((names) => {
+        this.#known = { names, at: performance.now() };
+        return names;
+      })
+      .finally(() => {
+        this.#asking = undefined;
+      });
+    return this.#asking;
+  }
+
+  /** As they are, after the store has refused what was known of them. */
+  async anew(): Promise<TargetNames> {
+    await this.#asking?.catch(() => undefined);
+    this.#known = undefined;
+    return this.now();
+  }
+}
+
+/**
+ * The two places that events are sent to, as the operator names them in the environment of MinIO: one is quick and
+ * forgets what it cannot deliver, the other keeps it on disk and is some seconds late. An event that comes twice is one
+ * job.
+ */
+export const TARGETS = ['OSCAR_FAST', 'OSCAR_DURABLE'] as const;
+export type WebhookTarget = (typeof TARGETS)[number];
+
+/** How long it is believed which of them the store has. Shorter: a request more for many rules. Longer: more rules that
+ * are refused first, or made late, when its operator has started it anew. */
+const BELIEVED_MS = 60_000;
+
+/**
+ * Those of the two that MinIO has, and takes rules for: one of several servers can list what another was started without.
+ * One that is listed is tried when it is first seen, and again once a rule for it was refused.
+ */
+export function minioTargets(
+  admin: Pick<MinioAdmin, 'targets'>,
+  takes: (arn: string) => Promise<boolean>,
+): KnownTargets {
+  return new KnownTargets(async (before) => {
+    const arns = await admin.targets();
+    const found = new Map<WebhookTarget, string>();
+    for (const target of TARGETS) {
+      // Between the last colon but two and this one is the region, if the store has one.
+      const arn = arns.find((each) => each.startsWith('arn:minio:sqs:') && each.endsWith(`:${target}:webhook`));
+      if (arn !== undefined && (before.get(target) === arn || (await takes(arn)))) found.set(target, arn);
+    }
+    return found;
+  }, BELIEVED_MS);
+}

@@ -1,0 +1,234 @@
+import type { Cursor, Page } from '../../../lib/version.ts';
+import {
+  type Bucket,
+  type BucketChange,
+  type BucketQuery,
+  type IssuedKeys,
+  type KeyScope,
+  type NewBucket,
+  type ObjectName,
+  type ObjectQuery,
+  type ObjectStore,
+  type Placed,
+  type PlacedBy,
+  type PlaceFrom,
+  type PresignRequest,
+  STAGING_BUCKET,
+  type StoredObject,
+  StoreError,
+  type StoreKeys,
+  type Subscription,
+} from '../../../ports/index.ts';
+import { presignUrl, SigningSecret } from '../../../s3-server/index.ts';
+import { BucketClaims } from './claims.ts';
+import { requestSession } from './job-keys.ts';
+import { place } from './place.ts';
+import { EventRules, type KnownTargets } from './rules.ts';
+import { makeStaging, removeObjectsUnder } from './staging.ts';
+import type { Requests } from './wire/requests.ts';
+import { S3, type S3Account } from './wire/s3.ts';
+
+export interface S3StoreOptions {
+  /** As the manager reaches it. */
+  readonly endpoint: string;
+  /** As its users do. */
+  readonly publicEndpoint: string;
+  readonly region: string;
+  readonly verify: boolean;
+  /** Owner of the buckets of the administrator. */
+  readonly managerName: string;
+  /** The manager's own bucket. */
+  readonly stagingBucket?: string;
+  /** How long others wait for a manager that died over a change, in milliseconds. */
+  readonly lease?: number;
+  /** Told, as a sentence and its cause, of what its operator should know and nobody waits for. */
+  readonly report?: (problem: unknown, what: string) => void;
+}
+
+export interface S3StoreParts {
+  readonly requests: Requests;
+  readonly account: S3Account;
+  /** Where it sends events to, and how to try whether it would. */
+  readonly targets: (takes: (arn: string) => Promise<boolean>) => KnownTargets;
+}
+
+/** The buckets of a store, with their owners. */
+interface KeptBuckets {
+  create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }>;
+  find(name: string): Promise<Bucket | undefined>;
+  list(query: BucketQuery): Promise<Page<Bucket>>;
+  change(name: string, change: BucketChange): Promise<void>;
+  remove(name: string): Promise<void>;
+}
+
+/** A store that stands elsewhere, as far as plain S3 and STS go. */
+export abstract class S3Store implements ObjectStore {
+  protected readonly s3: S3;
+  protected readonly claims: BucketClaims;
+  protected readonly targets: KnownTargets;
+  protected readonly report: NonNullable<S3StoreOptions['report']>;
+  readonly #rules: EventRules;
+  readonly #options: S3StoreOptions;
+  readonly #requests: Requests;
+  readonly #account: S3Account;
+  #staging: Promise<void> | undefined;
+
+  protected constructor(options: S3StoreOptions, { requests, account, targets }: S3StoreParts) {
+    this.#options = options;
+    this.#requests = requests;
+    this.#account = account;
+    this.s3 = new S3({ requests, account, staging: options.stagingBucket ?? STAGING_BUCKET });
+    this.report = options.report ?? (() => undefined);
+    const ready = async () => {
+      await account.settled?.();
+      await this.ensureStaging();
+    };
+    this.claims = new BucketClaims(this.s3, ready, options);
+    this.targets = targets((arn) => this.#takes(arn));
+    this.#rules = new EventRules({
+      s3: this.s3,
+      claims: this.claims,
+      targets: this.targets,
+      report: this.report,
+    });
+  }
+
+  abstract putUser(uid: string, keys: StoreKeys): Promise<void>;
+
+  /** Whose buckets are, and who sees them, is kept in another way by each. */
+  protected abstract readonly kept: KeptBuckets;
+
+  createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
+    return this.kept.create(bucket);
+  }
+
+  bucket(name: string): Promise<Bucket | undefined> {
+    return this.kept.find(name);
+  }
+
+  buckets(query: BucketQuery): Promise<Page<Bucket>> {
+    return this.kept.list(query);
+  }
+
+  changeBucket(name: string, change: BucketChange): Promise<void> {
+    return this.kept.change(name, change);
+  }
+
+  removeBucket(name: string): Promise<void> {
+    return this.kept.remove(name);
+  }
+
+  /** May several managers use it? Not if it is so old that it does not look at the conditions of a write. */
+  takesSeveralManagers(): Promise<boolean> {
+    return this.claims.areGood();
+  }
+
+  /** By the clock of the store, in milliseconds; it tells whole seconds. */
+  async time(): Promise<number> {
+    await this.ensureStaging();
+    const { headers } = await this.s3.send({ method: 'HEAD', path: `/${this.stagingBucket}` });
+    return Date.parse(headers.date ?? '');
+  }
+
+  close(): void {
+    this.#requests.close();
+  }
+
+  async ensureFolder(bucket: string, folder: string): Promise<void> {
+    const at = { bucket, key: `${folder}/` };
+    if (!(await this.s3.head(at))) await this.s3.put(at, '', { 'content-type': 'application/x-directory' });
+  }
+
+  async objects(bucket: string, { prefix = '', cursor, limit }: ObjectQuery): Promise<Page<StoredObject>> {
+    const after = cursor === undefined ? undefined : decodeCursor(cursor);
+    const page = await this.s3.list(bucket, prefix, limit, after);
+    if (!page) throw new StoreError('absent', `there is no bucket "${bucket}"`);
+    const last = page.objects.at(-1);
+    return { items: page.objects, ...(page.more && last && { next: encodeCursor(last.key) }) };
+  }
+
+  subscribe(subscription: Subscription): Promise<void> {
+    return this.#rules.add(subscription);
+  }
+
+  unsubscribe(subscription: Subscription): Promise<void> {
+    return this.#rules.remove(subscription);
+  }
+
+  get stagingBucket(): string {
+    return this.s3.staging;
+  }
+
+  ensureStaging(): Promise<void> {
+    this.#staging ??= makeStaging(this.s3).catch((error: unknown) => {
+      this.#staging = undefined;
+      throw error;
+    });
+    return this.#staging;
+  }
+
+  async read(bucket: string, key: string, mostBytes: number): Promise<Uint8Array | undefined> {
+    return (await this.s3.read({ bucket, key }, mostBytes))?.body;
+  }
+
+  /** In the name of the manager's account, whoever it is for: the store writes in the name of whoever signs. */
+  place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed> {
+    const settled = async () => this.#account.settled?.();
+    return place(from, to, by, { s3: this.s3, claims: this.claims, settled });
+  }
+
+  removeObjects(bucket: string, prefix: string): Promise<void> {
+    return removeObjectsUnder(bucket, prefix, this.s3);
+  }
+
+  /** In the name of the manager's account. */
+  async presign(request: PresignRequest): Promise<string> {
+    return this.#account.use(async (keys) => this.signedBy(keys, request));
+  }
+
+  protected signedBy({ accessKey, secretKey }: StoreKeys, request: PresignRequest): string {
+    const { method, bucket, key, expiresIn, headers, inside, responseContentType } = request;
+    return presignUrl({
+      method,
+      bucket,
+      key,
+      endpoint: inside ? this.#options.endpoint : this.#options.publicEndpoint,
+      region: this.#options.region,
+      accessKey: accessKey.reveal(),
+      secret: new SigningSecret(secretKey.reveal()),
+      now: Date.now(),
+      expires: expiresIn,
+      ...(headers && { headers }),
+      ...(responseContentType && { query: { 'response-content-type': responseContentType } }),
+    });
+  }
+
+  /** What is written with them is reported as the manager's, for the same reason as what it places. */
+  issue(scope: KeyScope, ttlSeconds: number): Promise<IssuedKeys> {
+    return requestSession(scope, ttlSeconds, this.s3);
+  }
+
+  /** They end by themselves. */
+  async revoke(): Promise<void> {
+    return undefined;
+  }
+
+  async revokeFor(): Promise<void> {
+    return undefined;
+  }
+
+  /** In the manager's own bucket nothing is ever put that this would report. */
+  async #takes(arn: string): Promise<boolean> {
+    await this.ensureStaging();
+    return this.#rules.takes(arn, { bucket: this.stagingBucket, prefix: '.probe/', subscriber: 'probe' });
+  }
+}
+
+const encodeCursor = (after: string) => Buffer.from(after).toString('base64url') as Cursor;
+
+function decodeCursor(cursor: Cursor): string {
+  const text = Buffer.from(cursor, 'base64url').toString();
+  if (text === '' || encodeCursor(text) !== cursor)
+    throw new StoreError('expired', 'the page is not one that was given out: begin again');
+  return text;
+}

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { removeObjectsUnder } from './staging.ts';
+import type { S3 } from './wire/s3.ts';
+
+const STAGING = 'staging';
+const AREA = 'cow/cow-1/';
+
+/** A bucket whose owner dies before a certain removal. */
+function dyingBefore(removal: number, keys: Set<string>): S3 {
+  let removals = 0;
+  const s3: Pick<S3, 'staging' | 'uploads' | 'list' | 'removeAll'> = {
+    staging: STAGING,
+    uploads: async () => [],
+    list: async (_, prefix, most) => {
+      const found = [...keys].filter((key) => key.startsWith(prefix)).toSorted();
+      const objects = found.slice(0, most).map((key) => ({ key })) as never;
+      return { objects, more: found.length > most };
+    },
+    removeAll: async (_, removed) => {
+      if (removed.length === 0) return;
+      if (++removals === removal) throw new Error('killed');
+      for (const key of removed) keys.delete(key);
+    },
+  };
+  return s3 as S3;
+}
+
+const files = (count: number) => Array.from({ length: count }, (_, n) => `${AREA}1/files/${n}`);
+
+for (const count of [1, 3, 2_500]) {
+  test(`of ${count} files nothing is remembered that nobody comes upon again, whenever their removal is cut off`, async () => {
+    for (let removal = 1; ; removal++) {
+      const sources = [...files(count), `${AREA}1/manifest.json`];
+      const keys = new Set([...sources, ...files(count).map((key) => `.placed/${key}/digest`), 'cow/cow-10/1/files/x']);
+      const under = (prefix: string) => [...keys].filter((key) => key.startsWith(prefix)).length;
+      try {
+        await removeObjectsUnder(STAGING, AREA, dyingBefore(removal, keys));
+        assert.deepEqual([...keys], ['cow/cow-10/1/files/x']);
+        return;
+      } catch (error) {
+        assert.match(String(error), /killed/);
+        assert.ok(under(AREA) > 0, 'the area is still seen');
+        // Who was held up over a copy finds no file without its memory.
+        if (under('.placed/') < count) assert.equal(under(`${AREA}1/files/`), 0);
+      }
+    }
+  });
+}

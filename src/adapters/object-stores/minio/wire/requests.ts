@@ -1,0 +1,244 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import http from 'node:http';
+import https from 'node:https';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connectionFailure, createAgents } from '../../../../lib/outbound/index.ts';
+import { StoreError, type StoreKeys } from '../../../../ports/index.ts';
+import { SigningSecret, signRequest } from '../../../../s3-server/index.ts';
+
+interface RequestsOptions {
+  /** The store, as the manager reaches it. */
+  readonly endpoint: string;
+  readonly region: string;
+  /** Is its certificate looked at? */
+  readonly verify: boolean;
+}
+
+export interface StoreRequest {
+  readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE';
+  /** Decoded. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+  readonly service?: 's3' | 'sts';
+  /** The most bytes that an answer may have; it is not read if it has more. */
+  readonly mostBytes?: number;
+  /** Milliseconds until there is an answer. */
+  readonly deadline?: number;
+  /** It is not sent again, whatever becomes of it. */
+  readonly once?: boolean;
+}
+
+export interface StoreAnswer {
+  readonly headers: http.IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** Shorter: a store that syncs a slow disk is given up. Longer: whoever creates a service waits for a dead one. */
+const DEADLINE = 10_000;
+
+const CONNECT_DEADLINE = 3_000;
+
+/** A connection that the store has closed meanwhile, or a store that is busy, deserves another try. */
+const TRIES = 3;
+const FIRST_WAIT = 100;
+
+/** Larger than any answer that is read whole: a list of a thousand keys of the longest kind. */
+const MOST_BYTES = 16 * 1024 * 1024;
+
+/** Signed requests to a store that the operator chose. What is sent may be sent twice, unless it says otherwise. */
+export class Requests {
+  readonly #options: RequestsOptions;
+  readonly #agents: ReturnType<typeof createAgents>;
+  readonly #secrets = new WeakMap<object, SigningSecret>();
+
+  constructor(options: RequestsOptions) {
+    this.#options = options;
+    this.#agents = createAgents({ verify: options.verify, connectDeadline: CONNECT_DEADLINE });
+  }
+
+  /** Throws {@link Refusal} for what the store refuses, and `unavailable` when it does not answer as it should. */
+  async send(request: StoreRequest, keys: StoreKeys): Promise<StoreAnswer> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#try(request, keys);
+      } catch (error) {
+        const passes = error instanceof Refusal ? isBusy(error) : connectionFailure(error, '') !== undefined;
+        if (!passes) throw error;
+        if (tries === TRIES || request.once) throw this.#unavailable(error);
+        await pause(FIRST_WAIT * 2 ** (tries - 1));
+      }
+    }
+  }
+
+  close(): void {
+    this.#agents.close();
+  }
+
+  #try(request: StoreRequest, keys: StoreKeys): Promise<StoreAnswer> {
+    const { endpoint, region } = this.#options;
+    const body = typeof request.body === 'string' ? Buffer.from(request.body) : (request.body ?? new Uint8Array());
+    const { url, headers } = signRequest({
+      ...request,
+      endpoint,
+      region,
+      body,
+      accessKey: keys.accessKey.reveal(),
+      secret: this.#secretOf(keys),
+      service: request.service ?? 's3',
+      now: changes(request) ? dateOf(Date.now()) : Date.now(),
+    });
+    const secure = url.protocol === 'https:';
+    const options = { method: request.method, agent: secure ? this.#agents.https : this.#agents.http };
+    const { promise, resolve, reject } = Promise.withResolvers<StoreAnswer>();
+    const sent = (secure ? https : http).request(url, {
+      ...options,
+      headers: { ...headers, 'content-length': String(body.length) },
+      timeout: request.deadline ?? DEADLINE,
+    });
+    sent.on('timeout', () => sent.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })));
+    sent.on('error', reject);
+    sent.on('response', (response) => void receive(response, request).then(resolve, reject));
+    sent.end(body);
+    return promise;
+  }
+
+  /** Deriving a key costs four hashes; it is the same all day. */
+  #secretOf(keys: StoreKeys): SigningSecret {
+    const known = this.#secrets.get(keys.secretKey);
+    if (known) return known;
+    const made = new SigningSecret(keys.secretKey.reveal());
+    this.#secrets.set(keys.secretKey, made);
+    return made;
+  }
+
+  #unavailable(cause: unknown): StoreError {
+    const host = new URL(this.#options.endpoint).host;
+    const why =
+      connectionFailure(cause, host)?.message ??
+      (cause instanceof Refusal ? cause.message : `"${host}" does not answer`);
+    const message = `the object store cannot be used now: ${why}: what was asked for may be done in part; try it again`;
+    return new StoreError('unavailable', message, { cause });
+  }
+}
+
+const changes = ({ method }: StoreRequest) => method !== 'GET' && method !== 'HEAD';
+
+async function receive(
+  response: http.IncomingMessage,
+  { method, path, mostBytes = MOST_BYTES }: StoreRequest,
+): Promise<StoreAnswer> {
+  const { headers, statusCode = 0 } = response;
+  const refused = statusCode >= 300;
+  const announced = Number(headers['content-length'] ?? 0);
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  if (refused || method === 'HEAD' || announced <= mostBytes) {
+    for await (const part of response as AsyncIterable<Buffer>) {
+      bytes += part.length;
+      if (bytes > (refused ? MOST_BYTES : mostBytes)) break;
+      parts.push(part);
+    }
+  } else bytes = announced;
+  const body = Buffer.concat(parts);
+  if (refused) throw Refusal.of(statusCode, body, `${method} ${path}`);
+  if (bytes <= mostBytes || method === 'HEAD') return { headers, body };
+  response.destroy();
+  const size = announced > 0 ? `${announced} bytes` : 'more bytes than that';
+  throw new StoreError('too-large', `the object "${path.slice(1)}" has ${size}: at most ${mostBytes} are read`);
+}
+
+/**
+ * The store has refused a request; `reason` is its word for why. Whoever knows what that means catches it. For all others
+ * the store is not as it should be, and it may be tried again once somebody has mended it.
+ */
+export class Refusal extends StoreError {
+  readonly status: number;
+  readonly reason: string;
+
+  constructor(status: number, reason: string, what: string) {
+    super('unavailable', `the object store refused ${what}: ${HINTS[reason] ?? `${status} ${reason}`.trim()}`);
+    this.status = status;
+    this.reason = reason;
+  }
+
+  /** S3 answers with XML, the admin API with JSON, and to a HEAD nobody says more than the status. */
+  static of(status: number, body: Uint8Array, what: string): Refusal {
+    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+    const reason = /<Code>([^<]{1,100})<\/Code>/.exec(text)?.[1] ?? /"Code":"([^"]{1,100})"/.exec(text)?.[1];
+    return new Refusal(status, reason ?? STATUSES[status] ?? '', what);
+  }
+}
+
+const STATUSES: Readonly<Record<number, string>> = { 404: 'NotFound', 412: 'PreconditionFailed' };
+
+/** What only the operator can mend. */
+const HINTS: Readonly<Record<string, string>> = {
+  InvalidAccessKeyId: 'it does not know the access key: look at MINIO_ACCESS_KEY',
+  SignatureDoesNotMatch: 'the secret key is wrong: look at MINIO_SECRET_KEY',
+  AccessDenied:
+    'access is denied: MINIO_ACCESS_KEY must be that of an administrator of the store, or with OSCAR_EXTERNAL_STORE=s3 ' +
+    'of somebody who may use all of S3',
+  RequestTimeTooSkewed: 'its clock and that of this machine differ too much',
+};
+
+/** What passes, or what the operator mends: the same request may be taken another time. */
+const MENDABLE: ReadonlySet<string> = new Set([
+  'InvalidAccessKeyId',
+  'SignatureDoesNotMatch',
+  'ExpiredToken',
+  'InvalidToken',
+  'InvalidTokenId',
+  'RequestTimeTooSkewed',
+  'RequestTimeout',
+  'OperationAborted',
+  'ConditionalRequestConflict',
+]);
+
+const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
+
+/** It has failed, or has too much to do. What a store has not learnt, it does not learn by being asked again. */
+export const isBusy = ({ status }: Refusal) => status >= 500 && status !== 501;
+
+/** The word of a store that will not take this request however often it is sent; undefined where it might. */
+export function finalWord(error: unknown): string | undefined {
+  if (!(error instanceof Refusal) || error.status < 400 || isBusy(error)) return undefined;
+  if (PASSING.has(error.status) || MENDABLE.has(error.reason)) return undefined;
+  const name = /^[A-Za-z0-9.]{1,64}$/.test(error.reason) ? ` (${error.reason})` : '';
+  return `the store answered ${error.status}${name}`;
+}
+
+/** What the work gives, or undefined where the store says one of these. */
+export async function unless<T>(reasons: readonly string[], work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (isRefused(error, ...reasons)) return undefined;
+    throw error;
+  }
+}
+
+export function isRefused(error: unknown, ...reasons: readonly string[]): error is Refusal {
+  return error instanceof Refusal && reasons.includes(error.reason);
+}
+
+/** How old the date of a signed request may be: so S3 has it, and MinIO and other stores keep to it. */
+const OLDEST_MS = 15 * 60_000;
+
+const deadlines = new AsyncLocalStorage<number>();
+
+/**
+ * What the work changes is refused by the store once its own clock has passed this time, however long whoever sends
+ * it stood still before: requests are dated so that they are too old by then. Work within such work ends no later than that.
+ */
+export function refusedAfter<T>(time: number, work: () => Promise<T>): Promise<T> {
+  return deadlines.run(Math.min(time, deadlines.getStore() ?? time), work);
+}
+
+/** What a request that changes something is dated, if it is sent now. */
+function dateOf(now: number): number {
+  const deadline = deadlines.getStore();
+  return deadline === undefined ? now : Math.min(now, deadline - OLDEST_MS);
+}

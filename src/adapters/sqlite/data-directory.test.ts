@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
+import { holdDataDirectory } from './data-directory.ts';
+
+const CHILD = fileURLToPath(new URL('./hold.child.ts', import.meta.url));
+
+/** Another manager on that directory, and the first thing it says. */
+async function startAnother(t: TestContext, directory: string): Promise<{ child: ChildProcess; said: string }> {
+  const child = spawn(process.execPath, [CHILD, directory], { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.after(() => child.kill('SIGKILL'));
+  const [said] = await once(createInterface({ input: child.stdout }), 'line');
+  return { child, said };
+}
+
+test('the directory is made, with those above it, for its owner alone', (t) => {
+  const path = join(temporaryDirectory(t), 'a', 'b');
+  const held = holdDataDirectory(path);
+  t.after(() => held.release());
+  assert.equal(statSync(path).mode & 0o777, 0o700);
+  assert.equal(held.file('x'), join(path, 'x'));
+});
+
+test('a second one in the same process is refused, with the directory and the process', (t) => {
+  const path = temporaryDirectory(t);
+  const held = holdDataDirectory(path);
+  const refused = (error: Error) => {
+    assert.match(error.message, /is in use by another manager .*: stop that one, or choose another directory/);
+    assert.ok(error.message.includes(path));
+    assert.ok(error.message.includes(`process ${process.pid} on `));
+    return true;
+  };
+  assert.throws(() => holdDataDirectory(path), refused);
+  assert.throws(() => holdDataDirectory(path), refused, 'being refused must not have freed it');
+  held.release();
+  holdDataDirectory(path).release();
+});
+
+test('two directories are two managers', (t) => {
+  const held = [temporaryDirectory(t), temporaryDirectory(t)].map(holdDataDirectory);
+  for (const directory of held) directory.release();
+});
+
+test('another process is refused while this one holds it', async (t) => {
+  const path = temporaryDirectory(t);
+  const held = holdDataDirectory(path);
+  const { said } = await startAnother(t, path);
+  held.release();
+  assert.ok(said.includes(path) && said.includes(`process ${process.pid} on `), said);
+});
+
+test('this process is refused while another holds it, until that one is killed', async (t) => {
+  const path = temporaryDirectory(t);
+  const { child, said } = await startAnother(t, path);
+  assert.equal(said, 'open');
+  assert.throws(() => holdDataDirectory(path), { code: 'in-use', message: new RegExp(`process ${child.pid} on `) });
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  holdDataDirectory(path).release();
+});
+
+test('a directory that cannot be used is named', (t) => {
+  const file = join(temporaryDirectory(t), 'file');
+  writeFileSync(file, '');
+  assert.throws(() => holdDataDirectory(file), { code: 'unusable', message: /file cannot be used: EEXIST/ });
+  const blocked = temporaryDirectory(t);
+  mkdirSync(join(blocked, 'manager.lock'));
+  assert.throws(() => holdDataDirectory(blocked), { code: 'unusable', message: /cannot be used: unable to open/ });
+});
+
+test('a holder that cannot write its name gives the lock back', (t) => {
+  const path = temporaryDirectory(t);
+  mkdirSync(join(path, 'manager.pid'));
+  for (let attempt = 0; attempt < 2; attempt++) assert.throws(() => holdDataDirectory(path), { code: 'unusable' });
+});

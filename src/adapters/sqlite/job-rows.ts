@@ -1,0 +1,315 @@
+import { deepFreeze } from '../../lib/freeze.ts';
+import type { Version } from '../../lib/version.ts';
+import {
+  type JobKey,
+  type JobProgress,
+  type JobRecord,
+  type JobState,
+  type NewJob,
+  newJobIn,
+  progressIn,
+} from '../../model/job/index.ts';
+import type { JobQuery } from '../../ports/index.ts';
+import type { Database, PreparedQuery } from './database.ts';
+import type { ListPosition } from './job-changes.ts';
+
+const FINAL: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled']);
+
+/** Shown or not, and whether it may be taken out of sight. */
+type Standing = 'unfinished' | 'finished' | 'hidden';
+
+interface Row {
+  seq: number;
+  accepted_at: number;
+  version: Version;
+  event_bytes: number;
+  job: string;
+  progress: string;
+}
+
+interface FoundRow extends Row {
+  service: string;
+  id: string;
+  trigger: NewJob['trigger'];
+  standing: Standing;
+  state: JobState;
+}
+
+/** What it takes to remove a job. */
+export interface Found extends JobKey {
+  readonly seq: number;
+  readonly trigger: NewJob['trigger'];
+  readonly standing: Standing;
+  readonly state: JobState;
+  /** Absent for one that is hidden. */
+  readonly record?: JobRecord;
+}
+
+/** A record with its place in lists. */
+export interface ListedJobRow extends ListPosition {
+  readonly record: JobRecord;
+}
+
+export interface ChangeRange {
+  readonly after: number;
+  readonly upTo: number;
+}
+
+export interface ChangedJobRow {
+  readonly change: number;
+  readonly key: JobKey;
+  readonly record: JobRecord;
+}
+
+/** A job ready to be written, and what reading it will give. */
+export interface PreparedJob {
+  readonly record: JobRecord;
+  readonly job: string;
+  readonly progress: string;
+  readonly event: Uint8Array;
+}
+
+/** Made before the transaction, which others wait for. */
+export function prepareJob(job: NewJob, progress: JobProgress, event: Uint8Array, version: Version): PreparedJob {
+  const packed = { job: JSON.stringify(newJobIn(job)), progress: JSON.stringify(progressIn(progress)) };
+  const record = recordOf(JSON.parse(packed.job), JSON.parse(packed.progress), event.byteLength, version);
+  // A copy: the caller may use its buffer again before this is written.
+  return { ...packed, record, event: new Uint8Array(event) };
+}
+
+const ROW = 'seq, accepted_at, version, event_bytes, job, progress';
+
+/**
+ * Records that are at hand. Each one is read and changed some ten times within its life. More: memory, some 2 KB each.
+ * Fewer: of more than so many jobs that are under way at once, each is read from JSON every time.
+ */
+const MOST_KEPT = 2_000;
+const FOUND = `service, id, trigger, standing, state, ${ROW}`;
+
+/** Jobs, their events and how many there are, as rows. Knows nothing of who may write when. */
+export class JobRows {
+  readonly #insert: PreparedQuery<never>;
+  readonly #insertEvent: PreparedQuery<never>;
+  readonly #version: PreparedQuery<{ version: Version }>;
+  readonly #load: PreparedQuery<Row>;
+  readonly #find: PreparedQuery<FoundRow>;
+  readonly #event: PreparedQuery<{ event: Uint8Array }>;
+  readonly #update: PreparedQuery<never>;
+  readonly #hide: PreparedQuery<never>;
+  readonly #dropEvent: PreparedQuery<never>;
+  readonly #delete: PreparedQuery<never>;
+  readonly #count: PreparedQuery<never>;
+  readonly #counts: PreparedQuery<{ state: JobState; jobs: number }>;
+  readonly #list: PreparedQuery<Row>;
+  readonly #unfinished: PreparedQuery<Row>;
+  readonly #ended: PreparedQuery<FoundRow>;
+  readonly #ofService: PreparedQuery<FoundRow>;
+  readonly #dropMarks: PreparedQuery<never>;
+  readonly #oldestWaiting: PreparedQuery<{ accepted_at: number }>;
+  readonly #changed: PreparedQuery<Row & { change: number }>;
+  readonly #lastChange: PreparedQuery<{ change: number }>;
+  /** By their versions, the oldest first. No version is used twice, so that none of these can be wrong; only of no use. */
+  readonly #kept = new Map<Version, ListedJobRow>();
+
+  constructor(database: Database) {
+    this.#insert = database.query(
+      `INSERT INTO jobs (seq, change, service, id, service_uid, invoker, principal, trigger, accepted_at, marked_at,
+         standing, state, ended_at, version, event_bytes, job, progress)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (service, id) DO NOTHING`,
+    );
+    this.#insertEvent = database.query('INSERT INTO job_events (seq, event) VALUES (?, ?)');
+    this.#version = database.query("SELECT version FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'");
+    this.#load = database.query(`SELECT ${ROW} FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'`);
+    this.#find = database.query(`SELECT ${FOUND} FROM jobs WHERE service = ? AND id = ? AND standing <> 'hidden'`);
+    this.#event = database.query(
+      'SELECT event FROM job_events JOIN jobs USING (seq) WHERE jobs.service = ? AND jobs.id = ?',
+    );
+    this.#update = database.query(
+      'UPDATE jobs SET change = ?, version = ?, standing = ?, state = ?, ended_at = ?, progress = ? WHERE seq = ?',
+    );
+    // What it was and did is forgotten; that it was is not.
+    this.#hide = database.query("UPDATE jobs SET standing = 'hidden', job = '', progress = '' WHERE seq = ?");
+    this.#dropEvent = database.query('DELETE FROM job_events WHERE seq = ?');
+    this.#delete = database.query('DELETE FROM jobs WHERE seq = ?');
+    this.#count = database.query(
+      'INSERT INTO job_counts (state, jobs) VALUES (?, ?) ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs',
+    );
+    this.#counts = database.query('SELECT state, jobs FROM job_counts');
+    this.#list = database.query(LIST);
+    this.#unfinished = database.query(UNFINISHED_QUERY);
+    this.#ended = database.query(ENDED);
+    this.#ofService = database.query(OF_SERVICE);
+    this.#dropMarks = database.query(DROP_MARKS);
+    this.#oldestWaiting = database.query(OLDEST_WAITING);
+    this.#changed = database.query(CHANGED);
+    this.#lastChange = database.query(
+      "SELECT change FROM jobs WHERE standing <> 'hidden' ORDER BY change DESC LIMIT 1",
+    );
+  }
+
+  /** False, and nothing is written, when there is one of that key, hidden or not. */
+  insert({ record, job, progress, event }: PreparedJob, change: number): boolean {
+    const { service, id, serviceUid, invoker, principal, trigger, acceptedAt, object, state, version } = record;
+    const known = [change, change, service, id, serviceUid, invoker, principal, trigger, acceptedAt];
+    const standing = [object?.modifiedAt ?? acceptedAt, standingIn(state), state, endedAt(record)];
+    const inserted = this.#insert.run(...known, ...standing, version, event.byteLength, job, progress);
+    if (inserted.changes !== 1) return false;
+    this.#insertEvent.run(change, event);
+    this.#count.run(state, 1);
+    this.#keep({ seq: change, acceptedAt, record });
+    return true;
+  }
+
+  load({ service, id }: JobKey): ListedJobRow | undefined {
+    const version = this.#version.get(service, id)?.version;
+    const kept = version && this.#kept.get(version);
+    if (kept) return kept;
+    const row = version && this.#load.get(service, id);
+    return row && this.#keep(listedIn(row));
+  }
+
+  #keep(listed: ListedJobRow, before?: Version): ListedJobRow {
+    if (before) this.#kept.delete(before);
+    this.#kept.set(listed.record.version, listed);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
+    return listed;
+  }
+
+  find({ service, id }: JobKey): Found | undefined {
+    const row = this.#find.get(service, id);
+    return row && foundIn(row);
+  }
+
+  event({ service, id }: JobKey): Uint8Array | undefined {
+    return this.#event.get(service, id)?.event;
+  }
+
+  update(
+    { seq, acceptedAt, record: old }: ListedJobRow,
+    changed: Partial<JobProgress>,
+    version: Version,
+    change: number,
+  ): JobRecord {
+    // Through JSON, as if it had been read: what is undefined is not there any more.
+    const news = progressIn(changed);
+    const kept = Object.entries(progressIn(old)).filter(([field]) => !Object.hasOwn(news, field));
+    const progress = { ...Object.fromEntries(kept), ...JSON.parse(JSON.stringify(news)) };
+    const record = recordOf(newJobIn(old), progress, old.eventBytes, version);
+    const { state } = record;
+    this.#update.run(change, version, standingIn(state), state, endedAt(record), JSON.stringify(progress), seq);
+    this.#keep({ seq, acceptedAt, record }, old.version);
+    if (state !== old.state) {
+      this.#count.run(old.state, -1);
+      this.#count.run(state, 1);
+    }
+    return record;
+  }
+
+  hide({ seq, state }: Found): void {
+    this.#hide.run(seq);
+    this.#dropEvent.run(seq);
+    this.#count.run(state, -1);
+  }
+
+  /** Its event goes with it. */
+  delete({ seq, state, standing }: Found): void {
+    this.#delete.run(seq);
+    if (standing !== 'hidden') this.#count.run(state, -1);
+  }
+
+  /** Newest first, from below a position on. */
+  list({ service, states, triggers, concerning }: JobQuery, below: ListPosition, limit: number): ListedJobRow[] {
+    const [state, trigger, user] = [listOf(states), listOf(triggers), concerning ?? null];
+    const filters = [state, state, trigger, trigger, user, user, user];
+    const rows = this.#list.all(service, below.acceptedAt, below.seq, ...filters, limit);
+    return rows.map(listedIn);
+  }
+
+  /** Oldest first, from above a position on. */
+  unfinished(above: ListPosition, limit: number): ListedJobRow[] {
+    return this.#unfinished.all(above.acceptedAt, above.seq, limit).map(listedIn);
+  }
+
+  endedBefore(time: number, limit: number): Found[] {
+    return this.#ended.all(time, limit).map(foundIn);
+  }
+
+  /** Hidden ones too. */
+  ofService(serviceUid: string, limit: number): Found[] {
+    return this.#ofService.all(serviceUid, limit).map(foundIn);
+  }
+
+  dropMarks(serviceUid: string, modifiedBefore: number, limit: number): number {
+    return Number(this.#dropMarks.run(serviceUid, modifiedBefore, limit).changes);
+  }
+
+  counts(): Map<JobState, number> {
+    const counted = this.#counts.all().filter(({ jobs }) => jobs > 0);
+    return new Map(counted.map(({ state, jobs }) => [state, jobs]));
+  }
+
+  /** Those whose last change is in the range, in the order of these changes. */
+  changed({ after, upTo }: ChangeRange, service: string | undefined, limit: number): ChangedJobRow[] {
+    return this.#changed.all(after, upTo, service ?? null, service ?? null, limit).map((row) => {
+      const { record } = listedIn(row);
+      return { change: row.change, key: { service: record.service, id: record.id }, record };
+    });
+  }
+
+  lastChange(): number {
+    return this.#lastChange.get()?.change ?? 0;
+  }
+
+  oldestWaiting(): number | undefined {
+    return this.#oldestWaiting.get()?.accepted_at;
+  }
+}
+
+export const LIST = `
+  SELECT ${ROW} FROM jobs
+  WHERE standing <> 'hidden' AND service = ? AND (accepted_at, seq) < (?, ?)
+    AND (? IS NULL OR state IN (SELECT value FROM json_each(?)))
+    AND (? IS NULL OR trigger IN (SELECT value FROM json_each(?)))
+    AND (? IS NULL OR invoker = ? OR principal = ?)
+  ORDER BY accepted_at DESC, seq DESC LIMIT ?`;
+export const UNFINISHED_QUERY = `
+  SELECT ${ROW} FROM jobs WHERE standing = 'unfinished' AND (accepted_at, seq) > (?, ?)
+  ORDER BY accepted_at, seq LIMIT ?`;
+export const ENDED = `
+  SELECT ${FOUND} FROM jobs WHERE standing = 'finished' AND ended_at < ? ORDER BY ended_at LIMIT ?`;
+export const OF_SERVICE = `SELECT ${FOUND} FROM jobs WHERE service_uid = ? LIMIT ?`;
+export const DROP_MARKS = `
+  DELETE FROM jobs WHERE seq IN (
+    SELECT seq FROM jobs WHERE standing = 'hidden' AND service_uid = ? AND marked_at < ? LIMIT ?)`;
+export const OLDEST_WAITING = `
+  SELECT accepted_at FROM jobs WHERE standing = 'unfinished' AND state IN ('accepted', 'queued', 'offering')
+  ORDER BY accepted_at, seq LIMIT 1`;
+export const CHANGED = `
+  SELECT change, ${ROW} FROM jobs
+  WHERE standing <> 'hidden' AND change > ? AND change <= ? AND (? IS NULL OR service = ?)
+  ORDER BY change LIMIT ?`;
+
+const listOf = (values: readonly string[] | undefined) => (values ? JSON.stringify(values) : null);
+
+const standingIn = (state: JobState): Standing => (FINAL.has(state) ? 'finished' : 'unfinished');
+
+/** One that never ran has no time at which its script ended, and ended when it came into its state. */
+function endedAt({ state, finishedAt, timeline, acceptedAt }: JobRecord): number | null {
+  return FINAL.has(state) ? (finishedAt ?? timeline.at(-1)?.at ?? acceptedAt) : null;
+}
+
+function listedIn({ seq, accepted_at: acceptedAt, version, event_bytes, job, progress }: Row): ListedJobRow {
+  return { seq, acceptedAt, record: recordOf(JSON.parse(job), JSON.parse(progress), event_bytes, version) };
+}
+
+function foundIn(row: FoundRow): Found {
+  const { seq, service, id, trigger, standing, state } = row;
+  const found = { seq, service, id, trigger, standing, state };
+  return standing === 'hidden' ? found : { ...found, record: listedIn(row).record };
+}
+
+/** Always out of the JSON that is stored, so that a record is the same whether it was just written or read. */
+function recordOf(job: NewJob, progress: JobProgress, eventBytes: number, version: Version): JobRecord {
+  return deepFreeze({ ...job, ...progress, eventBytes, version });
+}

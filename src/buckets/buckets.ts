@@ -1,0 +1,133 @@
+import { type Admin, ownerNameLabel, type User } from '../identity/index.ts';
+import type { Cursor, Page } from '../lib/version.ts';
+import { CLUSTER_ADMIN } from '../model/service/index.ts';
+import {
+  type Bucket,
+  type BucketQuery,
+  type ObjectStore,
+  StorageError,
+  type StoredObject,
+  StoreError,
+} from '../ports/index.ts';
+import { readBucketBody } from './bucket-body.ts';
+
+/** Who creates it owns it. An administrator's bucket is the manager's, by name. */
+export async function createBucket(
+  principal: Admin | User,
+  body: unknown,
+  store: ObjectStore,
+  managerName: string,
+): Promise<void> {
+  const { name, folder, visibility, allowedUsers } = readBucketBody(body);
+  const admin = principal.kind === 'admin';
+  const outcome = await store.createBucket({
+    name,
+    owner: admin ? CLUSTER_ADMIN : principal.uid,
+    ownerName: admin ? managerName : ownerNameLabel(principal.name),
+    visibility,
+    allowedUsers,
+  });
+  if (outcome !== 'created') {
+    throw new StorageError('bucket-exists', `there is a bucket "${name}" already: choose another name`);
+  }
+  if (folder !== '') await store.ensureFolder(name, folder);
+}
+
+/** All that the principal reaches, by name. */
+export async function listBuckets(principal: Admin | User, store: ObjectStore): Promise<Bucket[]> {
+  const query = principal.kind === 'admin' ? {} : { visibleTo: principal.uid };
+  const found = await Array.fromAsync(everyBucket(store, query));
+  return found.filter((bucket) => mayBucket(principal, 'use', bucket));
+}
+
+/**
+ * The bucket, if the principal may do that to it. To users an unknown bucket and one they may not see are the same
+ * 403, as in the Go manager (docs/go-manager.md#buckets); a name can be found out anyway, by trying to create it.
+ */
+export async function findBucket(
+  principal: Admin | User,
+  action: BucketAction,
+  name: string,
+  store: ObjectStore,
+): Promise<Bucket> {
+  const bucket = await store.bucket(name);
+  if (!bucket && principal.kind === 'admin') throw bucketNotFound(name);
+  if (!bucket || !mayBucket(principal, action, bucket)) {
+    throw new StorageError(
+      'bucket-refused',
+      `you may not do that with a bucket "${name}": it is not yours, or not there`,
+    );
+  }
+  return bucket;
+}
+
+/** A page of the objects of a bucket that the principal may use. */
+export async function listObjects(
+  bucket: Bucket,
+  page: string | undefined,
+  limit: number,
+  store: ObjectStore,
+): Promise<Page<StoredObject>> {
+  try {
+    return await store.objects(bucket.name, { limit, ...(page && { cursor: page as Cursor }) });
+  } catch (error) {
+    if (!(error instanceof StoreError && error.code === 'expired')) throw error;
+    throw new StorageError('invalid-bucket', 'page: is not one that was given out: begin without it', { cause: error });
+  }
+}
+
+/** Changes visibility and allowed users. The bucket of a service follows the service (S8). */
+export async function changeBucket(principal: Admin | User, body: unknown, store: ObjectStore): Promise<void> {
+  const { name, visibility, allowedUsers } = readBucketBody(body);
+  const { madeFor } = await findBucket(principal, 'manage', name, store);
+  if (madeFor) {
+    throw new StorageError(
+      'bucket-refused',
+      `the bucket "${name}" goes with the service "${madeFor.service}": change the visibility of the service`,
+    );
+  }
+  await store.changeBucket(name, { visibility, allowedUsers });
+}
+
+export async function removeBucket(principal: Admin | User, name: string, store: ObjectStore): Promise<void> {
+  if (!(await store.bucket(name))) throw bucketNotFound(name);
+  await findBucket(principal, 'manage', name, store);
+  await store.removeBucket(name);
+}
+
+export function bucketNotFound(name: string): StorageError {
+  return new StorageError('bucket-not-found', `there is no bucket "${name}"`);
+}
+
+export type BucketAction =
+  /** See it, list, read and write its objects. */
+  | 'use'
+  /** Change its visibility, delete it. */
+  | 'manage';
+
+/**
+ * May somebody do that to a bucket? Everything an owner may; whoever it is shared with uses it and no more: nobody
+ * takes over a public bucket (S8) or looks into a private one (S7).
+ */
+export function mayBucket(
+  principal: Admin | User,
+  action: BucketAction,
+  bucket: Pick<Bucket, 'owner' | 'visibility' | 'allowedUsers'>,
+): boolean {
+  if (principal.kind === 'admin' || principal.uid === bucket.owner) return true;
+  if (action === 'manage') return false;
+  return (
+    bucket.visibility === 'public' ||
+    (bucket.visibility === 'restricted' && bucket.allowedUsers.includes(principal.uid))
+  );
+}
+
+/** All pages of a query, one bucket after the other. */
+export async function* everyBucket(store: ObjectStore, query: Omit<BucketQuery, 'cursor'>): AsyncGenerator<Bucket> {
+  let page = await store.buckets(query);
+  yield* page.items;
+  while (page.next !== undefined) {
+    page = await store.buckets({ ...query, cursor: page.next });
+    yield* page.items;
+  }
+}

@@ -1,0 +1,50 @@
+import { InvalidArgumentError } from 'commander';
+import { ClientError } from '../../client/errors.ts';
+import { stopWithParent } from '../../stop-with-parent.ts';
+import { act, plainCommand, type Register } from '../command.ts';
+
+interface Options {
+  readonly clusters: number;
+  readonly fresh?: boolean;
+  readonly data: string;
+  readonly port?: number;
+  readonly demo?: boolean;
+  readonly keep?: boolean;
+  readonly quiet?: boolean;
+}
+
+/** The quickstart has a coordinator and two members. */
+const FOR_DEMO = 3;
+
+export const upVerb: Register = (program, env) => {
+  const command = plainCommand(program, 'up', 'a federation on this machine, until Ctrl-C')
+    .option('--clusters <number>', 'how many clusters', wholeNumber, 4)
+    .option('--data <directory>', 'where everything is kept', '.oscar')
+    .option('--port <port>', 'of the first manager; the others follow', wholeNumber)
+    .option('--fresh', 'forget what an earlier one has kept there')
+    .option(
+      '--demo',
+      'show the quickstart: a service on three clusters, with more to do than one of them can; then stop',
+    )
+    .option('--keep', 'with --demo: do not stop, until Ctrl-C');
+  act(command, env, async (session) => {
+    const { clusters, fresh = false, data, port, demo, keep = false, quiet = false } = command.opts<Options>();
+    if (demo && clusters < FOR_DEMO) throw new ClientError('usage', `--demo needs --clusters ${FOR_DEMO} or more`);
+    stopWithParent(env);
+    // It brings an issuer along, which other commands do not need.
+    const { startFederation: start } = await import('../../up/up.ts');
+    const show = demo ? await demonstration(quiet, keep, env) : undefined;
+    const options = { clusters, fresh, data, keep, ...(port !== undefined && { port }), ...(show && { show }) };
+    await start(options, session.terminal, env);
+  });
+};
+
+async function demonstration(quiet: boolean, keep: boolean, env: NodeJS.ProcessEnv) {
+  const { demo } = await import('./demo.ts');
+  return (config: string, stop: AbortSignal) => demo({ config, quiet, keep }, env, stop);
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,5}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}

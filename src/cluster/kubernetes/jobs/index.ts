@@ -1,3 +1,0 @@
-export { KubernetesJobStore } from './job-store.ts';
-export type { OutOfQueue } from './out-of-queue.ts';
-export type { StatusMirror } from './status-mirror.ts';

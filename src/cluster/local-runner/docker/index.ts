@@ -1,2 +1,0 @@
-export { createDockerLauncher, type DockerLauncherOptions } from './docker-launcher.ts';
-export { findDocker } from './engine/find-docker.ts';

@@ -1,1 +1,0 @@
-export { createProcessLauncher } from './process-launcher.ts';

@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
+import { test } from 'node:test';
+import { writeManifest } from '../../model/job/index.ts';
+import { BOB, type Scene, scene } from './commit.fixture.ts';
+import { stagingArea, sweepStaging } from './commit.ts';
+
+const MARK = 'svc-job-1/3';
+const output = (path: string, more: object = {}) => ({ storage_provider: 'minio', path, ...more });
+const key = (name: string) => `svc/svc-job-1/3/files/${name}`;
+
+test('what another cluster has staged comes to its place: marked, one event each, in the name of the principal', async (t) => {
+  const { store, stage, commit } = await scene(t, [output('out/results')]);
+  await store.bucket('out');
+  const manifest = await stage({ 'a.txt': 'A', 'sub/ä *?.txt': 'B', 'manifest.json': 'C', empty: '' });
+  assert.deepEqual(await commit(manifest), { outcome: 'committed', objects: 4, notes: [] });
+  const expected = {
+    'results/a.txt': `A by ${MARK}`,
+    'results/empty': ` by ${MARK}`,
+    'results/manifest.json': `C by ${MARK}`,
+    'results/sub/ä *?.txt': `B by ${MARK}`,
+  };
+  assert.deepEqual(await store.content('out'), expected);
+  assert.deepEqual(
+    store.events().toSorted(),
+    Object.keys(expected).map((each) => `out/${each} ${BOB}`),
+  );
+});
+
+test('every file goes to every output that lets it through, as for a job that runs here', async (t) => {
+  const { store, stage, commit } = await scene(t, [
+    output('out/all'),
+    output('out/texts', { suffix: ['.txt'] }),
+    output('other/r', { prefix: ['a', 'b'], suffix: ['.txt', '.md'] }),
+  ]);
+  for (const name of ['out', 'other']) await store.bucket(name);
+  const manifest = await stage({ 'a.txt': '1', 'b.md': '2', 'c.txt': '3', d: '4' });
+  assert.deepEqual(await commit(manifest), { outcome: 'committed', objects: 8, notes: [] });
+  assert.deepEqual(Object.keys(await store.content('out')), [
+    'all/a.txt',
+    'all/b.md',
+    'all/c.txt',
+    'all/d',
+    'texts/a.txt',
+    'texts/c.txt',
+  ]);
+  assert.deepEqual(Object.keys(await store.content('other')), ['r/a.txt', 'r/b.md']);
+});
+
+test('with isolation the results go to the bucket that the file came from', async (t) => {
+  const definition = {
+    isolation_level: 'USER',
+    visibility: 'restricted',
+    allowed_users: [BOB],
+    input: [{ storage_provider: 'minio', path: 'svc-in/in' }],
+  };
+  const { store, stage, commit, service } = await scene(t, [output('svc-in/out')], { definition });
+  const { inputFolders } = await import('../../model/service/index.ts');
+  const own = inputFolders(service).find(({ user }) => user === BOB)?.bucket;
+  assert.ok(own);
+  for (const name of ['svc-in', own]) await store.bucket(name);
+  const manifest = await stage({ a: 'x' });
+  assert.equal((await commit(manifest, { eventBucket: own })).outcome, 'committed');
+  assert.deepEqual([await store.content(own), await store.content('svc-in')], [{ 'out/a': `x by ${MARK}` }, {}]);
+});
+
+test('a job that made nothing is committed, and so is one whose service keeps nothing', async (t) => {
+  const { stage, commit, service } = await scene(t, [output('out/r')]);
+  assert.deepEqual(await commit(await stage({})), { outcome: 'committed', objects: 0, notes: [] });
+  const definition = { ...service.definition, output: [] };
+  const manifest = await stage({ a: 'x' });
+  const result = await commit(manifest, { service: { ...service, definition } });
+  assert.deepEqual(result, { outcome: 'committed', objects: 0, notes: [] });
+});
+
+test('a file whose key would be too long is left out, and that is noted', async (t) => {
+  const folder = 'x'.repeat(500);
+  const { store, stage, commit } = await scene(t, [output(`out/${folder}`)]);
+  await store.bucket('out');
+  const result = await commit(
+    await stage({ ok: 'x', [`${'y'.repeat(250)}/${'y'.repeat(250)}/${'y'.repeat(100)}`]: 'x' }),
+  );
+  assert.equal(result.outcome, 'committed');
+  assert.deepEqual(Object.keys(await store.content('out')), [`${folder}/ok`]);
+  assert.match(result.outcome === 'committed' ? (result.notes[0] ?? '') : '', /would be longer than 1024 bytes/);
+});
+
+test('only the epoch that was reported counts, and only what its manifest names', async (t) => {
+  const { store, stage, commit } = await scene(t, [output('out/r')]);
+  await store.bucket('out');
+  await stage({ a: 'of an older attempt', b: 'too' }, 2);
+  const manifest = await stage({ a: 'x' });
+  await store.server.putObject({ bucket: 'oscar-staging', key: key('late') }, Buffer.from('after the report'));
+  assert.equal((await commit(manifest)).outcome, 'committed');
+  assert.deepEqual(await store.content('out'), { 'r/a': `x by ${MARK}` });
+});
+
+test('what somebody had put in the place is replaced, as by a job that runs here', async (t) => {
+  const { store, stage, commit } = await scene(t, [output('out/r')]);
+  await store.bucket('out');
+  await store.server.putObject({ bucket: 'out', key: 'r/a' }, Buffer.from('old'));
+  assert.equal((await commit(await stage({ a: 'new' }))).outcome, 'committed');
+  assert.deepEqual(await store.content('out'), { 'r/a': `new by ${MARK}` });
+});
+
+test('what staging holds of a job goes, of all its attempts, and of no other job', async (t) => {
+  const { store, stage, deps, record } = await scene(t, [output('out/r')]);
+  await stage({ a: 'x' }, 2);
+  await stage({ a: 'x', b: 'y' });
+  const other = 'svc/svc-job-10/1/files/a';
+  await store.server.putObject({ bucket: 'oscar-staging', key: other }, Buffer.from('x'));
+  await sweepStaging(record, deps.objects);
+  await sweepStaging(record, deps.objects);
+  assert.deepEqual(Object.keys(await store.content('oscar-staging')), [other]);
+});
+
+interface Fault {
+  readonly name: string;
+  /** Undoes what was right; may give another digest. */
+  readonly spoil: (made: Scene, manifest: string) => Promise<string | undefined>;
+  readonly message: RegExp;
+}
+
+/** The manifest that the target may have put instead of a true one. */
+async function putManifest({ store, record, deps }: Scene, bytes: Uint8Array): Promise<string> {
+  const { bucket, manifest } = stagingArea(record, record.epoch, deps.objects);
+  await store.server.putObject({ bucket, key: manifest }, bytes);
+  return hash('sha256', bytes);
+}
+
+const FAULTS: readonly Fault[] = [
+  {
+    name: 'a manifest that is not there',
+    spoil: async ({ deps, record }) => {
+      await sweepStaging(record, deps.objects);
+      return undefined;
+    },
+    message: /list of the outputs .* cannot be used: it is not there/,
+  },
+  {
+    name: 'a manifest that is another one',
+    spoil: async (made) => {
+      await putManifest(made, writeManifest([]));
+      return undefined;
+    },
+    message: /it is not the one that was reported/,
+  },
+  {
+    name: 'a manifest that leads elsewhere',
+    spoil: (made) => {
+      const files = [{ name: '../../../out/secret', size: 1, etag: 'x' }];
+      return putManifest(made, writeManifest(files));
+    },
+    message: /"..\/..\/..\/out\/secret", which is no relative path/,
+  },
+  {
+    name: 'a manifest that is larger than anybody reads',
+    spoil: (made) => putManifest(made, Buffer.alloc(33 * 1024 * 1024, ' ')),
+    message: /has 34603008 bytes: at most 33554432 are read/,
+  },
+  {
+    name: 'a file that was changed after the report',
+    spoil: async ({ store }) => {
+      await store.server.putObject({ bucket: 'oscar-staging', key: key('b') }, Buffer.from('changed'));
+      return undefined;
+    },
+    message: /the output "b" was changed after/,
+  },
+  {
+    name: 'a file that was reported and is not there',
+    spoil: async ({ store }) => {
+      await store.server.deleteObject({ bucket: 'oscar-staging', key: key('b') });
+      return undefined;
+    },
+    message: /the output "b" is not there/,
+  },
+  {
+    name: 'a bucket that is gone',
+    spoil: async ({ store }) => {
+      await store.server.deleteBucket('out', { withContent: true });
+      return undefined;
+    },
+    message: /the bucket "out" does not exist/,
+  },
+  {
+    name: 'a bucket that has become somebody else’s',
+    spoil: async ({ store }) => {
+      await store.server.deleteBucket('out', { withContent: true });
+      await store.bucket('out', 'mallory');
+      return undefined;
+    },
+    message: /neither the owner of the service nor "bob-000002" may write to the bucket "out"/,
+  },
+  {
+    name: 'a bucket that is full',
+    spoil: async ({ store }) => {
+      await store.server.updateBucket('out', { quota: 1 });
+      return undefined;
+    },
+    message: /the output "[ab]" could not be written: the bucket "out" is full/,
+  },
+];
+for (const { name, spoil, message } of FAULTS) {
+  test(`the job has failed with a sentence: ${name}`, async (t) => {
+    const made = await scene(t, [output('out/r')]);
+    await made.store.bucket('out');
+    const manifest = await made.stage({ a: 'x', b: 'y' });
+    const result = await made.commit((await spoil(made, manifest)) ?? manifest);
+    assert.ok(result.outcome === 'failed', JSON.stringify(result));
+    assert.equal(result.reason, 'OutputFailed');
+    assert.match(result.message, message);
+    const left = made.store.server.describeBucket('out') ? await made.store.content('out') : {};
+    assert.ok(!('r/b' in left), 'what was wrong is not committed');
+  });
+}
+
+for (const [who, owner, more] of [
+  ['the principal’s own', BOB, {}],
+  ['one that is shared with the owner', 'carol', { visibility: 'restricted', allowedUsers: ['alice-0001'] }],
+  ['one that was made for the service', 'carol', { madeBy: '6f1c2a4e-0000-4000-8000-000000000001' }],
+] as const) {
+  test(`a bucket that may be written to: ${who}`, async (t) => {
+    const { store, stage, commit } = await scene(t, [output('out/r')]);
+    await store.server.createBucket({ name: 'out', owner, ...more });
+    assert.equal((await commit(await stage({ a: 'x' }))).outcome, 'committed');
+  });
+}

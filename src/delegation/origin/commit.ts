@@ -1,0 +1,347 @@
+import { hash } from 'node:crypto';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import {
+  definedAccess,
+  type Jobs,
+  mayWrite,
+  namedAccess,
+  OWN_STORE,
+  outputPlaces,
+  ownEndpoints,
+} from '../../jobs/index.ts';
+import { allSettled } from '../../lib/concurrency.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
+import {
+  assignOutputs,
+  type JobKey,
+  type JobRecord,
+  type ManifestFile,
+  MOST_MANIFEST_BYTES,
+  type ObjectAt,
+  type PlannedUpload,
+  readManifest,
+  type S3Access,
+  type StoreAccess,
+} from '../../model/job/index.ts';
+import type { Service } from '../../model/service/index.ts';
+import { type ObjectStore, StoreError } from '../../ports/index.ts';
+import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+
+export interface CommitOrder {
+  /** As it is defined here, at the origin. */
+  readonly service: Service;
+  /** Its epoch is the one whose attempt is committed. */
+  readonly record: Pick<JobRecord, 'service' | 'id' | 'principal' | 'epoch'>;
+  /** SHA-256 of the manifest, as the attempt has reported it. */
+  readonly manifest: string;
+  /** Of the file that was the input, for isolation. */
+  readonly eventBucket?: string;
+}
+
+export type CommitResult =
+  /** How many objects are at their places, and what was left out, a sentence each. */
+  | { readonly outcome: 'committed'; readonly objects: number; readonly notes: readonly string[] }
+  | { readonly outcome: 'failed'; readonly reason: 'OutputFailed'; readonly message: string };
+
+/**
+ * Brings what another cluster has made for a job to its final places, by the rules that hold for a job that runs here
+ * (docs/delegation.md#how). Done again after a crash at any point it goes on, and writes nothing twice. What it throws
+ * may go better another time; what it answers is final.
+ */
+export async function commit(order: CommitOrder, deps: CommitDeps): Promise<CommitResult> {
+  const { service, record, eventBucket } = order;
+  const area = stagingArea(record, record.epoch, deps.objects);
+  const mark = `${record.id}/${record.epoch}`;
+  try {
+    const staged = await readStaged(order.manifest, area, deps);
+    const { files, notes } = assignOutputs(
+      staged.map(({ name, size }) => ({ name, bytes: size })),
+      outputPlaces(service, eventBucket),
+    );
+    const here = files.filter(({ to }) => to.store === OWN_STORE);
+    const elsewhere = files.filter(({ to }) => to.store !== OWN_STORE);
+    await checkPlaces(here, service, record, deps);
+
+    const commission = {
+      area,
+      mark,
+      principal: record.principal,
+      eTags: new Map(staged.map(({ name, etag }) => [name, etag])),
+    };
+    // First what is more likely to fail: a job that fails shall have woken as few others as can be.
+    await carryElsewhere(elsewhere, commission, service, deps);
+    await placeHere(here, commission, deps);
+    return { outcome: 'committed', objects: files.length, notes };
+  } catch (error) {
+    if (error instanceof OutputFailed) return { outcome: 'failed', reason: 'OutputFailed', message: error.message };
+    throw error;
+  }
+}
+
+/** What the attempt has reported, and nothing else: others may have its keys. */
+async function readStaged(
+  digest: string,
+  { bucket, manifest }: StagingArea,
+  { objects }: Pick<CommitDeps, 'objects'>,
+): Promise<readonly ManifestFile[]> {
+  const bytes = await objects.read(bucket, manifest, MOST_MANIFEST_BYTES).catch((error: unknown) => {
+    if (error instanceof StoreError && error.code === 'too-large') throw refused(error.message);
+    throw error;
+  });
+  if (!bytes) throw refused('it is not there');
+  if (hash('sha256', bytes) !== digest) throw refused('it is not the one that was reported');
+  const files = readManifest(bytes);
+  if (typeof files === 'string') throw refused(files);
+  return files;
+}
+
+const refused = (why: string) =>
+  new OutputFailed(`the list of the outputs that the other cluster left cannot be used: ${why}`);
+
+/** What a commit works with. */
+export interface CommitDeps extends Pick<Jobs, 'secrets' | 'objects' | 'ownStore' | 'publicStore' | 'namedStores'> {
+  readonly staging: Carrier;
+  /** For files on their way to other providers. */
+  readonly directory: string;
+}
+
+/** Moves files between stores and directories, outside this process: the part of `Staging` that a commit needs. */
+interface Carrier {
+  fetch(order: {
+    readonly from: ObjectAt;
+    readonly access: StoreAccess;
+    readonly eTag?: string;
+    readonly to: string;
+  }): Promise<unknown>;
+
+  upload(order: {
+    readonly directory: string;
+    readonly files: readonly PlannedUpload[];
+    readonly stores: ReadonlyMap<string, StoreAccess>;
+    readonly attempt: string;
+    readonly resumed: boolean;
+  }): Promise<unknown>;
+}
+
+/** The results of a job go where those of a local run would, and nowhere that it may not write. */
+async function checkPlaces(
+  files: readonly PlannedUpload[],
+  service: Service,
+  { principal }: Pick<JobRecord, 'principal'>,
+  { objects }: { readonly objects: Pick<ObjectStore, 'bucket'> },
+): Promise<void> {
+  const names = [...new Set(files.map(({ to }) => to.bucket))];
+  const buckets = await Promise.all(names.map(async (name) => ({ name, bucket: await objects.bucket(name) })));
+  for (const { name, bucket } of buckets) {
+    if (!bucket) throw new OutputFailed(`the outputs cannot be written: the bucket "${name}" does not exist`);
+    if (!mayWrite(bucket, service, principal)) {
+      throw new OutputFailed(
+        `the outputs cannot be written: neither the owner of the service nor "${principal}" may write to the bucket "${name}"`,
+      );
+    }
+  }
+}
+
+/** More: larger transactions of the embedded store, until others wait. Fewer: each waits for the disk alone. */
+const COPIES_AT_ONCE = 64;
+
+/** Brings files from staging to their places in our own store. The bytes do not leave it. */
+async function placeHere(
+  files: readonly PlannedUpload[],
+  commission: Commission,
+  { objects }: { readonly objects: Pick<ObjectStore, 'place'> },
+): Promise<void> {
+  const { mark, principal } = commission;
+  await forEachConcurrent(files, COPIES_AT_ONCE, async ({ name, to: { bucket, key } }) => {
+    const placed = await objects.place(stagedObject(commission, name), { bucket, key }, { mark, as: principal });
+    if (typeof placed === 'object') {
+      throw new OutputFailed(`the output "${name}" could not be written to "${bucket}/${key}": ${placed.refused}`);
+    }
+    switch (placed) {
+      case 'placed':
+      case 'there':
+        return;
+      case 'changed':
+        throw changed(name);
+      case 'missing':
+        throw missing(name);
+      case 'full':
+        throw new OutputFailed(`the output "${name}" could not be written: the bucket "${bucket}" is full`);
+      case 'no-bucket':
+        throw new OutputFailed(`the output "${name}" could not be written: the bucket "${bucket}" does not exist`);
+    }
+  });
+}
+
+/** Files that lie on the disk of the manager at the same time, on their way. */
+const UPLOADS_AT_ONCE = 4;
+
+/** Long enough for the largest file; they are ended before. */
+const KEY_SECONDS = 12 * 60 * 60;
+
+/**
+ * Brings files from staging to other providers, with keys that only the origin has. What a provider already has from
+ * this commit is left alone, where it can keep the mark; to one that cannot (WebDAV) it is written again.
+ */
+async function carryElsewhere(
+  files: readonly PlannedUpload[],
+  commission: Commission,
+  service: Service,
+  deps: CommitDeps,
+): Promise<void> {
+  if (files.length === 0) return;
+  const stores = await accessTo(new Set(files.map(({ to }) => to.store)), service, deps);
+  const { objects, directory } = deps;
+  const { area, principal } = commission;
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const scope = { read: [], readUnder: [{ bucket: area.bucket, prefix: area.files }], write: [] };
+  const keys = await objects.issue(scope, KEY_SECONDS, principal, { inProcess: true });
+  const { accessKey, secretKey, sessionToken } = keys;
+  const own: S3Access = { type: 's3', ...deps.ownStore, accessKey, secretKey, sessionToken, guarded: false };
+  try {
+    const byName = Map.groupBy(files, ({ name }) => name);
+    await forEachConcurrent([...byName], UPLOADS_AT_ONCE, async ([name, places]) => {
+      const way = await mkdtemp(join(directory, 'commit-'));
+      try {
+        await fetchStaged(name, join(way, name), own, commission, deps);
+        await upload(places, way, stores, commission, deps);
+      } finally {
+        await rm(way, { recursive: true, force: true });
+      }
+    });
+  } finally {
+    await objects.revoke(keys.id);
+  }
+}
+
+async function accessTo(
+  ids: ReadonlySet<string>,
+  service: Service,
+  { secrets, namedStores, ...jobs }: CommitDeps,
+): Promise<ReadonlyMap<string, StoreAccess>> {
+  const { credentials } = await loadSecrets(ownerOfSecrets(service), { secrets });
+  const stores = new Map<string, StoreAccess>();
+  for (const id of ids) {
+    const named = namedStores.get(id);
+    const access = named ? namedAccess(named) : definedAccess(id, service, credentials, ownEndpoints(jobs));
+    if (access) stores.set(id, access);
+  }
+  return stores;
+}
+
+async function fetchStaged(
+  name: string,
+  to: string,
+  access: StoreAccess,
+  commission: Commission,
+  { staging, objects }: Pick<CommitDeps, 'staging' | 'objects'>,
+): Promise<void> {
+  const { bucket, key, eTag } = stagedObject(commission, name);
+  try {
+    await mkdir(dirname(to), { recursive: true });
+    await staging.fetch({ from: { store: OWN_STORE, bucket, key }, access, eTag, to });
+  } catch (error) {
+    // Our own store may be what failed: only it can say whether another time would help.
+    const [found] = (await objects.objects(bucket, { prefix: key, limit: 1 })).items;
+    if (found?.key !== key) throw missing(name);
+    throw found.eTag === eTag ? error : changed(name);
+  }
+}
+
+/** Whoever uploads has tried for a while, as for a job that runs here. */
+async function upload(
+  files: readonly PlannedUpload[],
+  directory: string,
+  stores: ReadonlyMap<string, StoreAccess>,
+  { mark }: Commission,
+  { staging }: Pick<CommitDeps, 'staging'>,
+): Promise<void> {
+  try {
+    await staging.upload({ directory, files, stores, attempt: mark, resumed: true });
+  } catch (cause) {
+    if (cause instanceof OscarError && cause.code === 'output-failed') throw new OutputFailed(cause.message, { cause });
+    throw cause;
+  }
+}
+
+/** What all files of a commit have in common. */
+interface Commission {
+  readonly area: StagingArea;
+  /** On each final object, so that it is known again. */
+  readonly mark: string;
+  /** In whose name it is written. */
+  readonly principal: string;
+  /** By the names of the files. */
+  readonly eTags: ReadonlyMap<string, string>;
+}
+
+/** The staged file, as the manifest has it. */
+function stagedObject({ area, eTags }: Commission, name: string): { bucket: string; key: string; eTag: string } {
+  return { bucket: area.bucket, key: `${area.files}${name}`, eTag: eTags.get(name) ?? '' };
+}
+
+const changed = (name: string) =>
+  new OutputFailed(`the output "${name}" was changed after the other cluster had reported it`);
+
+const missing = (name: string) =>
+  new OutputFailed(`the output "${name}" is not there, and the other cluster had reported it`);
+
+/** So many at once. After a failure none is begun, and whoever hears of it knows that none is under way. */
+async function forEachConcurrent<T>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const waiting = items.values();
+  let failed = false;
+  const worker = async () => {
+    for (const item of waiting) {
+      if (failed) return;
+      try {
+        await work(item);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    }
+  };
+  await allSettled(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+}
+
+/** Not everything can be brought where it belongs, and trying again would not help. */
+class OutputFailed extends OscarError<'output-failed'> {
+  constructor(message: string, options?: ErrorOptions) {
+    super('output-failed', message, options);
+  }
+}
+
+/** Where one attempt of a job leaves what it made, in the store of the origin. */
+interface StagingArea {
+  readonly bucket: string;
+  /** The keys of the attempt may write and read below it, and nowhere else. */
+  readonly prefix: string;
+  /** Each file is here, under its name relative to the output directory. Beside the manifest, whatever a file is called. */
+  readonly files: string;
+  /** The key of the list of them. */
+  readonly manifest: string;
+}
+
+export function stagingArea(
+  job: JobKey,
+  epoch: number,
+  { stagingBucket }: Pick<ObjectStore, 'stagingBucket'>,
+): StagingArea {
+  const prefix = `${prefixOf(job)}${epoch}/`;
+  return { bucket: stagingBucket, prefix, files: `${prefix}files/`, manifest: `${prefix}manifest.json` };
+}
+
+/** Removes what all attempts of a job have left. Only when it has ended; keys that still work may write again. */
+export async function sweepStaging(
+  job: JobKey,
+  objects: Pick<ObjectStore, 'stagingBucket' | 'removeObjects'>,
+): Promise<void> {
+  await objects.removeObjects(objects.stagingBucket, prefixOf(job));
+}
+
+const prefixOf = ({ service, id }: JobKey) => `${service}/${id}/`;

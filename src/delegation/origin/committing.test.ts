@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Version } from '../../lib/version.ts';
+import type { JobRecord } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
+import { HandClock } from './clock.fixture.ts';
+import { Committing, type CommittingDeps } from './committing.ts';
+
+test('a commit that fails is tried again, also if its next try comes due while that is still being written down', async () => {
+  const clock = new HandClock();
+  const record: JobRecord = {
+    ...sampleJob('1'),
+    ...sampleProgress('committing'),
+    eventBytes: 0,
+    version: '1' as Version,
+  };
+  const written = Promise.withResolvers<JobRecord>();
+  let saying = false;
+  let tries = 0;
+  const deps = {
+    clock,
+    chance: () => 0.5,
+    here: { clusterId: 'here' },
+    store: {
+      get: async () => record,
+      event: async () => new Uint8Array(),
+      update: () => {
+        saying = true;
+        return written.promise;
+      },
+    },
+    services: {
+      get: async () => {
+        tries++;
+        throw new Error('the store is away');
+      },
+    },
+    report: () => undefined,
+    ended: () => undefined,
+  } as unknown as CommittingDeps;
+  const committing = new Committing(deps);
+  committing.begin(record);
+  await eventually(() => assert.equal(saying, true));
+  clock.pass(120_000);
+  written.resolve(record);
+  await eventually(() => {
+    clock.pass(1_000);
+    assert.ok(tries > 1);
+  });
+  committing.stop();
+});

@@ -1,0 +1,122 @@
+import { changeJob, jobKeyText } from '../../jobs/index.ts';
+import { Slots } from '../../lib/concurrency.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
+import { advance, type JobKey, type JobRecord } from '../../model/job/index.ts';
+import { delegationBackoff } from '../backoff.ts';
+import { Agenda } from './agenda.ts';
+import { NO_METERS } from './meters.ts';
+import { type OriginDeps, placeInRecord } from './origin.ts';
+import { inputOf } from './permit.ts';
+
+export interface CommittingDeps
+  extends Pick<
+    OriginDeps,
+    'store' | 'objects' | 'services' | 'commit' | 'clock' | 'chance' | 'here' | 'meters' | 'report'
+  > {
+  /** It has ended. */
+  readonly ended: (record: JobRecord) => void;
+}
+
+/** Commits at once. Each has several files under way, and jobs that run here share the disk. */
+const AT_ONCE = 16;
+
+/**
+ * Brings the results of jobs that ended on other clusters to their places. The record says which attempt counts, and no
+ * longer changes its mind: what fails on the way is tried until it is done, and the record says meanwhile what fails.
+ */
+export class Committing {
+  readonly #deps: CommittingDeps;
+  readonly #under = new Set<string>();
+  readonly #slots = new Slots(AT_ONCE);
+  readonly #later: Agenda<{ readonly key: JobKey; readonly tries: number }>;
+  #stopped = false;
+
+  constructor(deps: CommittingDeps) {
+    this.#deps = deps;
+    this.#later = new Agenda(deps.clock, ({ key, tries }) => this.#begin(key, tries));
+  }
+
+  /** Again, while it is under way or waits for its next try: nothing happens. */
+  begin({ service, id }: JobKey): void {
+    if (!this.#later.has(jobKeyText({ service, id }))) this.#begin({ service, id }, 0);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#later.close();
+  }
+
+  #begin(key: JobKey, tries: number): void {
+    if (!this.#stopped && !this.#under.has(jobKeyText(key))) void this.#see(key, tries);
+  }
+
+  /** Never fails. */
+  async #see(key: JobKey, tries: number): Promise<void> {
+    const name = jobKeyText(key);
+    this.#under.add(name);
+    const isDone = await this.#try(key);
+    this.#under.delete(name);
+    if (isDone || this.#stopped) return;
+    // Not before: what comes due while it is still under way would be passed over, and never come again.
+    const { clock, chance } = this.#deps;
+    this.#later.add(name, clock.now() + delegationBackoff(tries + 1, chance), { key, tries: tries + 1 });
+  }
+
+  /** Is nothing left to be done? Never fails. */
+  async #try(key: JobKey): Promise<boolean> {
+    try {
+      await this.#slots.use(() => this.#commit(key));
+      return true;
+    } catch (problem) {
+      this.#deps.report(problem, key);
+      await this.#say(problem, key);
+      return false;
+    }
+  }
+
+  /** Whoever waits for the results sees what they wait for. */
+  async #say(problem: unknown, key: JobKey): Promise<void> {
+    const { store, report } = this.#deps;
+    const why =
+      problem instanceof OscarError ? problem.message : 'something failed here that the log of the manager has';
+    const message = `its results could not be written yet, and it is tried again: ${why}`;
+    const say = (job: JobRecord) => (job.state === 'committing' && job.message !== message ? { message } : undefined);
+    await changeJob(key, store, say).catch((second: unknown) => report(second, key));
+  }
+
+  async #commit(key: JobKey): Promise<void> {
+    const { store, clock, here, ended, meters = NO_METERS } = this.#deps;
+    const record = await store.get(key);
+    if (this.#stopped || record?.state !== 'committing') return;
+    const began = performance.now();
+    const end = await this.#bring(record);
+    const at = clock.now();
+    const place =
+      end.state === 'succeeded' ? placeInRecord(record.placement?.member ?? here.clusterId) : here.clusterId;
+    const last = await changeJob(key, store, (job) =>
+      job.epoch === record.epoch
+        ? advance(job, { ...end, at, place }, { finishedAt: job.finishedAt ?? at })
+        : undefined,
+    );
+    if (!last) return;
+    meters.committed(end.state, (performance.now() - began) / 1000);
+    ended(last);
+  }
+
+  async #bring(record: JobRecord) {
+    const { services, store, objects, commit } = this.#deps;
+    const manifest = record.placement?.manifest;
+    const [found, event] = await Promise.all([services.get(record.service), store.event(record)]);
+    const service = found?.service;
+    if (service?.uid !== record.serviceUid || !event || manifest === undefined) return failed('ServiceRemoved', GONE);
+    const input = await inputOf(record, service, event, objects);
+    const result = await commit({ service, record, manifest, ...(input && { eventBucket: input.bucket }) });
+    if (result.outcome === 'failed') return failed(result.reason, result.message);
+    const notes = result.notes.length === 0 ? '' : `: ${result.notes.join('; ')}`;
+    return { state: 'succeeded', reason: 'Completed', message: `its results are written${notes}` } as const;
+  }
+}
+
+const GONE = 'its service is gone';
+
+const failed = (reason: string, message: string) => ({ state: 'failed', reason, message }) as const;

@@ -1,0 +1,122 @@
+import { changeJob, jobKeyText } from '../../jobs/index.ts';
+import { OscarError } from '../../lib/oscar-error.ts';
+import { advance, isFinal, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
+import type { AttemptAt, PeerCredentials, Target } from '../../peers/index.ts';
+import { Agenda } from './agenda.ts';
+import type { HeldAttempts } from './held.ts';
+import type { DelegationMember } from './members.ts';
+import { placementOf } from './moves.ts';
+import { credentialsFor, type OriginDeps, placeInRecord } from './origin.ts';
+
+/** A cluster that says nothing by itself, and can be asked how a job goes: a manager written in Go. */
+export interface FollowedTarget extends Target {
+  state(attempt: AttemptAt, as: PeerCredentials): Promise<FollowedJob | undefined>;
+}
+
+export interface FollowedJob {
+  readonly phase: string;
+  readonly startedAt?: number;
+  readonly finishedAt?: number;
+}
+
+export const isFollowed = (target: Target): target is FollowedTarget => 'state' in target;
+
+/** How often it is asked. Its list of jobs is all that there is, so each time costs a page of it. */
+const ASK_EVERY_MS = 10_000;
+
+/** A job that has not been in its list for so long is lost: it has no other way to say so. */
+const LOST_AFTER_MS = 10 * 60_000;
+
+export interface FollowingDeps
+  extends Pick<OriginDeps, 'store' | 'federations' | 'clock' | 'here' | 'mint' | 'report'> {
+  readonly held: HeldAttempts;
+  readonly ended: (record: JobRecord) => void;
+}
+
+/** Asks those who do not speak how their jobs go, only while they have some. What they write they write themselves. */
+export class Following {
+  readonly #deps: FollowingDeps;
+  readonly #agenda: Agenda<JobKey>;
+
+  constructor(deps: FollowingDeps) {
+    this.#deps = deps;
+    this.#agenda = new Agenda(deps.clock, (key) => {
+      void this.#ask(key).catch((problem: unknown) => {
+        if (!(problem instanceof OscarError)) deps.report(problem, key);
+        this.#later(key);
+      });
+    });
+  }
+
+  /** A job is at a member that may have to be asked. */
+  begin({ service, id }: JobKey): void {
+    this.#later({ service, id });
+  }
+
+  stop(): void {
+    this.#agenda.close();
+  }
+
+  #later(key: JobKey): void {
+    this.#agenda.add(jobKeyText(key), this.#deps.clock.now() + ASK_EVERY_MS, key);
+  }
+
+  async #ask(key: JobKey): Promise<void> {
+    const { store, federations, held, ended } = this.#deps;
+    const record = await store.get(key);
+    if (record?.state !== 'delegated') return;
+    const federation = await federations.of(key.service);
+    const member = federation?.members.find(({ id }) => id === placementOf(record)?.member);
+    if (!federation || !member || !isFollowed(member.target)) return;
+    const as = await credentialsFor(member, federation, this.#deps);
+    const seen = await member.target.state({ job: key, epoch: record.epoch, service: member.service }, as);
+    const changed = await changeJob(key, store, (job) =>
+      job.state === 'delegated' && job.epoch === record.epoch ? this.#changeBy(seen, job, member) : undefined,
+    );
+    if (changed) held.noteReport(changed);
+    if (changed && isFinal(changed.state)) ended(changed);
+    else this.#later(key);
+  }
+
+  #changeBy(seen: FollowedJob | undefined, job: JobRecord, { id }: DelegationMember): Partial<JobProgress> | undefined {
+    const { clock, here } = this.#deps;
+    const at = clock.now();
+    const place = placeInRecord(id);
+    const silent = at - (job.placement?.heardAt ?? at);
+    if (!seen) {
+      const message = `${id} does not know it any more`;
+      const word = { state: 'failed', at, reason: 'Lost', message, place: here.clusterId } as const;
+      return silent > LOST_AFTER_MS ? advance(job, word, { finishedAt: at }) : undefined;
+    }
+    const { phase, startedAt, finishedAt = at } = seen;
+    const placement = job.placement && { ...job.placement, heardAt: at };
+    const begun = startedAt === undefined ? {} : { startedAt };
+    const facts = { ...begun, ...(placement && { placement }) };
+    if (phase !== 'Succeeded' && phase !== 'Failed') {
+      return {
+        ...facts,
+        attempts: job.attempts.map((each) => (each.epoch === job.epoch ? { ...each, ...begun } : each)),
+      };
+    }
+    const course = { ...begun, finishedAt };
+    const attempts = job.attempts.map((each) => (each.epoch === job.epoch ? { ...each, ...course } : each));
+    const ending = { ...facts, ...course, attempts };
+    if (phase === 'Failed') {
+      return advance(
+        job,
+        { state: 'failed', at, reason: 'ScriptFailed', message: `it failed at ${id}`, place },
+        ending,
+      );
+    }
+    const written = {
+      state: 'committing',
+      at,
+      reason: 'Finished',
+      message: `${id} has written its results`,
+      place,
+    } as const;
+    const done = { ...written, state: 'succeeded', reason: 'Completed' } as const;
+    const first = advance(job, written, ending);
+    return first && { ...first, ...advance({ ...job, ...first }, done) };
+  }
+}

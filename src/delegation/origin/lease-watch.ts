@@ -1,0 +1,123 @@
+import { changeJob } from '../../jobs/index.ts';
+import type { JobRecord } from '../../model/job/index.ts';
+import type { HeldAttempt, HeldAttempts } from './held.ts';
+import { expiredLeases, type Leased } from './lease.ts';
+import { NO_METERS } from './meters.ts';
+import { givenBack, placementOf } from './moves.ts';
+import { type OriginDeps, placeInRecord } from './origin.ts';
+
+export interface LeaseWatchDeps
+  extends Pick<OriginDeps, 'store' | 'lease' | 'clock' | 'here' | 'meters' | 'report' | 'federations'> {
+  readonly held: HeldAttempts;
+  /** The job waits here again; that member had it. */
+  readonly back: (record: JobRecord, member: string) => void;
+}
+
+interface Standing<A> {
+  readonly speaking: (A & Pick<Leased, 'cluster'>)[];
+  readonly gone: A[];
+}
+
+/** How often leases are looked at, at most; with short leases more often. */
+const LOOK_EVERY_MS = 5_000;
+
+/** Takes jobs back from members that have fallen silent. */
+export class LeaseWatch {
+  readonly #deps: LeaseWatchDeps;
+  #undo: (() => void) | undefined;
+  /** Nobody could be heard before this manager began. */
+  #since = 0;
+  #stopped = false;
+
+  constructor(deps: LeaseWatchDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    this.#since = this.#deps.clock.now();
+    this.#next();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#undo?.();
+  }
+
+  #next(): void {
+    if (this.#stopped) return;
+    const { clock, lease } = this.#deps;
+    const every = Math.min(LOOK_EVERY_MS, Math.max(1, lease.lease / 4));
+    this.#undo = clock.at(clock.now() + every, () => void this.look().finally(() => this.#next()));
+  }
+
+  /** Looks once. */
+  async look(): Promise<void> {
+    const { held, clock, lease, meters = NO_METERS } = this.#deps;
+    const { speaking, gone } = await this.#standing(held.delegated());
+    const attempts = speaking.map((each) => ({ ...each, heardAt: Math.max(each.heardAt, this.#since) }));
+    const now = clock.now();
+    await Promise.all([
+      ...gone.map((each) =>
+        this.#takeBack(each, { reason: 'MemberGone', message: `${each.member} is no member any more` }),
+      ),
+      ...expiredLeases(attempts, now, lease).map(async (each) => {
+        const message = `${each.member} has not been heard of for ${Math.round((now - each.heardAt) / 1000)} s`;
+        if (await this.#takeBack(each, { reason: 'LeaseExpired', message })) meters.leaseExpired();
+      }),
+    ]);
+  }
+
+  /**
+   * Those who never speak of a job are not silent. Who is no member any more has no key to speak with: there is nothing to
+   * wait for.
+   */
+  async #standing<A extends HeldAttempt>(attempts: readonly A[]): Promise<Standing<A>> {
+    const standing: Standing<A> = { speaking: [], gone: [] };
+    for (const [service, held] of Map.groupBy(attempts, ({ key }) => key.service)) {
+      const federation = await this.#deps.federations.of(service).catch(() => undefined);
+      for (const attempt of held) {
+        const member = federation?.members.find(({ id }) => id === attempt.member);
+        if (federation?.service.uid === attempt.serviceUid && !member) standing.gone.push(attempt);
+        else if (member?.speaks !== false) {
+          standing.speaking.push({ ...attempt, cluster: member?.board ?? placeInRecord(attempt.member) });
+        }
+      }
+    }
+    return standing;
+  }
+
+  /** False when it has ended, or was heard of, meanwhile. */
+  async #takeBack(
+    { key, member, epoch, heardAt }: HeldAttempt & { readonly heardAt: number },
+    why: { readonly reason: string; readonly message: string },
+  ): Promise<boolean> {
+    const { store, clock, here, held, report, back } = this.#deps;
+    const word = { at: clock.now(), ...why, place: here.clusterId };
+    try {
+      const record = await changeJob(key, store, (job) => {
+        const placement = placementOf(job);
+        const isSilent = job.state === 'delegated' && placement?.epoch === epoch && (placement.heardAt ?? 0) <= heardAt;
+        return isSilent ? givenBack(job, word) : undefined;
+      });
+      if (!record) {
+        await this.#catchUp(key, member, epoch);
+        return false;
+      }
+      held.note(record);
+      back(record, member);
+      return true;
+    } catch (problem) {
+      report(problem, key);
+      return false;
+    }
+  }
+
+  /** Somebody else wrote it. Another manager may have taken it back and stopped just then: it waits, and nobody looks. */
+  async #catchUp(key: HeldAttempt['key'], member: string, epoch: number): Promise<void> {
+    const { store, held, back } = this.#deps;
+    const record = await store.get(key);
+    if (!record) return held.forget(key);
+    held.note(record);
+    if (record.state === 'queued' && record.epoch === epoch) back(record, member);
+  }
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { expiredLeases, type Leased, LONGEST_DOUBT } from './lease.ts';
+
+const TERMS = { lease: 90, grace: 60 };
+const NOW = 10_000_000;
+
+/** Attempts by cluster and how long they have been silent. */
+const silent = (...attempts: [string, number][]): Leased[] =>
+  attempts.map(([cluster, since]) => ({ cluster, heardAt: NOW - since }));
+
+const cases: { name: string; attempts: Leased[]; expired: number[] }[] = [
+  { name: 'nobody has anything', attempts: [], expired: [] },
+  { name: 'silence up to lease and grace is none', attempts: silent(['b', 150]), expired: [] },
+  { name: 'silence beyond both ends the attempt', attempts: silent(['b', 151]), expired: [151] },
+  { name: 'one cluster alone cannot cast doubt on us', attempts: silent(['b', 151], ['b', 160]), expired: [151, 160] },
+  { name: 'while another is heard, the silent one lost it', attempts: silent(['b', 151], ['c', 90]), expired: [151] },
+  {
+    name: 'all silent within one lease: the fault is probably here',
+    attempts: silent(['b', 180], ['c', 91]),
+    expired: [],
+  },
+  { name: 'all silent, but one after the other', attempts: silent(['b', 300], ['c', 151]), expired: [300, 151] },
+  {
+    name: 'what counts of a cluster is its last word on anything',
+    attempts: silent(['b', 300], ['b', 151], ['c', 160]),
+    expired: [],
+  },
+  {
+    name: 'doubt does not last for ever',
+    attempts: silent(['b', 151 + LONGEST_DOUBT], ['c', 150 + LONGEST_DOUBT]),
+    expired: [151 + LONGEST_DOUBT],
+  },
+];
+
+for (const each of cases) {
+  test(each.name, () => {
+    assert.deepEqual(
+      expiredLeases(each.attempts, NOW, TERMS).map(({ heardAt }) => NOW - heardAt),
+      each.expired,
+    );
+  });
+}
+
+test('no attempt ends within its lease and grace, none lives beyond the longest doubt, and time takes back nothing', () => {
+  const attempts = fc.array(
+    fc.record({
+      cluster: fc.constantFrom('b', 'c', 'd'),
+      heardAt: fc.integer({ min: NOW - 2 * LONGEST_DOUBT, max: NOW }),
+    }),
+    { maxLength: 8 },
+  );
+  fc.assert(
+    fc.property(attempts, fc.nat(2 * LONGEST_DOUBT), (all, later) => {
+      const ended = new Set(expiredLeases(all, NOW, TERMS));
+      for (const attempt of all) {
+        const since = NOW - attempt.heardAt;
+        if (since <= 150) assert.ok(!ended.has(attempt));
+        if (since > 150 + LONGEST_DOUBT) assert.ok(ended.has(attempt));
+        // With a cluster that speaks, silence is silence.
+        const isHeard = all.some(({ heardAt }) => NOW - heardAt <= 90);
+        if (isHeard && since > 150) assert.ok(ended.has(attempt));
+      }
+      const next = new Set(expiredLeases(all, NOW + later + LONGEST_DOUBT, TERMS));
+      for (const attempt of ended) assert.ok(next.has(attempt));
+    }),
+  );
+});

@@ -1,0 +1,174 @@
+import type { Ledgers } from '../../federation/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Replica, Service } from '../../model/service/index.ts';
+import type { PeerCredentials, Target } from '../../peers/index.ts';
+import type { SecretStore, ServiceRecord, ServiceStore } from '../../ports/index.ts';
+import type { MemberId } from '../policies/index.ts';
+import type { Clock } from './agenda.ts';
+
+type Ledger = NonNullable<Awaited<ReturnType<Ledgers['read']>>>['ledger'];
+type LedgerMember = Ledger['members'][number];
+
+/** A federation, as its coordinator gives work to it. */
+export interface WorkingFederation {
+  readonly service: Service;
+  readonly uid: string;
+  readonly members: readonly DelegationMember[];
+}
+
+/** A member of a federation, as jobs go there. */
+export interface DelegationMember {
+  readonly id: MemberId;
+  readonly type: 'oscar' | 'endpoint';
+  /** Where a job is said to be that runs there. */
+  readonly place: string;
+  /** The service there. */
+  readonly service: string;
+  readonly priority: number;
+  /** By which the scoreboard knows its cluster. */
+  readonly board: string;
+  /**
+   * It asks for leave before it runs something, and tells how that goes. Others only take it or not, and are asked how it
+   * goes, if they can be.
+   */
+  readonly speaks: boolean;
+  readonly target: Target;
+  readonly as: PeerCredentials;
+  /** Why it gets no work now. */
+  readonly unfit?: string;
+}
+
+/** Where a member is. */
+export type Whereabouts =
+  | { readonly type: 'oscar'; readonly member: LedgerMember }
+  | { readonly type: 'endpoint'; readonly member: Replica };
+
+export interface FederationsDeps {
+  readonly services: Pick<ServiceStore, 'get'>;
+  readonly ledgers: Pick<Ledgers, 'read'>;
+  readonly secrets: Pick<SecretStore, 'get'>;
+  /** How a member is spoken to. */
+  readonly reach: (where: Whereabouts, service: Service) => Target | Promise<Target>;
+  readonly clock: Pick<Clock, 'now'>;
+}
+
+/**
+ * How long what the ledger says is taken as it was. A change by the owner has another version of the service and counts at
+ * once; what the reconciler finds out at a member does not. Longer: a member that was just made waits for its first job.
+ */
+const BELIEVED_MS = 5_000;
+
+/** Services whose members are at hand. */
+const MOST_KEPT = 1_000;
+
+interface Kept {
+  readonly version: ServiceRecord['version'];
+  readonly readAt: number;
+  readonly federation: Promise<WorkingFederation | undefined>;
+}
+
+/** The federations that services here coordinate, with their members; kept so that a job does not pay for reading them. */
+export class WorkingFederations {
+  readonly #deps: FederationsDeps;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(deps: FederationsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Undefined when there is no such service, or it coordinates nothing. */
+  async of(name: string): Promise<WorkingFederation | undefined> {
+    const record = await this.#deps.services.get(name);
+    if (!record) return undefined;
+    const now = this.#deps.clock.now();
+    const known = this.#kept.get(name);
+    if (known?.version === record.version && now - known.readAt < BELIEVED_MS) return known.federation;
+    const federation = this.#read(record.service);
+    this.#keep(name, { version: record.version, readAt: now, federation });
+    federation.catch(() => this.#kept.delete(name));
+    return federation;
+  }
+
+  async #read(service: Service): Promise<WorkingFederation | undefined> {
+    const role = service.federation;
+    if (role?.role !== 'coordinator') return undefined;
+    const entry = await this.#deps.ledgers.read(role.uid);
+    // One that is ended and made anew is in the ledger twice; the new one comes last, and counts.
+    const known = new Map(entry?.ledger.members.map((each) => [idOf(each.clusterId, each.service), each]));
+    const listed = (service.definition.federation?.members ?? []).map((replica) => {
+      if (replica.type === 'endpoint') return this.#endpoint(replica, service);
+      const id = idOf(replica.cluster_id, replica.service_name);
+      const member = known.get(id);
+      known.delete(id);
+      return member && this.#deployed(member, replica.priority, service, role.uid);
+    });
+    const leaving = [...known.values()].map((member) => this.#leaving(member, service, role.uid));
+    const members = await Promise.all([...listed, ...leaving]);
+    return { service, uid: role.uid, members: members.filter((member) => member !== undefined) };
+  }
+
+  /** Any URL: it takes the event and answers, and that is all there is between us. */
+  async #endpoint(replica: Replica, service: Service): Promise<DelegationMember> {
+    const { url, priority } = replica;
+    return {
+      id: url,
+      type: 'endpoint',
+      place: URL.parse(url)?.host ?? url,
+      service: '',
+      priority,
+      board: url,
+      speaks: false,
+      target: await this.#deps.reach({ type: 'endpoint', member: replica }, service),
+      as: { uid: service.uid, member: url, key: NO_KEY },
+    };
+  }
+
+  async #deployed(member: LedgerMember, priority: number, service: Service, uid: string): Promise<DelegationMember> {
+    const id = idOf(member.clusterId, member.service);
+    const unfit = UNFIT[member.state];
+    const key = (await this.#deps.secrets.get('member', member.keyId))?.values['key'];
+    return {
+      id,
+      type: 'oscar',
+      place: member.clusterId,
+      service: member.service,
+      priority,
+      board: member.endpoint,
+      speaks: member.kind === 'oscar',
+      target: await this.#deps.reach({ type: 'oscar', member }, service),
+      as: { uid, member: id, key: key ?? NO_KEY },
+      ...(unfit !== undefined && { unfit }),
+    };
+  }
+
+  /**
+   * It gets nothing new, and is spoken to about what it has. The definition is what counts: the ledger says so a moment
+   * later.
+   */
+  async #leaving(member: LedgerMember, service: Service, uid: string): Promise<DelegationMember> {
+    const deployed = await this.#deployed(member, 0, service, uid);
+    return { ...deployed, unfit: deployed.unfit ?? LEAVING };
+  }
+
+  #keep(name: string, kept: Kept): void {
+    this.#kept.delete(name);
+    this.#kept.set(name, kept);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
+  }
+}
+
+const NO_KEY = new Secret('');
+
+const idOf = (clusterId: string, service: string) => `${clusterId}/${service}`;
+
+const LEAVING = 'it is leaving the federation';
+
+const UNFIT: Readonly<Record<LedgerMember['state'], string | undefined>> = {
+  made: undefined,
+  wanted: 'the service is not made there yet',
+  leaving: LEAVING,
+  undoing: LEAVING,
+  conflict: 'something else has the name of the service there',
+  left: 'its owner ended the service there',
+};

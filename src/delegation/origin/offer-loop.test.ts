@@ -1,0 +1,358 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OscarError } from '../../lib/oscar-error.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { JobRecord } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { idOf, openScene, type Scene } from './origin.fixture.ts';
+
+const offersTo = (scene: Scene, id: string) => scene.target(id).offers.map(({ offer }) => offer.epoch);
+const memberAt = (id: string) => ({ type: 'oscar', cluster_id: id, service_name: `demo-${id}` });
+const isDelegated = ({ state }: JobRecord) => state === 'delegated';
+
+test('a member that refuses is followed by the next, under a new epoch, and the record says why', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  scene.target('b').plays = [{ refuse: 'no-room' }];
+  const key = await scene.submit();
+  const record = await scene.until(key, isDelegated);
+  assert.deepEqual(record.placement && [record.placement.member, record.placement.epoch], [idOf('c'), 2]);
+  assert.deepEqual(
+    record.decisions.map(({ chosen, candidates }) => [
+      chosen,
+      candidates.map(({ member, refusal }) => [member, refusal]),
+    ]),
+    [
+      [
+        idOf('b'),
+        [
+          [idOf('b'), undefined],
+          [idOf('c'), undefined],
+        ],
+      ],
+      [
+        idOf('c'),
+        [
+          [idOf('c'), undefined],
+          [idOf('b'), 'no-room'],
+        ],
+      ],
+    ],
+  );
+});
+
+test('when all refuse it waits here with their reasons, is offered again after a while, and runs here when there is room', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
+  const key = await scene.submit();
+  const waits = await scene.until(key, ({ message }) => message.startsWith('no member'));
+  assert.equal(waits.state, 'queued');
+  assert.equal(waits.message, `no member could take it: ${idOf('b')}, ${idOf('c')}: no-room`);
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
+  scene.clock.pass(9_000);
+  assert.deepEqual(offersTo(scene, 'b'), [1]);
+  scene.clock.pass(2_000);
+  await eventually(() =>
+    assert.deepEqual(
+      [offersTo(scene, 'b'), offersTo(scene, 'c')],
+      [
+        [1, 3],
+        [2, 4],
+      ],
+    ),
+  );
+  await scene.until(key, ({ state, epoch }) => state === 'queued' && epoch === 4);
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
+  scene.empty();
+  const runs = await scene.until(key, ({ state }) => state === 'running');
+  assert.equal(runs.epoch, 5);
+  scene.clock.pass(60_000);
+  assert.deepEqual(offersTo(scene, 'b'), [1, 3]);
+});
+
+test('the threshold of the definition counts before that of the operator', async () => {
+  await using scene = await openScene({ federation: { rescheduler_threshold: 60 } });
+  scene.fill();
+  for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
+  const key = await scene.submit();
+  await scene.until(key, ({ message }) => message.startsWith('no member'));
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
+  scene.clock.pass(59_000);
+  assert.deepEqual(offersTo(scene, 'b'), [1]);
+  scene.clock.pass(2_000);
+  await eventually(() => assert.deepEqual(offersTo(scene, 'b'), [1, 3]));
+});
+
+test('a member that is silent and never asked for leave is passed over at once, and leave for the old epoch is refused', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  scene.target('b').plays = ['silent'];
+  const key = await scene.submit();
+  const record = await scene.until(key, isDelegated);
+  assert.equal(record.placement?.member, idOf('c'));
+  const late = scene.target('b').origin?.permit({ job: key, epoch: 1 });
+  await assert.rejects(late ?? Promise.resolve(), { code: 'fenced' });
+  assert.deepEqual((await scene.job(key)).placement, record.placement);
+});
+
+test('a member that is silent after it got leave is offered the same again, until it answers', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  scene.target('b').plays = ['take-unheard', 'silent', 'take'];
+  const key = await scene.submit();
+  await scene.until(key, isDelegated);
+  for (const count of [2, 3]) {
+    await eventually(() => assert.ok(scene.target('b').offers.length >= count - 1));
+    await scene.passing(() => assert.equal(scene.target('b').offers.length, count));
+  }
+  assert.deepEqual(offersTo(scene, 'b'), [1, 1, 1]);
+  assert.deepEqual(offersTo(scene, 'c'), []);
+  assert.equal(scene.target('b').taken.size, 1);
+});
+
+test('a repeated offer that is refused after all goes to the next member', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  scene.target('b').plays = ['permit-silent', { refuse: 'input-unreadable' }];
+  const key = await scene.submit();
+  await scene.until(key, isDelegated);
+  await scene.passing(() => assert.equal(scene.target('b').offers.length, 2));
+  const record = await scene.until(key, ({ state, epoch }) => state === 'delegated' && epoch === 2);
+  assert.equal(record.placement?.member, idOf('c'));
+});
+
+test('a job whose record said that it runs here by then is left alone', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  const key = await scene.submit();
+  const { delegator } = scene.manager.current;
+  await scene.until(key, isDelegated);
+  const before = scene.target('b').offers.length;
+  delegator.consider(key, 'when-full');
+  await eventually(async () => assert.equal((await scene.job(key)).epoch, 1));
+  assert.equal(scene.target('b').offers.length, before);
+});
+
+test('members that are not made yet or are leaving get nothing', async () => {
+  await using scene = await openScene();
+  await scene.changeLedger((ledger) => ({
+    ...ledger,
+    members: ledger.members.map((each) => ({ ...each, state: each.clusterId === 'b' ? 'leaving' : 'wanted' })),
+  }));
+  scene.fill();
+  const key = await scene.submit();
+  const record = await scene.until(key, ({ message }) => message.startsWith('no member'));
+  assert.match(record.message, /b: it is leaving the federation; .*c: the service is not made there yet/);
+  assert.deepEqual(offersTo(scene, 'b'), []);
+});
+
+test('a member that has left the definition gets nothing from then on, though the ledger still has it as made', async () => {
+  await using scene = await openScene({ federation: { members: [{ ...memberAt('c'), priority: 3 }] } });
+  scene.fill();
+  const record = await scene.until(await scene.submit(), isDelegated);
+  assert.equal(record.placement?.member, idOf('c'));
+  assert.deepEqual(
+    record.decisions[0]?.candidates.map(({ member, refusal }) => [member, refusal]),
+    [
+      [idOf('c'), undefined],
+      [idOf('b'), 'it is leaving the federation'],
+    ],
+  );
+});
+
+test('with `always` this cluster is the first of the candidates, and jobs that would wait here go elsewhere', async () => {
+  await using scene = await openScene({ federation: { delegate_when: 'always' } });
+  const first = await scene.submit();
+  const runs = await scene.until(first, ({ state }) => state === 'running');
+  assert.equal(runs.decisions.at(-1)?.chosen, 'here/demo');
+  const second = await scene.submit();
+  const record = await scene.until(second, isDelegated);
+  assert.equal(record.placement?.member, idOf('b'));
+});
+
+test('`self` says where this cluster stands among the candidates', async () => {
+  await using scene = await openScene({ federation: { delegate_when: 'always', self: { priority: 5 } } });
+  const key = await scene.submit();
+  const record = await scene.until(key, isDelegated);
+  assert.equal(record.placement?.member, idOf('b'));
+});
+
+test('with `always` a job that nobody takes waits in line here', async () => {
+  await using scene = await openScene({ federation: { delegate_when: 'always' } });
+  scene.fill();
+  for (const id of ['b', 'c']) scene.target(id).plays = [{ refuse: 'no-room' }];
+  const key = await scene.submit();
+  await scene.until(key, ({ message }) => message.startsWith('no member'));
+  await eventually(() => assert.equal(scene.manager.current.line.waiting, 1));
+  scene.empty();
+  await scene.until(key, ({ state }) => state === 'running');
+});
+
+test('in a star a job that entered at a member waits for that member, and for nobody else', async () => {
+  await using scene = await openScene({ federation: { topology: 'star' } });
+  scene.target('c').plays = ['silent', { refuse: 'failed' }, 'take'];
+  const key = await scene.submit('{}', { openedBy: idOf('c'), byToken: true });
+  await eventually(() => assert.equal(scene.target('c').offers.length, 1));
+  for (const count of [2, 3]) {
+    await scene.passing(() => assert.equal(scene.target('c').offers.length, count));
+  }
+  const record = await scene.until(key, isDelegated);
+  assert.equal(record.placement?.member, idOf('c'));
+  assert.ok(scene.target('c').offers.every(({ offer }) => offer.pinned));
+  assert.deepEqual(offersTo(scene, 'b'), []);
+  assert.equal(scene.manager.current.line.waiting, 0);
+});
+
+test('in a mesh a job stays where it entered, and goes elsewhere when there is no room', async () => {
+  await using scene = await openScene({ federation: { topology: 'mesh' } });
+  const opened = { openedBy: idOf('c'), byToken: true };
+  scene.fill();
+  const first = await scene.submit('{}', opened);
+  const record = await scene.until(first, isDelegated);
+  assert.equal(record.placement?.member, idOf('c'));
+  assert.equal(scene.target('c').offers[0]?.offer.pinned, false);
+  scene.target('c').plays = [{ refuse: 'no-room' }];
+  const second = await scene.submit('{}', opened);
+  const other = await scene.until(second, isDelegated);
+  assert.equal(other.placement?.member, idOf('b'));
+});
+
+test('a job that entered at somebody who is no member any more fails with that reason', async () => {
+  await using scene = await openScene({ federation: { topology: 'star' } });
+  const key = await scene.submit('{}', { openedBy: 'z/demo-z', byToken: true });
+  const record = await scene.until(key, ({ state }) => state === 'failed');
+  assert.equal(record.timeline.at(-1)?.reason, 'MemberGone');
+});
+
+test('offers of a user bring a token for that cluster; without one the job waits here with the reason', async () => {
+  const expired = new OscarError('credentials-expired', 'the refresh token has expired: bring a new one');
+  let mint = async (_: unknown, cluster: string) => new Secret(`token for ${cluster}`);
+  await using scene = await openScene({ deps: { mint: (service, cluster) => mint(service, cluster) } });
+  scene.fill();
+  await scene.until(await scene.submit(), isDelegated);
+  assert.equal(scene.target('b').offers[0]?.as.bearer?.reveal(), 'token for b');
+  mint = () => Promise.reject(expired);
+  const key = await scene.submit();
+  const record = await scene.until(key, ({ message }) => message.startsWith('no member'));
+  assert.match(record.message, /: the refresh token has expired: bring a new one$/);
+  assert.equal(record.state, 'queued');
+  assert.equal(scene.target('b').offers.length, 1);
+  mint = async () => new Secret('new');
+  await scene.passing(() => assert.equal(scene.target('b').offers.length, 2));
+  await scene.until(key, isDelegated);
+});
+
+test('the administrator needs no token', async () => {
+  const mint = () => Promise.reject(new Error('nobody is asked'));
+  await using scene = await openScene({ owner: 'cluster_admin', deps: { mint } });
+  scene.fill();
+  await scene.until(await scene.submit(), isDelegated);
+  assert.equal(scene.target('b').offers[0]?.as.bearer, undefined);
+});
+
+test('a job that needs keys of another provider stays here, and nobody is asked again', async () => {
+  const provider = {
+    minio: { far: { endpoint: 'https://far.example', access_key: 'a', secret_key: 'b', region: 'r' } },
+  };
+  await using scene = await openScene({ body: { storage_providers: provider } });
+  scene.fill();
+  const event = {
+    storage_provider: 'far',
+    event: JSON.stringify({
+      Records: [
+        {
+          eventSource: 'minio:s3',
+          eventName: 's3:ObjectCreated:Put',
+          s3: { bucket: { name: 'x' }, object: { key: 'y' } },
+        },
+      ],
+    }),
+  };
+  const key = await scene.submit(JSON.stringify(event));
+  const record = await scene.until(key, ({ message }) => message.includes('keys'));
+  assert.match(record.message, /its input is at minio\.far/);
+  assert.equal(record.timeline.at(-1)?.reason, 'StaysHere');
+  scene.clock.pass(60_000);
+  assert.deepEqual(offersTo(scene, 'b'), []);
+  scene.empty();
+  await scene.until(key, ({ state }) => state === 'running');
+});
+
+test('a burst spreads over the members by their room, since what was just sent counts', async () => {
+  await using scene = await openScene({ clusters: ['b', 'c', 'd'], federation: { delegation: 'load-based' } });
+  scene.fill();
+  const rooms = { b: 40_000, c: 20_000, d: 20_000 };
+  for (const [id, cpu] of Object.entries(rooms)) {
+    scene.target(id).snapshot = { nodes: [{ cpu, memory: 2 ** 40, gpu: 0 }], freeCpu: cpu, nodeCount: 1, age: 0 };
+  }
+  // The first one has the members asked what is free.
+  await scene.until(await scene.submit(), isDelegated);
+  const { board } = scene.manager.current;
+  await eventually(() => assert.ok(['b', 'c', 'd'].every((id) => board.snapshotOf(`https://${id}.example`))));
+  const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
+  for (const key of keys) await scene.until(key, isDelegated);
+  const counts = ['b', 'c', 'd'].map((id) => offersTo(scene, id).length);
+  assert.ok(
+    counts.every((count) => count >= 10 && count <= 40),
+    `they got ${counts.join(', ')}`,
+  );
+});
+
+test('with `always` a burst takes the room that there is here, and the rest goes elsewhere at once', async () => {
+  await using scene = await openScene({ cpu: 2000, federation: { delegate_when: 'always' } });
+  const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
+  const jobs = await Promise.all(
+    keys.map((key) => scene.until(key, ({ state }) => state === 'running' || state === 'delegated')),
+  );
+  const chosen = jobs.map(({ decisions }) => decisions[0]?.chosen);
+  assert.equal(chosen.filter((id) => id === 'here/demo').length, 2);
+  assert.equal(jobs.filter(({ state }) => state === 'delegated').length, 58);
+});
+
+test('with `always` and `load-based` a burst spreads, also when this cluster is the freest', async () => {
+  const federation = { delegate_when: 'always', delegation: 'load-based' };
+  await using scene = await openScene({ cpu: 30_000, federation });
+  const cpu = 16_000;
+  for (const id of ['b', 'c']) {
+    scene.target(id).snapshot = { nodes: [{ cpu, memory: 2 ** 40, gpu: 0 }], freeCpu: cpu, nodeCount: 1, age: 0 };
+  }
+  // The first one has the members asked what is free.
+  await scene.submit();
+  const { board } = scene.manager.current;
+  await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotOf(`https://${id}.example`))));
+  const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
+  const jobs = await Promise.all(
+    keys.map((key) => scene.until(key, ({ state }) => state === 'running' || state === 'delegated')),
+  );
+  const here = jobs.filter(({ state }) => state === 'running').length;
+  assert.ok(here >= 20 && here <= 29, `${here} run here`);
+});
+
+for (const delegation of ['load-based', 'topsis']) {
+  test(`${delegation}: the first burst of all spreads, before any member has said what is free`, async () => {
+    await using scene = await openScene({ federation: { delegation } });
+    scene.fill();
+    const unheard = Promise.withResolvers<never>();
+    for (const id of ['b', 'c']) scene.target(id).status = () => unheard.promise;
+    const keys = await Promise.all(Array.from({ length: 40 }, () => scene.submit()));
+    for (const key of keys) await scene.until(key, isDelegated);
+    assert.deepEqual([offersTo(scene, 'b').length, offersTo(scene, 'c').length], [20, 20]);
+  });
+}
+
+test('many jobs that wait for members without room do not each find that out', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  const none = { nodes: [{ cpu: 0, memory: 0, gpu: 0 }], freeCpu: 0, nodeCount: 1, age: 0 };
+  for (const id of ['b', 'c']) scene.target(id).snapshot = none;
+  const { board } = scene.manager.current;
+  await scene.until(await scene.submit(), isDelegated);
+  await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotOf(`https://${id}.example`))));
+  const keys = await Promise.all(Array.from({ length: 20 }, () => scene.submit()));
+  for (const key of keys) {
+    const { message } = await scene.until(key, (job) => job.message.startsWith('no member'));
+    assert.match(message, /it needs 1 core and no node has more than 0 free/);
+  }
+  assert.equal(offersTo(scene, 'b').length, 1);
+});

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { changedIn } from '../../lib/changed-in.fixture.ts';
+import type { Version } from '../../lib/version.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import type { AttemptKey, Report } from '../../peers/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { idOf, openScene, type Scene } from './origin.fixture.ts';
+import { OriginFollower } from './origin-follower.ts';
+import { failure } from './scripted-target.fixture.ts';
+
+const isFinal = ({ state }: JobRecord) => ['succeeded', 'failed', 'cancelled'].includes(state);
+
+/** A coordinator with two managers: one leads, and members speak to the other. */
+async function scene(t: TestContext): Promise<Scene & { desk: OriginFollower }> {
+  const opened = await openScene();
+  t.after(() => opened[Symbol.asyncDispose]());
+  const desk = new OriginFollower(opened.manager.current.deps);
+  for (const cluster of ['b', 'c']) {
+    const proof = () => opened.proof(cluster);
+    opened.target(cluster).origin = {
+      permit: async (attempt: AttemptKey) => desk.permit(attempt, await proof()),
+      report: async (attempt: AttemptKey, report: Report) => desk.report(attempt, report, await proof()),
+    };
+  }
+  return { ...opened, desk };
+}
+
+/** A job that a member has, of which the leader hears what is written. */
+async function delegated(our: Scene): Promise<JobKey> {
+  our.fill();
+  const key = await our.submit();
+  const tell = async () => our.manager.current.delegator.heard(key, await our.store.get(key));
+  // The scene may end in the middle of it.
+  our.store.onChange(() => void tell().catch(() => undefined));
+  await eventually(() => assert.equal(our.target('b').taken.size, 1));
+  await tell();
+  return key;
+}
+
+test('results that were reported to another manager are committed by the leader', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  const manifest = await our.stage(our.target('b').last, { 'a.txt': 'A' });
+  const finishedAt = our.clock.now();
+  const end = { exitCode: 0, reason: 'Completed', message: 'done', manifest, finishedAt } as const;
+  await our.target('b').says({ state: 'succeeded', ...end });
+  const last = await our.until(key, isFinal);
+  assert.equal(last.state, 'succeeded');
+  assert.deepEqual(our.outputs(), ['out/a.txt']);
+  await eventually(() => assert.deepEqual(our.staged(), []));
+});
+
+test('a manager that has not heard of the offer yet looks before it says no: leave is given, and reports count', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  const { deps } = our.manager.current;
+  // As it was seen before it was offered; only who looks sees more.
+  const before: JobRecord = { ...(await our.job(key)), state: 'queued', epoch: 0, version: '0' as Version };
+  const late = changedIn(deps.store, { get: async () => before });
+  const desk = new OriginFollower({ ...deps, store: late });
+  const attempt = { job: key, epoch: 1 };
+  await desk.permit(attempt, await our.proof('b'));
+  await desk.report(attempt, { state: 'running', startedAt: 1 }, await our.proof('b'));
+  assert.equal((await our.job(key)).message, 'the script runs');
+  await assert.rejects(desk.permit({ job: key, epoch: 2 }, await our.proof('b')), { code: 'fenced' });
+});
+
+test('a failure that was reported to another manager ends the job, and the leader sweeps what it left', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  await our.stage(our.target('b').last, { 'a.txt': 'A' });
+  const ended = our.manager.current.delegator.outstanding((await our.job(key)).serviceUid, idOf('b'));
+  assert.equal(await ended, 1);
+  await our.target('b').says(failure(our.clock.now()));
+  assert.equal((await our.job(key)).state, 'failed');
+  await eventually(() => assert.deepEqual(our.staged(), []));
+  const { serviceUid } = await our.job(key);
+  assert.equal(await our.manager.current.delegator.outstanding(serviceUid, idOf('b')), 0);
+});
+
+test('a job that was given back to another manager is offered to the next member by the leader', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  await our.target('b').says({ state: 'released', reason: 'NoRoom', message: 'no room after all' });
+  const record = await our.until(key, ({ epoch, state }) => epoch === 2 && state === 'delegated');
+  assert.equal(record.placement?.member, idOf('c'));
+});
+
+test('a member that speaks to another manager keeps its lease, and loses it when it is silent', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  for (let words = 0; words < 4; words++) {
+    our.clock.pass(80_000);
+    await our.target('b').says({ state: 'running', startedAt: 1 });
+  }
+  assert.equal((await our.job(key)).epoch, 1);
+  await our.passing(async () => assert.equal((await our.job(key)).epoch, 2), 5_000);
+});
+
+test('how many attempts a member has is known to every manager', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  const { serviceUid } = await our.job(key);
+  assert.deepEqual(
+    [await our.desk.outstanding(serviceUid, idOf('b')), await our.desk.outstanding(serviceUid, idOf('c'))],
+    [1, 0],
+  );
+  await our.target('b').says(failure(our.clock.now()));
+  assert.equal(await our.desk.outstanding(serviceUid, idOf('b')), 0);
+});
+
+test('of a job that is gone nothing is held', async (t) => {
+  const our = await scene(t);
+  const key = await delegated(our);
+  const { serviceUid } = await our.job(key);
+  await our.store.removeService(serviceUid);
+  await eventually(async () => assert.equal(await our.manager.current.delegator.outstanding(serviceUid, idOf('b')), 0));
+});

@@ -1,0 +1,99 @@
+import { federationGuard } from '../../federation/index.ts';
+import { acceptJob, eventTooLarge } from '../../jobs/index.ts';
+import { jobName } from '../../model/job/index.ts';
+import { type AttemptKey, DelegationError, type EnteredJob, type Permit, type Report } from '../../peers/index.ts';
+import type { OriginServer, ProvenWorker } from '../server.ts';
+import { placementOf } from './moves.ts';
+import { type OriginDeps, requesterFor } from './origin.ts';
+import { givePermit } from './permit.ts';
+import { inOneLine, takeReport } from './report.ts';
+
+type DeskDeps = Pick<
+  OriginDeps,
+  'store' | 'line' | 'objects' | 'here' | 'maxEventBytes' | 'lease' | 'clock' | 'meters'
+>;
+
+/**
+ * Where members speak to a manager that does not lead. It writes down what they say, as the leader would; whatever has to
+ * be done about it, the leader does when it hears of the record.
+ */
+export class OriginFollower implements OriginServer {
+  readonly #deps: DeskDeps;
+
+  constructor(deps: DeskDeps) {
+    this.#deps = deps;
+  }
+
+  permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
+    return givePermit(attempt, requesterFor(from), { ...this.#deps, noted: nothing });
+  }
+
+  report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
+    const toDo = { noted: nothing, back: nothing, commit: nothing, ended: nothing };
+    return takeReport(attempt, requesterFor(from), report, { ...this.#deps, ...toDo });
+  }
+
+  open(job: EnteredJob, from: ProvenWorker): Promise<void> {
+    return openJob(job, from, this.#deps);
+  }
+
+  /** How many attempts of this service a member still has. */
+  async outstanding(serviceUid: string, member: string): Promise<number> {
+    let held = 0;
+    for await (const record of this.#deps.store.unfinished()) {
+      const isHeld = record.state === 'offering' || record.state === 'delegated';
+      if (isHeld && record.serviceUid === serviceUid && placementOf(record)?.member === member) held++;
+    }
+    return held;
+  }
+}
+
+const nothing = () => undefined;
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/**
+ * Opens a job that entered at a worker: its record is here, like those of all jobs of the federation. It has the rights of
+ * the service's own token, whoever called there. The same id again, with the same event from the same member: the same job.
+ */
+export async function openJob(
+  { job, event, invoker }: EnteredJob,
+  from: ProvenWorker,
+  { store, line, clock, here, maxEventBytes }: Pick<OriginDeps, 'store' | 'line' | 'clock' | 'here' | 'maxEventBytes'>,
+): Promise<void> {
+  const { member, service } = requesterFor(from);
+  const { name } = service.definition;
+  if (from.member.state === 'leaving') {
+    throw new DelegationError('offer-not-allowed', 'this member is leaving the federation: invoke the coordinator');
+  }
+  if (job.service !== name || !isIdOf(name, job.id)) {
+    throw new DelegationError(
+      'offer-not-allowed',
+      `a job of "${name}" has the id <service>-<uuid>: give it such an id`,
+    );
+  }
+  if (event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
+  const refusal = federationGuard(service, 'invoke');
+  if (refusal) throw refusal;
+
+  const arrival = {
+    id: job.id,
+    principal: service.owner,
+    invoker: inOneLine(invoker),
+    trigger: 'job',
+    byToken: true,
+    openedBy: member,
+  } as const;
+  const dispatcher = { now: () => clock.now(), place: here.clusterId, dispatcher: line };
+  await acceptJob(service, arrival, event, { store, ...dispatcher });
+
+  // Afterwards: two members may come with one id at the same moment.
+  const [kept, keptEvent] = await Promise.all([store.get(job), store.event(job)]);
+  const isAnother = kept && (kept.openedBy !== member || !keptEvent || Buffer.compare(keptEvent, event) !== 0);
+  if (isAnother) throw new DelegationError('payload-differs', `there is another job "${job.id}" of "${name}" already`);
+}
+
+function isIdOf(service: string, id: string): boolean {
+  const uuid = id.slice(-36);
+  return UUID.test(uuid) && id === jobName(service, uuid);
+}

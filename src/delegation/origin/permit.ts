@@ -1,0 +1,98 @@
+import { refusals } from '../../federation/index.ts';
+import { jobKeyText, OWN_STORE, type ReadableFile, readableFile, readEvent } from '../../jobs/index.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import type { Service } from '../../model/service/index.ts';
+import { type AttemptKey, DelegationError, type Permit, withAsking } from '../../peers/index.ts';
+import type { KeyScope, ObjectStore } from '../../ports/index.ts';
+import { stagingArea } from './commit.ts';
+import { permitted } from './moves.ts';
+import { type OriginDeps, placeInRecord, type Requester } from './origin.ts';
+import { changeAsTold, fenced, isItsAttempt, spokenOf } from './report.ts';
+
+interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here' | 'lease' | 'clock' | 'meters'> {
+  /** Told of the record that says so. */
+  readonly noted: (record: JobRecord) => void;
+}
+
+/**
+ * Lets a member run the attempt that it was offered, if that is the current one still; asked again, it is the renewal of its
+ * lease; the very same request again gets nothing, at no manager of this cluster. The keys read the one object that is the
+ * input, if the job may have it, and write below the attempt's own part of the staging area: whatever becomes of them, no
+ * result of anybody is within their reach.
+ */
+export async function givePermit(attempt: AttemptKey, asker: Requester, deps: PermitDeps): Promise<Permit> {
+  const { store, clock, here, lease } = deps;
+  const record = await spokenOf(attempt, asker, deps);
+  const event = await store.event(attempt.job);
+  const input = event && (await inputOf(record, asker.service, event, deps.objects));
+  if (input && input.store !== OWN_STORE) {
+    throw new DelegationError('input-unreadable', `the keys of ${input.store} stay at the origin: the job runs there`);
+  }
+  const word = {
+    at: clock.now(),
+    reason: 'Permitted',
+    message: `${asker.member} was let run it`,
+    place: placeInRecord(asker.member),
+  };
+  const written = await changeAsTold(
+    attempt.job,
+    store,
+    (job) => {
+      const { state, placement } = job;
+      const counts = (state === 'offering' || state === 'delegated') && isItsAttempt(job, attempt, asker);
+      if (!counts || !placement) return undefined;
+      const asked = withAsking(placement.asked, asker.asking);
+      // What somebody recorded would get them keys.
+      if (!asked) throw refusals.repeated();
+      return permitted(job, placement, asked, word);
+    },
+    record,
+  );
+  if (!written) throw fenced(attempt, deps);
+  deps.noted(written);
+
+  const area = stagingArea(attempt.job, attempt.epoch, deps.objects);
+  const below = [{ bucket: area.bucket, prefix: area.prefix }];
+  const object = input && { bucket: input.bucket, key: input.key };
+  const scope = { read: object ? [object] : [], readUnder: below, write: below };
+  const keys = await issueFor(attempt.job, scope, record.principal, deps.objects);
+  return {
+    store: {
+      ...here.store,
+      accessKey: keys.accessKey,
+      secretKey: keys.secretKey,
+      sessionToken: keys.sessionToken,
+      expiresAt: keys.expiresAt.getTime(),
+    },
+    ...(object && { input: object }),
+    staging: { bucket: area.bucket, prefix: area.files, manifest: area.manifest },
+    lease: lease.lease,
+  };
+}
+
+/**
+ * How long keys of a job work for the cluster that runs it, in seconds. Longer: a cluster that lost the job can write to its
+ * staging area for longer, where nobody looks. Shorter: a single transfer must end within it.
+ */
+export const KEY_SECONDS = 60 * 60;
+
+/** Keys for the cluster that runs the job. */
+const issueFor = (job: JobKey, scope: KeyScope, onBehalfOf: string, objects: Pick<ObjectStore, 'issue'>) =>
+  objects.issue(scope, KEY_SECONDS, onBehalfOf, { purpose: purposeOf(job) });
+
+/** Ends what other clusters were given for a job, by whichever manager of this one, where the store can. */
+export const endKeys = (job: JobKey, objects: Pick<ObjectStore, 'revokeFor'>): Promise<void> =>
+  objects.revokeFor(purposeOf(job));
+
+const purposeOf = (job: JobKey) => `delegated/${jobKeyText(job)}`;
+
+/** The file that is the input of a job, by the rights of the job. Undefined: its event is, or its script gets it itself. */
+export async function inputOf(
+  record: JobRecord,
+  service: Service,
+  event: Uint8Array,
+  objects: Pick<OriginDeps['objects'], 'bucket'>,
+): Promise<ReadableFile | undefined> {
+  const { file } = readEvent(event);
+  return file && !service.definition.file_stage_in ? readableFile(file, record, service, objects) : undefined;
+}

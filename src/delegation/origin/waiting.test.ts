@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { idOf, openScene, type Scene } from './origin.fixture.ts';
+import { failure, type ScriptedTarget } from './scripted-target.fixture.ts';
+
+// Time stands still in these tests unless they say otherwise: nothing that happens waits for the next periodic look.
+
+const free = (cores: number): Snapshot => ({
+  nodes: [{ cpu: cores * 1000, memory: 2 ** 40, gpu: 0 }],
+  freeCpu: cores * 1000,
+  nodeCount: 1,
+  age: 0,
+  roundTrip: 1,
+});
+
+const boardOf = (id: string) => `https://${id}.example`;
+const isDelegated = ({ state }: JobRecord) => state === 'delegated';
+const waits = (scene: Scene, key: JobKey) =>
+  scene.until(key, ({ state, message }) => state === 'queued' && message.startsWith('no member could take it'));
+const attemptOf = (target: ScriptedTarget, { id }: JobKey) => {
+  const attempt = [...target.taken.values()].find(({ job }) => job.id === id);
+  assert.ok(attempt, `${target.member} does not have ${id}`);
+  return attempt;
+};
+
+/** This cluster is full, and so is its one member, which has the first job. */
+async function fillAll(scene: Scene, waiting: number) {
+  scene.fill();
+  const b = scene.target('b');
+  b.snapshot = free(1);
+  b.plays = ['take', { refuse: 'no-room' }];
+  const first = await scene.submit();
+  await scene.until(first, isDelegated);
+  // The record says `delegated` from the permit on; the member's answer to the offer arrives later.
+  await eventually(() => assert.equal(scene.manager.current.board.snapshotOf(boardOf('b'))?.pending, 0));
+  const others: JobKey[] = [];
+  for (let count = 0; count < waiting; count++) {
+    const key = await scene.submit();
+    await waits(scene, key);
+    others.push(key);
+  }
+  b.plays = ['take'];
+  return { b, first, others };
+}
+
+test('room: the end of a job at a member has the job that waited longest offered there at once', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  const { b, first, others } = await fillAll(scene, 3);
+  const [second, third, fourth] = others;
+  assert.ok(second && third && fourth);
+  await b.says(failure(scene.clock.now()), attemptOf(b, first));
+  await scene.until(second, isDelegated);
+  assert.deepEqual(
+    (await Promise.all([third, fourth].map((key) => scene.job(key)))).map(({ state }) => state),
+    ['queued', 'queued'],
+  );
+  await eventually(() => attemptOf(b, second));
+  await b.says(failure(scene.clock.now()), attemptOf(b, second));
+  await scene.until(third, isDelegated);
+  assert.equal((await scene.job(fourth)).state, 'queued');
+});
+
+test('room: also when the member itself showed the job that ended as taken room', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  const { b, first, others } = await fillAll(scene, 1);
+  const [second] = others;
+  assert.ok(second);
+  // At the next look there is no room, and the job that is there is part of that.
+  b.snapshot = free(0);
+  scene.clock.pass(11_000);
+  const { board } = scene.manager.current;
+  await eventually(() => assert.equal(board.snapshotOf(boardOf('b'))?.freeCpu, 0));
+  assert.equal(board.inFlightTo(boardOf('b')).cpu, 0);
+  await waits(scene, second);
+  await b.says(failure(scene.clock.now()), attemptOf(b, first));
+  await scene.until(second, isDelegated);
+});
+
+test('room: a job that a member gave back leaves its room to another', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  const { b, first, others } = await fillAll(scene, 1);
+  const [second] = others;
+  assert.ok(second);
+  await b.says({ state: 'released', reason: 'Evicted', message: 'it had to go' }, attemptOf(b, first));
+  await scene.until(second, isDelegated);
+  assert.equal((await scene.job(first)).state, 'queued');
+});
+
+test('room: jobs for which a member shows room are offered side by side, and no more than fit', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  scene.fill();
+  const b = scene.target('b');
+  b.snapshot = free(0);
+  b.plays = [{ refuse: 'no-room' }];
+  const keys: JobKey[] = [];
+  for (let count = 0; count < 5; count++) keys.push(await scene.submit());
+  for (const key of keys) await waits(scene, key);
+  await eventually(() => assert.ok(scene.manager.current.board.snapshotOf(boardOf('b'))));
+  const before = b.offers.length;
+  // It answers no offer before it has three of them.
+  const { promise: three, resolve } = Promise.withResolvers<void>();
+  const permit = b.origin?.permit.bind(b.origin);
+  assert.ok(b.origin && permit);
+  b.origin = {
+    ...b.origin,
+    async permit(attempt) {
+      if (b.offers.length - before === 3) resolve();
+      await three;
+      return permit(attempt);
+    },
+  };
+  b.plays = ['take'];
+  b.snapshot = free(3);
+  scene.clock.pass(1);
+  scene.manager.current.board.answersAgain(boardOf('b'));
+  for (const key of keys.slice(0, 3)) await scene.until(key, isDelegated);
+  for (const key of keys.slice(3)) await waits(scene, key);
+  assert.equal(b.offers.length - before, 3);
+});
+
+test('room: a member that refused a job for another reason is not asked because there is room', async () => {
+  await using scene = await openScene();
+  scene.fill();
+  const [b, c] = [scene.target('b'), scene.target('c')];
+  b.plays = [{ refuse: 'input-unreadable' }];
+  c.snapshot = free(0);
+  c.plays = [{ refuse: 'no-room' }];
+  const key = await scene.submit();
+  await waits(scene, key);
+  const { board } = scene.manager.current;
+  await eventually(() => assert.ok(board.snapshotOf(boardOf('c'))));
+  const asked = b.offers.length;
+  c.snapshot = free(1);
+  c.plays = ['take'];
+  scene.clock.pass(6_000);
+  board.interested([{ place: boardOf('c'), ask: () => c.status() }]);
+  const record = await scene.until(key, isDelegated);
+  assert.equal(record.placement?.member, idOf('c'));
+  assert.equal(b.offers.length, asked);
+});
+
+test('return: a member that was away and answers again gets the jobs that wait, at once', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  scene.fill();
+  const b = scene.target('b');
+  b.plays = ['silent'];
+  b.status = () => Promise.reject(new Error('away'));
+  const keys = [await scene.submit(), await scene.submit()];
+  for (const key of keys) await waits(scene, key);
+  b.plays = ['take'];
+  b.status = async () => free(4);
+  scene.manager.current.board.answersAgain(boardOf('b'));
+  for (const key of keys) await scene.until(key, isDelegated);
+});
+
+test('return: a job that entered at a member which was away is offered there as soon as it is back', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  const b = scene.target('b');
+  b.plays = ['silent'];
+  b.status = () => Promise.reject(new Error('away'));
+  const key = await scene.submit('{}', { openedBy: idOf('b') });
+  await scene.until(key, ({ message }) => message.startsWith('it waits for'));
+  b.plays = ['take'];
+  b.status = async () => free(4);
+  scene.manager.current.board.answersAgain(boardOf('b'));
+  await scene.until(key, isDelegated);
+});
+
+test('return: an offer whose answer was lost is repeated as soon as the member is back', async () => {
+  await using scene = await openScene({ clusters: ['b'] });
+  scene.fill();
+  const b = scene.target('b');
+  b.plays = ['take-unheard', 'take'];
+  const key = await scene.submit();
+  await scene.until(key, isDelegated);
+  const { board } = scene.manager.current;
+  await eventually(() => assert.ok(board.snapshotOf(boardOf('b'))));
+  await eventually(() => {
+    if (b.offers.length < 2) board.answersAgain(boardOf('b'));
+    assert.equal(b.offers.length, 2);
+  });
+  assert.deepEqual([b.offers[1]?.offer.epoch, b.taken.size], [1, 1]);
+});

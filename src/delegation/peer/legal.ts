@@ -1,9 +1,0 @@
-import type { Field } from '../../base/fields.ts';
-import { type PeerAddress, PeerError } from '../../federation/index.ts';
-
-/** The value, if it is what it is said to be: nothing else gets into a path or a header of a request. */
-export function legal(field: Field<string>, value: string, { clusterId }: PeerAddress): string {
-  const read = field.read(value);
-  if (read !== undefined) return read;
-  throw new PeerError('failed', `cluster "${clusterId}" was not asked: "${value}" is not ${field.is}`);
-}

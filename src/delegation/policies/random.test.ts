@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { seededRandom } from '../../../test/support/seeded-random.ts';
+import { memberOn, namesIn, never } from './candidate.fixture.ts';
+import type { Candidate, Weights } from './policy.ts';
+import { byChance, shuffled } from './random.ts';
+
+const DRAWS = 20_000;
+
+const members = (...names: string[]) => names.map((name) => memberOn(name));
+
+/** How often each order came. */
+function ordersOf(draw: (chance: () => number) => readonly string[]): Map<string, number> {
+  const chance = seededRandom(7);
+  const counts = new Map<string, number>();
+  for (let round = 0; round < DRAWS; round++) {
+    const order = draw(chance).join('');
+    counts.set(order, (counts.get(order) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Chi-square against what should be. With up to five degrees of freedom, 20.5 is passed once in a thousand seeds. */
+function assertDistributed(counts: Map<string, number>, expected: Readonly<Record<string, number>>): void {
+  assert.deepEqual([...counts.keys()].toSorted(), Object.keys(expected).toSorted());
+  const deviation = Object.entries(expected).reduce((sum, [order, share]) => {
+    const wanted = share * DRAWS;
+    return sum + ((counts.get(order) ?? 0) - wanted) ** 2 / wanted;
+  }, 0);
+  assert.ok(deviation < 20.5, `deviation ${deviation}: ${JSON.stringify(Object.fromEntries(counts))}`);
+}
+
+const drawing = (given: readonly Candidate[], weights: Weights) =>
+  ordersOf((chance) => namesIn(byChance(given, weights, chance)));
+
+/** Of three without weights, and of a list that is shuffled. */
+const alike = { abc: 1 / 6, acb: 1 / 6, bac: 1 / 6, bca: 1 / 6, cab: 1 / 6, cba: 1 / 6 };
+
+test('without weights every order is as likely as any other', () => {
+  assertDistributed(drawing(members('a', 'b', 'c'), {}), alike);
+});
+
+test('with weights each is drawn by its share of those that are left', () => {
+  assertDistributed(drawing(members('a', 'b', 'c'), { a: 5, b: 3, c: 2 }), {
+    abc: (5 / 10) * (3 / 5),
+    acb: (5 / 10) * (2 / 5),
+    bac: (3 / 10) * (5 / 7),
+    bca: (3 / 10) * (2 / 7),
+    cab: (2 / 10) * (5 / 8),
+    cba: (2 / 10) * (3 / 8),
+  });
+});
+
+test('who has no weight where others have counts as 1', () => {
+  assertDistributed(drawing(members('a', 'b'), { a: 3 }), { ab: 3 / 4, ba: 1 / 4 });
+});
+
+test('the weight of a candidate counts more than that of its cluster', () => {
+  assertDistributed(drawing([memberOn('a', { weight: 3 }), memberOn('b')], { a: 100 }), { ab: 3 / 4, ba: 1 / 4 });
+});
+
+test('weights of any size are weights', () => {
+  const { MAX_VALUE } = Number;
+  assertDistributed(drawing(members('a', 'b'), { a: MAX_VALUE, b: MAX_VALUE }), { ab: 1 / 2, ba: 1 / 2 });
+  assertDistributed(drawing(members('a', 'b'), { a: Number.POSITIVE_INFINITY, b: MAX_VALUE }), {
+    ab: 1 / 2,
+    ba: 1 / 2,
+  });
+  assertDistributed(drawing(members('a', 'b'), { a: 3e-320, b: 1e-320 }), { ab: 3 / 4, ba: 1 / 4 });
+});
+
+test('a weight of 0 is drawn only when nobody else is left, and then all alike', () => {
+  const zero = { a: 0, b: 0, c: 1 };
+  assertDistributed(drawing(members('a', 'b', 'c'), zero), { cab: 1 / 2, cba: 1 / 2 });
+  for (const strange of [-1, Number.NaN]) {
+    assertDistributed(drawing(members('a', 'c'), { a: strange, c: 1 }), { ca: 1 });
+  }
+});
+
+test('a cluster that is named like something every object has needs a weight of its own', () => {
+  assertDistributed(drawing(members('constructor', 'b'), { b: 3 }), { constructorb: 1 / 4, bconstructor: 3 / 4 });
+});
+
+test('the score is the turn', () => {
+  const scores = byChance(members('a', 'b', 'c'), {}, seededRandom(1)).map(({ score }) => score);
+  assert.deepEqual(scores, [0, 1, 2]);
+});
+
+test('a point at the very beginning draws somebody who has a weight', () => {
+  const [first] = byChance(members('zero', 'a'), { zero: 0 }, never);
+  assert.equal(first?.candidate.member, 'a/demo');
+});
+
+test('a point at the very end of sums that are not exact draws somebody who has a weight', () => {
+  const justBelowOne = 1 - Number.EPSILON / 2;
+  for (let count = 2; count < 40; count++) {
+    const given = Array.from({ length: count }, (_, index) => memberOn(`m${index}`, { weight: 0.1 + index / 7 }));
+    const [first] = byChance([...given, memberOn('zero', { weight: 0 })], {}, () => justBelowOne);
+    assert.notEqual(first?.candidate.weight, 0);
+  }
+});
+
+test('shuffling gives every order alike', () => {
+  assertDistributed(
+    ordersOf((chance) => shuffled(['a', 'b', 'c'], chance)),
+    alike,
+  );
+});

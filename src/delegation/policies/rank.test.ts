@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { clusterWith, memberOn, namesIn, never, SMALL } from './candidate.fixture.ts';
+import type { Candidate } from './policy.ts';
+import { rank } from './rank.ts';
+import { STALE } from './room.ts';
+
+const full = clusterWith([0.5]);
+const endpoint = (url: string, others: Partial<Candidate> = {}) =>
+  memberOn(url, { member: url, type: 'endpoint', ...others });
+
+const cases: { name: string; policy?: string; given: Candidate[]; order: string[] }[] = [
+  {
+    name: 'static: the lowest priority is first, and equals keep their order',
+    policy: 'static',
+    given: [memberOn('c', { priority: 2 }), memberOn('b', { priority: 1 }), memberOn('a', { priority: 1 })],
+    order: ['b', 'a', 'c'],
+  },
+  {
+    name: 'static: this cluster is first among equals, and only among them',
+    policy: 'static',
+    given: [memberOn('a'), memberOn('b', { priority: 1 }), memberOn('self', { priority: 1, isSelf: true })],
+    order: ['a', 'self', 'b'],
+  },
+  {
+    name: 'static: an unknown member keeps the place that its priority gives it',
+    policy: 'static',
+    given: [memberOn('b', { priority: 1 }), memberOn('a', { snapshot: undefined })],
+    order: ['a', 'b'],
+  },
+  {
+    name: 'static: one without room is last, whatever its priority',
+    policy: 'static',
+    given: [memberOn('full', { snapshot: full }), memberOn('a', { priority: 100 })],
+    order: ['a', 'full'],
+  },
+  {
+    name: 'without a policy it is static',
+    given: [memberOn('b', { priority: 1, snapshot: clusterWith([32]) }), memberOn('a')],
+    order: ['a', 'b'],
+  },
+  {
+    name: 'with one of another name too',
+    policy: 'fastest',
+    given: [memberOn('b', { priority: 1, snapshot: clusterWith([32]) }), memberOn('a')],
+    order: ['a', 'b'],
+  },
+  ...['load-based', 'topsis'].map((policy) => ({
+    name: `${policy}: the known, then by priority those of whom nothing is known, then the refused`,
+    policy,
+    given: [
+      memberOn('full', { snapshot: full }),
+      memberOn('old', { priority: 2, snapshot: clusterWith([32], { age: STALE + 1 }) }),
+      endpoint('https://any.example/', { priority: 1, snapshot: clusterWith([32]) }),
+      memberOn('unknown', { priority: 0, snapshot: undefined }),
+      memberOn('strange', { priority: 3, snapshot: clusterWith([Number.NaN]) }),
+      memberOn('slow', { priority: 7, snapshot: clusterWith([2]) }),
+      memberOn('idle', { priority: 9, snapshot: clusterWith([16]) }),
+    ],
+    order: ['idle', 'slow', 'unknown', 'https://any.example/', 'old', 'strange', 'full'],
+  })),
+  ...['load-based', 'topsis'].map((policy) => ({
+    name: `${policy}: of those of whom nothing is known and whose priority is the same, who was sent least`,
+    policy,
+    given: [
+      endpoint('https://any.example/'),
+      memberOn('busy', { snapshot: undefined, inFlight: { ...SMALL, cpu: 2000 } }),
+      memberOn('first', { snapshot: undefined, inFlight: SMALL }),
+      memberOn('second', { snapshot: undefined, inFlight: SMALL }),
+      memberOn('later', { priority: 1, snapshot: undefined }),
+    ],
+    order: ['first', 'second', 'busy', 'https://any.example/', 'later'],
+  })),
+];
+
+for (const { name, policy, given, order } of cases) {
+  test(name, () => assert.deepEqual(namesIn(rank({ policy }, given, SMALL, never)), order));
+}
+
+test('the score of static is the priority, and that of who is not known is absent where status counts', () => {
+  const given = [memberOn('a', { priority: 4, snapshot: undefined })];
+  assert.deepEqual(rank({}, given, SMALL, never), [{ candidate: given[0], score: 4 }]);
+  assert.deepEqual(rank({ policy: 'topsis' }, given, SMALL, never), [{ candidate: given[0] }]);
+});

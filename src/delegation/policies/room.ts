@@ -1,0 +1,97 @@
+import { cores, gpus, inCores, size } from '../../lib/amounts.ts';
+import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
+import type { Demand } from '../../model/job/index.ts';
+import type { Candidate, Known } from './policy.ts';
+
+/**
+ * Why a candidate has no room for a job, as a sentence; undefined when it has, or when nothing is known of it. One node
+ * must have all that the job needs, and exactly that is enough (F16).
+ *
+ * @example
+ * roomFor({ cpu: 4000, memory: GiB, gpu: 0 }, candidate);
+ * // 'it needs 4 cores and no node has more than 2 free'
+ */
+export function roomFor(demand: Demand, candidate: Candidate): string | undefined {
+  if (!isKnown(candidate)) return undefined;
+  if (candidate.snapshot.nodes.length === 0) return 'it has no node that takes work now';
+  const nodes = nodesOf(candidate);
+  if (nodes.some((node) => fits(demand, node))) return undefined;
+  const before = nodesOf({ ...candidate, inFlight: NOTHING });
+  const counted = before.some((node) => fits(demand, node)) ? ', counting what was just sent there' : '';
+  return shortOf(demand, nodes) + counted;
+}
+
+/** What is free on all nodes together, without what was just sent there. */
+export function freeIn({ snapshot: { nodes, freeCpu }, inFlight }: Known): Free {
+  const sum = (dimension: 'memory' | 'gpu') => nodes.reduce((total, node) => total + atLeastNone(node[dimension]), 0);
+  return {
+    cpu: atLeastNone(freeCpu - inFlight.cpu),
+    memory: atLeastNone(sum('memory') - inFlight.memory),
+    gpu: atLeastNone(sum('gpu') - inFlight.gpu),
+  };
+}
+
+const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
+
+const atLeastNone = (value: number) => Math.max(0, value);
+
+/**
+ * Nobody knows which node takes what was just sent there: none of them has more than is left of all. Nor which node has what
+ * was given back since: each of them may.
+ */
+function nodesOf(candidate: Known): Free[] {
+  const left = freeIn(candidate);
+  const freeOn = (node: Free, dimension: keyof Free) =>
+    Math.min(atLeastNone(node[dimension]) + atLeastNone(-candidate.inFlight[dimension]), left[dimension]);
+  return candidate.snapshot.nodes.map((node) => ({
+    cpu: freeOn(node, 'cpu'),
+    memory: freeOn(node, 'memory'),
+    gpu: freeOn(node, 'gpu'),
+  }));
+}
+
+const fits = (demand: Demand, node: Free) =>
+  demand.cpu <= node.cpu && demand.memory <= node.memory && demand.gpu <= node.gpu;
+
+function shortOf(demand: Demand, nodes: readonly Free[]): string {
+  const most = (dimension: keyof Free) => Math.max(...nodes.map((node) => node[dimension]));
+  const [cpu, memory, gpu] = [most('cpu'), most('memory'), most('gpu')];
+  const reasons = [
+    demand.cpu > cpu && `it needs ${cores(demand.cpu)} and no node has more than ${inCores(cpu)} free`,
+    demand.memory > memory &&
+      `it needs ${size(demand.memory, Math.ceil)} of memory and no node has more than ${size(memory, Math.floor)} free`,
+    demand.gpu > gpu && `it needs ${gpus(demand.gpu)} and no node has more than ${gpu} free`,
+  ].filter((reason) => reason !== false);
+  return reasons.join('; ') || `no node has ${all(demand)} free at once`;
+}
+
+function all({ cpu, memory, gpu }: Demand): string {
+  const parts = [cpu > 0 && cores(cpu), memory > 0 && `${size(memory, Math.ceil)} of memory`, gpu > 0 && gpus(gpu)];
+  return parts.filter((part) => part !== false).join(' and ');
+}
+
+/**
+ * How old a snapshot may be, in milliseconds. Shorter: a member that missed one refresh or two is asked last although it
+ * may be idle. Longer: jobs are offered by what was true long ago, and each wrong offer costs a round trip.
+ */
+export const STALE = 60_000;
+
+/** Is there a status of this candidate that can be believed? An `endpoint` is any url and has none. */
+export function isKnown(candidate: Candidate): candidate is Known {
+  const { type, snapshot } = candidate;
+  return type === 'oscar' && snapshot !== undefined && snapshot.age <= STALE && numbersIn(snapshot).every(isSensible);
+}
+
+/** Other managers wrote these numbers: one that is none would spoil the scores of everybody. */
+const isSensible = (value: number) => Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+
+function numbersIn({ nodes, freeCpu, nodeCount, roundTrip = 0, meanDuration = 0, pending = 0 }: Snapshot): number[] {
+  return [
+    freeCpu,
+    nodeCount,
+    roundTrip,
+    meanDuration,
+    pending,
+    ...nodes.flatMap(({ cpu, memory, gpu }) => [cpu, memory, gpu]),
+  ];
+}

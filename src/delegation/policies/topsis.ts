@@ -1,0 +1,75 @@
+import type { Known, Random, Taker } from './policy.ts';
+import { shuffled } from './random.ts';
+import { freeIn } from './room.ts';
+
+interface Criterion {
+  readonly weight: number;
+  readonly better: 'more' | 'less';
+  /** A value of each, in their order. */
+  readonly values: (candidates: readonly Known[]) => readonly number[];
+}
+
+/** Seconds, where no job has ended yet. */
+const NO_DURATION = 1e6;
+
+/**
+ * The weights of the Go manager (docs/go-manager.md#federation-and-delegation). Only the proportions of values count,
+ * not their units.
+ */
+const CRITERIA: readonly Criterion[] = [
+  { weight: 1, better: 'less', values: (all) => orMost(all.map(({ snapshot }) => snapshot.roundTrip)) },
+  { weight: 8, better: 'more', values: (all) => all.map(({ snapshot }) => snapshot.nodeCount) },
+  { weight: 18, better: 'more', values: (all) => all.map((each) => freeIn(each).memory) },
+  { weight: 65, better: 'more', values: (all) => all.map((each) => freeIn(each).cpu) },
+  { weight: 2, better: 'less', values: (all) => all.map(({ snapshot }) => snapshot.meanDuration ?? NO_DURATION) },
+  {
+    weight: 6,
+    better: 'less',
+    values: (all) => orMost(all.map(({ snapshot }) => snapshot.pending)).map((jobs) => jobs + 0.1),
+  },
+];
+
+/** Those this close to the best take turns by chance: else every origin would send all it has to the same one. */
+const AS_GOOD_AS_THE_BEST = 0.8;
+
+/**
+ * TOPSIS: how far is each from the best and from the worst of all, by six criteria at once? The score is 0 for the best
+ * in everything and 100 for the worst in everything. Those within 20 % of the best come first, in an order of chance.
+ */
+export function byTopsis(candidates: readonly Known[], chance: Random): Taker[] {
+  const closeness = closenessOf(candidates);
+  const rated = candidates.map((candidate, index) => ({ candidate, closeness: closeness[index] ?? 0 }));
+  const best = Math.max(...closeness);
+  const [good, others] = [true, false].map((wanted) =>
+    rated.filter((each) => each.closeness >= best * AS_GOOD_AS_THE_BEST === wanted),
+  );
+  return [...shuffled(good ?? [], chance), ...(others ?? []).toSorted((a, b) => b.closeness - a.closeness)].map(
+    (each) => ({ candidate: each.candidate, score: 100 - 100 * each.closeness }),
+  );
+}
+
+/** From 0, the worst in everything, to 1, the best in everything. Where there is no difference, all are the best. */
+function closenessOf(candidates: readonly Known[]): number[] {
+  const columns = CRITERIA.map(({ weight, better, values }) => {
+    const column = normalised(values(candidates)).map((value) => value * weight);
+    const [least, most] = [Math.min(...column), Math.max(...column)];
+    return better === 'more' ? { column, best: most, worst: least } : { column, best: least, worst: most };
+  });
+  return candidates.map((_, index) => {
+    const toBest = Math.hypot(...columns.map(({ column, best }) => (column[index] ?? 0) - best));
+    const toWorst = Math.hypot(...columns.map(({ column, worst }) => (column[index] ?? 0) - worst));
+    return toBest + toWorst === 0 ? 1 : toWorst / (toBest + toWorst);
+  });
+}
+
+/** As a vector of length 1; one of zeros has no direction and stays as it is. */
+function normalised(values: readonly number[]): number[] {
+  const length = Math.hypot(...values);
+  return values.map((value) => (length === 0 ? 0 : value / length));
+}
+
+/** Who does not say counts as the worst of those who do: silence is no advantage. */
+function orMost(values: readonly (number | undefined)[]): number[] {
+  const most = Math.max(0, ...values.filter((value) => value !== undefined));
+  return values.map((value) => value ?? most);
+}

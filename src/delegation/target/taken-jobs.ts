@@ -1,0 +1,100 @@
+import { type Elsewhere, jobKeyText, readLog } from '../../jobs/index.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import { CLUSTER_ADMIN } from '../../model/service/index.ts';
+import { DelegationError, type Offer, type RemoteLogOptions } from '../../peers/index.ts';
+import type { ProvenCoordinator, ProvenOwner, TargetServer } from '../server.ts';
+import { acceptOffer, type TakenOffer, type WorkerService } from './accept.ts';
+import { prepareTaken } from './prepare.ts';
+import { handIn, keepTelling, tellCancelled } from './reporting.ts';
+import { openTarget, type TargetDeps, type TargetParts } from './target.ts';
+
+type Target = Pick<Elsewhere, 'cancelled' | 'waits' | 'prepare' | 'running' | 'handIn'> & Omit<TargetServer, 'status'>;
+
+/** The jobs that were taken from other clusters, and what is done with them: the target's half of `Elsewhere`. */
+export class TakenJobs implements Target {
+  readonly #closing = new AbortController();
+  readonly #hosting: TargetDeps;
+
+  constructor(parts: TargetParts) {
+    this.#hosting = openTarget(parts, this.#closing.signal);
+  }
+
+  /** What is under way is in the records, and gone on with by the next one. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async offer(offer: Offer, from: ProvenOwner): Promise<TakenOffer> {
+    return acceptOffer(offer, workerOf(from), from.member, this.#hosting);
+  }
+
+  stop(attempt: JobKey, from: ProvenCoordinator): Promise<void> {
+    return stopAttempt(attempt, from, this.#hosting);
+  }
+
+  logs(attempt: JobKey, options: RemoteLogOptions, from: ProvenCoordinator): Promise<AsyncIterable<Uint8Array>> {
+    return attemptLog(attempt, options, from, this.#hosting);
+  }
+
+  prepare(...[name, record, service, event]: Parameters<Elsewhere['prepare']>): ReturnType<Elsewhere['prepare']> {
+    return prepareTaken(name, record, service, event, this.#hosting);
+  }
+
+  waits(record: JobRecord, until: AbortSignal): void {
+    keepTelling(record, 'queued', until, this.#hosting);
+  }
+
+  running(record: JobRecord, until: AbortSignal): void {
+    keepTelling(record, 'running', until, this.#hosting);
+  }
+
+  handIn(record: JobRecord, stopping: AbortSignal): ReturnType<Elsewhere['handIn']> {
+    return handIn(record, stopping, this.#hosting);
+  }
+
+  /** One that waited here was ended here. */
+  cancelled(record: JobRecord): void {
+    tellCancelled(record, this.#hosting).catch((problem: unknown) => this.#hosting.report(problem, record));
+  }
+}
+
+/** The worker, for somebody who may have jobs run there. */
+function workerOf({ worker: { service }, principal }: ProvenOwner): WorkerService {
+  const { definition, owner, federation } = service;
+  const who = principal.kind === 'admin' ? CLUSTER_ADMIN : principal.uid;
+  if (owner === who && federation?.role === 'worker') return { ...service, federation };
+  throw new DelegationError('offer-not-allowed', `the worker "${definition.name}" belongs to somebody else`);
+}
+
+/** What the script of an attempt printed, for its origin. Throws `job-gone` before the first piece is asked for. */
+async function attemptLog(
+  key: JobKey,
+  options: RemoteLogOptions,
+  from: ProvenCoordinator,
+  hosting: TargetDeps,
+): Promise<AsyncIterable<Uint8Array>> {
+  const record = await findTaken(key, from, hosting);
+  if (!record) throw new DelegationError('job-gone', `there is no attempt "${key.id}" of this federation here`);
+  return readLog(record, options, hosting);
+}
+
+/**
+ * Ends an attempt that its origin does not want any more. One that is not there, or has ended, or is none of theirs:
+ * nothing. An offer of it that is being taken is waited for, so that it does not begin afterwards.
+ */
+async function stopAttempt(key: JobKey, from: ProvenCoordinator, hosting: TargetDeps): Promise<void> {
+  await hosting.turns.take(jobKeyText(key), async () => {
+    const record = await findTaken(key, from, hosting);
+    if (record) await hosting.dispatcher.cancel(key, 'superseded');
+  });
+}
+
+/** The job of an attempt that was taken from this very federation and member. */
+async function findTaken(
+  { service, id }: JobKey,
+  { uid, member }: ProvenCoordinator,
+  { store }: Pick<TargetDeps, 'store'>,
+): Promise<JobRecord | undefined> {
+  const record = await store.get({ service, id });
+  return record?.taken?.uid === uid && record.taken.member === member ? record : undefined;
+}

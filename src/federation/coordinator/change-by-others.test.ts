@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { OscarError } from '../../lib/oscar-error.ts';
+import { Secret } from '../../lib/secret.ts';
+import { type Credential, FederationError } from '../../peers/index.ts';
+import { readIntention } from '../members.ts';
+import { made, post, remove, serviceOf, states } from './change.fixture.ts';
+import { changeMembers, changeService } from './change.ts';
+import { alice, coordination, federatedBody, memberOn, type World } from './model/coordinator.fixture.ts';
+import { openPassage } from './model/model-cluster.fixture.ts';
+
+describe('members that the administrator adds to the federation of a user', () => {
+  const admin = {
+    principal: { kind: 'admin' },
+    credential: { kind: 'basic', username: 'oscar', password: new Secret('of this cluster') },
+  } as const;
+  const isSelf = () => true;
+  const account = { endpoint: 'https://c.example', auth_user: 'oscar', auth_password: 'of that cluster' };
+  const adding = readIntention('POST', { members: [memberOn('c')], clusters: { c: account } });
+
+  /** By whom c is asked. */
+  function askedBy(world: World): Credential[] {
+    const asked: Credential[] = [];
+    const manager = world.managers.get('c');
+    if (manager) manager.accepts = (as) => asked.push(as) > 0;
+    return asked;
+  }
+
+  test('are made with the grant of its owner, to whom they belong, and with no account of the administrator', async () => {
+    const world = await made('b');
+    const asked = askedBy(world);
+    const mint = async () => new Secret('of alice');
+    const { pending } = await changeMembers(admin, 'demo', adding, coordination(world, openPassage, { mint, isSelf }));
+    assert.deepEqual(pending, []);
+    assert.ok(asked.length > 0 && asked.every((as) => as.kind === 'bearer' && as.token.reveal() === 'of alice'));
+  });
+
+  test('wait for their owner where there is no grant', async () => {
+    const world = await made('b');
+    const asked = askedBy(world);
+    const { pending } = await changeMembers(admin, 'demo', adding, coordination(world, openPassage, { isSelf }));
+    assert.deepEqual(pending, [
+      { member: 'c/demo-c', reason: "nobody's credentials are at hand: PUT the service once" },
+    ]);
+    const body = { ...federatedBody(['b', 'c', 'd']), clusters: { c: account } };
+    await changeService(admin, body, undefined, coordination(world, openPassage, { isSelf }));
+    assert.deepEqual(asked, []);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'wanted', 'd/demo-d': 'wanted' });
+    await changeService(alice, federatedBody([]), undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made', 'd/demo-d': 'made' });
+  });
+});
+
+describe('with the token of the service', () => {
+  const token = { principal: { kind: 'service-token', service: 'demo' } } as const;
+  const forbidden = (error: unknown) => error instanceof OscarError && error.code === 'not-allowed';
+
+  test('members that are not there yet are added, and made at once with the grant of the owner', async () => {
+    const world = await made('b');
+    const asked: Credential[] = [];
+    const manager = world.managers.get('c');
+    if (manager) manager.accepts = (as) => asked.push(as) > 0;
+    const mint = async () => new Secret('of alice');
+    const { pending } = await changeMembers(token, 'demo', post('c'), coordination(world, openPassage, { mint }));
+    assert.deepEqual(pending, []);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
+    assert.ok(asked.length > 0 && asked.every((as) => as.kind === 'bearer' && as.token.reveal() === 'of alice'));
+  });
+
+  test('members that are not there yet are added, and wait for somebody who can ask for them', async () => {
+    const world = await made('b');
+    const { pending } = await changeMembers(token, 'demo', post('c'), coordination(world));
+    assert.deepEqual(
+      pending.map(({ member }) => member),
+      ['c/demo-c'],
+    );
+    assert.match(pending[0]?.reason ?? '', /PUT the service once/);
+    await changeService(alice, federatedBody([]), undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
+  });
+
+  test('a member that is there stays as it is', async () => {
+    const world = await made('b');
+    const again = readIntention('POST', { members: [{ ...memberOn('b'), priority: 9 }] });
+    await changeMembers(token, 'demo', again, coordination(world));
+    assert.equal(serviceOf(world).definition.federation?.members?.[0]?.priority, 0);
+  });
+
+  const others = {
+    'members are not removed': remove('b'),
+    'members are not changed': readIntention('PUT', { members: [memberOn('b')] }),
+    'no clusters are named': readIntention('POST', {
+      members: [memberOn('c')],
+      clusters: { c: { endpoint: 'https://c' } },
+    }),
+    'no headers are set': readIntention('POST', { members: [{ ...memberOn('c'), headers: { a: 'b' } }] }),
+    'no URL is added': readIntention('POST', { members: [{ type: 'endpoint', url: 'https://anywhere' }] }),
+  };
+  for (const [name, intention] of Object.entries(others)) {
+    test(name, async () => {
+      const world = await made('b');
+      await assert.rejects(changeMembers(token, 'demo', intention, coordination(world)), forbidden);
+    });
+  }
+});
+
+test('members are changed where the coordinator is', async () => {
+  const world = await made('b');
+  const deps = coordination(world);
+  const current = await deps.services.get('demo');
+  assert.ok(current);
+  const origin = { clusterId: 'o', service: 'origin', endpoint: 'https://o.example', store: '' };
+  const federation = {
+    role: 'worker',
+    uid: 'u',
+    revision: 1,
+    keyId: 'k',
+    digest: 'd',
+    origin,
+    adopted: false,
+  } as const;
+  await deps.services.replace({ ...current.service, federation }, current.version);
+  await assert.rejects(
+    changeMembers(alice, 'demo', post('c'), deps),
+    (error) =>
+      error instanceof FederationError &&
+      error.code === 'not-the-coordinator' &&
+      /https:\/\/o\.example/.test(error.message),
+  );
+});

@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { OscarError } from '../../lib/oscar-error.ts';
+import type { Version } from '../../lib/version.ts';
+import { FederationError, PeerError } from '../../peers/index.ts';
+import { away, made, plain, post, serviceOf, states, worker } from './change.fixture.ts';
+import { changeMembers, changeService } from './change.ts';
+import type { Coordination } from './coordination.ts';
+import { Ledgers } from './ledger.ts';
+import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
+
+describe('a new definition', () => {
+  test('is at all members when the answer comes, one revision later', async () => {
+    const world = await made('b', 'c');
+    const { record, pending } = await changeService(
+      alice,
+      { ...federatedBody(['b', 'c']), script: 'new' },
+      undefined,
+      coordination(world),
+    );
+    assert.deepEqual(pending, []);
+    assert.equal(record.service.federation?.revision, 2);
+    for (const id of ['b', 'c']) {
+      assert.equal(worker(world, id)?.worker?.revision, 2);
+      assert.match(worker(world, id)?.body ?? '', /"script":"new"/);
+    }
+  });
+
+  test('is stored although a member is away, which is named', async () => {
+    const world = await made('b', 'c');
+    const { record, pending } = await changeService(
+      alice,
+      { ...federatedBody([]), script: 'new' },
+      undefined,
+      coordination(world, away('c')),
+    );
+    assert.deepEqual(pending, [{ member: 'c/demo-c', reason: 'it did not answer' }]);
+    assert.equal(record.service.definition.script, 'new');
+    assert.equal(worker(world, 'b')?.worker?.revision, 2);
+    assert.equal(worker(world, 'c')?.worker?.revision, 1);
+  });
+
+  const silences: [string, (body: Record<string, unknown>) => Record<string, unknown>][] = [
+    ['no federation in it', ({ federation: _, ...body }) => body],
+    ['no members in it', (body) => ({ ...body, federation: { topology: 'mesh' } })],
+    ['an empty list of members in it', (body) => ({ ...body, Federation: { members: [] } })],
+  ];
+  for (const [name, change] of silences) {
+    test(`leaves the members as they are with ${name}, and keeps their grant`, async () => {
+      const world = await made('b');
+      const { federation: _, ...body } = federatedBody([]);
+      await changeService(alice, change({ ...body, environment: {} }), undefined, coordination(world));
+      assert.deepEqual(
+        serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id),
+        ['b'],
+      );
+      assert.equal(worker(world, 'b')?.worker?.revision, 2);
+    });
+  }
+
+  test('reaches a member although somebody else was at work on it, and wrote down why they could not', async () => {
+    const world = await made('b');
+    const deps = coordination(world);
+    let isFirst = true;
+    const claim: Coordination['journal']['claim'] = async (key, version) => {
+      if (!isFirst) return deps.journal.claim(key, version);
+      isFirst = false;
+      await new Ledgers(deps).amend(serviceOf(world).federation?.uid ?? '', (ledger) => ({
+        ...ledger,
+        members: ledger.members.map((member) => ({ ...member, state: 'wanted', reason: 'nobody to ask as' })),
+      }));
+      return 'busy';
+    };
+    const overtaken = { ...deps, journal: { ...deps.journal, claim } };
+    const { pending } = await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, overtaken);
+    assert.deepEqual(pending, []);
+    assert.match(worker(world, 'b')?.body ?? '', /"script":"new"/);
+  });
+
+  test('goes past what a member knows, where this manager was restored from a backup', async () => {
+    const world = await made('b', 'c');
+    const there = worker(world, 'b');
+    assert.ok(there?.worker);
+    const later = { ...there, worker: { ...there.worker, revision: 40, digest: 'later' } };
+    world.managers.get('b')?.services.set('demo-b', later);
+    const { record, pending } = await changeService(
+      alice,
+      { ...federatedBody([]), script: 'new' },
+      undefined,
+      coordination(world),
+    );
+    assert.deepEqual(pending, []);
+    assert.equal(record, world.cluster.services.get('demo'));
+    for (const id of ['b', 'c']) {
+      assert.match(worker(world, id)?.body ?? '', /"script":"new"/);
+      assert.equal(worker(world, id)?.worker?.revision, 41);
+    }
+  });
+
+  test('says of a member that always knows more why it is behind, and asks it no more than twice', async () => {
+    const world = await made('b');
+    const manager = world.managers.get('b');
+    assert.ok(manager);
+    let known = 10;
+    manager.rekey = () => {
+      throw new PeerError('stale', 'it has a later revision');
+    };
+    manager.inspect = () => ({ revision: (known *= 2), digest: 'later', instance: manager.instance });
+    const { pending } = await changeService(alice, federatedBody([]), undefined, coordination(world));
+    assert.match(pending[0]?.reason ?? '', /a later revision than this manager/);
+    assert.equal(known, 40);
+  });
+
+  test('with other members makes these and ends those', async () => {
+    const world = await made('b', 'c');
+    await changeService(alice, federatedBody(['c', 'd']), undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'd/demo-d': 'made' });
+    assert.equal(worker(world, 'b'), undefined);
+    assert.ok(worker(world, 'd')?.worker);
+  });
+
+  test('is refused with a new member on a cluster that nobody knows', async () => {
+    const world = await made('b');
+    const change = changeService(alice, federatedBody(['b', 'x']), undefined, coordination(world));
+    await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'invalid-federation');
+    assert.equal(serviceOf(world).federation?.revision, 1);
+  });
+
+  test('under an old version changes nothing', async () => {
+    const world = await made('b');
+    const change = changeService(alice, federatedBody(['b']), 'old' as Version, coordination(world));
+    await assert.rejects(
+      change,
+      (error) => error instanceof OscarError && ['old-version', 'conflict'].includes(error.code),
+    );
+    assert.equal(worker(world, 'b')?.worker?.revision, 1);
+  });
+
+  test('makes members of a service that was in no federation, with the refresh token that it had', async () => {
+    const world = worldOf('b');
+    await plain(world);
+    const blank = { environment: { secrets: { refresh_token: '', PASSWORD: '' } } };
+    await changeService(alice, { ...federatedBody(['b']), ...blank }, undefined, coordination(world));
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
+    const secrets = JSON.stringify([...world.cluster.secrets].map(([key, { values }]) => [key, Object.keys(values)]));
+    assert.match(secrets, /federation\/grant/);
+    assert.ok(!secrets.includes('refresh_token'), 'and no script gets it any more');
+    const unnamed = worldOf('b');
+    await plain(unnamed);
+    const change = changeService(alice, { ...federatedBody(['b']), environment: {} }, undefined, coordination(unnamed));
+    await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'no-grant');
+  });
+
+  test('of a service without members is a plain update', async () => {
+    const world = worldOf('b');
+    await plain(world);
+    const { record } = await changeService(
+      alice,
+      { ...federatedBody([]), script: 'new' },
+      undefined,
+      coordination(world),
+    );
+    assert.equal(record.service.federation, undefined);
+    assert.equal(world.cluster.journal.size, 0);
+  });
+
+  test('at once with others is made one after the other, and none is lost', async () => {
+    const world = await made('b');
+    const scripts = ['one', 'two', 'three', 'four'];
+    const changes = scripts.map((script) =>
+      changeService(alice, { ...federatedBody([]), script }, undefined, coordination(world)),
+    );
+    await Promise.all([...changes, changeMembers(alice, 'demo', post('c'), coordination(world))]);
+    const { definition, federation } = serviceOf(world);
+    assert.equal(federation?.revision, 6);
+    assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
+    assert.match(worker(world, 'b')?.body ?? '', new RegExp(`"script":"${definition.script}"`));
+  });
+});

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { readIntention } from '../members.ts';
+import { changeMembers, changeService } from './change.ts';
+import type { Coordination } from './coordination.ts';
+import { deploy } from './deploy.ts';
+import { alice, federatedBody, memberOn } from './model/coordinator.fixture.ts';
+import { attempt, Clock, type Life, live, quieten, type Schedule, Weather } from './model/weather.fixture.ts';
+import {
+  assertNothing,
+  assertWhole,
+  CALM,
+  CLUSTERS,
+  lifeOf,
+  places,
+  schedules,
+  snapshot,
+  worldWith,
+} from './model/whole.fixture.ts';
+import { Reconciler } from './reconcile.ts';
+import { removeFederation } from './removal.ts';
+
+const RUNS = 20 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
+
+test('a federation is made whole or not at all, whatever fails, comes late or dies', async () => {
+  await fc.assert(
+    fc.asyncProperty(places, schedules, async (found, schedule) => {
+      const life = lifeOf(found, schedule);
+      const before = snapshot(life.world);
+      const ids = CLUSTERS.slice(0, found.length);
+      const outcome = await attempt(life, (deps) => deploy(alice, federatedBody(ids), deps));
+      await quieten(life);
+      const isThere = life.world.cluster.services.has('demo');
+      if (outcome !== 'died') assert.equal(isThere, outcome === 'done', 'the user was told the truth');
+      if (isThere) await assertWhole(life.world, ids);
+      else assertNothing(life.world, before);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+/** A federation that was made in good weather, and what there was before it. */
+async function madeOf(
+  found: readonly string[],
+  schedule: Schedule,
+): Promise<{ life: Life; before: Record<string, unknown> }> {
+  const world = worldWith(found.map((each) => (each === 'foreign' ? 'nothing' : each)));
+  const before = snapshot(world);
+  const ids = CLUSTERS.slice(0, found.length);
+  await deploy(alice, federatedBody(ids), live({ world, weather: new Weather(CALM), clock: new Clock() }));
+  return { life: { world, weather: new Weather(schedule), clock: new Clock() }, before };
+}
+
+const someIds = fc.uniqueArray(fc.constantFrom(...CLUSTERS), { minLength: 1, maxLength: 3 });
+const steps = fc.array(
+  fc.oneof(
+    fc.record({ verb: fc.constant('script' as const), script: fc.stringMatching(/^[a-z]{3,8}$/) }),
+    fc.record({ verb: fc.constantFrom('POST' as const, 'DELETE' as const), ids: someIds }),
+  ),
+  { minLength: 1, maxLength: 4 },
+);
+
+type Step = typeof steps extends fc.Arbitrary<(infer S)[]> ? S : never;
+
+async function take(step: Step, known: readonly string[], deps: Coordination): Promise<void> {
+  if (step.verb === 'script') {
+    await changeService(alice, { ...federatedBody([]), script: step.script }, undefined, deps);
+    return;
+  }
+  const members = step.ids.filter((id) => known.includes(id)).map(memberOn);
+  if (members.length > 0) await changeMembers(alice, 'demo', readIntention(step.verb, { members }), deps);
+}
+
+/** All that the definition names is what it says, and all else is what it was. */
+async function assertCurrent({ world }: Life, before: Record<string, unknown>): Promise<void> {
+  const definition = world.cluster.services.get('demo')?.service.definition;
+  const current = (definition?.federation?.members ?? []).map(({ cluster_id }) => cluster_id);
+  await assertWhole(world, current);
+  for (const [id, manager] of world.managers) {
+    if (!current.includes(id)) assert.deepEqual(manager.snapshot(), before[id]);
+    else assert.equal(JSON.parse(manager.services.get(`demo-${id}`)?.body ?? '').script, definition?.script);
+  }
+}
+
+test('after any changes all members are at the newest revision, and those that left are what they were', async () => {
+  await fc.assert(
+    fc.asyncProperty(places, schedules, steps, async (found, schedule, todo) => {
+      const { life, before } = await madeOf(found, schedule);
+      const known = CLUSTERS.slice(0, found.length);
+      for (const step of todo) await attempt(life, (deps) => take(step, known, deps));
+      await quieten(life);
+      await assertCurrent(life, before);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test('changes that are made at once, while members are looked after, end in one state everywhere', async () => {
+  await fc.assert(
+    fc.asyncProperty(places, schedules, steps, async (found, { faults, delay }, todo) => {
+      const { life, before } = await madeOf(found, { faults, delay, crashes: [] });
+      const known = CLUSTERS.slice(0, found.length);
+      const passes = [live(life), live(life)].map((deps) => new Reconciler(deps).pass());
+      await Promise.all([...todo.map((step) => attempt(life, (deps) => take(step, known, deps))), ...passes]);
+      await quieten(life);
+      await assertCurrent(life, before);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test('two federations that want the same names at once are each whole or nothing', async () => {
+  await fc.assert(
+    fc.asyncProperty(places, schedules, async (found, { faults, delay }) => {
+      const life = lifeOf(found, { faults, delay, crashes: [] });
+      const ids = CLUSTERS.slice(0, found.length);
+      const before = snapshot(life.world);
+      const names = ['demo', 'rival'];
+      const outcomes = await Promise.all(
+        names.map((name) => attempt(life, (deps) => deploy(alice, { ...federatedBody(ids), name }, deps))),
+      );
+      await quieten(life);
+      assert.ok(outcomes.filter((outcome) => outcome === 'done').length <= 1);
+      const winner = names[outcomes.indexOf('done')];
+      assert.deepEqual([...life.world.cluster.services.keys()], winner === undefined ? [] : [winner]);
+      if (winner === undefined) assertNothing(life.world, before);
+      else await assertWhole(life.world, ids, winner);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test('a federation that is deleted is gone everywhere, whatever fails, comes late or dies', async () => {
+  await fc.assert(
+    fc.asyncProperty(places, schedules, fc.boolean(), async (found, schedule, isChanged) => {
+      const { life, before } = await madeOf(found, schedule);
+      const record = () => life.world.cluster.services.get('demo');
+      if (isChanged)
+        await attempt(life, (deps) => changeService(alice, { ...federatedBody([]), script: 'false' }, undefined, deps));
+      const outcome = await attempt(life, async (deps) => {
+        const current = record();
+        assert.ok(current);
+        await removeFederation(current, { cascade: true }, deps);
+      });
+      await quieten(life);
+      if (outcome === 'done') assert.equal(record(), undefined);
+      if (record()) await assertWhole(life.world, CLUSTERS.slice(0, found.length));
+      else assertNothing(life.world, before);
+    }),
+    { numRuns: RUNS },
+  );
+});

@@ -1,0 +1,425 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Secret } from '../../lib/secret.ts';
+import { type Credential, FederationError, type FederationErrorCode, type Peer, PeerError } from '../../peers/index.ts';
+import type { Coordination } from './coordination.ts';
+import { deploy } from './deploy.ts';
+import { Ledgers } from './ledger.ts';
+import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
+import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
+import { remoteService } from './model/model-manager.fixture.ts';
+import { endingOf } from './removal.ts';
+
+const admin = { kind: 'admin' } as const;
+const snapshots = ({ managers }: World) => [...managers.values()].map((each) => each.snapshot());
+const isEmpty = ({ cluster }: World) => cluster.services.size + cluster.journal.size + cluster.secrets.size === 0;
+
+function refuses(promise: Promise<unknown>, code: FederationErrorCode, ...says: RegExp[]): Promise<void> {
+  return assert.rejects(promise, (error) => {
+    assert.ok(error instanceof FederationError, String(error));
+    assert.equal(error.code, code, error.message);
+    for (const each of says) assert.match(error.message, each);
+    return true;
+  });
+}
+
+/** A world where requests of one kind go wrong. */
+const failing = (isHit: (cluster: string, call: string) => boolean, fault: () => Error): Passage => ({
+  ...openPassage,
+  request: (cluster, call, effect) => {
+    if (isHit(cluster, call)) throw fault();
+    return effect();
+  },
+});
+const unreachable = () => new PeerError('unreachable', 'it did not answer');
+
+test('what it takes to free the name is taken from the time for making members', async () => {
+  const world = worldOf('b', 'c');
+  const { record } = await deploy(alice, federatedBody(['b']), coordination(world));
+  const uid = record.service.federation?.uid ?? '';
+  const clock = { now: 1_000 };
+  const passage: Passage = {
+    ...openPassage,
+    request: (cluster, call, effect) => {
+      if (cluster === 'c' && call === 'create') return new Promise(() => {}) as ReturnType<typeof effect>;
+      if (call !== 'remove') return effect();
+      clock.now += 30;
+      throw unreachable();
+    },
+  };
+  const budgets = { oscar: { probe: 60_000, create: 40, undo: 30 } };
+  const deps = coordination(world, passage, { budgets, now: () => clock.now });
+  await new Ledgers(deps).amend(uid, (ledger) => endingOf(ledger, 'undo', clock.now));
+  const late = /c\/demo-c: unreachable: it has not answered within 0\.01 s/;
+  await refuses(deploy(alice, federatedBody(['c']), deps), 'member-unreachable', late);
+});
+
+describe('a create that succeeds', () => {
+  test('has made every member with one uid, and takes work', async () => {
+    const world = worldOf('b', 'c');
+    const { record, pending } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+    assert.deepEqual(pending, []);
+    const role = record.service.federation;
+    assert.ok(role?.role === 'coordinator' && role.committed && role.revision === 1);
+    for (const [id, manager] of world.managers) {
+      const worker = manager.services.get(`demo-${id}`)?.worker;
+      assert.equal(worker?.uid, role.uid);
+      assert.equal(worker.revision, 1);
+    }
+    const entry = await new Ledgers(coordination(world)).read(role.uid);
+    assert.equal(entry?.ledger.phase, 'active');
+    assert.equal(entry.ledger.serviceUid, record.service.uid);
+    assert.deepEqual(
+      entry.ledger.members.map(({ state }) => state),
+      ['made', 'made'],
+    );
+  });
+
+  test('gives members the secrets of the service, and no refresh token', async () => {
+    const world = worldOf('b');
+    await deploy(alice, federatedBody(['b']), coordination(world));
+    const body = world.managers.get('b')?.services.get('demo-b')?.body ?? '';
+    assert.deepEqual(JSON.parse(body).environment.secrets, { PASSWORD: 'pw' });
+    assert.doesNotMatch(body, /"refresh-token"/);
+  });
+
+  test('adopts a service that the caller has there', async () => {
+    const world = worldOf('b');
+    world.managers.get('b')?.services.set('demo-b', remoteService('alice'));
+    await deploy(alice, federatedBody(['b']), coordination(world));
+    const adopted = world.managers.get('b')?.services.get('demo-b');
+    assert.ok(adopted?.worker && adopted.before);
+  });
+
+  test('may have several members on one manager, as long as they are several services', async () => {
+    const world = worldOf('b');
+    const { managers } = world;
+    const there = managers.get('b');
+    assert.ok(there);
+    const twice = { ...world, managers: new Map([...managers, ['b2', there]]) };
+    await deploy(alice, federatedBody(['b', 'b2']), coordination(twice));
+    assert.deepEqual([...there.services.keys()], ['demo-b', 'demo-b2']);
+  });
+
+  test('deploys nothing to a member that is a URL', async () => {
+    const world = worldOf();
+    const body = federatedBody([]);
+    const endpoint = { type: 'endpoint', url: 'https://anywhere.example/' };
+    const { record } = await deploy(alice, { ...body, federation: { members: [endpoint] } }, coordination(world));
+    const role = record.service.federation;
+    assert.ok(role?.role === 'coordinator' && role.committed);
+  });
+});
+
+describe('a create that is refused has changed nothing', () => {
+  const untouched = async (world: World, create: Promise<unknown>, code: FederationErrorCode, ...says: RegExp[]) => {
+    const before = structuredClone(snapshots(world));
+    await refuses(create, code, ...says);
+    assert.deepEqual(snapshots(world), before);
+    assert.ok(isEmpty(world));
+  };
+
+  test('without a refresh token', async () => {
+    const world = worldOf('b');
+    const body = { ...federatedBody(['b']), environment: { secrets: { refresh_token: ' ' } } };
+    await untouched(world, deploy(alice, body, coordination(world)), 'no-grant', /refresh_token is required/);
+  });
+
+  test('with clusters that nobody knows', async () => {
+    const world = worldOf('b');
+    const create = deploy(alice, federatedBody(['x', 'b', 'y']), coordination(world));
+    await untouched(world, create, 'invalid-federation', /cluster "x" is unknown/, /cluster "y" is unknown/);
+  });
+
+  test('with more members than the cluster allows', async () => {
+    const world = worldOf('b', 'c');
+    const create = deploy(alice, federatedBody(['b', 'c']), coordination(world, openPassage, { mostMembers: 1 }));
+    await untouched(world, create, 'invalid-federation', /has 2, and this cluster allows 1/);
+  });
+
+  test('and every member is listed with its reason, the worst deciding the code', async () => {
+    const world = worldOf('b', 'c', 'd', 'e');
+    world.managers.get('c')?.services.set('demo-c', remoteService('bob'));
+    const passage = failing((cluster) => cluster === 'd', unreachable);
+    const create = deploy(alice, federatedBody(['b', 'c', 'd']), coordination(world, passage));
+    await untouched(
+      world,
+      create,
+      'member-taken',
+      /^nothing was made, since not every member of "demo" can be:\n/,
+      /^ {2}b\/demo-b: nothing is wrong there$/m,
+      /^ {2}c\/demo-c: taken: the name belongs to another service there: choose another$/m,
+      /^ {2}d\/demo-d: unreachable: it did not answer$/m,
+    );
+  });
+
+  const codes: [PeerError['code'], FederationErrorCode][] = [
+    ['refused', 'member-refused'],
+    ['unreachable', 'member-unreachable'],
+    ['failed', 'member-failed'],
+  ];
+  for (const [fault, code] of codes) {
+    test(`a probe that is ${fault} gives ${code}`, async () => {
+      const world = worldOf('b');
+      const passage = failing(
+        () => true,
+        () => new PeerError(fault, 'because'),
+      );
+      await untouched(world, deploy(alice, federatedBody(['b']), coordination(world, passage)), code, /because/);
+    });
+  }
+
+  test('when two ids are one service of one manager', async () => {
+    const { cluster, managers } = worldOf('b');
+    const there = managers.get('b');
+    assert.ok(there);
+    const world = {
+      cluster,
+      managers: new Map([
+        ['b', there],
+        ['b2', there],
+      ]),
+    };
+    const members = ['b', 'b2'].map((cluster_id) => ({ cluster_id, service_name: 'same' }));
+    const body = { ...federatedBody([]), federation: { members } };
+    await untouched(world, deploy(alice, body, coordination(world)), 'member-taken', /b2\/same: taken: it is the same/);
+  });
+
+  test('when a member is the service itself under another id', async () => {
+    const world = worldOf('b');
+    const { instance = '' } = world.managers.get('b') ?? {};
+    const deps = coordination(world);
+    const body = { ...federatedBody([]), federation: { members: [{ cluster_id: 'b', service_name: 'demo' }] } };
+    const here = { ...deps.here, instance };
+    await untouched(
+      world,
+      deploy(alice, body, { ...deps, here }),
+      'invalid-federation',
+      /b\/demo is the service itself/,
+    );
+  });
+
+  test('when a member does not answer in time', async () => {
+    const world = worldOf('b');
+    const never = (): Promise<never> => new Promise(() => {});
+    const peers = { at: () => ({ probe: never }) as unknown as Peer };
+    const deps = { ...coordination(world), peers, budgets: { oscar: { probe: 5 } } };
+    await untouched(
+      world,
+      deploy(alice, federatedBody(['b']), deps),
+      'member-unreachable',
+      /not answered within 0.005 s/,
+    );
+  });
+});
+
+describe('a create that fails at a member', () => {
+  for (const call of ['create', 'adopt']) {
+    test(`is undone at once where it succeeded and where nobody knows (${call})`, async () => {
+      const world = worldOf('b', 'c');
+      if (call === 'adopt')
+        for (const [id, each] of world.managers) each.services.set(`demo-${id}`, remoteService('alice'));
+      const before = structuredClone(snapshots(world));
+      // It takes effect, but nobody hears of it.
+      const passage: Passage = {
+        ...openPassage,
+        request: (cluster, kind, effect) => {
+          const answer = effect();
+          if (cluster === 'c' && kind === call) throw unreachable();
+          return answer;
+        },
+      };
+      const create = deploy(alice, federatedBody(['b', 'c']), coordination(world, passage));
+      await refuses(create, 'member-unreachable', /"demo" was not made/, /b\/demo-b: nothing is wrong/);
+      assert.deepEqual(snapshots(world), before);
+      assert.ok(isEmpty(world));
+    });
+  }
+
+  test('stays written down where it cannot be undone, and the next create undoes it first', async () => {
+    const world = worldOf('b', 'c');
+    const passage = failing(
+      (cluster, call) => (cluster === 'c' && call === 'create') || call === 'remove',
+      unreachable,
+    );
+    await refuses(deploy(alice, federatedBody(['b', 'c']), coordination(world, passage)), 'member-unreachable');
+    const [left] = await Array.fromAsync(new Ledgers(coordination(world)).all());
+    assert.equal(left?.ledger.phase, 'ending');
+    assert.deepEqual(
+      left.ledger.members.map(({ state, reason }) => [state, reason]),
+      [
+        ['undoing', 'it did not answer'],
+        ['undoing', 'it did not answer'],
+      ],
+    );
+    assert.equal(world.cluster.services.size, 0, 'the name is free again');
+
+    const { record } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+    const uid = record.service.federation?.uid;
+    assert.equal(world.managers.get('b')?.services.get('demo-b')?.worker?.uid, uid);
+    assert.equal(await new Ledgers(coordination(world)).read(left.ledger.uid), undefined);
+  });
+
+  test('does not ask members when the service cannot be made here', async () => {
+    const world = worldOf('b');
+    const calls: string[] = [];
+    const passage: Passage = {
+      ...openPassage,
+      request: (_cluster, call, effect) => {
+        calls.push(call);
+        return effect();
+      },
+    };
+    const deps = coordination(world, passage);
+    const plan = async () => {
+      throw new Error('the image is not allowed');
+    };
+    await assert.rejects(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, plan } }), /not allowed/);
+    assert.deepEqual(calls, []);
+    assert.ok(isEmpty(world));
+  });
+
+  test('is undone when the service cannot be made here after all', async () => {
+    const world = worldOf('b');
+    const deps = coordination(world);
+    const create = async () => {
+      throw new Error('the name was taken just now');
+    };
+    await assert.rejects(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }), /just now/);
+    assert.equal(world.managers.get('b')?.services.size, 0);
+    assert.ok(isEmpty(world));
+  });
+
+  test('is given up when somebody else has taken its ledger', async () => {
+    const world = worldOf('b');
+    const deps = coordination(world);
+    const meddling: Coordination = {
+      ...deps,
+      own: {
+        ...deps.own,
+        create: async (...parameters) => {
+          const record = await deps.own.create(...parameters);
+          for await (const entry of new Ledgers(deps).all()) await new Ledgers(deps).claim(entry);
+          return record;
+        },
+      },
+    };
+    await refuses(deploy(alice, federatedBody(['b']), meddling), 'federation-gone', /given up while it was being made/);
+    assert.ok(isEmpty(world));
+  });
+});
+
+describe('a create that somebody else takes for dead', () => {
+  test('does not ask members once its ledger is not its own', async () => {
+    const world = worldOf('b');
+    const calls: string[] = [];
+    const passage: Passage = {
+      ...openPassage,
+      request: (_cluster, call, effect) => {
+        calls.push(call);
+        return effect();
+      },
+    };
+    const deps = coordination(world, passage);
+    const put: Coordination['secrets']['put'] = async (...parameters) => {
+      for await (const entry of new Ledgers(deps).all()) await new Ledgers(deps).claim(entry);
+      return deps.secrets.put(...parameters);
+    };
+    const create = deploy(alice, federatedBody(['b']), { ...deps, secrets: { ...deps.secrets, put } });
+    await refuses(create, 'federation-gone');
+    assert.deepEqual(calls, ['probe']);
+    assert.ok(isEmpty(world));
+  });
+
+  test('removes the service that it made after all had been undone', async () => {
+    const world = worldOf('b');
+    const deps = coordination(world);
+    const create: Coordination['own']['create'] = async (...parameters) => {
+      world.cluster.journal.clear();
+      return deps.own.create(...parameters);
+    };
+    await refuses(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }), 'federation-gone');
+    assert.equal(world.cluster.services.size, 0);
+  });
+});
+
+describe('with best effort', () => {
+  const body = federatedBody(['b', 'c'], { federation: { deployment: 'best-effort' } });
+
+  test('members that are away are made later, and said so', async () => {
+    const world = worldOf('b', 'c');
+    const passage = failing((cluster) => cluster === 'c', unreachable);
+    const { record, pending } = await deploy(alice, body, coordination(world, passage));
+    assert.deepEqual(pending, [{ member: 'c/demo-c', reason: 'it did not answer' }]);
+    const role = record.service.federation;
+    assert.ok(role?.role === 'coordinator' && role.committed);
+    const entry = await new Ledgers(coordination(world)).read(role.uid);
+    assert.deepEqual(
+      entry?.ledger.members.map(({ state }) => state),
+      ['made', 'wanted'],
+    );
+  });
+});
+
+describe('who asks', () => {
+  /** What each cluster was shown. */
+  async function shown(caller: Parameters<typeof deploy>[0], more: Record<string, unknown>, self?: string) {
+    const world = worldOf('b', 'c');
+    const seen = new Map<string, Credential>();
+    for (const [id, manager] of world.managers) {
+      manager.accepts = (as) => {
+        seen.set(id, as);
+        return true;
+      };
+    }
+    const isSelf: Coordination['isSelf'] = ({ clusterId }) => clusterId === self;
+    await deploy(caller, federatedBody(['b', 'c'], more), coordination(world, openPassage, { isSelf }));
+    return Object.fromEntries(
+      [...seen].map(([id, as]) => [
+        id,
+        as.kind === 'basic' ? `${as.username}:${as.password.reveal()}` : as.token.reveal(),
+      ]),
+    );
+  }
+
+  const account = (id: string) => ({
+    endpoint: `https://${id}.example`,
+    auth_user: `at-${id}`,
+    auth_password: `pw-${id}`,
+  });
+  const password = new Secret('the administrator’s own');
+  const basic = { principal: admin, credential: { kind: 'basic', username: 'oscar', password } } as const;
+
+  test('a user is known by the access token everywhere, whatever accounts the definition has', async () => {
+    const accounts = { clusters: { b: account('b'), c: account('c') } };
+    assert.deepEqual(await shown(alice, accounts), { b: 'access-token-of-alice', c: 'access-token-of-alice' });
+  });
+
+  test('the administrator is known elsewhere by accounts there, and here by what they came with (F30)', async () => {
+    const accounts = { clusters: { c: account('c') } };
+    assert.deepEqual(await shown(basic, accounts, 'b'), { b: 'oscar:the administrator’s own', c: 'at-c:pw-c' });
+  });
+
+  test('without an account there the administrator is refused', async () => {
+    const create = shown(basic, { clusters: { c: account('c') } });
+    await refuses(
+      create,
+      'member-refused',
+      /b\/demo-b: refused: no account there is known: give clusters\.b\.auth_user/,
+    );
+  });
+});
+
+test('a name of this cluster that an unfinished create holds is given back first', async () => {
+  const world = worldOf('b');
+  const stuck = coordination(world);
+  const remove = async () => {
+    throw new Error('the store is away');
+  };
+  const passage = failing((_cluster, call) => call === 'create', unreachable);
+  const first = { ...coordination(world, passage), own: { ...stuck.own, remove } };
+  await refuses(deploy(alice, federatedBody(['b']), first), 'member-unreachable');
+  assert.ok(world.cluster.services.has('demo'), 'it could not be removed');
+  await deploy(alice, federatedBody(['b']), coordination(world));
+  assert.equal([...world.cluster.journal.keys()].length, 1);
+});

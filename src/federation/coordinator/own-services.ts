@@ -1,0 +1,56 @@
+import { type Admin, chooseVo, type User } from '../../identity/index.ts';
+import { CLUSTER_ADMIN, type Definition, ownedBy, readDefinition } from '../../model/service/index.ts';
+import {
+  admit,
+  createService,
+  oldVersion,
+  removeRecord,
+  replaceDefinition,
+  type Services,
+  ServicesError,
+} from '../../services/index.ts';
+import type { OwnServices } from './coordination.ts';
+
+/** As the catalog stores it. */
+function definitionOf(principal: Admin | User, definition: Definition, { allowedGroups }: Services): Definition {
+  if (principal.kind === 'admin') return ownedBy(definition, CLUSTER_ADMIN);
+  const { vo } = chooseVo({ asked: definition.vo, userGroups: principal.groups, allowedGroups });
+  return ownedBy({ ...definition, vo }, principal.uid);
+}
+
+/** Enough for any burst of writers to one service. */
+const ATTEMPTS = 8;
+
+/** The coordinator's own service, by the verbs of the catalog. */
+export function ownServices(catalog: Services): OwnServices {
+  return {
+    async plan(principal, body, federation) {
+      const { definition, secrets } = readDefinition(body);
+      const planned = definitionOf(principal, definition, catalog);
+      await admit(planned, secrets, undefined, catalog, { federation });
+      if (!(await catalog.services.get(planned.name))) return planned;
+      throw new ServicesError('name-taken', `the name "${planned.name}" is taken on this cluster: choose another`);
+    },
+
+    create: (principal, body, federation) => createService(principal, body, catalog, { federation }),
+
+    async update(principal, given, expected, federation) {
+      const { name } = given.definition;
+      const current = await catalog.services.get(name);
+      const replaced =
+        current?.version === expected
+          ? await replaceDefinition(principal, given, current, { federation }, catalog)
+          : undefined;
+      if (!replaced) throw oldVersion(name);
+      return replaced;
+    },
+
+    async remove({ uid, definition: { name } }) {
+      for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+        const record = await catalog.services.get(name);
+        if (record?.service.uid !== uid || (await removeRecord(record, catalog))) return;
+      }
+      throw oldVersion(name);
+    },
+  };
+}

@@ -1,0 +1,373 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { OscarError } from '../../lib/oscar-error.ts';
+import { Secret } from '../../lib/secret.ts';
+import { PeerError } from '../../peers/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { changeService } from './change.ts';
+import type { Coordination } from './coordination.ts';
+import { deploy } from './deploy.ts';
+import { type LedgerMember, Ledgers } from './ledger.ts';
+import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
+import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
+import { type ModelManager, remoteService } from './model/model-manager.fixture.ts';
+import { Reconciler } from './reconcile.ts';
+import { removeFederation } from './removal.ts';
+
+const HOUR = 3_600_000;
+
+/** A federation with one member, and a clock that the test moves. */
+async function scene(more: Partial<Coordination> = {}) {
+  const world = worldOf('b');
+  const manager = world.managers.get('b');
+  assert.ok(manager);
+  let time = 1_000_000_000;
+  const calls: string[] = [];
+  let isAway = false;
+  const passage: Passage = {
+    ...openPassage,
+    request: (_cluster, call, effect) => {
+      calls.push(call);
+      if (isAway) throw new PeerError('unreachable', 'it did not answer');
+      return effect();
+    },
+  };
+  const deps = coordination(world, passage, { now: () => time, ...more });
+  await deploy(alice, federatedBody(['b']), deps);
+  calls.length = 0;
+  const failures: unknown[] = [];
+  const reconciler = new Reconciler(deps, { chance: () => 0, report: (error) => failures.push(error) });
+  return {
+    world,
+    manager,
+    deps,
+    calls,
+    reconciler,
+    failures,
+    away: (is: boolean) => {
+      isAway = is;
+    },
+    later: (by: number) => {
+      time += by;
+    },
+  };
+}
+
+const remote = (manager: ModelManager) => manager.services.get('demo-b');
+
+async function onlyMember(world: World): Promise<LedgerMember | undefined> {
+  const [entry] = await Array.fromAsync(new Ledgers(coordination(world)).all());
+  return entry?.ledger.members[0];
+}
+
+describe('a pass', () => {
+  test('only looks at a member that is what it should be', async () => {
+    const { reconciler, calls, world, deps } = await scene();
+    await reconciler.pass();
+    assert.deepEqual(calls, ['inspect']);
+    assert.equal((await onlyMember(world))?.lastSeen, deps.now());
+  });
+
+  test('cause: why a member cannot be brought up to date is told when it is new, and that it can be again', async () => {
+    const looks: (string | undefined)[] = [];
+    const { reconciler, away, later } = await scene({
+      looked: ({ service, member, host, problem }) => {
+        assert.deepEqual([service, member, host], ['demo', 'b/demo-b', 'b.example']);
+        looks.push(problem?.message);
+      },
+    });
+    const pass = async () => {
+      later(HOUR);
+      await reconciler.pass();
+    };
+    await pass();
+    away(true);
+    await pass();
+    await pass();
+    assert.deepEqual(looks, ['it did not answer']);
+    away(false);
+    await pass();
+    await pass();
+    assert.deepEqual(looks, ['it did not answer', undefined]);
+  });
+
+  test('brings a member that was away to the newest revision', async () => {
+    const { reconciler, manager, deps, away, world, later } = await scene();
+    away(true);
+    await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
+    await reconciler.pass();
+    assert.match((await onlyMember(world))?.reason ?? '', /did not answer/);
+    away(false);
+    later(HOUR);
+    await reconciler.pass();
+    assert.match(remote(manager)?.body ?? '', /"script":"new"/);
+    assert.equal((await onlyMember(world))?.reason, undefined);
+  });
+
+  test('mends a member that is not what its revision says', async () => {
+    const { reconciler, manager, calls } = await scene();
+    const there = remote(manager);
+    assert.ok(there?.worker);
+    const worker = { ...there.worker, revision: 0, digest: 'another' };
+    manager.services.set('demo-b', { ...there, worker });
+    await reconciler.pass();
+    assert.deepEqual(calls, ['inspect', 'update']);
+    assert.deepEqual(remote(manager)?.worker, there.worker);
+  });
+
+  test('makes a member that is gone again, where a token can be had', async () => {
+    const { reconciler, manager } = await scene({ mint: async () => new Secret('minted') });
+    manager.services.clear();
+    const asked: string[] = [];
+    manager.accepts = (as) => asked.push(as.kind === 'bearer' ? as.token.reveal() : '') > 0;
+    await reconciler.pass();
+    assert.ok(remote(manager)?.worker);
+    assert.deepEqual(new Set(asked), new Set(['minted']));
+  });
+
+  test('only says that a member is gone, where nobody can be asked', async () => {
+    const { reconciler, manager, world } = await scene();
+    manager.services.clear();
+    await reconciler.pass();
+    const member = await onlyMember(world);
+    assert.equal(member?.state, 'wanted');
+    assert.match(member.reason ?? '', /it is gone there, and nobody's credentials are at hand: PUT the service once/);
+  });
+
+  const refusals: [string, string, string, RegExp][] = [
+    ['refused', 'credentials-expired', 'wanted', /it is gone there, and nobody's .*: PUT the service once \(why\)/],
+    ['away', 'issuer-unavailable', 'made', /^why$/],
+  ];
+  for (const [name, code, state, reason] of refusals) {
+    test(`says why a member that is gone is not made again, where a token is ${name}`, async () => {
+      class MintError extends OscarError {}
+      const { reconciler, manager, world } = await scene({
+        mint: async () => {
+          throw new MintError(code, 'why');
+        },
+      });
+      manager.services.clear();
+      await reconciler.pass();
+      const member = await onlyMember(world);
+      assert.equal(member?.state, state);
+      assert.match(member.reason ?? '', reason);
+    });
+  }
+
+  test('does not make a member again that its owner ended', async () => {
+    const { reconciler, manager, world, calls } = await scene({ mint: async () => new Secret('minted') });
+    manager.tombstones.add(remote(manager)?.worker?.keyId ?? '');
+    manager.services.clear();
+    await reconciler.pass();
+    await reconciler.pass();
+    assert.equal((await onlyMember(world))?.state, 'left');
+    assert.deepEqual(calls, ['inspect']);
+  });
+
+  test('never overwrites what is somebody else’s', async () => {
+    const { reconciler, manager, world } = await scene({ mint: async () => new Secret('minted') });
+    const foreign = remoteService('bob');
+    manager.services.set('demo-b', foreign);
+    await reconciler.pass();
+    assert.equal((await onlyMember(world))?.state, 'conflict');
+    assert.equal(remote(manager), foreign);
+  });
+
+  test('goes past a revision that a member knows and this manager has forgotten', async () => {
+    const { reconciler, manager, world } = await scene();
+    const there = remote(manager);
+    assert.ok(there?.worker);
+    manager.services.set('demo-b', { ...there, worker: { ...there.worker, revision: 41, digest: 'later' } });
+    await reconciler.pass();
+    assert.equal(world.cluster.services.get('demo')?.service.federation?.revision, 42);
+    assert.equal(remote(manager)?.worker?.revision, 42);
+    assert.equal((await onlyMember(world))?.state, 'made');
+  });
+
+  test('goes past a member once, however often that knows a later revision, and looks at it less often', async () => {
+    const audited: number[] = [];
+    const { reconciler, manager, world, calls, later } = await scene({
+      audit: ({ revision = 0 }) => audited.push(revision),
+    });
+    let known = 10;
+    manager.inspect = () => ({ revision: (known *= 2), digest: 'later', instance: manager.instance });
+    await reconciler.pass();
+    assert.deepEqual(audited, [21]);
+    assert.equal(calls.length, 2);
+    assert.match((await onlyMember(world))?.reason ?? '', /a later revision/);
+    await reconciler.pass();
+    assert.equal(calls.length, 2);
+    later(HOUR);
+    await reconciler.pass();
+    assert.deepEqual(audited, [21, 81]);
+  });
+
+  test('does not believe a revision that no backup explains, and tells the others as before', async () => {
+    const { reconciler, manager, world } = await scene();
+    const there = remote(manager);
+    assert.ok(there?.worker);
+    const revision = Number.MAX_SAFE_INTEGER - 1;
+    manager.services.set('demo-b', { ...there, worker: { ...there.worker, revision } });
+    await reconciler.pass();
+    const member = await onlyMember(world);
+    assert.equal(member?.state, 'conflict');
+    assert.match(member.reason ?? '', /too far past 1 to be believed: remove it, and add it again/);
+    assert.equal(world.cluster.services.get('demo')?.service.federation?.revision, 1);
+  });
+
+  test('leaves a member that failed alone for a while, longer each time, unless it is woken', async () => {
+    const { reconciler, calls, away, later, world } = await scene();
+    away(true);
+    await reconciler.pass();
+    await reconciler.pass();
+    assert.equal(calls.length, 1);
+    later(2_500);
+    await reconciler.pass();
+    assert.equal(calls.length, 2);
+    later(2_500);
+    await reconciler.pass();
+    assert.equal(calls.length, 2);
+    reconciler.wake(world.cluster.services.get('demo')?.service.federation?.uid ?? '');
+    await reconciler.pass();
+    assert.equal(calls.length, 3);
+  });
+
+  test('spreads its interval by chance', async () => {
+    const { deps, calls } = await scene();
+    let chances = 0;
+    const reconciler = new Reconciler(deps, { interval: 1, chance: () => ++chances % 2 });
+    reconciler.start();
+    await eventually(() => assert.ok(calls.length > 3 && chances > 1));
+    await reconciler.stop();
+  });
+
+  test('tells members that were away when the service was deleted, and forgets their keys', async () => {
+    const { reconciler, manager, deps, away, later, world } = await scene();
+    away(true);
+    const record = await deps.services.get('demo');
+    assert.ok(record);
+    assert.equal(await removeFederation(record, { cascade: true }, deps), 1);
+    assert.equal(world.cluster.services.size, 0);
+    await reconciler.pass();
+    assert.ok(remote(manager));
+    away(false);
+    later(HOUR);
+    await reconciler.pass();
+    assert.equal(remote(manager), undefined);
+    assert.equal(world.cluster.journal.size + world.cluster.secrets.size, 0);
+  });
+
+  test('ends members whose service was removed behind the back of the federation, once that is certain', async () => {
+    const { reconciler, manager, later, world } = await scene();
+    world.cluster.services.clear();
+    await reconciler.pass();
+    assert.ok(remote(manager));
+    later(HOUR);
+    await reconciler.pass();
+    assert.equal(remote(manager), undefined);
+    assert.equal(world.cluster.journal.size, 0);
+  });
+
+  test('ends none because its service is not known here yet', async () => {
+    const { deps, manager, later } = await scene();
+    const behind = { ...deps, services: { ...deps.services, get: async () => undefined } };
+    later(HOUR);
+    await new Reconciler(behind, { report: (error) => assert.fail(String(error)) }).pass();
+    assert.ok(remote(manager));
+  });
+
+  test('undoes a create that nobody finishes', async () => {
+    const { reconciler, deps, later, world } = await scene();
+    const ledger = { uid: 'u2', service: 'other', serviceUid: '', phase: 'creating', revision: 1 } as const;
+    await new Ledgers(deps).begin({ ...ledger, begunAt: deps.now(), members: [] });
+    await reconciler.pass();
+    assert.equal(world.cluster.journal.size, 2);
+    later(HOUR);
+    await reconciler.pass();
+    assert.equal(world.cluster.journal.size, 1);
+  });
+
+  test('that fails for one federation is reported, and looks at the others', async () => {
+    const { deps, calls, world } = await scene();
+    const failures: string[] = [];
+    const get: Coordination['services']['get'] = async (name) => {
+      if (name === 'broken') throw new Error('the store is away');
+      return deps.services.get(name);
+    };
+    const ledger = { uid: '0', service: 'broken', serviceUid: '', phase: 'active', revision: 1 } as const;
+    await new Ledgers(deps).begin({ ...ledger, begunAt: 0, members: [] });
+    const broken = { ...deps, services: { ...deps.services, get } };
+    await new Reconciler(broken, { report: (_error, uid) => failures.push(uid) }).pass();
+    assert.deepEqual(failures, ['0']);
+    assert.deepEqual(calls, ['inspect']);
+    assert.equal(world.cluster.journal.size, 2);
+  });
+});
+
+describe('when it is started', () => {
+  test('it looks again when it is woken, and stops when it is told', async () => {
+    const { reconciler, calls, world, failures } = await scene();
+    reconciler.start();
+    await eventually(() => assert.deepEqual(calls, ['inspect']));
+    reconciler.wake(world.cluster.services.get('demo')?.service.federation?.uid ?? '');
+    await eventually(() => assert.deepEqual(calls, ['inspect', 'inspect']));
+    await reconciler.stop();
+    assert.deepEqual(failures, []);
+  });
+
+  const signs: [string, (reconciler: Reconciler, member: LedgerMember) => void][] = [
+    ['asks for something itself', (reconciler, member) => reconciler.heardFrom(member)],
+    ['answers somebody else', (reconciler, { endpoint }) => reconciler.answersAgain(endpoint)],
+  ];
+  for (const [sign, give] of signs) {
+    test(`it looks at once at a member that waits and ${sign}, and at no other`, async () => {
+      const { reconciler, calls, world, away, later } = await scene();
+      away(true);
+      for (let failures = 0; failures < 9; failures++) {
+        later(HOUR);
+        await reconciler.pass();
+      }
+      const member = await onlyMember(world);
+      assert.ok(member);
+      away(false);
+      later(1_000);
+      calls.length = 0;
+      reconciler.start();
+      give(reconciler, { ...member, keyId: 'of nobody', endpoint: 'https://c.example' });
+      later(5_000);
+      give(reconciler, member);
+      await eventually(async () => assert.equal((await onlyMember(world))?.reason, undefined));
+      await reconciler.stop();
+      assert.deepEqual(calls, ['inspect']);
+    });
+  }
+
+  test('a member that failed just now is not asked at once because it says something, but at the next pass', async () => {
+    const { reconciler, calls, world, away, later } = await scene();
+    away(true);
+    for (let failures = 0; failures < 9; failures++) {
+      later(HOUR);
+      await reconciler.pass();
+    }
+    const member = await onlyMember(world);
+    assert.ok(member);
+    calls.length = 0;
+    reconciler.heardFrom(member);
+    await reconciler.pass();
+    assert.deepEqual(calls, []);
+    later(5_000);
+    await reconciler.pass();
+    assert.deepEqual(calls, ['inspect']);
+  });
+
+  test('it looks again after its interval', async () => {
+    const { deps, calls } = await scene();
+    const reconciler = new Reconciler(deps, { interval: 1 });
+    reconciler.start();
+    await eventually(() => assert.ok(calls.length > 3));
+    await reconciler.stop();
+    const { length } = calls;
+    reconciler.wake('anything');
+    assert.equal(calls.length, length);
+  });
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret } from '../../lib/secret.ts';
+import type { Service } from '../../model/service/index.ts';
+import type { Peer, PeerAddress } from '../../peers/index.ts';
+import type { ServiceRecord } from '../../ports/index.ts';
+import { changeService } from './change.ts';
+import type { Coordination } from './coordination.ts';
+import { deploy } from './deploy.ts';
+import { Ledgers } from './ledger.ts';
+import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
+import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
+import { remoteService } from './model/model-manager.fixture.ts';
+import { Reconciler } from './reconcile.ts';
+import { removeFederation } from './removal.ts';
+
+async function made(): Promise<{ world: World; record: ServiceRecord; before: unknown }> {
+  const world = worldOf('b', 'c');
+  world.managers.get('c')?.services.set('demo-c', remoteService('alice'));
+  const before = structuredClone(world.managers.get('c')?.snapshot());
+  const { record } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+  return { world, record, before };
+}
+
+test('members that the federation made are deleted, and adopted ones are what they were', async () => {
+  const { world, record, before } = await made();
+  assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
+  assert.equal(world.managers.get('b')?.services.size, 0);
+  assert.deepEqual(world.managers.get('c')?.snapshot(), before);
+  assert.equal(world.cluster.services.size + world.cluster.journal.size + world.cluster.secrets.size, 0);
+});
+
+test('without cascade members stay as services of their own', async () => {
+  const { world, record } = await made();
+  await removeFederation(record, { cascade: false }, coordination(world));
+  for (const id of ['b', 'c']) {
+    const there = world.managers.get(id)?.services.get(`demo-${id}`);
+    assert.ok(there && !there.worker && !there.before);
+  }
+  assert.equal(world.cluster.journal.size, 0);
+});
+
+test('it is written down before anything is removed', async () => {
+  const { world, record } = await made();
+  const deps = coordination(world);
+  let phase: string | undefined;
+  const remove = async () => {
+    const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+    phase = entry?.ledger.phase;
+    throw new Error('the store is away');
+  };
+  await assert.rejects(removeFederation(record, { cascade: true }, { ...deps, own: { ...deps.own, remove } }), /away/);
+  assert.equal(phase, 'ending');
+  assert.equal(world.cluster.journal.size, 1, 'the ledger stays until the service here is gone');
+  await removeFederation(record, { cascade: true }, deps);
+  assert.equal(world.cluster.services.size + world.cluster.journal.size, 0);
+});
+
+test('who deletes while it is being made stops that', async () => {
+  const world = worldOf('b');
+  const deps = coordination(world);
+  const interrupted: Passage = {
+    ...openPassage,
+    request: (_cluster, call, effect) => {
+      if (call !== 'create') return effect();
+      const record = world.cluster.services.get('demo');
+      assert.ok(record);
+      void removeFederation(record, { cascade: true }, deps);
+      return effect();
+    },
+  };
+  await assert.rejects(
+    deploy(alice, federatedBody(['b']), coordination(world, interrupted)),
+    /given up while it was being made/,
+  );
+  assert.equal(world.managers.get('b')?.services.size, 0);
+  assert.equal(world.cluster.services.size + world.cluster.journal.size + world.cluster.secrets.size, 0);
+});
+
+test('a service without a ledger is just removed', async () => {
+  const { world, record } = await made();
+  world.cluster.journal.clear();
+  assert.equal(await removeFederation(record, { cascade: true }, coordination(world)), 0);
+  assert.equal(world.cluster.services.size, 0);
+});
+
+test('a member whose key this manager has forgotten stays in the ledger with that reason, until it is gone', async () => {
+  const { world, record } = await made();
+  const { cluster, managers } = world;
+  const backup = [cluster.services, cluster.journal, cluster.secrets].map((each) => new Map<string, unknown>(each));
+  const deps = coordination(world);
+  const body = { ...federatedBody([]), script: 'new' };
+  await changeService(alice, body, undefined, deps);
+  for (const [index, each] of [cluster.services, cluster.journal, cluster.secrets].entries()) {
+    each.clear();
+    for (const [key, value] of backup[index] ?? []) (each as Map<string, unknown>).set(key, value);
+  }
+
+  assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
+  const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+  assert.match(entry?.ledger.members[0]?.reason ?? '', /^key lost: .*delete it there/);
+  assert.ok(managers.get('b')?.services.has('demo-b'));
+  for (const [id, manager] of managers) manager.services.delete(`demo-${id}`);
+  await new Reconciler(deps).pass();
+  assert.equal(cluster.journal.size + cluster.secrets.size, 0);
+});
+
+test('a member that knows no keys is ended as the owner, whose credential is had before the service goes', async () => {
+  const { world, record } = await made();
+  const asked: string[] = [];
+  const mint = async ({ definition: { name } }: Service) => {
+    assert.ok(world.cluster.services.has(name));
+    return new Secret('minted');
+  };
+  const deps = keyless(world, asked, { mint });
+  assert.equal(await removeFederation(record, { cascade: true, caller: { principal: { kind: 'admin' } } }, deps), 0);
+  assert.deepEqual(new Set(asked), new Set(['minted']));
+});
+
+test('one that cannot be ended, since nobody can be asked as, stays in the ledger with that reason', async () => {
+  const { world, record } = await made();
+  const deps = keyless(world, []);
+  assert.equal(await removeFederation(record, { cascade: true }, deps), 2);
+  const reasons = async () => {
+    const [entry] = await Array.fromAsync(new Ledgers(deps).all());
+    return entry?.ledger.members.map(({ reason }) => reason);
+  };
+  assert.match(String(await reasons()), /nobody's credentials are at hand/);
+  await new Reconciler(deps).pass();
+  assert.match(String(await reasons()), /the service is gone here.*delete it there/);
+});
+
+/** All managers of the world are as those written in Go: they ask who stands for a key. */
+function keyless(world: World, asked: string[], more: Partial<Coordination> = {}): Coordination {
+  const deps = coordination(world, openPassage, more);
+  for (const [key, entry] of world.cluster.journal) {
+    world.cluster.journal.set(key, { ...entry, state: entry.state.replaceAll('"oscar"', '"upstream"') });
+  }
+  const at = (address: PeerAddress): Peer => {
+    const peer = deps.peers.at(address);
+    const remove: Peer['remove'] = async (name, how, as) => {
+      const credential = await as.owner?.();
+      if (credential?.kind === 'bearer') asked.push(credential.token.reveal());
+      return peer.remove(name, how, as);
+    };
+    return { ...peer, remove };
+  };
+  return { ...deps, peers: { at } };
+}

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Secret } from '../../lib/secret.ts';
+import { readIntention } from '../members.ts';
+import { states } from './change.fixture.ts';
+import { changeMembers } from './change.ts';
+import { deploy } from './deploy.ts';
+import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
+import { openPassage } from './model/model-cluster.fixture.ts';
+import { remoteService } from './model/model-manager.fixture.ts';
+import { Reconciler } from './reconcile.ts';
+
+describe('two ids of one cluster', () => {
+  const named = (clusterId: string, service: string) => ({ cluster_id: clusterId, service_name: service });
+  const add = (...members: object[]) => readIntention('POST', { members });
+
+  /** `b` and `twin` are the same manager. */
+  async function twins(...members: object[]) {
+    const { cluster, managers } = worldOf('b');
+    const manager = managers.get('b');
+    assert.ok(manager);
+    const world: World = { cluster, managers: new Map(['b', 'twin'].map((id) => [id, manager])) };
+    let time = Date.now();
+    const deps = coordination(world, openPassage, { now: () => time, mint: async () => new Secret('minted') });
+    await deploy(alice, { ...federatedBody([]), federation: { topology: 'star', members } }, deps);
+    const reconciler = new Reconciler(deps);
+    const pass = async () => {
+      time += 3_600_000;
+      await reconciler.pass();
+    };
+    return { world, manager, deps, pass };
+  }
+
+  test('are two members where their services are two', async () => {
+    const { world, deps, pass } = await twins(named('b', 'x'));
+    const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'y')), deps);
+    assert.deepEqual(pending, []);
+    await pass();
+    assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/y': 'made' });
+  });
+
+  test('are no two members of one service: the later one is in conflict, and the worker stays as it is', async () => {
+    const { world, manager, deps, pass } = await twins(named('b', 'x'));
+    const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'x')), deps);
+    assert.deepEqual(pending, [
+      { member: 'twin/x', reason: 'it is the same service as b/x, of the same manager: remove it' },
+    ]);
+    const before = manager.services.get('x');
+    await pass();
+    await pass();
+    assert.equal(manager.services.get('x'), before);
+    assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/x': 'conflict' });
+    await changeMembers(alice, 'demo', readIntention('DELETE', { members: [named('twin', 'x')] }), deps);
+    assert.equal(manager.services.get('x')?.worker?.keyId, before?.worker?.keyId);
+    assert.deepEqual(await states(world), { 'b/x': 'made' });
+  });
+
+  test('that are added together agree on one of them', async () => {
+    const { world, manager, deps, pass } = await twins(named('b', 'y'));
+    await changeMembers(alice, 'demo', add(named('b', 'x'), named('twin', 'x')), deps);
+    await pass();
+    const settled = await states(world);
+    assert.deepEqual(Object.values(settled).toSorted(), ['conflict', 'made', 'made']);
+    const before = manager.services.get('x');
+    await pass();
+    await pass();
+    assert.equal(manager.services.get('x'), before);
+    assert.deepEqual(await states(world), settled);
+  });
+
+  test('of the coordinator are no member of its own service', async () => {
+    const { world, manager, deps } = await twins(named('b', 'x'));
+    const here = { ...deps.here, instance: manager.instance };
+    manager.services.set('demo', remoteService('alice'));
+    const { pending } = await changeMembers(alice, 'demo', add(named('twin', 'demo')), { ...deps, here });
+    assert.match(pending[0]?.reason ?? '', /it is the service itself, under another id of this cluster/);
+    assert.deepEqual(await states(world), { 'b/x': 'made', 'twin/demo': 'conflict' });
+  });
+});

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  bury,
+  close,
+  forgetName,
+  isBuried,
+  openTombstones,
+  remember,
+  sweepTombstones,
+  tombstoneOf,
+} from './tombstones.ts';
+import { openScene } from './workers.fixture.ts';
+
+const DAY = 24 * 60 * 60_000;
+const KEY = 'a'.repeat(64);
+const undone = { service: 'demo', reason: 'ended-by-coordinator', ending: 'undo' } as const;
+
+test('a mark stays for seven days, and is then forgotten', async () => {
+  await using scene = openScene();
+  await bury(KEY, undone, scene.catalog);
+  await close(KEY, scene.catalog);
+  await remember('uid', 'demo', scene.catalog);
+  scene.clock.now += 7 * DAY - 1;
+  assert.equal(await sweepTombstones(scene.catalog), 0);
+  assert.ok(await tombstoneOf(KEY, scene.catalog));
+  assert.ok(await isBuried('uid', 'demo', scene.catalog));
+  scene.clock.now += 1;
+  assert.equal(await sweepTombstones(scene.catalog), 2);
+  assert.equal(await tombstoneOf(KEY, scene.catalog), undefined);
+  assert.equal(await isBuried('uid', 'demo', scene.catalog), false);
+});
+
+test('one whose work is not finished stays however old it is, and says what is to be done', async () => {
+  await using scene = openScene();
+  await bury(KEY, undone, scene.catalog);
+  scene.clock.now += 8 * DAY;
+  assert.equal(await sweepTombstones(scene.catalog), 0);
+  const open = await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog));
+  assert.deepEqual(open, [{ keyId: KEY, service: 'demo', ending: 'undo' }]);
+  assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now - 9 * DAY, scene.catalog)), []);
+  await close(KEY, scene.catalog);
+  assert.deepEqual(await Array.fromAsync(openTombstones(scene.clock.now, scene.catalog)), []);
+});
+
+test('of keys that opened nothing marks stay for an hour, and there are not more than a thousand', async () => {
+  await using scene = openScene();
+  const stray = { ...undone, stray: true };
+  const leave = async (first: number, count: number) => {
+    const keys = Array.from({ length: count }, (_, index) => (first + index).toString(16).padStart(64, '0'));
+    await Promise.all(keys.map((key) => bury(key, stray, scene.catalog)));
+    await Promise.all(keys.map((key) => close(key, scene.catalog)));
+  };
+  await leave(0, 1_000);
+  await assert.rejects(leave(1_000, 1), { code: 'contended' });
+  await leave(7, 1);
+  assert.ok(await tombstoneOf('0'.repeat(64), scene.catalog), 'the first is not given up for others');
+  await bury(KEY, undone, scene.catalog);
+  await close(KEY, scene.catalog);
+  scene.clock.now += DAY / 24;
+  assert.equal(await sweepTombstones(scene.catalog), 1_000);
+  await leave(1_000, 1);
+  assert.ok(await tombstoneOf(KEY, scene.catalog), 'one of a key that opened something stays');
+});
+
+test('ended again, it is one mark, with the reason and the end that it had', async () => {
+  await using scene = openScene();
+  await bury(KEY, { service: 'demo', reason: 'removed-by-owner', ending: 'undo' }, scene.catalog);
+  const first = await tombstoneOf(KEY, scene.catalog);
+  scene.clock.now += DAY;
+  await Promise.all([1, 2, 3].map(() => bury(KEY, undone, scene.catalog)));
+  const { reason, until } = (await tombstoneOf(KEY, scene.catalog)) ?? {};
+  assert.deepEqual({ reason, until }, { reason: 'removed-by-owner', until: first?.until });
+});
+
+test('a name that is a worker’s again is no longer one that has ended', async () => {
+  await using scene = openScene();
+  await remember('uid', 'demo', scene.catalog);
+  await forgetName('uid', 'demo', scene.catalog);
+  await forgetName('uid', 'demo', scene.catalog);
+  assert.equal(await isBuried('uid', 'demo', scene.catalog), false);
+});

@@ -1,0 +1,76 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { WorkerOrder } from '../../peers/index.ts';
+import { isRace, type Journal, type JournalEntry } from '../../ports/index.ts';
+import { type Services, ServicesError } from '../../services/index.ts';
+
+/** A worker that is being made or adopted: written down first, so that whoever comes after a crash can settle it. */
+export interface Work {
+  readonly entry: JournalEntry;
+  readonly keyId: string;
+  readonly service: string;
+  /** The federation. */
+  readonly uid: string;
+  /** Of the order that it is made for. */
+  readonly revision: number;
+  readonly begun: number;
+}
+
+const PREFIX = 'worker/';
+
+/** `busy`: the same worker is being made already. */
+export async function beginWork(
+  keyId: string,
+  { name, uid, revision }: Pick<WorkerOrder, 'name' | 'uid' | 'revision'>,
+  { journal, now }: Pick<Services, 'journal' | 'now'>,
+): Promise<Work | 'busy'> {
+  const state = { service: name, uid, revision, begun: now() };
+  try {
+    const entry = await journal.begin(`${PREFIX}${keyId}`, state);
+    return { entry, keyId, ...state };
+  } catch (error) {
+    if (isRace(error)) return 'busy';
+    throw error;
+  }
+}
+
+export async function isBeingMade(keyId: string, { journal }: Pick<Services, 'journal'>): Promise<boolean> {
+  return (await journal.read(`${PREFIX}${keyId}`)) !== undefined;
+}
+
+/** A create takes milliseconds here; whoever asked twice within one is soon told. */
+const LOOK_EVERY = 20;
+const LONGEST = 3_000;
+
+/** Waits until nobody makes the worker of this key. False when nobody did. */
+export async function workIsOver(keyId: string, catalog: Pick<Services, 'journal'>): Promise<boolean> {
+  for (let waited = 0; waited < LONGEST; waited += LOOK_EVERY) {
+    if (!(await isBeingMade(keyId, catalog))) return waited > 0;
+    await pause(LOOK_EVERY);
+  }
+  throw new ServicesError('contended', 'this worker is being made already, and that takes long: ask again');
+}
+
+/** If somebody else has taken it over, they do the same thing. */
+export async function endWork({ entry }: Work, journal: Journal): Promise<void> {
+  try {
+    await journal.finish(entry.key, entry.version);
+  } catch (error) {
+    if (!isRace(error)) throw error;
+  }
+}
+
+/** Takes over what was begun before, each once. */
+export async function* takeOverWork(begunBefore: number, journal: Journal): AsyncGenerator<Work> {
+  let page = await journal.list(PREFIX);
+  for (;;) {
+    for (const entry of page.items) {
+      const state = entry.state as unknown as Omit<Work, 'entry' | 'keyId'>;
+      if (state.begun >= begunBefore) continue;
+      const version = await journal.claim(entry.key, entry.version);
+      if (version === 'busy') continue;
+      yield { entry: { ...entry, version }, keyId: entry.key.slice(PREFIX.length), ...state };
+    }
+    if (page.next === undefined) return;
+    page = await journal.list(PREFIX, page.next);
+  }
+}

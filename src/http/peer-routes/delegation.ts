@@ -1,0 +1,82 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { DelegationServer, ProvenWorker } from '../../delegation/index.ts';
+import { authenticateWorker, type Federations, precheckWorker } from '../../federation/index.ts';
+import type { Authenticator } from '../../identity/index.ts';
+import { eventTooLarge } from '../../jobs/index.ts';
+import { longestBody, readAttempt, readOpened, readReport, writePermit } from '../../peers/index.ts';
+import { beforeBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
+import type { OpenAnswers } from '../open-answers.ts';
+import { jobOf, nameParam } from '../params.ts';
+import { NEVER_SHED } from '../shedding.ts';
+import { claimIn, SIGNED, signedPartsOf, tellSigned } from '../signed.ts';
+import { offerRoutes } from './offers.ts';
+
+export interface DelegationDeps {
+  readonly authenticator: Authenticator;
+  readonly delegation: DelegationServer;
+  readonly federations: Federations;
+  readonly maxEventBytes: number;
+  readonly open: OpenAnswers;
+}
+
+/** What managers of other clusters say about jobs (docs/peer-protocol.md#jobs). The API pages do not list it. */
+export function delegationRoutes(app: FastifyInstance, deps: DelegationDeps): void {
+  tellSigned(app);
+  offerRoutes(app, deps);
+  originRoutes(app, deps);
+}
+
+/** The side of the origin: members that run its jobs ask for leave, say how it goes, and bring what entered with them. */
+function originRoutes(app: FastifyInstance, { delegation, federations, maxEventBytes }: DelegationDeps): void {
+  const { coordination } = federations;
+  const hidden = { hide: true };
+
+  const member = async (request: FastifyRequest, service: string): Promise<ProvenWorker> => {
+    const from = await authenticateWorker({ ...signedPartsOf(request), service }, coordination);
+    request.who = `member ${claimIn(request).member}`;
+    return from;
+  };
+
+  app.get('/system/config', { ...SIGNED, schema: hidden }, async (request, reply) => {
+    const attempt = valueOf(readAttempt(request.query));
+    const from = await member(request, attempt.job.service);
+    reply.header('cache-control', 'no-store');
+    return writePermit(await delegation.permit(attempt, from));
+  });
+
+  const known = (request: FastifyRequest) =>
+    precheckWorker({ ...signedPartsOf(request), service: nameParam(request) }, coordination);
+
+  const report = '/system/federation/:name/jobs/:id/attempts/:epoch';
+  const reports = {
+    ...NEVER_SHED,
+    errorHandler: SIGNED.errorHandler,
+    schema: hidden,
+    bodyLimit: SMALL_BODY,
+    ...beforeBody(known),
+  };
+  app.post(report, reports, async (request, reply) => {
+    const { name, id } = jobOf(request);
+    const from = await member(request, name);
+    const { epoch } = request.params as { epoch: string };
+    const attempt = valueOf(readAttempt({ job: `${name}/${id}`, epoch }));
+    await delegation.report(attempt, valueOf(readReport(jsonOf(request))), from);
+    return reply.code(204).send();
+  });
+
+  const enters = {
+    ...NEVER_SHED,
+    errorHandler: SIGNED.errorHandler,
+    schema: hidden,
+    bodyLimit: longestBody(maxEventBytes),
+    ...beforeBody(known),
+  };
+  app.post('/system/federation/:name/jobs', enters, async (request, reply) => {
+    const service = nameParam(request);
+    const from = await member(request, service);
+    const { id, event, invoker } = valueOf(readOpened(jsonOf(request)));
+    if (event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
+    await delegation.open({ job: { service, id }, event, invoker }, from);
+    return reply.code(201).header('location', `/system/jobs/${service}/${id}`).send();
+  });
+}

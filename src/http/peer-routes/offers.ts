@@ -1,0 +1,89 @@
+import { Readable } from 'node:stream';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { claimedWorker, type ProvenCoordinator, type ProvenOwner, provenOwner } from '../../delegation/index.ts';
+import { authenticateMember, precheckMember } from '../../federation/index.ts';
+import { eventTooLarge } from '../../jobs/index.ts';
+import { longestBody, readOffer, traceIn, writeStatus } from '../../peers/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { beforeBody, hasBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
+import { TEXT_TYPE } from '../go-json.ts';
+import { headFirst } from '../open-answers.ts';
+import { flagOf, jobOf, nameParam } from '../params.ts';
+import { claimIn, headerText, SIGNED, signedPartsOf } from '../signed.ts';
+import type { DelegationDeps } from './delegation.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Whom an offer claims to be for; known before the body is read. */
+    offered: ProvenOwner | undefined;
+  }
+}
+
+/** The side of the target: the coordinator of a worker offers jobs, looks at them, and ends them. */
+export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
+  const { authenticator, delegation, maxEventBytes, open } = deps;
+  const { workers } = deps.federations;
+  const route = { ...SIGNED, schema: { hide: true } };
+  app.decorateRequest('offered', undefined);
+
+  const coordinator = async (request: FastifyRequest, service: string): Promise<ProvenCoordinator> => {
+    await authenticateMember({ ...signedPartsOf(request), service }, workers);
+    const { uid, member } = claimIn(request);
+    request.who = `coordinator of ${member}`;
+    return claimedWorker({ uid, member }, service, workers.catalog);
+  };
+
+  const known = async (request: FastifyRequest, service: string) => {
+    if (hasBody(request)) await precheckMember({ ...signedPartsOf(request), service }, workers);
+  };
+
+  const offers = {
+    ...route,
+    bodyLimit: longestBody(maxEventBytes),
+    ...beforeBody(async (request) => {
+      const { uid, member } = claimIn(request);
+      const claimed = await claimedWorker({ uid, member }, nameParam(request), workers.catalog);
+      await known(request, nameParam(request));
+      const principal = await provenOwner(claimed.worker, () => systemPrincipal(request, authenticator));
+      request.offered = { ...claimed, principal };
+    }),
+  };
+  app.post('/job/:name', offers, async (request, reply) => {
+    const service = nameParam(request);
+    const from = await coordinator(request, service);
+    const read = valueOf(readOffer(jsonOf(request)));
+    if (read.event.length > maxEventBytes) throw eventTooLarge(maxEventBytes);
+    const offer = { ...read, service, ...traceIn(headerText(request, 'traceparent')) };
+    const { attempt } = await delegation.offer(offer, { ...from, principal: ownerIn(request) });
+    return reply.code(201).header('location', `/system/jobs/${service}/${attempt}`).send({ attempt });
+  });
+
+  const stops = { ...route, bodyLimit: SMALL_BODY, ...beforeBody((request) => known(request, jobOf(request).name)) };
+  app.delete('/system/jobs/:name/:id', stops, async (request, reply) => {
+    const { name: service, id } = jobOf(request);
+    const from = await coordinator(request, service);
+    await delegation.stop({ service, id }, from);
+    return reply.code(204).send();
+  });
+
+  app.get('/system/logs/:name/:id', route, async (request, reply) => {
+    const { name: service, id } = jobOf(request);
+    const from = await coordinator(request, service);
+    const follow = flagOf(request, 'follow');
+    const options = { timestamps: flagOf(request, 'timestamps'), follow, signal: open.until(reply) };
+    const log = await delegation.logs({ service, id }, options, from);
+    reply.type(TEXT_TYPE).header('x-content-type-options', 'nosniff');
+    if (!follow) return reply.send(Readable.from(log, { objectMode: false }));
+    return reply.header('connection', 'close').send(Readable.from(headFirst(reply, log), { objectMode: false }));
+  });
+
+  app.get('/system/status', route, async (request) => {
+    const [, service = ''] = claimIn(request).member.split('/');
+    return writeStatus(await delegation.status(await coordinator(request, service)));
+  });
+}
+
+function ownerIn({ offered }: FastifyRequest): ProvenOwner['principal'] {
+  if (!offered) throw new Error('an offer came past its authentication');
+  return offered.principal;
+}

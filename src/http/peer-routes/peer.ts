@@ -1,0 +1,150 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import {
+  adoptWorker,
+  authenticateMember,
+  changeWorker,
+  inspectWorker,
+  isHeld,
+  makeWorker,
+  precheckMember,
+  probeWorker,
+  rekeyWorker,
+  releaseWorker,
+  type Workers,
+} from '../../federation/index.ts';
+import type { Authenticator } from '../../identity/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { Version } from '../../lib/version.ts';
+import {
+  ANOTHER_KEY,
+  FEDERATION_HEADER,
+  MEMBER_HEADER,
+  readBroughtKey,
+  readChange,
+  readOrder,
+  WORKER_HEADER,
+  type WorkerOrder,
+  writeState,
+} from '../../peers/index.ts';
+import { ServicesError } from '../../services/index.ts';
+import { systemPrincipal } from '../authentication.ts';
+import { beforeBody, hasBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { Name, nameParam } from '../params.ts';
+import { NEVER_SHED } from '../shedding.ts';
+import { headerText, signedBytes, signedPartsOf } from '../signed.ts';
+
+export interface PeerDeps {
+  readonly authenticator: Authenticator;
+  readonly workers: Workers;
+}
+
+const tags = ['federation'];
+const View = Type.Object({
+  instance: Type.String(),
+  found: Type.String({ description: 'nothing, own, member, taken; or worker, to its coordinator' }),
+  version: Type.Optional(Type.String()),
+  uid: Type.Optional(Type.String()),
+  revision: Type.Optional(Type.Integer()),
+  digest: Type.Optional(Type.String()),
+});
+const How = Type.Object({ how: Type.Optional(Type.String({ description: '`undo` (default) or `detach`' })) });
+
+/** What managers of other clusters ask about one service (docs/peer-protocol.md#calls). */
+export function peerRoutes(app: FastifyInstance, { authenticator, workers }: PeerDeps): void {
+  const url = '/system/services/:name/federation';
+
+  const probe = { summary: 'What a federation finds under this name', tags, params: Name, response: { 200: View } };
+  app.get(url, { ...NEVER_SHED, schema: probe }, async (request) => {
+    const name = nameParam(request);
+    if (request.headers[MEMBER_HEADER] === undefined) {
+      return probeWorker(await systemPrincipal(request, authenticator), name, workers);
+    }
+    const state = await inspectWorker(name, await memberOf(request, workers), workers);
+    if (!state) throw noWorker(name);
+    return writeState(state);
+  });
+
+  const change = { summary: 'Change a worker', tags, params: Name, response: { 204: Type.Null() } };
+  app.put(
+    url,
+    { ...NEVER_SHED, schema: change, ...beforeBody((request) => knownMember(request, workers)) },
+    async (request, reply) => {
+      const keyId = await memberOf(request, workers);
+      await changeWorker(nameParam(request), valueOf(readChange(jsonOf(request))), keyId, workers);
+      return reply.code(204).send();
+    },
+  );
+
+  const end = { summary: 'End a worker', tags, params: Name, querystring: How, response: { 204: Type.Null() } };
+  const ending = {
+    ...NEVER_SHED,
+    schema: end,
+    bodyLimit: SMALL_BODY,
+    ...beforeBody((request) => knownMember(request, workers)),
+  };
+  app.delete(url, ending, async (request, reply) => {
+    const how = howOf(request);
+    const brought = broughtBy(request);
+    const name = nameParam(request);
+    await releaseWorker(name, how, await memberOf(request, workers, brought), workers);
+    if (brought && (await isHeld(name, brought.uid, workers))) reply.header(WORKER_HEADER, ANOTHER_KEY);
+    return reply.code(204).send();
+  });
+}
+
+/**
+ * Does what `POST` or `PUT /system/services` asks for when it comes from a coordinator; false for a request of anybody
+ * else, which is then an ordinary one, whatever its annotations say (F43).
+ */
+export async function workerRequest(request: FastifyRequest, { authenticator, workers }: PeerDeps): Promise<boolean> {
+  const header = headerText(request, FEDERATION_HEADER);
+  if (header === undefined) return false;
+  const principal = await systemPrincipal(request, authenticator);
+  const said = valueOf(readOrder(header));
+  const order: WorkerOrder = { ...said, name: said.member.split('/')[1] ?? '', body: new Secret(textOf(request)) };
+  if (request.method === 'POST') await makeWorker(principal, order, workers);
+  else if (request.headers['if-match']?.trim() !== '*')
+    await adoptWorker(principal, order, versionOf(request), workers);
+  else if (!(await rekeyWorker(principal, order, workers))) throw noWorker(order.name);
+  return true;
+}
+
+const noWorker = (name: string) => new ServicesError('not-found', `there is no worker "${name}" of this federation`);
+
+/** The id of the key that the request is signed with. */
+function memberOf(
+  request: FastifyRequest,
+  workers: Workers,
+  brought?: Parameters<typeof authenticateMember>[0]['brought'],
+): Promise<string> {
+  return authenticateMember({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
+}
+
+/** What can be known before the body is read. */
+async function knownMember(request: FastifyRequest, workers: Workers): Promise<void> {
+  if (!hasBody(request)) return;
+  const brought = request.method === 'DELETE' ? broughtBy(request) : undefined;
+  await precheckMember({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
+}
+
+function broughtBy(request: FastifyRequest) {
+  const header = headerText(request, FEDERATION_HEADER);
+  return header === undefined ? undefined : valueOf(readBroughtKey(header));
+}
+
+const textOf = (request: FastifyRequest) => Buffer.from(signedBytes(request)).toString();
+
+function howOf(request: FastifyRequest): 'undo' | 'detach' {
+  const { how = 'undo' } = request.query as { how?: string };
+  if (how === 'undo' || how === 'detach') return how;
+  throw new HttpError('bad-request', 'how: is not one of undo, detach');
+}
+
+/** A service is adopted in the version that was looked at, or not at all. */
+function versionOf(request: FastifyRequest): Version {
+  const quoted = /^"([^"]+)"$/.exec(request.headers['if-match']?.trim() ?? '')?.[1];
+  if (quoted !== undefined) return quoted as Version;
+  throw new HttpError('bad-request', 'If-Match: give the version that the probe showed, in quotation marks');
+}

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Sample, sampleService } from '../../ports/conformance/sample-service.ts';
+import { readEvent } from '../event.ts';
+import { attemptParts } from './prepare.ts';
+
+function traitsOf(definition: Sample['definition'] = {}, record?: { service: string; id: string }) {
+  const basis = {
+    name: 'cows-1',
+    job: 'cows-1',
+    service: sampleService('cows', { namespace: 'oscar-svc-alice', definition }),
+    event: readEvent(Buffer.from('{}')),
+    file: undefined,
+    secrets: {},
+    ...(record && { record }),
+  };
+  return attemptParts(basis, { node: 'here', timeout: 60_000 }).traits;
+}
+
+test('a cluster of many machines is told where the attempt belongs and what its service asks for', () => {
+  const traits = traitsOf({
+    labels: { team: 'a' },
+    annotations: { note: 'b' },
+    image_pull_secrets: ['registry'],
+    enable_sgx: true,
+    ephemeral_storage_request: '1Ki',
+  });
+  assert.deepEqual(
+    [traits?.namespace, traits?.job, traits?.imagePullSecrets, traits?.sgx, traits?.localDisk],
+    ['oscar-svc-alice', { service: 'cows', id: 'cows-1' }, ['registry'], true, 1024],
+  );
+  assert.deepEqual([traits?.labels['team'], traits?.labels['oscar_service']], ['a', 'cows']);
+  assert.deepEqual(traits?.annotations, { note: 'b' });
+});
+
+test('a service that asks for nothing gets nothing', () => {
+  const traits = traitsOf();
+  assert.deepEqual([traits?.imagePullSecrets, traits?.sgx, 'localDisk' in (traits ?? {})], [[], false, false]);
+});
+
+test('the record of a job that is known by the id of another cluster is named', () => {
+  assert.deepEqual(traitsOf({}, { service: 'cows', id: 'cows-here' })?.job, { service: 'cows', id: 'cows-here' });
+});

@@ -1,0 +1,262 @@
+import { posix } from 'node:path';
+import type { Secret } from '../../lib/secret.ts';
+import type {
+  Attempt,
+  JobKey,
+  JobRecord,
+  ObjectAt,
+  PodTraits,
+  StageIn,
+  StageOut,
+  StoreAccess,
+} from '../../model/job/index.ts';
+import {
+  annotationsOf,
+  bytes,
+  inputFolders,
+  isClusterStore,
+  labelsOf,
+  parseProvider,
+  type Service,
+  splitPath,
+} from '../../model/service/index.ts';
+import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { serviceDemand, serviceTimeout } from '../demand.ts';
+import { type JobEvent, readEvent } from '../event.ts';
+import type { AttemptKeys, Jobs, PreparedAttempt } from '../jobs.ts';
+import { OWN_STORE, type ReadableFile, readableFile, writableOutputs } from './rights.ts';
+import {
+  definedAccess,
+  fileAtOrigin,
+  forgetOriginStore,
+  namedAccess,
+  originStoreOf,
+  ownEndpoints,
+} from './store-access.ts';
+
+/**
+ * Keys outlive no job: they are ended with it. This is how long they work if the manager dies and does not come back; it
+ * must suffice for the longest single transfer.
+ */
+const KEYS: AttemptKeys = { seconds: 12 * 60 * 60, inProcess: true };
+
+/** What an attempt is made from, beyond its job. */
+type Surroundings = Pick<
+  Jobs,
+  'secrets' | 'objects' | 'ownStore' | 'publicStore' | 'namedStores' | 'node' | 'timeout' | 'keys'
+>;
+
+/** Everything that is needed to run a job of this service, by what they say at this moment. */
+export async function prepareAttempt(
+  name: string,
+  record: JobRecord,
+  service: Service,
+  eventBytes: Uint8Array,
+  jobs: Surroundings,
+): Promise<PreparedAttempt> {
+  const event = readEvent(eventBytes);
+  const { definition } = service;
+  const [secrets, origin] = await Promise.all([
+    loadSecrets(ownerOfSecrets(service), jobs),
+    originStoreOf(record, jobs.secrets),
+  ]);
+  const wanted = definition.file_stage_in ? undefined : event.file;
+  const atOrigin = origin && fileAtOrigin(wanted, record.delegatedFrom ?? '');
+  const file = atOrigin ?? (wanted && (await readableFile(wanted, record, service, jobs.objects)));
+  const outputs = outputPlaces(service, file?.bucket);
+  const keys = new JobKeys(record, service, file, outputs, jobs);
+  const attempt: Attempt = {
+    ...attemptParts({ name, job: record.id, service, event, file, secrets: secrets.environment }, jobs),
+    outputs,
+    answer: record.trigger === 'run',
+    async stores(inDoubt = []) {
+      const ids = new Set([...(file ? [file.store] : []), ...outputs.map(({ store }) => store)]);
+      const access = async (id: string): Promise<StoreAccess | undefined> => {
+        // To a job that a manager written in Go delegated, that one's store is the default (decision 0036).
+        if (id === OWN_STORE) return origin ?? keys.issue(inDoubt);
+        const named = jobs.namedStores.get(id);
+        if (named) return namedAccess(named);
+        return definedAccess(id, service, secrets.credentials, ownEndpoints(jobs));
+      };
+      const found = await Promise.all([...ids].map(async (id) => [id, await access(id)] as const));
+      return new Map(found.filter((entry): entry is readonly [string, StoreAccess] => entry[1] !== undefined));
+    },
+  };
+  const release = async () => {
+    await keys.revoke();
+    await forgetOriginStore(record, jobs.secrets);
+  };
+  return { attempt, release };
+}
+
+/** The keys of one attempt for the store of the cluster: this object to read, below these prefixes to write. */
+class JobKeys {
+  readonly #record: JobRecord;
+  readonly #service: Service;
+  readonly #file: ReadableFile | undefined;
+  readonly #outputs: readonly StageOut[];
+  readonly #jobs: Surroundings;
+  readonly #issued: string[] = [];
+
+  constructor(
+    record: JobRecord,
+    service: Service,
+    file: ReadableFile | undefined,
+    outputs: readonly StageOut[],
+    jobs: Surroundings,
+  ) {
+    this.#record = record;
+    this.#service = service;
+    this.#file = file;
+    this.#outputs = outputs;
+    this.#jobs = jobs;
+  }
+
+  async issue(inDoubt: readonly ObjectAt[]): Promise<StoreAccess> {
+    const { objects, ownStore } = this.#jobs;
+    const read = [...(this.#file ? [this.#file] : []), ...inDoubt].filter(({ store }) => store === OWN_STORE);
+    const write = await writableOutputs(this.#outputs, this.#service, this.#record, this.#jobs);
+    const scope = {
+      read: read.map(({ bucket, key }) => ({ bucket, key })),
+      write: write.map(({ bucket, folder }) => ({ bucket, prefix: folder === '' ? '' : `${folder}/` })),
+    };
+    const { seconds, inProcess } = this.#jobs.keys ?? KEYS;
+    const keys = await objects.issue(scope, seconds, this.#record.principal, { inProcess });
+    this.#issued.push(keys.id);
+    const { accessKey, secretKey, sessionToken } = keys;
+    const expiresAt = keys.expiresAt.getTime();
+    return { type: 's3', ...ownStore, accessKey, secretKey, sessionToken, expiresAt, guarded: false };
+  }
+
+  async revoke(): Promise<void> {
+    await Promise.all(this.#issued.splice(0).map((id) => this.#jobs.objects.revoke(id)));
+  }
+}
+
+/** What an attempt is made from, wherever its files are. */
+interface AttemptBasis {
+  readonly name: string;
+  /** The id that users know the job by. */
+  readonly job: string;
+  /** What its record is called here, if that is something else. */
+  readonly record?: JobKey;
+  readonly service: Service;
+  readonly event: JobEvent;
+  /** The file that is its input, if it may have one. */
+  readonly file: ObjectAt | undefined;
+  /** Values of `environment.secrets`. */
+  readonly secrets: Readonly<Record<string, Secret>>;
+}
+
+/** What of an attempt is the same wherever its files are. */
+type AttemptParts = Pick<
+  Attempt,
+  'name' | 'image' | 'script' | 'environment' | 'demand' | 'timeout' | 'input' | 'traits'
+>;
+
+/**
+ * The largest event that is in the environment too. A string there can have 128 KiB on Linux, and they share one space
+ * with the arguments; larger events are in the input file only (R23).
+ */
+export const LARGEST_EVENT_VARIABLE = 64 * 1024;
+
+export function attemptParts(basis: AttemptBasis, jobs: Pick<Jobs, 'node' | 'timeout'>): AttemptParts {
+  const { definition } = basis.service;
+  return {
+    name: basis.name,
+    image: definition.image,
+    script: definition.script,
+    environment: environmentOf(basis, jobs.node),
+    demand: serviceDemand(definition),
+    timeout: serviceTimeout(definition, jobs.timeout),
+    input: definition.file_stage_in ? { kind: 'none' } : inputOf(basis),
+    traits: traitsOf(basis),
+  };
+}
+
+function traitsOf({ job, record, service }: AttemptBasis): PodTraits {
+  return { ...serviceTraits(service), job: record ?? { service: service.definition.name, id: job } };
+}
+
+/** What is the same for all attempts of a service. */
+export function serviceTraits(service: Service): Omit<PodTraits, 'job'> {
+  const { image_pull_secrets = [], enable_sgx, ephemeral_storage_request } = service.definition;
+  const localDisk = bytes(ephemeral_storage_request);
+  return {
+    namespace: service.namespace,
+    labels: labelsOf(service),
+    annotations: annotationsOf(service),
+    imagePullSecrets: image_pull_secrets,
+    sgx: enable_sgx,
+    ...(localDisk !== undefined && { localDisk }),
+  };
+}
+
+function inputOf({ job, event, file }: AttemptBasis): StageIn {
+  if (file) return { kind: 'object', name: fileName(file.key), from: file };
+  return { kind: 'bytes', name: `event-file-${job}`, bytes: event.input };
+}
+
+/** The last part of a key, as far as a file can be called that. */
+function fileName(key: string): string {
+  const name = posix.basename(key);
+  if (name === '' || name === '.' || name === '..') return 'input';
+  if (Buffer.byteLength(name) <= 255) return name;
+  const extension = posix.extname(name);
+  return `input${Buffer.byteLength(extension) <= 32 ? extension : ''}`;
+}
+
+/**
+ * What the script sees (docs/jobs.md#what-the-script-sees). What the manager says comes last, so that no definition can
+ * say otherwise.
+ */
+function environmentOf(
+  { job, service, event, file, secrets }: AttemptBasis,
+  node: string,
+): Record<string, string | Secret> {
+  const text = variableOf(event.event);
+  const time = event.file && event.file.type !== 'dcache' ? event.file.time : '';
+  return {
+    ...service.definition.environment.variables,
+    ...secrets,
+    ...event.variables,
+    OSCAR_SERVICE_NAME: service.definition.name,
+    OSCAR_SERVICE_TOKEN: service.token,
+    OSCAR_SERVICE_BASE_PATH: '',
+    JOB_UUID: job,
+    RESOURCE_ID: node,
+    ...(text !== undefined && { EVENT: text }),
+    ...(file && { STORAGE_OBJECT_KEY: file.key, ...(time !== '' && { EVENT_TIME: time }) }),
+  };
+}
+
+/** Text without NUL, and not too much of it. */
+function variableOf(event: Uint8Array): string | undefined {
+  if (event.length > LARGEST_EVENT_VARIABLE || event.includes(0)) return undefined;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(event);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Where the results of a job go (docs/go-manager.md#events-and-scripts). With isolation USER the results of an allowed
+ * user's file go to the bucket that the file came from.
+ */
+export function outputPlaces(service: Service, eventBucket: string | undefined): StageOut[] {
+  const isolated = inputFolders(service).some(({ bucket, user }) => user !== undefined && bucket === eventBucket);
+  return service.definition.output.map(({ storage_provider, path, prefix = [], suffix = [] }) => {
+    const provider = parseProvider(storage_provider);
+    const store = isClusterStore(provider) ? OWN_STORE : `${provider.type}.${provider.id}`;
+    if (provider.type === 'webdav') return { store, bucket: '', folder: path, prefix, suffix };
+    const { bucket, folder } = splitPath(path);
+    return {
+      store,
+      bucket: isolated && store === OWN_STORE ? (eventBucket ?? bucket) : bucket,
+      folder,
+      prefix,
+      suffix,
+    };
+  });
+}

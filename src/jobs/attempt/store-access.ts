@@ -1,0 +1,112 @@
+import type { StorageProvider } from '../../config/index.ts';
+import { Secret } from '../../lib/secret.ts';
+import type { JobRecord, S3Access, StoreAccess } from '../../model/job/index.ts';
+import { parseProvider, providerSlot, type Service } from '../../model/service/index.ts';
+import type { SecretStore } from '../../ports/index.ts';
+import type { NamedFile } from '../event.ts';
+import type { Jobs } from '../jobs.ts';
+import { OWN_STORE, type ReadableFile } from './rights.ts';
+
+/** What was kept apart from a definition, by slot. */
+type Credentials = Readonly<Record<string, Secret>>;
+
+const NONE = new Secret('');
+
+/** A provider of the operator: its address is the operator's choice, and so are its keys. */
+export function namedAccess(provider: StorageProvider): StoreAccess {
+  switch (provider.type) {
+    case 'minio': {
+      const { endpoint, region, accessKey, secretKey, verify } = provider;
+      return { type: 's3', endpoint, region, accessKey, secretKey, verify, guarded: false };
+    }
+    case 's3': {
+      const { region, accessKey, secretKey } = provider;
+      return { type: 's3', region, accessKey, secretKey, verify: true, guarded: false };
+    }
+    case 'webdav': {
+      const { hostname, login, password } = provider;
+      return { type: 'webdav', hostname, login, password, guarded: false };
+    }
+  }
+}
+
+/** The store of this cluster, by all its addresses. */
+export const ownEndpoints = ({ ownStore, publicStore }: Pick<Jobs, 'ownStore' | 'publicStore'>): readonly string[] =>
+  publicStore ? [ownStore.endpoint, publicStore.endpoint] : [ownStore.endpoint];
+
+/**
+ * A provider of the definition, with the keys that were kept apart from it. A user chose its address, so that it is
+ * dialled with care, unless it is the store of this cluster under another name.
+ */
+export function definedAccess(
+  store: string,
+  { definition }: Service,
+  credentials: Credentials,
+  own: readonly string[],
+): StoreAccess | undefined {
+  const { type, id } = parseProvider(store);
+  const key = (field: string) => credentials[providerSlot(`${type}.${id}`, field)] ?? NONE;
+  const providers = definition.storage_providers;
+  if (type === 'minio' && providers?.minio?.[id]) {
+    const { endpoint, region, verify } = providers.minio[id];
+    const keys = { accessKey: key('access_key'), secretKey: key('secret_key') };
+    return { type: 's3', endpoint, region: region || 'us-east-1', ...keys, verify, guarded: !own.includes(endpoint) };
+  }
+  if (type === 's3' && providers?.s3?.[id]) {
+    const keys = { accessKey: key('access_key'), secretKey: key('secret_key') };
+    return { type: 's3', region: providers.s3[id].region || 'us-east-1', ...keys, verify: true, guarded: true };
+  }
+  if (type === 'webdav' && providers?.webdav?.[id]) {
+    const { hostname, login } = providers.webdav[id];
+    return { type: 'webdav', hostname, login, password: key('password'), guarded: true };
+  }
+  return undefined;
+}
+
+/** Managers written in Go, whose jobs have their files in their own stores (decision 0036). */
+export interface UpstreamOrigins {
+  /**
+   * The store of this cluster, with the keys that the caller has there. Undefined unless the operator has registered it as
+   * one whose manager is written in Go: nobody else is asked, whatever a caller or a definition says (F32).
+   */
+  storeOf(clusterId: string, bearer: Secret | undefined): Promise<S3Access | undefined>;
+
+  /** Throws if the object cannot be read there. */
+  proveReadable(file: Pick<ReadableFile, 'bucket' | 'key'>, access: S3Access): Promise<void>;
+}
+
+type Of = Pick<JobRecord, 'service' | 'id' | 'invoker' | 'delegatedFrom'>;
+
+/** The keys are the caller's, so that nobody else who names the same id meets them. */
+const keyOf = ({ service, id, invoker }: Of) => `${service}/${id}/${invoker}`;
+
+/** Keeps the keys of a job until it has ended, apart from its record. */
+export async function keepOriginStore(job: Of, access: S3Access, secrets: Pick<SecretStore, 'put'>): Promise<void> {
+  const { endpoint = '', region, verify, guarded, accessKey, secretKey } = access;
+  const plain = { endpoint, region, verify: String(verify), guarded: String(guarded) };
+  const values = Object.entries(plain).map(([name, value]) => [name, new Secret(value)] as const);
+  await secrets.put('job', keyOf(job), { ...Object.fromEntries(values), accessKey, secretKey });
+}
+
+/** Where the files of a job are that a manager written in Go has delegated; undefined for all others. */
+export async function originStoreOf(job: Of, secrets: Pick<SecretStore, 'get'>): Promise<S3Access | undefined> {
+  if (job.delegatedFrom === undefined) return undefined;
+  const values = (await secrets.get('job', keyOf(job)))?.values;
+  if (!values?.['accessKey'] || !values['secretKey']) return undefined;
+  const { accessKey, secretKey } = values;
+  const text = (name: string) => values[name]?.reveal() ?? '';
+  const address = { endpoint: text('endpoint'), region: text('region'), verify: text('verify') === 'true' };
+  return { type: 's3', ...address, accessKey, secretKey, guarded: text('guarded') !== 'false' };
+}
+
+export async function forgetOriginStore(job: Of, secrets: Pick<SecretStore, 'remove'>): Promise<void> {
+  if (job.delegatedFrom !== undefined) await secrets.remove('job', keyOf(job));
+}
+
+/** The file of an event that lies in the store of that cluster, which is what `default` means there. */
+export function fileAtOrigin(file: NamedFile | undefined, clusterId: string): ReadableFile | undefined {
+  if (file?.type !== 'minio') return undefined;
+  const provider = (file.provider ?? '').replace(/^minio\./, '');
+  if (provider !== '' && provider !== 'default' && provider !== clusterId) return undefined;
+  return { store: OWN_STORE, bucket: file.bucket, key: file.key };
+}

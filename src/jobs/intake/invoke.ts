@@ -1,0 +1,73 @@
+import type { Readable } from 'node:stream';
+import type { Principal } from '../../identity/index.ts';
+import type { JobKey, JobRecord } from '../../model/job/index.ts';
+import type { ServiceRecord } from '../../ports/index.ts';
+import { serviceDemand } from '../demand.ts';
+import { JobError } from '../errors.ts';
+import type { Jobs } from '../jobs.ts';
+import { submitJob } from './submit.ts';
+
+export interface Invocation {
+  readonly key: JobKey;
+  /** Did the script end well? Otherwise the answer is what it printed. */
+  readonly succeeded: boolean;
+  readonly exitCode?: number;
+  readonly answer: Readable;
+}
+
+export interface InvokeOptions {
+  /** Milliseconds that the caller waits, for room included. */
+  readonly timeout: number;
+  /** Aborts when the caller has gone. */
+  readonly left: AbortSignal;
+  /** Told the job as soon as it is accepted: also a call that is not answered has one to look at. */
+  readonly accepted?: (key: JobKey) => void;
+}
+
+/** Runs a job and waits for its answer. If the caller leaves, or it takes too long, the script is ended. */
+export async function invokeService(
+  principal: Principal,
+  record: ServiceRecord,
+  event: Uint8Array,
+  { timeout, left, accepted }: InvokeOptions,
+  jobs: Jobs,
+): Promise<Invocation> {
+  const refusal = jobs.capacity.refusal(serviceDemand(record.service.definition));
+  if (refusal !== undefined) throw new JobError('no-room', refusal);
+  const key = await submitJob(principal, record, event, 'run', jobs);
+  accepted?.(key);
+  const late = AbortSignal.timeout(timeout);
+  const ended = await endOf(key, AbortSignal.any([left, late]), jobs);
+  if (ended === 'given-up') {
+    await jobs.dispatcher.cancel(key, 'caller-left');
+    throw new JobError('run-timeout', `there was no answer within ${timeout / 1000} seconds: use an asynchronous job`);
+  }
+  return invocationOf(key, ended, jobs);
+}
+
+async function endOf(key: JobKey, giveUp: AbortSignal, jobs: Jobs): Promise<JobRecord | 'given-up'> {
+  const { promise: given, resolve } = Promise.withResolvers<'given-up'>();
+  const onAbort = () => resolve('given-up');
+  giveUp.addEventListener('abort', onAbort, { once: true });
+  if (giveUp.aborted) onAbort();
+  const ended = await Promise.race([jobs.dispatcher.ended(key), given]);
+  giveUp.removeEventListener('abort', onAbort);
+  if (!ended) throw new JobError('run-failed', 'the manager is stopping, or the job was removed: try again');
+  return ended;
+}
+
+async function invocationOf(key: JobKey, ended: JobRecord, jobs: Jobs): Promise<Invocation> {
+  const last = ended.timeline.at(-1);
+  const attempt = ended.attempts.at(-1);
+  const scriptDecided = ended.state === 'succeeded' || last?.reason === 'ScriptFailed';
+  if (!attempt || !scriptDecided) {
+    const code = last?.reason === 'Timeout' ? 'run-timeout' : 'run-failed';
+    throw new JobError(code, `the service did not answer: ${ended.message}`);
+  }
+  return {
+    key,
+    succeeded: ended.state === 'succeeded',
+    ...(ended.exitCode !== undefined && { exitCode: ended.exitCode }),
+    answer: await jobs.runner.answer(attempt.name),
+  };
+}

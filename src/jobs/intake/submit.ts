@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import type { Principal } from '../../identity/index.ts';
+import { accepted, type JobKey, jobName, type NewJob } from '../../model/job/index.ts';
+import type { Service } from '../../model/service/index.ts';
+import type { ServiceRecord } from '../../ports/index.ts';
+import { serviceDemand } from '../demand.ts';
+import { eventTooLarge } from '../errors.ts';
+import { eventJob } from '../event.ts';
+import type { Jobs, Placing } from '../jobs.ts';
+
+/**
+ * Accepts a job that somebody asked for over HTTP: it is on the disk before this resolves. The caller has checked that the
+ * principal may invoke the service.
+ */
+export async function submitJob(
+  principal: Principal,
+  { service }: ServiceRecord,
+  event: Uint8Array,
+  trigger: 'job' | 'run',
+  jobs: Jobs,
+): Promise<JobKey> {
+  if (event.length > jobs.maxEventBytes) throw eventTooLarge(jobs.maxEventBytes);
+  const byToken = principal.kind === 'service-token';
+  // A store that was set up the old way sends its events here, with the token, and again if it gets no answer.
+  const known = byToken && trigger === 'job' ? eventJob(event, service) : undefined;
+  const uid = principal.kind === 'user' ? principal.uid : '';
+  return acceptJob(
+    service,
+    {
+      id: jobName(service.definition.name, randomUUID()),
+      ...known,
+      principal: uid || service.owner,
+      invoker: uid,
+      trigger,
+      byToken,
+    },
+    event,
+    jobs,
+  );
+}
+
+/** What the way it came says about a job. */
+type Arrival = Pick<
+  NewJob,
+  'id' | 'principal' | 'invoker' | 'trigger' | 'byToken' | 'object' | 'openedBy' | 'delegatedFrom'
+>;
+
+/** Keeps a job of this service and puts it in line. One that is there already stays what it is. */
+export async function acceptJob(
+  service: Service,
+  arrival: Arrival,
+  event: Uint8Array,
+  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place'>,
+): Promise<JobKey> {
+  const { definition, uid: serviceUid, owner } = service;
+  const job: NewJob = {
+    ...arrival,
+    service: definition.name,
+    serviceUid,
+    owner,
+    demand: serviceDemand(definition),
+    acceptedAt: jobs.now(),
+  };
+  const { outcome, record } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
+  // One that is there and waits may have been accepted by a try whose answer was lost.
+  const waits = outcome === 'created' || record?.state === 'queued';
+  if (waits) jobs.dispatcher.enqueue(record ?? job, placingOf(service, job));
+  return { service: job.service, id: job.id };
+}
+
+/**
+ * Where a job of this service may run (docs/delegation.md#when). Whoever waits for an answer waits here; what was taken
+ * from another cluster, or delegated by it, is not passed on (F12); and a job that entered at a worker is placed by who
+ * coordinates it, never in line here first.
+ */
+export function placingOf(
+  { definition, federation: role }: Service,
+  { trigger, taken, openedBy, delegatedFrom }: Pick<NewJob, 'trigger' | 'taken' | 'openedBy' | 'delegatedFrom'>,
+): Placing {
+  if (role?.role !== 'coordinator' || trigger === 'run' || taken || delegatedFrom !== undefined) {
+    return 'here';
+  }
+  if (openedBy !== undefined) return 'anywhere';
+  const { topology = 'none', members = [], delegate_when } = definition.federation ?? {};
+  if (members.length === 0 || topology.toLowerCase() === 'none') return 'here';
+  return delegate_when === 'always' ? 'anywhere' : 'when-full';
+}

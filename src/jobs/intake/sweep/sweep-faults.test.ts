@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { seededRandom } from '../../../../test/support/seeded-random.ts';
+import { unruly } from '../../../adapters/sqlite/unruly.ts';
+import { changedIn } from '../../../lib/changed-in.fixture.ts';
+import { eventually } from '../../../ports/conformance/eventually.ts';
+import { StoreError } from '../../../ports/index.ts';
+import { DAY, HOUR, known, MINUTE, openScene, passLater, type Scene, subscribed } from './scene.fixture.ts';
+import { Sweep } from './sweep.ts';
+
+const noAnswer = () => new StoreError('unavailable', 'no answer');
+
+describe('a pass that is cut short', () => {
+  test('moves nothing, and the next one finishes its work without doing any of it twice', async () => {
+    const { directory } = await interrupted();
+    await using scene = openScene(directory);
+    scene.clock.now += HOUR;
+    await scene.sweep().pass();
+    const record = await scene.services.get('demo');
+    assert.ok(record);
+    const keys = await scene.ran(record.service);
+    assert.equal(keys.length, 600);
+    assert.equal(new Set(keys).size, 600);
+  });
+
+  async function interrupted(): Promise<Scene> {
+    const scene = openScene();
+    await subscribed(scene);
+    await Promise.all(Array.from({ length: 600 }, (_, i) => scene.upload('demo', `in/${i}`)));
+    const before = await known(scene);
+    let left = 300;
+    const store = changedIn(scene.jobs.store, {
+      async accept(...job) {
+        if (left-- <= 0) throw noAnswer();
+        return scene.jobs.store.accept(...job);
+      },
+    });
+    scene.clock.now += 5 * MINUTE;
+    await scene.sweep(store).pass();
+    assert.equal(scene.problems.length, 1);
+    assert.ok(scene.enqueued.length > 0, 'it has accepted some');
+    assert.deepEqual(await known(scene), before);
+    await scene.close({ keep: true });
+    return scene;
+  }
+
+  test('of one prefix keeps no other from being swept', async () => {
+    await using scene = openScene();
+    const service = await subscribed(scene, 'demo', 'broken/in', 'fine/in');
+    await scene.upload('broken', 'in/a');
+    await scene.upload('fine', 'in/b');
+    const { objects } = scene.jobs;
+    const failing = changedIn(objects, {
+      async objects(bucket, query) {
+        if (bucket === 'broken') throw noAnswer();
+        return objects.objects(bucket, query);
+      },
+    });
+    scene.clock.now += 5 * MINUTE;
+    const { jobs, journal, problems } = scene;
+    await new Sweep({
+      jobs: { ...jobs, objects: failing },
+      journal,
+      report: (problem) => problems.push(problem),
+      storeTime: jobs.now,
+    }).pass();
+    assert.deepEqual([await scene.ran(service), problems.length], [['in/b'], 1]);
+    await passLater(scene);
+    assert.deepEqual(await scene.ran(service), ['in/a', 'in/b']);
+  });
+
+  test('because a bucket is gone is nobody to be told of', async () => {
+    await using scene = openScene();
+    await subscribed(scene);
+    await scene.objects.removeBucket('demo');
+    await passLater(scene);
+    assert.deepEqual(scene.problems, []);
+  });
+});
+
+describe('marks of removed jobs', () => {
+  /** How many marks there are, seen by what can be dropped. */
+  const marks = (scene: Scene, uid: string) => scene.jobs.store.dropMarks(uid, Number.MAX_SAFE_INTEGER);
+
+  async function withMark(scene: Scene, ...paths: string[]) {
+    const service = await subscribed(scene, 'demo', ...paths);
+    await scene.upload('demo', 'in/a');
+    await passLater(scene);
+    await scene.finish(service);
+    await scene.jobs.store.expire(scene.clock.now + 1, 100);
+    return service;
+  }
+
+  test('stay for an hour after the watermark has passed their objects', async () => {
+    await using scene = openScene();
+    const { uid } = await withMark(scene);
+    for (let i = 0; i < 18; i++) await passLater(scene);
+    assert.equal(await marks(scene, uid), 1);
+  });
+
+  test('stay also when the watermark passes days in one pass', async () => {
+    await using scene = openScene();
+    const service = await subscribed(scene);
+    await scene.upload('demo', 'in/a');
+    await scene.deliver();
+    await scene.finish(service);
+    await scene.jobs.store.expire(scene.clock.now + 1, 100);
+    scene.clock.now += 3 * DAY;
+    await passLater(scene);
+    assert.equal(await marks(scene, service.uid), 1);
+  });
+
+  test('are forgotten after two', async () => {
+    await using scene = openScene();
+    const { uid } = await withMark(scene);
+    for (let i = 0; i < 42; i++) await passLater(scene);
+    assert.equal(await marks(scene, uid), 0);
+  });
+
+  test('stay while another prefix of the service is behind', async () => {
+    await using scene = openScene();
+    const service = await withMark(scene, 'demo/in', 'demo/late');
+    const { objects } = scene.jobs;
+    const list = objects.objects.bind(objects);
+    objects.objects = async (bucket, query) => {
+      if (query.prefix === 'late/') throw noAnswer();
+      return list(bucket, query);
+    };
+    for (let i = 0; i < 42; i++) await passLater(scene);
+    assert.equal(await marks(scene, service.uid), 1);
+  });
+});
+
+describe('several managers', () => {
+  test('that sweep at the same time run each object once', async () => {
+    await using scene = openScene();
+    const service = await subscribed(scene);
+    await Promise.all(Array.from({ length: 300 }, (_, i) => scene.upload('demo', `in/${i}`)));
+    scene.clock.now += 3 * MINUTE;
+    await Promise.all([scene.sweep().pass(), scene.sweep().pass(), scene.sweep().pass()]);
+    assert.equal((await scene.ran(service)).length, 300);
+    assert.equal(scene.enqueued.length, 300);
+    assert.deepEqual(scene.problems, []);
+  });
+
+  test('on a store whose lists are out of date and whose watches are late lose nothing', async () => {
+    await using scene = openScene();
+    const services = unruly(scene.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1)));
+    const { jobs, journal, problems } = scene;
+    const report = (problem: unknown) => problems.push(problem);
+    const sweeper = () => new Sweep({ jobs: { ...jobs, services }, journal, report, storeTime: jobs.now }).pass();
+    const service = await scene.addService('demo', 'demo/in');
+    await eventually(async () => {
+      await sweeper();
+      assert.equal((await known(scene)).length, 1);
+    });
+    for (let i = 0; i < 20; i++) {
+      scene.clock.now += MINUTE;
+      await scene.upload('demo', `in/${i}`);
+      await sweeper();
+    }
+    scene.clock.now += 3 * MINUTE;
+    await sweeper();
+    assert.equal((await scene.ran(service)).length, 20);
+    assert.deepEqual(problems, []);
+  });
+});
+
+describe('a sweep that was started', () => {
+  test('knows of a prefix as soon as its service is there, so that no object after that is missed', async () => {
+    await using scene = openScene();
+    const sweep = scene.sweep();
+    sweep.start();
+    const service = await scene.addService('demo', 'demo/in');
+    await eventually(async () => assert.equal((await known(scene)).length, 1));
+    await sweep.stop();
+    scene.clock.now += 1;
+    await scene.upload('demo', 'in/a');
+    await passLater(scene);
+    assert.deepEqual(await scene.ran(service), ['in/a']);
+  });
+
+  test('forgets a prefix as soon as nobody waits for it', async () => {
+    await using scene = openScene();
+    const sweep = scene.sweep();
+    sweep.start();
+    const service = await scene.addService('demo', 'demo/in', 'demo/other');
+    await eventually(async () => assert.equal((await known(scene)).length, 2));
+    await scene.changeService(service, 'demo/other');
+    await eventually(async () =>
+      assert.deepEqual(
+        (await known(scene)).map(({ watched }) => watched.prefix),
+        ['other/'],
+      ),
+    );
+    await sweep.stop();
+  });
+
+  test('passes again and again until it is stopped', async () => {
+    await using scene = openScene();
+    const { jobs, journal } = scene;
+    const service = await subscribed(scene);
+    const sweep = new Sweep({ jobs, journal, report: () => undefined, storeTime: jobs.now, interval: 1 });
+    sweep.start();
+    for (const key of ['in/a', 'in/b']) {
+      await scene.upload('demo', key);
+      scene.clock.now += 3 * MINUTE;
+      await eventually(async () => assert.ok((await scene.ran(service)).includes(key)));
+    }
+    await sweep.stop();
+    await scene.upload('demo', 'in/c');
+    scene.clock.now += 3 * MINUTE;
+    assert.deepEqual(await scene.ran(service), ['in/a', 'in/b']);
+  });
+
+  test('goes on when a pass fails', async () => {
+    await using scene = openScene();
+    const { jobs, problems } = scene;
+    const service = await subscribed(scene);
+    await scene.upload('demo', 'in/a');
+    scene.clock.now += 3 * MINUTE;
+    let failures = 3;
+    const journal = changedIn(scene.journal, {
+      async list(...query) {
+        if (failures-- > 0) throw noAnswer();
+        return scene.journal.list(...query);
+      },
+    });
+    const report = (problem: unknown) => problems.push(problem);
+    const sweep = new Sweep({ jobs, journal, report, storeTime: jobs.now, interval: 1 });
+    sweep.start();
+    await eventually(async () => assert.deepEqual(await scene.ran(service), ['in/a']));
+    await sweep.stop();
+    assert.equal(problems.length, 3);
+  });
+});

@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { JobKey } from '../../model/job/index.ts';
+import { eventually } from '../../ports/conformance/eventually.ts';
+import { type ServiceRecord, StoreError } from '../../ports/index.ts';
+import { submitJob } from '../intake/submit.ts';
+import { ALICE, BOB, openJobs, type TestJobs } from '../jobs.fixture.ts';
+import { MOST_OVERTAKEN } from './queue.ts';
+
+const user = (uid: string) => ({ kind: 'user', uid, name: uid, groups: [], operator: false }) as const;
+const submit = (jobs: TestJobs, service: ServiceRecord, uid = ALICE, trigger: 'job' | 'run' = 'job') =>
+  submitJob(user(uid), service, Buffer.from('{}'), trigger, jobs);
+
+test('a job runs when there is room, and its record tells its life', async () => {
+  await using jobs = await openJobs();
+  const key = await submit(jobs, await jobs.service('demo'));
+  const running = await jobs.until(key, 'running');
+  assert.deepEqual(
+    running.attempts.map(({ name, epoch }) => [name, epoch]),
+    [[key.id, 1]],
+  );
+  await eventually(() => assert.ok(jobs.runner.attempts.has(key.id)));
+  jobs.runner.end(key.id);
+  const record = await jobs.until(key, 'succeeded');
+  assert.deepEqual(
+    record.timeline.map(({ state, reason, place }) => [state, reason, place]),
+    [
+      ['accepted', 'Accepted', 'here'],
+      ['queued', 'Waiting', 'here'],
+      ['running', 'Started', 'here'],
+      ['succeeded', 'Completed', 'here'],
+    ],
+  );
+  assert.equal(record.exitCode, 0);
+  assert.ok(record.startedAt !== undefined && record.finishedAt !== undefined);
+  await eventually(() => assert.equal(jobs.capacity.taken, 0));
+  assert.deepEqual([...jobs.buckets.issued], []);
+});
+
+test('a job that does not fit waits until there is room', async () => {
+  await using jobs = await openJobs(1000);
+  const service = await jobs.service('demo');
+  const [first, second] = [await submit(jobs, service), await submit(jobs, service)];
+  await jobs.until(first, 'running');
+  assert.equal((await jobs.store.get(second))?.state, 'queued');
+  await eventually(() => assert.ok(jobs.runner.attempts.has(first.id)));
+  jobs.runner.end(first.id, { outcome: 'failed', reason: 'ScriptFailed', message: 'exit code 3', exitCode: 3 });
+  const failed = await jobs.until(first, 'failed');
+  assert.equal(failed.exitCode, 3);
+  assert.equal(failed.message, 'exit code 3');
+  await jobs.until(second, 'running');
+});
+
+test('a job that no node could take runs when one comes that can', async () => {
+  await using jobs = await openJobs(1000);
+  const [large, larger] = [await jobs.service('large', { cpu: '8' }), await jobs.service('larger', { cpu: '16' })];
+  const [first, second, cancelled] = [await submit(jobs, large), await submit(jobs, larger), await submit(jobs, large)];
+  await eventually(async () => assert.match((await jobs.store.get(first))?.message ?? '', /it needs 8000/));
+  await jobs.dispatcher.cancel(cancelled, 'cancelled');
+  jobs.capacity.becomes(8000);
+  await jobs.until(first, 'running');
+  await eventually(async () => assert.match((await jobs.store.get(second))?.message ?? '', /it needs 16000/));
+  assert.deepEqual(
+    [(await jobs.store.get(second))?.state, (await jobs.store.get(cancelled))?.state, jobs.dispatcher.waiting],
+    ['queued', 'cancelled', 0],
+  );
+});
+
+test('a job that no node could take waits with the reason, and nothing waits behind it', async () => {
+  await using jobs = await openJobs(1000);
+  const large = await submit(jobs, await jobs.service('large', { cpu: '8' }));
+  const small = await submit(jobs, await jobs.service('small'));
+  await jobs.until(small, 'running');
+  await eventually(async () => assert.match((await jobs.store.get(large))?.message ?? '', /it needs 8000/));
+  assert.equal((await jobs.store.get(large))?.state, 'queued');
+  await jobs.dispatcher.cancel(large, 'cancelled');
+  await jobs.until(large, 'cancelled');
+});
+
+test('a job for which others leave no room stops nobody, and runs when they do', async () => {
+  await using jobs = await openJobs(2000);
+  const { capacity } = jobs;
+  capacity.hold('others', { cpu: 1000, memory: 0, gpu: 0 });
+  capacity.inTheWay = 'others';
+  const large = await submit(jobs, await jobs.service('large', { cpu: '2' }));
+  const small = await jobs.service('small', { cpu: '1' }, BOB);
+  for (let i = 0; i <= MOST_OVERTAKEN; i++) {
+    const key = await submit(jobs, small, BOB);
+    await eventually(() => jobs.runner.end(key.id));
+    await jobs.until(key, 'succeeded');
+  }
+  const last = await submit(jobs, small, BOB);
+  await jobs.until(last, 'running');
+  await eventually(async () => assert.match((await jobs.store.get(large))?.message ?? '', /what others run/));
+  assert.equal(jobs.dispatcher.waiting, 0);
+  capacity.inTheWay = 'ours';
+  capacity.release('others');
+  await eventually(() => jobs.runner.end(last.id));
+  await jobs.until(large, 'running');
+});
+
+test('a job that waits is cancelled at once, one that runs when its script has ended', async () => {
+  await using jobs = await openJobs(1000);
+  const service = await jobs.service('demo');
+  const [runs, waits] = [await submit(jobs, service), await submit(jobs, service)];
+  await jobs.until(runs, 'running');
+  await jobs.dispatcher.cancel(waits, 'cancelled');
+  assert.equal((await jobs.store.get(waits))?.state, 'cancelled');
+  await jobs.dispatcher.cancel(runs, 'cancelled');
+  const record = await jobs.until(runs, 'cancelled');
+  assert.equal(jobs.runner.attempts.get(runs.id)?.stopped, 'cancelled');
+  assert.equal(record.message, 'it was cancelled');
+  assert.equal(jobs.runner.attempts.has(waits.id), false);
+});
+
+test('who cancels too late changes nothing', async () => {
+  await using jobs = await openJobs();
+  const key = await submit(jobs, await jobs.service('demo'));
+  await eventually(() => assert.ok(jobs.runner.attempts.has(key.id)));
+  jobs.runner.end(key.id);
+  const before = await jobs.until(key, 'succeeded');
+  await jobs.dispatcher.cancel(key, 'cancelled');
+  assert.deepEqual(await jobs.store.get(key), before);
+});
+
+test('after a crash what runs is taken up and what waits is started, nothing twice', async () => {
+  await using first = await openJobs(1000);
+  const service = await first.service('demo');
+  const keys: JobKey[] = [];
+  for (let i = 0; i < 3; i++) keys.push(await submit(first, service));
+  const [runs, next, last] = keys as [JobKey, JobKey, JobKey];
+  await eventually(() => assert.ok(first.runner.attempts.has(runs.id)));
+
+  const jobs = await first.restarted();
+  await eventually(() => assert.equal(jobs.runner.attempts.get(runs.id)?.starts, 2));
+  assert.equal((await jobs.store.get(runs))?.epoch, 1);
+  assert.equal((await jobs.store.get(next))?.state, 'queued');
+  for (const key of [runs, next, last]) {
+    await eventually(() => assert.ok(jobs.runner.attempts.has(key.id)));
+    jobs.runner.end(key.id);
+    await jobs.until(key, 'succeeded');
+  }
+  assert.deepEqual(jobs.problems, []);
+  jobs.dispatcher.stop();
+});
+
+test('after a crash nobody waits for the answer of a synchronous call: it is ended', async () => {
+  await using first = await openJobs(1000);
+  const service = await first.service('demo');
+  const [runs, waits] = [await submit(first, service, ALICE, 'run'), await submit(first, service, ALICE, 'run')];
+  await eventually(() => assert.ok(first.runner.attempts.has(runs.id)));
+  const jobs = await first.restarted();
+  await jobs.until(runs, 'cancelled');
+  await jobs.until(waits, 'cancelled');
+  assert.equal(jobs.runner.attempts.get(runs.id)?.stopped, 'caller-left');
+  jobs.dispatcher.stop();
+});
+
+test('a cancel that came just before the crash is not forgotten', async () => {
+  await using first = await openJobs();
+  const key = await submit(first, await first.service('demo'));
+  await eventually(() => assert.ok(first.runner.attempts.has(key.id)));
+  const record = await first.store.get(key);
+  assert.ok(record);
+  const running = await first.until(key, 'running');
+  await eventually(async () => assert.ok((await first.store.get(key))?.startedAt));
+  first.dispatcher.stop();
+  const current = (await first.store.get(key)) ?? running;
+  await first.store.update(key, current.version, { cancelRequested: { at: 1, reason: 'enough' } });
+  const jobs = await first.restarted();
+  assert.equal((await jobs.until(key, 'cancelled')).message, 'enough');
+  jobs.dispatcher.stop();
+});
+
+test('a job whose service is gone, or another by now, fails with that reason', async () => {
+  await using first = await openJobs(1000);
+  const service = await first.service('demo');
+  const [blocks, key] = [await submit(first, service), await submit(first, service)];
+  await eventually(() => assert.ok(first.runner.attempts.has(blocks.id)));
+  await first.cluster.services.remove('demo', service.version);
+  await first.service('demo');
+  first.runner.end(blocks.id);
+  const record = await first.until(key, 'failed');
+  assert.equal(record.timeline.at(-1)?.reason, 'ServiceRemoved');
+});
+
+test('a job that is cancelled while its attempt cannot be started yet is cancelled, not failed', async () => {
+  await using jobs = await openJobs();
+  const waits = Promise.withResolvers<void>();
+  const calledOff = new StoreError('unavailable', 'the API is away');
+  jobs.runner.start = () => waits.promise;
+  jobs.runner.stop = async () => waits.reject(calledOff);
+  const key = await submit(jobs, await jobs.service('demo'));
+  await jobs.until(key, 'running');
+  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.until(key, 'cancelled');
+  await eventually(() => assert.equal(jobs.capacity.taken, 0));
+});
+
+test('an attempt that cannot be started fails the job, and says why', async () => {
+  await using jobs = await openJobs();
+  jobs.runner.refuse = new Error('no such place');
+  const record = await jobs.until(await submit(jobs, await jobs.service('demo')), 'failed');
+  assert.match(record.message, /no such place/);
+  await eventually(() => assert.equal(jobs.capacity.taken, 0));
+});
+
+test('owners take turns', async () => {
+  await using jobs = await openJobs(1000);
+  const [ofAlice, ofBob] = [await jobs.service('a', {}, ALICE), await jobs.service('b', {}, BOB)];
+  const first = await submit(jobs, ofAlice);
+  const keys = [await submit(jobs, ofAlice), await submit(jobs, ofAlice), await submit(jobs, ofBob, BOB)];
+  const order: (string | undefined)[] = [];
+  let current: JobKey | undefined = first;
+  while (current) {
+    const { id } = current;
+    await eventually(() => assert.ok(jobs.runner.attempts.has(id)));
+    jobs.runner.end(id);
+    await jobs.until(current, 'succeeded');
+    order.push(current.service);
+    await eventually(async () => {
+      const states = await Promise.all(keys.map((key) => jobs.store.get(key)));
+      assert.ok(states.some((record) => record?.state === 'running') || states.every((r) => r?.state === 'succeeded'));
+    });
+    const states = await Promise.all(keys.map((key) => jobs.store.get(key)));
+    current = states.find((record) => record?.state === 'running');
+  }
+  assert.deepEqual(order, ['a', 'a', 'b', 'a']);
+});

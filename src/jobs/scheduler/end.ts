@@ -1,0 +1,152 @@
+import { type Admin, may, type User } from '../../identity/index.ts';
+import { allSettled, Slots } from '../../lib/concurrency.ts';
+import type { Cursor } from '../../lib/version.ts';
+import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
+import { findService } from '../../services/index.ts';
+import { forgetOriginStore } from '../attempt/store-access.ts';
+import { JobError, jobNotFound } from '../errors.ts';
+import type { Jobs } from '../jobs.ts';
+import { findJob } from '../views/find.ts';
+
+/** Jobs that have ended and are removed at once. More: whatever else the manager does waits behind them. Fewer: a removal takes longer. */
+const AT_ONCE = 16;
+
+/** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
+export async function cancelJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
+  const record = await endable(principal, service, id, jobs);
+  if (record.state === 'committing') throw atItsEnd(record);
+  if (isFinal(record.state)) {
+    throw new JobError('job-finished', `the job "${id}" has ended already: it is ${record.state}`);
+  }
+  await jobs.dispatcher.cancel(record, 'cancelled');
+}
+
+/** Removes a job and its log; one that has not ended is cancelled first, unless its results are being written. */
+export async function removeJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
+  await drop(await endable(principal, service, id, jobs), jobs);
+}
+
+/**
+ * Removes the jobs of a service that ended well, or all of them, as far as the principal may. Those whose results are being
+ * written stay, and the first of them is named once all others are gone.
+ */
+export async function removeJobs(principal: Admin | User, service: string, all: boolean, jobs: Jobs): Promise<void> {
+  const found = await findService(principal, 'delete-jobs', service, jobs);
+  const own = may(principal, 'delete-jobs', found.service) === 'own' && principal.kind === 'user';
+  const query = {
+    service,
+    ...(own && { concerning: principal.uid }),
+    ...(!all && { states: ['succeeded'] as const }),
+    limit: 200,
+  };
+  const kept: unknown[] = [];
+  let page = await jobs.store.list(query);
+  for (;;) {
+    const outcomes = await Promise.allSettled(page.items.map((record) => drop(record, jobs)));
+    for (const outcome of outcomes) if (outcome.status === 'rejected') kept.push(outcome.reason);
+    const failure = kept.find((reason) => !(reason instanceof JobError));
+    if (failure !== undefined) throw failure;
+    if (page.next === undefined) break;
+    page = await jobs.store.list({ ...query, cursor: page.next });
+  }
+  if (kept.length > 0) throw kept[0];
+}
+
+/** Ends and forgets everything that ran for a service that is gone. */
+export async function removeJobsOf(
+  serviceUid: string,
+  jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>,
+): Promise<void> {
+  const removed = await jobs.store.removeService(serviceUid);
+  await forgetAll(removed, jobs);
+}
+
+/** Removes what ended before, a part at a time. Resolves to how many there were. */
+export async function expireJobs(before: number, jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>): Promise<number> {
+  const removed = await jobs.store.expire(before, 500);
+  await forgetAll(removed, jobs);
+  return removed.length;
+}
+
+async function endable(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<JobRecord> {
+  const found = await findService(principal, 'delete-jobs', service, jobs);
+  if (may(principal, 'delete-jobs', found.service) === 'own') return findJob(principal, service, id, jobs);
+  const record = await jobs.store.get({ service, id });
+  if (record?.serviceUid !== found.service.uid) throw jobNotFound(service, id);
+  return record;
+}
+
+async function drop(record: JobRecord, jobs: Jobs): Promise<void> {
+  const key: JobKey = { service: record.service, id: record.id };
+  if (!isFinal(record.state)) {
+    if (record.state === 'committing') throw atItsEnd(record);
+    await jobs.dispatcher.cancel(key, 'cancelled');
+    // Its results may have come in since it was read, and a store that is away may keep them from being written for long.
+    const now = await jobs.store.get(key);
+    if (now?.state === 'committing' && !now.taken) throw atItsEnd(now);
+    await jobs.dispatcher.ended(key);
+  }
+  // The log first: a record without one is true, a log without a record would stay for ever.
+  await forgetAttempts(record, jobs);
+  await jobs.store.remove(key);
+}
+
+/** A service can have tens of thousands of jobs. Those that run are few, and each takes seconds to end: all at once. */
+async function forgetAll(records: readonly JobRecord[], jobs: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {
+  const slots = new Slots(AT_ONCE);
+  const forget = (record: JobRecord) => forgetAttempts(record, jobs);
+  await allSettled(records.map((record) => (isFinal(record.state) ? slots.use(() => forget(record)) : forget(record))));
+}
+
+async function forgetAttempts(record: JobRecord, { runner, secrets }: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {
+  await forgetOriginStore(record, secrets);
+  await Promise.all(
+    record.attempts.map(async ({ name }) => {
+      await runner.stop(name, 'service-removed');
+      await runner.forget(name);
+    }),
+  );
+}
+
+const atItsEnd = ({ id, message }: JobRecord) =>
+  new JobError('job-finished', `the job "${id}" has done its work, and can be removed when it has ended: ${message}`);
+
+/** Records that are read at a time: others get their turn in between. */
+const PAGE = 200;
+
+/**
+ * Ends and forgets attempts that no job of a service names any more. Records go before what they name is gone, so a
+ * manager that dies in between leaves scripts that run for nobody, and logs that nobody can ask for. Resolves to how
+ * many there were.
+ */
+export async function forgetStrays(jobs: Pick<Jobs, 'runner' | 'store' | 'services'>): Promise<number> {
+  // Before the records: whatever begins from now on is in its record first, and not in this list.
+  const strays = new Set(await jobs.runner.list());
+  for await (const service of serviceNames(jobs)) {
+    if (strays.size === 0) return 0;
+    for await (const name of attemptNames(service, jobs)) strays.delete(name);
+  }
+  for (const name of strays) {
+    await jobs.runner.stop(name, 'service-removed');
+    await jobs.runner.forget(name);
+  }
+  return strays.size;
+}
+
+async function* serviceNames({ services }: Pick<Jobs, 'services'>): AsyncGenerator<string> {
+  let cursor: Cursor | undefined;
+  do {
+    const page = await services.list({ ...(cursor !== undefined && { cursor }) });
+    for (const { service } of page.items) yield service.definition.name;
+    cursor = page.next;
+  } while (cursor !== undefined);
+}
+
+async function* attemptNames(service: string, { store }: Pick<Jobs, 'store'>): AsyncGenerator<string> {
+  let cursor: Cursor | undefined;
+  do {
+    const page = await store.list({ service, limit: PAGE, ...(cursor !== undefined && { cursor }) });
+    for (const { attempts } of page.items) for (const { name } of attempts) yield name;
+    cursor = page.next;
+  } while (cursor !== undefined);
+}

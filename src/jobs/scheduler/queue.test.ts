@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import type { Obstacle } from '../../ports/index.ts';
+import { type Blocked, FairQueue, MOST_OVERTAKEN, type Waiting } from './queue.ts';
+
+const job = (owner: string, id: string, cpu = 1): Waiting => ({
+  key: { service: 's', id },
+  owner,
+  demand: { cpu, memory: 0, gpu: 0 },
+});
+/** Whoever is blocked waits for what is ours. */
+const NOBODY: Blocked = { obstacleOf: () => 'ours', setAside: () => assert.fail('nobody is set aside') };
+
+const ids = (queue: FairQueue, count: number, room = Number.POSITIVE_INFINITY) =>
+  Array.from({ length: count }, () => queue.take(({ demand }) => demand.cpu <= room, NOBODY)?.key.id);
+
+test('jobs of one owner start in the order in which they came', () => {
+  const queue = new FairQueue();
+  for (const id of ['1', '2', '3']) queue.add(job('alice', id));
+  assert.deepEqual(ids(queue, 4), ['1', '2', '3', undefined]);
+});
+
+test('the one job of bob does not wait for the thousand of alice', () => {
+  const queue = new FairQueue();
+  for (let i = 0; i < 1000; i++) queue.add(job('alice', `a${i}`));
+  queue.add(job('bob', 'b'));
+  assert.deepEqual(ids(queue, 3), ['a0', 'b', 'a1']);
+});
+
+test('a job that does not fit holds back later ones of its owner, and nobody else', () => {
+  const queue = new FairQueue();
+  queue.add(job('alice', 'large', 4));
+  queue.add(job('alice', 'small'));
+  queue.add(job('bob', 'b'));
+  assert.deepEqual(ids(queue, 2, 2), ['b', undefined]);
+  assert.deepEqual(ids(queue, 2, 4), ['large', 'small']);
+});
+
+test('a large job is overtaken only so often', () => {
+  const queue = new FairQueue();
+  queue.add(job('alice', 'large', 4));
+  for (let i = 0; i < 2 * MOST_OVERTAKEN; i++) queue.add(job('bob', `b${i}`));
+  const started = ids(queue, 2 * MOST_OVERTAKEN, 2).filter((id) => id !== undefined);
+  assert.equal(started.length, MOST_OVERTAKEN);
+  assert.deepEqual(ids(queue, 1, 4), ['large']);
+});
+
+/** A queue whose first job has been overtaken as often as may be, and what was set aside. */
+function blocked(obstacle: Obstacle, large: Waiting) {
+  const queue = new FairQueue();
+  queue.add(large);
+  queue.add(job('alice', 'behind'));
+  const aside: string[] = [];
+  const judge: Blocked = { obstacleOf: () => obstacle, setAside: ({ key }) => void aside.push(key.id) };
+  const take = () => queue.take(({ demand }) => demand.cpu <= 2, judge)?.key.id;
+  for (let i = 0; i < MOST_OVERTAKEN; i++) {
+    queue.add(job('bob', `b${i}`));
+    assert.equal(take(), `b${i}`);
+  }
+  return { queue, take, aside };
+}
+
+test('no room is kept for one that would have none without all of ours: it is set aside, and nobody waits for it', () => {
+  const { queue, take, aside } = blocked('others', job('alice', 'large', 4));
+  queue.add(job('bob', 'b'));
+  assert.deepEqual([take(), take(), take()], ['behind', 'b', undefined]);
+  assert.deepEqual([aside, queue.size], [['large'], 0]);
+});
+
+test('who waits for GPUs keeps them from others, and nothing else', () => {
+  const wantsGpu = (each: Waiting): Waiting => ({ ...each, demand: { ...each.demand, gpu: 1 } });
+  const { queue, take, aside } = blocked('gpus', wantsGpu(job('alice', 'large', 4)));
+  queue.add(wantsGpu(job('carol', 'gpu')));
+  queue.add(job('bob', 'b'));
+  assert.deepEqual([take(), take()], ['b', undefined]);
+  assert.deepEqual([aside, queue.size], [[], 3]);
+});
+
+test('one that was cancelled is not started, and one that comes twice starts once', () => {
+  const queue = new FairQueue();
+  for (const id of ['1', '2', '2']) queue.add(job('alice', id));
+  queue.remove({ service: 's', id: '1' });
+  queue.remove({ service: 's', id: 'never' });
+  assert.equal(queue.size, 1);
+  assert.deepEqual(ids(queue, 2), ['2', undefined]);
+});
+
+test('whatever comes and goes, every job that stays starts once, in order per owner', () => {
+  const step = fc.oneof(
+    fc.record({ do: fc.constant('add' as const), owner: fc.constantFrom('a', 'b', 'c'), n: fc.nat(20) }),
+    fc.record({ do: fc.constant('remove' as const), owner: fc.constantFrom('a', 'b', 'c'), n: fc.nat(20) }),
+    fc.record({ do: fc.constant('take' as const), owner: fc.constant(''), n: fc.nat(1) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      const queue = new FairQueue();
+      const expected = new Map<string, string[]>();
+      const took = (waiting: Waiting | undefined) => {
+        if (waiting) assert.equal(expected.get(waiting.owner)?.shift(), waiting.key.id);
+        else assert.ok([...expected.values()].every((line) => line.length === 0));
+      };
+      for (const { do: what, owner, n } of steps) {
+        const id = `${owner}${n}`;
+        const line = expected.get(owner) ?? [];
+        if (what === 'take') took(queue.take(() => true, NOBODY));
+        else if (what === 'remove') {
+          queue.remove({ service: 's', id });
+          expected.set(
+            owner,
+            line.filter((each) => each !== id),
+          );
+        } else {
+          queue.add(job(owner, id));
+          if (!line.includes(id)) expected.set(owner, [...line, id]);
+        }
+      }
+      while (queue.size > 0) took(queue.take(() => true, NOBODY));
+      took(queue.take(() => true, NOBODY));
+    }),
+  );
+});

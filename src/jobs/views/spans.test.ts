@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Version } from '../../lib/version.ts';
+import type { JobRecord, JobState } from '../../model/job/index.ts';
+import { EPOCH, sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
+import { spansOf, traceparentOf } from './spans.ts';
+
+function ended(states: readonly JobState[], known: Partial<JobRecord> = {}): JobRecord {
+  const timeline = states.map((state, index) => ({
+    state,
+    at: EPOCH + index * 1_000,
+    reason: `To-${state}`,
+    message: `it is ${state}`,
+    place: state === 'delegated' ? 'b' : 'a',
+  }));
+  const state = states.at(-1) ?? 'accepted';
+  return { ...sampleJob('1'), ...sampleProgress(state), timeline, eventBytes: 0, version: 'v' as Version, ...known };
+}
+
+const DELEGATED: readonly JobState[] = ['accepted', 'queued', 'offering', 'delegated', 'committing', 'succeeded'];
+
+test('a job is one span from its acceptance to its end, with a span below it for each step', () => {
+  const [whole, ...steps] = spansOf(ended(DELEGATED));
+  assert.equal(whole?.start, EPOCH);
+  assert.equal(whole?.end, EPOCH + 5_000);
+  assert.deepEqual(
+    steps.map(({ name, start, end }) => [name, start - EPOCH, end - EPOCH]),
+    [
+      ['wait', 1_000, 2_000],
+      ['offer', 2_000, 3_000],
+      ['delegate', 3_000, 4_000],
+      ['commit', 4_000, 5_000],
+    ],
+  );
+  assert.ok(steps.every(({ parent, trace }) => parent === whole?.id && trace === whole?.trace));
+  assert.equal(steps[2]?.attributes['oscar.cluster'], 'b');
+});
+
+test('what another cluster tells of its attempt belongs to the trace of the origin', () => {
+  const [origin] = spansOf(ended(DELEGATED));
+  const job = { service: 'cow', id: 'cow-1' };
+  const taken = { uid: 'u', member: 'b/calf', job, epoch: 2, payload: '' };
+  const attempt = ended(['accepted', 'queued', 'running', 'succeeded'], { service: 'calf', id: 'calf-x', taken });
+  const [there, ...steps] = spansOf(attempt);
+  assert.equal(there?.trace, origin?.trace);
+  assert.equal(there?.parent, origin?.id);
+  assert.equal(there?.attributes['oscar.job'], 'cow-1');
+  assert.ok(steps.every(({ parent }) => parent === there?.id));
+});
+
+test('no two spans of a job have one id, and ids are what OpenTelemetry wants', () => {
+  const spans = spansOf(
+    ended([...DELEGATED.slice(0, 4), 'queued', 'offering', 'delegated', 'committing', 'succeeded']),
+  );
+  assert.equal(new Set(spans.map(({ id }) => id)).size, spans.length);
+  for (const { id, trace } of spans) {
+    assert.match(id, /^[0-9a-f]{16}$/);
+    assert.match(trace, /^[0-9a-f]{32}$/);
+  }
+});
+
+test('a job that did not end well says why', () => {
+  assert.equal(spansOf(ended(['accepted', 'queued', 'running', 'failed']))[0]?.problem, 'To-failed: it is failed');
+  assert.equal(spansOf(ended(DELEGATED))[0]?.problem, undefined);
+});
+
+test('requests made because of a job name its span', () => {
+  const [whole] = spansOf(ended(DELEGATED));
+  assert.equal(traceparentOf({ service: 'cow', id: 'cow-1' }), `00-${whole?.trace}-${whole?.id}-01`);
+});

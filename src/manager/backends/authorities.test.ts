@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { rootCertificates } from 'node:tls';
+import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/outbound/certificate.fixture.ts';
+import { ownAuthorities } from './authorities.ts';
+
+const OWN = { authorities: TEST_CERTIFICATE.trim() };
+
+const cases = [
+  {
+    name: 'the operator’s own are given to pods, and nothing else of their file',
+    file: `${TEST_KEY}\n${TEST_CERTIFICATE}`,
+  },
+  { name: 'those that every Node.js knows are left out', file: [...rootCertificates, TEST_CERTIFICATE].join('\r\n') },
+  {
+    name: 'one that cannot be read is left out and told of',
+    file: `${TEST_CERTIFICATE.replace(/MII./, 'AAAA')}\n${TEST_CERTIFICATE}`,
+    told: /1 certificates in .*ca\.pem .* cannot be read/,
+  },
+  { name: 'a file without any has none', file: 'nobody', given: {} },
+  {
+    name: 'too many are told of, and not given',
+    file: TEST_CERTIFICATE.repeat(100),
+    given: {},
+    told: /ca\.pem .* has more than 32 KiB .*Leave only those in it that are your own/,
+  },
+];
+
+for (const { name, file, given = OWN, told = /^$/ } of cases) {
+  test(`of authorities: ${name}`, (t) => {
+    const directory = makeTemporaryDirectory();
+    t.after(() => removeTemporaryDirectory(directory));
+    const path = join(directory, 'ca.pem');
+    writeFileSync(path, file);
+    const problems: string[] = [];
+    assert.deepEqual(
+      ownAuthorities((problem) => problems.push(problem), { NODE_EXTRA_CA_CERTS: path }),
+      given,
+    );
+    assert.match(problems.join(''), told);
+  });
+}
+
+test('of authorities: without a file, or with none that is there, there are none', () => {
+  const fail = (problem: string) => assert.fail(problem);
+  assert.deepEqual(ownAuthorities(fail, {}), {});
+  assert.deepEqual(ownAuthorities(fail, { NODE_EXTRA_CA_CERTS: '/not/there' }), {});
+});

@@ -1,0 +1,101 @@
+import type { Logger } from 'pino';
+import type { KubernetesCluster } from '../../adapters/kubernetes/index.ts';
+import { ObjectBlobStore } from '../../adapters/object-stores/blob-store.ts';
+import type { Config } from '../../config/index.ts';
+import { FollowerScheduler, keepReady } from '../../jobs/index.ts';
+import type { JobStore, ObjectStore, Runner } from '../../ports/index.ts';
+import { createStaging } from '../../staging/index.ts';
+import { ownAuthorities } from './authorities.ts';
+import type { Backend } from './backend.ts';
+
+/** Worker processes that bring results of jobs that ran elsewhere to stores that are not of this cluster. Made when needed. */
+const STAGING_WORKERS = 2;
+
+/**
+ * How long keys are asked for that pods are given; they are renewed at half of what the store gives. Shorter: more requests
+ * to the store while jobs run. Longer: keys of a pod whose cluster has no manager any more are good for longer.
+ */
+const KEY_SECONDS = 60 * 60;
+
+/** A Kubernetes cluster: scripts run in pods of it, started by whichever of its managers leads. */
+export async function openKubernetesBackend(
+  config: Config,
+  cluster: KubernetesCluster,
+  objects: ObjectStore,
+  log: Logger,
+): Promise<Backend> {
+  await using opened = new AsyncDisposableStack();
+  const shelf = new ObjectBlobStore(objects, { verify: config.minioTlsVerify });
+  cluster.useShelf(shelf);
+  const manager = { namespace: config.namespace, name: config.name };
+  const requests = { cpu: `${config.stagingCpuMillicores}m`, memory: String(config.stagingMemoryBytes) };
+  const choice = { nodeSelector: Object.fromEntries(config.podNodeSelector), tolerations: config.podTolerations };
+  const capacity = opened.adopt(await cluster.capacity({ ...choice, overhead: requests, manager }), (it) => it.close());
+  const pods = opened.adopt(
+    cluster.runner({
+      ...choice,
+      shelf,
+      verifyShelf: config.minioTlsVerify,
+      // Whoever passes the checks of the settings has it.
+      image: config.stagingImage ?? '',
+      pullPolicy: config.stagingPullPolicy,
+      ...ownAuthorities((problem) => log.warn(problem)),
+      scriptPullPolicy: config.imagePullPolicy,
+      resources: { requests, limits: { memory: String(config.stagingMemoryLimitBytes) } },
+      diskBytes: config.podDiskBytes,
+      nonRoot: config.podNonRoot,
+      keyMs: KEY_SECONDS * 1000,
+      networks: config.peerNetworks,
+    }),
+    (it) => it.close(),
+  );
+  const calling = { shelf, verifyShelf: config.minioTlsVerify, networks: config.peerNetworks };
+  const runner = opened.adopt(cluster.byCaller(pods, calling), (it) => it.close());
+  const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
+    it.close(),
+  );
+  log.info({ image: config.stagingImage, nodes: capacity.capacity.nodes().length }, 'scripts run in pods');
+  const closing = opened.move();
+  return {
+    runner,
+    capacity: capacity.capacity,
+    staging,
+    runtime: 'pods',
+    node: '',
+    keys: { seconds: KEY_SECONDS, inProcess: false },
+    deployment: capacity.deployment,
+    async line(options) {
+      const line = new FollowerScheduler({ ...options, callerWaits: config.writeTimeoutSeconds * 1000 });
+      await line.open();
+      return line;
+    },
+    async lead({ services, store }, term) {
+      const sweep = cluster.shelfSweep({
+        shelf,
+        attempts: () => attemptsOf(runner, store),
+        removed: (entries) => log.info({ entries }, 'removed from the shelf what jobs had left that are gone'),
+      });
+      term.defer(() => sweep.stop());
+      sweep.start();
+      const mirror = cluster.statusMirror();
+      term.defer(() => mirror.stop());
+      term.defer(() => runner.standDown());
+      mirror.start();
+      const outOfQueue = cluster.outOfQueue();
+      term.defer(() => outOfQueue?.stop());
+      outOfQueue?.start();
+      const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');
+      // Knative has pods ready by itself: what was kept ready before it came is not needed any more.
+      if (cluster.knative) pods.standby.keep([]);
+      else void keepReady(services, pods.standby, config.warmPodsPerOwner, report, term.signal);
+    },
+    close: () => closing.disposeAsync(),
+  };
+}
+
+/** Those that are there, and those that will be, or may be again, since their job has not ended. */
+async function attemptsOf(runner: Pick<Runner, 'list'>, jobs: Pick<JobStore, 'unfinished'>): Promise<Set<string>> {
+  const names = new Set(await runner.list());
+  for await (const { attempts } of jobs.unfinished()) for (const { name } of attempts) names.add(name);
+  return names;
+}

@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { KubernetesCluster } from '../adapters/kubernetes/index.ts';
+import { openLocalCluster } from '../adapters/sqlite/index.ts';
+import type { Config } from '../config/index.ts';
+import type { ClusterStore } from '../model/service/index.ts';
+import {
+  type JobStore,
+  type Journal,
+  RESERVATION_LIFETIME,
+  type SecretStore,
+  type ServiceStore,
+  type SettingsStore,
+} from '../ports/index.ts';
+import type { IdentitySeal } from '../s3-server/index.ts';
+import { recoverServices, type Services } from '../services/index.ts';
+import { knativeSettings } from './backends/knative.ts';
+import { kueueSettings } from './backends/kueue.ts';
+import { alwaysLeading, type Leadership, leadingBy, type Term } from './backends/leadership.ts';
+
+/** The stores of this cluster, whatever they stand on. */
+export interface OpenedCluster {
+  readonly services: ServiceStore;
+  readonly secrets: SecretStore;
+  readonly journal: Journal;
+  readonly settings: SettingsStore;
+  readonly jobs: JobStore;
+  /** Seals what lies beside the stores; absent when they are not files of ours. */
+  readonly seal?: IdentitySeal;
+  /** Empty when the cluster is this machine. */
+  readonly kubernetesVersion: string;
+  /** What else Kubernetes has; absent when the cluster is this machine. */
+  readonly kubernetes?: KubernetesCluster;
+  /** Which of the managers of this cluster does what only one needs to do. */
+  readonly leadership: Leadership;
+  /** Finishes what managers that died had begun. */
+  tidy(catalog: Services, term: Term): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openCluster(config: Config, objectStore: ClusterStore, log: Logger): Promise<OpenedCluster> {
+  return config.backend === 'local' ? openLocal(config, log) : openKubernetes(config, objectStore, log);
+}
+
+async function openLocal(config: Config, log: Logger): Promise<OpenedCluster> {
+  const cluster = openLocalCluster({ directory: config.dataDir });
+  return {
+    ...cluster,
+    kubernetesVersion: '',
+    leadership: alwaysLeading(),
+    // The directory is ours alone: whatever is in the journal was left by somebody who is gone.
+    tidy: (catalog) => recover(Date.now(), catalog, log),
+  };
+}
+
+/** The lease that the leader of several managers holds. */
+const LEASE = 'oscar-manager';
+
+/** Who leads says so more than three times before anybody doubts it. */
+const RENEWED_EVERY = 4 / 15;
+
+/** How often the leader looks for what others left unfinished. Nobody waits for it. */
+const TIDY_EVERY_MS = 60_000;
+
+async function openKubernetes(config: Config, objectStore: ClusterStore, log: Logger): Promise<OpenedCluster> {
+  // Most managers of one machine never need it.
+  const { openKubernetesCluster } = await import('../adapters/kubernetes/index.ts');
+  const cluster = await openKubernetesCluster({
+    ...(config.kubeconfig && { kubeconfig: config.kubeconfig }),
+    namespace: config.namespace,
+    servicesNamespace: config.servicesNamespace,
+    controllerServiceAccount: config.controllerServiceAccount,
+    settingsName: config.additionalConfigPath,
+    objectStore,
+    rate: { perSecond: config.kubernetesRate, burst: config.kubernetesBurst },
+    jobTtlSeconds: config.jobTtlSeconds,
+    closedNetworks: config.closedNetworks,
+    pullSecrets: config.stagingPullSecrets,
+    ...(config.serverlessBackend === 'knative' && { knative: knativeSettings(config, (problem) => log.warn(problem)) }),
+    ...(config.kueueEnable && { kueue: kueueSettings(config) }),
+    report: (problem) => log.warn({ err: problem }, 'trouble with the Kubernetes API'),
+  });
+  const watching = reportWaits(() => cluster.metrics().waitedMs, log);
+  const identity = `${hostname()}-${randomUUID()}`;
+  const durationMs = config.leaderSeconds * 1_000;
+  const leadership = leadingBy((lead) =>
+    cluster.lease({
+      name: LEASE,
+      durationMs,
+      renewMs: durationMs * RENEWED_EVERY,
+      identity,
+      async onLead(signal) {
+        log.info('this manager leads');
+        await lead(signal);
+        log.info('this manager leads no more');
+      },
+    }),
+  );
+  return {
+    ...cluster,
+    kubernetesVersion: cluster.version,
+    kubernetes: cluster,
+    leadership,
+    async tidy(catalog, { signal, defer }) {
+      const tidying = tidyNowAndThen(catalog, () => cluster.keepBeside(signal), signal, log);
+      defer(() => tidying);
+    },
+    async close() {
+      clearInterval(watching);
+      await cluster.close();
+    },
+  };
+}
+
+async function tidyNowAndThen(
+  catalog: Services,
+  keepBeside: () => Promise<void>,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
+  while (!signal.aborted) {
+    // Other managers may be in the middle of something younger.
+    await recover(Date.now() - RESERVATION_LIFETIME, catalog, log).catch((err: unknown) =>
+      log.warn({ err }, 'what other managers had begun could not be finished: it is tried again'),
+    );
+    await keepBeside();
+    await pause(TIDY_EVERY_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** Says when requests had to wait for the limit that the settings give: a limit that nobody sees is never raised. */
+function reportWaits(waitedMs: () => number, log: Logger): NodeJS.Timeout {
+  let before = 0;
+  const look = () => {
+    const waited = waitedMs() - before;
+    before += waited;
+    if (waited > 0)
+      log.warn({ waitedMs: waited }, 'requests to the Kubernetes API waited: OSCAR_KUBERNETES_RATE is the limit');
+  };
+  return setInterval(look, TIDY_EVERY_MS).unref();
+}
+
+async function recover(begunBefore: number, catalog: Services, log: Logger): Promise<void> {
+  const recovered = await recoverServices(begunBefore, catalog);
+  if (recovered > 0) log.info({ recovered }, 'finished what an earlier run had begun');
+}

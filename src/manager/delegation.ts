@@ -1,0 +1,272 @@
+import { mkdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import type { KubernetesCluster } from '../adapters/kubernetes/index.ts';
+import type { Config } from '../config/index.ts';
+import {
+  type Coordinator,
+  commit,
+  type DelegationMeters,
+  type DelegationServer,
+  Delegator,
+  type Entered,
+  enterJob,
+  OriginFollower,
+  type OwnDurations,
+  readLogAnywhere,
+  realClock,
+  Scoreboard,
+  selfOrigin,
+  selfTarget,
+  snapshotOfNodes,
+  TakenJobs,
+  upstreamOrigins,
+  type WorkerRole,
+  WorkingFederations,
+} from '../delegation/index.ts';
+import { type Coordination, Ledgers } from '../federation/index.ts';
+import type { Authenticator, Principal } from '../identity/index.ts';
+import { type Elsewhere, ownEndpoints, type UpstreamOrigins } from '../jobs/index.ts';
+import { OscarError, rootMessage } from '../lib/oscar-error.ts';
+import type { JobRecord } from '../model/job/index.ts';
+import { memberHeaders, type Replica, type Service } from '../model/service/index.ts';
+import { EndpointTarget, type PeerClients, peerClients } from '../peers/index.ts';
+import type { LogOptions } from '../ports/index.ts';
+import { loadSecrets, ownerOfSecrets, type Services } from '../services/index.ts';
+import { createObjectProbe } from '../staging/index.ts';
+import type { Term } from './backends/leadership.ts';
+import { authorizationFor, type Mint, type OpenFederation } from './federation.ts';
+import type { OpenJobs } from './jobs.ts';
+
+interface OpenDelegation {
+  readonly server: DelegationServer;
+  /** A job that came to a worker. */
+  enter(principal: Principal, worker: Parameters<typeof enterJob>[1], event: Uint8Array): Promise<Entered>;
+  /** Managers written in Go that delegate jobs to this one. */
+  readonly origins: UpstreamOrigins;
+  logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
+  outstanding(serviceUid: string, member: string): Promise<number>;
+  /** What the line of jobs needs to know of other clusters while this manager leads. */
+  elsewhere(term: Term): Elsewhere;
+  /** Once this manager can be reached, and leads. */
+  lead(): void;
+  close(): void;
+}
+
+interface DelegationParts {
+  readonly catalog: Services;
+  readonly running: OpenJobs;
+  readonly federation: OpenFederation;
+  readonly authenticator: Authenticator;
+  readonly mint: Mint | undefined;
+  readonly meters: DelegationMeters;
+  readonly durations: OwnDurations;
+  /** What owners of services may still run here, where that is limited. */
+  readonly quotas: KubernetesCluster['kueue'];
+}
+
+/** Jobs of this cluster that run on others, and theirs that run here. */
+export function openDelegation(config: Config, parts: DelegationParts, log: Logger): OpenDelegation {
+  const { catalog, federation, authenticator, mint, meters, durations } = parts;
+  const { jobs, line, staging } = parts.running;
+  const { coordination, workers, lines } = federation;
+  const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'trouble with a job of several clusters');
+
+  const probe = createObjectProbe({ networks: config.peerNetworks });
+  const board = new Scoreboard({
+    report: (problem, place) => {
+      const host = URL.parse(place)?.host ?? place;
+      const cause = rootMessage(problem);
+      log.warn(
+        { host, cause, ...(problem instanceof OscarError ? {} : { err: problem }) },
+        'member does not report its free capacity',
+      );
+    },
+  });
+  federation.tell(board);
+  const endpoints = new Endpoints(config.peerNetworks, catalog);
+  const own = () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes(), durations.mean), waiting: line.waiting });
+  const ways = peerClients(lines, {
+    get target() {
+      return selfTarget(self);
+    },
+    get origin() {
+      return selfOrigin(self);
+    },
+  });
+  const federations = new WorkingFederations({
+    services: catalog.services,
+    ledgers: new Ledgers(coordination),
+    secrets: catalog.secrets,
+    reach: (where, service) =>
+      where.type === 'endpoint'
+        ? endpoints.targetOf(where.member, service)
+        : ways.targetAt(federation.addressOf(where.member)),
+    clock: realClock,
+  });
+  const origin = {
+    ...jobs,
+    line,
+    federations,
+    board,
+    own,
+    here: { clusterId: config.clusterId, store: jobs.publicStore ?? jobs.ownStore },
+    ...(mint && { mint: (service: Service, audience: string) => mint(service, 'delegation', audience) }),
+    commit: (order: Parameters<typeof commit>[0]) =>
+      commit(order, { ...jobs, staging, directory: commitsDirectory(config) }),
+    threshold: config.reschedulerThresholdSeconds * 1000,
+    when: { arriving: config.resourceManagerEnable, waiting: config.reschedulerEnable },
+    lease: { lease: config.leaseSeconds * 1000, grace: config.leaseGraceSeconds * 1000 },
+    clock: realClock,
+    chance: Math.random,
+    meters,
+    report,
+  };
+  const desk = new OriginFollower(origin);
+  /** While this manager leads. */
+  let delegator: Delegator | undefined;
+  /** The same, since it knows of all that is under way. */
+  let begun: Delegator | undefined;
+  const coordinatorOf = coordinators({ ways, coordination, catalog });
+  const taken = new TakenJobs({
+    ...jobs,
+    dispatcher: line,
+    coordinatorOf,
+    stores: { registered: config.clusters, isOwn: federation.isOwn, own: ownEndpoints(jobs) },
+    ...(parts.quotas && { quotas: parts.quotas }),
+    unreadable: probe.unreadable,
+    unreachable: probe.unreachable,
+    report,
+  });
+  const server: DelegationServer = {
+    offer: (offer, from) => taken.offer(offer, from),
+    stop: (attempt, from) => taken.stop(attempt, from),
+    logs: (attempt, options, from) => taken.logs(attempt, options, from),
+    async status() {
+      const { snapshot, waiting } = own();
+      // Only who leads knows how many wait; from others it is better to hear nothing than none.
+      return delegator ? { ...snapshot, pending: waiting } : snapshot;
+    },
+    permit: (attempt, from) => (delegator ?? desk).permit(attempt, from),
+    report: (attempt, word, from) => (delegator ?? desk).report(attempt, word, from),
+    open: (job, from) => (delegator ?? desk).open(job, from),
+  };
+  const self = {
+    server,
+    workers,
+    coordination,
+    authenticate: (credential: Parameters<typeof authorizationFor>[0]) =>
+      authenticator.system([authorizationFor(credential)]),
+    clusterId: config.clusterId,
+  };
+  return {
+    server,
+    enter: (principal, worker, event) =>
+      enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
+    origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
+    logs: (record, options) => readLogAnywhere(record, options, origin),
+    outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),
+    elsewhere({ defer }) {
+      const leading = new Delegator(origin);
+      delegator = leading;
+      defer(() => {
+        leading.stop();
+        if (delegator === leading) delegator = undefined;
+        if (begun === leading) begun = undefined;
+      });
+      return bothHalves(leading, taken);
+    },
+    lead() {
+      delegator?.start();
+      begun = delegator;
+    },
+    close() {
+      taken.close();
+      board.close();
+      endpoints.close();
+      probe.close();
+    },
+  };
+}
+
+/** What is ours is the delegator's, what was taken is of those who took it. */
+function bothHalves(delegator: Delegator, taken: TakenJobs): Elsewhere {
+  return {
+    consider: (key, placing) => delegator.consider(key, placing),
+    takeUp: (record) => delegator.takeUp(record),
+    cancelled: (record) => (record.taken ? taken.cancelled(record) : delegator.cancelled(record)),
+    heard: (key, record) => delegator.heard(key, record),
+    waits: (record, until) => taken.waits(record, until),
+    prepare: (...attempt) => taken.prepare(...attempt),
+    running: (record, until) => taken.running(record, until),
+    handIn: (record, stopping) => taken.handIn(record, stopping),
+  };
+}
+
+/** For results on their way to other providers. */
+function commitsDirectory({ backend, dataDir }: Config): string {
+  // In a pod there is no data directory, and nothing of it would be needed again.
+  const directory = backend === 'local' ? join(dataDir, 'commits') : join(tmpdir(), 'oscar-commits');
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  return directory;
+}
+
+interface Deps {
+  readonly ways: PeerClients;
+  readonly coordination: Pick<Coordination, 'resolve'>;
+  readonly catalog: Pick<Services, 'secrets'>;
+}
+
+/**
+ * How a worker speaks to its coordinator: at the address that the operator's registry has, otherwise the one that came with
+ * the worker; as the member whose key both know.
+ */
+function coordinators({ ways, coordination, catalog }: Deps) {
+  return async ({ origin, keyId }: WorkerRole): Promise<Coordinator | undefined> => {
+    const { clusterId, endpoint } = origin;
+    const resolved = coordination.resolve(clusterId, {
+      [clusterId]: { endpoint, ssl_verify: true, auth_user: '', auth_password: '' },
+    });
+    const key = (await catalog.secrets.get('member', keyId))?.values['key'];
+    return 'address' in resolved ? { origin: ways.originAt(resolved.address), key } : undefined;
+  };
+}
+
+/** Endpoints at hand, each with its connections. */
+const MOST_KEPT = 100;
+
+/** Members that are any server, with the headers that their owners want them to be sent. */
+class Endpoints {
+  readonly #kept = new Map<string, EndpointTarget>();
+  readonly #networks: Config['peerNetworks'];
+  readonly #catalog: Pick<Services, 'secrets'>;
+
+  constructor(networks: Config['peerNetworks'], catalog: Pick<Services, 'secrets'>) {
+    this.#networks = networks;
+    this.#catalog = catalog;
+  }
+
+  async targetOf(member: Replica, service: Service): Promise<EndpointTarget> {
+    const { credentials } = await loadSecrets(ownerOfSecrets(service), this.#catalog);
+    const { url, ssl_verify: verify } = member;
+    const headers = memberHeaders(member, credentials);
+    const values = Object.entries(headers).map(([name, value]) => [name, value.reveal()]);
+    const name = JSON.stringify([url, verify, values]);
+    const known = this.#kept.get(name) ?? new EndpointTarget({ url, verify, headers, networks: this.#networks });
+    // The one that was asked for last is forgotten last.
+    this.#kept.delete(name);
+    this.#kept.set(name, known);
+    for (const [oldest, target] of this.#kept) {
+      if (this.#kept.size <= MOST_KEPT) break;
+      target.close();
+      this.#kept.delete(oldest);
+    }
+    return known;
+  }
+
+  close(): void {
+    for (const target of this.#kept.values()) target.close();
+    this.#kept.clear();
+  }
+}

@@ -1,0 +1,115 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Config } from '../config/index.ts';
+import { type Elsewhere, EventPump, expireJobs, type Jobs, Sweep } from '../jobs/index.ts';
+import type { ClusterStore } from '../model/service/index.ts';
+import type { EventSource, JobStore, ObjectStore } from '../ports/index.ts';
+import type { Staging } from '../staging/index.ts';
+import type { Backend, OpenScheduler } from './backends/backend.ts';
+import { openKubernetesBackend } from './backends/kubernetes.ts';
+import type { Term } from './backends/leadership.ts';
+import { openLocalBackend } from './backends/local.ts';
+import type { OpenedCluster } from './cluster.ts';
+
+export interface OpenJobs {
+  readonly jobs: Jobs;
+  readonly line: OpenScheduler;
+  readonly staging: Staging;
+  /** How scripts are run here. */
+  readonly runtime: Backend['runtime'];
+  readonly deployment: Backend['deployment'];
+  /** Takes up what there is, and begins. */
+  lead(elsewhere: Elsewhere | undefined, term: Term): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The object store of the cluster, as jobs need it. */
+export interface JobsStore {
+  readonly objects: ObjectStore;
+  readonly events: EventSource;
+  /** As users and other clusters reach it. */
+  readonly description: ClusterStore;
+  /** Its address for who moves the files of jobs. */
+  readonly inside: string;
+  /** Access key of the manager. */
+  readonly account: string;
+  /** What the clock of the store says; ours if left out. */
+  readonly time?: () => Promise<number>;
+}
+
+/** How often jobs are looked for that are to be forgotten; more often where they are remembered for less. */
+const EXPIRE_EVERY_MS = 60_000;
+const EXPIRE_AT_MOST_EVERY_MS = 1_000;
+
+/** The jobs of this cluster, ready to begin. */
+export async function openJobs(
+  config: Config,
+  cluster: OpenedCluster & { readonly jobs: JobStore },
+  { objects, events, description, inside, account, time }: JobsStore,
+  log: Logger,
+): Promise<OpenJobs> {
+  await using opened = new AsyncDisposableStack();
+  const { kubernetes } = cluster;
+  const workplace = opened.adopt(
+    await (kubernetes ? openKubernetesBackend(config, kubernetes, objects, log) : openLocalBackend(config, log)),
+    (it) => it.close(),
+  );
+  const { runner, capacity, staging, runtime, node, keys, deployment } = workplace;
+  const parts = {
+    store: cluster.jobs,
+    runner,
+    capacity,
+    services: cluster.services,
+    secrets: cluster.secrets,
+    objects,
+    ownStore: { ...description, endpoint: inside },
+    publicStore: description,
+    storeAccount: account,
+    namedStores: config.storageProviders,
+    place: config.clusterId,
+    node,
+    timeout: config.jobTimeoutSeconds * 1000,
+    maxEventBytes: config.maxEventBytes,
+    now: Date.now,
+    ...(keys && { keys }),
+  };
+  const line = opened.adopt(
+    await workplace.line({ ...parts, report: (err, job) => log.warn({ err, ...job }, 'trouble with a job') }),
+    (it) => it.close?.(),
+  );
+  const jobs: Jobs = { ...parts, dispatcher: line };
+  const closing = opened.move();
+  return {
+    jobs,
+    line,
+    staging,
+    runtime,
+    deployment,
+    async lead(elsewhere, term) {
+      await workplace.lead(jobs, term);
+      await line.lead(elsewhere, term.signal);
+      const report = (err: unknown) => log.warn({ err }, 'trouble with the events of the object store');
+      const pump = new EventPump({ source: events, jobs, report });
+      term.defer(() => pump.stop());
+      pump.start();
+      const sweep = new Sweep({ jobs, journal: cluster.journal, report, storeTime: time ?? Date.now });
+      term.defer(() => sweep.stop());
+      sweep.start();
+      void forgetOldJobs(config.jobTtlSeconds * 1000, jobs, term.signal, log);
+      log.info({ runtime, waiting: line.waiting, running: line.running }, 'jobs can run');
+    },
+    close: () => closing.disposeAsync(),
+  };
+}
+
+async function forgetOldJobs(ttl: number, jobs: Jobs, signal: AbortSignal, log: Logger): Promise<void> {
+  const every = Math.min(EXPIRE_EVERY_MS, Math.max(EXPIRE_AT_MOST_EVERY_MS, ttl));
+  while (!signal.aborted) {
+    try {
+      while (!signal.aborted && (await expireJobs(Date.now() - ttl, jobs)) > 0);
+    } catch (err) {
+      log.warn({ err }, 'old jobs could not be removed');
+    }
+    await pause(every, undefined, { signal, ref: false }).catch(() => undefined);
+  }
+}

@@ -1,0 +1,315 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import { ensureUserKeys, rotateUserKeys } from '../buckets/index.ts';
+import { type Config, hasOwnStore } from '../config/index.ts';
+import { OwnDurations } from '../delegation/index.ts';
+import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
+import { createAuthenticator, createOidc, newServiceToken, TokenMint } from '../identity/index.ts';
+import { type JobObserver, type Jobs, observedJobs, removeJobsOf } from '../jobs/index.ts';
+import { ARCHITECTURE, VERSION } from '../lib/product-version.ts';
+import { Secret } from '../lib/secret.ts';
+import { type SecretStore, StoreError, type StoreKeys } from '../ports/index.ts';
+import type { Services } from '../services/index.ts';
+import { type OpenedCluster, openCluster } from './cluster.ts';
+import { openDelegation } from './delegation.ts';
+import { type FederationLinks, type Mint, openFederation } from './federation.ts';
+import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
+import { type OpenedStore, openStore } from './object-store.ts';
+import { type OpenProviders, openProviders } from './provider-buckets.ts';
+import { openTracing } from './tracing.ts';
+
+interface Manager {
+  readonly app: FastifyInstance;
+  /** Where it listens, as an URL. */
+  readonly address: string;
+  /** The administrator's password, when it was made just now. */
+  readonly newPassword?: string;
+  /** Finishes what was begun, then stops. */
+  stop(): Promise<void>;
+}
+
+/**
+ * How long requests in progress may take after the order to stop. Kubernetes waits 30 s before it kills; people at a
+ * terminal wait less.
+ */
+const FINISH_MS = 8_000;
+
+/**
+ * How long it is good how many buckets and objects a store elsewhere has; whoever asks all the time gets it up to twice as
+ * old. MinIO itself counts objects every few minutes. Shorter: some requests for each bucket that often, while a page is open.
+ */
+const COUNTED_FOR_MS = 60_000;
+
+/** Puts the parts of a manager together: the one place that knows all of them. */
+export async function startManager(
+  config: Config,
+  log: Logger,
+  { newIdentity = false, ...surroundings }: Pick<ServerOptions, 'load'> & { readonly newIdentity?: boolean } = {},
+): Promise<Manager> {
+  await using opened = new AsyncDisposableStack();
+  const cluster = opened.adopt(await openCluster(config, describeStore(config), log), (it) => it.close());
+  const { password, storeKeys, made } = await ownCredentials(config, cluster.secrets);
+  const store = opened.adopt(await openStore(config, cluster, storeKeys, log), (it) => it.close());
+  const description = { ...describeStore(config), endpoint: store.endpoint };
+  const meters = new Meters();
+  const account = storeKeys.accessKey.reveal();
+  const tracing = opened.adopt(openTracing(config, log), (it) => it.close());
+  const durations = new OwnDurations(config.clusterId);
+  const observers = [jobMeters(meters), durations, ...tracing.observers];
+  const running = await jobsOf(config, cluster, { ...store, description, account }, observers, log);
+  if (running) opened.defer(() => running.close());
+  const providers = openProviders(config, log);
+  opened.defer(() => providers?.close());
+  const catalog = catalogOf(config, cluster, store, providers, running?.jobs);
+  const oidc = config.oidcEnable ? oidcOf(config, log) : undefined;
+  const authenticator = createAuthenticator({
+    admin: { username: config.username, password },
+    ...(oidc && { oidc }),
+  });
+  const tokens = new TokenMint({
+    vault: catalog,
+    issuers: config.oidcEnable ? config.oidcIssuers : [],
+    verifier: oidc,
+    client:
+      config.oidcClientId === undefined ? undefined : { id: config.oidcClientId, secret: config.oidcClientSecret },
+    narrow: config.oidcTokenExchange,
+    log,
+  });
+  const mint: Mint | undefined =
+    oidc && ((service, why, audience) => tokens.mint(service, why, audience === undefined ? {} : { audience }));
+  const links: FederationLinks = {
+    mint,
+    newIdentity,
+    outstanding: async (...member) => (await delegation?.outstanding(...member)) ?? 0,
+  };
+  const federation = opened.adopt(await openFederation(config, catalog, description, authenticator, links, log), (it) =>
+    it.close(),
+  );
+  const quotas = cluster.kubernetes?.kueue;
+  const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters), durations, quotas };
+  const delegation = running && openDelegation(config, { ...parts, running }, log);
+  if (delegation) opened.defer(() => delegation.close());
+
+  const { leadership } = cluster;
+  opened.defer(() => leadership.end());
+  await leadership.first(async (term) => {
+    await cluster.tidy(catalog, term);
+    await running?.lead(delegation?.elsewhere(term), term);
+  });
+
+  const users = { secrets: cluster.secrets, objects: store.objects };
+  const app = await createServer({
+    ...surroundings,
+    catalog,
+    federations: federation,
+    authenticator,
+    store: description,
+    ...(running && { jobs: running.jobs }),
+    delegation: delegation?.server,
+    ...(delegation && {
+      enter: (...entry) => delegation.enter(...entry),
+      origins: delegation.origins,
+      logOf: (...asked) => delegation.logs(...asked),
+    }),
+    mint: tokens,
+    eventsToken: config.eventsToken,
+    figures: {
+      meters,
+      metricsToken: config.metricsToken,
+      deployment: running?.deployment ?? singleProcess(config.name, Date.now()),
+      oidc: { enabled: config.oidcEnable, issuers: config.oidcIssuers, groups: config.oidcGroups },
+      rememberedMs: config.jobTtlSeconds * 1000,
+      countedForMs: hasOwnStore(config) ? 0 : COUNTED_FOR_MS,
+    },
+    runTimeoutMs: config.writeTimeoutSeconds * 1000,
+    keysOf: async (principal) => (principal.kind === 'admin' ? storeKeys : ensureUserKeys(principal.uid, users)),
+    rotateKeys: ({ uid }) => rotateUserKeys(uid, users),
+    info: {
+      version: VERSION,
+      git_commit: '',
+      architecture: ARCHITECTURE,
+      kubernetes_version: cluster.kubernetesVersion,
+      ...(running?.runtime === 'process' && { runtime: PLAIN_PROCESSES }),
+    },
+    ...knativeView(cluster),
+    sharedLog: sharedLog(config, cluster),
+    ...(quotas && { queueTrouble: () => quotas.problem }),
+    storeTrouble: store.trouble,
+    clusterConfig: clusterConfigOf(config),
+    pageSize: config.jobListingLimit,
+    corsOrigins: config.corsOrigins,
+    readTimeoutMs: config.readTimeoutSeconds * 1000,
+    logger: log,
+  });
+  opened.defer(() => close(app, log));
+  const address = await app.listen(config.listen);
+  federation.listens(app.server.address() as AddressInfo, address);
+  await leadership.begin(async (term) => {
+    await federation.lead(term);
+    delegation?.lead();
+  });
+  // From here on everything is closed by `stop`, last opened first.
+  const all = opened.move();
+  return {
+    app,
+    address,
+    ...(made && { newPassword: password.reveal() }),
+    stop: () => all.disposeAsync(),
+  };
+}
+
+/** The store as definitions show it, as far as the settings say. */
+function describeStore(config: Config) {
+  return {
+    endpoint: config.minioPublicEndpoint ?? config.minioEndpoint,
+    verify: config.minioTlsVerify,
+    region: config.minioRegion,
+  };
+}
+
+/** Said where people look for it: what they write under `image` has no effect here. */
+const PLAIN_PROCESSES = 'process: scripts run as plain processes of this machine, their images are not used';
+
+/** What Knative adds to what is shown. */
+function knativeView({ kubernetes }: OpenedCluster): Pick<ServerOptions, 'serverless' | 'deploymentOf'> {
+  const knative = kubernetes?.knative;
+  if (!knative) return {};
+  return {
+    // The version is that of Kubernetes, as in the Go manager (docs/go-manager.md#configuration-and-status).
+    serverless: () => ({ name: 'Knative', version: knative.installed ? kubernetes.version : '' }),
+    deploymentOf: (service) => knative.deploymentOf(service),
+  };
+}
+
+/** What managers print in their pods each of them can read, whatever the level and the format of their other lines. */
+function sharedLog({ name, kubeconfig }: Config, { kubernetes }: OpenedCluster): ServerOptions['sharedLog'] {
+  const log = kubernetes?.managersLog(name);
+  if (!log) return undefined;
+  // With a kubeconfig this manager is in no pod: nobody else could read it.
+  const write = (line: string) => void (kubeconfig === undefined && process.stdout.write(`${line}\n`));
+  return { write, lines: (wanted) => log.lines(wanted) };
+}
+
+/** Jobs run where this manager has a place for their records and for their files. */
+async function jobsOf(
+  config: Config,
+  cluster: OpenedCluster,
+  { objects, events, ...store }: OpenedStore & Pick<JobsStore, 'description' | 'account'>,
+  observers: readonly JobObserver[],
+  log: Logger,
+): Promise<OpenJobs | undefined> {
+  if (!objects || !events) return undefined;
+  const jobs = observedJobs(cluster.jobs, observers);
+  return openJobs(config, { ...cluster, jobs }, { ...store, objects, events }, log);
+}
+
+function catalogOf(
+  config: Config,
+  cluster: OpenedCluster,
+  store: OpenedStore,
+  providers: OpenProviders | undefined,
+  jobs: Jobs | undefined,
+): Services {
+  return {
+    ...cluster,
+    objects: store.objects,
+    providers: providers?.buckets,
+    ...(jobs && { forgetJobs: (uid: string) => removeJobsOf(uid, jobs) }),
+    stores: { named: new Set(config.storageProviders.keys()), endpoint: store.endpoint },
+    servicesNamespace: config.servicesNamespace,
+    managerName: config.name,
+    allowedGroups: config.oidcEnable ? config.oidcGroups : [],
+    now: Date.now,
+    newUid: randomUUID,
+    newToken: newServiceToken,
+  };
+}
+
+function oidcOf(config: Config, log: Logger) {
+  return createOidc({
+    issuers: config.oidcIssuers,
+    groups: config.oidcGroups,
+    audience: config.oidcAudience,
+    groupsClaim: config.oidcGroupsClaim,
+    usersAdmin: config.usersAdmin,
+    logger: log,
+  });
+}
+
+function clusterConfigOf(config: Config) {
+  return {
+    name: config.name,
+    namespace: config.namespace,
+    services_namespace: config.servicesNamespace,
+    controller_service_account: config.controllerServiceAccount,
+    gpu_available: false,
+    // Services that name a virtual node are refused, whether there is one or not.
+    interLink_available: false,
+    ...(config.serverlessBackend && { serverless_backend: config.serverlessBackend }),
+    yunikorn_enable: config.yunikornEnable,
+    kueue_enable: config.kueueEnable,
+    volume_enable: config.volumeEnable,
+    // Never empty: the dashboard tests for exactly this (docs/go-manager.md#configuration-and-status).
+    oidc_groups: config.oidcGroups.length > 0 ? [...config.oidcGroups] : [''],
+    minio_quota_enabled: config.minioQuotaEnabled,
+  };
+}
+
+async function close(app: FastifyInstance, log: Logger): Promise<void> {
+  const cut = setTimeout(() => {
+    log.warn('cutting requests that did not finish in time');
+    app.server.closeAllConnections();
+  }, FINISH_MS);
+  await app.close();
+  clearTimeout(cut);
+}
+
+interface OwnCredentials {
+  readonly password: Secret;
+  readonly storeKeys: StoreKeys;
+  /** Made just now, to be shown this once. */
+  readonly made: boolean;
+}
+
+/**
+ * The administrator's password and the store's keys: those of the settings, or else random ones that are made at the
+ * first start and kept with the other secrets. There is no default password that somebody could forget to change.
+ */
+async function ownCredentials(
+  config: Pick<Config, 'password' | 'minioAccessKey' | 'minioSecretKey'>,
+  secrets: SecretStore,
+): Promise<OwnCredentials> {
+  const admin = config.password ? undefined : await keep('admin', { password: random(18) }, secrets);
+  const given = config.minioAccessKey && config.minioSecretKey;
+  const store = given ? undefined : await keep('store', { accessKey: random(15), secretKey: random(30) }, secrets);
+  return {
+    password: config.password ?? required(admin?.values['password']),
+    storeKeys: {
+      accessKey: config.minioAccessKey ?? required(store?.values['accessKey']),
+      secretKey: config.minioSecretKey ?? required(store?.values['secretKey']),
+    },
+    made: admin?.made ?? false,
+  };
+}
+
+type Values = Readonly<Record<string, Secret>>;
+
+async function keep(key: string, fresh: Values, secrets: SecretStore): Promise<{ values: Values; made: boolean }> {
+  try {
+    await secrets.put('manager', key, fresh, 'absent');
+    return { values: fresh, made: true };
+  } catch (error) {
+    if (!(error instanceof StoreError && error.code === 'exists')) throw error;
+    const kept = await secrets.get('manager', key);
+    return kept ? { values: kept.values, made: false } : keep(key, fresh, secrets);
+  }
+}
+
+const random = (bytes: number) => new Secret(randomBytes(bytes).toString('base64url'));
+
+function required(secret: Secret | undefined): Secret {
+  if (!secret) throw new Error('the stored credentials of the manager are incomplete');
+  return secret;
+}

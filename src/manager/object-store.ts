@@ -1,0 +1,129 @@
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { EmbeddedEvents, EmbeddedStore } from '../adapters/object-stores/embedded/index.ts';
+import type { PlainStore } from '../adapters/object-stores/minio/index.ts';
+import { type Config, hasOwnStore } from '../config/index.ts';
+import type { EventSource, ObjectStore, SecretStore, StoreKeys } from '../ports/index.ts';
+import { type IdentitySeal, openObjectStore } from '../s3-server/index.ts';
+import { adoptBuckets } from '../services/index.ts';
+import type { OpenedCluster } from './cluster.ts';
+import { type EventTrouble, minioTrouble, plainTrouble, storeOptions, takeUp } from './external-store.ts';
+
+/** The object store of this cluster, as far as the manager has to do with it. */
+export interface OpenedStore {
+  /** Absent where somebody else arranges it. */
+  readonly objects?: ObjectStore;
+  /** What it reports of new objects. */
+  readonly events?: EventSource;
+  /** What users and definitions are told. */
+  readonly endpoint: string;
+  /** Its address for this manager, and for who moves the files of jobs. */
+  readonly inside: string;
+  /** Milliseconds by the clock of the store; that of this machine if absent. */
+  readonly time?: () => Promise<number>;
+  /** Why it does not report new objects, asked now. */
+  readonly trouble?: () => Promise<EventTrouble | undefined>;
+  close(): Promise<void>;
+}
+
+/** Starts the store of an embedded cluster, or takes up the one that stands elsewhere. */
+export async function openStore(
+  config: Config,
+  cluster: OpenedCluster,
+  keys: StoreKeys,
+  log: Logger,
+): Promise<OpenedStore> {
+  if (cluster.seal && hasOwnStore(config)) return openEmbedded(config, cluster.seal, keys, log);
+  const endpoint = config.minioPublicEndpoint ?? config.minioEndpoint;
+  if (config.externalStore === 'none') return { endpoint, inside: config.minioEndpoint, close: async () => undefined };
+  const open = config.externalStore === 's3' ? openPlainStore : openMinio;
+  return open(config, endpoint, cluster, keys, log);
+}
+
+async function openEmbedded(config: Config, seal: IdentitySeal, keys: StoreKeys, log: Logger): Promise<OpenedStore> {
+  const server = openObjectStore({
+    directory: join(config.dataDir, 'objects'),
+    region: config.minioRegion,
+    manager: { accessKey: keys.accessKey.reveal(), secret: keys.secretKey },
+    seal,
+    report: (error, request) => log.error({ err: error, ...request }, 'the object store failed'),
+  });
+  try {
+    const { address, port, family } = await server.listen({ host: config.listen.host, port: config.storePort });
+    const inside = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+    const endpoint = config.minioPublicEndpoint ?? inside;
+    const objects = new EmbeddedStore({ server, endpoint, stagingBucket: config.stagingBucket });
+    await objects.ensureStaging();
+    log.info({ endpoint }, 'object store is up');
+    return {
+      objects,
+      events: new EmbeddedEvents(server),
+      endpoint,
+      inside,
+      close: () => server.close(),
+    };
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+/** Takes up a MinIO that stands elsewhere, with its users, rights and events. */
+async function openMinio(
+  config: Config,
+  endpoint: string,
+  cluster: OpenedCluster,
+  keys: StoreKeys,
+  log: Logger,
+): Promise<OpenedStore> {
+  // Most managers of one machine never need it.
+  const { MinioStore } = await import('../adapters/object-stores/minio/index.ts');
+  const objects = new MinioStore({
+    ...storeOptions(config, endpoint, keys, log),
+    keysOf: (uid) => keysOf(uid, cluster.secrets),
+  });
+  const store = {
+    objects,
+    trouble: async () => minioTrouble(await objects.missingTargets(), config),
+    upFor: () => objects.upFor(),
+    async mend(signal: AbortSignal) {
+      const adopted = await adoptBuckets(cluster.services, objects, signal);
+      if (adopted > 0) log.info({ buckets: adopted }, 'took up buckets that a Go manager made for services');
+    },
+  };
+  return takeUp(store, config, endpoint, cluster, log);
+}
+
+async function keysOf(uid: string, secrets: SecretStore): Promise<StoreKeys | undefined> {
+  const { accessKey, secretKey } = (await secrets.get('user', uid))?.values ?? {};
+  return accessKey && secretKey && { accessKey, secretKey };
+}
+
+/** Takes up a store that has S3, and no way to make users. */
+async function openPlainStore(
+  config: Config,
+  endpoint: string,
+  cluster: OpenedCluster,
+  keys: StoreKeys,
+  log: Logger,
+): Promise<OpenedStore> {
+  // Most managers of one machine never need it.
+  const { PlainStore } = await import('../adapters/object-stores/minio/index.ts');
+  const objects = new PlainStore({
+    ...storeOptions(config, endpoint, keys, log),
+    targets: config.storeEventTargets,
+  });
+  const store = {
+    objects,
+    trouble: async () => plainTrouble(await objects.missingTargets(), config),
+    look: () => look(objects, log),
+  };
+  return takeUp(store, config, endpoint, cluster, log);
+}
+
+async function look(objects: PlainStore, log: Logger): Promise<void> {
+  const noJobKeys = await objects.noJobKeys();
+  if (noJobKeys !== undefined) {
+    log.warn({ because: noJobKeys }, 'services with inputs or outputs in the object store are refused');
+  }
+}

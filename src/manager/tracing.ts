@@ -1,0 +1,49 @@
+import type { Logger } from 'pino';
+import type { Config } from '../config/index.ts';
+import { type JobObserver, spansOf } from '../jobs/index.ts';
+import { TraceExporter } from '../lib/outbound/index.ts';
+import { VERSION } from '../lib/product-version.ts';
+import { Secret } from '../lib/secret.ts';
+
+export interface Tracing {
+  readonly observers: readonly JobObserver[];
+  close(): Promise<void>;
+}
+
+/** Traces of jobs, if there is a collector for them. */
+export function openTracing(config: Config, log: Logger): Tracing {
+  const endpoint = config.tracesEndpoint;
+  if (endpoint === undefined) return { observers: [], close: async () => {} };
+  const exporter = new TraceExporter({
+    endpoint,
+    headers: headersOf(config.tracesHeaders?.reveal() ?? ''),
+    resource: {
+      'service.name': config.name,
+      'service.version': VERSION,
+      'service.instance.id': config.clusterId,
+    },
+    report: (err) => log.warn({ err }, 'the collector of traces could not be reached'),
+  });
+  return {
+    observers: [{ finished: (record) => exporter.add(spansOf(record)) }],
+    close: () => exporter.close(),
+  };
+}
+
+/** `name=value,name=value`, values URL-encoded, as OpenTelemetry says. */
+function headersOf(text: string): Record<string, Secret> {
+  const pairs = text.split(',').map((pair) => pair.trim().split('=', 2));
+  return Object.fromEntries(
+    pairs.flatMap(([name, value]) =>
+      name && value !== undefined ? [[name.trim(), new Secret(decoded(value.trim()))]] : [],
+    ),
+  );
+}
+
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch (cause) {
+    throw new Error('OTEL_EXPORTER_OTLP_HEADERS: a value is not URL-encoded: write a percent sign as %25', { cause });
+  }
+}

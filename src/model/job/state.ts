@@ -1,0 +1,98 @@
+import {
+  type AttemptRecord,
+  type JobProgress,
+  type JobState,
+  KEPT_ATTEMPTS,
+  KEPT_TRANSITIONS,
+  type Transition,
+} from './job-record.ts';
+
+/**
+ * The life of a job (docs/jobs.md#its-life). Final states absorb: nothing that happens later, a late report, a second
+ * cancel, a manager that wakes up after a pause, changes what a user was told.
+ */
+const NEXT: Readonly<Record<JobState, readonly JobState[]>> = {
+  accepted: ['queued', 'failed', 'cancelled'],
+  queued: ['running', 'offering', 'failed', 'cancelled'],
+  offering: ['delegated', 'queued', 'running', 'failed', 'cancelled'],
+  delegated: ['committing', 'offering', 'queued', 'failed', 'cancelled'],
+  running: ['committing', 'succeeded', 'failed', 'cancelled'],
+  committing: ['succeeded', 'failed', 'cancelled'],
+  succeeded: [],
+  failed: [],
+  cancelled: [],
+};
+
+export const isFinal = (state: JobState): boolean => NEXT[state].length === 0;
+
+export const mayFollow = (from: JobState, to: JobState): boolean => NEXT[from].includes(to);
+
+/** A job that has just come in, and waits. */
+export function accepted(at: number, place: string): JobProgress {
+  const began: Transition = { state: 'accepted', at, reason: 'Accepted', message: 'the job was accepted', place };
+  const waits: Transition = { state: 'queued', at, reason: 'Waiting', message: 'waits for room', place };
+  return {
+    state: 'queued',
+    message: waits.message,
+    epoch: 0,
+    timeline: [began, waits],
+    attempts: [],
+    decisions: [],
+  };
+}
+
+/** What else changes with a transition. */
+export type TransitionFacts = Pick<
+  Partial<JobProgress>,
+  'startedAt' | 'finishedAt' | 'exitCode' | 'epoch' | 'attempts' | 'decisions' | 'placement' | 'handIn'
+>;
+
+/** The job after the transition, or undefined when there is no way from where it is. */
+export function advance(
+  progress: JobProgress,
+  transition: Transition,
+  facts: TransitionFacts = {},
+): Partial<JobProgress> | undefined {
+  if (!mayFollow(progress.state, transition.state)) return undefined;
+  return {
+    ...facts,
+    ...(facts.attempts && { attempts: facts.attempts.slice(-KEPT_ATTEMPTS) }),
+    state: transition.state,
+    message: transition.message,
+    timeline: kept([...progress.timeline, transition]),
+  };
+}
+
+/** The first one says when it came in and is never dropped. */
+function kept(timeline: readonly Transition[]): readonly Transition[] {
+  const [first] = timeline;
+  return timeline.length <= KEPT_TRANSITIONS || !first
+    ? timeline
+    : [first, ...timeline.slice(timeline.length - KEPT_TRANSITIONS + 1)];
+}
+
+/** The attempts with the one of that name changed. */
+export function withAttempt(
+  attempts: readonly AttemptRecord[],
+  name: string,
+  change: Partial<AttemptRecord>,
+): AttemptRecord[] {
+  return attempts.map((attempt) => (attempt.name === name ? { ...attempt, ...change } : attempt));
+}
+
+/** What clients of the Go manager call it: the phase of a pod. */
+export type Phase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
+
+const PHASES: Readonly<Record<JobState, Phase>> = {
+  accepted: 'Pending',
+  queued: 'Pending',
+  offering: 'Pending',
+  delegated: 'Running',
+  running: 'Running',
+  committing: 'Running',
+  succeeded: 'Succeeded',
+  failed: 'Failed',
+  cancelled: 'Failed',
+};
+
+export const phaseOf = (state: JobState): Phase => PHASES[state];

@@ -1,0 +1,17 @@
+import { OscarError } from '../../lib/oscar-error.ts';
+import type { Problem } from './codec.ts';
+
+/** `invalid-definition`: the client can mend it. `not-supported`: it is right, but this manager cannot do it yet. */
+export type ServiceErrorCode = 'invalid-definition' | 'not-supported' | 'invalid-fdl';
+
+export class ServiceError extends OscarError<ServiceErrorCode> {}
+
+/** More than these help nobody. */
+const MOST_PROBLEMS = 20;
+
+/** All problems in one message, each with its path: `input[0].path: is empty`. */
+export function invalidDefinition(problems: readonly Problem[]): ServiceError {
+  const shown = problems.slice(0, MOST_PROBLEMS).map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  if (problems.length > MOST_PROBLEMS) shown.push(`and ${problems.length - MOST_PROBLEMS} more`);
+  return new ServiceError('invalid-definition', shown.join('\n'));
+}

@@ -1,0 +1,52 @@
+export { inputFolders, outputFolders, type RemoteBucket, remoteOutputBuckets } from './buckets.ts';
+export { decode, decodeStored, encode, type Problem } from './codec.ts';
+export { invalidDefinition, ServiceError, type ServiceErrorCode } from './errors.ts';
+export { type FdlService, readFdl } from './fdl.ts';
+export { POLICY_NAMES, type PolicyName, policyNamed, scoreWord } from './federation-options.ts';
+export { isImageAllowed } from './images.ts';
+export { fdlSchema, type JsonSchema, requestSchema, responseSchema } from './json-schema.ts';
+export { annotationsOf, labelsOf, withoutReservedAnnotations, withoutReservedLabels } from './labels.ts';
+export { MOST_MEMBERS } from './limits.ts';
+export {
+  clusterId,
+  clusterIdProblem,
+  isServiceReference,
+  labelKeyProblem,
+  labelValueProblem,
+  serviceName,
+} from './names.ts';
+export {
+  bucketProblem,
+  folderProblem,
+  isClusterStore,
+  loopProblems,
+  parseProvider,
+  splitPath,
+  trimPath,
+} from './paths.ts';
+export { type ClusterStore, ownedBy, present } from './present.ts';
+export { type KnownStores, providerProblems, withoutClusterStore } from './providers.ts';
+export { bytes, millicores, quantityOf } from './quantity.ts';
+export { readDefinition } from './read.ts';
+export {
+  type DefinedCluster,
+  type Deployment,
+  DeploymentSchema,
+  type Federation,
+  type Replica,
+  type ServiceDocument,
+  ServiceSchema,
+  type StorageProviders,
+} from './schema.ts';
+export {
+  blankSecrets,
+  type DefinitionSecrets,
+  GRANT_SLOT,
+  memberHeaders,
+  providerSlot,
+  REFRESH_TOKEN_SLOT,
+  type StoredSecrets,
+  settleSecrets,
+} from './secrets.ts';
+export { CLUSTER_ADMIN, type Definition, type FederationOrigin, type FederationRole, type Service } from './service.ts';
+export { unsupportedIn } from './unsupported.ts';

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { countReads } from '../../lib/counted-reads.fixture.ts';
+import { outputFolders } from './buckets.ts';
+import { decodeStored } from './codec.ts';
+import { MOST_FOLDERS, MOST_MEMBERS, MOST_PLACES, MOST_USERS } from './limits.ts';
+import { loopProblems } from './paths.ts';
+import { readDefinition } from './read.ts';
+import { ServiceSchema } from './schema.ts';
+import { aService } from './service.fixture.ts';
+
+const least = { name: 'demo', image: 'ubuntu', script: 'echo' };
+const list = <T>(length: number, entry: (index: number) => T) => Array.from({ length }, (_, index) => entry(index));
+const place = (path: string) => ({ storage_provider: 'minio.default', path });
+const member = (index: number) => ({ cluster_id: `c${index}`, service_name: 'demo' });
+
+describe('limits: a list that is too long is refused before its entries are read', () => {
+  const long = 20_000;
+  const cases: [string, number, (entries: unknown) => Record<string, unknown>, (index: number) => object][] = [
+    ['federation.members', MOST_MEMBERS, (members) => ({ federation: { members } }), member],
+    ['input', MOST_PLACES, (input) => ({ input }), (index) => place(`in/${index}`)],
+    ['output', MOST_PLACES, (output) => ({ output }), (index) => place(`out/${index}`)],
+  ];
+  for (const [path, most, body, entry] of cases) {
+    test(path, () => {
+      const read = (length: number) => {
+        const { list: entries, reads } = countReads(list(length, entry));
+        const refusal = `${path}: has ${length} entries, and at most ${most} are allowed`;
+        assert.throws(
+          () => readDefinition({ ...least, ...body(entries) }),
+          (error: Error) => error.message.split('\n').includes(refusal),
+        );
+        return reads();
+      };
+      assert.equal(read(long), read(2 * long), 'twice as many entries are read no further');
+    });
+  }
+
+  test('allowed_users', () => {
+    const allowed_users = list(MOST_USERS + 1, (index) => `user-${index}`);
+    assert.throws(
+      () => readDefinition({ ...least, allowed_users }),
+      /^ServiceError: allowed_users: has 5001 entries, and at/,
+    );
+    assert.equal(
+      readDefinition({ ...least, allowed_users: allowed_users.slice(1) }).definition.allowed_users.length,
+      MOST_USERS,
+    );
+  });
+
+  test('filters of an output', () => {
+    const output = [{ ...place('out/x'), suffix: list(MOST_PLACES + 1, String) }];
+    assert.throws(() => readDefinition({ ...least, output }), /output\[0\]\.suffix: has 101 entries/);
+  });
+});
+
+test('limits: a stored definition keeps all its entries, whoever wrote it', () => {
+  const stored = { ...least, input: list(MOST_PLACES + 50, (index) => place(`in/${index}`)) };
+  assert.equal((decodeStored(ServiceSchema, stored) as { input: unknown[] }).input.length, MOST_PLACES + 50);
+});
+
+describe('limits: the folders of isolation USER', () => {
+  const define = (users: number, inputs: number, outputs: number) => ({
+    ...least,
+    isolation_level: 'USER',
+    visibility: 'restricted',
+    allowed_users: list(users, (index) => `user-${index}`),
+    input: list(inputs, (index) => place(`bucket-${index}/in`)),
+    output: list(outputs, (index) => place(`results/${index}`)),
+  });
+
+  test('are counted before they are made', () => {
+    // 99 users with 10 folders each for inputs, and 9 outputs beside each of 10 inputs.
+    readDefinition(define(99, 10, 9));
+    assert.throws(
+      () => readDefinition(define(100, 10, 9)),
+      new RegExp(`isolation_level: gives each of 100 allowed users .* 10019 in all, and at most ${MOST_FOLDERS}`),
+    );
+  });
+
+  test('are not computed where nobody is isolated', () => {
+    const { list: input, reads } = countReads(list(MOST_PLACES, (index) => place(`bucket-${index}/in`)));
+    const service = aService({ output: list(MOST_PLACES, (index) => place(`out/${index}`)) });
+    outputFolders({ ...service, definition: { ...service.definition, input } });
+    assert.equal(reads(), 0);
+  });
+});
+
+test('limits: inputs and outputs are not compared each with each', () => {
+  const compare = (length: number) => {
+    const { list: input, reads } = countReads(list(length, (index) => place(`bucket/in-${index}`)));
+    const output = countReads(list(length, (index) => place(`bucket/out-${index}`)));
+    assert.deepEqual(loopProblems({ ...readDefinition(least).definition, input, output: output.list }), []);
+    return reads() + output.reads();
+  };
+  const [some, twice] = [compare(50), compare(100)];
+  assert.ok(twice <= 2 * some, `${some} reads for 50 of each, ${twice} for 100`);
+});

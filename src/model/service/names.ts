@@ -1,0 +1,73 @@
+import type { Field } from '../../lib/fields.ts';
+
+/** Why a name cannot be used, as the end of a sentence, or undefined when it can. */
+type NameProblem = string | undefined;
+
+/**
+ * Buckets, jobs and pods get names that begin with the service's; 39 leaves room for a job's uuid
+ * (docs/fdl.md#all-keys).
+ */
+const LONGEST_SERVICE_NAME = 39;
+
+const DNS_LABEL = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
+
+export function serviceNameProblem(name: string): NameProblem {
+  if (name === '') return 'is required';
+  if (name.length <= LONGEST_SERVICE_NAME && DNS_LABEL.test(name)) return undefined;
+  return `must be 1 to ${LONGEST_SERVICE_NAME} lower-case letters, digits and hyphens, not beginning or ending with a hyphen`;
+}
+
+/** An id of a cluster stands in paths, headers and file names. */
+export function clusterIdProblem(id: string): NameProblem {
+  if (id === '') return 'is required';
+  return /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(id)
+    ? undefined
+    : 'must be 1 to 63 letters, digits, dots, hyphens and underscores, beginning and ending with a letter or digit';
+}
+
+const LABEL_VALUE = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;
+const KEY_PREFIX = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
+
+/** Kubernetes' rule for the keys of labels and annotations: `[prefix/]name`. */
+export function labelKeyProblem(key: string): NameProblem {
+  const slash = key.indexOf('/');
+  const name = key.slice(slash + 1);
+  const legal = name !== '' && LABEL_VALUE.test(name) && (slash < 0 || KEY_PREFIX.test(key.slice(0, slash)));
+  return legal
+    ? undefined
+    : 'is not a legal key: up to 63 letters, digits, hyphens, underscores and dots, with an optional DNS prefix and slash';
+}
+
+export function labelValueProblem(value: string): NameProblem {
+  return LABEL_VALUE.test(value)
+    ? undefined
+    : 'is not a legal label value: up to 63 letters, digits, hyphens, underscores and dots, beginning and ending with a letter or digit';
+}
+
+export function variableNameProblem(name: string): NameProblem {
+  return /^[A-Za-z_.-][A-Za-z0-9_.-]*$/.test(name)
+    ? undefined
+    : 'is not a legal name of an environment variable: letters, digits, "_", "-" and ".", not beginning with a digit';
+}
+
+export function imageProblem(image: string): NameProblem {
+  if (image === '') return 'is required';
+  return /^[\x21-\x7e]{1,1024}$/.test(image) ? undefined : 'must be an image reference without blanks';
+}
+
+/** Is this a legal Kubernetes label value, as names in paths of requests must be (docs/go-manager.md#services)? */
+export function isServiceReference(name: string): boolean {
+  return name !== '' && LABEL_VALUE.test(name);
+}
+
+/** Names, where another manager wrote them. */
+
+export const clusterId: Field<string> = {
+  is: 'a cluster id',
+  read: (raw) => (typeof raw === 'string' && !clusterIdProblem(raw) ? raw : undefined),
+};
+
+export const serviceName: Field<string> = {
+  is: 'the name of a service',
+  read: (raw) => (typeof raw === 'string' && !serviceNameProblem(raw) ? raw : undefined),
+};

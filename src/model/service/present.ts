@@ -1,0 +1,71 @@
+import { inputFolders } from './buckets.ts';
+import { encode } from './codec.ts';
+import { annotationsOf, labelsOf } from './labels.ts';
+import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
+import { HIDDEN } from './secrets.ts';
+import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
+
+/** The cluster's own store, as every definition shows it under `minio.default`. */
+export type ClusterStore = Pick<MinioProvider, 'endpoint' | 'verify' | 'region'>;
+
+export interface Viewing {
+  readonly store: ClusterStore;
+  /** For those who may invoke the service (S9). */
+  readonly showToken: boolean;
+  /** With `include=deployment`. */
+  readonly deployment?: Deployment;
+}
+
+/** A service as answers show it: keys in the order of the schema, nothing secret but the token for those who may. */
+export function present(service: Service, viewing: Viewing): unknown {
+  const { definition } = service;
+  const document: ServiceDocument = {
+    ...definition,
+    token: viewing.showToken ? service.token.reveal() : '',
+    labels: labelsOf(service),
+    annotations: annotationsOf(service),
+    storage_providers: {
+      ...definition.storage_providers,
+      minio: {
+        ...definition.storage_providers?.minio,
+        default: { ...storeOf(service, viewing.store), access_key: HIDDEN, secret_key: HIDDEN },
+      },
+    },
+    owner: service.owner,
+    namespace: service.namespace,
+    allowed_users: allowedUsersOf(service),
+    bucket_list: isolatedBucketsOf(service),
+    volume_status: { enabled: false },
+    ...(viewing.deployment && { deployment: viewing.deployment }),
+  };
+  return encode(ServiceSchema, document);
+}
+
+/** The data of a worker is at the store of its coordinator. */
+function storeOf({ federation }: Service, own: ClusterStore): ClusterStore {
+  return federation?.role === 'worker' && federation.origin.store !== ''
+    ? { ...own, endpoint: federation.origin.store }
+    : own;
+}
+
+/** With isolation USER the owner is one of the users (docs/go-manager.md#in-minio). */
+function allowedUsersOf({ owner, definition }: Service): string[] {
+  const { allowed_users } = definition;
+  return addsOwner(definition, owner) && allowed_users.length > 0 ? [...allowed_users, owner] : allowed_users;
+}
+
+/** The definition as it is kept for this owner: without what `present` adds for them. */
+export function ownedBy(definition: Definition, owner: string): Definition {
+  if (!addsOwner(definition, owner)) return definition;
+  return { ...definition, allowed_users: definition.allowed_users.filter((uid) => uid !== owner) };
+}
+
+function addsOwner({ isolation_level }: Definition, owner: string): boolean {
+  return isolation_level === 'USER' && owner !== CLUSTER_ADMIN;
+}
+
+/** With isolation USER each allowed user has a bucket beside each input bucket (docs/go-manager.md#in-minio). */
+function isolatedBucketsOf(service: Service): string[] {
+  const theirs = inputFolders(service).filter(({ user }) => user !== undefined);
+  return [...new Set(theirs.map(({ bucket }) => bucket))];
+}

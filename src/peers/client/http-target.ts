@@ -1,0 +1,130 @@
+import { takenName } from '../../jobs/index.ts';
+import type { Snapshot } from '../../model/cluster-snapshot.ts';
+import { serviceName } from '../../model/service/index.ts';
+import type { PeerConnection } from '../connection/peer-connection.ts';
+import { noManager, peerProblem } from '../connection/problems.ts';
+import type { PeerAnswer } from '../connection/transport.ts';
+import type { AttemptAt, Offer, OfferAnswer, PeerCredentials, RemoteLogOptions, Target } from '../delegation-ports.ts';
+import { jobId, readCode } from '../messages/names.ts';
+import { readTaken, traceIn, writeOffer } from '../messages/offer.ts';
+import { readStatus } from '../messages/status.ts';
+import { authorization, type PeerAddress, PeerError } from '../peer.ts';
+import { legal } from './legal.ts';
+import { refusalByCode, refusalByStatus, refusedOffer } from './offer-refusals.ts';
+
+/** Milliseconds for each kind of call. */
+export interface TargetDeadlines {
+  /**
+   * The target asks us for the permit and looks for the input before it answers: ~50 ms when all are healthy. Shorter: a
+   * busy one is asked twice (harmless, but a round trip). Longer: a dead one delays the job.
+   */
+  readonly offer: number;
+  /** Somebody waits at a terminal, and what is not stopped is fenced anyway. */
+  readonly stop: number;
+  /** Asked in the background, by the score board; later it would tell of the past. */
+  readonly status: number;
+  /** Until a log begins. */
+  readonly logs: number;
+  /** Between two pieces of a log that is there: it is read from a disk. */
+  readonly idle: number;
+  /** Between two pieces of a log that is followed: scripts may be silent for long, and a host that is gone is noticed by TCP. */
+  readonly followed: number;
+}
+
+export const TARGET_DEADLINES: TargetDeadlines = {
+  offer: 10_000,
+  stop: 3_000,
+  status: 3_000,
+  logs: 10_000,
+  idle: 30_000,
+  followed: 6 * 3_600_000,
+};
+
+/** Another manager of ours as the target of jobs, over HTTP (docs/peer-protocol.md). */
+export class HttpTarget implements Target {
+  readonly #address: PeerAddress;
+  readonly #line: PeerConnection;
+  readonly #deadlines: TargetDeadlines;
+
+  constructor(address: PeerAddress, line: PeerConnection, deadlines: TargetDeadlines = TARGET_DEADLINES) {
+    this.#address = address;
+    this.#line = line;
+    this.#deadlines = deadlines;
+  }
+
+  async offer(offer: Offer, as: PeerCredentials): Promise<OfferAnswer> {
+    const { clusterId } = this.#address;
+    const { job, from, trace, service } = offer;
+    const { trace: traceparent } = traceIn(trace);
+    const headers = {
+      // For people who read traces, and for what a proxy logs; what counts is in the body, which is signed.
+      'x-delegated-job-id': legal(jobId, job.id, this.#address),
+      'x-delegated-from': from,
+      ...(traceparent && { traceparent }),
+      ...(as.bearer && authorization({ kind: 'bearer', token: as.bearer }, clusterId)),
+    };
+    const path = `/job/${legal(serviceName, service, this.#address)}`;
+    const body = writeOffer(offer);
+    const answer = await this.#line.ask({ method: 'POST', path, headers, body, deadline: this.#deadlines.offer }, as);
+    if (answer.status === 201) return { kind: 'taken', attempt: this.#understood(readTaken(answer.json)).attempt };
+    const code = refusalIn(answer);
+    if (code) return refusedOffer(code, clusterId);
+    throw peerProblem(answer.status, service, this.#address);
+  }
+
+  async stop(attempt: AttemptAt, as: PeerCredentials): Promise<void> {
+    const path = `/system/jobs/${this.#pathOf(attempt, as)}`;
+    const request = { method: 'DELETE', path, headers: {}, deadline: this.#deadlines.stop } as const;
+    const answer = await this.#line.ask(request, as);
+    // Where the worker is gone its attempts are too.
+    if (answer.status === 204 || answer.status === 410 || isNone(answer)) return;
+    throw peerProblem(answer.status, attempt.service, this.#address);
+  }
+
+  async *logs(attempt: AttemptAt, options: RemoteLogOptions, as: PeerCredentials): AsyncGenerator<Uint8Array> {
+    const { timestamps, follow, signal } = options;
+    const { logs: deadline, idle, followed } = this.#deadlines;
+    const path = `/system/logs/${this.#pathOf(attempt, as)}`;
+    const query = `timestamps=${timestamps}&follow=${follow}`;
+    const limits = { deadline, idle: follow ? followed : idle, signal };
+    const { status, chunks } = await this.#line.stream({ path, query, headers: {}, ...limits }, as);
+    if (status === 404) throw this.#gone('the log of this attempt');
+    if (status !== 200) throw peerProblem(status, attempt.service, this.#address);
+    yield* chunks;
+  }
+
+  async status(as: PeerCredentials): Promise<Snapshot> {
+    const askedAt = performance.now();
+    const request = { method: 'GET', path: '/system/status', headers: {}, deadline: this.#deadlines.status } as const;
+    const answer = await this.#line.ask(request, as);
+    const roundTrip = performance.now() - askedAt;
+    if (isNone(answer)) throw this.#gone('this worker');
+    if (answer.status !== 200) throw peerProblem(answer.status, as.member, this.#address);
+    return { ...this.#understood(readStatus(answer.json)), roundTrip };
+  }
+
+  #pathOf({ service, job, epoch }: AttemptAt, { uid, member }: PeerCredentials): string {
+    const worker = legal(serviceName, service, this.#address);
+    return `${worker}/${takenName(uid, member, job, epoch, worker)}`;
+  }
+
+  #understood<T>(read: { readonly value: T } | { readonly problems: readonly string[] }): T {
+    if ('value' in read) return read.value;
+    throw noManager(this.#address);
+  }
+
+  #gone(what: string): PeerError {
+    return new PeerError('gone', `cluster "${this.#address.clusterId}" does not have ${what} any more`);
+  }
+}
+
+/** What is said in words of ours counts, whatever the status is; otherwise the status does. */
+function refusalIn(answer: PeerAnswer) {
+  const said = readCode(answer.json);
+  const byCode = refusalByCode('value' in said ? said.value.code : undefined);
+  if (byCode) return byCode;
+  // Of a page about something that was not found nobody knows whose it is.
+  return answer.status === 404 && !isNone(answer) ? undefined : refusalByStatus(answer.status);
+}
+
+const isNone = ({ status, isEmpty, json }: PeerAnswer) => status === 404 && (isEmpty || json !== undefined);

@@ -1,0 +1,129 @@
+import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import type { Config } from '../../config/index.ts';
+import { allowedAddresses } from '../../lib/outbound/index.ts';
+import { isSlash, trimEnd } from '../../lib/trim.ts';
+import type { DefinedCluster } from '../../model/service/index.ts';
+import type { PeerAddress } from '../peer.ts';
+
+export interface KnownClusters {
+  /** Clusters that the operator vouches for (`OSCAR_CLUSTERS`). */
+  readonly registered: Config['clusters'];
+  /** Private networks that definitions may point to (`OSCAR_PEER_NETWORKS`). */
+  readonly networks: Config['peerNetworks'];
+  /** Is this endpoint the manager itself? Then nobody is dialled, and any spelling of it will do. */
+  readonly isOwn: (endpoint: string) => boolean;
+}
+
+export type Resolved = { readonly address: PeerAddress } | { readonly problem: string };
+
+/**
+ * Where a cluster is (docs/peer-protocol.md#which-addresses-are-dialled): what the operator says, otherwise what the
+ * definition says.
+ */
+export function resolveCluster(
+  clusterId: string,
+  clusters: Readonly<Record<string, Pick<DefinedCluster, 'endpoint' | 'ssl_verify'>>> | undefined,
+  known: KnownClusters,
+): Resolved {
+  const registered = known.registered.get(clusterId);
+  if (registered) {
+    const { endpoint, sslVerify: verify, ca, kind } = registered;
+    return { address: { clusterId, endpoint, verify, ...(ca !== undefined && { ca }), guarded: false, kind } };
+  }
+  const named = clusters && Object.hasOwn(clusters, clusterId) ? clusters[clusterId] : undefined;
+  if (!named) {
+    return { problem: `cluster "${clusterId}" is unknown: name it under clusters, or ask the operator to register it` };
+  }
+  const why = endpointProblem(named.endpoint, known);
+  if (why !== undefined) return { problem: `clusters.${clusterId}.endpoint: ${why}` };
+  const endpoint = normalEndpoint(named.endpoint) ?? named.endpoint;
+  return { address: { clusterId, endpoint, verify: named.ssl_verify, guarded: true, kind: 'oscar' } };
+}
+
+/** What can be said before anybody is dialled; names are looked up only then, and checked by the address they lead to. */
+function endpointProblem(endpoint: string, { networks, isOwn }: KnownClusters): string | undefined {
+  const url = URL.parse(endpoint);
+  if (!url || !/^https?:$/.test(url.protocol)) return 'must be an http or https URL';
+  if (url.username !== '' || url.password !== '')
+    return 'must not hold a user or password: write auth_user and auth_password';
+  if (/[?#]/.test(endpoint)) return 'must end before any "?" or "#"';
+  if (isOwn(endpoint)) return undefined;
+  const over = url.protocol === 'https:' ? 'https' : 'http';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (isIP(host) !== 0 && !ruleOf(networks)(host, over)) {
+    return ruleOf(networks)(host, 'https') ? OVER_HTTPS : `${host} is not public: ${ASK}`;
+  }
+  return over === 'http' && networks.length === 0 ? OVER_HTTPS : undefined;
+}
+
+type AddressRule = ReturnType<typeof allowedAddresses>;
+
+const rules = new WeakMap<KnownClusters['networks'], AddressRule>();
+
+/** Made once for what the operator has set: addresses are looked at with every word to another manager. */
+function ruleOf(networks: KnownClusters['networks']): AddressRule {
+  const rule = rules.get(networks) ?? allowedAddresses(networks);
+  rules.set(networks, rule);
+  return rule;
+}
+
+const ASK = 'ask the operator to register the cluster, or to add its network to OSCAR_PEER_NETWORKS';
+const OVER_HTTPS = 'must begin with https://';
+
+export interface OwnAddress {
+  /** Under which others reach this manager (`OSCAR_ENDPOINT`). */
+  readonly endpoint?: string;
+  /** Where it listens, once it does; the host of an IPv6 address stands without brackets. */
+  readonly listening: () => readonly { readonly host: string; readonly port: number }[];
+  /** The addresses of this machine. */
+  readonly addresses?: () => readonly string[];
+}
+
+/** Is this endpoint the manager itself, so that nobody is to be dialled? A name that leads here is not known. */
+export function ownAddress(own: OwnAddress): (endpoint: string) => boolean {
+  const named = own.endpoint === undefined ? undefined : normalEndpoint(own.endpoint);
+  const addresses = own.addresses ?? ofThisMachine;
+  return (endpoint) => {
+    const normal = normalEndpoint(endpoint);
+    if (normal === undefined) return false;
+    if (normal === named) return true;
+    const { protocol, port, pathname, hostname } = new URL(normal);
+    if (protocol !== 'http:' || pathname !== '/') return false;
+    const listens = own.listening().filter((each) => each.port === Number(port || 80));
+    const host = bare(hostname);
+    return listens.some((each) => hears(each.host, host, addresses));
+  };
+}
+
+/** One spelling of each: lower case, no usual port, no slash at the end. Undefined when it is no address of a server. */
+export function normalEndpoint(endpoint: string): string | undefined {
+  const url = URL.parse(endpoint);
+  if (!url || !/^https?:$/.test(url.protocol)) return undefined;
+  const host = url.host.replace(/\.(?=:|$)/, '');
+  return `${url.protocol}//${host}${trimEnd(url.pathname, isSlash)}`;
+}
+
+/** Does who listens on this host hear what is sent to that one? */
+function hears(listening: string, host: string, addresses: () => readonly string[]): boolean {
+  const here = bare(listening.toLowerCase());
+  if (here === host) return true;
+  if (here === '0.0.0.0' || here === '::') return isLoopback(host) || addresses().some((each) => bare(each) === host);
+  return here === 'localhost' ? isLoopback(host) : host === 'localhost' && isLoopback(here);
+}
+
+const isLoopback = (host: string) => host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
+
+/** As one writes it without a port: no brackets, and an IPv4 address that is dressed as IPv6 as what it is. */
+function bare(host: string): string {
+  const plain = host.replace(/^\[|\]$/g, '');
+  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(plain) ?? [];
+  if (high === undefined || low === undefined) return plain;
+  return [high, low]
+    .map((group) => Number.parseInt(group, 16))
+    .flatMap((group) => [group >> 8, group & 0xff])
+    .join('.');
+}
+
+const ofThisMachine = () =>
+  Object.values(networkInterfaces()).flatMap((each) => (each ?? []).map(({ address }) => address.toLowerCase()));

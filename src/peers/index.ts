@@ -1,0 +1,64 @@
+export { EndpointTarget } from './client/endpoint-target.ts';
+export { refusalByCode, refusedOffer } from './client/offer-refusals.ts';
+export type { PeerConnection } from './connection/peer-connection.ts';
+export { noManager } from './connection/problems.ts';
+export {
+  isTimely,
+  keyIdOf,
+  type SignatureProblem,
+  type SignedRequest,
+  sign,
+  verify,
+  withAsking,
+} from './connection/signature.ts';
+export type { PeerAnswer } from './connection/transport.ts';
+export type {
+  AttemptAt,
+  AttemptKey,
+  EnteredJob,
+  Offer,
+  OfferAnswer,
+  Origin,
+  PeerCredentials,
+  Permit,
+  RefusalCode,
+  RemoteLogOptions,
+  Report,
+  StoreOfOrigin,
+  Target,
+} from './delegation-ports.ts';
+export { ownAddress, type Resolved, resolveCluster } from './directory/addresses.ts';
+export { createPeers, type PeerClients, type PeerConnections, peerClients } from './directory/peers.ts';
+export { DelegationError, type DelegationErrorCode, FederationError, type FederationErrorCode } from './errors.ts';
+export {
+  ANOTHER_KEY,
+  FEDERATION_HEADER,
+  MEMBER_HEADER,
+  readBroughtKey,
+  readChange,
+  readMember,
+  readOrder,
+  WORKER_HEADER,
+  writeState,
+} from './messages/federation.ts';
+export { readAttempt } from './messages/names.ts';
+export { longestBody, readOffer, readOpened, traceIn } from './messages/offer.ts';
+export { type PassedAnswer, type PassedChange, readPassedAnswer, readPassedChange } from './messages/passed-change.ts';
+export { writePermit } from './messages/permit.ts';
+export { readReport } from './messages/report.ts';
+export { writeStatus } from './messages/status.ts';
+export {
+  authorization,
+  type Credential,
+  type MemberKey,
+  type Peer,
+  type PeerAddress,
+  PeerError,
+  type PeerErrorCode,
+  type Peers,
+  type Probe,
+  type Removed,
+  type WorkerOrder,
+  type WorkerState,
+  withinDeadline,
+} from './peer.ts';

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { Version } from '../../lib/version.ts';
+import { everyPage } from '../cursor.ts';
+import type { ServiceStore } from '../service-store.ts';
+import { eventually } from './eventually.ts';
+import { sampleService } from './sample-service.ts';
+import { created, type StartStore } from './service-store-under-test.ts';
+
+export function describeWatch(start: StartStore): void {
+  test('who follows a watch ends up with what is there', async (t) => {
+    const { store } = await start(t);
+    await created(store, sampleService('before'));
+    const view = follow(store, t);
+    await created(store, sampleService('stays'));
+    const { version } = await created(store, sampleService('changes'));
+    const changed = await store.replace(sampleService('changes', { definition: { cpu: '2' } }), version);
+    const goes = await created(store, sampleService('goes'));
+    await store.remove('goes', goes.version);
+    await eventually(() => {
+      assert.deepEqual([...view.keys()].toSorted(), ['before', 'changes', 'stays']);
+      assert.equal(view.get('changes'), changed.version);
+    });
+  });
+
+  test('a change is seen after a long silence, and by everyone who watches', async (t) => {
+    const { store } = await start(t);
+    const views = [follow(store, t), follow(store, t), follow(store, t)];
+    let { version } = await created(store, sampleService('cow'));
+    await eventually(() => assert.ok(views.every((view) => view.get('cow') === version)));
+    ({ version } = await store.replace(sampleService('cow'), version));
+    await eventually(() => assert.ok(views.every((view) => view.get('cow') === version)));
+    await store.remove('cow', version);
+    await eventually(() => assert.ok(views.every((view) => view.size === 0)));
+  });
+
+  test('a name that is used again is seen with its last state', async (t) => {
+    const { store } = await start(t);
+    const view = follow(store, t);
+    let last: Version | undefined;
+    for (const uid of ['u1', 'u2', 'u3']) {
+      if (last) await store.remove('cow', last);
+      ({ version: last } = await created(store, sampleService('cow', { uid })));
+    }
+    await eventually(() => assert.equal(view.get('cow'), last));
+  });
+
+  test('what happens before the first read of a watch is not lost', async (t) => {
+    const { store } = await start(t);
+    const changes = store.watch(t.signal)[Symbol.asyncIterator]();
+    await created(store, sampleService('cow'));
+    const { value } = await changes.next();
+    assert.ok(value.kind === 'resync' || (value.kind === 'changed' && value.name === 'cow'));
+    await changes.return?.();
+  });
+
+  test('a watch ends when its signal aborts, also while it waits', async (t) => {
+    const { store } = await start(t);
+    const abort = new AbortController();
+    const ended = drain(store, abort.signal);
+    await created(store, sampleService('cow'));
+    abort.abort();
+    await ended;
+  });
+
+  test('a watch with a signal that has aborted ends at once', async (t) => {
+    const { store } = await start(t);
+    await drain(store, AbortSignal.abort());
+  });
+
+  test('a consumer may leave a watch without a word', async (t) => {
+    const { store } = await start(t);
+    const left = (async () => {
+      for await (const _ of store.watch(t.signal)) return;
+    })();
+    const { version } = await created(store, sampleService('cow'));
+    await left;
+    await store.remove('cow', version);
+  });
+}
+
+/** What every consumer does: watch, list, and read again whatever is said to have changed. */
+function follow(store: ServiceStore, t: TestContext): Map<string, Version> {
+  const view = new Map<string, Version>();
+  const abort = new AbortController();
+  const changes = store.watch(abort.signal);
+  const following = (async () => {
+    await relist(store, view);
+    for await (const change of changes) {
+      if (change.kind === 'resync') await relist(store, view);
+      else await reread(store, view, change.name);
+    }
+  })();
+  t.after(async () => {
+    abort.abort();
+    await following;
+  });
+  return view;
+}
+
+async function relist(store: ServiceStore, view: Map<string, Version>): Promise<void> {
+  const pages = await everyPage((cursor) => store.list(cursor ? { cursor } : {}));
+  view.clear();
+  for (const { service, version } of pages.flat()) view.set(service.definition.name, version);
+}
+
+async function reread(store: ServiceStore, view: Map<string, Version>, name: string): Promise<void> {
+  const record = await store.get(name);
+  if (record) view.set(name, record.version);
+  else view.delete(name);
+}
+
+async function drain(store: ServiceStore, signal: AbortSignal): Promise<void> {
+  for await (const change of store.watch(signal)) assert.ok(change.kind);
+}

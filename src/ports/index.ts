@@ -1,0 +1,54 @@
+export type { BlobEntry, BlobStore } from './blob-store.ts';
+export { type Capacity, type NodeRoom, type NodeState, type Obstacle, refusalBy } from './capacity.ts';
+export { cursorAfter, cursorExpired, cursorOf, cursorPosition, everyPage, partsOf } from './cursor.ts';
+export { isAway, isRace, StoreError, type StoreErrorCode } from './errors.ts';
+export { type Backlog, type EventSource, type KeptEvent, MOST_COUNTED } from './event-source.ts';
+export type { Acceptance, ChangeQuery, JobChanges, JobQuery, JobStore, UsageRow } from './job-store.ts';
+export {
+  JOURNAL_STATE_BYTES,
+  type Journal,
+  type JournalEntry,
+  type JournalState,
+  type JournalValue,
+  packState,
+} from './journal.ts';
+export {
+  type Bucket,
+  type BucketChange,
+  type BucketQuery,
+  type IssuedKeys,
+  type KeyScope,
+  type NewBucket,
+  type ObjectName,
+  type ObjectQuery,
+  type ObjectStore,
+  type Placed,
+  type PlacedBy,
+  type PlaceFrom,
+  type PresignRequest,
+  STAGING_BUCKET,
+  type StoredObject,
+  type StoreKeys,
+  type Subscription,
+  type Visibility,
+} from './object-store.ts';
+export type { ProviderBucket, ProviderBuckets } from './provider-buckets.ts';
+export type { LogOptions, Observation, Runner, Standby, StandbyOrder, StopReason, Usage } from './runner.ts';
+export type { SecretKind, SecretRecord, SecretStore, SecretValues } from './secret-store.ts';
+export {
+  type IndexTerm,
+  RESERVATION_LIFETIME,
+  type Reservation,
+  readsBucket,
+  type ServiceChange,
+  type ServiceQuery,
+  type ServiceRecord,
+  type ServiceStore,
+  termsOf,
+  usesBucket,
+  visibleTo,
+  visibleToAll,
+} from './service-store.ts';
+export type { SettingsRecord, SettingsStore, StoredSettings } from './settings-store.ts';
+export { StorageError, type StorageErrorCode } from './storage-errors.ts';
+export { Watchers } from './watchers.ts';

@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import {
+  allowed,
+  type BucketFacts,
+  LOOKING_ACTIONS,
+  MANAGING_ACTIONS,
+  OBJECT_ACTIONS,
+  OWNING_ACTIONS,
+  reaches,
+  type S3Action,
+  type S3Identity,
+} from './allowed.ts';
+import { readPolicy } from './policy.ts';
+
+const ALL: readonly S3Action[] = [...OBJECT_ACTIONS, ...LOOKING_ACTIONS, ...OWNING_ACTIONS, ...MANAGING_ACTIONS];
+
+const bucket = (facts: Partial<BucketFacts> = {}): BucketFacts => ({
+  name: 'photos',
+  owner: 'ana',
+  visibility: 'private',
+  allowedUsers: [],
+  ...facts,
+});
+const user = (name: string): S3Identity => ({ kind: 'user', user: name });
+const policy = (actions: string | string[], resources: string | string[], rest: object = {}) =>
+  readPolicy(
+    JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [{ Effect: 'Allow', Action: actions, Resource: resources, ...rest }],
+    }),
+  );
+
+const cases: { name: string; who: S3Identity; facts?: Partial<BucketFacts>; may: S3Action[]; mayNot: S3Action[] }[] = [
+  {
+    name: 'the owner does everything but what is decided in OSCAR',
+    who: user('ana'),
+    may: [...OBJECT_ACTIONS, ...LOOKING_ACTIONS, ...OWNING_ACTIONS],
+    mayNot: [...MANAGING_ACTIONS],
+  },
+  { name: 'a stranger does nothing with a private bucket', who: user('ben'), may: [], mayNot: [...ALL] },
+  {
+    name: 'a stranger does nothing with a private bucket that lists them',
+    who: user('ben'),
+    facts: { allowedUsers: ['ben'] },
+    may: [],
+    mayNot: [...ALL],
+  },
+  {
+    name: 'somebody listed in a restricted bucket reads and writes objects, and does not touch the bucket',
+    who: user('ben'),
+    facts: { visibility: 'restricted', allowedUsers: ['ben'] },
+    may: ['s3:ListBucket', 's3:GetObject', 's3:PutObject', 's3:DeleteObject'],
+    mayNot: [...OWNING_ACTIONS, ...MANAGING_ACTIONS],
+  },
+  {
+    name: 'somebody not listed in a restricted bucket does nothing',
+    who: user('cem'),
+    facts: { visibility: 'restricted', allowedUsers: ['ben'] },
+    may: [],
+    mayNot: [...ALL],
+  },
+  {
+    name: 'any user reads and writes objects of a public bucket, and does not touch the bucket',
+    who: user('cem'),
+    facts: { visibility: 'public' },
+    may: [...OBJECT_ACTIONS, ...LOOKING_ACTIONS],
+    mayNot: [...OWNING_ACTIONS, ...MANAGING_ACTIONS],
+  },
+  {
+    name: 'without a signature nothing is allowed, in a public bucket neither',
+    who: { kind: 'anonymous' },
+    facts: { visibility: 'public' },
+    may: [],
+    mayNot: [...ALL],
+  },
+  { name: 'the manager does everything', who: { kind: 'manager' }, may: [...ALL], mayNot: [] },
+  {
+    name: 'a user does nothing in a bucket of the manager, even as its owner, even if it is public',
+    who: user('ana'),
+    facts: { name: 'oscar-staging-1', visibility: 'public' },
+    may: [],
+    mayNot: [...ALL],
+  },
+  {
+    name: 'a job does in a bucket of the manager what its policy says',
+    who: { kind: 'job', user: 'ana', policy: policy('s3:GetObject', 'arn:aws:s3:::oscar-staging/*') },
+    facts: { name: 'oscar-staging', owner: 'oscar-manager' },
+    may: ['s3:GetObject'],
+    mayNot: ['s3:PutObject', 's3:DeleteObject'],
+  },
+  {
+    name: 'a job that may do everything still does not do what only the manager does',
+    who: { kind: 'job', user: 'ana', policy: policy('s3:*', 'arn:aws:s3:::*') },
+    may: ['s3:GetObject', 's3:PutObject'],
+    mayNot: [...MANAGING_ACTIONS],
+  },
+  {
+    name: 'a session of a user cannot do more than the user',
+    who: { kind: 'session', user: 'ben', policy: policy('s3:*', 'arn:aws:s3:::*') },
+    may: [],
+    mayNot: [...ALL],
+  },
+  {
+    name: 'a session of a user cannot do more than its policy',
+    who: { kind: 'session', user: 'ana', policy: policy('s3:GetObject', 'arn:aws:s3:::photos/*') },
+    may: ['s3:GetObject'],
+    mayNot: ['s3:PutObject', 's3:ListBucket', 's3:DeleteBucket'],
+  },
+];
+for (const { name, who, facts, may, mayNot } of cases) {
+  test(name, () => {
+    const access = (action: S3Action) => ({
+      action,
+      bucket: bucket(facts),
+      key: (OBJECT_ACTIONS as readonly string[]).includes(action) ? 'in/a.jpg' : '',
+    });
+    assert.deepEqual(
+      may.filter((action) => !allowed(who, access(action))),
+      [],
+      'should be allowed',
+    );
+    assert.deepEqual(
+      mayNot.filter((action) => allowed(who, access(action))),
+      [],
+      'should not be allowed',
+    );
+  });
+}
+
+test('a job reads what it may read, writes what it may write, and lists with its prefix only', () => {
+  const job: S3Identity = {
+    kind: 'job',
+    user: 'ana',
+    policy: readPolicy(
+      JSON.stringify({
+        Version: '2012-10-17',
+        Statement: [
+          { Effect: 'Allow', Action: ['s3:GetObject'], Resource: ['arn:aws:s3:::photos/in/a.jpg'] },
+          { Effect: 'Allow', Action: ['s3:PutObject'], Resource: ['arn:aws:s3:::photos/out/*'] },
+          {
+            Effect: 'Allow',
+            Action: 's3:ListBucket',
+            Resource: 'arn:aws:s3:::photos',
+            Condition: { StringLike: { 's3:prefix': ['out/*'] } },
+          },
+          { Effect: 'Deny', Action: 's3:*', Resource: 'arn:aws:s3:::photos/out/private/*' },
+        ],
+      }),
+    ),
+  };
+  const may = (action: S3Action, key: string, prefix?: string) =>
+    allowed(job, { action, bucket: bucket(), key, ...(prefix !== undefined && { prefix }) });
+  assert.ok(may('s3:GetObject', 'in/a.jpg'));
+  assert.ok(!may('s3:GetObject', 'in/b.jpg'));
+  assert.ok(!may('s3:PutObject', 'in/a.jpg'));
+  assert.ok(may('s3:PutObject', 'out/x'));
+  assert.ok(!may('s3:GetObject', 'out/x'));
+  assert.ok(!may('s3:PutObject', 'out/private/x'));
+  assert.ok(may('s3:ListBucket', '', 'out/2026'));
+  assert.ok(!may('s3:ListBucket', '', 'in/'));
+  assert.ok(!may('s3:ListBucket', ''));
+  assert.ok(!reaches(job, bucket()));
+});
+
+test('a Deny never allows anything that was not allowed, an Allow never takes anything away', () => {
+  const anyStatement = fc.record({
+    Effect: fc.constantFrom('Allow', 'Deny'),
+    Action: fc.constantFrom('s3:*', 's3:GetObject', 's3:Put*', 's3:ListBucket'),
+    Resource: fc.constantFrom(
+      'arn:aws:s3:::*',
+      'arn:aws:s3:::photos',
+      'arn:aws:s3:::photos/*',
+      'arn:aws:s3:::photos/in/?',
+    ),
+  });
+  const access = fc.record({
+    action: fc.constantFrom<S3Action>('s3:GetObject', 's3:PutObject', 's3:ListBucket'),
+    key: fc.constantFrom('', 'in/a', 'in/ab', 'out/a'),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(anyStatement, { minLength: 1, maxLength: 4 }),
+      anyStatement,
+      access,
+      (before, added, { action, key }) => {
+        const may = (Statement: object[]) =>
+          allowed(
+            { kind: 'job', user: 'ana', policy: readPolicy(JSON.stringify({ Version: '2012-10-17', Statement })) },
+            { action, bucket: bucket(), key },
+          );
+        const [first, second] = [may(before), may([...before, added])];
+        assert.ok(added.Effect === 'Allow' ? !first || second : first || !second);
+      },
+    ),
+  );
+});
+
+const REFUSED = [
+  { name: 'is not JSON', text: '{' },
+  { name: 'has an old version', text: '{"Version":"2008-10-17","Statement":[]}' },
+  { name: 'has no statement', text: '{"Version":"2012-10-17","Statement":[]}' },
+  { name: 'has NotAction', text: statement({ NotAction: 's3:GetObject' }) },
+  { name: 'has NotResource', text: statement({ NotResource: '*' }) },
+  { name: 'has a Principal', text: statement({ Principal: '*' }) },
+  { name: 'has an unknown Effect', text: statement({ Effect: 'Maybe' }) },
+  { name: 'is about another service', text: statement({ Action: 'iam:*' }) },
+  { name: 'has a resource of another service', text: statement({ Resource: 'arn:aws:iam:::x' }) },
+  { name: 'has an unknown condition', text: statement({ Condition: { IpAddress: { 'aws:SourceIp': '10.0.0.0/8' } } }) },
+  {
+    name: 'has a condition on something else',
+    text: statement({ Condition: { StringLike: { 'aws:username': '*' } } }),
+  },
+];
+function statement(changes: object): string {
+  const base = { Effect: 'Allow', Action: 's3:GetObject', Resource: 'arn:aws:s3:::b/*' };
+  return JSON.stringify({ Version: '2012-10-17', Statement: [{ ...base, ...changes }] });
+}
+for (const { name, text } of REFUSED) {
+  test(`a policy that ${name} is refused`, () => {
+    assert.throws(() => readPolicy(text), { code: 'MalformedPolicy' });
+  });
+}

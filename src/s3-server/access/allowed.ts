@@ -1,0 +1,124 @@
+import { type Policy, permits } from './policy.ts';
+
+export type BucketVisibility = 'private' | 'restricted' | 'public';
+
+/** Who asks. */
+export type S3Identity =
+  | { readonly kind: 'anonymous' }
+  /** OSCAR itself. */
+  | { readonly kind: 'manager' }
+  | { readonly kind: 'user'; readonly user: string }
+  /** Keys that the manager issued for a job: the policy is the whole right (docs/security.md#jobs-and-their-keys). */
+  | { readonly kind: 'job'; readonly user: string; readonly policy: Policy }
+  /** Keys that a user got through STS: the policy narrows the user's right. */
+  | { readonly kind: 'session'; readonly user: string; readonly policy?: Policy };
+
+/** What decides who reaches a bucket. */
+export interface BucketFacts {
+  readonly name: string;
+  readonly owner: string;
+  readonly visibility: BucketVisibility;
+  readonly allowedUsers: readonly string[];
+}
+
+interface Access {
+  readonly action: S3Action;
+  readonly bucket: BucketFacts;
+  /** Empty for the bucket itself. */
+  readonly key: string;
+  /** Of a listing. */
+  readonly prefix?: string;
+}
+
+/** The manager's own buckets (docs/security.md#buckets): beside it only jobs whose policy names them come in. */
+export function isReservedName(bucket: string): boolean {
+  return bucket.startsWith('oscar-staging') || bucket.startsWith('oscar-events');
+}
+
+/** May `identity` do this? The one place that decides it. */
+export function allowed(identity: S3Identity, access: Access): boolean {
+  switch (identity.kind) {
+    case 'anonymous':
+      return false;
+    case 'manager':
+      return true;
+    case 'user':
+      return userMay(identity.user, access);
+    case 'session':
+      return userMay(identity.user, access) && (!identity.policy || policyPermits(identity.policy, access));
+    case 'job':
+      return !isManagingAction(access.action) && policyPermits(identity.policy, access);
+  }
+}
+
+/** Does the caller get to know that the bucket exists, as an entry of the list of buckets? */
+export function reaches(identity: S3Identity, bucket: BucketFacts): boolean {
+  return allowed(identity, { action: 's3:ListBucket', bucket, key: '' });
+}
+
+function policyPermits(policy: Policy, { action, bucket, key, prefix = '' }: Access): boolean {
+  return permits(policy, { action, bucket: bucket.name, key, prefix });
+}
+
+function userMay(user: string, { action, bucket }: Access): boolean {
+  if (isReservedName(bucket.name) || isManagingAction(action)) return false;
+  if (bucket.owner === user) return true;
+  if (!isObjectAction(action) && !isLookingAction(action)) return false;
+  if (bucket.visibility === 'public') return true;
+  return bucket.visibility === 'restricted' && bucket.allowedUsers.includes(user);
+}
+
+/** What a request does, in S3's words, and what it is done to. */
+export const OBJECT_ACTIONS = [
+  's3:GetObject',
+  's3:PutObject',
+  's3:DeleteObject',
+  's3:AbortMultipartUpload',
+  's3:ListMultipartUploadParts',
+  's3:GetObjectTagging',
+  's3:PutObjectTagging',
+  's3:DeleteObjectTagging',
+] as const;
+
+/** Looking at a bucket: whoever reaches its objects may. */
+export const LOOKING_ACTIONS = [
+  's3:ListBucket',
+  's3:ListBucketVersions',
+  's3:ListBucketMultipartUploads',
+  's3:GetBucketLocation',
+  's3:GetBucketVersioning',
+  's3:GetBucketAcl',
+  's3:GetBucketTagging',
+  's3:GetBucketCORS',
+  's3:GetBucketPolicy',
+  's3:GetBucketObjectLockConfiguration',
+  's3:GetLifecycleConfiguration',
+  's3:GetEncryptionConfiguration',
+] as const;
+
+/** Changing a bucket itself: its owner alone. */
+export const OWNING_ACTIONS = [
+  's3:DeleteBucket',
+  's3:PutBucketTagging',
+  's3:PutBucketCORS',
+  's3:GetBucketNotification',
+] as const;
+
+/** What only the manager does: which services an object wakes, and who may reach a bucket, is decided in OSCAR. */
+export const MANAGING_ACTIONS = ['s3:PutBucketNotification', 's3:PutBucketPolicy'] as const;
+
+type ObjectAction = (typeof OBJECT_ACTIONS)[number];
+type BucketAction =
+  | (typeof LOOKING_ACTIONS)[number]
+  | (typeof OWNING_ACTIONS)[number]
+  | (typeof MANAGING_ACTIONS)[number];
+
+export type S3Action = ObjectAction | BucketAction;
+
+const OBJECT: ReadonlySet<string> = new Set(OBJECT_ACTIONS);
+const LOOKING: ReadonlySet<string> = new Set(LOOKING_ACTIONS);
+const MANAGING: ReadonlySet<string> = new Set(MANAGING_ACTIONS);
+
+const isObjectAction = (action: S3Action) => OBJECT.has(action);
+const isLookingAction = (action: S3Action) => LOOKING.has(action);
+const isManagingAction = (action: S3Action) => MANAGING.has(action);

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { matches } from './policy.ts';
+
+const cases: [string, string, boolean][] = [
+  ['', '', true],
+  ['', 'a', false],
+  ['*', '', true],
+  ['*', 'anything/at all', true],
+  ['a*', 'abc', true],
+  ['a*', 'ba', false],
+  ['*a', 'bba', true],
+  ['a*c*e', 'abcde', true],
+  ['a*c*e', 'abcd', false],
+  ['a?c', 'abc', true],
+  ['a?c', 'ac', false],
+  ['in/${*}', 'in/*', true],
+  ['in/${*}', 'in/x', false],
+  ['in/${?}', 'in/?', true],
+  ['in/${?}', 'in/x', false],
+  ['${$}{*}', '${x}', true],
+  ['${$}{${*}}', '${*}', true],
+  ['${$}{${*}}', '${x}', false],
+  ['${x}', '${x}', true],
+];
+for (const [pattern, text, expected] of cases) {
+  test(`${JSON.stringify(pattern)} ${expected ? 'matches' : 'does not match'} ${JSON.stringify(text)}`, () => {
+    assert.equal(matches(pattern, text), expected);
+  });
+}
+
+test('a text whose special characters are written as themselves matches that text alone', () => {
+  const literal = (text: string) => text.replace(/[*?$]/g, (character) => `\${${character}}`);
+  const texts = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?', '$', '{', '}'), maxLength: 8 });
+  fc.assert(
+    fc.property(texts, texts, (one, other) => {
+      assert.equal(matches(literal(one), one), true);
+      assert.equal(matches(literal(one), other), one === other);
+    }),
+  );
+});

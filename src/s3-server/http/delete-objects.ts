@@ -1,0 +1,66 @@
+import { S3Error } from '../lib/errors.ts';
+import { all, type Element, textOf } from '../lib/xml.ts';
+import { checkKeyLength } from '../signature/target.ts';
+import { checkWriteConditions } from '../store/objects.ts';
+import { NO_CONTENT, type S3Response, xml } from './answer.ts';
+import type { Exchange, Store } from './exchange.ts';
+import { writeConditionsIn } from './request-headers.ts';
+
+/** S3: keys in one request. */
+const MOST_KEYS = 1000;
+
+/** 204 whether it was there or not. */
+export async function deleteObject(exchange: Exchange, store: Store): Promise<S3Response> {
+  exchange.authorise('s3:DeleteObject');
+  const conditions = writeConditionsIn((name) => exchange.header(name));
+  await store.objects.remove(exchange.still('s3:DeleteObject'), [exchange.target.key], (_bucket, _key, existing) => {
+    if (existing) checkWriteConditions(conditions, existing);
+  });
+  return NO_CONTENT;
+}
+
+/** `POST ?delete`: each key on its own, and the answer says what became of each. */
+export async function deleteObjects(exchange: Exchange, store: Store): Promise<S3Response> {
+  const { bucket: name } = exchange.target;
+  if (!store.buckets.find(name)) throw new S3Error('NoSuchBucket');
+  const document = await exchange.receiveXml('Delete');
+  const quiet = textOf(document, 'Quiet')?.trim() === 'true';
+  const objects = all(document, 'Object');
+  const keys = objects.map((object) => textOf(object, 'Key') ?? '');
+  if (keys.length === 0 || keys.length > MOST_KEYS || keys.includes('')) throw new S3Error('MalformedXML');
+  objects.forEach(refuseConditions);
+
+  const errors: { Key: string; Code: string; Message: string }[] = [];
+  const permitted = keys.filter((key) => {
+    try {
+      checkKeyLength(key);
+      exchange.authoriseOn(name, 's3:DeleteObject', key);
+      return true;
+    } catch (error) {
+      if (!(error instanceof S3Error)) throw error;
+      errors.push({ Key: key, Code: error.code, Message: error.message });
+      return false;
+    }
+  });
+  if (permitted.length > 0) {
+    await store.objects.remove(
+      () => {
+        store.identities.checkStill(exchange.signer);
+        return store.buckets.get(name);
+      },
+      permitted,
+      (_bucket, key) => exchange.authoriseOn(name, 's3:DeleteObject', key),
+    );
+  }
+  const Deleted = quiet ? [] : permitted.map((Key) => ({ Key }));
+  return xml('DeleteResult', { Deleted, Error: errors });
+}
+
+/** An object must not be deleted that is not the version or the content which the client has seen. */
+function refuseConditions({ children }: Element): void {
+  for (const { name, text } of children) {
+    if (name === 'Key' || (name === 'VersionId' && ['', 'null'].includes(text.trim()))) continue;
+    if (name === 'VersionId') throw new S3Error('NoSuchVersion');
+    throw new S3Error('NotImplemented', `Objects cannot be deleted by their ${name} on this server.`);
+  }
+}

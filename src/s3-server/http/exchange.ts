@@ -1,0 +1,168 @@
+import type { IncomingMessage } from 'node:http';
+import { allowed, isReservedName, type S3Action } from '../access/allowed.ts';
+import { S3Error } from '../lib/errors.ts';
+import type { Limits } from '../lib/limits.ts';
+import { type Element, readXml } from '../lib/xml.ts';
+import {
+  type Announced,
+  type Received,
+  type Receiving,
+  readAnnounced,
+  receiveInFile,
+  receiveInMemory,
+} from '../payload/receive.ts';
+import type { ChunkSignatures } from '../signature/chunk-signature.ts';
+import type { RequestTarget } from '../signature/target.ts';
+import type { StoreBucket } from '../store/bucket.ts';
+import type { Buckets } from '../store/buckets.ts';
+import type { ContentFiles } from '../store/content-files.ts';
+import type { EventOrigin } from '../store/event.ts';
+import type { Identities, Signer } from '../store/identities.ts';
+import type { Objects } from '../store/objects.ts';
+import type { Uploads } from '../store/uploads.ts';
+import { type HeaderReader, headerNames, headerReader, isSetting } from './request-headers.ts';
+
+/** What operations work with. */
+export interface Store {
+  readonly buckets: Buckets;
+  readonly objects: Objects;
+  readonly uploads: Uploads;
+  readonly identities: Identities;
+  readonly files: ContentFiles;
+  readonly limits: Limits;
+  readonly region: string;
+  readonly now: () => number;
+  /** Removes the content of a bucket that was removed. */
+  readonly empty: (bucket: number) => void;
+}
+
+/** Who signed a request, and what of its body is signed. */
+export interface Authenticated {
+  readonly signer: Signer;
+  /** `x-amz-content-sha256`, or `UNSIGNED-PAYLOAD`. */
+  readonly payload: string;
+  readonly signatures: ChunkSignatures | undefined;
+}
+
+/** One request of a known caller. */
+export class Exchange {
+  readonly request: IncomingMessage;
+  readonly target: RequestTarget;
+  readonly signer: Signer;
+  readonly requestId: string;
+  readonly #store: Store;
+  readonly #authenticated: Authenticated;
+  readonly #proceed: () => void;
+  readonly #header: HeaderReader;
+
+  constructor(
+    request: IncomingMessage,
+    target: RequestTarget,
+    authenticated: Authenticated,
+    { store, requestId, proceed }: { readonly store: Store; readonly requestId: string; readonly proceed: () => void },
+  ) {
+    this.request = request;
+    this.target = target;
+    this.signer = authenticated.signer;
+    this.requestId = requestId;
+    this.#authenticated = authenticated;
+    this.#store = store;
+    this.#proceed = proceed;
+    this.#header = headerReader(request);
+  }
+
+  header(name: string): string | undefined {
+    return this.#header(name);
+  }
+
+  /** An `x-amz-*` header, which a presigned URL may carry in its query instead. Both are signed. */
+  setting(name: string): string | undefined {
+    return this.header(name) ?? this.target.query.entries.find(([each]) => each.toLowerCase() === name)?.[1];
+  }
+
+  /** Names in lower case of all that `setting` has, each once. */
+  settingNames(): Set<string> {
+    const queries = this.target.query.entries.map(([name]) => name.toLowerCase());
+    return new Set([...headerNames(this.request), ...queries].filter(isSetting));
+  }
+
+  query(name: string): string | undefined {
+    return this.target.query.get(name);
+  }
+
+  get origin(): EventOrigin {
+    const address = this.request.socket.remoteAddress ?? '';
+    return {
+      principal: this.signer.principal,
+      address: address.startsWith('::ffff:') ? address.slice(7) : address,
+      userAgent: this.header('user-agent') ?? '',
+      requestId: this.requestId,
+    };
+  }
+
+  /** The bucket of the request, if the caller may do this with it. */
+  authorise(action: S3Action, prefix?: string): StoreBucket {
+    return this.authoriseOn(this.target.bucket, action, this.target.key, prefix);
+  }
+
+  authoriseOn(name: string, action: S3Action, key: string, prefix = ''): StoreBucket {
+    const bucket = this.#store.buckets.find(name);
+    if (!bucket) {
+      const { kind } = this.signer.identity;
+      if (isReservedName(name) && (kind === 'user' || kind === 'session')) throw new S3Error('AccessDenied');
+      throw new S3Error('NoSuchBucket');
+    }
+    if (!allowed(this.signer.identity, { action, bucket, key, prefix })) throw new S3Error('AccessDenied');
+    // In a request that copies, what it reads is the source.
+    const isSource = action === 's3:GetObject' && this.setting('x-amz-copy-source') !== undefined;
+    const header = isSource ? 'x-amz-source-expected-bucket-owner' : 'x-amz-expected-bucket-owner';
+    const expected = this.setting(header);
+    if (expected !== undefined && expected !== bucket.owner) {
+      throw new S3Error('AccessDenied', `The owner of the bucket ${name} is not the one in the header ${header}.`);
+    }
+    return bucket;
+  }
+
+  /**
+   * The bucket of the request as it is when the write happens, and only if the caller still may: while a body arrives
+   * keys are revoked and buckets change.
+   */
+  still(action: S3Action, key = this.target.key, name = this.target.bucket): () => StoreBucket {
+    return () => {
+      this.#store.identities.checkStill(this.signer);
+      return this.authoriseOn(name, action, key);
+    };
+  }
+
+  /** With `about` the object, `x-amz-checksum-*` are not about the body of the request. */
+  announced(about: 'body' | 'object' = 'body'): Announced {
+    const isAboutObject = (name: string) => about === 'object' && name.startsWith('x-amz-checksum-');
+    return readAnnounced(this.#authenticated.payload, (name) => (isAboutObject(name) ? undefined : this.header(name)));
+  }
+
+  /** The body, in memory when it is small enough to be stored inline. */
+  receive(announced: Announced, receiving: Receiving = {}): Promise<Received> {
+    if (announced.length > this.#store.limits.inlineBytes) return this.receiveFile(announced, receiving);
+    this.#proceed();
+    const { signatures } = this.#authenticated;
+    return receiveInMemory(this.request, announced, { ...receiving, signatures });
+  }
+
+  receiveFile(announced: Announced, receiving: Receiving = {}) {
+    this.#proceed();
+    const { signatures } = this.#authenticated;
+    return receiveInFile(this.request, announced, this.#store.files, { ...receiving, signatures });
+  }
+
+  async receiveText(announced = this.announced()): Promise<string> {
+    if (announced.length > this.#store.limits.xmlBytes) throw new S3Error('MaxMessageLengthExceeded');
+    this.#proceed();
+    const { signatures } = this.#authenticated;
+    const { data } = await receiveInMemory(this.request, announced, { signatures });
+    return data.toString('utf8');
+  }
+
+  async receiveXml(root: string, announced = this.announced()): Promise<Element> {
+    return readXml(await this.receiveText(announced), root);
+  }
+}

@@ -1,0 +1,129 @@
+import type { ServerResponse } from 'node:http';
+import { S3Error } from '../lib/errors.ts';
+import { isHeaderValue } from '../lib/limits.ts';
+import type { ContentFiles, Segment } from '../store/content-files.ts';
+import type { StoredContent } from '../store/contents.ts';
+import type { ObjectRecord } from '../store/object.ts';
+import { extentsOf, readContent } from '../store/read-content.ts';
+import { type Headers, httpDate, quoted, type S3Response, xml } from './answer.ts';
+import type { Exchange, Store } from './exchange.ts';
+import { checksumHeaders } from './put-object.ts';
+import { type ByteRange, isModified, readRange } from './request-headers.ts';
+
+/** Queries by which whoever signs a URL decides how a browser treats the object. */
+export const OVERRIDES = [
+  'cache-control',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'content-type',
+  'expires',
+];
+
+/** GET and HEAD. */
+export function getObject(exchange: Exchange, store: Store): S3Response {
+  const bucket = exchange.authorise('s3:GetObject');
+  const object = store.objects.get(bucket, exchange.target.key);
+  const header = (name: string) => exchange.header(name);
+  if (!isModified(header, object)) return { status: 304, headers: validators(object) };
+  const content = store.objects.contentOf(object);
+  const partNumber = exchange.query('partNumber');
+  const range =
+    partNumber === undefined ? readRange(header('range'), object.size) : rangeOfPart(partNumber, object, content);
+  const headers = headersOf(exchange, object, range);
+  const status = range ? 206 : 200;
+  if (exchange.request.method === 'HEAD') return { status, headers };
+  const { start, length } = range ?? { start: 0, length: object.size };
+  if (content.kind === 'inline') return { status, headers, body: content.data.subarray(start, start + length) };
+  // Called in this turn of the event loop, in which no file of the object can be removed yet.
+  const stream = (response: ServerResponse) => send(response, store.files, content.segments, { start, length });
+  return { status, headers, stream };
+}
+
+/** An object that was not made of parts has one. */
+function rangeOfPart(text: string, { size, parts = 1 }: ObjectRecord, content: StoredContent): ByteRange {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1) throw new S3Error('InvalidArgument', 'Part number must be an integer.');
+  if (number > parts || size === 0) throw new S3Error('InvalidRange', 'The object has no such part.');
+  if (content.kind === 'inline') return { start: 0, length: size };
+  const before = content.segments.slice(0, number - 1).reduce((sum, segment) => sum + segment.size, 0);
+  return { start: before, length: content.segments[number - 1]?.size ?? 0 };
+}
+
+/** `?attributes`: what of the object the client lists in a header. */
+export function getObjectAttributes(exchange: Exchange, store: Store): S3Response {
+  const object = store.objects.get(exchange.authorise('s3:GetObject'), exchange.target.key);
+  const wanted = new Set((exchange.header('x-amz-object-attributes') ?? '').split(',').map((each) => each.trim()));
+  const { checksum } = object;
+  const content = {
+    ETag: wanted.has('ETag') ? object.eTag : undefined,
+    Checksum:
+      wanted.has('Checksum') && checksum
+        ? { [`Checksum${checksum.algorithm.toUpperCase()}`]: checksum.value, ChecksumType: checksum.type }
+        : undefined,
+    ObjectParts: wanted.has('ObjectParts') && object.parts ? { TotalPartsCount: object.parts } : undefined,
+    StorageClass: wanted.has('StorageClass') ? 'STANDARD' : undefined,
+    ObjectSize: wanted.has('ObjectSize') ? object.size : undefined,
+  };
+  return xml('GetObjectAttributesResponse', content, { headers: { 'last-modified': httpDate(object.modified) } });
+}
+
+function headersOf(exchange: Exchange, object: ObjectRecord, range: ByteRange | undefined): Headers {
+  const headers: Record<string, string | number | undefined> = {
+    'content-type': object.contentType,
+    ...object.headers,
+    ...validators(object),
+    'accept-ranges': 'bytes',
+    'content-length': range?.length ?? object.size,
+  };
+  if (range) headers['content-range'] = `bytes ${range.start}-${range.start + range.length - 1}/${object.size}`;
+  if (object.parts !== undefined && exchange.target.query.has('partNumber'))
+    headers['x-amz-mp-parts-count'] = object.parts;
+  const tags = Object.keys(object.tags).length;
+  if (tags > 0) headers['x-amz-tagging-count'] = tags;
+  // The checksum of a whole object would be wrong for a part of it: clients verify what they get.
+  if (!range && exchange.setting('x-amz-checksum-mode')?.toUpperCase() === 'ENABLED') {
+    Object.assign(headers, checksumHeaders(object.checksum));
+  }
+  for (const name of OVERRIDES) {
+    const override = exchange.query(`response-${name}`);
+    if (override !== undefined && isHeaderValue(override)) headers[name] = override;
+  }
+  return headers;
+}
+
+const validators = ({ eTag, modified }: ObjectRecord): Headers => ({
+  etag: quoted(eTag),
+  'last-modified': httpDate(modified),
+});
+
+async function send(
+  response: ServerResponse,
+  files: ContentFiles,
+  segments: readonly Segment[],
+  { start, length }: ByteRange,
+): Promise<void> {
+  const release = files.hold(segments);
+  try {
+    await readContent(files, extentsOf(segments, start, length), (block) => sent(response, block));
+  } finally {
+    release();
+  }
+  response.end();
+}
+
+/** Settles when the socket has taken the block, or will never take anything any more. */
+function sent(response: ServerResponse, block: Buffer): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const gone = () => reject(new Error('the client has gone'));
+  if (response.destroyed) gone();
+  else {
+    response.once('close', gone);
+    response.write(block, (error) => {
+      response.off('close', gone);
+      if (error) reject(error);
+      else resolve();
+    });
+  }
+  return promise;
+}

@@ -1,0 +1,189 @@
+import { type Algorithm, type ChecksumType, isCrc, readAlgorithm } from '../lib/checksum.ts';
+import { S3Error } from '../lib/errors.ts';
+import { all, type Element, textOf } from '../lib/xml.ts';
+import { checksumOfObjectIn } from '../payload/receive.ts';
+import { encodePath } from '../signature/target.ts';
+import type { ClaimedPart, ExpectedObject, Upload } from '../store/uploads.ts';
+import { isoDate, NO_CONTENT, quoted, type S3Response, xml } from './answer.ts';
+import type { Exchange, Store } from './exchange.ts';
+import { encodingIn, maximumIn } from './list-objects.ts';
+import { descriptionIn, writeConditionsIn } from './request-headers.ts';
+
+export async function createMultipartUpload(exchange: Exchange, store: Store): Promise<S3Response> {
+  exchange.authorise('s3:PutObject');
+  const { bucket: Bucket, key: Key } = exchange.target;
+  const { checksumAlgorithm, checksumType } = checksumIn(exchange);
+  const id = await store.uploads.begin(exchange.still('s3:PutObject'), {
+    ...descriptionIn(exchange),
+    key: Key,
+    checksumAlgorithm,
+    checksumType,
+  });
+  return xml(
+    'InitiateMultipartUploadResult',
+    { Bucket, Key, UploadId: id },
+    { headers: checksumAnswer({ checksumAlgorithm, checksumType }) },
+  );
+}
+
+/** CRC64NVME is always of the whole object, SHA never: only CRCs can be joined. */
+function checksumIn(exchange: Exchange): Pick<Upload, 'checksumAlgorithm' | 'checksumType'> {
+  const name = exchange.setting('x-amz-checksum-algorithm');
+  const type = exchange.setting('x-amz-checksum-type')?.toUpperCase();
+  const checksumAlgorithm = readAlgorithm(name);
+  if (name !== undefined && !checksumAlgorithm) {
+    throw new S3Error(
+      'InvalidRequest',
+      'Checksum algorithm provided is unsupported: use CRC32, CRC32C, CRC64NVME, SHA1 or SHA256.',
+    );
+  }
+  if (type !== undefined && type !== 'COMPOSITE' && type !== 'FULL_OBJECT') {
+    throw new S3Error('InvalidRequest', 'Checksum type provided is unsupported: use COMPOSITE or FULL_OBJECT.');
+  }
+  if (!checksumAlgorithm) {
+    if (type) throw new S3Error('InvalidRequest', 'A checksum type needs x-amz-checksum-algorithm.');
+    return { checksumAlgorithm: undefined, checksumType: undefined };
+  }
+  const checksumType: ChecksumType =
+    type === 'FULL_OBJECT' || (!type && checksumAlgorithm === 'crc64nvme') ? 'FULL_OBJECT' : 'COMPOSITE';
+  const possible = checksumType === 'FULL_OBJECT' ? isCrc(checksumAlgorithm) : checksumAlgorithm !== 'crc64nvme';
+  if (!possible) throw new S3Error('InvalidRequest', `The checksum type ${checksumType} cannot be used with ${name}.`);
+  return { checksumAlgorithm, checksumType };
+}
+
+const checksumAnswer = ({ checksumAlgorithm, checksumType }: Pick<Upload, 'checksumAlgorithm' | 'checksumType'>) => ({
+  'x-amz-checksum-algorithm': checksumAlgorithm?.toUpperCase(),
+  'x-amz-checksum-type': checksumType,
+});
+
+export async function completeMultipartUpload(exchange: Exchange, store: Store): Promise<S3Response> {
+  const bucket = exchange.authorise('s3:PutObject');
+  const { bucket: Bucket, key: Key } = exchange.target;
+  const id = exchange.query('uploadId') ?? '';
+  const upload = store.uploads.get(bucket, Key, id);
+  const expected = expectedIn(exchange, upload);
+  const document = await exchange.receiveXml('CompleteMultipartUpload', exchange.announced('object'));
+  const parts = readParts(document, upload.checksumAlgorithm, store.limits.parts);
+  const conditions = writeConditionsIn((name) => exchange.header(name));
+  const record = await store.uploads.complete(exchange.still('s3:PutObject'), Key, id, parts, {
+    event: 's3:ObjectCreated:CompleteMultipartUpload',
+    origin: exchange.origin,
+    conditions,
+    expected,
+  });
+  const { checksum } = record;
+  return xml('CompleteMultipartUploadResult', {
+    Location: `http://${exchange.header('host')}/${Bucket}/${encodePath(Key)}`,
+    Bucket,
+    Key,
+    ETag: quoted(record.eTag),
+    ...(checksum && { [`Checksum${checksum.algorithm.toUpperCase()}`]: checksum.value, ChecksumType: checksum.type }),
+  });
+}
+
+/** What the headers of a request that completes an upload say of the object, as far as it fits the upload. */
+function expectedIn(exchange: Exchange, { checksumAlgorithm, checksumType }: Upload): ExpectedObject {
+  const setting = (name: string) => exchange.setting(name);
+  const algorithm = setting('x-amz-checksum-algorithm')?.toLowerCase();
+  const type = setting('x-amz-checksum-type')?.toUpperCase();
+  const checksum = checksumOfObjectIn(setting);
+  const fits =
+    [checksum?.algorithm, algorithm].every((each) => !each || each === checksumAlgorithm) &&
+    (!type || type === checksumType);
+  if (!fits) {
+    const begun = checksumAlgorithm ? `${checksumType} ${checksumAlgorithm.toUpperCase()}` : 'no checksum';
+    throw new S3Error('InvalidRequest', `The upload was created with ${begun}: complete it with the same.`);
+  }
+  const size = setting('x-amz-mp-object-size');
+  if (size !== undefined && !/^\d{1,15}$/.test(size)) {
+    throw new S3Error('InvalidRequest', 'Value for x-amz-mp-object-size header is invalid.');
+  }
+  return { checksum: checksum?.value, size: size === undefined ? undefined : Number(size) };
+}
+
+function readParts(document: Element, algorithm: Algorithm | undefined, most: number): ClaimedPart[] {
+  const parts = all(document, 'Part');
+  if (parts.length > most) throw new S3Error('InvalidArgument', `An object has at most ${most} parts.`);
+  return parts.map((part) => {
+    const number = Number(textOf(part, 'PartNumber'));
+    const eTag = textOf(part, 'ETag')
+      ?.trim()
+      .replace(/^"(.*)"$/, '$1');
+    if (!Number.isInteger(number) || number < 1 || eTag === undefined) throw new S3Error('MalformedXML');
+    return { number, eTag, checksum: algorithm && textOf(part, `Checksum${algorithm.toUpperCase()}`)?.trim() };
+  });
+}
+
+export async function abortMultipartUpload(exchange: Exchange, store: Store): Promise<S3Response> {
+  exchange.authorise('s3:AbortMultipartUpload');
+  await store.uploads.abort(
+    exchange.still('s3:AbortMultipartUpload'),
+    exchange.target.key,
+    exchange.query('uploadId') ?? '',
+  );
+  return NO_CONTENT;
+}
+
+export function listParts(exchange: Exchange, store: Store): S3Response {
+  const bucket = exchange.authorise('s3:ListMultipartUploadParts');
+  const { key } = exchange.target;
+  const upload = store.uploads.get(bucket, key, exchange.query('uploadId') ?? '');
+  const limit = maximumIn(exchange, 'max-parts');
+  const marker = Number(exchange.query('part-number-marker') ?? 0) || 0;
+  const found = store.uploads.parts(upload, marker, limit + 1);
+  const parts = found.slice(0, limit);
+  const { checksumAlgorithm } = upload;
+  return xml('ListPartsResult', {
+    Bucket: bucket.name,
+    Key: key,
+    UploadId: upload.id,
+    StorageClass: 'STANDARD',
+    PartNumberMarker: marker,
+    NextPartNumberMarker: parts.at(-1)?.number ?? 0,
+    MaxParts: limit,
+    IsTruncated: found.length > limit,
+    ChecksumAlgorithm: checksumAlgorithm?.toUpperCase(),
+    ChecksumType: upload.checksumType,
+    Part: parts.map(({ number, modified, eTag, size, checksum }) => ({
+      PartNumber: number,
+      LastModified: isoDate(modified),
+      ETag: quoted(eTag),
+      Size: size,
+      ...(checksumAlgorithm && { [`Checksum${checksumAlgorithm.toUpperCase()}`]: checksum }),
+    })),
+  });
+}
+
+export function listMultipartUploads(exchange: Exchange, store: Store): S3Response {
+  const prefix = exchange.query('prefix') ?? '';
+  const bucket = exchange.authorise('s3:ListBucketMultipartUploads', prefix);
+  const { encoding, encode } = encodingIn(exchange);
+  const limit = maximumIn(exchange, 'max-uploads');
+  const delimiter = exchange.query('delimiter') ?? '';
+  const [keyMarker = '', idMarker = ''] = [exchange.query('key-marker'), exchange.query('upload-id-marker')];
+  const page = store.uploads.list(bucket, { prefix, delimiter, after: keyMarker, idMarker, limit });
+  const { rows, commonPrefixes, truncated, last } = page;
+  const lastUpload = rows.at(-1);
+  return xml('ListMultipartUploadsResult', {
+    Bucket: bucket.name,
+    KeyMarker: encode(keyMarker),
+    UploadIdMarker: idMarker,
+    NextKeyMarker: truncated ? encode(last) : undefined,
+    // Behind a common prefix no upload is named: the next page begins after all of them.
+    NextUploadIdMarker: truncated && lastUpload?.key === last ? lastUpload.id : undefined,
+    Prefix: encode(prefix),
+    Delimiter: delimiter === '' ? undefined : encode(delimiter),
+    EncodingType: encoding,
+    MaxUploads: limit,
+    IsTruncated: truncated,
+    CommonPrefixes: commonPrefixes.map((each) => ({ Prefix: encode(each) })),
+    Upload: rows.map(({ key, id, begun, checksumAlgorithm, checksumType }) => ({
+      Key: encode(key),
+      UploadId: id,
+      StorageClass: 'STANDARD',
+      Initiated: isoDate(begun),
+      ChecksumAlgorithm: checksumAlgorithm?.toUpperCase(),
+      ChecksumType: checksumType,
+    })),
+  });
+}

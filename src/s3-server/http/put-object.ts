@@ -1,0 +1,102 @@
+import { S3Error } from '../lib/errors.ts';
+import type { Received } from '../payload/receive.ts';
+import type { NewContent } from '../store/contents.ts';
+import { copyStoredObject as copyInStore } from '../store/copy.ts';
+import type { StoreDatabase } from '../store/database.ts';
+import { keepContent } from '../store/keep-content.ts';
+import type { ObjectRecord, StoredChecksum } from '../store/object.ts';
+import { type Headers, isoDate, quoted, type S3Response, xml } from './answer.ts';
+import type { Exchange, Store } from './exchange.ts';
+import { checkSourceConditions, descriptionIn, readCopySource, writeConditionsIn } from './request-headers.ts';
+
+export async function putObject(exchange: Exchange, store: Store): Promise<S3Response> {
+  const bucket = exchange.authorise('s3:PutObject');
+  const description = descriptionIn(exchange);
+  const announced = exchange.announced();
+  if (announced.length > store.limits.uploadBytes) throw new S3Error('EntityTooLarge');
+  const { key } = exchange.target;
+  store.objects.checkRoom(
+    bucket,
+    announced.length - (bucket.quota === undefined ? 0 : sizeOf(store.objects.find(bucket, key))),
+  );
+  const conditions = writeConditionsIn((name) => exchange.header(name));
+  const received = await exchange.receive(announced);
+  const checksum = received.checksum && ({ ...received.checksum, type: 'FULL_OBJECT' } satisfies StoredChecksum);
+  const record = await keeping(store, received, (content) =>
+    store.objects.put(
+      exchange.still('s3:PutObject'),
+      { ...description, key, size: received.size, eTag: received.md5, content, checksum },
+      { event: 's3:ObjectCreated:Put', origin: exchange.origin, conditions },
+    ),
+  );
+  return { status: 200, headers: { etag: quoted(record.eTag), ...checksumHeaders(record.checksum) } };
+}
+
+const sizeOf = (record: ObjectRecord | undefined) => record?.size ?? 0;
+
+/** Gives the database what was received. */
+async function keeping<T>(
+  { files }: Store,
+  { data, writer, size }: Received,
+  put: (content: NewContent) => Promise<T>,
+): Promise<T> {
+  if (!writer) return put({ kind: 'inline', data: data ?? Buffer.alloc(0) });
+  return keepContent(files, writer, () => put({ kind: 'files', segments: [{ file: writer.file, size }] }));
+}
+
+export function checksumHeaders(checksum: StoredChecksum | undefined): Headers {
+  if (!checksum) return {};
+  return { [`x-amz-checksum-${checksum.algorithm}`]: checksum.value, 'x-amz-checksum-type': checksum.type };
+}
+
+export async function answerCopyObject(
+  exchange: Exchange,
+  store: Store & { database: StoreDatabase },
+): Promise<S3Response> {
+  const { bucket: bucketName, key } = exchange.target;
+  exchange.authorise('s3:PutObject');
+  const from = readCopySource(exchange.setting('x-amz-copy-source') ?? '');
+  exchange.authoriseOn(from.bucket, 's3:GetObject', from.key);
+  const replace = isReplaced(exchange, 'x-amz-metadata-directive');
+  const replaceTags = isReplaced(exchange, 'x-amz-tagging-directive');
+  const algorithm = exchange.setting('x-amz-checksum-algorithm')?.toLowerCase();
+  if (from.bucket === bucketName && from.key === key && !replace && !replaceTags) {
+    throw new S3Error(
+      'InvalidRequest',
+      'This copy request is illegal because it is trying to copy an object to itself without changing its metadata.',
+    );
+  }
+  const given = descriptionIn(exchange);
+  const header = (name: string) => exchange.header(name);
+  const record = await copyInStore(
+    { database: store.database, objects: store.objects, remove: (files) => store.files.remove(files) },
+    {
+      from: { bucket: exchange.still('s3:GetObject', from.key, from.bucket), key: from.key },
+      to: { bucket: exchange.still('s3:PutObject'), key },
+      describe: (source) => {
+        checkSourceConditions(header, source);
+        if (algorithm !== undefined && algorithm !== source.checksum?.algorithm) {
+          throw new S3Error(
+            'NotImplemented',
+            'A copy keeps the checksum of its source: another algorithm is not supported.',
+          );
+        }
+        const { contentType, headers } = replace ? given : source;
+        return { contentType, headers, tags: replaceTags ? given.tags : source.tags };
+      },
+      writing: { event: 's3:ObjectCreated:Copy', origin: exchange.origin, conditions: writeConditionsIn(header) },
+    },
+  );
+  const { checksum } = record;
+  return xml('CopyObjectResult', {
+    LastModified: isoDate(record.modified),
+    ETag: quoted(record.eTag),
+    ...(checksum && { [`Checksum${checksum.algorithm.toUpperCase()}`]: checksum.value, ChecksumType: checksum.type }),
+  });
+}
+
+function isReplaced(exchange: Exchange, header: string): boolean {
+  const directive = exchange.setting(header) ?? 'COPY';
+  if (directive === 'COPY' || directive === 'REPLACE') return directive === 'REPLACE';
+  throw new S3Error('InvalidArgument', `The header ${header} must be COPY or REPLACE.`);
+}

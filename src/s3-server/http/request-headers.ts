@@ -1,0 +1,178 @@
+import type { IncomingMessage } from 'node:http';
+import { S3Error } from '../lib/errors.ts';
+import { checkHeader, METADATA_BYTES } from '../lib/limits.ts';
+import { decodeComponent } from '../signature/target.ts';
+import type { Description, ObjectRecord } from '../store/object.ts';
+import { matchesETag, type WriteConditions } from '../store/objects.ts';
+import type { Exchange } from './exchange.ts';
+import { readTagQuery } from './tagging.ts';
+
+export type HeaderReader = (name: string) => string | undefined;
+
+/**
+ * The value of a header by its name in lower case. Signatures join the lines of a repeated header with a comma and no
+ * space. `request.headers` cannot be used: node joins some headers with a comma and a space, and keeps the first line
+ * of others.
+ */
+export function headerReader({ headersDistinct }: IncomingMessage): HeaderReader {
+  return (name) => headersDistinct[name]?.join(',');
+}
+
+/** Names in lower case, each once. */
+export const headerNames = ({ headersDistinct }: IncomingMessage): string[] => Object.keys(headersDistinct);
+
+/** Headers by which S3 and MinIO are told what to do. */
+export const isSetting = (name: string): boolean => /^x-(amz|minio)-/i.test(name);
+
+/** Headers that are kept with an object and come back with it, besides `x-amz-meta-*`. */
+const KEPT = ['cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires'];
+
+const META = 'x-amz-meta-';
+
+/** What the headers of a request say about the object that it writes. */
+export function descriptionIn(exchange: Exchange): Description {
+  const headers: Record<string, string> = {};
+  for (const name of KEPT) {
+    const value = exchange.header(name);
+    if (value !== undefined) headers[name] = value;
+  }
+  const encoding = withoutFraming(headers['content-encoding']);
+  if (encoding) headers['content-encoding'] = encoding;
+  else delete headers['content-encoding'];
+  for (const [name, value] of metadataIn(exchange)) headers[name] = value;
+  const tagging = exchange.setting('x-amz-tagging');
+  return {
+    contentType: exchange.header('content-type') || 'binary/octet-stream',
+    headers,
+    tags: tagging ? readTagQuery(tagging) : {},
+  };
+}
+
+function metadataIn(exchange: Exchange): [string, string][] {
+  const metadata: [string, string][] = [];
+  let bytes = 0;
+  for (const name of exchange.settingNames()) {
+    if (!name.startsWith(META)) continue;
+    const value = exchange.setting(name);
+    if (value === undefined) continue;
+    checkHeader(name, value);
+    bytes += name.length - META.length + value.length;
+    metadata.push([name, value]);
+  }
+  if (bytes > METADATA_BYTES) throw new S3Error('MetadataTooLarge');
+  return metadata;
+}
+
+/** `aws-chunked` says how the body travels, not what it is. */
+function withoutFraming(encoding: string | undefined): string {
+  const codings = (encoding ?? '').split(',').map((each) => each.trim());
+  return codings.filter((each) => each !== '' && each !== 'aws-chunked').join(',');
+}
+
+type Header = (name: string) => string | undefined;
+
+/** Of the four conditions of RFC 9110 §13.1, under their names or S3's for the source of a copy. */
+interface Conditions {
+  readonly match: string | undefined;
+  readonly noneMatch: string | undefined;
+  readonly modifiedSince: number | undefined;
+  readonly unmodifiedSince: number | undefined;
+}
+
+function conditionsIn(header: Header, prefix = ''): Conditions {
+  return {
+    match: header(`${prefix}if-match`),
+    noneMatch: header(`${prefix}if-none-match`),
+    modifiedSince: secondsOf(header(`${prefix}if-modified-since`)),
+    unmodifiedSince: secondsOf(header(`${prefix}if-unmodified-since`)),
+  };
+}
+
+type Outcome = 'send' | 'not-modified' | 'failed';
+
+/** In the order of RFC 9110 §13.2.2. HTTP knows whole seconds only. */
+function evaluate({ match, noneMatch, modifiedSince, unmodifiedSince }: Conditions, object: ObjectRecord): Outcome {
+  const modified = Math.floor(object.modified / 1000);
+  if (match !== undefined) {
+    if (!matchesETag(match, object.eTag)) return 'failed';
+  } else if (unmodifiedSince !== undefined && modified > unmodifiedSince) return 'failed';
+  if (noneMatch !== undefined) return matchesETag(noneMatch, object.eTag) ? 'not-modified' : 'send';
+  return modifiedSince !== undefined && modified <= modifiedSince ? 'not-modified' : 'send';
+}
+
+/** Throws 412; says whether the client has it already. */
+export function isModified(header: Header, object: ObjectRecord): boolean {
+  const outcome = evaluate(conditionsIn(header), object);
+  if (outcome === 'failed') throw new S3Error('PreconditionFailed');
+  return outcome === 'send';
+}
+
+/** Of a copy: whatever does not hold is 412. */
+export function checkSourceConditions(header: Header, source: ObjectRecord): void {
+  if (evaluate(conditionsIn(header, 'x-amz-copy-source-'), source) !== 'send') throw new S3Error('PreconditionFailed');
+}
+
+export function writeConditionsIn(header: Header): WriteConditions {
+  const [ifMatch, ifNoneMatch] = [header('if-match'), header('if-none-match')];
+  return { ...(ifMatch !== undefined && { ifMatch }), ...(ifNoneMatch !== undefined && { ifNoneMatch }) };
+}
+
+function secondsOf(text: string | undefined): number | undefined {
+  const time = Date.parse(text ?? '');
+  return Number.isNaN(time) ? undefined : Math.floor(time / 1000);
+}
+
+/** Bytes of an object. */
+export interface ByteRange {
+  readonly start: number;
+  readonly length: number;
+}
+
+/**
+ * RFC 9110 §14.1.2, one range. Undefined means the whole object: there is no range, it is not understood, or there are
+ * several, which a server may ignore. Throws when the object has no such bytes.
+ */
+export function readRange(header: string | undefined, size: number): ByteRange | undefined {
+  const match = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '');
+  const [, first = '', last = ''] = match ?? [];
+  if (!match || (first === '' && last === '')) return undefined;
+  if (first === '') {
+    const length = Math.min(Number(last), size);
+    if (length === 0) throw new S3Error('InvalidRange');
+    return { start: size - length, length };
+  }
+  const start = Number(first);
+  const end = last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (last !== '' && Number(last) < start) return undefined;
+  if (start >= size) throw new S3Error('InvalidRange');
+  return { start, length: end - start + 1 };
+}
+
+/** `x-amz-copy-source-range`: stricter, both ends and within the object. */
+export function readCopyRange(header: string | undefined, size: number): ByteRange {
+  if (header === undefined) return { start: 0, length: size };
+  const match = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(header.trim());
+  const [start, end] = [Number(match?.[1]), Number(match?.[2])];
+  if (!match || start > end || end >= size) {
+    throw new S3Error('InvalidArgument', `The range ${header} is not within the source, which has ${size} bytes.`);
+  }
+  return { start, length: end - start + 1 };
+}
+
+interface CopySource {
+  readonly bucket: string;
+  readonly key: string;
+}
+
+/** `x-amz-copy-source: [/]bucket/key[?versionId=null]`, encoded or, when that gives nothing, as it is. */
+export function readCopySource(header: string): CopySource {
+  const [path = '', version] = header.split('?versionId=');
+  if (version !== undefined && version !== '' && version !== 'null') throw new S3Error('NoSuchVersion');
+  const text = decodeComponent(path) ?? path;
+  const bare = text.startsWith('/') ? text.slice(1) : text;
+  const slash = bare.indexOf('/');
+  if (slash < 1 || slash === bare.length - 1) {
+    throw new S3Error('InvalidArgument', 'Copy Source must mention the source bucket and key: sourcebucket/sourcekey.');
+  }
+  return { bucket: bare.slice(0, slash), key: bare.slice(slash + 1) };
+}

@@ -1,0 +1,209 @@
+import { S3Error } from '../lib/errors.ts';
+import type { StoreDatabase } from '../store/database.ts';
+import type { S3Response } from './answer.ts';
+import {
+  answerCreateBucket,
+  answerListBuckets,
+  deleteBucket,
+  deleteBucketCors,
+  deleteBucketTagging,
+  getAcl,
+  getBucketCors,
+  getBucketLocation,
+  getBucketNotification,
+  getBucketPolicy,
+  getBucketTagging,
+  getBucketVersioning,
+  headBucket,
+  noEncryption,
+  noLifecycle,
+  noObjectLock,
+  putBucketCors,
+  putBucketNotification,
+  putBucketTagging,
+  refuseBucketPolicy,
+} from './buckets.ts';
+import { deleteObject, deleteObjects } from './delete-objects.ts';
+import type { Exchange, Store } from './exchange.ts';
+import { getObject, getObjectAttributes, OVERRIDES } from './get-object.ts';
+import { answerListObjects, listObjectsV2, listObjectVersions } from './list-objects.ts';
+import {
+  abortMultipartUpload,
+  completeMultipartUpload,
+  createMultipartUpload,
+  listMultipartUploads,
+  listParts,
+} from './multipart.ts';
+import { answerCopyObject, putObject } from './put-object.ts';
+import { isSetting } from './request-headers.ts';
+import { deleteObjectTagging, getObjectTagging, putObjectTagging } from './tagging.ts';
+import { type HeaderRules, refuseUnknown, type Understood } from './understood.ts';
+import { uploadPart, uploadPartCopy } from './upload-part.ts';
+
+export type Operation = (
+  exchange: Exchange,
+  store: Store & { readonly database: StoreDatabase },
+) => S3Response | Promise<S3Response>;
+
+interface Route extends Understood {
+  readonly run: Operation;
+  /** Instead, when the request names a source to copy. */
+  readonly copying?: Route;
+}
+
+/** Routes by the query that chooses them; the one without is under the empty name. */
+type Routes = Readonly<Record<string, Route>>;
+
+const LISTING = ['prefix', 'delimiter', 'max-keys', 'encoding-type', 'metadata'];
+const listing: HeaderRules = { 'x-amz-optional-object-attributes': 'any' };
+
+const VERSION = ['versionId'];
+
+/** Ways to say that the owner of the bucket alone decides who reaches an object, which holds anyway. */
+const OWNERS_ACLS = ['private', 'bucket-owner-full-control', 'bucket-owner-read'];
+
+const described: HeaderRules = {
+  'x-amz-meta-': 'any',
+  'x-amz-tagging': 'any',
+  'x-amz-acl': OWNERS_ACLS,
+  'x-amz-storage-class': ['STANDARD'],
+  'x-amz-checksum-algorithm': 'any',
+};
+
+const copied: HeaderRules = {
+  'x-amz-copy-source': 'any',
+  'x-amz-copy-source-if-match': 'any',
+  'x-amz-copy-source-if-none-match': 'any',
+  'x-amz-copy-source-if-modified-since': 'any',
+  'x-amz-copy-source-if-unmodified-since': 'any',
+  'x-amz-source-expected-bucket-owner': 'any',
+};
+
+const READING: Route = {
+  run: getObject,
+  query: [...VERSION, 'partNumber', ...OVERRIDES.map((name) => `response-${name}`)],
+  // `x-amz-te` asks for a checksum behind the body, and an answer without one is allowed.
+  headers: { 'x-amz-checksum-mode': 'any', 'x-amz-te': 'any' },
+};
+
+/** There are no locks to bypass. */
+const deleting: HeaderRules = { 'x-amz-bypass-governance-retention': 'any' };
+
+const ON_SERVICE: Readonly<Record<string, Routes>> = {
+  // The answer is never cut into pages, so that no page of it is too long.
+  GET: { '': { run: answerListBuckets, query: ['prefix', 'bucket-region', 'max-buckets'] } },
+};
+
+const ON_BUCKET: Readonly<Record<string, Routes>> = {
+  GET: {
+    location: { run: getBucketLocation },
+    versioning: { run: getBucketVersioning },
+    acl: { run: getAcl },
+    policy: { run: getBucketPolicy },
+    cors: { run: getBucketCors },
+    tagging: { run: getBucketTagging },
+    notification: { run: getBucketNotification },
+    'object-lock': { run: noObjectLock },
+    lifecycle: { run: noLifecycle, query: ['withUpdatedAt'] },
+    encryption: { run: noEncryption },
+    uploads: {
+      run: listMultipartUploads,
+      query: ['prefix', 'delimiter', 'encoding-type', 'key-marker', 'upload-id-marker', 'max-uploads'],
+    },
+    versions: { run: listObjectVersions, query: [...LISTING, 'key-marker', 'version-id-marker'], headers: listing },
+    'list-type': {
+      run: listObjectsV2,
+      query: [...LISTING, 'continuation-token', 'start-after', 'fetch-owner'],
+      headers: listing,
+    },
+    '': { run: answerListObjects, query: [...LISTING, 'marker'], headers: listing },
+  },
+  HEAD: { '': { run: headBucket } },
+  PUT: {
+    tagging: { run: putBucketTagging },
+    notification: { run: putBucketNotification, headers: { 'x-amz-skip-destination-validation': 'any' } },
+    cors: { run: putBucketCors },
+    policy: { run: refuseBucketPolicy },
+    '': {
+      run: answerCreateBucket,
+      headers: {
+        'x-amz-acl': ['private'],
+        'x-amz-bucket-object-lock-enabled': ['false'],
+        'x-amz-object-ownership': ['BucketOwnerEnforced'],
+      },
+    },
+  },
+  DELETE: {
+    tagging: { run: deleteBucketTagging },
+    cors: { run: deleteBucketCors },
+    policy: { run: refuseBucketPolicy },
+    // MinIO's clients send it with what they have emptied themselves; a bucket with objects is refused all the same.
+    '': { run: deleteBucket, headers: { 'x-minio-force-delete': 'any' } },
+  },
+  POST: { delete: { run: deleteObjects, headers: deleting } },
+};
+
+const ON_OBJECT: Readonly<Record<string, Routes>> = {
+  GET: {
+    uploadId: { run: listParts, query: ['max-parts', 'part-number-marker'] },
+    tagging: { run: getObjectTagging, query: VERSION },
+    attributes: { run: getObjectAttributes, query: VERSION, headers: { 'x-amz-object-attributes': 'any' } },
+    acl: { run: getAcl, query: VERSION },
+    '': READING,
+  },
+  HEAD: { '': READING },
+  PUT: {
+    uploadId: {
+      run: uploadPart,
+      query: ['partNumber'],
+      headers: { 'x-amz-checksum-algorithm': 'any' },
+      copying: { run: uploadPartCopy, headers: { ...copied, 'x-amz-copy-source-range': 'any' } },
+    },
+    tagging: { run: putObjectTagging, query: VERSION },
+    '': {
+      run: putObject,
+      headers: { ...described, 'x-amz-checksum-type': ['FULL_OBJECT'] },
+      copying: {
+        run: answerCopyObject,
+        headers: { ...described, ...copied, 'x-amz-metadata-directive': 'any', 'x-amz-tagging-directive': 'any' },
+      },
+    },
+  },
+  DELETE: {
+    uploadId: { run: abortMultipartUpload },
+    tagging: { run: deleteObjectTagging, query: VERSION },
+    '': { run: deleteObject, query: VERSION, headers: deleting },
+  },
+  POST: {
+    uploads: { run: createMultipartUpload, headers: { ...described, 'x-amz-checksum-type': 'any' } },
+    uploadId: {
+      run: completeMultipartUpload,
+      headers: { 'x-amz-checksum-algorithm': 'any', 'x-amz-checksum-type': 'any', 'x-amz-mp-object-size': 'any' },
+    },
+  },
+};
+
+/** Finds the operation that a request asks for, and refuses a request that asks for more than the operation does. */
+export function routeOf(exchange: Exchange): Operation {
+  const { bucket, key, query } = exchange.target;
+  const { method = '' } = exchange.request;
+  const routes = tableFor(bucket, key)[method];
+  if (!routes) throw new S3Error('MethodNotAllowed');
+  const name = Object.keys(routes).find((each) => each !== '' && query.has(each)) ?? '';
+  const route = routes[name];
+  if (!route) {
+    const [[first] = ['']] = query.entries.filter(([each]) => !isSetting(each));
+    throw new S3Error('NotImplemented', `${method}${first && ` ?${first}`} is not supported by this server.`);
+  }
+  const copying = exchange.setting('x-amz-copy-source') === undefined ? undefined : route.copying;
+  const { run, query: queries = [], headers = {} } = { ...route, ...copying };
+  refuseUnknown(exchange, { query: [name, ...queries], headers });
+  const version = query.get('versionId');
+  if (version && version !== 'null') throw new S3Error('NoSuchVersion');
+  return run;
+}
+
+function tableFor(bucket: string, key: string): Readonly<Record<string, Routes>> {
+  if (bucket === '') return ON_SERVICE;
+  return key === '' ? ON_BUCKET : ON_OBJECT;
+}

@@ -1,0 +1,260 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { S3Error } from '../lib/errors.ts';
+import { escapeXml } from '../lib/xml.ts';
+import { receiveInMemory } from '../payload/receive.ts';
+import { type RequestTarget, readTarget } from '../signature/target.ts';
+import type { StoreDatabase } from '../store/database.ts';
+import type { S3Response } from './answer.ts';
+import { assumeRole, authenticate, authenticateSts, stsError } from './authenticate.ts';
+import { corsHeaders, preflight, readCors } from './cors.ts';
+import { Exchange, type Store } from './exchange.ts';
+import { routeOf } from './route.ts';
+
+/** A connection on which nothing moves for so long is given up; an upload may take as long as it likes. */
+const IDLE_TIMEOUT = 120_000;
+const HEADERS_TIMEOUT = 30_000;
+const KEEP_ALIVE = 65_000;
+
+/** A session token and a signature in the query are below 4 KiB, metadata below 2 KiB. */
+const HEADER_BYTES = 32 * 1024;
+
+/** How long requests that were begun may take when the server stops. */
+const STOP_TIME = 5_000;
+
+/** A form for STS: a policy of a few thousand characters, encoded. */
+const FORM_BYTES = 256 * 1024;
+
+/** Failures that are not the client's. */
+export type ReportFault = (error: unknown, about: { requestId: string; method: string; path: string }) => void;
+
+export interface Served extends Store {
+  readonly database: StoreDatabase;
+  readonly report: ReportFault;
+}
+
+/** The HTTP side of the store. */
+export class S3Server {
+  readonly #store: Served;
+  readonly #server: Server;
+  readonly #serving = new Set<Promise<void>>();
+  #closing = false;
+  #requests = 0;
+  #endpoint = '';
+
+  constructor(store: Served) {
+    this.#store = store;
+    this.#server = createServer({
+      requestTimeout: 0,
+      headersTimeout: HEADERS_TIMEOUT,
+      keepAliveTimeout: KEEP_ALIVE,
+      maxHeaderSize: HEADER_BYTES,
+      noDelay: true,
+    });
+    this.#server.timeout = IDLE_TIMEOUT;
+    this.#server.on('request', (request, response) => this.#begin(request, response, false));
+    this.#server.on('checkContinue', (request, response) => this.#begin(request, response, true));
+  }
+
+  /** Where it listens, as a URL; empty before. */
+  get endpoint(): string {
+    return this.#endpoint;
+  }
+
+  async listen({ host, port }: { readonly host: string; readonly port: number }): Promise<AddressInfo> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#server.once('error', reject);
+    this.#server.listen(port, host, resolve);
+    await promise;
+    this.#server.off('error', reject);
+    const address = this.#server.address();
+    if (address === null || typeof address === 'string') throw new Error('a port was expected');
+    const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+    this.#endpoint = `http://${name}:${address.port}`;
+    return address;
+  }
+
+  /** Requests that were begun are finished, if they can be in a few seconds. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    if (!this.#server.listening) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#server.close(() => resolve());
+    this.#server.closeIdleConnections();
+    const timer = setTimeout(() => this.#server.closeAllConnections(), STOP_TIME);
+    await promise;
+    clearTimeout(timer);
+    // What was cut off still tidies up.
+    await Promise.all(this.#serving);
+  }
+
+  #begin(request: IncomingMessage, response: ServerResponse, expects: boolean): void {
+    const serving = this.#serve(request, response, expects).finally(() => this.#serving.delete(serving));
+    this.#serving.add(serving);
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse, expects: boolean): Promise<void> {
+    const requestId = this.#nextId();
+    let waiting = expects;
+    const proceed = () => {
+      if (waiting) response.writeContinue();
+      waiting = false;
+    };
+    let cors: Record<string, string> = corsHeaders(request, undefined);
+    let answer: S3Response;
+    try {
+      const target = readTarget(request.url ?? '');
+      const rules = this.#corsRulesOf(target);
+      if (request.method === 'OPTIONS') answer = answerPreflight(request, rules);
+      else {
+        cors = corsHeaders(request, rules);
+        answer = await this.#answer(request, target, requestId, proceed);
+      }
+    } catch (error) {
+      answer = this.#refusal(error, request, requestId);
+    }
+    try {
+      await respond(request, response, answer, { requestId, cors, waiting, closing: this.#closing });
+    } catch {
+      // The client has gone, or a content file cannot be read: there is no other way left to say so.
+      response.destroy();
+    }
+  }
+
+  async #answer(
+    request: IncomingMessage,
+    target: RequestTarget,
+    requestId: string,
+    proceed: () => void,
+  ): Promise<S3Response> {
+    const { method = '' } = request;
+    if (method === 'POST' && target.path === '/') return this.#sts(request, target, requestId, proceed);
+    const authenticated = authenticate(request, target, this.#store);
+    const exchange = new Exchange(request, target, authenticated, { store: this.#store, requestId, proceed });
+    return routeOf(exchange)(exchange, this.#store);
+  }
+
+  async #sts(
+    request: IncomingMessage,
+    target: RequestTarget,
+    requestId: string,
+    proceed: () => void,
+  ): Promise<S3Response> {
+    const length = Number(request.headers['content-length'] ?? Number.NaN);
+    if (Number.isNaN(length)) throw new S3Error('MissingContentLength');
+    if (length > FORM_BYTES) throw new S3Error('MaxMessageLengthExceeded');
+    proceed();
+    const { data } = await receiveInMemory(request, { length });
+    const { signer } = authenticateSts(request, target, data, this.#store);
+    return assumeRole(signer, new URLSearchParams(data.toString('utf8')), this.#store.identities, requestId);
+  }
+
+  #corsRulesOf({ bucket }: RequestTarget) {
+    const text = bucket === '' ? undefined : this.#store.buckets.find(bucket)?.cors;
+    return text === undefined ? undefined : readCors(text);
+  }
+
+  #refusal(error: unknown, request: IncomingMessage, requestId: string): S3Response {
+    const { method = '', url = '' } = request;
+    const path = url.split('?')[0] ?? '';
+    const refusal = error instanceof S3Error ? error : new S3Error('InternalError');
+    // 501 is what a client asks for that is not there: nothing has failed.
+    if (refusal.status >= 500 && refusal.code !== 'NotImplemented')
+      this.#store.report(error, { requestId, method, path });
+    return method === 'POST' && path === '/' ? stsError(refusal, requestId) : errorAnswer(refusal, path, requestId);
+  }
+
+  /** Sixteen hex digits, as MinIO has it. */
+  #nextId(): string {
+    const count = BigInt(this.#requests++ % 1_000_000);
+    return (BigInt(Date.now()) * 1_000_000n + count).toString(16).toUpperCase().padStart(16, '0');
+  }
+}
+
+function answerPreflight(request: IncomingMessage, rules: ReturnType<typeof readCors> | undefined): S3Response {
+  const headers = preflight(request, rules);
+  if (headers) return { status: 204, headers };
+  throw new S3Error('AccessDenied', 'CORSResponse: this CORS request is not allowed.');
+}
+
+/** A body up to this size is read and thrown away, so that the connection can be used again. */
+const WORTH_READING = 64 * 1024;
+
+/** How much of a larger one is read, and for how long, so that the client sees the answer before the end. */
+const LINGER_BYTES = 16 * 1024 * 1024;
+const LINGER_TIME = 2_000;
+
+interface Context {
+  readonly requestId: string;
+  readonly cors: Readonly<Record<string, string>>;
+  /** The client waits for `100 Continue`, and was not told to go on. */
+  readonly waiting: boolean;
+  readonly closing: boolean;
+}
+
+async function respond(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers = {}, body, stream }: S3Response,
+  { requestId, cors, waiting, closing }: Context,
+): Promise<void> {
+  const all: Record<string, string | number> = { 'x-amz-request-id': requestId, server: 'OSCAR', ...cors };
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) all[name] = value;
+  const bodiless = status === 204 || status === 304;
+  if (!bodiless && all['content-length'] === undefined) all['content-length'] = lengthOf(body);
+  const unread = unreadBytes(request);
+  const close = waiting || unread > WORTH_READING;
+  if (close || closing) all['connection'] = 'close';
+  response.writeHead(status, all);
+  if (stream && request.method !== 'HEAD') return stream(response);
+  const content = request.method === 'HEAD' || bodiless ? undefined : body;
+  if (close && !waiting) return linger(request, response, content);
+  response.end(content);
+}
+
+function errorAnswer(error: S3Error, resource: string, requestId: string): S3Response {
+  const fields = {
+    Code: error.code,
+    Message: error.message,
+    Resource: resource,
+    RequestId: requestId,
+    HostId: 'oscar',
+  };
+  const inside = Object.entries(fields).map(([name, text]) => `<${name}>${escapeXml(text)}</${name}>`);
+  const body = `<?xml version="1.0" encoding="UTF-8"?>\n<Error>${inside.join('')}</Error>`;
+  return { status: error.status, headers: { 'content-type': 'application/xml' }, body };
+}
+
+const lengthOf = (body: string | Uint8Array | undefined) =>
+  typeof body === 'string' ? Buffer.byteLength(body) : (body?.length ?? 0);
+
+/** How much of the body may still come; endless when it does not say. */
+function unreadBytes(request: IncomingMessage): number {
+  if (request.complete) return 0;
+  if (request.headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
+  return Number(request.headers['content-length'] ?? 0);
+}
+
+/**
+ * Refuses a body that is still coming. Closing at once would reset the connection, and the client might never read
+ * why; so the answer goes out, and the body is thrown away for a while.
+ */
+async function linger(request: IncomingMessage, response: ServerResponse, content: string | Uint8Array | undefined) {
+  if (content !== undefined) response.write(content);
+  else response.flushHeaders();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, LINGER_TIME);
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > LINGER_BYTES) resolve();
+  });
+  request
+    .once('end', resolve)
+    .once('error', () => resolve())
+    .once('close', resolve);
+  request.resume();
+  await promise;
+  clearTimeout(timer);
+  response.end();
+}

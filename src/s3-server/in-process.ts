@@ -1,0 +1,189 @@
+import { hash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import type { Served } from './http/server.ts';
+import { S3Error } from './lib/errors.ts';
+import { checkHeader } from './lib/limits.ts';
+import type {
+  At,
+  CopyOptions,
+  ObjectPage,
+  ObjectStoreServer,
+  ObjectView,
+  WriteOptions,
+} from './object-store-server.ts';
+import { checkKeyLength } from './signature/target.ts';
+import type { NewContent } from './store/contents.ts';
+import { copyStoredObject, placeObject } from './store/copy.ts';
+import type { EventOrigin } from './store/event.ts';
+import { keepContent } from './store/keep-content.ts';
+import type { ObjectRecord } from './store/object.ts';
+import { extentsOf, readContent } from './store/read-content.ts';
+import { removeUnder } from './store/remove-under.ts';
+
+type Objects = Pick<
+  ObjectStoreServer,
+  | 'putObject'
+  | 'writeObject'
+  | 'statObject'
+  | 'readObject'
+  | 'listObjects'
+  | 'deleteObject'
+  | 'deleteUnder'
+  | 'copyObject'
+  | 'placeObject'
+>;
+
+/** Objects for the process that the store is part of: no HTTP, no signature, and no question who may. */
+export function objectsInProcess(store: Served, manager: string): Objects {
+  const { buckets, objects, uploads, files, database, limits } = store;
+  const originOf = (as = manager): EventOrigin => ({
+    principal: as,
+    address: '127.0.0.1',
+    userAgent: 'OSCAR',
+    requestId: '',
+  });
+
+  const put = async ({ bucket, key }: At, size: number, eTag: string, content: NewContent, options: WriteOptions) => {
+    checkKey(key);
+    const { contentType = 'binary/octet-stream', metadata, tags = {}, as } = options;
+    const record = await objects.put(
+      () => buckets.get(bucket),
+      { key, size, eTag, content, contentType, headers: headersOf(metadata), tags },
+      { event: 's3:ObjectCreated:Put', origin: originOf(as), conditions: conditionsOf(options) },
+    );
+    return viewOf(record);
+  };
+
+  const receive = async (source: AsyncIterable<Uint8Array>) => {
+    const writer = files.create(limits.partBytes, { sha256: false });
+    try {
+      let size = 0;
+      for await (const chunk of source) {
+        size += chunk.length;
+        if (writer.write(chunk)) continue;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        writer.onDrain = resolve;
+        await promise;
+      }
+      const { md5 } = await writer.finish();
+      await writer.publish();
+      return { size, md5, writer };
+    } catch (error) {
+      await files.abandon(writer);
+      throw error;
+    }
+  };
+
+  const writeFile = async (at: At, source: AsyncIterable<Uint8Array>, options: WriteOptions) => {
+    const { size, md5, writer } = await receive(source);
+    const content = { kind: 'files', segments: [{ file: writer.file, size }] } as const;
+    return keepContent(files, writer, () => put(at, size, md5, content, options));
+  };
+
+  return {
+    putObject: (at, bytes, options = {}) =>
+      bytes.length > limits.inlineBytes
+        ? writeFile(at, chunksOf(bytes), options)
+        : put(at, bytes.length, hash('md5', bytes, 'hex'), { kind: 'inline', data: bytes }, options),
+    writeObject: (at, source, options = {}) => writeFile(at, source, options),
+    statObject({ bucket, key }) {
+      const found = buckets.find(bucket);
+      const record = found && objects.find(found, key);
+      return record && viewOf(record);
+    },
+    readObject({ bucket, key }) {
+      const record = objects.get(buckets.get(bucket), key);
+      return { object: viewOf(record), stream: streamOf(store, record) };
+    },
+    listObjects(bucket, { prefix = '', delimiter = '', after = '', limit }): ObjectPage {
+      const page = objects.list(buckets.get(bucket), { prefix, delimiter, after, limit });
+      const { rows, commonPrefixes, truncated, last } = page;
+      return { objects: rows.map(viewOf), commonPrefixes, next: truncated ? last : undefined };
+    },
+    deleteObject: async ({ bucket, key }) => (await objects.remove(() => buckets.get(bucket), [key])).length > 0,
+    deleteUnder: (bucket, prefix) => removeUnder({ objects, uploads }, () => buckets.get(bucket), prefix),
+    async copyObject(from, to, options: CopyOptions = {}) {
+      checkKey(to.key);
+      const { ifMatch, ifNoneMatch, metadata, as, move = false } = options;
+      const record = await copyStoredObject(
+        { database, objects, remove: (unused) => files.remove(unused) },
+        {
+          from: { bucket: () => buckets.get(from.bucket), key: from.key },
+          to: { bucket: () => buckets.get(to.bucket), key: to.key },
+          describe(source) {
+            if (ifMatch !== undefined && source.eTag !== ifMatch) throw new S3Error('PreconditionFailed');
+            const { contentType, headers, tags } = source;
+            return { contentType, headers: { ...headers, ...headersOf(metadata) }, tags };
+          },
+          writing: {
+            event: 's3:ObjectCreated:Copy',
+            origin: originOf(as),
+            conditions: ifNoneMatch === undefined ? {} : { ifNoneMatch },
+          },
+          move,
+        },
+      );
+      return viewOf(record);
+    },
+    placeObject({ eTag, ...from }, to, { mark, as }) {
+      checkKey(to.key);
+      headersOf({ 'oscar-attempt': mark });
+      return placeObject(
+        { database, objects },
+        {
+          from: { bucket: () => buckets.find(from.bucket), key: from.key, eTag },
+          to: { bucket: () => buckets.find(to.bucket), key: to.key },
+          mark,
+          origin: originOf(as),
+        },
+      );
+    },
+  };
+}
+
+function checkKey(key: string): void {
+  if (key === '') throw new S3Error('InvalidArgument', 'A key has at least one character.');
+  checkKeyLength(key);
+}
+
+function conditionsOf({ ifMatch, ifNoneMatch }: WriteOptions) {
+  return { ...(ifMatch !== undefined && { ifMatch }), ...(ifNoneMatch !== undefined && { ifNoneMatch }) };
+}
+
+function headersOf(metadata: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const headers = Object.entries(metadata).map(([name, value]) => [`x-amz-meta-${name.toLowerCase()}`, value] as const);
+  for (const [name, value] of headers) checkHeader(name, value);
+  return Object.fromEntries(headers);
+}
+
+function viewOf({ content: _, ...view }: ObjectRecord): ObjectView {
+  return view;
+}
+
+async function* chunksOf(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+  yield bytes;
+}
+
+/** A stream that reads when it is read, and lets go of the files when it ends in whatever way. */
+function streamOf({ objects, files }: Served, record: ObjectRecord): Readable {
+  const content = objects.contentOf(record);
+  if (content.kind === 'inline') return Readable.from([Buffer.from(content.data)]);
+  const { segments } = content;
+  const release = files.hold(segments);
+  let resume: () => void = () => undefined;
+  const stream = new Readable({ read: () => resume(), highWaterMark: 1 });
+  const closed = new Promise<void>((resolve) => stream.once('close', resolve));
+  const send = async (block: Buffer) => {
+    if (stream.destroyed) throw new Error('the stream was closed before its end');
+    const wanted = new Promise<void>((resolve) => {
+      resume = resolve;
+    });
+    // A copy, because the block is filled again.
+    if (!stream.push(Buffer.from(block))) await Promise.race([wanted, closed]);
+  };
+  readContent(files, extentsOf(segments, 0, record.size), send)
+    .then(() => stream.push(null))
+    .catch((error: unknown) => stream.destroy(error instanceof Error ? error : new Error(String(error))))
+    .finally(release);
+  return stream;
+}

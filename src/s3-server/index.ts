@@ -1,0 +1,8 @@
+export { S3Error } from './lib/errors.ts';
+export { all, type Element, type Elements, readXml, textOf, writeXml } from './lib/xml.ts';
+export type { BucketView, ObjectStoreServer } from './object-store-server.ts';
+export { openObjectStore } from './open.ts';
+export { presignUrl, signRequest } from './signature/sign-request.ts';
+export { SigningSecret } from './signature/signing-key.ts';
+export { encodePath } from './signature/target.ts';
+export type { IdentitySeal } from './store/identities.ts';

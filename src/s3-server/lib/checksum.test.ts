@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { type Algorithm, CHECKSUM_ALGORITHMS, checksumOf, checksumOfParts, isChecksum, summing } from './checksum.ts';
+
+/** Of the text "123456789", as catalogues of CRCs and NIST publish them. */
+const CHECK_VALUES: Record<Algorithm, string> = {
+  crc32: 'cbf43926',
+  crc32c: 'e3069283',
+  crc64nvme: 'ae8b14860a799888',
+  sha1: 'f7c3bc1d808e04732adf679965ccc34ca7ae3441',
+  sha256: '15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225',
+};
+
+for (const algorithm of CHECKSUM_ALGORITHMS) {
+  test(`${algorithm} of 123456789 is its published check value`, () => {
+    const value = checksumOf(algorithm, Buffer.from('123456789'));
+    assert.equal(Buffer.from(value, 'base64').toString('hex'), CHECK_VALUES[algorithm]);
+    assert.ok(isChecksum({ algorithm, value }));
+  });
+
+  test(`${algorithm} is the same however its bytes are cut`, () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat(200), (bytes, cut) => {
+        const running = summing(algorithm);
+        running.update(bytes.subarray(0, cut));
+        running.update(bytes.subarray(cut));
+        assert.equal(running.digest(), checksumOf(algorithm, bytes));
+      }),
+    );
+  });
+}
+
+for (const algorithm of ['crc32', 'crc32c', 'crc64nvme'] as const) {
+  test(`${algorithm} of a whole object can be made from those of its parts`, () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 60 }), { minLength: 1, maxLength: 5 }), (parts) => {
+        const summands = parts.map((part) => ({ size: part.length, checksum: checksumOf(algorithm, part) }));
+        const whole = checksumOf(algorithm, Buffer.concat(parts));
+        assert.equal(checksumOfParts(algorithm, 'FULL_OBJECT', summands), whole);
+      }),
+    );
+  });
+}
+
+test('a composite checksum is that of the checksums, and says of how many', () => {
+  const [one, other] = [Buffer.from('one'), Buffer.from('other')];
+  const parts = [one, other].map((part) => ({ size: part.length, checksum: checksumOf('sha256', part) }));
+  const together = Buffer.concat(parts.map(({ checksum }) => Buffer.from(checksum, 'base64')));
+  assert.equal(checksumOfParts('sha256', 'COMPOSITE', parts), `${checksumOf('sha256', together)}-2`);
+});
+
+test('a checksum of the wrong length or in hex is none', () => {
+  assert.equal(isChecksum({ algorithm: 'crc32', value: 'AAAAAAA=' }), false);
+  assert.equal(isChecksum({ algorithm: 'crc32', value: 'cbf43926' }), false);
+});

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { all, readXml, textOf, writeXml } from './xml.ts';
+
+test('what is written is read again, whatever the text is', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string({ unit: 'grapheme' })), (keys) => {
+      const document = readXml(writeXml('Delete', { Object: keys.map((Key) => ({ Key })) }), 'Delete');
+      assert.deepEqual(
+        all(document, 'Object').map((each) => textOf(each, 'Key')),
+        keys,
+      );
+    }),
+  );
+});
+
+test('declarations, comments, attributes, prefixes, CDATA and references are understood', () => {
+  const text = `\ufeff<?xml version="1.0"?><!-- hello --><s3:Delete xmlns:s3="x" a='1'>
+    <Object><Key>a&amp;b&#x20AC;<![CDATA[<&>]]></Key><Empty/></Object></s3:Delete>`;
+  const [object] = all(readXml(text, 'Delete'), 'Object');
+  assert.ok(object);
+  assert.equal(textOf(object, 'Key'), 'a&b€<&>');
+  assert.equal(textOf(object, 'Empty'), '');
+});
+
+const REFUSED = [
+  { name: 'nothing', text: '' },
+  { name: 'text that is no XML', text: 'hello' },
+  { name: 'another document', text: '<Other/>' },
+  { name: 'an element that does not end', text: '<Delete><Object></Delete>' },
+  { name: 'two documents', text: '<Delete/><Delete/>' },
+  { name: 'too many ends', text: '<Delete/></Delete>' },
+  {
+    name: 'entities that grow (an XML bomb)',
+    text: '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><Delete>&b;</Delete>',
+  },
+  { name: 'a file of the server', text: '<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><Delete>&f;</Delete>' },
+  { name: 'an unknown entity', text: '<Delete>&nbsp;</Delete>' },
+  { name: 'an entity without end', text: '<Delete>&amp</Delete>' },
+  { name: 'a character that is none', text: '<Delete>&#xD800;</Delete>' },
+  { name: 'ten thousand levels', text: '<Delete>'.repeat(10_000) },
+];
+for (const { name, text } of REFUSED) {
+  test(`a document with ${name} is refused`, () => {
+    assert.throws(() => readXml(text, 'Delete'), { code: 'MalformedXML' });
+  });
+}

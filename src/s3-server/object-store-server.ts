@@ -1,0 +1,125 @@
+import type { AddressInfo } from 'node:net';
+import type { Readable } from 'node:stream';
+import type { Secret } from '../lib/secret.ts';
+import type { BucketUsageCount, NewStoreBucket, Rule, StoreBucket, StoreBucketChange } from './store/bucket.ts';
+import type { BucketPage } from './store/buckets.ts';
+import type { PlacedObject } from './store/copy.ts';
+import type { NewSession, SessionKeys } from './store/identities.ts';
+import type { ObjectRecord } from './store/object.ts';
+import type { OutboxEvent } from './store/outbox.ts';
+
+export interface BucketView extends Omit<StoreBucket, 'id' | 'cors'> {
+  readonly usage: BucketUsageCount;
+}
+
+export type ObjectView = Omit<ObjectRecord, 'content'>;
+
+export interface ObjectPage {
+  readonly objects: readonly ObjectView[];
+  readonly commonPrefixes: readonly string[];
+  /** `after` of the next page; undefined on the last. */
+  readonly next: string | undefined;
+}
+
+export interface WriteOptions {
+  readonly contentType?: string;
+  /** `x-amz-meta-<name>`. */
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly tags?: Readonly<Record<string, string>>;
+  readonly ifMatch?: string;
+  readonly ifNoneMatch?: '*';
+  /** In whose name, for the event; the manager's if nobody is named. */
+  readonly as?: string;
+}
+
+export interface CopyOptions extends Omit<WriteOptions, 'ifMatch' | 'contentType' | 'tags'> {
+  /** The ETag that the source must have. */
+  readonly ifMatch?: string;
+  /** The source goes in the same transaction. */
+  readonly move?: boolean;
+}
+
+export interface At {
+  readonly bucket: string;
+  readonly key: string;
+}
+
+export interface PresignOptions {
+  /** Seconds: 1 to 604,800. */
+  readonly expires: number;
+  /** The access key of a user; the manager's if nobody is named. */
+  readonly as?: string;
+  /** Where clients reach the store: `https://minio.example.org`. */
+  readonly endpoint: string;
+  /** Whoever uses the URL must send these. */
+  readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The type that a download is answered with. */
+  readonly responseContentType?: string;
+}
+
+/** The embedded object store: an S3 server, and the same store from inside the process. */
+export interface ObjectStoreServer {
+  listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
+  /** Finishes what was begun, in a few seconds. */
+  close(): Promise<void>;
+
+  /** Makes a user or gives them another secret: the old one, and the keys they got with it through STS, stop at once. */
+  putUser(accessKey: string, secret: Secret): Promise<void>;
+  hasUser(accessKey: string): boolean;
+  /** Their buckets stay. */
+  removeUser(accessKey: string): Promise<void>;
+
+  createBucket(
+    bucket: NewStoreBucket,
+  ): Promise<{ readonly created: true } | { readonly created: false; readonly owner: string }>;
+  updateBucket(name: string, change: StoreBucketChange): Promise<void>;
+  describeBucket(name: string): BucketView | undefined;
+  listBuckets(page: BucketPage): BucketView[];
+  deleteBucket(name: string, options: { readonly withContent: boolean }): Promise<void>;
+
+  putObject(at: At, bytes: Uint8Array, options?: WriteOptions): Promise<ObjectView>;
+  writeObject(at: At, source: AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<ObjectView>;
+  statObject(at: At): ObjectView | undefined;
+  readObject(at: At): { readonly object: ObjectView; readonly stream: Readable };
+  listObjects(
+    bucket: string,
+    page: { readonly prefix?: string; readonly delimiter?: string; readonly after?: string; readonly limit: number },
+  ): ObjectPage;
+  /** Says whether it was there. */
+  deleteObject(at: At): Promise<boolean>;
+  /** Every object whose key begins with the prefix, and every upload that was to become one. */
+  deleteUnder(bucket: string, prefix: string): Promise<void>;
+  copyObject(from: At, to: At, options?: CopyOptions): Promise<ObjectView>;
+  /** Copies an object to its final place, once and for all: see {@link PlacedObject}. */
+  placeObject(
+    from: At & { readonly eTag: string },
+    to: At,
+    options: { readonly mark: string; readonly as?: string },
+  ): Promise<PlacedObject>;
+
+  putRule(
+    bucket: string,
+    rule: { readonly id: string; readonly prefix: string; readonly suffix?: string },
+  ): Promise<void>;
+  removeRule(bucket: string, id: string): Promise<void>;
+  listRules(bucket: string): readonly Rule[];
+
+  /**
+   * Keys whose policy document is their whole right, for `ttl` milliseconds. `parent` is the principal of their events.
+   * With `inProcess` they end with this process at the latest.
+   */
+  issueKeys(keys: Omit<NewSession, 'kind'> & { readonly policy: string }): Promise<SessionKeys>;
+  revokeKeys(id: string): Promise<void>;
+  /** Ends all keys that were issued for this purpose. */
+  revokeKeysFor(purpose: string): Promise<void>;
+
+  presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: At, options: PresignOptions): string;
+
+  /** The oldest events that are not acknowledged, in order; `after` skips those that are being worked on. */
+  takeEvents(limit: number, after?: number): OutboxEvent[];
+  /** All up to this number, or these. */
+  ackEvents(events: number | readonly number[]): Promise<void>;
+  /** Wakes the listener when there are new events; call what it returns to end that. */
+  onEvents(listener: () => void): () => void;
+}

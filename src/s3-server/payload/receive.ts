@@ -1,0 +1,183 @@
+import type { Readable } from 'node:stream';
+import { type Algorithm, CHECKSUM_ALGORITHMS, type Checksum, isChecksum, readAlgorithm } from '../lib/checksum.ts';
+import { Digesting, type Digests } from '../lib/digests.ts';
+import { S3Error } from '../lib/errors.ts';
+import type { ChunkSignatures } from '../signature/chunk-signature.ts';
+import type { ContentFiles } from '../store/content-files.ts';
+import type { ContentWriter } from '../store/content-writer.ts';
+import { pump } from './pump.ts';
+
+/** A body that is here, whole and as announced: in memory, or in a file that the database does not mention yet. */
+export interface Received {
+  readonly size: number;
+  /** Hex. */
+  readonly md5: string;
+  readonly checksum: Checksum | undefined;
+  readonly data: Buffer | undefined;
+  readonly writer: ContentWriter | undefined;
+}
+
+export interface Receiving {
+  readonly signatures?: ChunkSignatures | undefined;
+  /** To be computed when the client announces none. */
+  readonly algorithm?: Algorithm | undefined;
+}
+
+/** Receives a small body into memory. */
+export async function receiveInMemory(
+  source: Readable,
+  announced: Announced,
+  { signatures, algorithm }: Receiving = {},
+): Promise<Received & { readonly data: Buffer }> {
+  const chunks: Buffer[] = [];
+  const sink = { write: (bytes: Buffer) => chunks.push(bytes) > 0, onDrain: () => undefined };
+  // Waiting for the end of an empty body would cost a turn of the event loop.
+  const nothing = announced.length === 0 && !announced.framing;
+  const trailer = nothing ? undefined : await pump(source, announced, sink, signatures);
+  const data = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+  const wanted = wantedOf(announced, algorithm);
+  const digesting = new Digesting(wanted);
+  digesting.update(data);
+  const digests = digesting.digest();
+  verify(announced, digests, trailer);
+  return { size: data.length, md5: digests.md5, checksum: checksumOf(wanted, digests), data, writer: undefined };
+}
+
+/** Receives a body into a file. When it fails nothing is left; else whoever asked settles or abandons the file. */
+export async function receiveInFile(
+  source: Readable,
+  announced: Announced,
+  files: ContentFiles,
+  { signatures, algorithm }: Receiving = {},
+): Promise<Received & { readonly writer: ContentWriter }> {
+  const wanted = wantedOf(announced, algorithm);
+  const writer = files.create(announced.length, wanted);
+  try {
+    const trailer = await pump(source, announced, writer, signatures);
+    const digests = await writer.finish();
+    verify(announced, digests, trailer);
+    await writer.publish();
+    return { size: announced.length, md5: digests.md5, checksum: checksumOf(wanted, digests), data: undefined, writer };
+  } catch (error) {
+    await files.abandon(writer);
+    throw error;
+  }
+}
+
+interface WantedHere {
+  readonly sha256: boolean;
+  readonly checksum?: Algorithm;
+}
+
+function wantedOf({ sha256, checksum, trailer }: Announced, algorithm: Algorithm | undefined): WantedHere {
+  const wanted = checksum?.algorithm ?? trailer ?? algorithm;
+  return { sha256: sha256 !== undefined, ...(wanted && { checksum: wanted }) };
+}
+
+function checksumOf({ checksum: algorithm }: WantedHere, { checksum: value }: Digests): Checksum | undefined {
+  return algorithm && value !== undefined ? { algorithm, value } : undefined;
+}
+
+function verify({ sha256, md5, checksum }: Announced, digests: Digests, trailer: string | undefined): void {
+  if (sha256 !== undefined && sha256 !== digests.sha256) throw new S3Error('XAmzContentSHA256Mismatch');
+  if (md5 !== undefined && md5 !== digests.md5) throw new S3Error('BadDigest');
+  const expected = checksum?.value ?? trailer;
+  if (expected !== undefined && expected !== digests.checksum) {
+    throw new S3Error('BadDigest', 'The checksum of the body is not the one that was sent with it.');
+  }
+}
+
+/** What the headers of a request say about its body. */
+export interface Announced {
+  /** Bytes of the object, without any framing. */
+  readonly length: number;
+  /** `aws-chunked`, with a signature for each chunk or without. */
+  readonly framing?: 'signed' | 'unsigned';
+  /** Hex. */
+  readonly sha256?: string;
+  /** Hex. */
+  readonly md5?: string;
+  readonly checksum?: Checksum;
+  /** The algorithm of the checksum that follows the body. */
+  readonly trailer?: Algorithm;
+}
+
+type Header = (name: string) => string | undefined;
+
+/** `word` is the payload as it is signed: `x-amz-content-sha256`. */
+export function readAnnounced(word: string, header: Header): Announced {
+  const framing = framingOf(word);
+  const length = lengthOf(header, framing !== undefined);
+  const md5 = md5Of(header('content-md5'));
+  const checksum = checksumIn(header);
+  const trailer = trailerOf(header('x-amz-trailer'));
+  if (checksum && trailer) throw new S3Error('InvalidRequest', 'Give one checksum: as a header or as a trailer.');
+  return {
+    length,
+    ...(framing && { framing }),
+    ...(/^[0-9a-f]{64}$/.test(word) && { sha256: word }),
+    ...(md5 && { md5 }),
+    ...(checksum && { checksum }),
+    ...(framing && trailer && { trailer }),
+  };
+}
+
+/** One of `x-amz-checksum-*`, if there is one. */
+function checksumIn(header: Header): Checksum | undefined {
+  return oneChecksum(header, isChecksum);
+}
+
+/** The same of an object made of parts: composite checksums may end in the number of parts. */
+export function checksumOfObjectIn(header: Header): Checksum | undefined {
+  return oneChecksum(header, ({ algorithm, value }) => isChecksum({ algorithm, value: value.replace(/-\d+$/, '') }));
+}
+
+function oneChecksum(header: Header, isValid: (checksum: Checksum) => boolean): Checksum | undefined {
+  const given = CHECKSUM_ALGORITHMS.flatMap((algorithm) => {
+    const value = header(`x-amz-checksum-${algorithm}`);
+    return value === undefined ? [] : [{ algorithm, value }];
+  });
+  const [first, second] = given;
+  if (second) throw new S3Error('InvalidRequest', 'Give one checksum, not several.');
+  if (first && !isValid(first)) {
+    throw new S3Error('InvalidRequest', `Value for x-amz-checksum-${first.algorithm} header is invalid.`);
+  }
+  return first;
+}
+
+function framingOf(word: string): Announced['framing'] {
+  if (!word.startsWith('STREAMING-')) return undefined;
+  if (word === 'STREAMING-UNSIGNED-PAYLOAD-TRAILER') return 'unsigned';
+  if (word === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD' || word === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER') {
+    return 'signed';
+  }
+  throw new S3Error('NotImplemented', `The payload ${word} is not understood: use STREAMING-AWS4-HMAC-SHA256-PAYLOAD.`);
+}
+
+function lengthOf(header: Header, framed: boolean): number {
+  const text = framed ? header('x-amz-decoded-content-length') : header('content-length');
+  if (text === undefined) {
+    // A body without length would have to be kept before anything is known of it; S3 and MinIO refuse it too.
+    if (!framed && header('transfer-encoding') === undefined) return 0;
+    throw new S3Error('MissingContentLength');
+  }
+  if (!/^\d{1,15}$/.test(text)) throw new S3Error('InvalidArgument', 'The length of the body is no number.');
+  return Number(text);
+}
+
+function md5Of(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const bytes = Buffer.from(text, 'base64');
+  if (bytes.length !== 16 || bytes.toString('base64') !== text) throw new S3Error('InvalidDigest');
+  return bytes.toString('hex');
+}
+
+function trailerOf(text: string | undefined): Algorithm | undefined {
+  if (text === undefined) return undefined;
+  const name = text.trim().toLowerCase();
+  const algorithm = readAlgorithm(
+    name.startsWith('x-amz-checksum-') ? name.slice('x-amz-checksum-'.length) : undefined,
+  );
+  if (!algorithm) throw new S3Error('InvalidRequest', `The trailer ${text} is not a checksum.`);
+  return algorithm;
+}

@@ -1,0 +1,16 @@
+import { writeSync } from 'node:fs';
+import { Seal } from '../lib/seal.ts';
+import { Secret } from '../lib/secret.ts';
+import { openObjectStore } from './open.ts';
+
+/** Serves the directory that it is given, says on which port, and goes on until it is killed. Run by tests. */
+const [directory = '', partBytes = ''] = process.argv.slice(2);
+const store = openObjectStore({
+  directory,
+  region: 'us-east-1',
+  manager: { accessKey: 'oscar-manager', secret: new Secret('manager-secret-1') },
+  seal: new Seal(Buffer.alloc(32, 7)),
+  ...(partBytes !== '' && { limits: { partBytes: Number(partBytes) } }),
+});
+const { port } = await store.listen({ host: '127.0.0.1', port: 0 });
+writeSync(1, `${port}\n`);

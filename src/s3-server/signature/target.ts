@@ -1,0 +1,107 @@
+import { S3Error } from '../lib/errors.ts';
+import { KEY_BYTES } from '../lib/limits.ts';
+
+export type Parameter = readonly [name: string, value: string];
+
+/** The query of a request, decoded, in the order in which it came. */
+export class QueryParameters {
+  readonly entries: readonly Parameter[];
+
+  constructor(entries: readonly Parameter[]) {
+    this.entries = entries;
+  }
+
+  get(name: string): string | undefined {
+    return this.entries.find(([each]) => each === name)?.[1];
+  }
+
+  has(name: string): boolean {
+    return this.entries.some(([each]) => each === name);
+  }
+}
+
+/** What a request is about. Path-style only: the first segment is the bucket, all that follows its slash is the key. */
+export interface RequestTarget {
+  /** As it came, for version 2 signatures, which sign it like that. */
+  readonly rawPath: string;
+  /** Decoded; its dots and slashes are left alone, since a key is not a path. */
+  readonly path: string;
+  readonly bucket: string;
+  /** Empty when the request is about the bucket, or about all buckets. */
+  readonly key: string;
+  readonly query: QueryParameters;
+}
+
+export function readTarget(url: string): RequestTarget {
+  const start = url.startsWith('/') ? 0 : startOfPath(url);
+  const mark = url.indexOf('?', start);
+  const rawPath = mark < 0 ? url.slice(start) : url.slice(start, mark);
+  const path = decodeComponent(rawPath);
+  if (path === undefined || !path.startsWith('/')) {
+    throw new S3Error('InvalidURI', 'The path of the request is not percent-encoded UTF-8.');
+  }
+  const slash = path.indexOf('/', 1);
+  const bucket = slash < 0 ? path.slice(1) : path.slice(1, slash);
+  const key = slash < 0 ? '' : path.slice(slash + 1);
+  if (bucket === '' && key !== '') throw new S3Error('InvalidBucketName');
+  checkKeyLength(key);
+  return { rawPath, path, bucket, key, query: readQuery(mark < 0 ? '' : url.slice(mark + 1)) };
+}
+
+/** A key has at most 1024 bytes; a UTF-16 unit never takes more than three. */
+export function checkKeyLength(key: string): void {
+  if (key.length * 3 > KEY_BYTES && Buffer.byteLength(key) > KEY_BYTES) throw new S3Error('KeyTooLongError');
+}
+
+/** The absolute form of RFC 9112 §3.2.2, which proxies send. */
+function startOfPath(url: string): number {
+  const authority = url.indexOf('://');
+  const slash = authority < 0 ? -1 : url.indexOf('/', authority + 3);
+  if (slash < 0) throw new S3Error('InvalidURI');
+  return slash;
+}
+
+function readQuery(text: string): QueryParameters {
+  if (text === '') return new QueryParameters([]);
+  const entries: Parameter[] = [];
+  for (const pair of text.split('&')) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const name = decodeForm(equals < 0 ? pair : pair.slice(0, equals));
+    const value = equals < 0 ? '' : decodeForm(pair.slice(equals + 1));
+    if (name === undefined || value === undefined) {
+      throw new S3Error('InvalidURI', 'The query of the request is not percent-encoded UTF-8.');
+    }
+    entries.push([name, value]);
+  }
+  return new QueryParameters(entries);
+}
+
+/** MinIO reads a plus as a space, as forms have it, and signs the space. */
+function decodeForm(text: string): string | undefined {
+  return decodeComponent(text.includes('+') ? text.replaceAll('+', ' ') : text);
+}
+
+const UNRESERVED = /^[A-Za-z0-9\-._~]*$/;
+const UNRESERVED_PATH = /^[A-Za-z0-9\-._~/]*$/;
+
+/** RFC 3986: everything but the unreserved characters is encoded, in capital hex digits. */
+export function encodeComponent(text: string): string {
+  if (UNRESERVED.test(text)) return text;
+  return encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+/** The same, with slashes left as they are: a path as it is signed, and a key as a listing shows it. */
+export function encodePath(path: string): string {
+  return UNRESERVED_PATH.test(path) ? path : path.split('/').map(encodeComponent).join('/');
+}
+
+/** Undefined for what is not percent-encoded UTF-8. */
+export function decodeComponent(text: string): string | undefined {
+  if (!text.includes('%')) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,258 @@
+import { S3Error } from '../lib/errors.ts';
+import {
+  type BucketUsageCount,
+  checkBucketName,
+  type NewStoreBucket,
+  type Rule,
+  type StoreBucket,
+  type StoreBucketChange,
+} from './bucket.ts';
+import type { StoreDatabase, StoreStatement } from './database.ts';
+
+interface Row {
+  id: number;
+  name: string;
+  owner: string;
+  visibility: StoreBucket['visibility'];
+  allowed_users: string;
+  tags: string;
+  made_by: string | null;
+  cors: string | null;
+  quota: number | null;
+  created: number;
+}
+
+/**
+ * Buckets and their notification rules. What was read is kept, since every request needs its bucket, and forgotten in
+ * the transaction that changes it: the next write of the same transaction must see the change.
+ */
+export class Buckets {
+  readonly #database: StoreDatabase;
+  readonly #now: () => number;
+  readonly #known = new Map<string, StoreBucket>();
+  readonly #statements: ReturnType<typeof prepare>;
+  readonly #pages: BucketPages;
+
+  constructor(database: StoreDatabase, now: () => number) {
+    this.#database = database;
+    this.#now = now;
+    this.#statements = prepare(database);
+    this.#pages = new BucketPages(database);
+    database.onRollback(() => this.#known.clear());
+  }
+
+  find(name: string): StoreBucket | undefined {
+    const known = this.#known.get(name);
+    if (known) return known;
+    const row = this.#statements.find.get(name);
+    if (!row) return undefined;
+    const bucket = { ...bucketOf(row), rules: this.#statements.rules.all(row.id).map((rule) => ({ ...rule })) };
+    this.#known.set(name, bucket);
+    return bucket;
+  }
+
+  get(name: string): StoreBucket {
+    const bucket = this.find(name);
+    if (!bucket) throw new S3Error('NoSuchBucket');
+    return bucket;
+  }
+
+  usage(bucket: StoreBucket): BucketUsageCount {
+    const { objects = 0, bytes = 0 } = this.#statements.usage.get(bucket.id) ?? {};
+    return { objects, bytes };
+  }
+
+  /** By name. A page costs what it shows, however many buckets there are. */
+  page(page: BucketPage): StoreBucket[] {
+    return this.#pages.names(page).flatMap((name) => this.find(name) ?? []);
+  }
+
+  /** Undefined when it was created, or the owner that it has already. */
+  create(bucket: NewStoreBucket): Promise<{ owner: string } | undefined> {
+    checkBucketName(bucket.name);
+    const { name, owner, visibility = 'private', allowedUsers = [], tags = {}, madeBy, quota } = bucket;
+    return this.#database.write(() => {
+      const existing = this.#statements.find.get(name);
+      if (existing) return { owner: existing.owner };
+      const lists = [JSON.stringify(allowedUsers), JSON.stringify(tags)] as const;
+      this.#statements.create.run(name, owner, visibility, ...lists, madeBy ?? null, quota ?? null, this.#now());
+      this.#share({ name, visibility, allowedUsers });
+      return undefined;
+    });
+  }
+
+  update(name: string, change: StoreBucketChange, check?: (bucket: StoreBucket) => void): Promise<void> {
+    return this.#database.write(() => {
+      const bucket = this.get(name);
+      check?.(bucket);
+      const { owner, visibility, allowedUsers, tags, madeBy, cors, quota } = { ...bucket, ...defined(change) };
+      this.#statements.update.run(
+        owner,
+        visibility,
+        JSON.stringify(allowedUsers),
+        JSON.stringify(tags),
+        madeBy ?? null,
+        cors ?? null,
+        quota ?? null,
+        bucket.id,
+      );
+      this.#share({ name, visibility, allowedUsers });
+      this.#known.delete(name);
+    });
+  }
+
+  /** The name is free at once; returns the number under which its content waits for removal. */
+  async remove(name: string, withContent: boolean, check?: (bucket: StoreBucket) => void): Promise<number> {
+    return this.#database.remove(() => {
+      const bucket = this.get(name);
+      check?.(bucket);
+      if (!withContent && this.#statements.anyObject.get(bucket.id)) throw new S3Error('BucketNotEmpty');
+      this.#statements.dropRules.run(bucket.id);
+      this.#statements.unshare.run(name);
+      this.#statements.rename.run(`${REMOVED}${bucket.id}`, bucket.id);
+      this.#known.delete(name);
+      return bucket.id;
+    });
+  }
+
+  /** Buckets whose content was not yet removed when the process ended. */
+  halfRemoved(): number[] {
+    return this.#statements.halfRemoved.all().map(({ id }) => id);
+  }
+
+  putRule(name: string, { id, prefix, suffix }: Rule): Promise<void> {
+    return this.#database.write(() => {
+      this.#statements.putRule.run(this.get(name).id, id, prefix, suffix);
+      this.#known.delete(name);
+    });
+  }
+
+  removeRule(name: string, id: string): Promise<void> {
+    return this.#database.remove(() => {
+      const bucket = this.find(name);
+      if (bucket) this.#statements.removeRule.run(bucket.id, id);
+      this.#known.delete(name);
+    });
+  }
+
+  replaceRules(name: string, rules: readonly Rule[], check: (bucket: StoreBucket) => void): Promise<void> {
+    return this.#database.write(() => {
+      const bucket = this.get(name);
+      check(bucket);
+      this.#statements.dropRules.run(bucket.id);
+      for (const { id, prefix, suffix } of rules) this.#statements.putRule.run(bucket.id, id, prefix, suffix);
+      this.#known.delete(name);
+    });
+  }
+
+  /** In a transaction. */
+  #share({ name, visibility, allowedUsers }: Pick<StoreBucket, 'name' | 'visibility' | 'allowedUsers'>): void {
+    this.#statements.unshare.run(name);
+    if (visibility === 'restricted') for (const user of allowedUsers) this.#statements.share.run(user, name);
+  }
+}
+
+function bucketOf(row: Row): Omit<StoreBucket, 'rules'> {
+  return {
+    id: row.id,
+    name: row.name,
+    owner: row.owner,
+    visibility: row.visibility,
+    allowedUsers: JSON.parse(row.allowed_users),
+    tags: JSON.parse(row.tags),
+    madeBy: row.made_by ?? undefined,
+    cors: row.cors ?? undefined,
+    quota: row.quota ?? undefined,
+    created: row.created,
+  };
+}
+
+function defined(change: StoreBucketChange): StoreBucketChange {
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+}
+
+function prepare(database: StoreDatabase) {
+  const columns = 'id, name, owner, visibility, allowed_users, tags, made_by, cors, quota, created';
+  return {
+    find: database.query<Row>(`SELECT ${columns} FROM bucket WHERE name = ?`),
+    usage: database.query<BucketUsageCount>('SELECT objects, bytes FROM bucket WHERE id = ?'),
+    create: database.query(
+      `INSERT INTO bucket (name, owner, visibility, allowed_users, tags, made_by, quota, created)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    update: database.query(
+      `UPDATE bucket SET owner = ?, visibility = ?, allowed_users = ?, tags = ?, made_by = ?, cors = ?, quota = ?
+       WHERE id = ?`,
+    ),
+    share: database.query('INSERT OR IGNORE INTO share (user, name) VALUES (?, ?)'),
+    unshare: database.query('DELETE FROM share WHERE name = ?'),
+    rename: database.query('UPDATE bucket SET name = ? WHERE id = ?'),
+    anyObject: database.query<{ key: string }>('SELECT key FROM object WHERE bucket = ? LIMIT 1'),
+    halfRemoved: database.query<{ id: number }>(
+      `SELECT id FROM bucket WHERE name >= '${REMOVED}' AND name < '${REMOVED}~'`,
+    ),
+    rules: database.query<Rule>('SELECT id, prefix, suffix FROM rule WHERE bucket = ? ORDER BY id'),
+    putRule: database.query('INSERT OR REPLACE INTO rule (bucket, id, prefix, suffix) VALUES (?, ?, ?, ?)'),
+    removeRule: database.query('DELETE FROM rule WHERE bucket = ? AND id = ?'),
+    dropRules: database.query('DELETE FROM rule WHERE bucket = ?'),
+  } satisfies Record<string, StoreStatement<never> | object>;
+}
+
+/** Which buckets, by name. */
+export interface BucketPage {
+  /** The last of the page before. */
+  readonly after?: string;
+  readonly limit: number;
+  /** Only those made for the service with this uid. */
+  readonly madeBy?: string;
+  /** Only those this user reaches: own, shared with them, public. */
+  readonly reachableBy?: string;
+}
+
+/** A bucket whose content is being removed. No request can have this name. */
+const REMOVED = '!';
+
+/** Every name of a bucket that is there comes after it. */
+const FIRST = `${REMOVED}~`;
+
+/** Each reads indices in the order of names and stops when the page is full, however many buckets there are. */
+export const PAGES = {
+  all: 'SELECT name FROM bucket WHERE name > ? ORDER BY name LIMIT ?',
+  made: 'SELECT name FROM bucket WHERE made_by = ? AND name > ? ORDER BY name LIMIT ?',
+  // A union in the order of its parts is a merge of them.
+  reachable: `SELECT name FROM bucket WHERE owner = ? AND name > ?
+    UNION SELECT name FROM bucket WHERE visibility = 'public' AND name > ?
+    UNION SELECT name FROM share WHERE user = ? AND name > ?
+    ORDER BY name LIMIT ?`,
+  // A service has few buckets.
+  madeAndReachable: `SELECT name FROM bucket WHERE made_by = ? AND name > ?
+    AND (owner = ? OR visibility = 'public' OR EXISTS (SELECT 1 FROM share WHERE user = ? AND share.name = bucket.name))
+    ORDER BY name LIMIT ?`,
+} as const;
+
+/** The names of buckets, found by index. */
+class BucketPages {
+  readonly #pages: Record<keyof typeof PAGES, StoreStatement<{ name: string }>>;
+
+  constructor(database: StoreDatabase) {
+    this.#pages = {
+      all: database.query(PAGES.all),
+      made: database.query(PAGES.made),
+      reachable: database.query(PAGES.reachable),
+      madeAndReachable: database.query(PAGES.madeAndReachable),
+    };
+  }
+
+  names(page: BucketPage): string[] {
+    return this.#rows(page).map(({ name }) => name);
+  }
+
+  #rows({ after = '', limit, madeBy, reachableBy: user }: BucketPage): { name: string }[] {
+    const from = after > FIRST ? after : FIRST;
+    const { all, made, reachable, madeAndReachable } = this.#pages;
+    if (madeBy !== undefined && user !== undefined) return madeAndReachable.all(madeBy, from, user, user, limit);
+    if (madeBy !== undefined) return made.all(madeBy, from, limit);
+    if (user !== undefined) return reachable.all(user, from, from, user, from, limit);
+    return all.all(from, limit);
+  }
+}

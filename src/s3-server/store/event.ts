@@ -1,0 +1,85 @@
+import type { Modification } from './modification-clock.ts';
+
+export type EventName = 's3:ObjectCreated:Put' | 's3:ObjectCreated:Copy' | 's3:ObjectCreated:CompleteMultipartUpload';
+
+/** Where a write came from, for its event. */
+export interface EventOrigin {
+  /** The user, also when the request was signed with keys of a session or of a job. */
+  readonly principal: string;
+  readonly address: string;
+  readonly userAgent: string;
+  readonly requestId: string;
+}
+
+export interface EventFacts extends Modification {
+  readonly name: EventName;
+  readonly bucket: string;
+  readonly key: string;
+  readonly size: number;
+  readonly eTag: string;
+  readonly contentType: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly origin: EventOrigin;
+  readonly region: string;
+  readonly deployment: string;
+  readonly endpoint: string;
+}
+
+/**
+ * The event as MinIO sends it: the key in the record is encoded as in a query, the one on top is not, and `& < >` are
+ * escaped as Go does. `configurationId` is always `Config` there.
+ */
+export function eventJson(facts: EventFacts): string {
+  const { name, bucket, key, origin, region } = facts;
+  const userMetadata: Record<string, string> = { 'content-type': facts.contentType };
+  for (const [header, value] of Object.entries(facts.headers)) {
+    userMetadata[header.startsWith('x-amz-meta-') ? capitalised(header) : header] = value;
+  }
+  const record = {
+    eventVersion: '2.0',
+    eventSource: 'minio:s3',
+    awsRegion: region,
+    eventTime: new Date(facts.modified).toISOString(),
+    eventName: name,
+    userIdentity: { principalId: origin.principal },
+    requestParameters: { principalId: origin.principal, region, sourceIPAddress: origin.address },
+    responseElements: {
+      'x-amz-id-2': facts.deployment,
+      'x-amz-request-id': origin.requestId,
+      'x-minio-deployment-id': facts.deployment,
+      'x-minio-origin-endpoint': facts.endpoint,
+    },
+    s3: {
+      s3SchemaVersion: '1.0',
+      configurationId: 'Config',
+      bucket: { name: bucket, ownerIdentity: { principalId: origin.principal }, arn: `arn:aws:s3:::${bucket}` },
+      object: {
+        key: encodeAsQuery(key),
+        size: facts.size,
+        eTag: facts.eTag,
+        contentType: facts.contentType,
+        userMetadata,
+        sequencer: facts.sequencer,
+      },
+    },
+    source: { host: origin.address, port: '', userAgent: origin.userAgent },
+  };
+  return goJson({ EventName: name, Key: `${bucket}/${key}`, Records: [record] });
+}
+
+/** Go's `url.QueryEscape`. */
+function encodeAsQuery(key: string): string {
+  return encodeURIComponent(key)
+    .replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replaceAll('%20', '+');
+}
+
+const capitalised = (header: string) =>
+  header.replace(/(^|-)([a-z])/g, (_, dash: string, c: string) => dash + c.toUpperCase());
+
+function goJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[&<>\u2028\u2029]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { behind, type ListingQuestion, listPage, type ObjectListing } from './listing.ts';
+
+interface Row {
+  readonly key: string;
+}
+
+const compare = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other));
+
+const page = (keys: readonly string[], question: ListingQuestion): ObjectListing<Row> => {
+  const rows = [...new Set(keys)].toSorted(compare).map((key) => ({ key }));
+  return listPage((from, limit) => rows.filter(({ key }) => compare(key, from) >= 0).slice(0, limit), question);
+};
+
+/** All names of a listing, as one would write it down without thinking of speed. */
+function naive(keys: readonly string[], prefix: string, delimiter: string): string[] {
+  const names = new Set<string>();
+  for (const key of keys) {
+    if (!key.startsWith(prefix)) continue;
+    const at = delimiter === '' ? -1 : key.indexOf(delimiter, prefix.length);
+    names.add(at < 0 ? key : key.slice(0, at + delimiter.length));
+  }
+  return [...names].toSorted(compare);
+}
+
+const part = fc.constantFrom('a', 'b', 'ab', '/', '//', 'é', '\u{1f600}', '\ufffd', '\0', '\u{10ffff}', '.', '..');
+const key = fc.array(part, { minLength: 1, maxLength: 5 }).map((parts) => parts.join(''));
+const keys = fc.array(key, { maxLength: 25 });
+
+test('pages of any size, one after the other, are the listing', () => {
+  const prefix = fc.constantFrom('', 'a', 'a/', '/', 'é', '\u{1f600}');
+  const delimiter = fc.constantFrom('', '/', '//', 'a', 'é', '\u{10ffff}');
+  fc.assert(
+    fc.property(keys, prefix, delimiter, fc.integer({ min: 1, max: 7 }), (all, before, between, limit) => {
+      const names: string[] = [];
+      let after = '';
+      for (let more = true; more; ) {
+        const { rows, commonPrefixes, truncated, last } = page(all, {
+          prefix: before,
+          delimiter: between,
+          after,
+          limit,
+        });
+        const these = [...rows.map((row) => row.key), ...commonPrefixes].toSorted(compare);
+        assert.ok(these.length <= limit && (!truncated || these.length === limit));
+        assert.equal(last, these.at(-1) ?? '');
+        names.push(...these);
+        after = last;
+        more = truncated;
+      }
+      assert.deepEqual(names, naive(all, before, between));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('a listing that starts after a name has only names after it', () => {
+  fc.assert(
+    fc.property(keys, key, (all, after) => {
+      const { rows } = page(all, { prefix: '', delimiter: '', after, limit: 100 });
+      const expected = [...new Set(all)].filter((each) => compare(each, after) > 0).toSorted(compare);
+      assert.deepEqual(
+        rows.map((row) => row.key),
+        expected,
+      );
+    }),
+  );
+});
+
+test('nothing fits on a page of no names, and then there is no next one', () => {
+  const { rows, truncated } = page(['a'], { prefix: '', delimiter: '', after: '', limit: 0 });
+  assert.deepEqual({ rows, truncated }, { rows: [], truncated: false });
+});
+
+test('what is behind a prefix comes after everything that begins with it, and before everything else', () => {
+  fc.assert(
+    fc.property(key, key, (prefix, other) => {
+      const next = behind(prefix);
+      if (next === undefined) return;
+      assert.ok(compare(prefix + other, next) < 0);
+      if (!other.startsWith(prefix) && compare(other, prefix) > 0) assert.ok(compare(other, next) >= 0);
+    }),
+  );
+});

@@ -1,0 +1,65 @@
+import { S3Error } from '../lib/errors.ts';
+import type { StoreBucket } from './bucket.ts';
+import type { ContentFiles } from './content-files.ts';
+import type { StoreDatabase } from './database.ts';
+import type { Objects } from './objects.ts';
+import type { Uploads } from './uploads.ts';
+
+/** Removed in one transaction: few enough that other requests get their turn. */
+const AT_ONCE = 500;
+
+/** Removes every object whose key begins with the prefix, and every upload that was to become one. */
+export async function removeUnder(
+  { objects, uploads }: { objects: Objects; uploads: Uploads },
+  bucket: () => StoreBucket,
+  prefix: string,
+): Promise<void> {
+  // Uploads first: one that is completed in between is an object that is found below.
+  for (;;) {
+    const { rows: begun } = uploads.list(bucket(), { prefix, delimiter: '', after: '', limit: AT_ONCE });
+    await Promise.all(begun.map(({ key, id }) => uploads.abort(bucket, key, id).catch(unlessOver)));
+    if (begun.length === 0) break;
+  }
+  for (;;) {
+    const { rows } = objects.list(bucket(), { prefix, delimiter: '', after: '', limit: AT_ONCE });
+    if (rows.length === 0) return;
+    await objects.remove(
+      bucket,
+      rows.map(({ key }) => key),
+    );
+  }
+}
+
+function unlessOver(error: unknown): void {
+  if (!(error instanceof S3Error && error.code === 'NoSuchUpload')) throw error;
+}
+
+/** Objects removed in one transaction: few enough that other requests get their turn. */
+const EMPTIED_AT_ONCE = 500;
+
+/** Removes what a removed bucket has left, bit by bit. Begun again at the next start when it was interrupted. */
+export async function emptyBucket(
+  {
+    database,
+    objects,
+    uploads,
+    files,
+  }: { database: StoreDatabase; objects: Objects; uploads: Uploads; files: ContentFiles },
+  bucket: number,
+  stopped: () => boolean,
+): Promise<void> {
+  const page = database.query<{ key: string; size: number; content: number | null }>(
+    `SELECT key, size, content FROM object WHERE bucket = ? LIMIT ${EMPTIED_AT_ONCE}`,
+  );
+  const dropBucket = database.query('DELETE FROM bucket WHERE id = ?');
+  while (!stopped() && (await uploads.forget({ bucket })));
+  while (!stopped()) {
+    const { removed, empty } = await database.remove(() => {
+      const rows = page.all(bucket);
+      if (rows.length === 0) dropBucket.run(bucket);
+      return { removed: rows.flatMap((row) => objects.removeNow({ id: bucket }, row)), empty: rows.length === 0 };
+    });
+    files.remove(removed);
+    if (empty) return;
+  }
+}

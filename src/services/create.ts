@@ -1,0 +1,102 @@
+import { type Admin, chooseVo, namespaceFor, ownerNameLabel, type User } from '../identity/index.ts';
+import {
+  CLUSTER_ADMIN,
+  type Definition,
+  type DefinitionSecrets,
+  ownedBy,
+  type RemoteBucket,
+  readDefinition,
+  type Service,
+} from '../model/service/index.ts';
+import type { Reservation, ServiceRecord } from '../ports/index.ts';
+import { admit } from './admit.ts';
+import { ServicesError } from './errors.ts';
+import { beginIntent, endIntent, leftoversOf } from './intent.ts';
+import { arrangeProviders } from './provider-buckets.ts';
+import { forget } from './remove.ts';
+import { ownerOfSecrets, saveSecrets, vaultSecrets } from './service-secrets.ts';
+import type { Services } from './services.ts';
+import { arrangeStorage } from './storage.ts';
+
+/**
+ * Makes a service. Refusals come first and change nothing; then the name is taken, secrets and
+ * buckets are made, and the definition is what makes it exist. Whoever dies in between leaves an intent, and `recover` cleans up.
+ */
+export async function createService(
+  principal: Admin | User,
+  body: unknown,
+  catalog: Services,
+  role: Pick<Service, 'federation'> = {},
+): Promise<ServiceRecord> {
+  const { definition, secrets: given } = readDefinition(body);
+  const planned = newService(principal, definition, catalog);
+  const secrets = await admit(planned.definition, given, undefined, catalog, role);
+
+  // The name of a user's namespace is short, and may be another user's already: the store knows (S18).
+  const service = { ...planned, ...role, namespace: await catalog.services.home(planned.owner, planned.namespace) };
+  const { name } = service.definition;
+  const reservation = await catalog.services.reserve(name, service.uid);
+  if (reservation === 'taken') {
+    throw new ServicesError('name-taken', `the name "${name}" is taken on this cluster: choose another`);
+  }
+  const leftovers = leftoversOf(service);
+  const intent = await beginIntent('create', leftovers, catalog.journal, catalog.now());
+  let remote: readonly RemoteBucket[] = [];
+  try {
+    if (catalog.providers) remote = await arrangeProviders(service, catalog.providers);
+    const record = await make(
+      reservation,
+      service,
+      await vaultSecrets(service.uid, secrets, principal, catalog),
+      catalog,
+    );
+    await endIntent(intent, catalog.journal);
+    return record;
+  } catch (error) {
+    // A store that did not answer may have made it all the same. If it cannot be asked either, `recover` will.
+    const made = await catalog.services.get(name);
+    if (made?.service.uid !== service.uid) {
+      await catalog.services.release(reservation);
+      await forget({ ...leftovers, remote }, catalog);
+    }
+    await endIntent(intent, catalog.journal);
+    if (made?.service.uid === service.uid) return made;
+    throw error;
+  }
+}
+
+async function make(
+  reservation: Reservation,
+  service: Service,
+  secrets: DefinitionSecrets,
+  catalog: Services,
+): Promise<ServiceRecord> {
+  await saveSecrets(ownerOfSecrets(service), secrets, catalog);
+  if (catalog.objects) await arrangeStorage(service, catalog.objects);
+  return catalog.services.create(reservation, service);
+}
+
+function newService(principal: Admin | User, definition: Definition, catalog: Services): Service {
+  const identity = { uid: catalog.newUid(), token: catalog.newToken() };
+  if (principal.kind === 'admin') {
+    return {
+      ...identity,
+      definition: ownedBy(definition, CLUSTER_ADMIN),
+      owner: CLUSTER_ADMIN,
+      ownerName: catalog.managerName,
+      namespace: catalog.servicesNamespace,
+    };
+  }
+  const { vo } = chooseVo({
+    asked: definition.vo,
+    userGroups: principal.groups,
+    allowedGroups: catalog.allowedGroups,
+  });
+  return {
+    ...identity,
+    definition: ownedBy({ ...definition, vo }, principal.uid),
+    owner: principal.uid,
+    ownerName: ownerNameLabel(principal.name),
+    namespace: namespaceFor(principal.uid, catalog.servicesNamespace),
+  };
+}

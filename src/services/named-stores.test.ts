@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openNamedStore } from '../adapters/object-stores/minio/named-stores.fixture.ts';
+import { createService } from './create.ts';
+import { beginIntent, leftoversOf } from './intent.ts';
+import { recoverServices } from './recover.ts';
+import { alice, body, describeCatalog } from './services.fixture.ts';
+
+const later = () => Date.now() + 1_000;
+const writing = (name: string) =>
+  body({ name, output: [{ storage_provider: 'minio.shared', path: `${name}-results/out` }] });
+
+describeCatalog('buckets of named stores', (open) => {
+  test('recover: a create that was cut off leaves no bucket at a named store, a finished one keeps its own', async (t) => {
+    await using given = open();
+    const { server, stores } = await openNamedStore(t);
+    const catalog = { ...given, providers: stores };
+    const { service } = await createService(alice, writing('finished'), catalog);
+    await beginIntent('create', leftoversOf(service), catalog.journal, Date.now());
+
+    const cut = await createService(alice, writing('cut-off'), catalog);
+    await beginIntent('create', leftoversOf(cut.service), catalog.journal, Date.now());
+    await given.services.remove('cut-off', cut.version);
+    assert.ok(server.describeBucket('cut-off-results'));
+
+    assert.equal(await recoverServices(later(), catalog), 2);
+    assert.equal(server.describeBucket('cut-off-results'), undefined);
+    assert.ok(server.describeBucket('finished-results'));
+  });
+
+  test('recover: an intent of an earlier version, which knew no named stores, is settled', async () => {
+    await using catalog = open();
+    const { service } = await createService(alice, body(), catalog);
+    const { remote: _, subscriptions, ...known } = leftoversOf(service);
+    await catalog.journal.begin('service/remove/old', {
+      ...known,
+      subscriptions: [...subscriptions],
+      begun: 0,
+    } as never);
+    assert.equal(await recoverServices(later(), catalog), 1);
+  });
+});

@@ -1,0 +1,67 @@
+import type { Admin, User } from '../identity/index.ts';
+import type { Service } from '../model/service/index.ts';
+import { isRace, type ServiceRecord, usesBucket } from '../ports/index.ts';
+import { notFound, ServicesError } from './errors.ts';
+import { beginIntent, endIntent, type Leftovers, leftoversOf } from './intent.ts';
+import { clearProviders } from './provider-buckets.ts';
+import { findService } from './read.ts';
+import { forgetSecrets } from './service-secrets.ts';
+import type { Services } from './services.ts';
+import { clearStorage, type StorageClaim } from './storage.ts';
+
+const ATTEMPTS = 8;
+
+/**
+ * Removes a service, its secrets, its subscriptions and the buckets that were made for it. The administrator may say in which namespace it must be; a service elsewhere is
+ * then not found (docs/go-manager.md#services).
+ */
+export async function removeService(
+  principal: Admin | User,
+  name: string,
+  namespace: string | undefined,
+  catalog: Services,
+): Promise<void> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const record = await findService(principal, 'delete', name, catalog);
+    if (principal.kind === 'admin' && namespace && namespace !== record.service.namespace) throw notFound(name);
+    if (await removeRecord(record, catalog)) return;
+  }
+  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+}
+
+/** Removes a service as it was read, with all it has. False when it has changed since. */
+export async function removeRecord({ service, version }: ServiceRecord, catalog: Services): Promise<boolean> {
+  const leftovers = leftoversOf(service);
+  const intent = await beginIntent('remove', leftovers, catalog.journal, catalog.now());
+  try {
+    await catalog.services.remove(service.definition.name, version);
+  } catch (error) {
+    // The intent stays: a second DELETE at the same moment has the same one, and may need it.
+    if (!isRace(error)) throw error;
+    return false;
+  }
+  await forget(leftovers, catalog);
+  await endIntent(intent, catalog.journal);
+  return true;
+}
+
+/** Removes what a service that is gone, or was never finished, has left in the stores. Again: nothing happens. */
+export async function forget(leftovers: Leftovers, catalog: Services): Promise<void> {
+  await catalog.forgetJobs?.(leftovers.uid);
+  await forgetSecrets(leftovers, catalog);
+  await tidyStorage(leftovers, undefined, catalog);
+}
+
+/** Takes back what a service no longer needs in the object stores; `next` is the service as it is now. */
+export async function tidyStorage(claim: StorageClaim, next: Service | undefined, catalog: Services): Promise<void> {
+  if (catalog.providers) await clearProviders(claim, catalog.providers, next);
+  if (!catalog.objects) return;
+  await clearStorage(claim, catalog.objects, {
+    ...(next && { next }),
+    heirOf: async (bucket) => {
+      // Whoever is not in it loses its files.
+      const { items } = await catalog.services.list({ anyOf: [usesBucket(bucket)], fresh: true });
+      return items.find(({ service }) => service.uid !== claim.uid)?.service;
+    },
+  });
+}

@@ -1,0 +1,157 @@
+import { type Admin, attachGrant, detachGrants, grantOf, type User } from '../identity/index.ts';
+import { Secret } from '../lib/secret.ts';
+import type { Version } from '../lib/version.ts';
+import { type DefinitionSecrets, GRANT_SLOT, REFRESH_TOKEN_SLOT, type Service } from '../model/service/index.ts';
+import { isRace, type SecretRecord, type ServiceRecord } from '../ports/index.ts';
+import type { Services } from './services.ts';
+
+/** What of a service says where its secrets are. */
+export type SecretsOwner = Pick<Service, 'uid' | 'namespace'> & { readonly name: string };
+
+export const ownerOfSecrets = ({ uid, namespace, definition }: Service): SecretsOwner => ({
+  uid,
+  namespace,
+  name: definition.name,
+});
+
+const environmentKey = ({ namespace, name }: SecretsOwner) => `${namespace}/${name}`;
+
+export interface LoadedSecrets extends DefinitionSecrets {
+  readonly versions: { readonly environment?: Version; readonly credentials?: Version };
+}
+
+export async function loadSecrets(owner: SecretsOwner, { secrets }: Pick<Services, 'secrets'>): Promise<LoadedSecrets> {
+  const [environment, credentials] = await Promise.all([
+    secrets.get('service', environmentKey(owner)),
+    secrets.get('credentials', owner.uid),
+  ]);
+  return {
+    environment: environment?.values ?? {},
+    credentials: credentials?.values ?? {},
+    versions: { ...versionAs('environment', environment), ...versionAs('credentials', credentials) },
+  };
+}
+
+/**
+ * Writes both bundles, or removes one that is empty: a Secret that an earlier service of this name left behind must
+ * not attach to this one (R2).
+ */
+export async function saveSecrets(
+  owner: SecretsOwner,
+  values: DefinitionSecrets,
+  { secrets }: Pick<Services, 'secrets'>,
+): Promise<void> {
+  const save = async (room: 'service' | 'credentials', key: string, bundle: Readonly<Record<string, Secret>>) => {
+    if (Object.keys(bundle).length > 0) await secrets.put(room, key, bundle);
+    else await secrets.remove(room, key);
+  };
+  await Promise.all([
+    save('service', environmentKey(owner), values.environment),
+    save('credentials', owner.uid, values.credentials),
+  ]);
+}
+
+/** Loads them for a change. A refresh token that was stored itself, before there was a vault, goes there first. */
+export async function loadVaulted(service: Service, catalog: VaultOfCatalog): Promise<LoadedSecrets> {
+  const stored = await loadSecrets(ownerOfSecrets(service), catalog);
+  if (!stored.credentials[REFRESH_TOKEN_SLOT]) return stored;
+  await grantOf(service, catalog);
+  return loadSecrets(ownerOfSecrets(service), catalog);
+}
+
+/** What a service stores of its secrets: a refresh token goes to the vault, and the service keeps the id of the grant. */
+export async function vaultSecrets(
+  uid: string,
+  secrets: DefinitionSecrets,
+  bringer: Admin | User,
+  catalog: VaultOfCatalog,
+): Promise<DefinitionSecrets> {
+  const { [REFRESH_TOKEN_SLOT]: token, ...credentials } = secrets.credentials;
+  if (!token) return secrets;
+  const grant = await attachGrant(token, bringer, uid, catalog);
+  return { ...secrets, credentials: { ...credentials, [GRANT_SLOT]: new Secret(grant) } };
+}
+
+type VaultOfCatalog = Pick<Services, 'secrets' | 'now' | 'newUid'>;
+
+/** The service leaves the grants that it has no more; all of them, if it has been removed meanwhile. */
+export async function leaveGrants(
+  owner: SecretsOwner,
+  catalog: Pick<Services, 'secrets' | 'services' | 'now'>,
+): Promise<void> {
+  const current = await catalog.services.get(owner.name);
+  if (current?.service.uid === owner.uid) await detachGrants(owner.uid, catalog);
+  else await forgetSecrets(owner, catalog);
+}
+
+interface Replacement {
+  readonly stored: LoadedSecrets;
+  readonly secrets: DefinitionSecrets;
+  /** Settles again, against what somebody else has stored meanwhile. */
+  readonly settle: (stored: LoadedSecrets) => Promise<DefinitionSecrets>;
+}
+
+/**
+ * Stores the secrets that go with a definition just written. If another writer was faster, either the definition is
+ * theirs by now, and so are the secrets; or it is still ours, and what they stored is settled with what we brought.
+ */
+export async function replaceSecrets(
+  owner: SecretsOwner,
+  { stored, secrets, settle }: Replacement,
+  record: ServiceRecord,
+  catalog: Pick<Services, 'secrets' | 'services'>,
+): Promise<void> {
+  if (sameSecrets(stored, secrets)) return;
+  try {
+    const { environment = 'absent', credentials = 'absent' } = stored.versions;
+    await catalog.secrets.put('service', environmentKey(owner), secrets.environment, environment);
+    await catalog.secrets.put('credentials', owner.uid, secrets.credentials, credentials);
+    if (sameGrant(stored, secrets)) return;
+  } catch (error) {
+    if (!isRace(error)) throw error;
+    const current = await catalog.services.get(owner.name);
+    if (current?.version !== record.version) return;
+  }
+  // A new grant is settled once more too: until the slot named it, another update may have left it for this service.
+  const again = await loadSecrets(owner, catalog);
+  await replaceSecrets(owner, { stored: again, secrets: await settle(again), settle }, record, catalog);
+}
+
+/**
+ * Removes the secrets of a service that is gone, or was never finished. The name is held meanwhile, so that a new
+ * service of that name, which keeps its secrets in the same place, cannot come in between; if there is one already,
+ * that place is its own.
+ */
+export async function forgetSecrets(
+  owner: SecretsOwner,
+  catalog: Pick<Services, 'secrets' | 'services' | 'now'>,
+): Promise<void> {
+  await catalog.secrets.remove('credentials', owner.uid);
+  await detachGrants(owner.uid, catalog);
+  const held = await catalog.services.reserve(owner.name, owner.uid);
+  if (held === 'taken') return;
+  try {
+    await catalog.secrets.remove('service', environmentKey(owner));
+  } finally {
+    await catalog.services.release(held);
+  }
+}
+
+/** Has the service the same grant, or none, in both? */
+export function sameGrant(a: DefinitionSecrets, b: DefinitionSecrets): boolean {
+  const idIn = ({ credentials }: DefinitionSecrets) => credentials[GRANT_SLOT]?.reveal();
+  return idIn(a) === idIn(b);
+}
+
+function sameSecrets(a: DefinitionSecrets, b: DefinitionSecrets): boolean {
+  return sameBundle(a.environment, b.environment) && sameBundle(a.credentials, b.credentials);
+}
+
+function sameBundle(a: Readonly<Record<string, Secret>>, b: Readonly<Record<string, Secret>>): boolean {
+  const names = Object.keys(a);
+  return names.length === Object.keys(b).length && names.every((name) => b[name]?.equals(a[name] ?? '') === true);
+}
+
+function versionAs<K extends string>(key: K, record: SecretRecord | undefined): { [P in K]?: Version } {
+  return record ? ({ [key]: record.version } as { [P in K]: Version }) : {};
+}

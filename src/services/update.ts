@@ -1,0 +1,111 @@
+import { type Admin, chooseVo, type User } from '../identity/index.ts';
+import type { Version } from '../lib/version.ts';
+import { type Definition, ownedBy, type RemoteBucket, readDefinition, type Service } from '../model/service/index.ts';
+import { isRace, type ServiceRecord } from '../ports/index.ts';
+import { admit } from './admit.ts';
+import { ServicesError } from './errors.ts';
+import { arrangeProviders } from './provider-buckets.ts';
+import { findService } from './read.ts';
+import { tidyStorage } from './remove.ts';
+import {
+  leaveGrants,
+  loadVaulted,
+  ownerOfSecrets,
+  replaceSecrets,
+  sameGrant,
+  vaultSecrets,
+} from './service-secrets.ts';
+import type { Services } from './services.ts';
+import { alignStorage, arrangeStorage, storageClaim } from './storage.ts';
+
+/** Enough for any burst of writers to one service; more would be a fault, not contention. */
+const ATTEMPTS = 8;
+
+/**
+ * Replaces the definition of a service. Owner, namespace and token stay, also when the administrator writes (R16), and
+ * so do the vo (R30) and secrets that are left blank (R3). The definition is swapped first, under the version that was
+ * read: who loses that race, or brought an old version, has changed nothing.
+ */
+export async function updateService(
+  principal: Admin | User,
+  body: unknown,
+  ifMatch: Version | undefined,
+  catalog: Services,
+): Promise<ServiceRecord> {
+  const given = readDefinition(body);
+  const { name } = given.definition;
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const current = await findService(principal, 'update', name, catalog);
+    if (ifMatch !== undefined && ifMatch !== current.version) throw oldVersion(name);
+    // It was lent to a federation a moment ago: whoever asks again is told whose it is to change.
+    if (current.service.federation?.role === 'worker') break;
+    const replaced = await replaceDefinition(principal, given, current, {}, catalog);
+    if (replaced) return replaced;
+  }
+  throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+}
+
+export const oldVersion = (name: string) =>
+  new ServicesError('old-version', `"${name}" has changed since you read it: read it again`);
+
+/** Replaces the definition of a service as it was read, once. Undefined when somebody else was faster. */
+export async function replaceDefinition(
+  principal: Admin | User,
+  { definition, secrets: given }: ReturnType<typeof readDefinition>,
+  current: ServiceRecord,
+  role: { readonly federation?: Service['federation'] | undefined },
+  catalog: Services,
+): Promise<ServiceRecord | undefined> {
+  const service = withRole(changed(principal, current.service, definition, catalog), role);
+  const owner = ownerOfSecrets(service);
+  const stored = await loadVaulted(service, catalog);
+  const settle = async (secrets: typeof stored) => {
+    const before = { definition: current.service.definition, secrets };
+    return vaultSecrets(
+      service.uid,
+      await admit(service.definition, given, before, catalog, service),
+      principal,
+      catalog,
+    );
+  };
+  const secrets = await settle(stored);
+  let remote: readonly RemoteBucket[] = [];
+  try {
+    // New buckets must be there before the definition names them; if one cannot be had, nothing has changed.
+    if (catalog.providers) remote = await arrangeProviders(service, catalog.providers, current.service);
+    if (catalog.objects) await arrangeStorage(service, catalog.objects);
+    const replaced = await catalog.services.replace(service, current.version);
+    await replaceSecrets(owner, { stored, secrets, settle }, replaced, catalog);
+    if (catalog.objects) await alignStorage(service, catalog.objects);
+    await tidyStorage(storageClaim(current.service), service, catalog);
+    if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
+    return replaced;
+  } catch (error) {
+    const claim = { ...storageClaim(service), remote };
+    await tidyStorage(claim, (await catalog.services.get(definition.name))?.service, catalog);
+    if (!sameGrant(stored, secrets)) await leaveGrants(owner, catalog);
+    if (!isRace(error)) throw error;
+    return undefined;
+  }
+}
+
+/** With another role, or none; without a word about it, with the one it has. */
+function withRole(service: Service, role: { readonly federation?: Service['federation'] | undefined }): Service {
+  if (!('federation' in role)) return service;
+  const { federation: _, ...alone } = service;
+  return role.federation ? { ...alone, federation: role.federation } : alone;
+}
+
+function changed(principal: Admin | User, before: Service, definition: Definition, catalog: Services): Service {
+  const previous = before.definition.vo;
+  const { vo } =
+    principal.kind === 'admin'
+      ? { vo: definition.vo || previous }
+      : chooseVo({
+          asked: definition.vo,
+          userGroups: principal.groups,
+          allowedGroups: catalog.allowedGroups,
+          previous,
+        });
+  return { ...before, definition: ownedBy({ ...definition, vo }, before.owner) };
+}

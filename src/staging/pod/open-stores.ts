@@ -1,0 +1,27 @@
+import type { StoreAccess } from '../../model/job/index.ts';
+import type { Connections } from '../transfers/connections.ts';
+import type { StoreOpener } from '../transfers/remote-store.ts';
+
+/** Opens such stores. What speaks to them is loaded when there is one: most of a program's start would be that. */
+export async function storeOpener(connections: Connections, accesses: Iterable<StoreAccess>): Promise<StoreOpener> {
+  const types = new Set([...accesses].map(({ type }) => type));
+  const [s3, webdav] = await Promise.all([
+    types.has('s3') ? loadS3(connections) : undefined,
+    types.has('webdav') ? import('../transfers/webdav.ts') : undefined,
+  ]);
+  return (access) => {
+    if (access.type === 's3' && s3) return s3(access);
+    if (access.type === 'webdav' && webdav)
+      return webdav.webdavStore(access, connections.agents({ guarded: access.guarded, verify: true }));
+    throw new Error('there are no keys for this store');
+  };
+}
+
+async function loadS3(connections: Connections) {
+  const [{ s3Store }, { S3Clients }] = await Promise.all([
+    import('../transfers/s3.ts'),
+    import('../transfers/s3-clients.ts'),
+  ]);
+  const clients = new S3Clients(connections);
+  return (access: StoreAccess & { type: 's3' }) => s3Store(clients, access);
+}

@@ -1,0 +1,65 @@
+import type { Network } from '../../lib/outbound/index.ts';
+import type { S3Access } from '../../model/job/index.ts';
+import { Connections } from './connections.ts';
+import { readAddress } from './remote-store.ts';
+
+/** Why not, in words that end a sentence; undefined when there is no reason. */
+type Look = (
+  object: { readonly bucket: string; readonly key: string },
+  access: S3Access,
+  until: AbortSignal,
+) => Promise<string | undefined>;
+
+/** Looks at objects, in this process: no worker is waited for that moves files just then. */
+export interface ObjectProbe {
+  /** Can it be read with these keys? */
+  readonly unreadable: Look;
+  /** Can the store be spoken to about it? That it is not there is an answer. */
+  readonly unreachable: Look;
+  close(): void;
+}
+
+export function createObjectProbe(options: { readonly networks: readonly Network[] }): ObjectProbe {
+  const connections = new Connections(options.networks);
+  let loaded: ReturnType<typeof load> | undefined;
+  const look = async (...[{ bucket, key }, access, abortSignal]: Parameters<Look>): Promise<Found> => {
+    loaded ??= load(connections);
+    const { clients, head, failure, isMissing } = await loaded;
+    let host = '';
+    try {
+      host =
+        access.endpoint === undefined ? `s3.${access.region}.amazonaws.com` : readAddress(access.endpoint).hostname;
+      await head(clients.client(access), bucket, key, abortSignal);
+      return {};
+    } catch (error) {
+      const why = abortSignal.aborted ? `"${host}" does not answer in time` : failure(error, host).message;
+      return { why, missing: isMissing(error) };
+    }
+  };
+  return {
+    unreadable: async (...question) => (await look(...question)).why,
+    async unreachable(...question) {
+      const { why, missing } = await look(...question);
+      return missing ? undefined : why;
+    },
+    close: () => connections.close(),
+  };
+}
+
+interface Found {
+  readonly why?: string;
+  readonly missing?: boolean;
+}
+
+/** A manager that nobody offers jobs pays nothing for the SDK. */
+async function load(connections: Connections) {
+  const [{ HeadObjectCommand, NotFound }, { S3Clients }, { s3Failure }] = await Promise.all([
+    import('@aws-sdk/client-s3'),
+    import('./s3-clients.ts'),
+    import('./s3.ts'),
+  ]);
+  const clients = new S3Clients(connections);
+  const head = (client: ReturnType<typeof clients.client>, bucket: string, key: string, abortSignal: AbortSignal) =>
+    client.send(new HeadObjectCommand({ Bucket: bucket, Key: key }), { abortSignal });
+  return { clients, head, failure: s3Failure, isMissing: (error: unknown) => error instanceof NotFound };
+}

@@ -1,0 +1,38 @@
+import { Slots } from '../../lib/concurrency.ts';
+import type { Network } from '../../lib/outbound/index.ts';
+import { Connections } from './connections.ts';
+import { fetchObject } from './fetch.ts';
+import { pack } from './pack.ts';
+import { openedStores, type StoreOpener } from './remote-store.ts';
+import { s3Store } from './s3.ts';
+import { S3Clients } from './s3-clients.ts';
+import type { Staging } from './staging.ts';
+import { upload } from './upload.ts';
+import { plan } from './walk.ts';
+import { webdavStore } from './webdav.ts';
+
+/** Files on their way at once. More: more memory, up to three parts of 5 MiB each. Fewer: small files wait for answers. */
+const FILES_AT_ONCE = 6;
+
+/** Staging in this very process: what a worker does, or a program of its own. */
+export function createTransfers(networks: readonly Network[]): Staging {
+  const connections = new Connections(networks);
+  const clients = new S3Clients(connections);
+  const slots = new Slots(FILES_AT_ONCE);
+
+  const open: StoreOpener = (access) =>
+    access.type === 's3'
+      ? s3Store(clients, access)
+      : webdavStore(access, connections.agents({ guarded: access.guarded, verify: true }));
+
+  return {
+    fetch: (order) => fetchObject(order, open),
+    plan,
+    upload: (order) => {
+      const stores = openedStores(order.stores, open);
+      return upload(order, { store: async (id) => stores(id), slots });
+    },
+    pack,
+    close: async () => connections.close(),
+  };
+}
