@@ -45,7 +45,7 @@ const BESIDE: Readonly<
  * file by file.
  */
 const DOORS = [
-  'lib/outbound',
+  'lib/http',
   'model/service',
   'model/job',
   'ports',

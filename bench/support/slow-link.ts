@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../src/lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../src/lib/http/certificate.fixture.ts';
 
 export interface SlowLink extends AsyncDisposable {
   readonly url: string;

@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
 import { type JobObserver, spansOf } from '../jobs/index.ts';
-import { TraceExporter } from '../lib/outbound/index.ts';
 import { VERSION } from '../lib/product-version.ts';
 import { Secret } from '../lib/secret.ts';
+import { TraceExporter } from '../lib/trace-exporter.ts';
 
 export interface Tracing {
   readonly observers: readonly JobObserver[];

@@ -4,7 +4,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../src/lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../src/lib/http/certificate.fixture.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { end, isRunning, Processes, type Started } from '../kubernetes/processes.ts';

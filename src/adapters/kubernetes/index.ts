@@ -1,4 +1,4 @@
-import type { Network } from '../../lib/outbound/index.ts';
+import type { Network } from '../../lib/http/index.ts';
 import type { ClusterStore } from '../../model/service/index.ts';
 import {
   type BlobStore,

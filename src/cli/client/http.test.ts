@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { createServer as createSecure } from 'node:https';
 import { createServer as createPlain, type Server as PlainServer } from 'node:net';
 import { after, test } from 'node:test';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/http/certificate.fixture.ts';
 import { ClientError } from './errors.ts';
 import { bodyBytes, send } from './http.ts';
 

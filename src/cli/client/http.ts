@@ -66,9 +66,9 @@ const timeout = () => Object.assign(new Error('no answer in time'), { code: 'ETI
 /** What went wrong on the way there, in sentences; anything else as it is. */
 export async function notReached(error: unknown, url: string): Promise<unknown> {
   // It brings much along, and most commands reach whom they want.
-  const { connectionFailure } = await import('../../lib/outbound/index.ts');
+  const { toHttpClientError } = await import('../../lib/http/index.ts');
   const { origin, host, protocol } = new URL(url);
-  const failure = connectionFailure(error, host);
+  const failure = toHttpClientError(error, host);
   if (failure?.code === 'untrusted') {
     return new ClientError(
       'unreachable',

@@ -129,8 +129,8 @@ async function talk<T>(url: string, openid: typeof OpenId, how: () => Promise<T>
       const code = error.error === 'invalid_grant' ? 'login-needed' : 'failed';
       throw new ClientError(code, `the issuer ${url} refused: ${why}`, { cause: error });
     }
-    const { connectionFailure } = await import('../../lib/outbound/index.ts');
-    const failure = connectionFailure(error, new URL(url).host);
+    const { toHttpClientError } = await import('../../lib/http/index.ts');
+    const failure = toHttpClientError(error, new URL(url).host);
     if (failure || isCut(error)) {
       const why = failure?.message ?? 'the connection was cut';
       throw new ClientError('unreachable', `the issuer ${url}: ${why}. Try again`, { cause: error });

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { before, type TestContext, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { changedIn } from '../../lib/changed-in.fixture.ts';
-import { TEST_CERTIFICATE } from '../../lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE } from '../../lib/http/certificate.fixture.ts';
 import { Secret } from '../../lib/secret.ts';
 import { davServer } from '../../staging/transfers/dav-server.fixture.ts';
 import { StagingError } from '../../staging/transfers/errors.ts';

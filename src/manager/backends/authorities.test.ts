@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { rootCertificates } from 'node:tls';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/http/certificate.fixture.ts';
 import { ownAuthorities } from './authorities.ts';
 
 const OWN = { authorities: TEST_CERTIFICATE.trim() };

@@ -3,11 +3,11 @@ import https from 'node:https';
 import {
   type Agents,
   allowedAddresses,
-  connectionFailure,
   createAgents,
   type Network,
   type Resolver,
-} from '../../lib/outbound/index.ts';
+  toHttpClientError,
+} from '../../lib/http/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Offer, OfferAnswer, Target } from '../delegation-ports.ts';
@@ -100,7 +100,7 @@ export class EndpointTarget implements Target {
         sent.on('error', reject).end(body);
       });
     } catch (error) {
-      const failure = connectionFailure(signal.aborted ? signal.reason : error, this.#url.hostname);
+      const failure = toHttpClientError(signal.aborted ? signal.reason : error, this.#url.hostname);
       throw failure
         ? new PeerError('unreachable', `the endpoint: ${failure.message}`, { cause: failure })
         : this.#problem('does not speak HTTP as we do, or its headers are none');

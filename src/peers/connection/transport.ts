@@ -1,14 +1,14 @@
 import http from 'node:http';
 import https from 'node:https';
-import { parseJson } from '../../lib/json.ts';
 import {
   type Agents,
   allowedAddresses,
-  connectionFailure,
   createAgents,
   type Network,
   type Resolver,
-} from '../../lib/outbound/index.ts';
+  toHttpClientError,
+} from '../../lib/http/index.ts';
+import { parseJson } from '../../lib/json.ts';
 import { isSlash, trimEnd } from '../../lib/trim.ts';
 import { WORKER_HEADER } from '../messages/federation.ts';
 import { type PeerAddress, PeerError } from '../peer.ts';
@@ -210,7 +210,7 @@ export class Transport {
 
   #failure(error: unknown): PeerError {
     const { clusterId, endpoint } = this.#address;
-    const failure = connectionFailure(error, this.#base.hostname);
+    const failure = toHttpClientError(error, this.#base.hostname);
     if (failure?.code === 'untrusted') {
       // What a certificate says is text of the other side.
       const why = 'its certificate does not hold: give the cluster its own ca, or mend the certificate';

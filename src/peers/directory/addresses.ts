@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Config } from '../../config/index.ts';
-import { allowedAddresses } from '../../lib/outbound/index.ts';
+import { allowedAddresses } from '../../lib/http/index.ts';
 import { isSlash, trimEnd } from '../../lib/trim.ts';
 import type { DefinedCluster } from '../../model/service/index.ts';
 import type { PeerAddress } from '../peer.ts';

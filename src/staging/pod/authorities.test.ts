@@ -5,7 +5,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/http/certificate.fixture.ts';
 import { AUTHORITIES, certificatesIn } from './authorities.ts';
 
 const HERE = new URL('./authorities.ts', import.meta.url).href;

@@ -10,7 +10,7 @@ import {
   text,
   wholeNumber,
 } from '../../lib/fields.ts';
-import type { Network } from '../../lib/outbound/index.ts';
+import type { Network } from '../../lib/http/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { ObjectAt, S3Access, StageOut, StoreAccess, WebdavAccess } from '../../model/job/index.ts';
 import { StagingError } from '../transfers/errors.ts';

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type RequestOptions, request as requestPlain } from 'node:http';
 import { request as requestSecure } from 'node:https';
 import { pipeline } from 'node:stream/promises';
-import { type Agents, connectionFailure } from '../../lib/outbound/index.ts';
+import { type Agents, toHttpClientError } from '../../lib/http/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { type OutputFile, type RemoteObject, readAddress, TransferError } from '../transfers/remote-store.ts';
 
@@ -57,7 +57,7 @@ async function send(address: URL, agents: Agents, { method, file, signal }: Call
   if (file) pipeline(file.content(), outgoing).catch(reject);
   else outgoing.end();
   return promise.catch((error: unknown) => {
-    const failure = connectionFailure(error, address.hostname);
+    const failure = toHttpClientError(error, address.hostname);
     const message = failure?.message ?? `"${address.hostname}" does not answer like a store`;
     throw new TransferError(message, { cause: error, retryable: failure?.code === 'unreachable' });
   });

@@ -1,4 +1,4 @@
-import type { Network } from '../../lib/outbound/index.ts';
+import type { Network } from '../../lib/http/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { StoreAccess } from '../../model/job/index.ts';
 import { StagingError, type StagingErrorCode } from './errors.ts';

@@ -1,4 +1,4 @@
-import { type Agents, allowedAddresses, createAgents, type Network } from '../../lib/outbound/index.ts';
+import { type Agents, allowedAddresses, createAgents, type Network } from '../../lib/http/index.ts';
 
 export interface Trust {
   /** A user chose the address. */

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
-import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE, TEST_KEY } from '../../lib/http/certificate.fixture.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { WebdavAccess } from '../../model/job/index.ts';
 

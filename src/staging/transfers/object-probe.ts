@@ -1,4 +1,4 @@
-import type { Network } from '../../lib/outbound/index.ts';
+import type { Network } from '../../lib/http/index.ts';
 import type { S3Access } from '../../model/job/index.ts';
 import { Connections } from './connections.ts';
 import { readAddress } from './remote-store.ts';

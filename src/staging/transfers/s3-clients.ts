@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { S3Client } from '@aws-sdk/client-s3';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
-import type { Agents } from '../../lib/outbound/index.ts';
+import type { Agents } from '../../lib/http/index.ts';
 import type { S3Access } from '../../model/job/index.ts';
 import type { Connections } from './connections.ts';
 

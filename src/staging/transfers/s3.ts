@@ -6,7 +6,7 @@ import {
   type S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { connectionFailure } from '../../lib/outbound/index.ts';
+import { toHttpClientError } from '../../lib/http/index.ts';
 import type { ObjectAt, S3Access } from '../../model/job/index.ts';
 import { type OutputFile, type RemoteStore, readAddress, TransferError, type WrittenObject } from './remote-store.ts';
 import type { S3Clients } from './s3-clients.ts';
@@ -127,7 +127,7 @@ function reasonOf(error: unknown, host: string): string {
     const name = /^[A-Za-z0-9.]{1,64}$/.test(error.name) ? ` (${error.name})` : '';
     return known ?? `the store answered ${status}${name}`;
   }
-  const failure = connectionFailure(error, host);
+  const failure = toHttpClientError(error, host);
   if (failure) return failure.message;
   if (error instanceof Error && error.name === 'AbortError') return 'another file had failed';
   // Not the store's fault but the disk's.

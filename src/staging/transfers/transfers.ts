@@ -1,5 +1,5 @@
 import { Slots } from '../../lib/concurrency.ts';
-import type { Network } from '../../lib/outbound/index.ts';
+import type { Network } from '../../lib/http/index.ts';
 import { Connections } from './connections.ts';
 import { fetchObject } from './fetch.ts';
 import { pack } from './pack.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, type TestContext, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { TEST_CERTIFICATE } from '../../lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE } from '../../lib/http/certificate.fixture.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { WebdavAccess } from '../../model/job/index.ts';
 import { davServer } from './dav-server.fixture.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type RequestOptions, request } from 'node:https';
 import { pipeline } from 'node:stream/promises';
-import { type Agents, connectionFailure } from '../../lib/outbound/index.ts';
+import { type Agents, toHttpClientError } from '../../lib/http/index.ts';
 import type { WebdavAccess } from '../../model/job/index.ts';
 import { type OutputFile, type RemoteStore, readAddress, TransferError } from './remote-store.ts';
 
@@ -90,7 +90,7 @@ async function send(access: WebdavAccess, agents: Agents, call: Call): Promise<I
 const addressOf = (access: WebdavAccess) => readAddress(`https://${access.hostname}`);
 
 function lost(error: unknown, host: string): TransferError {
-  const failure = connectionFailure(error, host);
+  const failure = toHttpClientError(error, host);
   const message = failure?.message ?? `"${host}" does not answer like a store`;
   return new TransferError(message, { cause: error, retryable: failure?.code === 'unreachable' });
 }

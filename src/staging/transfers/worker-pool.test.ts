@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { TEST_CERTIFICATE } from '../../lib/outbound/certificate.fixture.ts';
+import { TEST_CERTIFICATE } from '../../lib/http/certificate.fixture.ts';
 import type { S3Access } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { davServer } from './dav-server.fixture.ts';

@@ -4,7 +4,7 @@ import { devNull } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Slots } from '../../lib/concurrency.ts';
-import type { Network } from '../../lib/outbound/index.ts';
+import type { Network } from '../../lib/http/index.ts';
 import { type FromWorker, type Task, type TaskResult, type ToWorker, unwrapSecrets } from './channel.ts';
 import { StagingError } from './errors.ts';
 import type { Staging, UploadPlan } from './staging.ts';

@@ -1,4 +1,4 @@
-import type { Network } from '../../../lib/outbound/index.ts';
+import type { Network } from '../../../lib/http/index.ts';
 import type { Deployment, Service } from '../../../model/service/index.ts';
 import type { BlobStore } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Network } from '../../../lib/outbound/index.ts';
+import type { Network } from '../../../lib/http/index.ts';
 import { ROLE } from '../client/kinds.ts';
 import { Server } from '../runner/server.fixture.ts';
 import { Namespaces } from './namespaces.ts';

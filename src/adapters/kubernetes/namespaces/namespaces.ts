@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { Network } from '../../../lib/outbound/index.ts';
+import type { Network } from '../../../lib/http/index.ts';
 import { CLUSTER_ADMIN } from '../../../model/service/index.ts';
 import { StoreError } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';

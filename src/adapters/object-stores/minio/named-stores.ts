@@ -1,4 +1,4 @@
-import { connectionFailure } from '../../../lib/outbound/index.ts';
+import { toHttpClientError } from '../../../lib/http/index.ts';
 import type { S3Access } from '../../../model/job/index.ts';
 import type { RemoteBucket } from '../../../model/service/index.ts';
 import { type ProviderBucket, type ProviderBuckets, StorageError, StoreError } from '../../../ports/index.ts';
@@ -162,7 +162,7 @@ function failure(what: string, host: string, error: unknown): StorageError {
   const why =
     cause instanceof Refusal
       ? answered(cause)
-      : (connectionFailure(cause, host)?.message ?? `"${host}" does not answer like a store`);
+      : (toHttpClientError(cause, host)?.message ?? `"${host}" does not answer like a store`);
   return new StorageError('provider-unavailable', `${what} cannot be used now: ${why}`, { cause });
 }
 

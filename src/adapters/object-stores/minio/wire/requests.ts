@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import http from 'node:http';
 import https from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import { connectionFailure, createAgents } from '../../../../lib/outbound/index.ts';
+import { createAgents, toHttpClientError } from '../../../../lib/http/index.ts';
 import { StoreError, type StoreKeys } from '../../../../ports/index.ts';
 import { SigningSecret, signRequest } from '../../../../s3-server/index.ts';
 
@@ -65,7 +65,7 @@ export class Requests {
       try {
         return await this.#try(request, keys);
       } catch (error) {
-        const passes = error instanceof Refusal ? isBusy(error) : connectionFailure(error, '') !== undefined;
+        const passes = error instanceof Refusal ? isBusy(error) : toHttpClientError(error, '') !== undefined;
         if (!passes) throw error;
         if (tries === TRIES || request.once) throw this.#unavailable(error);
         await pause(FIRST_WAIT * 2 ** (tries - 1));
@@ -117,7 +117,7 @@ export class Requests {
   #unavailable(cause: unknown): StoreError {
     const host = new URL(this.#options.endpoint).host;
     const why =
-      connectionFailure(cause, host)?.message ??
+      toHttpClientError(cause, host)?.message ??
       (cause instanceof Refusal ? cause.message : `"${host}" does not answer`);
     const message = `the object store cannot be used now: ${why}: what was asked for may be done in part; try it again`;
     return new StoreError('unavailable', message, { cause });

@@ -1,4 +1,4 @@
-import type { Secret } from '../secret.ts';
+import type { Secret } from './secret.ts';
 
 /** A finished step of some work, as OpenTelemetry tells it. */
 export interface TraceSpan {

@@ -1,4 +1,4 @@
-import { OutboundError } from './errors.ts';
+import { HttpClientError } from './errors.ts';
 
 /** What the system calls it, and what it means for somebody who waits for a file. */
 const REASONS: Readonly<Record<string, string>> = {
@@ -19,15 +19,15 @@ const REASONS: Readonly<Record<string, string>> = {
 const UNTRUSTED = /CERT|^ERR_TLS_|UNABLE_TO_(GET|VERIFY)|SELF_SIGNED|HOSTNAME_MISMATCH|INVALID_CA/;
 
 /** The connection's part in a failure, in words; undefined when somebody was there and answered. */
-export function connectionFailure(error: unknown, host: string): OutboundError | undefined {
+export function toHttpClientError(error: unknown, host: string): HttpClientError | undefined {
   for (const each of chain(error)) {
-    if (each instanceof OutboundError) return each;
+    if (each instanceof HttpClientError) return each;
     const code = 'code' in each && typeof each.code === 'string' ? each.code : '';
     const why = REASONS[code] ?? (each.name === 'TimeoutError' ? REASONS['ETIMEDOUT'] : undefined);
     if (why !== undefined)
-      return new OutboundError('unreachable', `"${host}" cannot be reached: ${why}`, { cause: error });
+      return new HttpClientError('unreachable', `"${host}" cannot be reached: ${why}`, { cause: error });
     if (UNTRUSTED.test(code)) {
-      return new OutboundError('untrusted', `the certificate of "${host}" does not hold: ${each.message}`, {
+      return new HttpClientError('untrusted', `the certificate of "${host}" does not hold: ${each.message}`, {
         cause: error,
       });
     }

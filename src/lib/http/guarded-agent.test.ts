@@ -6,7 +6,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { allowedAddresses, type Network } from './allowed-address.ts';
 import { TEST_CERTIFICATE, TEST_KEY } from './certificate.fixture.ts';
-import { connectionFailure } from './failure.ts';
+import { toHttpClientError } from './failure.ts';
 import { type AgentOptions, createAgents, type Resolver } from './guarded-agent.ts';
 
 type Context = Pick<TestContext, 'after'>;
@@ -59,7 +59,7 @@ test('a name that leads to a forbidden address is refused in words, and nobody i
   const { resolve } = resolver(['127.0.0.1']);
   const agent = agents(t, { allowed: allowedAddresses([]), resolve }).http;
   await assert.rejects(get(`http://minio.lab:${port}/`, { agent }), {
-    name: 'OutboundError',
+    name: 'HttpClientError',
     code: 'address-refused',
     message:
       'the address 127.0.0.1 of "minio.lab" is not one that definitions may name: ask the operator to add its network to OSCAR_PEER_NETWORKS',
@@ -174,7 +174,7 @@ test('a certificate that nobody vouches for is told from a host that is not ther
   );
   const port = await listen(t, server);
   const strict = await get(`https://127.0.0.1:${port}/`, { agent: agents(t, {}).https }).catch((error) => error);
-  assert.equal(connectionFailure(strict, 'far.lab')?.code, 'untrusted');
+  assert.equal(toHttpClientError(strict, 'far.lab')?.code, 'untrusted');
   const agent = agents(t, { verify: false }).https;
   assert.equal((await get(`https://127.0.0.1:${port}/`, { agent })).body, 'hello');
 });
@@ -188,7 +188,7 @@ test('a certificate holds for those who were given its authority, and under its 
   const agent = agents(t, { ca: TEST_CERTIFICATE, resolve }).https;
   assert.equal((await get(`https://127.0.0.1:${port}/`, { agent })).body, 'hello');
   const other = await get(`https://other.lab:${port}/`, { agent }).catch((error) => error);
-  assert.equal(connectionFailure(other, 'other.lab')?.code, 'untrusted');
+  assert.equal(toHttpClientError(other, 'other.lab')?.code, 'untrusted');
 });
 
 test('beyond so many connections requests wait for one, and all are answered', async (t) => {
@@ -220,12 +220,12 @@ test('a port without anybody is said to have nobody', async (t) => {
   const { resolve } = resolver(['127.0.0.1', '::1']);
   const agent = agents(t, { resolve }).http;
   const failure = await get('http://empty.lab:1/', { agent }).catch((error) => error);
-  const { code, message } = connectionFailure(failure, 'empty.lab') ?? {};
+  const { code, message } = toHttpClientError(failure, 'empty.lab') ?? {};
   assert.deepEqual([code, message], ['unreachable', '"empty.lab" cannot be reached: nothing listens there']);
 });
 
 test('a name without an address is unreachable', async (t) => {
   const agent = agents(t, { resolve: resolver([]).resolve }).http;
   await assert.rejects(get('http://nothing.lab/', { agent }), { code: 'unreachable' });
-  assert.equal(connectionFailure(new Error('some answer'), 'nothing.lab'), undefined);
+  assert.equal(toHttpClientError(new Error('some answer'), 'nothing.lab'), undefined);
 });

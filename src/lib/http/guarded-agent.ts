@@ -4,7 +4,7 @@ import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { AddressRule } from './allowed-address.ts';
-import { OutboundError } from './errors.ts';
+import { HttpClientError } from './errors.ts';
 
 export interface AgentOptions {
   /** Which addresses may be dialled; every one if absent. */
@@ -126,7 +126,7 @@ function connect(given: http.ClientRequestArgs, dialling: Dialling): Duplex | nu
 
 const system: Resolver = (host, found) => lookup(host, { all: true }, found);
 
-function checkedLookup(resolve: Resolver, check: (address: string) => OutboundError | undefined): LookupFunction {
+function checkedLookup(resolve: Resolver, check: (address: string) => HttpClientError | undefined): LookupFunction {
   return (host, { all, family }, callback) => {
     resolve(host, (error, found) => {
       if (error) return callback(error, '');
@@ -144,21 +144,21 @@ function refusal(
   address: string,
   over: 'http' | 'https',
   allowed: AddressRule | undefined,
-): OutboundError | undefined {
+): HttpClientError | undefined {
   if (!allowed || allowed(address, over)) return undefined;
   const subject = host === address ? `the address ${address}` : `the address ${address} of "${host}"`;
   const why = allowed(address, 'https')
     ? 'is one that definitions may name over https only: write the endpoint with https://'
     : 'is not one that definitions may name: ask the operator to add its network to OSCAR_PEER_NETWORKS';
-  return new OutboundError('address-refused', `${subject} ${why}`);
+  return new HttpClientError('address-refused', `${subject} ${why}`);
 }
 
-const unknown = (host: string) => new OutboundError('unreachable', `"${host}" cannot be reached: it has no address`);
+const unknown = (host: string) => new HttpClientError('unreachable', `"${host}" cannot be reached: it has no address`);
 
 function limit(socket: Duplex, standing: string, host: string, deadline = CONNECT_DEADLINE): void {
   const timer = setTimeout(() => {
     const why = `"${host}" cannot be reached: no connection within ${deadline / 1000} s`;
-    socket.destroy(new OutboundError('unreachable', why));
+    socket.destroy(new HttpClientError('unreachable', why));
   }, deadline);
   const done = () => clearTimeout(timer);
   socket.once(standing, done).once('close', done);

@@ -1,4 +1,3 @@
 export { allowedAddresses, type Network } from './allowed-address.ts';
-export { connectionFailure } from './failure.ts';
+export { toHttpClientError } from './failure.ts';
 export { type Agents, createAgents, type Resolver } from './guarded-agent.ts';
-export { TraceExporter } from './trace-exporter.ts';
