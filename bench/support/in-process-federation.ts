@@ -19,7 +19,7 @@ import {
 } from '../../src/delegation/index.ts';
 import { Ledgers } from '../../src/federation/index.ts';
 import { newServiceToken } from '../../src/identity/index.ts';
-import { acceptJob, Dispatcher, type Elsewhere, type Jobs } from '../../src/jobs/index.ts';
+import { acceptJob, Dispatcher, type Jobs } from '../../src/jobs/index.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { type JobRecord, writeManifest } from '../../src/model/job/index.ts';
 import type { FederationRole, Service } from '../../src/model/service/index.ts';
@@ -127,7 +127,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
       }),
       (it) => it.close(),
     );
-    dispatcher.joins(theirs(taken));
+    dispatcher.connect({ hostedJobs: taken });
     await dispatcher.start();
     const target: Partial<DelegationServer> = {
       offer: (...it) => taken.offer(...it),
@@ -166,7 +166,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
     }),
     (it) => it.stop(),
   );
-  dispatcher.joins(ours(delegator));
+  dispatcher.connect({ delegation: delegator });
   await dispatcher.start();
   delegator.start();
 
@@ -209,28 +209,6 @@ function workersOf(cluster: LocalCluster): { catalog: Services; instance: string
 const nothing = () => {
   throw new Error('that was not to be done: not a benchmark');
 };
-
-const ours = (delegator: Delegator): Elsewhere => ({
-  consider: (...it) => delegator.consider(...it),
-  takeUp: nothing,
-  cancelled: nothing,
-  heard: nothing,
-  waits: nothing,
-  prepare: nothing,
-  running: nothing,
-  handIn: nothing,
-});
-
-const theirs = (taken: TakenJobs): Elsewhere => ({
-  consider: nothing,
-  takeUp: nothing,
-  cancelled: nothing,
-  heard: nothing,
-  waits: nothing,
-  prepare: (...it) => taken.prepare(...it),
-  running: (...it) => taken.running(...it),
-  handIn: (...it) => taken.handIn(...it),
-});
 
 const workerName = (id: string) => `${NAME}-${id}`;
 const keyIdOf = (id: string) => `key-of-${id}`;

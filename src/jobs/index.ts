@@ -15,8 +15,10 @@ export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';
 export { Sweep } from './intake/sweep/sweep.ts';
 export {
   type AttemptKeys,
+  type Delegation,
+  type DelegationRoles,
   type DispatcherOptions,
-  type Elsewhere,
+  type HostedJobs,
   type Jobs,
   jobKeyText,
   type Placing,

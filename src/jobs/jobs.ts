@@ -72,40 +72,58 @@ export const jobKeyText = ({ service, id }: JobKey) => `${service}/${id}`;
 /** Where a job may run: on this cluster alone, elsewhere when this one is full, or wherever its policy says. */
 export type Placing = 'here' | 'when-full' | 'anywhere';
 
-/** Other clusters, as far as jobs of this one run there, or jobs of theirs run here. */
-export interface Elsewhere {
-  /** A job waits that another cluster may run. With `anywhere` it is not in line here. Again: nothing happens. */
+/** The origin side of delegation: what the scheduler asks for jobs of this cluster that another cluster may run. */
+export interface Delegation {
+  /**
+   * Offers a queued job to other clusters. With `overflow` it stays queued here too; with `any` it does not. Calling it
+   * again for the same job is a no-op.
+   */
   consider(key: JobKey, placing: Placing): void;
 
-  /** After a restart: a job that another cluster has, or was asked to take, or whose results are being written. */
-  takeUp(record: JobRecord): void;
+  /** After a restart: continues with a job that is offered or delegated, or whose results are being committed. */
+  resume(record: JobRecord): void;
 
-  /** Somebody ended a job that another cluster has, which is told. */
-  cancelled(record: JobRecord): void;
+  /** A job that another cluster has was cancelled here: tells that cluster to stop it. */
+  onCancelled(record: JobRecord): void;
 
   /**
-   * What has become of a job of this cluster, as another manager of it may have written: what is left to be done about it
-   * is done. Without a record it is gone. Again: nothing happens.
+   * The record of a job of this cluster has changed. Another manager of this cluster may have written it, so the leader
+   * does what the new state still requires. Calling it again with the same record is a no-op.
    */
-  heard(key: JobKey, record: JobRecord | undefined): void;
+  onChanged(record: JobRecord): void;
 
-  /** Tells the cluster that a job was taken from that it waits here, again and again while it does. */
-  waits(record: JobRecord, until: AbortSignal): void;
+  /** The record of a job of this cluster was removed. */
+  onRemoved(key: JobKey): void;
+}
 
-  /** Everything that is needed to run a job for the cluster that it was taken from. */
+/** The target side of delegation: what the scheduler asks for jobs that another manager, their origin, delegated here. */
+export interface HostedJobs {
+  /** Reports to the origin, repeatedly until the signal aborts, that the job is queued here. */
+  reportQueued(record: JobRecord, until: AbortSignal): void;
+
+  /** Prepares an attempt that reads its input from the origin's store and writes its results there. */
   prepare(name: string, record: JobRecord, service: Service, event: Uint8Array): Promise<PreparedAttempt>;
 
-  /** Tells the cluster that a job was taken from that it runs, again and again until the signal. */
-  running(record: JobRecord, until: AbortSignal): void;
+  /** Reports to the origin, repeatedly until the signal aborts, that the job is running here. */
+  reportRunning(record: JobRecord, until: AbortSignal): void;
 
   /**
-   * Tells the cluster that a job was taken from how it ended, for as long as it takes. Resolves to how it ends here;
-   * undefined when this manager stops first.
+   * Reports to the origin how the job ended, and retries until the origin answers. Resolves to the final state of the
+   * record here; undefined when this manager stops first.
    */
-  handIn(
+  reportResult(
     record: JobRecord,
     stopping: AbortSignal,
   ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined>;
+
+  /** Reports to the origin that the job was cancelled here. */
+  reportCancelled(record: JobRecord): void;
+}
+
+/** Both sides of delegation, as far as this manager has them. */
+export interface DelegationRoles {
+  readonly delegation?: Delegation;
+  readonly hostedJobs?: HostedJobs;
 }
 
 export interface PreparedAttempt {
@@ -126,5 +144,5 @@ export interface DispatcherOptions extends Omit<Jobs, 'dispatcher'> {
 
 /** What it takes to see an attempt through. */
 export interface AttemptRunner extends DispatcherOptions {
-  readonly elsewhere: Elsewhere | undefined;
+  readonly hostedJobs: HostedJobs | undefined;
 }

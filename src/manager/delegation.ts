@@ -27,7 +27,7 @@ import {
 } from '../delegation/index.ts';
 import { type Coordination, Ledgers } from '../federation/index.ts';
 import type { Authenticator, Principal } from '../identity/index.ts';
-import { type Elsewhere, ownEndpoints, type UpstreamOrigins } from '../jobs/index.ts';
+import { type DelegationRoles, ownEndpoints, type UpstreamOrigins } from '../jobs/index.ts';
 import { OscarError, rootMessage } from '../lib/oscar-error.ts';
 import type { JobRecord } from '../model/job/index.ts';
 import { memberHeaders, type Replica, type Service } from '../model/service/index.ts';
@@ -47,8 +47,8 @@ interface OpenDelegation {
   readonly origins: UpstreamOrigins;
   logs(record: JobRecord, options: LogOptions): AsyncIterable<Uint8Array>;
   outstanding(serviceUid: string, member: string): Promise<number>;
-  /** What the line of jobs needs to know of other clusters while this manager leads. */
-  elsewhere(term: Term): Elsewhere;
+  /** Both sides of delegation, for the scheduler, while this manager leads. */
+  forTerm(term: Term): DelegationRoles;
   /** Once this manager can be reached, and leads. */
   lead(): void;
   close(): void;
@@ -167,7 +167,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
     logs: (record, options) => readLogAnywhere(record, options, origin),
     outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),
-    elsewhere({ defer }) {
+    forTerm({ defer }) {
       const leading = new Delegator(origin);
       delegator = leading;
       defer(() => {
@@ -175,7 +175,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
         if (delegator === leading) delegator = undefined;
         if (begun === leading) begun = undefined;
       });
-      return bothHalves(leading, taken);
+      return { delegation: leading, hostedJobs: taken };
     },
     lead() {
       delegator?.start();
@@ -187,20 +187,6 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
       endpoints.close();
       probe.close();
     },
-  };
-}
-
-/** What is ours is the delegator's, what was taken is of those who took it. */
-function bothHalves(delegator: Delegator, taken: TakenJobs): Elsewhere {
-  return {
-    consider: (key, placing) => delegator.consider(key, placing),
-    takeUp: (record) => delegator.takeUp(record),
-    cancelled: (record) => (record.taken ? taken.cancelled(record) : delegator.cancelled(record)),
-    heard: (key, record) => delegator.heard(key, record),
-    waits: (record, until) => taken.waits(record, until),
-    prepare: (...attempt) => taken.prepare(...attempt),
-    running: (record, until) => taken.running(record, until),
-    handIn: (record, stopping) => taken.handIn(record, stopping),
   };
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
-import { type Elsewhere, EventPump, expireJobs, type Jobs, Sweep } from '../jobs/index.ts';
+import { type DelegationRoles, EventPump, expireJobs, type Jobs, Sweep } from '../jobs/index.ts';
 import type { ClusterStore } from '../model/service/index.ts';
 import type { EventSource, JobStore, ObjectStore } from '../ports/index.ts';
 import type { Staging } from '../staging/index.ts';
@@ -19,7 +19,7 @@ export interface OpenJobs {
   readonly runtime: Backend['runtime'];
   readonly deployment: Backend['deployment'];
   /** Takes up what there is, and begins. */
-  lead(elsewhere: Elsewhere | undefined, term: Term): Promise<void>;
+  lead(roles: DelegationRoles, term: Term): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -85,9 +85,9 @@ export async function openJobs(
     staging,
     runtime,
     deployment,
-    async lead(elsewhere, term) {
+    async lead(roles, term) {
       await workplace.lead(jobs, term);
-      await line.lead(elsewhere, term.signal);
+      await line.lead(roles, term.signal);
       const report = (err: unknown) => log.warn({ err }, 'trouble with the events of the object store');
       const pump = new EventPump({ source: events, jobs, report });
       term.defer(() => pump.stop());

@@ -96,7 +96,7 @@ export async function startManager(
   opened.defer(() => leadership.end());
   await leadership.first(async (term) => {
     await cluster.tidy(catalog, term);
-    await running?.lead(delegation?.elsewhere(term), term);
+    await running?.lead(delegation?.forTerm(term) ?? {}, term);
   });
 
   const users = { secrets: cluster.secrets, objects: store.objects };

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Elsewhere, jobKeyText, placingOf } from '../../jobs/index.ts';
+import { type Delegation, jobKeyText, type Placing, placingOf } from '../../jobs/index.ts';
 import { Slots } from '../../lib/concurrency.ts';
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import type { AttemptKey, EnteredJob, Permit, Report } from '../../peers/index.ts';
@@ -41,7 +41,7 @@ interface Due extends Wish {
  * Has jobs of this cluster run on others: decides where, offers, gives leave, hears how it goes, takes back, commits. What
  * it keeps in memory only saves work: all that is true is in the records, and the next manager goes on from there.
  */
-export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cancelled' | 'heard'>, OriginServer {
+export class Delegator implements Delegation, OriginServer {
   readonly #deps: OriginDeps;
   readonly #held = new HeldAttempts();
   readonly #slots = new Slots(AT_ONCE);
@@ -102,7 +102,7 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     this.#following.stop();
   }
 
-  consider(key: JobKey, placing: Parameters<Elsewhere['consider']>[1]): void {
+  consider(key: JobKey, placing: Placing): void {
     if (this.#rounds.has(jobKeyText(key))) return;
     const inLine = placing === 'when-full';
     const { when = ALWAYS } = this.#deps;
@@ -110,34 +110,35 @@ export class Delegator implements Pick<Elsewhere, 'consider' | 'takeUp' | 'cance
     else if (when.waiting) void this.#lookLater(key);
   }
 
-  takeUp(record: JobRecord): void {
+  resume(record: JobRecord): void {
     this.#held.note(record);
     if (record.state === 'committing') this.#committing.begin(record);
     else this.consider(record, 'anywhere');
     if (record.state === 'delegated') this.#following.begin(record);
   }
 
-  cancelled(record: JobRecord): void {
+  onCancelled(record: JobRecord): void {
     this.#ended(record, { told: true });
     void this.#stop(record).catch((problem: unknown) => this.#deps.report(problem, record));
   }
 
   /** A member may have spoken to another manager of this cluster, which has written down what it said. */
-  heard(key: JobKey, record: JobRecord | undefined): void {
-    const held = this.#held.get(key);
-    if (!record) {
-      if (held) this.#endKeys(key);
-      return this.#held.forget(key);
-    }
+  onChanged(record: JobRecord): void {
+    const held = this.#held.get(record);
     this.#held.noteReport(record);
     if (record.state === 'committing') this.#committing.begin(record);
     if (!held || held.epoch !== record.epoch) return;
-    if (record.state === 'queued' && (wasReleased(record) || !this.#rounds.has(jobKeyText(key)))) {
+    if (record.state === 'queued' && (wasReleased(record) || !this.#rounds.has(jobKeyText(record)))) {
       void this.#back(record, { without: held.member });
     }
     if (record.state === 'committing') this.#endKeys(record);
     if (isFinal(record.state)) this.#ended(record);
     if (record.state === 'committing' || record.state === 'failed') void this.#noteDuration(record);
+  }
+
+  onRemoved(key: JobKey): void {
+    if (this.#held.get(key)) this.#endKeys(key);
+    this.#held.forget(key);
   }
 
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {

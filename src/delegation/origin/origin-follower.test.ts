@@ -30,11 +30,16 @@ async function scene(t: TestContext): Promise<Scene & { desk: OriginFollower }> 
 async function delegated(our: Scene): Promise<JobKey> {
   our.fill();
   const key = await our.submit();
-  const tell = async () => our.manager.current.delegator.heard(key, await our.store.get(key));
+  const notify = async () => {
+    const record = await our.store.get(key);
+    const { delegator } = our.manager.current;
+    if (record) delegator.onChanged(record);
+    else delegator.onRemoved(key);
+  };
   // The scene may end in the middle of it.
-  our.store.onChange(() => void tell().catch(() => undefined));
+  our.store.onChange(() => void notify().catch(() => undefined));
   await eventually(() => assert.equal(our.target('b').taken.size, 1));
-  await tell();
+  await notify();
   return key;
 }
 

@@ -8,9 +8,9 @@ import type { Ledger } from '../../federation/coordinator/ledger.ts';
 import { Ledgers } from '../../federation/index.ts';
 import {
   acceptJob,
+  type DelegationRoles,
   Dispatcher,
   type DispatcherOptions,
-  type Elsewhere,
   FollowerScheduler,
   type Jobs,
 } from '../../jobs/index.ts';
@@ -152,7 +152,7 @@ export async function openScene(options: SceneOptions = {}) {
     };
     const delegator = new Delegator(deps);
     for (const target of targets.values()) target.origin = originFor(target.member, delegator);
-    const stop = await lead(onlyOrigin(delegator));
+    const stop = await lead({ delegation: delegator });
     delegator.start();
     return { capacity, line, delegator, deps, board, stop, die };
   }
@@ -290,18 +290,18 @@ export async function openScene(options: SceneOptions = {}) {
 function openLine(options: DispatcherOptions, isShared: boolean) {
   if (!isShared) {
     const dispatcher = new Dispatcher(options);
-    const lead = async (elsewhere: Elsewhere) => {
-      dispatcher.joins(elsewhere);
+    const lead = async (roles: DelegationRoles) => {
+      dispatcher.connect(roles);
       await dispatcher.start();
       return () => dispatcher.stop();
     };
     return { line: dispatcher, lead };
   }
   const line = new FollowerScheduler({ ...options, callerWaits: 60_000 });
-  const lead = async (elsewhere: Elsewhere) => {
+  const lead = async (roles: DelegationRoles) => {
     const term = new AbortController();
     await line.open();
-    await line.lead(elsewhere, term.signal);
+    await line.lead(roles, term.signal);
     return () => {
       term.abort();
       void line.close();
@@ -343,22 +343,6 @@ const nobody = {
   fetch: () => Promise.reject(new Error('nothing is fetched')),
   upload: () => Promise.reject(new Error('nothing is uploaded')),
 };
-
-function onlyOrigin(delegator: Delegator): Elsewhere {
-  const none = () => {
-    throw new Error('nothing is taken from others');
-  };
-  return {
-    consider: (key, placing) => delegator.consider(key, placing),
-    takeUp: (record) => delegator.takeUp(record),
-    cancelled: (record) => delegator.cancelled(record),
-    heard: (key, record) => delegator.heard(key, record),
-    waits: none,
-    prepare: none,
-    running: none,
-    handIn: none,
-  };
-}
 
 async function addService(
   cluster: LocalCluster,

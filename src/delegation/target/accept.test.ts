@@ -195,7 +195,7 @@ test('one that the cluster does not let start yet holds no room, says that it wa
   await eventually(() => assert.ok(waits()));
   assert.equal(target.capacity.taken, 0);
   await holding?.letIn(target.key(attempt));
-  target.dispatcher.heard((await target.get(attempt)) ?? assert.fail());
+  target.dispatcher.onChanged((await target.get(attempt)) ?? assert.fail());
   await target.until(attempt, 'running');
 });
 

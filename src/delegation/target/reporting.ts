@@ -62,7 +62,7 @@ async function say(record: JobRecord, report: Report, hosting: TargetDeps): Prom
 }
 
 /** Tells the origin how an attempt ended, until it has heard or wants to hear nothing, or for a day. */
-export async function handIn(
+export async function reportResult(
   record: JobRecord,
   stopping: AbortSignal,
   hosting: TargetDeps,

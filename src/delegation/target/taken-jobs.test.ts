@@ -234,7 +234,7 @@ test('somebody here who cancels one that waits ends it for its origin too', asyn
   const { attempt } = await target.offer({ epoch: 2, pinned: true });
   await target.dispatcher.cancel(target.key(attempt), 'cancelled');
   const record = await target.until(attempt, 'cancelled');
-  target.taken.cancelled(record);
+  target.taken.reportCancelled(record);
   await eventually(() => assert.equal(lastReport(target)?.state, 'failed'));
   assert.deepEqual(lastReport(target), {
     state: 'failed',

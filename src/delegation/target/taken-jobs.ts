@@ -1,17 +1,15 @@
-import { type Elsewhere, jobKeyText, readLog } from '../../jobs/index.ts';
+import { type HostedJobs, jobKeyText, readLog } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import { CLUSTER_ADMIN } from '../../model/service/index.ts';
 import { DelegationError, type Offer, type RemoteLogOptions } from '../../peers/index.ts';
 import type { ProvenCoordinator, ProvenOwner, TargetServer } from '../server.ts';
 import { acceptOffer, type TakenOffer, type WorkerService } from './accept.ts';
 import { prepareTaken } from './prepare.ts';
-import { handIn, keepTelling, tellCancelled } from './reporting.ts';
+import { keepTelling, reportResult, tellCancelled } from './reporting.ts';
 import { openTarget, type TargetDeps, type TargetParts } from './target.ts';
 
-type Target = Pick<Elsewhere, 'cancelled' | 'waits' | 'prepare' | 'running' | 'handIn'> & Omit<TargetServer, 'status'>;
-
-/** The jobs that were taken from other clusters, and what is done with them: the target's half of `Elsewhere`. */
-export class TakenJobs implements Target {
+/** The jobs that were taken from other clusters, and what is done with them. */
+export class TakenJobs implements HostedJobs, Omit<TargetServer, 'status'> {
   readonly #closing = new AbortController();
   readonly #hosting: TargetDeps;
 
@@ -36,24 +34,24 @@ export class TakenJobs implements Target {
     return attemptLog(attempt, options, from, this.#hosting);
   }
 
-  prepare(...[name, record, service, event]: Parameters<Elsewhere['prepare']>): ReturnType<Elsewhere['prepare']> {
+  prepare(...[name, record, service, event]: Parameters<HostedJobs['prepare']>): ReturnType<HostedJobs['prepare']> {
     return prepareTaken(name, record, service, event, this.#hosting);
   }
 
-  waits(record: JobRecord, until: AbortSignal): void {
+  reportQueued(record: JobRecord, until: AbortSignal): void {
     keepTelling(record, 'queued', until, this.#hosting);
   }
 
-  running(record: JobRecord, until: AbortSignal): void {
+  reportRunning(record: JobRecord, until: AbortSignal): void {
     keepTelling(record, 'running', until, this.#hosting);
   }
 
-  handIn(record: JobRecord, stopping: AbortSignal): ReturnType<Elsewhere['handIn']> {
-    return handIn(record, stopping, this.#hosting);
+  reportResult(record: JobRecord, stopping: AbortSignal): ReturnType<HostedJobs['reportResult']> {
+    return reportResult(record, stopping, this.#hosting);
   }
 
   /** One that waited here was ended here. */
-  cancelled(record: JobRecord): void {
+  reportCancelled(record: JobRecord): void {
     tellCancelled(record, this.#hosting).catch((problem: unknown) => this.#hosting.report(problem, record));
   }
 }

@@ -176,17 +176,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
         pause(ms / (options.faster ?? 1000), undefined, { signal, ref: false }).catch(() => undefined),
       ...options.parts,
     });
-    const { taken } = this;
-    this.dispatcher.joins({
-      consider: () => undefined,
-      takeUp: () => undefined,
-      cancelled: (record) => taken.cancelled(record),
-      heard: () => undefined,
-      waits: (...given) => taken.waits(...given),
-      prepare: (...given) => taken.prepare(...given),
-      running: (...given) => taken.running(...given),
-      handIn: (...given) => taken.handIn(...given),
-    });
+    this.dispatcher.connect({ hostedJobs: this.taken });
   }
 
   get service(): WorkerService {

@@ -59,7 +59,7 @@ function endBy(error: unknown, { stop }: { stop?: StopReason }, at: number): Att
 async function prepare(name: string, record: JobRecord, jobs: AttemptRunner): Promise<PreparedAttempt | undefined> {
   const [found, event] = await Promise.all([jobs.services.get(record.service), jobs.store.event(record)]);
   if (found?.service.uid !== record.serviceUid || !event) return undefined;
-  if (record.taken) return jobs.elsewhere?.prepare(name, record, found.service, event);
+  if (record.taken) return jobs.hostedJobs?.prepare(name, record, found.service, event);
   return prepareAttempt(name, record, found.service, event, jobs);
 }
 
@@ -105,7 +105,7 @@ class Heartbeat {
     this.end();
     this.#startedAt = record.startedAt;
     this.#until = new AbortController();
-    this.#jobs.elsewhere?.running(record, this.#until.signal);
+    this.#jobs.hostedJobs?.reportRunning(record, this.#until.signal);
   }
 
   end(): void {

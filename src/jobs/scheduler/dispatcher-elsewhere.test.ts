@@ -6,7 +6,7 @@ import type { ServiceRecord } from '../../ports/index.ts';
 import { changeJob } from '../change-job.ts';
 import { submitJob } from '../intake/submit.ts';
 import { ALICE, openJobs, type TestJobs } from '../jobs.fixture.ts';
-import { type Elsewhere, jobKeyText } from '../jobs.ts';
+import { type Delegation, type HostedJobs, jobKeyText } from '../jobs.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 const user = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: false } as const;
@@ -14,7 +14,7 @@ const submit = (jobs: TestJobs, service: ServiceRecord, trigger: 'job' | 'run' =
   submitJob(user, service, Buffer.from('{}'), trigger, jobs);
 
 /** Other clusters that do nothing but remember what they were told. */
-class Notes implements Elsewhere {
+class Notes implements Delegation, HostedJobs {
   readonly considered: [string, string][] = [];
   readonly takenUp: string[] = [];
   readonly toldToStop: string[] = [];
@@ -23,19 +23,23 @@ class Notes implements Elsewhere {
   consider({ id }: JobKey, placing: string): void {
     this.considered.push([id, placing]);
   }
-  takeUp({ id }: JobRecord): void {
+  resume({ id }: JobRecord): void {
     this.takenUp.push(id);
   }
-  cancelled({ id }: JobRecord): void {
+  onCancelled({ id }: JobRecord): void {
+    this.toldToStop.push(id);
+  }
+  reportCancelled({ id }: JobRecord): void {
     this.toldToStop.push(id);
   }
   async prepare(): Promise<never> {
     throw new Error('nothing is run for others here');
   }
-  heard(): void {}
-  waits(): void {}
-  running(): void {}
-  async handIn({ id }: JobRecord) {
+  onChanged(): void {}
+  onRemoved(): void {}
+  reportQueued(): void {}
+  reportRunning(): void {}
+  async reportResult({ id }: JobRecord) {
     this.handedIn.push(id);
     return { state: 'succeeded', reason: 'HandedIn', message: 'its origin has it' } as const;
   }
@@ -54,7 +58,7 @@ async function scene(t: TestContext, more: object = {}) {
   const jobs = await openJobs(1000);
   t.after(() => jobs[Symbol.asyncDispose]());
   const notes = new Notes();
-  jobs.dispatcher.joins(notes);
+  jobs.dispatcher.connect({ delegation: notes, hostedJobs: notes });
   return { jobs, notes, service: await coordinator(jobs, more) };
 }
 
@@ -158,7 +162,7 @@ test('after a restart other clusters hear of what they have, and runs for others
   const notes = new Notes();
   const again = new Dispatcher({ ...jobs, report: () => {} });
   t.after(() => again.stop());
-  again.joins(notes);
+  again.connect({ delegation: notes, hostedJobs: notes });
   await again.start();
   assert.deepEqual(notes.considered, [[keys[0], 'anywhere']]);
   assert.deepEqual(notes.takenUp, keys.slice(1));

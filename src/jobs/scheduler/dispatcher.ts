@@ -7,8 +7,8 @@ import { forgetOriginStore } from '../attempt/store-access.ts';
 import { changeJob } from '../change-job.ts';
 import { placingOf } from '../intake/submit.ts';
 import {
+  type DelegationRoles,
   type DispatcherOptions,
-  type Elsewhere,
   type Jobs,
   jobKeyText as nameOf,
   type Placing,
@@ -37,7 +37,7 @@ export class Dispatcher implements Scheduler {
   readonly #waiting = new Map<string, ((record: JobRecord | undefined) => void)[]>();
   readonly #stopping = new AbortController();
   #ends: (() => void) | undefined;
-  #elsewhere: Elsewhere | undefined;
+  #roles: DelegationRoles = {};
 
   constructor(jobs: DispatcherOptions) {
     this.#jobs = jobs;
@@ -58,20 +58,20 @@ export class Dispatcher implements Scheduler {
     return this.#driven.size;
   }
 
-  /** Before it starts: jobs may run on other clusters. */
-  joins(elsewhere: Elsewhere): void {
-    this.#elsewhere = elsewhere;
+  /** Must be called before `start`. Without it jobs run on this cluster only. */
+  connect(roles: DelegationRoles): void {
+    this.#roles = roles;
   }
 
   /** Takes up what an earlier run has left, and begins; until the signal. */
-  async lead(elsewhere: Elsewhere | undefined, until: AbortSignal): Promise<void> {
-    if (elsewhere) this.joins(elsewhere);
+  async lead(roles: DelegationRoles, until: AbortSignal): Promise<void> {
+    this.connect(roles);
     until.addEventListener('abort', () => this.stop(), { once: true });
     await this.start();
   }
 
   async start(): Promise<void> {
-    for await (const record of this.#jobs.store.unfinished()) await this.takeUp(record);
+    for await (const record of this.#jobs.store.unfinished()) await this.resume(record);
     this.open();
   }
 
@@ -93,9 +93,10 @@ export class Dispatcher implements Scheduler {
   enqueue(job: Waiter, placing: Placing = 'here'): void {
     const key = { service: job.service, id: job.id };
     if (this.#driven.has(nameOf(job))) return;
-    if (placing === 'anywhere' && this.#elsewhere) return this.#elsewhere.consider(key, placing);
+    const { delegation } = this.#roles;
+    if (placing === 'anywhere' && delegation) return delegation.consider(key, placing);
     this.#room.enter(job);
-    if (placing !== 'here' && this.#room.waitsForRoom(key)) this.#elsewhere?.consider(key, placing);
+    if (placing !== 'here' && this.#room.waitsForRoom(key)) delegation?.consider(key, placing);
   }
 
   begin({ service, id, owner, demand }: Waiter): void {
@@ -134,22 +135,22 @@ export class Dispatcher implements Scheduler {
   }
 
   /** A job that somebody else has accepted, or left in the middle. */
-  async takeUp(record: JobRecord): Promise<void> {
+  async resume(record: JobRecord): Promise<void> {
     const isLeft = record.trigger === 'run' && !this.#jobs.isAwaited?.(record);
     const stop = isLeft ? 'caller-left' : wantedEnd(record);
-    if (record.state === 'running') this.#inBackground(record, this.#resume(record, stop));
-    else if (record.state === 'committing' && record.taken) this.#inBackground(record, this.#handIn(record));
-    else if (record.state === 'committing') this.#elsewhere?.takeUp(record);
+    if (record.state === 'running') this.#inBackground(record, this.#resumeAttempt(record, stop));
+    else if (record.state === 'committing' && record.taken) this.#inBackground(record, this.#reportResult(record));
+    else if (record.state === 'committing') this.#roles.delegation?.resume(record);
     else if (stop) await this.cancel(record, stop);
-    else if (record.state !== 'queued') this.#elsewhere?.takeUp(record);
+    else if (record.state !== 'queued') this.#roles.delegation?.resume(record);
     else {
       this.enqueue(record, await this.#placingOf(record));
-      if (record.taken) this.#elsewhere?.waits(record, this.#stopping.signal);
+      if (record.taken) this.#roles.hostedJobs?.reportQueued(record, this.#stopping.signal);
     }
   }
 
   /** What has become of a job that was taken up or put in line, whoever wrote it. Again: nothing happens. */
-  heard(record: JobRecord): void {
+  onChanged(record: JobRecord): void {
     const { state, taken } = record;
     const driven = this.#driven.get(nameOf(record));
     if (state !== 'queued') this.#unline(record);
@@ -158,22 +159,22 @@ export class Dispatcher implements Scheduler {
     else if (isFinal(state)) this.notify(record);
     if (driven) this.#end(record, driven, wantedEnd(record));
     // Another manager, which thought that it leads, began it, or saw it through to here.
-    else if (state === 'running') this.#inBackground(record, this.#resume(record, wantedEnd(record)));
-    else if (state === 'committing' && taken) this.#inBackground(record, this.#handInYet(record));
-    if (!taken) this.#elsewhere?.heard(record, record);
+    else if (state === 'running') this.#inBackground(record, this.#resumeAttempt(record, wantedEnd(record)));
+    else if (state === 'committing' && taken) this.#inBackground(record, this.#reportResultIfPending(record));
+    if (!taken) this.#roles.delegation?.onChanged(record);
   }
 
   /** Its record is gone. */
-  gone(key: JobKey): void {
+  onRemoved(key: JobKey): void {
     this.#unline(key);
     this.#answer(nameOf(key), undefined);
     const driven = this.#driven.get(nameOf(key));
     if (driven) this.#end(key, driven, 'service-removed');
-    this.#elsewhere?.heard(key, undefined);
+    this.#roles.delegation?.onRemoved(key);
   }
 
   async #placingOf(record: JobRecord): Promise<Placing> {
-    if (!this.#elsewhere) return 'here';
+    if (!this.#roles.delegation) return 'here';
     try {
       const found = await this.#jobs.services.get(record.service);
       return found ? placingOf(found.service, record) : 'here';
@@ -190,7 +191,7 @@ export class Dispatcher implements Scheduler {
     if (record?.state !== 'queued') return this.#room.leave(key);
     if (record.held === undefined) return this.#room.follow(record);
     const placing = await this.#placingOf(record);
-    if (placing === 'when-full' && this.#room.isHeld(key)) this.#elsewhere?.consider(key, placing);
+    if (placing === 'when-full' && this.#room.isHeld(key)) this.#roles.delegation?.consider(key, placing);
   }
 
   #unline(key: JobKey): void {
@@ -227,14 +228,14 @@ export class Dispatcher implements Scheduler {
     // What was heard meanwhile of who was quicker, and may be about to stop, was taken for our own.
     const other = await store.get(key);
     if (other?.state === 'queued' && other.held !== undefined) this.#room.enterAgain(waiting, true);
-    if (other) this.heard(other);
+    if (other) this.onChanged(other);
   }
 
   /**
    * Goes on with an attempt that somebody has begun. What is known of it may be older than its end, and to start what is
    * over and forgotten would run it twice: only who can still write on the record goes on.
    */
-  async #resume(seen: JobRecord, stop: StopReason | undefined): Promise<void> {
+  async #resumeAttempt(seen: JobRecord, stop: StopReason | undefined): Promise<void> {
     const name = nameOf(seen);
     if (this.#driven.has(name)) return;
     this.#driven.set(name, { ...(stop && { stop }) });
@@ -261,8 +262,13 @@ export class Dispatcher implements Scheduler {
     const driven = { ...this.#driven.get(name), ...(stop && { stop }), ...(attempt !== undefined && { attempt }) };
     this.#driven.set(name, driven);
     try {
-      const last = await drive(record, driven, { ...this.#jobs, elsewhere: this.#elsewhere }, this.#stopping.signal);
-      if (last?.state === 'committing') this.#inBackground(last, this.#handIn(last));
+      const last = await drive(
+        record,
+        driven,
+        { ...this.#jobs, hostedJobs: this.#roles.hostedJobs },
+        this.#stopping.signal,
+      );
+      if (last?.state === 'committing') this.#inBackground(last, this.#reportResult(last));
       else if (last) this.notify(last);
       else this.#answer(name, undefined);
     } finally {
@@ -272,9 +278,9 @@ export class Dispatcher implements Scheduler {
   }
 
   /** A run for another cluster is over, and has no room here any more; its origin has to hear of it. */
-  async #handIn(record: JobRecord): Promise<void> {
+  async #reportResult(record: JobRecord): Promise<void> {
     const { store, now, place } = this.#jobs;
-    const end = await this.#elsewhere?.handIn(record, this.#stopping.signal);
+    const end = await this.#roles.hostedJobs?.reportResult(record, this.#stopping.signal);
     if (!end) return;
     const write = () => changeJob(record, store, (job) => advance(job, { ...end, at: now(), place }));
     const last = await untilAvailable(write, record, this.#jobs, this.#stopping.signal);
@@ -282,15 +288,17 @@ export class Dispatcher implements Scheduler {
   }
 
   /** Unless that was done, by who wrote what was heard of. */
-  async #handInYet(seen: JobRecord): Promise<void> {
+  async #reportResultIfPending(seen: JobRecord): Promise<void> {
     const record = await this.#jobs.store.get(seen);
-    if (record?.state === 'committing' && !this.#driven.has(nameOf(seen))) await this.#handIn(record);
+    if (record?.state === 'committing' && !this.#driven.has(nameOf(seen))) await this.#reportResult(record);
   }
 
   #cancelled(record: JobRecord): void {
     this.notify(record);
     this.#inBackground(record, forgetOriginStore(record, this.#jobs.secrets));
-    if (concernsOthers(record)) this.#elsewhere?.cancelled(record);
+    if (!concernsOthers(record)) return;
+    if (record.taken) this.#roles.hostedJobs?.reportCancelled(record);
+    else this.#roles.delegation?.onCancelled(record);
   }
 
   /** Somebody wants what is being seen through to end. */

@@ -356,32 +356,32 @@ test('the leader hears what members said to other managers, and of a new job onc
     placement: { member: 'b/demo', epoch: 1 },
   } as const;
   await other.store.accept(job, offered, Buffer.from('{}'));
-  await leader.lead(notes);
-  const told = () => notes.told.filter((each) => each !== 'heard offering of abcd');
-  assert.deepEqual(told(), ['take up abcd']);
+  await leader.lead(notes.roles);
+  const told = () => notes.told.filter((each) => each !== 'changed to offering abcd');
+  assert.deepEqual(told(), ['resume abcd']);
   await changeJob(key, other.store, () => ({ state: 'delegated' }));
-  await eventually(() => assert.deepEqual(told().slice(1), ['heard delegated of abcd']));
+  await eventually(() => assert.deepEqual(told().slice(1), ['changed to delegated abcd']));
   await other.dispatcher.cancel(key, 'cancelled');
-  await eventually(() => assert.deepEqual(told().slice(2), ['cancelled abcd', 'heard cancelled of abcd']));
+  await eventually(() => assert.deepEqual(told().slice(2), ['cancelled abcd', 'changed to cancelled abcd']));
 });
 
 test('a job that another manager took from another cluster waits here, and its origin hears that', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open({ cpu: 0 }), await replicas.open()];
   const notes = new Notes();
-  await leader.lead(notes);
+  await leader.lead(notes.roles);
   const { job, key } = arrive(await replicas.service('demo'), 'abcd-1', { taken });
   assert.equal(other.capacity.reserve('demo/abcd-1', job.demand), true);
   await other.store.accept(job, accepted(1, 'here'), Buffer.from('{}'));
   other.dispatcher.begin(job);
-  await eventually(() => assert.deepEqual(notes.told, ['waits abcd']));
+  await eventually(() => assert.deepEqual(notes.told, ['report queued abcd']));
   // Room was promised for it: nobody else gets it, until the job has ended or begun.
   assert.equal(other.capacity.taken, 1000);
   await other.dispatcher.cancel(key, 'superseded');
   await replicas.until(key, 'cancelled');
   await eventually(() => assert.equal(other.capacity.taken, 0));
   // Whoever does not want it any more need not be told.
-  assert.deepEqual(notes.told, ['waits abcd']);
+  assert.deepEqual(notes.told, ['report queued abcd']);
 });
 
 test('whoever begins to lead keeps no room that it promised before', async (t) => {
@@ -404,14 +404,14 @@ test('what was taken and has ended under another manager is handed in by the lea
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   const notes = new Notes();
-  await leader.lead(notes);
+  await leader.lead(notes.roles);
   const { job, key } = arrive(await replicas.service('demo'), 'abcd-1', {
     taken,
     demand: { cpu: 5000, memory: 1, gpu: 0 },
   });
   await other.store.accept(job, accepted(1, 'here'), Buffer.from('{}'));
-  await eventually(() => assert.deepEqual(notes.told, ['waits abcd']));
+  await eventually(() => assert.deepEqual(notes.told, ['report queued abcd']));
   await changeJob(key, other.store, () => ({ state: 'committing' }));
   await replicas.until(key, 'succeeded');
-  assert.deepEqual(notes.told, ['waits abcd', 'hand in abcd']);
+  assert.deepEqual(notes.told, ['report queued abcd', 'report result abcd']);
 });

@@ -3,8 +3,8 @@ import type { Cursor } from '../../lib/version.ts';
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { type JobStore, type StopReason, StoreError } from '../../ports/index.ts';
 import {
+  type DelegationRoles,
   type DispatcherOptions,
-  type Elsewhere,
   jobKeyText,
   type Placing,
   type Scheduler,
@@ -53,9 +53,9 @@ export class FollowerScheduler implements Scheduler {
   }
 
   /** From now on this manager starts jobs and sees them through, until the signal. */
-  async lead(elsewhere: Elsewhere | undefined, until: AbortSignal): Promise<void> {
+  async lead(roles: DelegationRoles, until: AbortSignal): Promise<void> {
     const cancel = (key: JobKey, reason: StopReason) => this.cancel(key, reason);
-    const leading = new LeaderScheduler({ ...this.#jobs, cancel }, elsewhere, until);
+    const leading = new LeaderScheduler({ ...this.#jobs, cancel }, roles, until);
     // From here on rooms of that name are the leader's, who takes them for what is in the records.
     for (const name of this.#promised.keys()) this.#giveBack(name);
     this.#leading = leading;

@@ -1,7 +1,7 @@
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { isAway, type StopReason } from '../../ports/index.ts';
 import { untilAvailable } from '../attempt/run.ts';
-import { type DispatcherOptions, type Elsewhere, jobKeyText, type Placing, type Waiter } from '../jobs.ts';
+import { type DelegationRoles, type DispatcherOptions, jobKeyText, type Placing, type Waiter } from '../jobs.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 export interface LeaderSchedulerOptions extends DispatcherOptions {
@@ -25,11 +25,11 @@ export class LeaderScheduler {
   readonly #callers = new Map<string, NodeJS.Timeout>();
   readonly #over: AbortSignal;
 
-  constructor(options: LeaderSchedulerOptions, elsewhere: Elsewhere | undefined, over: AbortSignal) {
+  constructor(options: LeaderSchedulerOptions, roles: DelegationRoles, over: AbortSignal) {
     this.#options = options;
     this.#over = over;
     this.#dispatcher = new Dispatcher({ ...options, isAwaited: (record) => this.#leftToWait(record) > 0 });
-    if (elsewhere) this.#dispatcher.joins(elsewhere);
+    this.#dispatcher.connect(roles);
   }
 
   get waiting(): number {
@@ -73,18 +73,18 @@ export class LeaderScheduler {
   hear(key: JobKey, record: JobRecord | undefined): void {
     if (this.#over.aborted) return;
     if (record) void this.#learnInTime(record);
-    else if (this.#forget(key)) this.#dispatcher.gone(key);
+    else if (this.#forget(key)) this.#dispatcher.onRemoved(key);
   }
 
   async learn(record: JobRecord): Promise<void> {
     if (isFinal(record.state)) {
-      if (this.#forget(record)) this.#dispatcher.heard(record);
+      if (this.#forget(record)) this.#dispatcher.onChanged(record);
       return;
     }
     this.#watchCaller(record);
-    if (!this.#know(record)) return this.#dispatcher.heard(record);
+    if (!this.#know(record)) return this.#dispatcher.onChanged(record);
     try {
-      await this.#dispatcher.takeUp(record);
+      await this.#dispatcher.resume(record);
     } catch (problem) {
       // Whoever looks next takes it up.
       this.#known.delete(jobKeyText(record));

@@ -24,7 +24,7 @@ test('a definition that nobody can read keeps nobody from leading: its job fails
   const [one, leader] = [await replicas.open(), await replicas.open({ services, cpu: 2000 })];
   const bad = await submit(one, await replicas.service('bad'));
   const good = await submit(one, await replicas.service('good'));
-  await leader.lead(new Notes());
+  await leader.lead(new Notes().roles);
   await started(replicas, good);
   assert.match((await replicas.until(bad, 'failed')).message, /it does not define a service/);
 });
@@ -36,7 +36,7 @@ test('a job is taken up though its service could not be read at first', async (t
   const [leader, other] = [await replicas.open({ services, cpu: 3000 }), await replicas.open()];
   const service = await replicas.service('demo');
   const earlier = await submit(other, service);
-  await leader.lead(new Notes());
+  await leader.lead(new Notes().roles);
   await started(replicas, earlier);
   away = 1;
   await started(replicas, await submit(other, service));

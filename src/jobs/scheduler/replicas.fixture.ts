@@ -10,7 +10,7 @@ import { eventually } from '../../ports/conformance/eventually.ts';
 import type { JobStore, ObjectStore, ServiceRecord } from '../../ports/index.ts';
 import { submitJob } from '../intake/submit.ts';
 import { ALICE, FewBuckets, OneNode, PuppetRunner } from '../jobs.fixture.ts';
-import type { Elsewhere, Jobs } from '../jobs.ts';
+import type { Delegation, DelegationRoles, HostedJobs, Jobs } from '../jobs.ts';
 import { FollowerScheduler } from './follower-scheduler.ts';
 
 /** One manager of several, and a lease that the test gives and takes. */
@@ -19,7 +19,7 @@ export interface Replica extends Jobs {
   readonly capacity: OneNode;
   readonly problems: unknown[];
   /** It leads from now on, whoever else believes to do so. */
-  lead(elsewhere?: Elsewhere): Promise<void>;
+  lead(roles?: DelegationRoles): Promise<void>;
   /** It does not any more. */
   resign(): void;
   /** As by kill -9: it says and hears nothing from now on. */
@@ -124,9 +124,9 @@ async function openReplica(
     ...parts,
     dispatcher,
     problems,
-    async lead(elsewhere) {
+    async lead(roles = {}) {
       term = new AbortController();
-      await dispatcher.lead(elsewhere, term.signal);
+      await dispatcher.lead(roles, term.signal);
     },
     resign: () => term.abort(),
     async die() {
@@ -152,7 +152,8 @@ export const started = ({ runner }: Replicas, { id }: JobKey, starts = 1) =>
   eventually(() => assert.equal(runner.attempts.get(id)?.starts, starts));
 
 /** Other clusters, who remember what they were told. */
-export class Notes implements Elsewhere {
+export class Notes implements Delegation, HostedJobs {
+  readonly roles = { delegation: this, hostedJobs: this };
   readonly told: string[] = [];
   #note(what: string, { id }: JobKey): void {
     this.told.push(`${what} ${id.slice(0, 4)}`);
@@ -160,24 +161,30 @@ export class Notes implements Elsewhere {
   consider(key: JobKey): void {
     this.#note('consider', key);
   }
-  takeUp(record: JobRecord): void {
-    this.#note('take up', record);
+  resume(record: JobRecord): void {
+    this.#note('resume', record);
   }
-  cancelled(record: JobRecord): void {
+  onCancelled(record: JobRecord): void {
     this.#note('cancelled', record);
   }
-  heard(key: JobKey, record: JobRecord | undefined): void {
-    this.#note(`heard ${record?.state ?? 'gone'} of`, key);
+  reportCancelled(record: JobRecord): void {
+    this.#note('report cancelled', record);
   }
-  waits(record: JobRecord): void {
-    this.#note('waits', record);
+  onChanged(record: JobRecord): void {
+    this.#note(`changed to ${record.state}`, record);
+  }
+  onRemoved(key: JobKey): void {
+    this.#note('removed', key);
+  }
+  reportQueued(record: JobRecord): void {
+    this.#note('report queued', record);
   }
   async prepare(): Promise<never> {
     throw new Error('nothing is run for others here');
   }
-  running(): void {}
-  async handIn(record: JobRecord) {
-    this.#note('hand in', record);
+  reportRunning(): void {}
+  async reportResult(record: JobRecord) {
+    this.#note('report result', record);
     return { state: 'succeeded', reason: 'HandedIn', message: 'its origin has it' } as const;
   }
 }

@@ -6,7 +6,7 @@ import type { ServiceRecord } from '../../ports/index.ts';
 import { holdingStore } from '../holding-store.fixture.ts';
 import { submitJob } from '../intake/submit.ts';
 import { ALICE } from '../jobs.fixture.ts';
-import type { Elsewhere } from '../jobs.ts';
+import type { Delegation } from '../jobs.ts';
 import { viewJob } from '../views/view.ts';
 import { openReplicas, type Replica } from './replicas.fixture.ts';
 
@@ -142,8 +142,8 @@ test('one that is held for a while is offered elsewhere, as if there were no roo
     demo.version,
   );
   const considered: string[] = [];
-  const elsewhere = { consider: ({ id }: JobKey) => considered.push(id), heard() {} } as unknown as Elsewhere;
-  await one.lead(elsewhere);
+  const consider = ({ id }: JobKey) => considered.push(id);
+  await one.lead({ delegation: { consider, onChanged() {} } as unknown as Delegation });
   const [letIn, held] = [await submit(one, coordinator), await submit(one, coordinator)];
   await store.letIn(letIn);
   await eventually(() => assert.deepEqual(considered, [held.id]), 10_000);

@@ -1,5 +1,5 @@
 import type { singleProcess } from '../../http/index.ts';
-import type { AttemptKeys, DispatcherOptions, Elsewhere, Jobs, Scheduler } from '../../jobs/index.ts';
+import type { AttemptKeys, DelegationRoles, DispatcherOptions, Jobs, Scheduler } from '../../jobs/index.ts';
 import type { Capacity, Runner } from '../../ports/index.ts';
 import type { Staging } from '../../staging/index.ts';
 import type { Term } from './leadership.ts';
@@ -26,6 +26,6 @@ export interface Backend {
 export interface OpenScheduler extends Scheduler {
   readonly running: number;
   /** From now on this manager starts jobs and sees them through, until the signal. */
-  lead(elsewhere: Elsewhere | undefined, until: AbortSignal): Promise<void>;
+  lead(roles: DelegationRoles, until: AbortSignal): Promise<void>;
   close?(): Promise<void>;
 }
