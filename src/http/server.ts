@@ -10,7 +10,7 @@ import Fastify, {
 import { StoreCount } from '../buckets/index.ts';
 import type { DelegationServer } from '../delegation/index.ts';
 import { type Federations, MemberWatch } from '../federation/index.ts';
-import type { Authenticator, TokenMint } from '../identity/index.ts';
+import type { AccessTokenSource, Authenticator } from '../identity/index.ts';
 import { type Jobs, receiveEvents, type UpstreamOrigins } from '../jobs/index.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { ClusterStore } from '../model/service/index.ts';
@@ -72,7 +72,7 @@ export interface ServerOptions extends Pick<ConfigDeps, 'clusterConfig' | 'keysO
   /** How long a synchronous invocation may take. */
   readonly runTimeoutMs?: number;
   /** Without it grants are not exchanged, and not revoked at their issuer. */
-  readonly mint?: Pick<TokenMint, 'revokeGrantOf'>;
+  readonly tokenSource?: Pick<AccessTokenSource, 'revokeGrant'>;
   /** With which a store reports its events. */
   readonly eventsToken?: Secret | undefined;
   /** Without them the figures of jobs are not shown. */
@@ -171,7 +171,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   if (options.jobs) routesOfJobs(app, options, options.jobs);
   deploymentRoutes(app, options);
   federationRoutes(app, { authenticator, federations });
-  if (options.mint) federationTokenRoutes(app, { authenticator, catalog, mint: options.mint });
+  if (options.tokenSource) federationTokenRoutes(app, { authenticator, catalog, tokenSource: options.tokenSource });
   peerRoutes(app, { authenticator, workers: federations.workers });
   uiRoutes(app, { pages: { '': readPage('index.html'), 'api.html': () => apiPage(app.swagger() as ApiDocument) } });
   return app;

@@ -3,7 +3,7 @@ import type { Service } from '../model/service/index.ts';
 import { type BasicAccount, type Credentials, isAccount, readAuthorization } from './authorization-header.ts';
 import { IdentityError } from './errors.ts';
 import type { Admin, Principal, ServiceToken, User } from './principal.ts';
-import { isServiceToken, opensService } from './service-token.ts';
+import { isServiceToken, matchesServiceToken } from './service-token.ts';
 
 /** Knows the users of the configured issuers by their access tokens. */
 export interface TokenVerifier {
@@ -77,13 +77,13 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
       if (credentials.scheme === 'basic' && allowBasic) return administrator(credentials.account);
       if (credentials.scheme === 'bearer') {
         const token = credentials.token.reveal();
-        if (isServiceToken(token)) return holderOf(token, service);
+        if (isServiceToken(token)) return authenticateServiceToken(token, service);
         if (!oidc && allowBasic) throw noCredentials();
         return user(credentials.token);
       }
       // An application behind the forward-auth may have a `token` of its own in its query: not meant for us.
       if (credentials.scheme === 'none' && extraToken !== undefined && isServiceToken(extraToken)) {
-        return holderOf(extraToken, service);
+        return authenticateServiceToken(extraToken, service);
       }
       if (allowBasic) throw noCredentials();
       throw new IdentityError('bearer-required', 'send your access token or the token of the service as Bearer');
@@ -97,8 +97,9 @@ function readOne(authorization: readonly string[]): Exclude<Credentials, { schem
   throw new IdentityError('ambiguous-credentials', 'there is more than one Authorization header: send one');
 }
 
-function holderOf(token: string, service: ServiceRoute['service']): ServiceToken {
-  if (service && opensService(token, service)) return { kind: 'service-token', service: service.definition.name };
+function authenticateServiceToken(token: string, service: ServiceRoute['service']): ServiceToken {
+  if (service && matchesServiceToken(token, service))
+    return { kind: 'service-token', service: service.definition.name };
   throw new IdentityError(
     'bad-token',
     'this is not the token of that service: read the service again to see its token',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { type GroupsSource, groupsOf } from './groups.ts';
+import { type GroupsSource, readGroups } from './groups.ts';
 
 const EGI = 'https://aai.egi.eu/auth/realms/egi/protocol/openid-connect/auth';
 const AI4EOSC = 'https://login.cloud.ai4eosc.eu/realms/ai4eosc/protocol/openid-connect/auth';
@@ -91,7 +91,7 @@ const cases: (GroupsSource & { name: string; groups: string[] | undefined })[] =
 ];
 
 for (const { name, groups, ...source } of cases) {
-  test(name, () => assert.deepEqual(groupsOf(source), groups));
+  test(name, () => assert.deepEqual(readGroups(source), groups));
 }
 
 test('no claims are too odd', () => {
@@ -105,7 +105,7 @@ test('no claims are too odd', () => {
   });
   fc.assert(
     fc.property(claims, endpoint, path, (odd, authorizationEndpoint, groupsClaim) => {
-      const groups = groupsOf({ claims: odd, authorizationEndpoint, groupsClaim });
+      const groups = readGroups({ claims: odd, authorizationEndpoint, groupsClaim });
       assert.ok(groups === undefined || groups.every((group) => typeof group === 'string' && group !== ''));
     }),
   );

@@ -15,7 +15,7 @@ export interface GroupsSource {
  * The groups that claims carry, or `undefined` if they say nothing about groups. An empty list does say something:
  * this person is in none.
  */
-export function groupsOf({ claims, authorizationEndpoint, groupsClaim }: GroupsSource): string[] | undefined {
+export function readGroups({ claims, authorizationEndpoint, groupsClaim }: GroupsSource): string[] | undefined {
   if (groupsClaim) return texts(at(claims, groupsClaim));
   if (authorizationEndpoint.includes('/realms/egi')) return egiGroups(texts(claims['entitlements']));
   if (authorizationEndpoint.includes('/realms/ai4eosc')) return texts(at(claims, 'realm_access.roles'));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../lib/secret.ts';
-import { isServiceToken, newServiceToken, opensService } from './service-token.ts';
+import { isServiceToken, matchesServiceToken, newServiceToken } from './service-token.ts';
 
 test('a new token is 64 lower-case hex digits and never the same', () => {
   const tokens = Array.from({ length: 100 }, () => newServiceToken().reveal());
@@ -19,10 +19,10 @@ test('a token is recognised by its form', () => {
 
 test('a token opens its service and no other', () => {
   const token = newServiceToken();
-  assert.equal(opensService(token.reveal(), { token }), true);
-  assert.equal(opensService(token.reveal(), { token: newServiceToken() }), false);
+  assert.equal(matchesServiceToken(token.reveal(), { token }), true);
+  assert.equal(matchesServiceToken(token.reveal(), { token: newServiceToken() }), false);
 });
 
 test('a service whose token got lost is opened by nothing', () => {
-  assert.equal(opensService('', { token: new Secret('') }), false);
+  assert.equal(matchesServiceToken('', { token: new Secret('') }), false);
 });

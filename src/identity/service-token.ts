@@ -11,7 +11,7 @@ export function isServiceToken(bearer: string): boolean {
 }
 
 /** Whether this is the token of that service, in constant time (S13). */
-export function opensService(bearer: string, service: Pick<Service, 'token'>): boolean {
+export function matchesServiceToken(bearer: string, service: Pick<Service, 'token'>): boolean {
   return isServiceToken(bearer) && service.token.equals(bearer);
 }
 

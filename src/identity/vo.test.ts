@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IdentityError } from './errors.ts';
-import { chooseVo, type VoQuestion } from './vo.ts';
+import { chooseVo, type VoRequest } from './vo.ts';
 
 const ALLOWED = ['/oscar', '/staff'];
 
-const accepted: (VoQuestion & { name: string; vo: string })[] = [
+const accepted: (VoRequest & { name: string; vo: string })[] = [
   {
     name: 'a listed vo of the user is kept',
-    asked: '/staff',
+    requested: '/staff',
     userGroups: ['/staff'],
     allowedGroups: ALLOWED,
     vo: '/staff',
   },
   {
     name: 'an unlisted vo is accepted unchecked',
-    asked: 'vo.other.eu',
+    requested: 'vo.other.eu',
     userGroups: [],
     allowedGroups: ALLOWED,
     vo: 'vo.other.eu',
@@ -26,12 +26,18 @@ const accepted: (VoQuestion & { name: string; vo: string })[] = [
     allowedGroups: ALLOWED,
     vo: '/oscar',
   },
-  { name: 'a blank one is the same as none', asked: '', userGroups: ['/staff'], allowedGroups: ALLOWED, vo: '/staff' },
+  {
+    name: 'a blank one is the same as none',
+    requested: '',
+    userGroups: ['/staff'],
+    allowedGroups: ALLOWED,
+    vo: '/staff',
+  },
   { name: 'where everybody is admitted none is needed', userGroups: [], allowedGroups: [], vo: '' },
-  { name: 'where everybody is admitted any is accepted', asked: '/x', userGroups: [], allowedGroups: [], vo: '/x' },
+  { name: 'where everybody is admitted any is accepted', requested: '/x', userGroups: [], allowedGroups: [], vo: '/x' },
   {
     name: 'an update that repeats the vo is not checked again',
-    asked: '/staff',
+    requested: '/staff',
     previous: '/staff',
     userGroups: [],
     allowedGroups: ALLOWED,
@@ -47,7 +53,7 @@ const accepted: (VoQuestion & { name: string; vo: string })[] = [
   { name: 'an update without vo keeps none', previous: '', userGroups: ['/oscar'], allowedGroups: ALLOWED, vo: '' },
   {
     name: 'an update to another group of the user is accepted',
-    asked: '/oscar',
+    requested: '/oscar',
     previous: '/staff',
     userGroups: ['/oscar'],
     allowedGroups: ALLOWED,
@@ -59,10 +65,10 @@ for (const { name, vo, ...question } of accepted) {
   test(name, () => assert.deepEqual(chooseVo(question), { vo }));
 }
 
-const refused: (VoQuestion & { name: string; message: RegExp })[] = [
+const refused: (VoRequest & { name: string; message: RegExp })[] = [
   {
     name: 'a listed vo needs its membership',
-    asked: '/staff',
+    requested: '/staff',
     userGroups: ['/oscar'],
     allowedGroups: ALLOWED,
     message: /not a member of "\/staff"/,
@@ -75,7 +81,7 @@ const refused: (VoQuestion & { name: string; message: RegExp })[] = [
   },
   {
     name: 'an update to a listed vo is checked',
-    asked: '/staff',
+    requested: '/staff',
     previous: '/oscar',
     userGroups: ['/oscar'],
     allowedGroups: ALLOWED,

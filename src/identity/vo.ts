@@ -1,8 +1,8 @@
 import { IdentityError } from './errors.ts';
 
-export interface VoQuestion {
+export interface VoRequest {
   /** `vo` of the definition that was sent; blank is the same as absent. */
-  readonly asked?: string | undefined;
+  readonly requested?: string | undefined;
   readonly userGroups: readonly string[];
   /** `OIDC_GROUPS`; empty admits everybody. */
   readonly allowedGroups: readonly string[];
@@ -15,7 +15,7 @@ export interface VoQuestion {
  *
  * @throws {IdentityError} `vo-refused`
  */
-export function chooseVo({ asked = '', userGroups, allowedGroups, previous }: VoQuestion): { vo: string } {
+export function chooseVo({ requested: asked = '', userGroups, allowedGroups, previous }: VoRequest): { vo: string } {
   // An update that does not mention it, or repeats it, leaves it alone, even if the owner has left that group (R30).
   if (previous !== undefined && (asked === '' || asked === previous)) return { vo: previous };
 

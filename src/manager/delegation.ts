@@ -36,7 +36,7 @@ import type { LogOptions } from '../ports/index.ts';
 import { loadSecrets, ownerOfSecrets, type Services } from '../services/index.ts';
 import { createObjectProbe } from '../staging/index.ts';
 import type { Term } from './backends/leadership.ts';
-import { authorizationFor, type Mint, type OpenFederation } from './federation.ts';
+import { authorizationFor, type GetOwnerToken, type OpenFederation } from './federation.ts';
 import type { OpenJobs } from './jobs.ts';
 
 interface OpenDelegation {
@@ -59,7 +59,7 @@ interface DelegationParts {
   readonly running: OpenJobs;
   readonly federation: OpenFederation;
   readonly authenticator: Authenticator;
-  readonly mint: Mint | undefined;
+  readonly getOwnerToken: GetOwnerToken | undefined;
   readonly meters: DelegationMeters;
   readonly durations: OwnDurations;
   /** What owners of services may still run here, where that is limited. */
@@ -68,7 +68,7 @@ interface DelegationParts {
 
 /** Jobs of this cluster that run on others, and theirs that run here. */
 export function openDelegation(config: Config, parts: DelegationParts, log: Logger): OpenDelegation {
-  const { catalog, federation, authenticator, mint, meters, durations } = parts;
+  const { catalog, federation, authenticator, getOwnerToken, meters, durations } = parts;
   const { jobs, line, staging } = parts.running;
   const { coordination, workers, lines } = federation;
   const report = (err: unknown, job?: object) => log.warn({ err, ...job }, 'trouble with a job of several clusters');
@@ -112,7 +112,9 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     board,
     own,
     here: { clusterId: config.clusterId, store: jobs.publicStore ?? jobs.ownStore },
-    ...(mint && { mint: (service: Service, audience: string) => mint(service, 'delegation', audience) }),
+    ...(getOwnerToken && {
+      getOwnerToken: (service: Service, audience: string) => getOwnerToken(service, 'delegation', audience),
+    }),
     commit: (order: Parameters<typeof commit>[0]) =>
       commit(order, { ...jobs, staging, directory: commitsDirectory(config) }),
     threshold: config.reschedulerThresholdSeconds * 1000,

@@ -61,7 +61,7 @@ const KEY_BYTES = 32;
 
 /** What federations need of the parts of this manager that are put together later, or not at all. */
 export interface FederationLinks extends Pick<Coordination, 'outstanding'> {
-  readonly mint: Mint | undefined;
+  readonly getOwnerToken: GetOwnerToken | undefined;
   /** Its store is a copy of another cluster's, and gets a name of its own. */
   readonly newIdentity: boolean;
 }
@@ -72,7 +72,7 @@ export async function openFederation(
   catalog: Services,
   store: ClusterStore,
   authenticator: Authenticator,
-  { mint, outstanding, newIdentity }: FederationLinks,
+  { getOwnerToken, outstanding, newIdentity }: FederationLinks,
   log: Logger,
 ): Promise<OpenFederation> {
   const instance = newIdentity ? await newInstanceId(catalog) : await instanceId(catalog);
@@ -105,7 +105,7 @@ export async function openFederation(
       return { clusterId, endpoint, instance, store };
     },
     mostMembers,
-    ...(mint && { mint: (service: Service) => mint(service, 'federation') }),
+    ...(getOwnerToken && { getOwnerToken: (service: Service) => getOwnerToken(service, 'federation') }),
     ...(outstanding && { outstanding }),
     conditions: async (service) => {
       const condition = await grantCondition(service, catalog, config.grantWarnDays);
@@ -190,4 +190,4 @@ export function authorizationFor(as: Parameters<Parameters<typeof selfPeer>[1]>[
 }
 
 /** An access token of a service's owner; with an audience, for that cluster alone where the issuer can do that. */
-export type Mint = (service: Service, why: string, audience?: string) => Promise<Secret>;
+export type GetOwnerToken = (service: Service, why: string, audience?: string) => Promise<Secret>;

@@ -6,7 +6,7 @@ import { ensureUserKeys, rotateUserKeys } from '../buckets/index.ts';
 import { type Config, hasOwnStore } from '../config/index.ts';
 import { OwnDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
-import { createAuthenticator, createOidc, newServiceToken, TokenMint } from '../identity/index.ts';
+import { AccessTokenSource, createAuthenticator, createTokenVerifier, newServiceToken } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeJobsOf } from '../jobs/index.ts';
 import { ARCHITECTURE, VERSION } from '../lib/product-version.ts';
 import { Secret } from '../lib/secret.ts';
@@ -14,7 +14,7 @@ import { type SecretStore, StoreError, type StoreKeys } from '../ports/index.ts'
 import type { Services } from '../services/index.ts';
 import { type OpenedCluster, openCluster } from './cluster.ts';
 import { openDelegation } from './delegation.ts';
-import { type FederationLinks, type Mint, openFederation } from './federation.ts';
+import { type FederationLinks, type GetOwnerToken, openFederation } from './federation.ts';
 import { type JobsStore, type OpenJobs, openJobs } from './jobs.ts';
 import { type OpenedStore, openStore } from './object-store.ts';
 import { type OpenProviders, openProviders } from './provider-buckets.ts';
@@ -68,7 +68,7 @@ export async function startManager(
     admin: { username: config.username, password },
     ...(oidc && { oidc }),
   });
-  const tokens = new TokenMint({
+  const tokens = new AccessTokenSource({
     vault: catalog,
     issuers: config.oidcEnable ? config.oidcIssuers : [],
     verifier: oidc,
@@ -77,10 +77,10 @@ export async function startManager(
     narrow: config.oidcTokenExchange,
     log,
   });
-  const mint: Mint | undefined =
-    oidc && ((service, why, audience) => tokens.mint(service, why, audience === undefined ? {} : { audience }));
+  const getOwnerToken: GetOwnerToken | undefined =
+    oidc && ((service, why, audience) => tokens.getToken(service, why, audience === undefined ? {} : { audience }));
   const links: FederationLinks = {
-    mint,
+    getOwnerToken,
     newIdentity,
     outstanding: async (...member) => (await delegation?.outstanding(...member)) ?? 0,
   };
@@ -88,7 +88,15 @@ export async function startManager(
     it.close(),
   );
   const quotas = cluster.kubernetes?.kueue;
-  const parts = { catalog, federation, authenticator, mint, meters: delegationMeters(meters), durations, quotas };
+  const parts = {
+    catalog,
+    federation,
+    authenticator,
+    getOwnerToken,
+    meters: delegationMeters(meters),
+    durations,
+    quotas,
+  };
   const delegation = running && openDelegation(config, { ...parts, running }, log);
   if (delegation) opened.defer(() => delegation.close());
 
@@ -113,7 +121,7 @@ export async function startManager(
       origins: delegation.origins,
       logOf: (...asked) => delegation.logs(...asked),
     }),
-    mint: tokens,
+    tokenSource: tokens,
     eventsToken: config.eventsToken,
     figures: {
       meters,
@@ -228,7 +236,7 @@ function catalogOf(
 }
 
 function oidcOf(config: Config, log: Logger) {
-  return createOidc({
+  return createTokenVerifier({
     issuers: config.oidcIssuers,
     groups: config.oidcGroups,
     audience: config.oidcAudience,

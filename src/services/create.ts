@@ -88,7 +88,7 @@ function newService(principal: Admin | User, definition: Definition, catalog: Se
     };
   }
   const { vo } = chooseVo({
-    asked: definition.vo,
+    requested: definition.vo,
     userGroups: principal.groups,
     allowedGroups: catalog.allowedGroups,
   });

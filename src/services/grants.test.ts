@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { attachGrant, detachGrants, grantOf } from '../identity/index.ts';
+import { attachGrant, detachGrants, findGrant } from '../identity/index.ts';
 import { changedIn } from '../lib/changed-in.fixture.ts';
 import { Secret } from '../lib/secret.ts';
 import { GRANT_SLOT, present, REFRESH_TOKEN_SLOT } from '../model/service/index.ts';
@@ -24,7 +24,7 @@ const inVault = async ({ secrets }: Pick<Services, 'secrets'>) =>
 async function tokenOf(name: string, catalog: Services): Promise<string | undefined> {
   const record = await catalog.services.get(name);
   assert.ok(record);
-  return (await grantOf(record.service, catalog))?.token?.reveal();
+  return (await findGrant(record.service, catalog))?.token?.reveal();
 }
 
 /** All values outside the vault. */
@@ -43,7 +43,7 @@ describeCatalog('the refresh token of a service', (open) => {
   test('is in the vault and nowhere else; the service keeps the id of the grant', async () => {
     await using catalog = open();
     const { service } = await createService(alice, federated('rt'), catalog);
-    const { grant } = (await grantOf(service, catalog)) ?? {};
+    const { grant } = (await findGrant(service, catalog)) ?? {};
     assert.equal(grant?.owner, alice.uid);
     assert.deepEqual(grant?.services, [service.uid]);
     assert.equal(await tokenOf('demo', catalog), 'rt');
@@ -78,7 +78,7 @@ describeCatalog('the refresh token of a service', (open) => {
     await using catalog = open();
     const made = await createService(alice, federated('rt'), catalog);
     const other = await createService(alice, federated('rt', { name: 'other' }), catalog);
-    const [first, second] = [await grantOf(made.service, catalog), await grantOf(other.service, catalog)];
+    const [first, second] = [await findGrant(made.service, catalog), await findGrant(other.service, catalog)];
     assert.equal(first?.grant.id, second?.grant.id);
     await removeService(alice, 'demo', undefined, catalog);
     assert.equal(await tokenOf('other', catalog), 'rt');

@@ -1,4 +1,4 @@
-import { type Admin, attachGrant, detachGrants, grantOf, type User } from '../identity/index.ts';
+import { type Admin, attachGrant, detachGrants, findGrant, type User } from '../identity/index.ts';
 import { Secret } from '../lib/secret.ts';
 import type { Version } from '../lib/version.ts';
 import { type DefinitionSecrets, GRANT_SLOT, REFRESH_TOKEN_SLOT, type Service } from '../model/service/index.ts';
@@ -55,7 +55,7 @@ export async function saveSecrets(
 export async function loadVaulted(service: Service, catalog: VaultOfCatalog): Promise<LoadedSecrets> {
   const stored = await loadSecrets(ownerOfSecrets(service), catalog);
   if (!stored.credentials[REFRESH_TOKEN_SLOT]) return stored;
-  await grantOf(service, catalog);
+  await findGrant(service, catalog);
   return loadSecrets(ownerOfSecrets(service), catalog);
 }
 

@@ -102,7 +102,7 @@ function changed(principal: Admin | User, before: Service, definition: Definitio
     principal.kind === 'admin'
       ? { vo: definition.vo || previous }
       : chooseVo({
-          asked: definition.vo,
+          requested: definition.vo,
           userGroups: principal.groups,
           allowedGroups: catalog.allowedGroups,
           previous,

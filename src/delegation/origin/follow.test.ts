@@ -7,7 +7,11 @@ import { idOf, openScene, type Scene, type SceneOptions } from './origin.fixture
 import { FollowedScript } from './scripted-target.fixture.ts';
 
 const URL = 'https://any.example/take';
-const GO: SceneOptions = { clusters: ['b', 'c'], upstream: ['b'], deps: { mint: async () => new Secret('token') } };
+const GO: SceneOptions = {
+  clusters: ['b', 'c'],
+  upstream: ['b'],
+  deps: { getOwnerToken: async () => new Secret('token') },
+};
 
 function followed(scene: Scene): FollowedScript {
   const target = scene.target('b');

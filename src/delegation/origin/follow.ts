@@ -28,7 +28,7 @@ const ASK_EVERY_MS = 10_000;
 const LOST_AFTER_MS = 10 * 60_000;
 
 export interface FollowingDeps
-  extends Pick<OriginDeps, 'store' | 'federations' | 'clock' | 'here' | 'mint' | 'report'> {
+  extends Pick<OriginDeps, 'store' | 'federations' | 'clock' | 'here' | 'getOwnerToken' | 'report'> {
   readonly held: HeldAttempts;
   readonly ended: (record: JobRecord) => void;
 }

@@ -80,7 +80,7 @@ test('of a job that a manager of another kind runs under the same name it is rea
   await using scene = await openScene({
     clusters: ['b'],
     upstream: ['b'],
-    deps: { mint: async () => new Secret('token') },
+    deps: { getOwnerToken: async () => new Secret('token') },
   });
   scene.fill();
   const key = await scene.submit();

@@ -6,7 +6,9 @@ import type { LogOptions } from '../../ports/index.ts';
 import type { DelegationMember, WorkingFederation } from './members.ts';
 import { credentialsFor, type OriginDeps } from './origin.ts';
 
-export interface LogDeps extends Pick<OriginDeps, 'store' | 'federations' | 'mint'>, Pick<Jobs, 'runner' | 'place'> {}
+export interface LogDeps
+  extends Pick<OriginDeps, 'store' | 'federations' | 'getOwnerToken'>,
+    Pick<Jobs, 'runner' | 'place'> {}
 
 /**
  * What the script of a job printed, wherever it ran: of its current attempt, or of the last that there was. With `follow` it

@@ -227,25 +227,27 @@ test('a job that entered at somebody who is no member any more fails with that r
 
 test('offers of a user bring a token for that cluster; without one the job waits here with the reason', async () => {
   const expired = new OscarError('credentials-expired', 'the refresh token has expired: bring a new one');
-  let mint = async (_: unknown, cluster: string) => new Secret(`token for ${cluster}`);
-  await using scene = await openScene({ deps: { mint: (service, cluster) => mint(service, cluster) } });
+  let getOwnerToken = async (_: unknown, cluster: string) => new Secret(`token for ${cluster}`);
+  await using scene = await openScene({
+    deps: { getOwnerToken: (service, cluster) => getOwnerToken(service, cluster) },
+  });
   scene.fill();
   await scene.until(await scene.submit(), isDelegated);
   assert.equal(scene.target('b').offers[0]?.as.bearer?.reveal(), 'token for b');
-  mint = () => Promise.reject(expired);
+  getOwnerToken = () => Promise.reject(expired);
   const key = await scene.submit();
   const record = await scene.until(key, ({ message }) => message.startsWith('no member'));
   assert.match(record.message, /: the refresh token has expired: bring a new one$/);
   assert.equal(record.state, 'queued');
   assert.equal(scene.target('b').offers.length, 1);
-  mint = async () => new Secret('new');
+  getOwnerToken = async () => new Secret('new');
   await scene.passing(() => assert.equal(scene.target('b').offers.length, 2));
   await scene.until(key, isDelegated);
 });
 
 test('the administrator needs no token', async () => {
-  const mint = () => Promise.reject(new Error('nobody is asked'));
-  await using scene = await openScene({ owner: 'cluster_admin', deps: { mint } });
+  const getOwnerToken = () => Promise.reject(new Error('nobody is asked'));
+  await using scene = await openScene({ owner: 'cluster_admin', deps: { getOwnerToken } });
   scene.fill();
   await scene.until(await scene.submit(), isDelegated);
   assert.equal(scene.target('b').offers[0]?.as.bearer, undefined);

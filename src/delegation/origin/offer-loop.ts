@@ -392,7 +392,7 @@ function mayBeThere(record: JobRecord, federation: WorkingFederation | undefined
   return record.state === 'offering' && member !== undefined && isFollowed(member.target);
 }
 
-function boardsOf(federation: WorkingFederation, deps: Pick<OriginDeps, 'mint'>) {
+function boardsOf(federation: WorkingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
   return federation.members
     .filter(({ type, unfit }) => type === 'oscar' && unfit === undefined)
     .map((member) => ({

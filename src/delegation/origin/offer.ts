@@ -58,11 +58,11 @@ function wordsOf(record: JobRecord, { member, federation, event }: Offered, { he
 export async function bearerFor(
   { type, place }: DelegationMember,
   { service }: WorkingFederation,
-  { mint, report }: Pick<OriginDeps, 'mint' | 'report'>,
+  { getOwnerToken, report }: Pick<OriginDeps, 'getOwnerToken' | 'report'>,
 ): Promise<Secret | string | undefined> {
-  if (!mint || type === 'endpoint' || service.owner === CLUSTER_ADMIN) return undefined;
+  if (!getOwnerToken || type === 'endpoint' || service.owner === CLUSTER_ADMIN) return undefined;
   try {
-    return await mint(service, place);
+    return await getOwnerToken(service, place);
   } catch (problem) {
     if (problem instanceof OscarError) return problem.message;
     report(problem, { service: service.definition.name, id: '' });

@@ -30,7 +30,7 @@ export interface OriginDeps {
   /** This cluster, as others know it and reach its store. */
   readonly here: { readonly clusterId: string; readonly store: ClusterStore };
   /** An access token of the owner of a service, for that cluster. Absent: members are asked without. */
-  readonly mint?: (service: Service, clusterId: string) => Promise<Secret>;
+  readonly getOwnerToken?: (service: Service, clusterId: string) => Promise<Secret>;
   /** Brings the results of an attempt to their places. What it throws may go better another time. */
   readonly commit: (order: CommitOrder) => Promise<CommitResult>;
   readonly maxEventBytes: number;
@@ -72,7 +72,7 @@ export const placeInRecord = (member: string): string => member.split('/')[0] ??
 export async function credentialsFor(
   { speaks, type, as, place }: DelegationMember,
   { service }: WorkingFederation,
-  { mint }: Pick<OriginDeps, 'mint'>,
+  { getOwnerToken }: Pick<OriginDeps, 'getOwnerToken'>,
 ): Promise<PeerCredentials> {
-  return speaks || type === 'endpoint' || !mint ? as : { ...as, bearer: await mint(service, place) };
+  return speaks || type === 'endpoint' || !getOwnerToken ? as : { ...as, bearer: await getOwnerToken(service, place) };
 }

@@ -29,8 +29,13 @@ describe('members that the administrator adds to the federation of a user', () =
   test('are made with the grant of its owner, to whom they belong, and with no account of the administrator', async () => {
     const world = await made('b');
     const asked = askedBy(world);
-    const mint = async () => new Secret('of alice');
-    const { pending } = await changeMembers(admin, 'demo', adding, coordination(world, openPassage, { mint, isSelf }));
+    const getOwnerToken = async () => new Secret('of alice');
+    const { pending } = await changeMembers(
+      admin,
+      'demo',
+      adding,
+      coordination(world, openPassage, { getOwnerToken, isSelf }),
+    );
     assert.deepEqual(pending, []);
     assert.ok(asked.length > 0 && asked.every((as) => as.kind === 'bearer' && as.token.reveal() === 'of alice'));
   });
@@ -60,8 +65,13 @@ describe('with the token of the service', () => {
     const asked: Credential[] = [];
     const manager = world.managers.get('c');
     if (manager) manager.accepts = (as) => asked.push(as) > 0;
-    const mint = async () => new Secret('of alice');
-    const { pending } = await changeMembers(token, 'demo', post('c'), coordination(world, openPassage, { mint }));
+    const getOwnerToken = async () => new Secret('of alice');
+    const { pending } = await changeMembers(
+      token,
+      'demo',
+      post('c'),
+      coordination(world, openPassage, { getOwnerToken }),
+    );
     assert.deepEqual(pending, []);
     assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
     assert.ok(asked.length > 0 && asked.every((as) => as.kind === 'bearer' && as.token.reveal() === 'of alice'));

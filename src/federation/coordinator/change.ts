@@ -135,7 +135,7 @@ export async function changeMembers(
  */
 function askingFor(caller: Caller, service: Service, accounts: Parameters<typeof asOwner>[1], deps: Coordination) {
   if (owns(caller.principal, service)) return { asking: asCaller(caller, accounts, deps), renew: true };
-  return { asking: asOwner(service, accounts, deps), renew: deps.mint !== undefined };
+  return { asking: asOwner(service, accounts, deps), renew: deps.getOwnerToken !== undefined };
 }
 
 /** Before anything is written down: what a change says about members must not outlive it. */

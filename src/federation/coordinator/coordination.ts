@@ -28,7 +28,7 @@ export interface Coordination {
   };
   readonly mostMembers: number;
   /** An access token of the owner from the grant that is kept with the service. Absent: nobody can be asked. */
-  readonly mint?: (service: Service) => Promise<Secret>;
+  readonly getOwnerToken?: (service: Service) => Promise<Secret>;
   /** How many jobs of this service a member (`<cluster id>/<service>`) holds. Absent: none ever does. */
   readonly outstanding?: (serviceUid: string, member: string) => Promise<number>;
   /** What the owner has to know about a federation beside its members, such as a grant that has expired. */

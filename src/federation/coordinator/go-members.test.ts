@@ -119,7 +119,7 @@ describe('deadline', () => {
   });
 
   test('the reconciler waits 16 s for a member on a Go manager', async (t) => {
-    const { deps, hold, world } = setUp({ mint: async () => new Secret('minted') });
+    const { deps, hold, world } = setUp({ getOwnerToken: async () => new Secret('minted') });
     const { record } = await deploy(alice, federatedBody(['go']), deps);
     world.managers.get('go')?.services.clear();
     fakeTime(t);

@@ -61,13 +61,17 @@ export function asCaller(
 }
 
 /** Behind the owner's back, as far as they left something to ask with. */
-export function asOwner(service: Service, accounts: Accounts, { mint }: Pick<Coordination, 'mint'>): MemberCredentials {
+export function asOwner(
+  service: Service,
+  accounts: Accounts,
+  { getOwnerToken }: Pick<Coordination, 'getOwnerToken'>,
+): MemberCredentials {
   return async (place) => {
     if (service.owner === CLUSTER_ADMIN) return accountAt(place, accounts);
-    if (!mint) {
+    if (!getOwnerToken) {
       throw new PeerError('refused', "nobody's credentials are at hand: PUT the service once");
     }
-    return { kind: 'bearer', token: await mint(service).catch(cannotMint) };
+    return { kind: 'bearer', token: await getOwnerToken(service).catch(cannotGetToken) };
   };
 }
 
@@ -80,7 +84,7 @@ export function asStandIn(
   asking: MemberCredentials,
   service: Service,
   accounts: Accounts,
-  deps: Pick<Coordination, 'mint'>,
+  deps: Pick<Coordination, 'getOwnerToken'>,
 ): MemberCredentials {
   const uid = principal.kind === 'user' ? principal.uid : undefined;
   const isOwner = service.owner === (principal.kind === 'admin' ? CLUSTER_ADMIN : uid);
@@ -88,7 +92,7 @@ export function asStandIn(
 }
 
 /** What is wrong with a grant is for its owner to know; that an issuer is away is nobody's fault, and passes. */
-function cannotMint(error: unknown): never {
+function cannotGetToken(error: unknown): never {
   if (!(error instanceof OscarError)) throw error;
   if (error.code === 'issuer-unavailable') throw new PeerError('unreachable', error.message, { cause: error });
   const message = `nobody's credentials are at hand: PUT the service once (${error.message})`;

@@ -14,7 +14,7 @@ import type { OwnServices } from './coordination.ts';
 /** As the catalog stores it. */
 function definitionOf(principal: Admin | User, definition: Definition, { allowedGroups }: Services): Definition {
   if (principal.kind === 'admin') return ownedBy(definition, CLUSTER_ADMIN);
-  const { vo } = chooseVo({ asked: definition.vo, userGroups: principal.groups, allowedGroups });
+  const { vo } = chooseVo({ requested: definition.vo, userGroups: principal.groups, allowedGroups });
   return ownedBy({ ...definition, vo }, principal.uid);
 }
 

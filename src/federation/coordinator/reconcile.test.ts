@@ -116,7 +116,7 @@ describe('a pass', () => {
   });
 
   test('makes a member that is gone again, where a token can be had', async () => {
-    const { reconciler, manager } = await scene({ mint: async () => new Secret('minted') });
+    const { reconciler, manager } = await scene({ getOwnerToken: async () => new Secret('minted') });
     manager.services.clear();
     const asked: string[] = [];
     manager.accepts = (as) => asked.push(as.kind === 'bearer' ? as.token.reveal() : '') > 0;
@@ -142,7 +142,7 @@ describe('a pass', () => {
     test(`says why a member that is gone is not made again, where a token is ${name}`, async () => {
       class MintError extends OscarError {}
       const { reconciler, manager, world } = await scene({
-        mint: async () => {
+        getOwnerToken: async () => {
           throw new MintError(code, 'why');
         },
       });
@@ -155,7 +155,7 @@ describe('a pass', () => {
   }
 
   test('does not make a member again that its owner ended', async () => {
-    const { reconciler, manager, world, calls } = await scene({ mint: async () => new Secret('minted') });
+    const { reconciler, manager, world, calls } = await scene({ getOwnerToken: async () => new Secret('minted') });
     manager.tombstones.add(remote(manager)?.worker?.keyId ?? '');
     manager.services.clear();
     await reconciler.pass();
@@ -165,7 +165,7 @@ describe('a pass', () => {
   });
 
   test('never overwrites what is somebody else’s', async () => {
-    const { reconciler, manager, world } = await scene({ mint: async () => new Secret('minted') });
+    const { reconciler, manager, world } = await scene({ getOwnerToken: async () => new Secret('minted') });
     const foreign = remoteService('bob');
     manager.services.set('demo-b', foreign);
     await reconciler.pass();

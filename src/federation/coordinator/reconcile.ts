@@ -168,7 +168,7 @@ async function converge(
   const { ledger } = entry;
   const { service } = current;
   if (service.federation?.revision === ledger.revision && !ledger.members.some(turn.isDue)) return;
-  const renew = deps.mint !== undefined || service.owner === CLUSTER_ADMIN;
+  const renew = deps.getOwnerToken !== undefined || service.owner === CLUSTER_ADMIN;
   const isOld = ({ keyedAt, since }: LedgerMember) => deps.now() - (keyedAt ?? since) > KEY_LIFETIME;
   const prepared = await prepare(entry, service, { renew, rekey: (member) => renew && isOld(member) }, deps);
   if (!prepared) return;

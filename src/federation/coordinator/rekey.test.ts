@@ -131,7 +131,7 @@ describe('a key that was on its way when something went wrong', () => {
 describe('a key of ninety days', () => {
   test('is replaced where a token can be had', async () => {
     const { world, clock, as, keyThere, first } = await scene();
-    const deps = as(openPassage, { mint: async () => new Secret('minted') });
+    const deps = as(openPassage, { getOwnerToken: async () => new Secret('minted') });
     clock.now += 90 * DAY;
     await new Reconciler(deps).pass();
     assert.equal(keyThere(), first);
@@ -152,7 +152,7 @@ describe('a key of ninety days', () => {
     assert.equal(keyThere(), first);
     for (const error of [new OscarErrorOfMint('credentials-expired', 'it has expired'), new Error('a fault')]) {
       const expired = as(openPassage, {
-        mint: async () => {
+        getOwnerToken: async () => {
           throw error;
         },
       });
@@ -190,7 +190,7 @@ describe('a coordinator that was restored from a backup', () => {
   test('has its members again after one PUT by the owner, past what they know', async () => {
     const { world, as, keyThere, manager, audited } = await restored();
     await put(as(openPassage), 'after');
-    await new Reconciler(as(openPassage, { mint: async () => new Secret('minted') })).pass();
+    await new Reconciler(as(openPassage, { getOwnerToken: async () => new Secret('minted') })).pass();
     const { state, keyId } = await memberOf(world);
     assert.deepEqual([state, keyId], ['made', keyThere()]);
     assert.match(manager.services.get('demo-b')?.body ?? '', /"script":"after"/);
@@ -199,7 +199,7 @@ describe('a coordinator that was restored from a backup', () => {
 
   test('has them again by itself where a token can be had', async () => {
     const { world, as, keyThere, audited } = await restored();
-    await new Reconciler(as(openPassage, { mint: async () => new Secret('minted') })).pass();
+    await new Reconciler(as(openPassage, { getOwnerToken: async () => new Secret('minted') })).pass();
     const { state, keyId, revision } = await memberOf(world);
     assert.deepEqual([state, keyId, revision], ['made', keyThere(), 4]);
     assert.ok(audited.some(({ what }) => what === 'restored'));

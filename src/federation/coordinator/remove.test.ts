@@ -108,11 +108,11 @@ test('a member whose key this manager has forgotten stays in the ledger with tha
 test('a member that knows no keys is ended as the owner, whose credential is had before the service goes', async () => {
   const { world, record } = await made();
   const asked: string[] = [];
-  const mint = async ({ definition: { name } }: Service) => {
+  const getOwnerToken = async ({ definition: { name } }: Service) => {
     assert.ok(world.cluster.services.has(name));
     return new Secret('minted');
   };
-  const deps = keyless(world, asked, { mint });
+  const deps = keyless(world, asked, { getOwnerToken });
   assert.equal(await removeFederation(record, { cascade: true, caller: { principal: { kind: 'admin' } } }, deps), 0);
   assert.deepEqual(new Set(asked), new Set(['minted']));
 });

@@ -21,7 +21,7 @@ describe('two ids of one cluster', () => {
     assert.ok(manager);
     const world: World = { cluster, managers: new Map(['b', 'twin'].map((id) => [id, manager])) };
     let time = Date.now();
-    const deps = coordination(world, openPassage, { now: () => time, mint: async () => new Secret('minted') });
+    const deps = coordination(world, openPassage, { now: () => time, getOwnerToken: async () => new Secret('minted') });
     await deploy(alice, { ...federatedBody([]), federation: { topology: 'star', members } }, deps);
     const reconciler = new Reconciler(deps);
     const pass = async () => {

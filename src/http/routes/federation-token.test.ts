@@ -5,7 +5,7 @@ import { startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
 import { makeWorker } from '../../federation/index.ts';
 import { NAME, openScene, order } from '../../federation/worker/workers.fixture.ts';
-import { createAuthenticator, createOidc, grantOf, TokenMint } from '../../identity/index.ts';
+import { AccessTokenSource, createAuthenticator, createTokenVerifier, findGrant } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import { createService } from '../../services/index.ts';
 import { body, alice as hers } from '../../services/services.fixture.ts';
@@ -19,19 +19,25 @@ async function openManager() {
   const scene = openScene();
   scene.clock.now = Date.now();
   const issuer = await startIssuer();
-  const verifier = createOidc({ issuers: [issuer.url], groups: [], usersAdmin: [] });
+  const verifier = createTokenVerifier({ issuers: [issuer.url], groups: [], usersAdmin: [] });
   const authenticator = createAuthenticator({
     admin: { username: 'admin', password: new Secret('password') },
     oidc: verifier,
   });
   const log = { info: () => undefined, warn: () => undefined };
   const { catalog } = scene;
-  const mint = new TokenMint({ vault: catalog, issuers: [issuer.url], verifier, client: { id: 'oscar' }, log });
+  const tokenSource = new AccessTokenSource({
+    vault: catalog,
+    issuers: [issuer.url],
+    verifier,
+    client: { id: 'oscar' },
+    log,
+  });
   const app: FastifyInstance = Fastify();
   takeAnyBody(app);
   app.setErrorHandler(answerError);
   logRequests(app);
-  federationTokenRoutes(app, { authenticator, catalog, mint });
+  federationTokenRoutes(app, { authenticator, catalog, tokenSource });
   const endpoint = await app.listen({ host: '127.0.0.1', port: 0 });
   const { refreshToken } = await issuer.tokensFor(ALICE);
 
@@ -52,7 +58,7 @@ async function openManager() {
     as: async (user: typeof ALICE) => `Bearer ${(await issuer.tokensFor(user)).accessToken}`,
     async state() {
       const record = await catalog.services.get(NAME);
-      return record && (await grantOf(record.service, catalog))?.grant.state;
+      return record && (await findGrant(record.service, catalog))?.grant.state;
     },
     async [Symbol.asyncDispose]() {
       await app.close();

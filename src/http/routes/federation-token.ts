@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { federationGuard } from '../../federation/index.ts';
-import type { Authenticator, TokenMint } from '../../identity/index.ts';
+import type { AccessTokenSource, Authenticator } from '../../identity/index.ts';
 import { findService, type Services } from '../../services/index.ts';
 import { servicePrincipal } from '../authentication.ts';
 import { beforeBody } from '../body.ts';
@@ -10,11 +10,11 @@ import { Name, nameParam } from '../params.ts';
 export interface FederationTokenDeps {
   readonly authenticator: Authenticator;
   readonly catalog: Pick<Services, 'services'>;
-  readonly mint: Pick<TokenMint, 'revokeGrantOf'>;
+  readonly tokenSource: Pick<AccessTokenSource, 'revokeGrant'>;
 }
 
 export function federationTokenRoutes(app: FastifyInstance, deps: FederationTokenDeps): void {
-  const { authenticator, catalog, mint } = deps;
+  const { authenticator, catalog, tokenSource } = deps;
   const schema = {
     summary: 'Revoke the refresh token of a federation at its issuer, and forget it',
     tags: ['federation'],
@@ -29,7 +29,7 @@ export function federationTokenRoutes(app: FastifyInstance, deps: FederationToke
     const { service } = await findService(principal, 'change-federation', name, catalog);
     const refused = federationGuard(service, 'change-members');
     if (refused) throw refused;
-    await mint.revokeGrantOf(service);
+    await tokenSource.revokeGrant(service);
     return reply.code(204).send();
   });
 }

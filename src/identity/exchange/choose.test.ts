@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { UnsecuredJWT } from 'jose';
 import { Secret } from '../../lib/secret.ts';
-import { chooseClient, chooseIssuer, hintsOf } from './choose.ts';
+import { chooseClient, chooseIssuer, readHints } from './choose.ts';
 
 const [A, B, ELSEWHERE] = ['https://a.example', 'https://b.example', 'https://evil.example'];
 const REFUSED = { code: 'exchange-refused' };
@@ -68,5 +68,5 @@ describe('what a refresh token says about itself', () => {
     ['nor an empty one', '', {}],
     ['nor a JWT of no object', `${btoa('{}')}.${btoa('null')}.`, {}],
   ];
-  for (const [name, token, hints] of cases) test(name, () => assert.deepEqual(hintsOf(new Secret(token)), hints));
+  for (const [name, token, hints] of cases) test(name, () => assert.deepEqual(readHints(new Secret(token)), hints));
 });

@@ -4,19 +4,19 @@ import type { Grant } from '../grants/grant.ts';
 import { ExchangeError } from './errors.ts';
 
 /** What a refresh token says about itself. Unverified: it chooses among what the operator has set, and nothing else (F9). */
-export interface Hints {
+export interface TokenHints {
   readonly issuer?: string;
   readonly client?: string;
 }
 
 /** As whom this manager goes to an issuer. Without a secret it is a public client. */
-export interface Client {
+export interface OidcClient {
   readonly id: string;
   readonly secret?: Secret | undefined;
 }
 
 /** Most refresh tokens say nothing: only some issuers make them JWTs. */
-export function hintsOf(token: Secret): Hints {
+export function readHints(token: Secret): TokenHints {
   try {
     const { iss, azp, client_id } = decodeJwt(token.reveal());
     const client = [azp, client_id].find((each) => typeof each === 'string' && each !== '');
@@ -29,7 +29,7 @@ export function hintsOf(token: Secret): Hints {
 /** The issuer that a refresh token is shown to: always one of those that are configured. */
 export function chooseIssuer<T extends { readonly url: string }>(
   { issuer }: Pick<Grant, 'issuer'>,
-  hints: Pick<Hints, 'issuer'>,
+  hints: Pick<TokenHints, 'issuer'>,
   configured: readonly T[],
 ): T {
   const known = (name: string | undefined) => configured.find(({ url }) => url === name);
@@ -51,7 +51,7 @@ export function chooseIssuer<T extends { readonly url: string }>(
  * The client that a refresh token is of. One that names its client is good for no other (RFC 6749 §10.4); if that is not
  * the configured one, whose secret would be wrong, it can only be a public one.
  */
-export function chooseClient({ client }: Pick<Hints, 'client'>, configured: Client | undefined): Client {
+export function chooseClient({ client }: Pick<TokenHints, 'client'>, configured: OidcClient | undefined): OidcClient {
   if (configured && (client === undefined || client === configured.id)) return configured;
   if (client !== undefined) return { id: client };
   throw new ExchangeError(

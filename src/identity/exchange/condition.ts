@@ -1,6 +1,6 @@
 import type { Service } from '../../model/service/index.ts';
-import { grantOf } from '../grants/attach.ts';
-import { ageOf, type Vault } from '../grants/grant.ts';
+import { findGrant } from '../grants/attach.ts';
+import { grantAge, type Vault } from '../grants/grant.ts';
 
 /** What is the matter with the refresh token of a federated service, for whoever looks at the federation. */
 export interface GrantCondition {
@@ -21,7 +21,7 @@ export async function grantCondition(
   vault: Vault,
   warnDays: number,
 ): Promise<GrantCondition | undefined> {
-  const { grant } = (await grantOf(service, vault)) ?? {};
+  const { grant } = (await findGrant(service, vault)) ?? {};
   if (!grant) return undefined;
   if (grant.state === 'ended') {
     const since = grant.endedAt === undefined ? {} : { since: new Date(grant.endedAt).toISOString() };
@@ -32,7 +32,7 @@ export async function grantCondition(
     return { type: 'CredentialsRefused', reason, since: new Date(since).toISOString() };
   }
   // One that is used for nothing may be as old as it likes.
-  const age = ageOf(grant, vault.now());
+  const age = grantAge(grant, vault.now());
   if (grant.local || age < warnDays * DAY) return undefined;
   return {
     type: 'CredentialsOld',

@@ -2,39 +2,39 @@ import { pino } from 'pino';
 import { type Issuer, type IssuerOptions, startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE, type TestUser } from '../../../test/support/issuer-users.ts';
 import { Secret } from '../../lib/secret.ts';
-import { type Bringer, grantOf } from '../grants/attach.ts';
+import { findGrant, type Submitter } from '../grants/attach.ts';
 import type { GrantRecord } from '../grants/grant.ts';
-import { bring, openVault, type TestVault } from '../grants/vault.fixture.ts';
-import { createOidc } from '../oidc/create-oidc.ts';
-import { TokenMint, type TokenMintOptions } from './token-mint.ts';
+import { openVault, submit, type TestVault } from '../grants/vault.fixture.ts';
+import { createTokenVerifier } from '../oidc/token-verifier.ts';
+import { AccessTokenSource, type AccessTokenSourceOptions } from './access-token-source.ts';
 
 export interface Exchange extends AsyncDisposable {
   readonly issuer: Issuer;
   readonly vault: TestVault;
-  readonly mint: TokenMint;
+  readonly tokens: AccessTokenSource;
   /** Whatever was logged, as it stands in the log. */
   readonly lines: string[];
   /** Goes on by that many milliseconds. */
   wait(ms: number): void;
   /** One more manager with the same vault. */
-  replica(options?: Partial<TokenMintOptions>): TokenMint;
+  replica(options?: Partial<AccessTokenSourceOptions>): AccessTokenSource;
   /** A user brings a refresh token for a service; the issuer has just given it to `of`. Gives the token. */
-  brings(service: string, user?: TestUser, of?: TestUser): Promise<string>;
+  submit(service: string, user?: TestUser, of?: TestUser): Promise<string>;
   /** The grant of a service. */
   grant(service: string, owner?: TestUser): Promise<GrantRecord>;
 }
 
 interface ExchangeOptions extends IssuerOptions {
-  readonly mint?: Partial<TokenMintOptions>;
+  readonly source?: Partial<AccessTokenSourceOptions>;
   /** Lets requests to the vault overtake each other. */
   readonly random?: () => number;
 }
 
-export const serviceOf = (uid: string, { sub }: TestUser = ALICE) => ({ uid, owner: sub });
-export const asUser = ({ sub }: TestUser, issuer?: string): Bringer => ({ kind: 'user', uid: sub, issuer });
+export const toService = (uid: string, { sub }: TestUser = ALICE) => ({ uid, owner: sub });
+export const asUser = ({ sub }: TestUser, issuer?: string): Submitter => ({ kind: 'user', uid: sub, issuer });
 
-/** A manager that mints tokens at a real issuer from a real vault. */
-export async function openExchange({ mint: changes, random, ...options }: ExchangeOptions = {}): Promise<Exchange> {
+/** A token source with a real issuer and a real vault. */
+export async function openExchange({ source: changes, random, ...options }: ExchangeOptions = {}): Promise<Exchange> {
   const issuer = await startIssuer(options);
   const vault = openVault(random);
   let offset = 0;
@@ -42,11 +42,11 @@ export async function openExchange({ mint: changes, random, ...options }: Exchan
   const lines: string[] = [];
   const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
 
-  const replica = (more: Partial<TokenMintOptions> = {}) =>
-    new TokenMint({
+  const replica = (more: Partial<AccessTokenSourceOptions> = {}) =>
+    new AccessTokenSource({
       vault,
       issuers: [issuer.url],
-      verifier: createOidc({ issuers: [issuer.url], groups: [], usersAdmin: [], logger: log }),
+      verifier: createTokenVerifier({ issuers: [issuer.url], groups: [], usersAdmin: [], logger: log }),
       client: { id: 'oscar', ...(options.clientSecret && { secret: new Secret(options.clientSecret) }) },
       log,
       ...changes,
@@ -56,17 +56,17 @@ export async function openExchange({ mint: changes, random, ...options }: Exchan
   return {
     issuer,
     vault,
-    mint: replica(),
+    tokens: replica(),
     lines,
     wait: (ms) => void (offset += ms),
     replica,
-    async brings(service, user = ALICE, of = user) {
+    async submit(service, user = ALICE, of = user) {
       const { refreshToken } = await issuer.tokensFor(of);
-      await bring(refreshToken, asUser(user, issuer.url), service, vault);
+      await submit(refreshToken, asUser(user, issuer.url), service, vault);
       return refreshToken;
     },
     async grant(service, owner = ALICE) {
-      const found = await grantOf(serviceOf(service, owner), vault);
+      const found = await findGrant(toService(service, owner), vault);
       if (!found) throw new Error(`${service} has no grant`);
       return found;
     },
@@ -78,7 +78,7 @@ export async function openExchange({ mint: changes, random, ...options }: Exchan
 }
 
 /** What of the log is about uses of grants. */
-export const audited = (lines: readonly string[]) =>
+export const auditRecords = (lines: readonly string[]) =>
   lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ audit }) => audit === 'grant');
 
 export const HOUR = 60 * 60_000;

@@ -1,4 +1,4 @@
-import type { AccessToken } from './authority.ts';
+import type { AccessToken } from './authorization-server.ts';
 import { ExchangeError, type ExchangeErrorCode } from './errors.ts';
 
 /**
@@ -19,7 +19,7 @@ const FAILURE_MS: Readonly<Partial<Record<string, number>>> = {
 type Kept = ({ readonly access: AccessToken } | { readonly failure: ExchangeError }) & { readonly until: number };
 
 /** Access tokens until shortly before their end. Those who ask for one that is not there share one attempt to get it. */
-export class KeptTokens {
+export class TokenCache {
   readonly #now: () => number;
   readonly #kept = new Map<string, Kept>();
   readonly #underWay = new Map<string, Promise<AccessToken>>();

@@ -16,17 +16,17 @@ import {
 import {
   addHolding,
   dropHolding,
-  findMark,
-  holdingsOf,
-  isLeaving,
-  type Mark,
-  releaseMark,
+  findTokenEntry,
+  isBeingRemoved,
+  putTokenEntry,
+  readHoldings,
+  removeTokenEntry,
   replaceHoldings,
-  takeMark,
+  type TokenEntry,
 } from './holdings.ts';
 
 /** Who brings a token: an administrator or a user, as authentication knows them. */
-export type Bringer = { readonly kind: 'admin' } | Person;
+export type Submitter = { readonly kind: 'admin' } | Person;
 
 interface Person {
   readonly kind: 'user';
@@ -52,34 +52,34 @@ const waitBefore = (attempt: number) => Math.random() * Math.min(FIRST_WAIT_MS *
  *
  * What a service has beyond the grant in its slot is left by `detachGrants`.
  */
-export async function attachGrant(token: Secret, bringer: Bringer, service: string, vault: Vault): Promise<string> {
+export async function attachGrant(token: Secret, bringer: Submitter, service: string, vault: Vault): Promise<string> {
   const hash = tokenHash(token);
   const tried = new Set<string>();
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     if (attempt > 2) await pause(waitBefore(attempt));
-    const mark = await findMark(hash, vault);
+    const mark = await findTokenEntry(hash, vault);
     const found = mark && (await readGrant(mark.grant, vault));
     try {
       if (found && isAlive(found.grant)) {
         tried.add(found.grant.id);
-        return await join(found, bringer, service, vault);
+        return await joinGrant(found, bringer, service, vault);
       }
-      if (bringer.kind === 'admin') return await keepLocally(token, service, vault);
+      if (bringer.kind === 'admin') return await attachLocalGrant(token, service, vault);
       // And once more around: it is found, unless somebody was faster or has forgotten it already.
-      if (!isLeaving(mark, vault.now()))
-        await begin(token, { owner: bringer.uid, ...issuerOf(bringer) }, mark, service, vault);
+      if (!isBeingRemoved(mark, vault.now()))
+        await createSharedGrant(token, { owner: bringer.uid, ...toIssuerField(bringer) }, mark, service, vault);
     } catch (error) {
       if (isRace(error)) continue;
-      await takeBack(tried, service, vault);
+      await dropUnusedHoldings(tried, service, vault);
       throw error;
     }
   }
-  await takeBack(tried, service, vault);
+  await dropUnusedHoldings(tried, service, vault);
   throw new StoreError('unavailable', 'the refresh token is being brought by many at once: try again');
 }
 
 /** It may have noted to be in a grant that ended before it was. */
-async function takeBack(tried: ReadonlySet<string>, service: string, vault: Vault): Promise<void> {
+async function dropUnusedHoldings(tried: ReadonlySet<string>, service: string, vault: Vault): Promise<void> {
   for (const id of tried) {
     const record = await readGrant(id, vault);
     if (!record?.grant.services.includes(service)) await dropHolding(service, id, vault);
@@ -87,7 +87,7 @@ async function takeBack(tried: ReadonlySet<string>, service: string, vault: Vaul
 }
 
 /** Written also when nothing changes: who wants to leave the grant on behalf of this service looks again. */
-async function join({ grant, token, version }: GrantRecord, bringer: Bringer, service: string, vault: Vault) {
+async function joinGrant({ grant, token, version }: GrantRecord, bringer: Submitter, service: string, vault: Vault) {
   if (!grant.services.includes(service) && !isSubject(grant, bringer)) {
     throw new GrantError(
       'grant-refused',
@@ -99,24 +99,24 @@ async function join({ grant, token, version }: GrantRecord, bringer: Bringer, se
   return grant.id;
 }
 
-function isSubject(grant: Grant, bringer: Bringer): boolean {
+function isSubject(grant: Grant, bringer: Submitter): boolean {
   if (bringer.kind === 'admin' || grant.local) return false;
   if (grant.issuer !== undefined && bringer.issuer !== undefined && grant.issuer !== bringer.issuer) return false;
   return (grant.subject ?? grant.owner) === bringer.uid;
 }
 
-const issuerOf = ({ issuer }: Person) => (issuer === undefined ? {} : { issuer });
+const toIssuerField = ({ issuer }: Person) => (issuer === undefined ? {} : { issuer });
 
-async function begin(
+async function createSharedGrant(
   token: Secret,
   whose: Pick<Grant, 'owner' | 'issuer'>,
-  instead: Mark | undefined,
+  instead: TokenEntry | undefined,
   service: string,
   vault: Vault,
 ): Promise<void> {
-  const id = await make(token, { ...whose, local: false }, service, vault);
+  const id = await createGrant(token, { ...whose, local: false }, service, vault);
   try {
-    await takeMark(tokenHash(token), id, instead, vault);
+    await putTokenEntry(tokenHash(token), id, instead, vault);
   } catch (error) {
     if (isRace(error)) {
       await dropGrant(id, vault);
@@ -127,18 +127,18 @@ async function begin(
 }
 
 /** Without a mark: nobody finds it, nobody joins it, and nobody is kept from bringing their own token. */
-async function keepLocally(token: Secret, service: string, vault: Vault): Promise<string> {
-  const { grants } = await holdingsOf(service, vault);
+async function attachLocalGrant(token: Secret, service: string, vault: Vault): Promise<string> {
+  const { grants } = await readHoldings(service, vault);
   for (const id of grants) {
     const held = await readGrant(id, vault);
     if (held?.grant.local && isAlive(held.grant) && held.token?.equals(token)) {
-      return join(held, { kind: 'admin' }, service, vault);
+      return joinGrant(held, { kind: 'admin' }, service, vault);
     }
   }
-  return make(token, { owner: CLUSTER_ADMIN, local: true }, service, vault);
+  return createGrant(token, { owner: CLUSTER_ADMIN, local: true }, service, vault);
 }
 
-async function make(
+async function createGrant(
   token: Secret,
   whose: Pick<Grant, 'owner' | 'issuer' | 'local'>,
   service: string,
@@ -165,12 +165,12 @@ async function make(
  */
 export async function detachGrants(service: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
   for (;;) {
-    const holdings = await holdingsOf(service, vault);
+    const holdings = await readHoldings(service, vault);
     if (holdings.version === 'absent') return;
     const kept: string[] = [];
     try {
       for (const id of holdings.grants) {
-        if ((await leave(id, service, vault)) === 'kept') kept.push(id);
+        if ((await leaveGrant(id, service, vault)) === 'kept') kept.push(id);
       }
       return await replaceHoldings(service, kept, holdings, vault);
     } catch (error) {
@@ -180,30 +180,37 @@ export async function detachGrants(service: string, vault: Pick<Vault, 'secrets'
 }
 
 /** The slot is read after the grant: whoever has filled it since has written the grant as well, and is noticed. */
-async function leave(id: string, service: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<'kept' | 'left'> {
+async function leaveGrant(
+  id: string,
+  service: string,
+  vault: Pick<Vault, 'secrets' | 'now'>,
+): Promise<'kept' | 'left'> {
   const record = await readGrant(id, vault);
-  if ((await slotOf(service, vault)) === id) return 'kept';
+  if ((await readGrantSlot(service, vault)) === id) return 'kept';
   if (!record) return 'left';
   const { grant, token, version } = record;
   const services = grant.services.filter((uid) => uid !== service);
   if (services.length < grant.services.length) await writeGrant({ ...grant, services }, token, version, vault);
-  if (services.length === 0) await forget(grant, vault);
+  if (services.length === 0) await removeGrant(grant, vault);
   return 'left';
 }
 
-export async function slotOf(service: string, { secrets }: Pick<Vault, 'secrets'>): Promise<string | undefined> {
+export async function readGrantSlot(service: string, { secrets }: Pick<Vault, 'secrets'>): Promise<string | undefined> {
   return (await secrets.get('credentials', service))?.values[GRANT_SLOT]?.reveal();
 }
 
 /** The grant goes last: who begins again after a crash still finds its lineage. */
-async function forget({ id, lineage }: Grant, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
-  for (const hash of lineage) await releaseMark(hash, id, vault);
+async function removeGrant({ id, lineage }: Grant, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
+  for (const hash of lineage) await removeTokenEntry(hash, id, vault);
   await dropGrant(id, vault);
 }
 
 /** The grant of a service. Undefined when it has none. */
-export async function grantOf(service: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<GrantRecord | undefined> {
-  const id = await moveToken(service, vault);
+export async function findGrant(
+  service: Pick<Service, 'uid' | 'owner'>,
+  vault: Vault,
+): Promise<GrantRecord | undefined> {
+  const id = await migrateToken(service, vault);
   return id === undefined ? undefined : readGrant(id, vault);
 }
 
@@ -211,12 +218,12 @@ export async function grantOf(service: Pick<Service, 'uid' | 'owner'>, vault: Va
  * The id of the grant. Services that were made before there was a vault have the token itself, which is taken for its
  * owner's.
  */
-async function moveToken({ uid, owner }: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<string | undefined> {
+async function migrateToken({ uid, owner }: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<string | undefined> {
   for (;;) {
     const record = await vault.secrets.get('credentials', uid);
     const { [REFRESH_TOKEN_SLOT]: token, ...others } = record?.values ?? {};
     if (!record || !token) return others[GRANT_SLOT]?.reveal();
-    const id = await attachUnlessRefused(token, bringerOf(owner), uid, vault);
+    const id = await attachUnlessRefused(token, toSubmitter(owner), uid, vault);
     try {
       const values = { ...others, ...(id !== undefined && { [GRANT_SLOT]: new Secret(id) }) };
       await vault.secrets.put('credentials', uid, values, record.version);
@@ -227,7 +234,7 @@ async function moveToken({ uid, owner }: Pick<Service, 'uid' | 'owner'>, vault: 
   }
 }
 
-async function attachUnlessRefused(token: Secret, bringer: Bringer, service: string, vault: Vault) {
+async function attachUnlessRefused(token: Secret, bringer: Submitter, service: string, vault: Vault) {
   try {
     return await attachGrant(token, bringer, service, vault);
   } catch (error) {
@@ -236,5 +243,5 @@ async function attachUnlessRefused(token: Secret, bringer: Bringer, service: str
   }
 }
 
-const bringerOf = (owner: string): Bringer =>
+const toSubmitter = (owner: string): Submitter =>
   owner === CLUSTER_ADMIN ? { kind: 'admin' } : { kind: 'user', uid: owner };

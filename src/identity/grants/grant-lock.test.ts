@@ -4,13 +4,13 @@ import { Secret } from '../../lib/secret.ts';
 import { readGrant } from './grant.ts';
 import { acquireGrantLock, GRANT_LOCK_MS, releaseGrantLock } from './grant-lock.ts';
 import { endGrant, rotateGrant } from './lifecycle.ts';
-import { bring, openVault, user } from './vault.fixture.ts';
+import { openVault, submit, user } from './vault.fixture.ts';
 
 const alice = user('alice');
 
 test('one of many has the turn, and the next has it when that is over', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   let [holders, most] = [0, 0];
   const takeAndEnd = async () => {
     const turn = await acquireGrantLock(id, vault);
@@ -18,7 +18,7 @@ test('one of many has the turn, and the next has it when that is over', async ()
     holders += 1;
     most = Math.max(most, holders);
     // Others join and leave it meanwhile.
-    await bring('t1', alice, turn.holder, vault);
+    await submit('t1', alice, turn.holder, vault);
     holders -= 1;
     await releaseGrantLock(id, turn.holder, vault);
   };
@@ -30,7 +30,7 @@ test('one of many has the turn, and the next has it when that is over', async ()
 test('a turn that was not ended is over after a while, also when the clock was set back', async () => {
   await using vault = openVault();
   const start = Date.now();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   const died = await acquireGrantLock(id, vault);
   vault.now = () => start + 2 * GRANT_LOCK_MS;
   const next = await acquireGrantLock(id, vault);
@@ -43,7 +43,7 @@ test('a turn that was not ended is over after a while, also when the clock was s
 
 test('a new token ends the turn; a grant that has ended has none', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   const turn = await acquireGrantLock(id, vault);
   assert.ok(turn);
   await rotateGrant(id, turn.version, new Secret('t2'), vault);

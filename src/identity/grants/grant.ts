@@ -87,6 +87,6 @@ export const isAlive = ({ state, services }: Grant) => state !== 'ended' && serv
 export const tokenHash = (token: Secret) => hash('sha256', token.reveal());
 
 /** Milliseconds since its token was brought. Whoever shows it decides when to warn. */
-export function ageOf({ createdAt }: Pick<Grant, 'createdAt'>, now: number): number {
+export function grantAge({ createdAt }: Pick<Grant, 'createdAt'>, now: number): number {
   return Math.max(0, now - createdAt);
 }

@@ -4,11 +4,11 @@ import * as fc from 'fast-check';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { Secret } from '../../lib/secret.ts';
 import { isRace } from '../../ports/index.ts';
-import { slotOf } from './attach.ts';
+import { readGrantSlot } from './attach.ts';
 import { GrantError } from './errors.ts';
 import { isAlive, readGrant, type Vault } from './grant.ts';
 import { endGrant, rotateGrant } from './lifecycle.ts';
-import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
+import { ADMIN, contents, openVault, removeService, submit, user } from './vault.fixture.ts';
 
 /** Services and whose they are. */
 const OWNERS: Record<string, string> = { a1: 'alice', a2: 'alice', a3: 'alice', b1: 'bob', b2: 'bob' };
@@ -46,10 +46,10 @@ async function take(each: Step, vault: Vault): Promise<void> {
   if (each.kind === 'remove') return removeService(each.service, vault);
   if (each.kind === 'bring') {
     const who = each.asAdmin ? ADMIN : user(OWNERS[each.service] ?? '');
-    await bring(each.token, who, each.service, vault);
+    await submit(each.token, who, each.service, vault);
     return;
   }
-  const id = await slotOf(each.service, vault);
+  const id = await readGrantSlot(each.service, vault);
   const record = id === undefined ? undefined : await readGrant(id, vault);
   if (!id || !record) return;
   if (each.kind === 'end') return endGrant(id, 'ended', vault);
@@ -77,13 +77,13 @@ async function assertSound(vault: Vault): Promise<void> {
     assert.ok(services.length > 0, 'a grant of nobody');
     if (local) assert.equal(services.length, 1, 'a grant of a Basic caller is shared');
     for (const uid of services) {
-      assert.equal(await slotOf(uid, vault), id, 'a grant that its service does not know');
+      assert.equal(await readGrantSlot(uid, vault), id, 'a grant that its service does not know');
       assert.ok(holdings.get(uid)?.includes(id));
       if (!local) assert.equal(OWNERS[uid], owner, "somebody else's grant");
     }
   }
   for (const uid of Object.keys(OWNERS)) {
-    const slot = await slotOf(uid, vault);
+    const slot = await readGrantSlot(uid, vault);
     if (slot !== undefined) assert.ok(byId.get(slot)?.services.includes(uid), 'a slot without a grant');
     else assert.equal(holdings.has(uid), false, 'a service without a slot holds something');
   }

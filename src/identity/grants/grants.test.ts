@@ -5,11 +5,11 @@ import type { Version } from '../../lib/version.ts';
 import { CLUSTER_ADMIN, REFRESH_TOKEN_SLOT } from '../../model/service/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { type SecretStore, StoreError } from '../../ports/index.ts';
-import { attachGrant, detachGrants, grantOf } from './attach.ts';
+import { attachGrant, detachGrants, findGrant } from './attach.ts';
 import type { GrantErrorCode } from './errors.ts';
-import { ageOf, type GrantRecord, readGrant, tokenHash, type Vault } from './grant.ts';
+import { type GrantRecord, grantAge, readGrant, tokenHash, type Vault } from './grant.ts';
 import { endGrant, proveGrant, recordUse, rotateGrant } from './lifecycle.ts';
-import { ADMIN, bring, contents, openVault, removeService, user } from './vault.fixture.ts';
+import { ADMIN, contents, openVault, removeService, submit, user } from './vault.fixture.ts';
 
 const alice = user('alice');
 const bob = user('bob');
@@ -17,56 +17,56 @@ const REFUSED: { code: GrantErrorCode } = { code: 'grant-refused' };
 const hashOf = (token: string) => tokenHash(new Secret(token));
 
 async function grant(uid: string, vault: Vault, owner = 'alice'): Promise<GrantRecord> {
-  const found = await grantOf({ uid, owner }, vault);
+  const found = await findGrant({ uid, owner }, vault);
   assert.ok(found, `${uid} has no grant`);
   return found;
 }
 
 test('a token that was not seen before is a grant of its own, unproven', async () => {
   await using vault = openVault();
-  await bring('t1', alice, 's1', vault);
+  await submit('t1', alice, 's1', vault);
   const { grant: made, token } = await grant('s1', vault);
   assert.equal(made.state, 'unproven');
   assert.equal(made.owner, 'alice');
   assert.deepEqual(made.services, ['s1']);
   assert.deepEqual(made.lineage, [hashOf('t1')]);
   assert.ok(token?.equals('t1'));
-  assert.equal(await grantOf({ uid: 's2', owner: 'alice' }, vault), undefined);
+  assert.equal(await findGrant({ uid: 's2', owner: 'alice' }, vault), undefined);
 });
 
 test('a token brought twice by one user joins its grant', async () => {
   await using vault = openVault();
-  const first = await bring('t1', alice, 's1', vault);
-  assert.equal(await bring('t1', alice, 's2', vault), first);
-  assert.equal(await bring('t1', alice, 's2', vault), first);
+  const first = await submit('t1', alice, 's1', vault);
+  assert.equal(await submit('t1', alice, 's2', vault), first);
+  assert.equal(await submit('t1', alice, 's2', vault), first);
   assert.deepEqual((await grant('s1', vault)).grant.services, ['s1', 's2']);
   assert.equal((await contents(vault)).grants.length, 1);
 });
 
 test("somebody else's token is refused and not kept, also by a name of its lineage", async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault);
   const before = await contents(vault);
   for (const token of ['t1', 't2']) {
-    for (const other of [bob, ADMIN]) await assert.rejects(bring(token, other, 's2', vault), REFUSED);
+    for (const other of [bob, ADMIN]) await assert.rejects(submit(token, other, 's2', vault), REFUSED);
   }
   assert.deepEqual(await contents(vault), before);
 });
 
 test('one name at two issuers is two users', async () => {
   await using vault = openVault();
-  await bring('t1', { ...alice, issuer: 'https://a.example' }, 's1', vault);
-  await assert.rejects(bring('t1', { ...alice, issuer: 'https://b.example' }, 's2', vault), REFUSED);
-  await bring('t1', { ...alice, issuer: 'https://a.example' }, 's2', vault);
+  await submit('t1', { ...alice, issuer: 'https://a.example' }, 's1', vault);
+  await assert.rejects(submit('t1', { ...alice, issuer: 'https://b.example' }, 's2', vault), REFUSED);
+  await submit('t1', { ...alice, issuer: 'https://a.example' }, 's2', vault);
 });
 
 test('what Basic callers bring is shared with nobody and hinders nobody', async () => {
   await using vault = openVault();
-  const ids = [await bring('t1', ADMIN, 's1', vault), await bring('t1', ADMIN, 's2', vault)];
+  const ids = [await submit('t1', ADMIN, 's1', vault), await submit('t1', ADMIN, 's2', vault)];
   assert.notEqual(ids[0], ids[1]);
-  assert.equal(await bring('t1', ADMIN, 's1', vault), ids[0], 'the same service again');
-  const hers = await bring('t1', alice, 's3', vault);
+  assert.equal(await submit('t1', ADMIN, 's1', vault), ids[0], 'the same service again');
+  const hers = await submit('t1', alice, 's3', vault);
   assert.ok(!ids.includes(hers));
   const { grant: local, version } = await grant('s1', vault, CLUSTER_ADMIN);
   assert.equal(local.local, true);
@@ -77,15 +77,15 @@ test('what Basic callers bring is shared with nobody and hinders nobody', async 
 
 test('the administrator may send a service again with the token that it has', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
-  assert.equal(await bring('t1', ADMIN, 's1', vault), id);
+  const id = await submit('t1', alice, 's1', vault);
+  assert.equal(await submit('t1', ADMIN, 's1', vault), id);
   assert.equal((await grant('s1', vault)).grant.local, false);
 });
 
 test('another token replaces the grant, and the old one is forgotten', async () => {
   await using vault = openVault();
-  await bring('t1', alice, 's1', vault);
-  await bring('t2', alice, 's1', vault);
+  await submit('t1', alice, 's1', vault);
+  await submit('t2', alice, 's1', vault);
   const { grants, marks } = await contents(vault);
   assert.equal(grants.length, 1);
   assert.deepEqual([...marks.keys()], [hashOf('t2')]);
@@ -93,14 +93,14 @@ test('another token replaces the grant, and the old one is forgotten', async () 
 
 test('with its last service a grant is forgotten, and its token is anybody’s to bring', async () => {
   await using vault = openVault();
-  await bring('t1', alice, 's1', vault);
-  await bring('t1', alice, 's2', vault);
+  await submit('t1', alice, 's1', vault);
+  await submit('t1', alice, 's2', vault);
   await removeService('s1', vault);
   assert.equal((await contents(vault)).grants.length, 1);
   await removeService('s2', vault);
   await removeService('s2', vault);
   assert.deepEqual((await contents(vault)).keys, []);
-  await bring('t1', bob, 's3', vault);
+  await submit('t1', bob, 's3', vault);
 });
 
 test('a service that was never made, and has no slot yet, leaves nothing', async () => {
@@ -113,7 +113,7 @@ test('a service that was never made, and has no slot yet, leaves nothing', async
 
 test('rotation adds to the lineage under the version that was read', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   const { version } = await grant('s1', vault);
   const next = await rotateGrant(id, version, new Secret('t2'), vault);
   await assert.rejects(rotateGrant(id, version, new Secret('t3'), vault), { code: 'conflict' });
@@ -122,28 +122,28 @@ test('rotation adds to the lineage under the version that was read', async () =>
   assert.equal(rotated.version, next);
   assert.ok(rotated.token?.equals('t2'));
   assert.deepEqual(rotated.grant.lineage, [hashOf('t1'), hashOf('t2')]);
-  assert.equal(await bring('t1', alice, 's2', vault), id, 'the token that she knows');
-  assert.equal(await bring('t2', alice, 's3', vault), id);
+  assert.equal(await submit('t1', alice, 's2', vault), id, 'the token that she knows');
+  assert.equal(await submit('t2', alice, 's3', vault), id);
   assert.ok((await grant('s2', vault)).token?.equals('t2'), 'bringing an old one again does not bring it back');
 });
 
 test('an issuer that gives the same token again changes nothing', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t1'), vault);
   assert.deepEqual((await grant('s1', vault)).grant.lineage, [hashOf('t1')]);
 });
 
 test('a token that another grant has is not taken by rotation', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
-  await bring('t2', bob, 's2', vault);
+  const id = await submit('t1', alice, 's1', vault);
+  await submit('t2', bob, 's2', vault);
   await assert.rejects(rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault), REFUSED);
 });
 
 test('of a long lineage the token that was brought and the newest are remembered', async () => {
   await using vault = openVault();
-  const id = await bring('t0', alice, 's1', vault);
+  const id = await submit('t0', alice, 's1', vault);
   let { version, grant: made, token } = await grant('s1', vault);
   // As if a thousand had been given already.
   const lineage = [...made.lineage, ...Array.from({ length: 999 }, (_, n) => `${n}`)];
@@ -160,7 +160,7 @@ test('of a long lineage the token that was brought and the newest are remembered
 
 test('the first exchange proves whose it is, and another’s token ends the grant', async () => {
   await using vault = openVault();
-  const [good, stolen] = [await bring('t1', alice, 's1', vault), await bring('t2', bob, 's2', vault)];
+  const [good, stolen] = [await submit('t1', alice, 's1', vault), await submit('t2', bob, 's2', vault)];
   assert.equal(await proveGrant(good, { issuer: 'https://i', subject: 'alice' }, vault), true);
   assert.equal(await proveGrant(good, { issuer: 'https://i', subject: 'alice' }, vault), true, 'again');
   const { grant: proven } = await grant('s1', vault);
@@ -169,20 +169,20 @@ test('the first exchange proves whose it is, and another’s token ends the gran
   assert.equal(await proveGrant(stolen, { issuer: 'https://i', subject: 'alice' }, vault), false);
   const ended = await grant('s2', vault);
   assert.deepEqual([ended.grant.state, ended.grant.reason, ended.token], ['ended', "another user's token", undefined]);
-  await bring('t2', alice, 's3', vault);
+  await submit('t2', alice, 's3', vault);
   assert.equal((await grant('s3', vault)).grant.state, 'unproven', 'whose it really is may bring it');
 });
 
 test('a grant that has ended is healed by bringing a token', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   await endGrant(id, 'revoked', vault);
   await endGrant(id, 'again', vault);
   assert.equal((await grant('s1', vault)).grant.reason, 'revoked');
   await assert.rejects(rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault), {
     code: 'conflict',
   });
-  assert.notEqual(await bring('t1', alice, 's1', vault), id);
+  assert.notEqual(await submit('t1', alice, 's1', vault), id);
   const { grants, marks } = await contents(vault);
   assert.deepEqual(
     grants.map(({ state }) => state),
@@ -193,7 +193,7 @@ test('a grant that has ended is healed by bringing a token', async () => {
 
 test('of many services that bring one token at once all are in one grant', async () => {
   await using vault = openVault();
-  const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => bring('t1', alice, `s${n}`, vault)));
+  const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => submit('t1', alice, `s${n}`, vault)));
   assert.equal(new Set(ids).size, 1);
   assert.equal((await grant('s0', vault)).grant.services.length, 12);
 });
@@ -209,7 +209,7 @@ test('more who bring one token at once than there are attempts all get in', asyn
 test('of two users who bring one token at once, one has it', async () => {
   await using vault = openVault();
   const people = [alice, bob];
-  const tries = people.map((who, n) => bring('t1', who, `s${n}`, vault));
+  const tries = people.map((who, n) => submit('t1', who, `s${n}`, vault));
   const outcomes = await Promise.allSettled(tries);
   assert.deepEqual(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
   assert.equal((await contents(vault)).grants.filter(({ local }) => !local).length, 1);
@@ -217,13 +217,13 @@ test('of two users who bring one token at once, one has it', async () => {
 
 test('who joins a grant that ends meanwhile, and finds somebody else’s in its place, has noted nothing', async () => {
   await using vault = openVault();
-  const first = await bring('t1', alice, 's1', vault);
+  const first = await submit('t1', alice, 's1', vault);
   let ended = false;
   const put: SecretStore['put'] = async (room, key, values, expected) => {
     if (!ended && key === `grant/${first}`) {
       ended = true;
       await endGrant(first, 'expired', vault);
-      await bring('t1', bob, 's3', vault);
+      await submit('t1', bob, 's3', vault);
     }
     return vault.secrets.put(room, key, values, expected);
   };
@@ -234,7 +234,7 @@ test('who joins a grant that ends meanwhile, and finds somebody else’s in its 
     remove: (room, key) => secrets.remove(room, key),
     keys: (room, cursor) => secrets.keys(room, cursor),
   };
-  await assert.rejects(bring('t1', alice, 's2', { ...vault, secrets: meddled }), REFUSED);
+  await assert.rejects(submit('t1', alice, 's2', { ...vault, secrets: meddled }), REFUSED);
   assert.equal(ended, true);
   assert.deepEqual([...(await contents(vault)).holdings.keys()].toSorted(), ['s1', 's3']);
 });
@@ -249,13 +249,13 @@ test('a mark whose removal was interrupted is not taken at once, and not for eve
   vault.now = () => begun;
   await assert.rejects(attachGrant(new Secret('t1'), alice, 's1', vault), { code: 'unavailable' });
   vault.now = () => begun + 30_001;
-  await bring('t1', alice, 's1', vault);
+  await submit('t1', alice, 's1', vault);
   assert.equal((await contents(vault)).marks.size, 1);
 });
 
 test('a token that is brought while it is forgotten keeps its mark', async () => {
   await using vault = openVault();
-  await bring('t1', alice, 's1', vault);
+  await submit('t1', alice, 's1', vault);
   await vault.secrets.remove('credentials', 's1');
   const { secrets } = vault;
   let brought: Promise<string> | undefined;
@@ -273,7 +273,7 @@ test('a token that is brought while it is forgotten keeps its mark', async () =>
     ...plain(secrets),
     async remove(room, key) {
       if (key.startsWith('token/')) {
-        brought = bring('t1', alice, 's2', { ...vault, secrets: watched }).finally(() => {
+        brought = submit('t1', alice, 's2', { ...vault, secrets: watched }).finally(() => {
           isDone = true;
         });
         await eventually(() => assert.ok(isDone || looks >= 3));
@@ -295,7 +295,7 @@ const plain = (secrets: SecretStore): SecretStore => ({
 
 test('who dies while a grant is forgotten leaves it to the next one', async () => {
   await using vault = openVault();
-  const id = await bring('t1', alice, 's1', vault);
+  const id = await submit('t1', alice, 's1', vault);
   await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault);
   await vault.secrets.remove('credentials', 's1');
   for (let steps = 0; ; steps++) {
@@ -326,7 +326,7 @@ test('a token that a service kept itself goes to the vault when its grant is fir
   assert.ok(one.token?.equals('t1'));
   const { values } = (await vault.secrets.get('credentials', 's1')) ?? {};
   assert.deepEqual(Object.keys(values ?? {}).toSorted(), ['clusters/b/auth_password', 'federation/grant']);
-  assert.equal(await grantOf({ uid: 's2', owner: 'bob' }, vault), undefined, 'it is not his');
+  assert.equal(await findGrant({ uid: 's2', owner: 'bob' }, vault), undefined, 'it is not his');
   const left = (await vault.secrets.get('credentials', 's2'))?.values ?? {};
   assert.deepEqual(Object.keys(left), ['clusters/b/auth_password']);
 });
@@ -334,10 +334,10 @@ test('a token that a service kept itself goes to the vault when its grant is fir
 test('age counts from when the token was brought', async () => {
   await using vault = openVault();
   vault.now = () => 1000;
-  await bring('t1', alice, 's1', vault);
+  await submit('t1', alice, 's1', vault);
   const { grant: made } = await grant('s1', vault);
-  assert.equal(ageOf(made, 5000), 4000);
-  assert.equal(ageOf(made, 500), 0, 'a clock that was set back');
+  assert.equal(grantAge(made, 5000), 4000);
+  assert.equal(grantAge(made, 500), 0, 'a clock that was set back');
 });
 
 test('every use is one line that says who, for what and when, and nothing secret', () => {

@@ -15,7 +15,7 @@ interface Holdings {
 const ROOM = 'grant';
 const place = (service: string) => `service/${service}`;
 
-export async function holdingsOf(service: string, { secrets }: Pick<Vault, 'secrets'>): Promise<Holdings> {
+export async function readHoldings(service: string, { secrets }: Pick<Vault, 'secrets'>): Promise<Holdings> {
   const record = await secrets.get(ROOM, place(service));
   const grants = JSON.parse(record?.values['grants']?.reveal() ?? '[]') as string[];
   return { grants, version: record?.version ?? 'absent' };
@@ -37,7 +37,7 @@ async function change(
   vault: Pick<Vault, 'secrets'>,
 ): Promise<void> {
   for (;;) {
-    const holdings = await holdingsOf(service, vault);
+    const holdings = await readHoldings(service, vault);
     try {
       await replaceHoldings(service, next(holdings.grants), holdings, vault);
       return;
@@ -58,10 +58,10 @@ export async function replaceHoldings(
 }
 
 /** Says of which grant a token is, by its SHA-256: a token that comes again is found, and not looked for. */
-export interface Mark {
+export interface TokenEntry {
   readonly grant: string;
   /** When it began to be removed. */
-  readonly leavingSince?: number;
+  readonly removalSince?: number;
   readonly version: Version;
 }
 
@@ -72,40 +72,43 @@ const markPlace = (hash: string) => `token/${hash}`;
  * A mark that leaves may not be taken over: a removal that is under way would take the new one with it. Shorter: a store that
  * hangs for that long loses a mark. Longer: after a crash within a removal, that token is refused for longer.
  */
-const LEAVES_WITHIN = 30_000;
+const REMOVAL_MS = 30_000;
 
-export const isLeaving = (mark: Mark | undefined, now: number) =>
-  mark?.leavingSince !== undefined && now - mark.leavingSince < LEAVES_WITHIN;
+export const isBeingRemoved = (mark: TokenEntry | undefined, now: number) =>
+  mark?.removalSince !== undefined && now - mark.removalSince < REMOVAL_MS;
 
-export async function findMark(hash: string, { secrets }: Pick<Vault, 'secrets'>): Promise<Mark | undefined> {
+export async function findTokenEntry(
+  hash: string,
+  { secrets }: Pick<Vault, 'secrets'>,
+): Promise<TokenEntry | undefined> {
   const record = await secrets.get(MARK_ROOM, markPlace(hash));
   if (!record) return undefined;
   const { grant, leaving } = record.values;
   return {
     grant: grant?.reveal() ?? '',
-    ...(leaving && { leavingSince: Number(leaving.reveal()) }),
+    ...(leaving && { removalSince: Number(leaving.reveal()) }),
     version: record.version,
   };
 }
 
 /** Throws like any lost race when somebody else has it by now. */
-export async function takeMark(
+export async function putTokenEntry(
   hash: string,
   grant: string,
-  instead: Mark | undefined,
+  instead: TokenEntry | undefined,
   { secrets }: Pick<Vault, 'secrets'>,
 ): Promise<void> {
   await secrets.put(MARK_ROOM, markPlace(hash), { grant: new Secret(grant) }, instead?.version ?? 'absent');
 }
 
 /** Removes the mark, unless it is of another grant by now. */
-export async function releaseMark(
+export async function removeTokenEntry(
   hash: string,
   grant: string,
   { secrets, now }: Pick<Vault, 'secrets' | 'now'>,
 ): Promise<void> {
   for (;;) {
-    const mark = await findMark(hash, { secrets });
+    const mark = await findTokenEntry(hash, { secrets });
     if (mark?.grant !== grant) return;
     try {
       const values = { grant: new Secret(grant), leaving: new Secret(String(now())) };

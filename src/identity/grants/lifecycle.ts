@@ -3,7 +3,7 @@ import type { Version } from '../../lib/version.ts';
 import { isRace, StoreError } from '../../ports/index.ts';
 import { GrantError } from './errors.ts';
 import { isAlive, readGrant, tokenHash, type Vault, writeGrant } from './grant.ts';
-import { findMark, isLeaving, releaseMark, takeMark } from './holdings.ts';
+import { findTokenEntry, isBeingRemoved, putTokenEntry, removeTokenEntry } from './holdings.ts';
 
 /**
  * How many tokens of a lineage are remembered. Users know the one they brought, which always is; of those that the issuer
@@ -32,38 +32,38 @@ export async function rotateGrant(
     throw new GrantError('grant-refused', 'a refresh token that was brought with Basic credentials is not exchanged');
   }
   const hash = tokenHash(token);
-  await markToken(hash, id, vault);
-  const lineage = grant.lineage.includes(hash) ? grant.lineage : remember([...grant.lineage, hash]);
+  await claimToken(hash, id, vault);
+  const lineage = grant.lineage.includes(hash) ? grant.lineage : trimLineage([...grant.lineage, hash]);
   try {
     const version = await writeGrant({ ...grant, lineage, turn: undefined }, token, expected, vault);
-    for (const old of grant.lineage.filter((seen) => !lineage.includes(seen))) await releaseMark(old, id, vault);
+    for (const old of grant.lineage.filter((seen) => !lineage.includes(seen))) await removeTokenEntry(old, id, vault);
     return version;
   } catch (error) {
     const current = await readGrant(id, vault);
-    if (!current?.grant.lineage.includes(hash)) await releaseMark(hash, id, vault);
+    if (!current?.grant.lineage.includes(hash)) await removeTokenEntry(hash, id, vault);
     throw error;
   }
 }
 
-const remember = (lineage: readonly string[]) =>
+const trimLineage = (lineage: readonly string[]) =>
   lineage.length <= REMEMBERED ? lineage : [...lineage.slice(0, 1), ...lineage.slice(1 - REMEMBERED)];
 
 /** Before the grant has it: of two grants that are given one token, one is refused. */
-async function markToken(hash: string, id: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
-  const mark = await findMark(hash, vault);
+async function claimToken(hash: string, id: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
+  const mark = await findTokenEntry(hash, vault);
   if (mark?.grant === id) return;
   const other = mark && (await readGrant(mark.grant, vault));
   if (other && isAlive(other.grant)) {
     throw new GrantError('grant-refused', `the grant ${id} was given a token that another grant has already`);
   }
-  if (isLeaving(mark, vault.now())) throw changed(id);
-  await takeMark(hash, id, mark, vault);
+  if (isBeingRemoved(mark, vault.now())) throw changed(id);
+  await putTokenEntry(hash, id, mark, vault);
 }
 
 const changed = (id: string) => new StoreError('conflict', `the grant ${id} has changed meanwhile: read it again`);
 
 /** Whose tokens an exchange gave. */
-export interface Proof {
+export interface TokenSubject {
   readonly issuer: string;
   readonly subject: string;
 }
@@ -74,7 +74,7 @@ export interface Proof {
  */
 export async function proveGrant(
   id: string,
-  { issuer, subject }: Proof,
+  { issuer, subject }: TokenSubject,
   vault: Pick<Vault, 'secrets' | 'now'>,
 ): Promise<boolean> {
   for (;;) {
@@ -124,7 +124,7 @@ export async function endGrant(
  * Why the token of a grant cannot be exchanged though it may be good, for whoever looks at its services; undefined when it
  * could be. What stands there already is not written again. A grant that has ended says why itself.
  */
-export async function noteRefusal(
+export async function recordRefusal(
   id: string,
   reason: string | undefined,
   vault: Pick<Vault, 'secrets' | 'now'>,

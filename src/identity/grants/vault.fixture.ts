@@ -5,7 +5,7 @@ import { openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import { GRANT_SLOT } from '../../model/service/index.ts';
 import { everyPage, type SecretStore } from '../../ports/index.ts';
-import { attachGrant, type Bringer, detachGrants } from './attach.ts';
+import { attachGrant, detachGrants, type Submitter } from './attach.ts';
 import type { Grant, Vault } from './grant.ts';
 
 export interface TestVault extends Vault, AsyncDisposable {
@@ -40,11 +40,11 @@ function shuffled(store: SecretStore, random: () => number): SecretStore {
   };
 }
 
-export const user = (uid: string) => ({ kind: 'user', uid }) as const satisfies Bringer;
-export const ADMIN: Bringer = { kind: 'admin' };
+export const user = (uid: string) => ({ kind: 'user', uid }) as const satisfies Submitter;
+export const ADMIN: Submitter = { kind: 'admin' };
 
 /** As a change of a service does it: in comes the new grant, its id is kept, and the old one is left. */
-export async function bring(token: string, bringer: Bringer, service: string, vault: Vault): Promise<string> {
+export async function submit(token: string, bringer: Submitter, service: string, vault: Vault): Promise<string> {
   const id = await attachGrant(new Secret(token), bringer, service, vault);
   await vault.secrets.put('credentials', service, { [GRANT_SLOT]: new Secret(id) });
   await detachGrants(service, vault);

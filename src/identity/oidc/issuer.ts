@@ -20,7 +20,7 @@ const KEYS_MAX_AGE = 10 * 60_000;
 export interface Issuer {
   readonly authorizationEndpoint: string;
   /** Its metadata. */
-  readonly told: Metadata['told'];
+  readonly metadata: Metadata['all'];
   /** Finds the key that signed a token. */
   readonly keys: JWTVerifyGetKey;
   /** What it says about the holder of a token; `undefined` if it has no such endpoint. */
@@ -36,7 +36,7 @@ export interface IssuerOptions {
  * An issuer, discovered when it is first needed and then kept. Whatever keeps us from asking it is
  * `issuer-unavailable`; after a cool-down the next request tries again, without a restart (R12).
  */
-export function issuerAt(url: string, { now, logger }: IssuerOptions): () => Promise<Issuer> {
+export function lazyIssuer(url: string, { now, logger }: IssuerOptions): () => Promise<Issuer> {
   const failed = (err: unknown, retryIn: number) => logger?.warn({ issuer: url, err, retryIn }, 'issuer unavailable');
   const discoverAgain = withCoolDown(() => discover(url, boundedFetch), { now, failed });
   const fetchKeys = withCoolDown(fetchOk, { now, failed });
@@ -50,7 +50,12 @@ export function issuerAt(url: string, { now, logger }: IssuerOptions): () => Pro
     );
 
   async function connect(): Promise<Issuer> {
-    const { authorizationEndpoint, jwksUri, userinfoEndpoint, told } = await discoverAgain().catch((error: unknown) => {
+    const {
+      authorizationEndpoint,
+      jwksUri,
+      userinfoEndpoint,
+      all: told,
+    } = await discoverAgain().catch((error: unknown) => {
       throw unavailable(error);
     });
     logger?.info({ issuer: url }, 'issuer discovered');
@@ -62,7 +67,7 @@ export function issuerAt(url: string, { now, logger }: IssuerOptions): () => Pro
     });
     return {
       authorizationEndpoint,
-      told,
+      metadata: told,
       keys: (header, token) =>
         keySet(header, token).catch((error: unknown) => {
           throw isAboutToken(error) ? error : unavailable(error);
@@ -70,7 +75,7 @@ export function issuerAt(url: string, { now, logger }: IssuerOptions): () => Pro
       userinfo: async (token, subject) =>
         userinfoEndpoint === undefined
           ? undefined
-          : askUserinfo(userinfoEndpoint, token, subject, fetchUserinfo).catch((error: unknown) => {
+          : fetchClaims(userinfoEndpoint, token, subject, fetchUserinfo).catch((error: unknown) => {
               throw error instanceof IdentityError ? error : unavailable(error);
             }),
     };
@@ -150,7 +155,7 @@ interface Metadata {
   readonly jwksUri: string;
   readonly userinfoEndpoint: string | undefined;
   /** All of it, as it was told. */
-  readonly told: Readonly<Record<string, unknown>> & { readonly issuer: string };
+  readonly all: Readonly<Record<string, unknown>> & { readonly issuer: string };
 }
 
 /**
@@ -176,7 +181,7 @@ async function discover(issuer: string, fetch: Fetch): Promise<Metadata> {
     authorizationEndpoint: isUrl(authorization) ? authorization : '',
     jwksUri,
     userinfoEndpoint: isUrl(userinfo) ? userinfo : undefined,
-    told: { ...metadata, issuer },
+    all: { ...metadata, issuer },
   };
 }
 
@@ -194,7 +199,7 @@ function isUrl(value: unknown): value is string {
  *
  * @throws {IdentityError} `bad-token` when the issuer refuses the token, any other error when it does not answer
  */
-async function askUserinfo(endpoint: string, token: string, subject: string, fetch: Fetch): Promise<Claims> {
+async function fetchClaims(endpoint: string, token: string, subject: string, fetch: Fetch): Promise<Claims> {
   const response = await fetch(endpoint, { headers: { authorization: `Bearer ${token}`, accept: 'application/json' } });
   if (response.status === 401 || response.status === 403) {
     throw new IdentityError(

@@ -116,7 +116,7 @@ export interface Life {
 export const live = ({ world, weather, clock }: Life): Coordination =>
   coordination(world, weather.passage(), {
     now: clock.now,
-    mint: async () => new Secret('minted'),
+    getOwnerToken: async () => new Secret('minted'),
     outstanding: async () => weather.outstanding(),
   });
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { decodeJwt } from 'jose';
 import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
-import { ADMIN, bring } from '../grants/vault.fixture.ts';
+import { ADMIN, submit } from '../grants/vault.fixture.ts';
+import type { AccessTokenSourceOptions } from './access-token-source.ts';
 import { grantCondition } from './condition.ts';
-import { asUser, audited, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
-import type { TokenMintOptions } from './token-mint.ts';
+import { asUser, auditRecords, HOUR, openExchange, toService } from './exchange.fixture.ts';
 
-const S1 = serviceOf('s1');
+const S1 = toService('s1');
 
 /** Of a lineage that still is: otherwise the issuer has seen a token twice, or revoked it. */
 async function assertAlive(exchange: Awaited<ReturnType<typeof openExchange>>, service = 's1'): Promise<void> {
@@ -18,8 +18,8 @@ async function assertAlive(exchange: Awaited<ReturnType<typeof openExchange>>, s
 describe('an access token of the owner', () => {
   test('comes from the refresh token of the service, and the new refresh token is kept', async () => {
     await using exchange = await openExchange();
-    const brought = await exchange.brings('s1');
-    const token = await exchange.mint.mint(S1, 'offer');
+    const brought = await exchange.submit('s1');
+    const token = await exchange.tokens.getToken(S1, 'offer');
     const { sub, iss } = decodeJwt(token.reveal());
     assert.deepEqual([sub, iss], [ALICE.sub, exchange.issuer.url]);
     const { grant, token: kept } = await exchange.grant('s1');
@@ -31,56 +31,59 @@ describe('an access token of the owner', () => {
 
   test('is kept until half a minute before its end', async () => {
     await using exchange = await openExchange({ accessTokenTtl: 3600 });
-    await exchange.brings('s1');
+    await exchange.submit('s1');
     const asked = exchange.issuer.requests.token;
-    const first = await exchange.mint.mint(S1, 'one');
+    const first = await exchange.tokens.getToken(S1, 'one');
     exchange.wait(HOUR - 40_000);
-    assert.ok((await exchange.mint.mint(S1, 'two')).equals(first));
+    assert.ok((await exchange.tokens.getToken(S1, 'two')).equals(first));
     exchange.wait(11_000);
-    assert.ok(!(await exchange.mint.mint(S1, 'three')).equals(first));
+    assert.ok(!(await exchange.tokens.getToken(S1, 'three')).equals(first));
     assert.equal(exchange.issuer.requests.token - asked, 2);
   });
 
   test('that lives for seconds is got anew for each use, and its lineage goes on', async () => {
     await using exchange = await openExchange({ accessTokenTtl: 5 });
-    await exchange.brings('s1');
-    for (let use = 0; use < 5; use++) await exchange.mint.mint(S1, 'offer');
+    await exchange.submit('s1');
+    for (let use = 0; use < 5; use++) await exchange.tokens.getToken(S1, 'offer');
     assert.equal((await exchange.grant('s1')).grant.lineage.length, 6);
     await assertAlive(exchange);
   });
 
   test('is got once for two hundred who ask at once', async () => {
     await using exchange = await openExchange();
-    await exchange.brings('s1');
-    await exchange.mint.mint(S1, 'before');
+    await exchange.submit('s1');
+    await exchange.tokens.getToken(S1, 'before');
     exchange.wait(HOUR);
     const asked = exchange.issuer.requests.token;
-    const tokens = await Promise.all(Array.from({ length: 200 }, () => exchange.mint.mint(S1, 'offer')));
+    const tokens = await Promise.all(Array.from({ length: 200 }, () => exchange.tokens.getToken(S1, 'offer')));
     assert.equal(new Set(tokens.map((token) => token.reveal())).size, 1);
     assert.equal(exchange.issuer.requests.token - asked, 1);
-    assert.equal(audited(exchange.lines).length, 201);
+    assert.equal(auditRecords(exchange.lines).length, 201);
   });
 
   test('is one for all services of a grant', async () => {
     await using exchange = await openExchange();
-    const brought = await exchange.brings('s1');
-    await bring(brought, asUser(ALICE, exchange.issuer.url), 's2', exchange.vault);
-    const [one, other] = await Promise.all([exchange.mint.mint(S1, 'a'), exchange.mint.mint(serviceOf('s2'), 'b')]);
+    const brought = await exchange.submit('s1');
+    await submit(brought, asUser(ALICE, exchange.issuer.url), 's2', exchange.vault);
+    const [one, other] = await Promise.all([
+      exchange.tokens.getToken(S1, 'a'),
+      exchange.tokens.getToken(toService('s2'), 'b'),
+    ]);
     assert.ok(one.equals(other));
     // The token that she knows is spent by now, and still joins the lineage.
-    await bring(brought, asUser(ALICE, exchange.issuer.url), 's3', exchange.vault);
+    await submit(brought, asUser(ALICE, exchange.issuer.url), 's3', exchange.vault);
     exchange.wait(HOUR);
-    await exchange.mint.mint(serviceOf('s3'), 'c');
+    await exchange.tokens.getToken(toService('s3'), 'c');
     assert.equal((await exchange.grant('s1')).grant.lineage.length, 3);
     await assertAlive(exchange);
   });
 
   test('comes also where refresh tokens stay, and where clients have a secret', async () => {
     await using exchange = await openExchange({ rotateRefreshTokens: false, clientSecret: 'a long secret: %/+&' });
-    const brought = await exchange.brings('s1');
-    await exchange.mint.mint(S1, 'offer');
+    const brought = await exchange.submit('s1');
+    await exchange.tokens.getToken(S1, 'offer');
     exchange.wait(HOUR);
-    await exchange.mint.mint(S1, 'offer');
+    await exchange.tokens.getToken(S1, 'offer');
     const { grant, token } = await exchange.grant('s1');
     assert.ok(token?.equals(brought));
     assert.deepEqual([grant.lineage.length, grant.turn, grant.state], [1, undefined, 'proven']);
@@ -88,82 +91,82 @@ describe('an access token of the owner', () => {
 
   test('may be opaque: then the ID token says whose it is', async () => {
     await using exchange = await openExchange({ accessTokenFormat: 'opaque' });
-    await exchange.brings('s1');
-    await exchange.brings('s2', BOB, ALICE);
-    assert.ok((await exchange.mint.mint(S1, 'offer')).reveal().length > 20);
+    await exchange.submit('s1');
+    await exchange.submit('s2', BOB, ALICE);
+    assert.ok((await exchange.tokens.getToken(S1, 'offer')).reveal().length > 20);
     assert.equal((await exchange.grant('s1')).grant.subject, ALICE.sub);
-    await assert.rejects(exchange.mint.mint(serviceOf('s2', BOB), 'offer'), { code: 'credentials-expired' });
+    await assert.rejects(exchange.tokens.getToken(toService('s2', BOB), 'offer'), { code: 'credentials-expired' });
   });
 });
 
 describe('no access token', () => {
   test('without a grant, or with that of somebody else', async () => {
     await using exchange = await openExchange();
-    await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'no-grant' });
-    await exchange.brings('s1');
-    await assert.rejects(exchange.mint.mint(serviceOf('s1', BOB), 'offer'), { code: 'no-grant' });
-    assert.deepEqual(audited(exchange.lines), []);
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'no-grant' });
+    await exchange.submit('s1');
+    await assert.rejects(exchange.tokens.getToken(toService('s1', BOB), 'offer'), { code: 'no-grant' });
+    assert.deepEqual(auditRecords(exchange.lines), []);
   });
 
   test('from what was brought with Basic credentials', async () => {
     await using exchange = await openExchange();
     const { refreshToken } = await exchange.issuer.tokensFor(ALICE);
-    await bring(refreshToken, ADMIN, 's1', exchange.vault);
-    await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'local-grant' });
+    await submit(refreshToken, ADMIN, 's1', exchange.vault);
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'local-grant' });
     await exchange.issuer.refresh(refreshToken);
   });
 
   test("from another user's refresh token, which ends the grant before anything is used", async () => {
     await using exchange = await openExchange();
-    await exchange.brings('s1', ALICE, BOB);
-    await assert.rejects(exchange.mint.mint(S1, 'offer'), {
+    await exchange.submit('s1', ALICE, BOB);
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer'), {
       code: 'credentials-expired',
       message: /another user's token/,
     });
     const { grant, token } = await exchange.grant('s1');
     assert.deepEqual([grant.state, grant.reason, token], ['ended', "another user's token", undefined]);
-    assert.deepEqual(audited(exchange.lines), []);
+    assert.deepEqual(auditRecords(exchange.lines), []);
   });
 
   for (const bad of ['dummy-token', 'a.b.c', 'eyJhbGciOiJub25lIn0.e30.', ' ', '"\u{1f511}\r\n&client_id=x']) {
     test(`from ${JSON.stringify(bad)}: the grant ends, a new token heals it`, async () => {
       await using exchange = await openExchange();
-      await bring(bad, asUser(ALICE), 's1', exchange.vault);
-      await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'credentials-expired', message: /refuses/ });
+      await submit(bad, asUser(ALICE), 's1', exchange.vault);
+      await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'credentials-expired', message: /refuses/ });
       const asked = exchange.issuer.requests.token;
-      await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'credentials-expired' });
+      await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'credentials-expired' });
       assert.equal(exchange.issuer.requests.token, asked, 'nobody is asked again');
-      await exchange.brings('s1');
-      await exchange.mint.mint(S1, 'offer');
+      await exchange.submit('s1');
+      await exchange.tokens.getToken(S1, 'offer');
     });
   }
 
   test('from a refresh token that was revoked or used elsewhere', async () => {
     await using exchange = await openExchange();
-    const brought = await exchange.brings('s1');
+    const brought = await exchange.submit('s1');
     await exchange.issuer.refresh(brought);
-    await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'credentials-expired' });
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'credentials-expired' });
     assert.equal((await exchange.grant('s1')).grant.state, 'ended');
   });
 
   test('as long as the operator has not said which client it is', async () => {
     await using exchange = await openExchange();
-    await exchange.brings('s1');
+    await exchange.submit('s1');
     const unset = exchange.replica({ client: undefined });
-    await assert.rejects(unset.mint(S1, 'offer'), { code: 'exchange-refused', message: /OIDC_CLIENT_ID/ });
+    await assert.rejects(unset.getToken(S1, 'offer'), { code: 'exchange-refused', message: /OIDC_CLIENT_ID/ });
     const wrong = exchange.replica({ client: { id: 'unknown' } });
-    await assert.rejects(wrong.mint(S1, 'offer'), { code: 'exchange-refused', message: /invalid_client/ });
-    await assert.rejects(wrong.mint(S1, 'offer'), { code: 'exchange-refused' });
+    await assert.rejects(wrong.getToken(S1, 'offer'), { code: 'exchange-refused', message: /invalid_client/ });
+    await assert.rejects(wrong.getToken(S1, 'offer'), { code: 'exchange-refused' });
     assert.equal(exchange.issuer.requests.token, 2, 'one login, one refusal: a refusal holds for a while');
-    await exchange.mint.mint(S1, 'offer');
+    await exchange.tokens.getToken(S1, 'offer');
   });
 
   test('which whoever looks at the service is told, until a token can be had again', async () => {
     await using exchange = await openExchange();
-    await exchange.brings('s1');
+    await exchange.submit('s1');
     const condition = async () => grantCondition(S1, exchange.vault, 30);
-    const refused = async (options: Partial<TokenMintOptions>, reason: RegExp) => {
-      await assert.rejects(exchange.replica(options).mint(S1, 'offer', { audience: 'b' }), {
+    const refused = async (options: Partial<AccessTokenSourceOptions>, reason: RegExp) => {
+      await assert.rejects(exchange.replica(options).getToken(S1, 'offer', { audience: 'b' }), {
         code: 'exchange-refused',
       });
       const { type, reason: told = '', since } = (await condition()) ?? {};
@@ -174,7 +177,7 @@ describe('no access token', () => {
     await refused({ client: { id: 'unknown' } }, /invalid_client.*OIDC_CLIENT_SECRET/);
     await refused({ issuers: [] }, /not accepted here any more/);
     await refused({ issuers: [], narrow: true, client: undefined }, /not accepted here any more/);
-    await exchange.mint.mint(S1, 'offer');
+    await exchange.tokens.getToken(S1, 'offer');
     assert.equal(await condition(), undefined);
   });
 
@@ -182,12 +185,12 @@ describe('no access token', () => {
     await using exchange = await openExchange();
     await using other = await openExchange();
     const forged = await other.issuer.sign({ azp: 'oscar' });
-    await bring(forged, asUser(ALICE), 's1', exchange.vault);
-    await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'credentials-expired' });
+    await submit(forged, asUser(ALICE), 's1', exchange.vault);
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'credentials-expired' });
     assert.deepEqual([other.issuer.requests.discovery, other.issuer.requests.token], [0, 0]);
     const { refreshToken } = await other.issuer.tokensFor(ALICE);
-    await bring(refreshToken, asUser(ALICE, other.issuer.url), 's2', exchange.vault);
-    await assert.rejects(exchange.mint.mint(serviceOf('s2'), 'offer'), {
+    await submit(refreshToken, asUser(ALICE, other.issuer.url), 's2', exchange.vault);
+    await assert.rejects(exchange.tokens.getToken(toService('s2'), 'offer'), {
       code: 'exchange-refused',
       message: /OIDC_ISSUERS/,
     });
@@ -196,13 +199,13 @@ describe('no access token', () => {
 });
 
 describe('a token for one audience', () => {
-  const narrow = { exchangeAudiences: ['cluster-b', 'cluster-c'], mint: { narrow: true } };
+  const narrow = { exchangeAudiences: ['cluster-b', 'cluster-c'], source: { narrow: true } };
 
   test('is good for that one alone, and kept for each', async () => {
     await using exchange = await openExchange(narrow);
-    await exchange.brings('s1');
+    await exchange.submit('s1');
     const asked = exchange.issuer.requests.token;
-    const tokenFor = async (audience: string) => (await exchange.mint.mint(S1, 'offer', { audience })).reveal();
+    const tokenFor = async (audience: string) => (await exchange.tokens.getToken(S1, 'offer', { audience })).reveal();
     const tokens = [await tokenFor('cluster-b'), await tokenFor('cluster-c'), await tokenFor('cluster-b')];
     assert.deepEqual(
       tokens.map((token) => [decodeJwt(token).aud, decodeJwt(token).sub]),
@@ -210,25 +213,25 @@ describe('a token for one audience', () => {
     );
     assert.equal(tokens[0], tokens[2]);
     assert.equal(exchange.issuer.requests.token - asked, 3, 'one exchange, two narrowings');
-    assert.equal(decodeJwt((await exchange.mint.mint(S1, 'wide')).reveal()).aud, 'oscar');
+    assert.equal(decodeJwt((await exchange.tokens.getToken(S1, 'wide')).reveal()).aud, 'oscar');
   });
 
   test('that the issuer refuses is not replaced by a wide one', async () => {
     await using exchange = await openExchange(narrow);
-    await exchange.brings('s1');
-    const wanted = exchange.mint.mint(S1, 'offer', { audience: 'cluster-x' });
+    await exchange.submit('s1');
+    const wanted = exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-x' });
     await assert.rejects(wanted, { code: 'exchange-refused', message: /"cluster-x" alone.*invalid_target/ });
-    assert.deepEqual(audited(exchange.lines), []);
-    await exchange.mint.mint(S1, 'offer', { audience: 'cluster-b' });
+    assert.deepEqual(auditRecords(exchange.lines), []);
+    await exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-b' });
   });
 
   test('is as wide as it was granted where nobody wants it otherwise, or the issuer cannot', async () => {
     await using able = await openExchange({ exchangeAudiences: ['cluster-b'] });
-    await using unable = await openExchange({ mint: { narrow: true } });
+    await using unable = await openExchange({ source: { narrow: true } });
     for (const exchange of [able, unable]) {
-      await exchange.brings('s1');
+      await exchange.submit('s1');
       for (const why of ['one', 'two']) {
-        const token = await exchange.mint.mint(S1, why, { audience: 'cluster-b' });
+        const token = await exchange.tokens.getToken(S1, why, { audience: 'cluster-b' });
         assert.equal(decodeJwt(token.reveal()).aud, 'oscar');
       }
     }
@@ -240,65 +243,65 @@ describe('a token for one audience', () => {
 describe('to revoke', () => {
   test('ends the refresh token at its issuer and the grant here', async () => {
     await using exchange = await openExchange();
-    await exchange.brings('s1');
-    await exchange.mint.mint(S1, 'offer');
+    await exchange.submit('s1');
+    await exchange.tokens.getToken(S1, 'offer');
     const { token } = await exchange.grant('s1');
-    await exchange.mint.revokeGrantOf(S1);
+    await exchange.tokens.revokeGrant(S1);
     await assert.rejects(exchange.issuer.refresh(token?.reveal() ?? ''), /invalid_grant/);
     const { grant, token: none } = await exchange.grant('s1');
     assert.deepEqual([grant.state, grant.reason, none], ['ended', 'revoked by its owner', undefined]);
     // Also the access token that is still in memory, here and in other managers.
-    await assert.rejects(exchange.mint.mint(S1, 'offer'), {
+    await assert.rejects(exchange.tokens.getToken(S1, 'offer'), {
       code: 'credentials-expired',
       message: /revoked by its owner/,
     });
-    await exchange.mint.revokeGrantOf(S1);
-    await exchange.mint.revokeGrantOf(serviceOf('none'));
+    await exchange.tokens.revokeGrant(S1);
+    await exchange.tokens.revokeGrant(toService('none'));
     assert.equal(exchange.issuer.requests.revocation, 1);
     assert.deepEqual(
-      audited(exchange.lines).map(({ why }) => why),
+      auditRecords(exchange.lines).map(({ why }) => why),
       ['offer', 'revoke'],
     );
   });
 
   test('waits for an issuer that is away, and nothing has changed then', async () => {
     await using exchange = await openExchange();
-    await exchange.brings('s1');
+    await exchange.submit('s1');
     await exchange.issuer.stop();
-    await assert.rejects(exchange.mint.revokeGrantOf(S1), { code: 'issuer-unavailable' });
+    await assert.rejects(exchange.tokens.revokeGrant(S1), { code: 'issuer-unavailable' });
     const { grant } = await exchange.grant('s1');
     assert.deepEqual([grant.state, grant.turn], ['unproven', undefined]);
     await exchange.issuer.start();
-    await exchange.replica().revokeGrantOf(S1);
+    await exchange.replica().revokeGrant(S1);
     assert.equal((await exchange.grant('s1')).grant.state, 'ended');
   });
 
   test('forgets also what the issuer does not revoke, and what is not shown to it', async () => {
     await using exchange = await openExchange();
-    await exchange.brings('s1');
-    await exchange.replica({ client: { id: 'unknown' } }).revokeGrantOf(S1);
+    await exchange.submit('s1');
+    await exchange.replica({ client: { id: 'unknown' } }).revokeGrant(S1);
     assert.equal((await exchange.grant('s1')).grant.state, 'ended');
     const asked = exchange.issuer.requests.revocation;
-    await bring('hers', ADMIN, 's2', exchange.vault);
-    await exchange.mint.revokeGrantOf(serviceOf('s2'));
+    await submit('hers', ADMIN, 's2', exchange.vault);
+    await exchange.tokens.revokeGrant(toService('s2'));
     assert.equal((await exchange.grant('s2')).grant.state, 'ended');
     assert.equal(exchange.issuer.requests.revocation, asked);
   });
 });
 
 test('every use is recorded, and no token is in any log', async () => {
-  await using exchange = await openExchange({ exchangeAudiences: ['cluster-b'], mint: { narrow: true } });
-  const seen = [await exchange.brings('s1')];
+  await using exchange = await openExchange({ exchangeAudiences: ['cluster-b'], source: { narrow: true } });
+  const seen = [await exchange.submit('s1')];
   for (const why of ['offer', 'again']) {
-    seen.push((await exchange.mint.mint(S1, why)).reveal(), (await exchange.grant('s1')).token?.reveal() ?? '');
+    seen.push((await exchange.tokens.getToken(S1, why)).reveal(), (await exchange.grant('s1')).token?.reveal() ?? '');
   }
-  seen.push((await exchange.mint.mint(S1, 'narrow', { audience: 'cluster-b' })).reveal());
+  seen.push((await exchange.tokens.getToken(S1, 'narrow', { audience: 'cluster-b' })).reveal());
   seen.push('dummy-token-of-mallory');
-  await bring('dummy-token-of-mallory', asUser(ALICE), 's2', exchange.vault);
-  await assert.rejects(exchange.mint.mint(serviceOf('s2'), 'offer'));
+  await submit('dummy-token-of-mallory', asUser(ALICE), 's2', exchange.vault);
+  await assert.rejects(exchange.tokens.getToken(toService('s2'), 'offer'));
   // An issuer that repeats what it was sent, in a refusal and in an answer that makes no sense.
   seen.push('echo-of-a-token');
-  await bring('echo-of-a-token', asUser(ALICE), 's3', exchange.vault);
+  await submit('echo-of-a-token', asUser(ALICE), 's3', exchange.vault);
   for (const [status, body] of [
     [400, { error: 'odd echo-of-a-token', error_description: 'echo-of-a-token' }],
     [200, { access_token: 7, refresh_token: 'echo-of-a-token', token_type: 'echo-of-a-token' }],
@@ -308,19 +311,19 @@ test('every use is recorded, and no token is in any log', async () => {
     const restore = exchange.issuer.answerInstead('token', (_request, response) => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     });
-    await assert.rejects(exchange.mint.mint(serviceOf('s3'), 'offer'), (error: Error) => {
+    await assert.rejects(exchange.tokens.getToken(toService('s3'), 'offer'), (error: Error) => {
       assert.ok(!`${error.message} ${JSON.stringify(error)} ${error.stack}`.includes('echo-of-a-token'));
       return true;
     });
     restore();
   }
-  await exchange.mint.revokeGrantOf(S1);
+  await exchange.tokens.revokeGrant(S1);
 
   const log = exchange.lines.join('');
   for (const token of seen) assert.ok(!log.includes(token), `${token.slice(0, 12)}… is in the log`);
   const { grant } = await exchange.grant('s1');
   assert.deepEqual(
-    audited(exchange.lines).map(({ why, grant: id, owner, service }) => [why, id, owner, service]),
+    auditRecords(exchange.lines).map(({ why, grant: id, owner, service }) => [why, id, owner, service]),
     ['offer', 'again', 'narrow', 'revoke'].map((why) => [why, grant.id, ALICE.sub, 's1']),
   );
 });

@@ -7,7 +7,7 @@ import { type Issuer, startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE } from '../../../test/support/issuer-users.ts';
 import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
-import { createOidc } from './create-oidc.ts';
+import { createTokenVerifier } from './token-verifier.ts';
 
 /** Tokens that must not get in (S1). Each differs from a good one in what its name says. */
 
@@ -19,7 +19,7 @@ const good = () => ({ sub: ALICE.sub, group_membership: ['/oscar'], exp: now() +
 
 before(async () => {
   [issuer, stranger] = await Promise.all([startIssuer(), startIssuer()]);
-  oidc = createOidc({ issuers: [issuer.url], groups: ['/oscar'], audience: 'oscar', usersAdmin: [] });
+  oidc = createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], audience: 'oscar', usersAdmin: [] });
 });
 after(() => Promise.all([issuer.stop(), stranger.stop()]));
 

@@ -3,7 +3,7 @@ import { after, before, suite, test } from 'node:test';
 import { type Issuer, startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE, BOB, CAROL } from '../../../test/support/issuer-users.ts';
 import { IdentityError } from '../errors.ts';
-import { createOidc, type OidcOptions } from './create-oidc.ts';
+import { createTokenVerifier, type TokenVerifierOptions } from './token-verifier.ts';
 
 const MINUTE = 60_000;
 const isRefusal = (code: string) => (error: unknown) => error instanceof IdentityError && error.code === code;
@@ -15,8 +15,8 @@ suite('an issuer whose tokens carry groups', () => {
   });
   after(() => issuer.stop());
 
-  const oidc = (more: Partial<OidcOptions> = {}) =>
-    createOidc({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], ...more });
+  const oidc = (more: Partial<TokenVerifierOptions> = {}) =>
+    createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], ...more });
 
   test('a user is known by an access token', async () => {
     const { accessToken } = await issuer.tokensFor(ALICE);
@@ -100,8 +100,8 @@ suite('an issuer whose tokens are silent about groups', () => {
   });
   after(() => issuer.stop());
 
-  const oidc = (more: Partial<OidcOptions> = {}) =>
-    createOidc({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], ...more });
+  const oidc = (more: Partial<TokenVerifierOptions> = {}) =>
+    createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], ...more });
 
   test('userinfo has the groups, and the name', async () => {
     const user = await oidc().verify((await issuer.tokensFor(ALICE)).accessToken);
@@ -185,7 +185,7 @@ test('EGI is recognised by its address, and its groups by their urn', async () =
   const entitlements = ['urn:mace:egi.eu:group:vo.Example.eu:role=member#aai.egi.eu'];
   const users = [{ ...ALICE, claims: { name: 'Alice', entitlements } }];
   await using issuer = await startIssuer({ path: '/auth/realms/egi', users, accessTokenClaims: [] });
-  const oidc = createOidc({ issuers: [issuer.url], groups: ['vo.example.eu'], usersAdmin: [] });
+  const oidc = createTokenVerifier({ issuers: [issuer.url], groups: ['vo.example.eu'], usersAdmin: [] });
   assert.deepEqual((await oidc.verify((await issuer.tokensFor(ALICE)).accessToken)).groups, ['vo.example.eu']);
 });
 
@@ -193,7 +193,7 @@ suite('a token that was verified', () => {
   test('is not known any more when it has expired', async () => {
     await using issuer = await startIssuer({ accessTokenTtl: 600 });
     let now = Date.now();
-    const oidc = createOidc({ issuers: [issuer.url], groups: [], usersAdmin: [], now: () => now });
+    const oidc = createTokenVerifier({ issuers: [issuer.url], groups: [], usersAdmin: [], now: () => now });
     const { accessToken } = await issuer.tokensFor(ALICE);
     await oidc.verify(accessToken);
     now += 9 * MINUTE;
@@ -209,7 +209,7 @@ suite('a token that was verified', () => {
     const day = 24 * 60 * 60;
     await using issuer = await startIssuer({ accessTokenTtl: day, accessTokenClaims: [] });
     let now = Date.now();
-    const oidc = createOidc({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], now: () => now });
+    const oidc = createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], now: () => now });
     const { accessToken } = await issuer.tokensFor(ALICE);
     await oidc.verify(accessToken);
     now += 59 * MINUTE;
@@ -222,7 +222,7 @@ suite('a token that was verified', () => {
 
   test('is good while its issuer is down', async () => {
     await using issuer = await startIssuer();
-    const oidc = createOidc({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [] });
+    const oidc = createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [] });
     const { accessToken } = await issuer.tokensFor(ALICE);
     await oidc.verify(accessToken);
     await issuer.stop();
@@ -234,7 +234,7 @@ suite('when the issuer signs with a new key', () => {
   test('its tokens are accepted as soon as the keys may be asked for again', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     await using issuer = await startIssuer();
-    const oidc = createOidc({ issuers: [issuer.url], groups: [], usersAdmin: [] });
+    const oidc = createTokenVerifier({ issuers: [issuer.url], groups: [], usersAdmin: [] });
     await oidc.verify((await issuer.tokensFor(ALICE)).accessToken);
 
     await issuer.rotateKeys();
@@ -255,7 +255,7 @@ suite('when the issuer signs with a new key', () => {
       await issuer.sign({ sub: 'b', exp }, { alg: 'RS256' }),
     ];
     await issuer.rotateKeys({ keepOld: true });
-    const oidc = createOidc({ issuers: [issuer.url], groups: [], usersAdmin: [] });
+    const oidc = createTokenVerifier({ issuers: [issuer.url], groups: [], usersAdmin: [] });
     assert.equal((await oidc.verify(old)).uid, 'a');
     assert.equal((await oidc.verify(oldUnnamed)).uid, 'b');
   });

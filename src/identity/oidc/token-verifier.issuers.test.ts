@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { type Issuer, startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE } from '../../../test/support/issuer-users.ts';
 import { IdentityError } from '../errors.ts';
-import { createOidc } from './create-oidc.ts';
+import { createTokenVerifier } from './token-verifier.ts';
 
 const unavailable = (error: unknown) => error instanceof IdentityError && error.code === 'issuer-unavailable';
 
@@ -14,7 +14,7 @@ function trust(...issuers: Issuer[]) {
   const clock = { now: Date.now() };
   const logged: string[] = [];
   const log = (_fields: object, message: string) => void logged.push(message);
-  const oidc = createOidc({
+  const oidc = createTokenVerifier({
     issuers: issuers.map(({ url }) => url),
     groups: ['/oscar'],
     usersAdmin: [],

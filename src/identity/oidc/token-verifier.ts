@@ -3,9 +3,9 @@ import { decodeJwt } from 'jose';
 import { CLUSTER_ADMIN } from '../../model/service/index.ts';
 import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
-import { type Claims, groupsOf } from '../groups.ts';
+import { type Claims, readGroups } from '../groups.ts';
 import type { User } from '../principal.ts';
-import { type Issuer, issuerAt } from './issuer.ts';
+import { type Issuer, lazyIssuer } from './issuer.ts';
 import type { OidcLogger } from './logger.ts';
 import { type VerifiedClaims, verifyToken } from './verify-token.ts';
 
@@ -25,14 +25,14 @@ const TRUSTED_FOR = 60 * 60_000;
  */
 const REFUSED_FOR = 10_000;
 
-export interface OidcOptions {
+export interface TokenVerifierOptions {
   /** By the exact name that their tokens carry in `iss`. Each may vouch for any uid, so trust them alike. */
   readonly issuers: readonly string[];
   /** Groups that are admitted; empty admits every user of the issuers. */
   readonly groups: readonly string[];
   /** What tokens must be made for; without it tokens made for any client of the issuer are good (S14). */
   readonly audience?: string | undefined;
-  /** Claim with the groups, as in {@link groupsOf}. */
+  /** Claim with the groups, as in {@link readGroups}. */
   readonly groupsClaim?: string | undefined;
   /** Uids of operators. */
   readonly usersAdmin: readonly string[];
@@ -44,21 +44,21 @@ export interface OidcOptions {
  * Knows users by the access tokens of the configured issuers. A token that was verified is known again by its hash
  * until it expires; requests that bring a new one at the same time share one verification.
  */
-export function createOidc(options: OidcOptions): TokenVerifier {
+export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier {
   const now = options.now ?? Date.now;
-  const issuers = new Map(options.issuers.map((url) => [url, issuerAt(url, { now, logger: options.logger })]));
-  const verified = new VerifiedTokens(REMEMBERED_TOKENS);
-  const underWay = new Map<string, Promise<TokenVerdict>>();
+  const issuers = new Map(options.issuers.map((url) => [url, lazyIssuer(url, { now, logger: options.logger })]));
+  const verified = new VerificationCache(REMEMBERED_TOKENS);
+  const pending = new Map<string, Promise<VerificationResult>>();
 
-  async function judge(token: string, hash: string): Promise<TokenVerdict> {
-    const url = issuerOf(token);
+  async function verifyUncached(token: string, hash: string): Promise<VerificationResult> {
+    const url = readIssuer(token);
     const connect = issuers.get(url);
     if (!connect) {
       throw new IdentityError('bad-token', 'the access token is of an issuer that is not accepted here: use another');
     }
     const issuer = await connect();
     const claims = await verifyToken(token, issuer, { issuer: url, audience: options.audience, now });
-    const uid = uidOf(claims);
+    const uid = readUid(claims);
     const { groups, about } = await learnGroups(token, uid, claims, issuer);
 
     if (options.groups.length > 0 && !options.groups.some((group) => groups.includes(group))) {
@@ -74,7 +74,7 @@ export function createOidc(options: OidcOptions): TokenVerifier {
       kind: 'user',
       uid,
       issuer: url,
-      name: personName(claims) ?? personName(about) ?? uid,
+      name: readPersonName(claims) ?? readPersonName(about) ?? uid,
       groups: Object.freeze(groups),
       operator: options.usersAdmin.includes(uid),
     });
@@ -85,7 +85,8 @@ export function createOidc(options: OidcOptions): TokenVerifier {
   /** The issuer is asked only if groups matter and the token itself is silent about them (R13). */
   async function learnGroups(token: string, uid: string, claims: VerifiedClaims, issuer: Issuer) {
     const { authorizationEndpoint } = issuer;
-    const read = (from: Claims) => groupsOf({ claims: from, authorizationEndpoint, groupsClaim: options.groupsClaim });
+    const read = (from: Claims) =>
+      readGroups({ claims: from, authorizationEndpoint, groupsClaim: options.groupsClaim });
 
     const groups = read(claims);
     if (groups || options.groups.length === 0) return { groups: groups ?? [], about: {} };
@@ -98,8 +99,8 @@ export function createOidc(options: OidcOptions): TokenVerifier {
       const hash = createHash('sha256').update(token).digest('base64');
       let verdict = verified.find(hash, now());
       if (!verdict) {
-        const judging = underWay.get(hash) ?? judge(token, hash).finally(() => underWay.delete(hash));
-        underWay.set(hash, judging);
+        const judging = pending.get(hash) ?? verifyUncached(token, hash).finally(() => pending.delete(hash));
+        pending.set(hash, judging);
         verdict = await judging;
       }
       if ('refusal' in verdict) throw verdict.refusal;
@@ -109,7 +110,7 @@ export function createOidc(options: OidcOptions): TokenVerifier {
 }
 
 /** Whom a token says it is of; believed only after its signature was verified with that issuer's keys. */
-function issuerOf(token: string): string {
+function readIssuer(token: string): string {
   try {
     const { iss } = decodeJwt(token);
     if (typeof iss === 'string') return iss;
@@ -134,7 +135,7 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
  *
  * @throws {IdentityError} `bad-token`
  */
-export function uidOf(claims: Claims): string {
+export function readUid(claims: Claims): string {
   const uid = claims['sub'];
   if (typeof uid !== 'string' || uid.trim() === '' || uid.length > UID_LENGTH || INVISIBLE.test(uid)) {
     throw new IdentityError(
@@ -149,7 +150,7 @@ export function uidOf(claims: Claims): string {
 }
 
 /** The name of that person for people to read, if the claims have one. */
-export function personName(claims: Claims): string | undefined {
+export function readPersonName(claims: Claims): string | undefined {
   return [claims['name'], claims['preferred_username']].map(readable).find((name) => name !== '');
 }
 
@@ -159,10 +160,10 @@ function readable(value: unknown): string {
 }
 
 /** Who a verified token belongs to, or why its holder is not let in. */
-export type TokenVerdict = { readonly user: User } | { readonly refusal: IdentityError };
+export type VerificationResult = { readonly user: User } | { readonly refusal: IdentityError };
 
 interface Entry {
-  readonly verdict: TokenVerdict;
+  readonly verdict: VerificationResult;
   readonly until: number;
 }
 
@@ -170,7 +171,7 @@ interface Entry {
  * Verdicts by the hash of their token, the least recently used forgotten first. None is told after its time: what was
  * true of a token says nothing about it once it has expired.
  */
-export class VerifiedTokens {
+export class VerificationCache {
   readonly #entries = new Map<string, Entry>();
   readonly #capacity: number;
 
@@ -178,7 +179,7 @@ export class VerifiedTokens {
     this.#capacity = capacity;
   }
 
-  find(hash: string, now: number): TokenVerdict | undefined {
+  find(hash: string, now: number): VerificationResult | undefined {
     const entry = this.#entries.get(hash);
     if (!entry) return undefined;
     this.#entries.delete(hash);
@@ -187,7 +188,7 @@ export class VerifiedTokens {
     return entry.verdict;
   }
 
-  keep(hash: string, verdict: TokenVerdict, until: number): void {
+  keep(hash: string, verdict: VerificationResult, until: number): void {
     this.#entries.delete(hash);
     this.#entries.set(hash, { verdict, until });
     if (this.#entries.size <= this.#capacity) return;

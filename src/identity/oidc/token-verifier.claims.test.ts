@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { IdentityError } from '../errors.ts';
-import { personName, uidOf } from './create-oidc.ts';
+import { readPersonName, readUid } from './token-verifier.ts';
 
 for (const sub of ['00000001-alice-4000-8000-000000000001', '62bb11b4@egi.eu', 'google-oauth2|1234', 'a'.repeat(255)]) {
-  test(`${sub.slice(0, 40)} is a uid`, () => assert.equal(uidOf({ sub }), sub));
+  test(`${sub.slice(0, 40)} is a uid`, () => assert.equal(readUid({ sub }), sub));
 }
 
 const impossible = [
@@ -22,7 +22,7 @@ const impossible = [
 for (const { name, sub } of impossible) {
   test(`${name} is no uid`, () => {
     assert.throws(
-      () => uidOf({ sub }),
+      () => readUid({ sub }),
       (error) => error instanceof IdentityError && error.code === 'bad-token',
     );
   });
@@ -37,5 +37,5 @@ const names = [
   { name: 'there may be no name', claims: {}, shown: undefined },
 ];
 for (const { name, claims, shown } of names) {
-  test(name, () => assert.equal(personName(claims), shown));
+  test(name, () => assert.equal(readPersonName(claims), shown));
 }

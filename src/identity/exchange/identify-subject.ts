@@ -1,21 +1,21 @@
 import { errors, jwtVerify } from 'jose';
 import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
-import type { Proof } from '../grants/lifecycle.ts';
+import type { TokenSubject } from '../grants/lifecycle.ts';
 import { CLOCK_TOLERANCE, JWT_ALGORITHMS } from '../oidc/verify-token.ts';
-import type { Authority, Redeemed } from './authority.ts';
-import type { Client } from './choose.ts';
+import type { AuthorizationServer, Redeemed } from './authorization-server.ts';
+import type { OidcClient } from './choose.ts';
 
 /**
  * Whose the tokens of an exchange are: what the access token says, as if its bearer came to us, or else the ID token that
  * came with it. Undefined when neither says so.
  */
-export async function proofOf(
+export async function identifySubject(
   { access, idToken }: Redeemed,
-  client: Client,
-  authority: Authority,
+  client: OidcClient,
+  authority: AuthorizationServer,
   verifier: TokenVerifier,
-): Promise<Proof | undefined> {
+): Promise<TokenSubject | undefined> {
   try {
     if (access) {
       const { uid, issuer = authority.url } = await verifier.verify(access.token.reveal());
@@ -26,10 +26,14 @@ export async function proofOf(
     if (!(error instanceof IdentityError)) throw error;
     if (error.code === 'issuer-unavailable') throw authority.away(error.cause);
   }
-  return idToken && proofOfIdToken(idToken.reveal(), client, authority);
+  return idToken && readIdToken(idToken.reveal(), client, authority);
 }
 
-async function proofOfIdToken(token: string, { id }: Client, authority: Authority): Promise<Proof | undefined> {
+async function readIdToken(
+  token: string,
+  { id }: OidcClient,
+  authority: AuthorizationServer,
+): Promise<TokenSubject | undefined> {
   const { keys } = await authority.issuer();
   try {
     const { payload } = await jwtVerify(token, keys, {

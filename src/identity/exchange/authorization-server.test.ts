@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type ExchangeVerdict, type Heard, verdictOf, wordOf } from './authority.ts';
+import { classifyResponse, type IssuerResponse, knownErrorCode, type ResponseClass } from './authorization-server.ts';
 
-const cases: [string, Heard, ExchangeVerdict][] = [
+const cases: [string, IssuerResponse, ResponseClass][] = [
   ['no answer says nothing', { failure: new Error('refused') }, 'away'],
   ['200 is an answer', { status: 200, body: {} }, 'answered'],
   ['invalid_grant is the end of the token', { status: 400, body: { error: 'invalid_grant' } }, 'spent'],
@@ -16,10 +16,10 @@ const cases: [string, Heard, ExchangeVerdict][] = [
   ['nor an error that is no text', { status: 400, body: { error: { code: 7 } } }, 'away'],
   ['nor a redirect', { status: 302 }, 'away'],
 ];
-for (const [name, heard, verdict] of cases) test(name, () => assert.equal(verdictOf(heard), verdict));
+for (const [name, heard, verdict] of cases) test(name, () => assert.equal(classifyResponse(heard), verdict));
 
 test('only known words of an issuer are repeated', () => {
-  assert.equal(wordOf({ body: { error: 'invalid_client' } }), 'invalid_client');
-  assert.equal(wordOf({ body: { error: 'your token was abc' } }), 'no reason');
-  assert.equal(wordOf({}), 'no reason');
+  assert.equal(knownErrorCode({ body: { error: 'invalid_client' } }), 'invalid_client');
+  assert.equal(knownErrorCode({ body: { error: 'your token was abc' } }), 'no reason');
+  assert.equal(knownErrorCode({}), 'no reason');
 });

@@ -5,23 +5,23 @@ import { ALICE } from '../../../test/support/issuer-users.ts';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { acquireGrantLock, GRANT_LOCK_MS } from '../grants/grant-lock.ts';
-import { bring } from '../grants/vault.fixture.ts';
-import { asUser, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+import { submit } from '../grants/vault.fixture.ts';
+import { asUser, HOUR, openExchange, toService } from './exchange.fixture.ts';
 
-const S1 = serviceOf('s1');
+const S1 = toService('s1');
 
 test('managers that share a vault never show a refresh token twice', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer(), fc.integer({ min: 2, max: 4 }), async (seed, managers) => {
       await using exchange = await openExchange({ random: seededRandom(seed) });
-      const brought = await exchange.brings('s1');
-      const mints = Array.from({ length: managers }, () => exchange.replica());
+      const brought = await exchange.submit('s1');
+      const sources = Array.from({ length: managers }, () => exchange.replica());
       for (let round = 1; round <= 3; round++) {
         exchange.wait(HOUR);
-        const uses = mints.flatMap((mint) => [mint.mint(S1, 'offer'), mint.mint(S1, 'offer')]);
+        const uses = sources.flatMap((source) => [source.getToken(S1, 'offer'), source.getToken(S1, 'offer')]);
         // Others change the grant meanwhile.
         const joins = [1, 2].map((n) =>
-          bring(brought, asUser(ALICE, exchange.issuer.url), `j${round}-${n}`, exchange.vault),
+          submit(brought, asUser(ALICE, exchange.issuer.url), `j${round}-${n}`, exchange.vault),
         );
         await Promise.all([...uses, ...joins]);
       }
@@ -36,26 +36,29 @@ test('managers that share a vault never show a refresh token twice', async () =>
 
 test('a manager that has died in its turn is waited for, and no longer', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
+  await exchange.submit('s1');
   const { grant } = await exchange.grant('s1');
   await acquireGrantLock(grant.id, exchange.vault);
   let isDone = false;
-  const minting = exchange.mint.mint(S1, 'offer').finally(() => (isDone = true));
+  const pending = exchange.tokens.getToken(S1, 'offer').finally(() => (isDone = true));
   const asked = exchange.issuer.requests;
   await eventually(() => assert.equal(asked.discovery, 1));
   exchange.wait(GRANT_LOCK_MS - 1000);
   assert.deepEqual([isDone, asked.token], [false, 1]);
   exchange.wait(2000);
-  await minting;
+  await pending;
   assert.equal(asked.token, 2);
 });
 
 test('revocation waits for an exchange that is under way, and revokes what came of it', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
-  const [minted] = await Promise.allSettled([exchange.mint.mint(S1, 'offer'), exchange.replica().revokeGrantOf(S1)]);
+  await exchange.submit('s1');
+  const [obtained] = await Promise.allSettled([
+    exchange.tokens.getToken(S1, 'offer'),
+    exchange.replica().revokeGrant(S1),
+  ]);
   const { grant, token } = await exchange.grant('s1');
   assert.deepEqual([grant.reason, token], ['revoked by its owner', undefined]);
-  if (minted.status === 'rejected') assert.equal(minted.reason.code, 'credentials-expired');
-  await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'credentials-expired' });
+  if (obtained.status === 'rejected') assert.equal(obtained.reason.code, 'credentials-expired');
+  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'credentials-expired' });
 });

@@ -3,26 +3,32 @@ import type { Secret } from '../../lib/secret.ts';
 import type { Service } from '../../model/service/index.ts';
 import { isRace } from '../../ports/index.ts';
 import type { TokenVerifier } from '../authenticate.ts';
-import { grantOf } from '../grants/attach.ts';
+import { findGrant } from '../grants/attach.ts';
 import { GrantError } from '../grants/errors.ts';
 import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '../grants/grant.ts';
 import { acquireGrantLock, type HeldGrantLock, releaseGrantLock } from '../grants/grant-lock.ts';
-import { endGrant, noteRefusal, proveGrant, recordUse, rotateGrant } from '../grants/lifecycle.ts';
+import { endGrant, proveGrant, recordRefusal, recordUse, rotateGrant } from '../grants/lifecycle.ts';
 import type { OidcLogger } from '../oidc/logger.ts';
-import { type AccessToken, Authority, isIssuerAway, REDEEM_DEADLINE, type Redeemed } from './authority.ts';
-import { type Client, chooseClient, chooseIssuer, hintsOf } from './choose.ts';
+import {
+  type AccessToken,
+  AuthorizationServer,
+  isIssuerUnavailable,
+  REDEEM_DEADLINE,
+  type Redeemed,
+} from './authorization-server.ts';
+import { chooseClient, chooseIssuer, type OidcClient, readHints } from './choose.ts';
 import { ExchangeError } from './errors.ts';
-import { KeptTokens } from './kept-tokens.ts';
-import { proofOf } from './proof.ts';
+import { identifySubject } from './identify-subject.ts';
+import { TokenCache } from './kept-tokens.ts';
 
-export interface TokenMintOptions {
+export interface AccessTokenSourceOptions {
   readonly vault: Vault;
   /** By their exact names; none where OIDC is off. */
   readonly issuers: readonly string[];
   /** Says whose an access token is, as it does of those who come in. */
   readonly verifier?: TokenVerifier | undefined;
   /** `OIDC_CLIENT_ID` and `OIDC_CLIENT_SECRET`. */
-  readonly client?: Client | undefined;
+  readonly client?: OidcClient | undefined;
   /** `OIDC_TOKEN_EXCHANGE`: tokens for an audience are made for it alone. */
   readonly narrow?: boolean | undefined;
   readonly log: OidcLogger;
@@ -35,32 +41,32 @@ const REFUSED = 'its issuer refuses the refresh token as expired, revoked or of 
 const KEEPING_MS = 10_000;
 
 /** An issuer, and as whom we go there. */
-interface Desk {
-  readonly authority: Authority;
-  readonly client: Client;
+interface IssuerClient {
+  readonly authority: AuthorizationServer;
+  readonly client: OidcClient;
 }
 
-type ServiceOfGrant = Pick<Service, 'uid' | 'owner'>;
+type GrantService = Pick<Service, 'uid' | 'owner'>;
 
 /**
  * Makes access tokens of a service's owner from the grant of that service, so that the manager can act for users when they
  * are not there (docs/invoking-async.md#the-refresh-token). One exchange at a time per grant, here and in all managers
  * that share the vault; a new refresh token is stored before what came with it is used.
  */
-export class TokenMint {
-  readonly #options: TokenMintOptions;
-  readonly #authorities: readonly Authority[];
-  readonly #tokens: KeptTokens;
+export class AccessTokenSource {
+  readonly #options: AccessTokenSourceOptions;
+  readonly #authorities: readonly AuthorizationServer[];
+  readonly #tokens: TokenCache;
   /** New refresh tokens that could not be stored yet, by grant: the old ones are spent, and only here is the way on. */
   readonly #unsaved = new Map<string, Rotation>();
 
   readonly #cannotNarrow = new Set<string>();
 
-  constructor(options: TokenMintOptions) {
+  constructor(options: AccessTokenSourceOptions) {
     const { vault, issuers, log } = options;
     this.#options = options;
-    this.#tokens = new KeptTokens(vault.now);
-    this.#authorities = issuers.map((url) => new Authority(url, { now: vault.now, logger: log }));
+    this.#tokens = new TokenCache(vault.now);
+    this.#authorities = issuers.map((url) => new AuthorizationServer(url, { now: vault.now, logger: log }));
   }
 
   /**
@@ -69,7 +75,7 @@ export class TokenMint {
    *
    * @throws {ExchangeError} and, when the vault cannot be reached, what its store throws
    */
-  async mint(service: ServiceOfGrant, why: string, { audience }: { audience?: string } = {}): Promise<Secret> {
+  async getToken(service: GrantService, why: string, { audience }: { audience?: string } = {}): Promise<Secret> {
     const { vault, narrow, log } = this.#options;
     const { grant, token: refresh } = await this.#usableGrant(service);
     // Only who goes there needs to know where: mostly there is a token at hand.
@@ -90,9 +96,9 @@ export class TokenMint {
    * Revokes the refresh token of a service at its issuer, and ends the grant, for all services that it is of. An issuer that
    * is away is to be asked again: nothing has changed then. Without a grant nothing happens.
    */
-  async revokeGrantOf(service: ServiceOfGrant): Promise<void> {
+  async revokeGrant(service: GrantService): Promise<void> {
     const { vault, log } = this.#options;
-    const { grant } = (await grantOf(service, vault)) ?? {};
+    const { grant } = (await findGrant(service, vault)) ?? {};
     if (!grant) return;
     const turn = grant.local ? undefined : await this.#takeTurn(grant.id);
     if (turn) {
@@ -101,7 +107,7 @@ export class TokenMint {
         const { authority, client } = this.#deskFor(grant, turn.token);
         await authority.revoke(turn.token, client);
       } catch (err) {
-        if (!(err instanceof ExchangeError) || isIssuerAway(err)) {
+        if (!(err instanceof ExchangeError) || isIssuerUnavailable(err)) {
           await releaseGrantLock(grant.id, turn.holder, vault);
           throw err;
         }
@@ -111,8 +117,8 @@ export class TokenMint {
     await endGrant(grant.id, 'revoked by its owner', vault);
   }
 
-  async #usableGrant(service: ServiceOfGrant): Promise<GrantRecord & { token: Secret }> {
-    const record = await grantOf(service, this.#options.vault);
+  async #usableGrant(service: GrantService): Promise<GrantRecord & { token: Secret }> {
+    const record = await findGrant(service, this.#options.vault);
     if (record?.grant.local) {
       throw new ExchangeError(
         'local-grant',
@@ -131,8 +137,8 @@ export class TokenMint {
   }
 
   /** Where the token of a grant is shown, and as whom: the same for its whole lineage. */
-  #deskFor(grant: Grant, token: Secret): Desk {
-    const hints = hintsOf(token);
+  #deskFor(grant: Grant, token: Secret): IssuerClient {
+    const hints = readHints(token);
     return {
       authority: chooseIssuer(grant, hints, this.#authorities),
       client: chooseClient(hints, this.#options.client),
@@ -140,7 +146,7 @@ export class TokenMint {
   }
 
   /** Where the issuer cannot, tokens are as wide as they were granted: the operator is told once. */
-  async #canNarrow(authority: Authority): Promise<boolean> {
+  async #canNarrow(authority: AuthorizationServer): Promise<boolean> {
     if (await authority.canNarrow()) return true;
     const { url: issuer } = authority;
     if (!this.#cannotNarrow.has(issuer)) {
@@ -153,13 +159,13 @@ export class TokenMint {
     return false;
   }
 
-  async #exchange(grant: Grant, desk: Desk): Promise<AccessToken> {
+  async #exchange(grant: Grant, desk: IssuerClient): Promise<AccessToken> {
     const access = await this.#noting(grant, () => this.#exchangeAt(grant.id, desk));
     if (grant.refusal) await this.#note(grant, undefined);
     return access;
   }
 
-  async #exchangeAt(id: string, desk: Desk): Promise<AccessToken> {
+  async #exchangeAt(id: string, desk: IssuerClient): Promise<AccessToken> {
     try {
       // Before it is our turn: a turn is short.
       await desk.authority.issuer();
@@ -189,7 +195,7 @@ export class TokenMint {
   async #note({ id, refusal }: Grant, reason: string | undefined): Promise<void> {
     if (refusal?.reason === reason) return;
     const { vault, log } = this.#options;
-    await noteRefusal(id, reason, vault).catch((err: unknown) => log.warn({ grant: id, err }, 'refusal not noted'));
+    await recordRefusal(id, reason, vault).catch((err: unknown) => log.warn({ grant: id, err }, 'refusal not noted'));
   }
 
   async #takeTurn(id: string): Promise<HeldGrantLock | undefined> {
@@ -199,7 +205,7 @@ export class TokenMint {
   }
 
   /** `lost`: the grant has another token by now, or none. */
-  async #exchangeInTurn(turn: HeldGrantLock, desk: Desk): Promise<AccessToken | 'lost'> {
+  async #exchangeInTurn(turn: HeldGrantLock, desk: IssuerClient): Promise<AccessToken | 'lost'> {
     const { grant, token } = turn;
     const { vault } = this.#options;
     const redeemed = await this.#redeem(turn, desk);
@@ -214,7 +220,7 @@ export class TokenMint {
     return (await this.#prove(grant, redeemed, desk)) ? redeemed.access : 'lost';
   }
 
-  async #redeem(turn: HeldGrantLock, { authority, client }: Desk): Promise<Redeemed | 'spent' | 'lost'> {
+  async #redeem(turn: HeldGrantLock, { authority, client }: IssuerClient): Promise<Redeemed | 'spent' | 'lost'> {
     const { vault } = this.#options;
     try {
       // Whoever was held up for so long may be given up soon, and the token be spent by somebody else.
@@ -229,9 +235,9 @@ export class TokenMint {
   }
 
   /** False when it is another user's: then it has ended. */
-  async #prove({ id }: Grant, redeemed: Redeemed, { authority, client }: Desk): Promise<boolean> {
+  async #prove({ id }: Grant, redeemed: Redeemed, { authority, client }: IssuerClient): Promise<boolean> {
     const { verifier, vault } = this.#options;
-    const proof = verifier && (await proofOf(redeemed, client, authority, verifier));
+    const proof = verifier && (await identifySubject(redeemed, client, authority, verifier));
     if (proof) return proveGrant(id, proof, vault);
     throw new ExchangeError(
       'exchange-refused',
@@ -241,7 +247,7 @@ export class TokenMint {
 
   async #keep(id: string, rotation: Rotation): Promise<'kept' | 'lost'> {
     this.#unsaved.set(id, rotation);
-    const outcome = await keepRotated(id, rotation, this.#options.vault).catch(async (error: unknown) => {
+    const outcome = await storeRotated(id, rotation, this.#options.vault).catch(async (error: unknown) => {
       if (!(error instanceof GrantError)) throw error;
       await endGrant(id, 'its issuer gave a refresh token that another grant has already', this.#options.vault);
       return 'lost' as const;
@@ -273,7 +279,7 @@ const AGAIN_MS = 5;
  * Stores the new token of a grant in place of the one that was exchanged, however often others change the grant meanwhile.
  * `lost` when the grant has ended, or has yet another token: whoever came in between goes on with that one.
  */
-async function keepRotated(id: string, { from, to }: Rotation, vault: Vault): Promise<'kept' | 'lost'> {
+async function storeRotated(id: string, { from, to }: Rotation, vault: Vault): Promise<'kept' | 'lost'> {
   for (;;) {
     const record = await readGrant(id, vault);
     if (!record?.token || !isAlive(record.grant)) return 'lost';

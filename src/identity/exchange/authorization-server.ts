@@ -14,8 +14,8 @@ import {
 } from 'openid-client';
 import { Secret } from '../../lib/secret.ts';
 import { boundedRequest, ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
-import { type Issuer, type IssuerOptions, issuerAt } from '../oidc/issuer.ts';
-import type { Client } from './choose.ts';
+import { type Issuer, type IssuerOptions, lazyIssuer } from '../oidc/issuer.ts';
+import type { OidcClient } from './choose.ts';
 import { ExchangeError } from './errors.ts';
 
 /** RFC 8693 §2.1 and §3. */
@@ -44,7 +44,7 @@ export interface Redeemed {
 }
 
 /** An issuer as the one who exchanges and revokes tokens. Found by its metadata, and dialled nowhere else (F9). */
-export class Authority {
+export class AuthorizationServer {
   readonly url: string;
   readonly #now: () => number;
   readonly #connect: () => Promise<Issuer>;
@@ -52,7 +52,7 @@ export class Authority {
   constructor(url: string, { now, logger }: IssuerOptions) {
     this.url = url;
     this.#now = now;
-    this.#connect = issuerAt(url, { now, logger });
+    this.#connect = lazyIssuer(url, { now, logger });
   }
 
   /** @throws {ExchangeError} `issuer-unavailable` */
@@ -63,9 +63,9 @@ export class Authority {
   }
 
   /** The tokens of a refresh token, as they were granted; `spent` if it is good for nothing any more. */
-  async redeem(token: Secret, client: Client): Promise<Redeemed | 'spent'> {
-    const { told } = await this.issuer();
-    const heard: Heard = {};
+  async redeem(token: Secret, client: OidcClient): Promise<Redeemed | 'spent'> {
+    const { metadata: told } = await this.issuer();
+    const heard: IssuerResponse = {};
     const since = this.#now();
     const tokens = await this.#ask(heard, 'redeem the refresh token', () =>
       refreshTokenGrant(this.#configure(told, client, heard, REDEEM_DEADLINE), token.reveal()),
@@ -74,21 +74,21 @@ export class Authority {
     const [refresh, id] = [heard.body?.['refresh_token'], tokens?.id_token];
     return {
       ...(typeof refresh === 'string' && refresh !== '' && { refreshToken: new Secret(refresh) }),
-      ...(tokens && { access: accessOf(tokens, since) }),
+      ...(tokens && { access: toAccessToken(tokens, since) }),
       ...(id !== undefined && { idToken: new Secret(id) }),
     };
   }
 
   async canNarrow(): Promise<boolean> {
-    const { told } = await this.issuer();
+    const { metadata: told } = await this.issuer();
     const types = told['grant_types_supported'];
     return Array.isArray(types) && types.includes(TOKEN_EXCHANGE);
   }
 
   /** A token that is good for one audience only, in exchange for one that is good for more. */
-  async narrow({ token }: AccessToken, audience: string, client: Client): Promise<AccessToken> {
-    const { told } = await this.issuer();
-    const heard: Heard = {};
+  async narrow({ token }: AccessToken, audience: string, client: OidcClient): Promise<AccessToken> {
+    const { metadata: told } = await this.issuer();
+    const heard: IssuerResponse = {};
     const since = this.#now();
     const parameters = {
       subject_token: token.reveal(),
@@ -102,25 +102,25 @@ export class Authority {
     );
     if (tokens === 'spent') throw this.#refused(what, heard);
     if (!tokens) throw this.away(new Error('its answer has no token that can be used'));
-    return accessOf(tokens, since);
+    return toAccessToken(tokens, since);
   }
 
   /** Again, or with a token that it does not know: nothing happens. Issuers need not have such an endpoint (RFC 7009). */
-  async revoke(token: Secret, client: Client): Promise<void> {
-    const { told } = await this.issuer();
+  async revoke(token: Secret, client: OidcClient): Promise<void> {
+    const { metadata: told } = await this.issuer();
     if (typeof told['revocation_endpoint'] !== 'string') return;
-    const heard: Heard = {};
+    const heard: IssuerResponse = {};
     await this.#ask(heard, 'revoke the refresh token', () =>
       tokenRevocation(this.#configure(told, client, heard), token.reveal(), { token_type_hint: 'refresh_token' }),
     );
   }
 
   /** Of what openid-client throws nothing is passed on: it holds answers, and those may hold tokens. */
-  async #ask<T>(heard: Heard, what: string, ask: () => Promise<T>): Promise<T | 'spent' | undefined> {
+  async #ask<T>(heard: IssuerResponse, what: string, ask: () => Promise<T>): Promise<T | 'spent' | undefined> {
     try {
       return await ask();
     } catch {
-      const handling: Record<ExchangeVerdict, () => 'spent' | undefined> = {
+      const handling: Record<ResponseClass, () => 'spent' | undefined> = {
         answered: () => undefined,
         spent: () => 'spent',
         refused: () => {
@@ -130,13 +130,23 @@ export class Authority {
           throw this.away(heard.failure ?? new Error(`it answered with ${heard.status ?? 'nothing'}`));
         },
       };
-      return handling[verdictOf(heard)]();
+      return handling[classifyResponse(heard)]();
     }
   }
 
-  #configure(told: Issuer['told'], { id, secret }: Client, heard: Heard, deadline = ISSUER_DEADLINE): Configuration {
-    const config = new Configuration(told as ServerMetadata, id, undefined, secret ? authOf(told, secret) : None());
-    config[customFetch] = listenTo(heard);
+  #configure(
+    told: Issuer['metadata'],
+    { id, secret }: OidcClient,
+    heard: IssuerResponse,
+    deadline = ISSUER_DEADLINE,
+  ): Configuration {
+    const config = new Configuration(
+      told as ServerMetadata,
+      id,
+      undefined,
+      secret ? clientAuthFor(told, secret) : None(),
+    );
+    config[customFetch] = recordingFetch(heard);
     config.timeout = deadline / 1000;
     // The operator chose plain http by the address of the issuer, or did not.
     if (this.url.startsWith('http:')) allowInsecureRequests(config);
@@ -148,19 +158,20 @@ export class Authority {
     return new ExchangeError('issuer-unavailable', sentence, { cause });
   }
 
-  #refused(what: string, heard: Heard): ExchangeError {
+  #refused(what: string, heard: IssuerResponse): ExchangeError {
     return new ExchangeError(
       'exchange-refused',
-      `${this.url} does not ${what} for this manager (${wordOf(heard)}): ask the operator to check OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and what that client may do there`,
+      `${this.url} does not ${what} for this manager (${knownErrorCode(heard)}): ask the operator to check OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and what that client may do there`,
     );
   }
 }
 
-export const isIssuerAway = (error: unknown) => error instanceof ExchangeError && error.code === 'issuer-unavailable';
+export const isIssuerUnavailable = (error: unknown) =>
+  error instanceof ExchangeError && error.code === 'issuer-unavailable';
 
 /** Keeps what is heard: a new refresh token must not be lost because openid-client does not like the rest. */
-const listenTo =
-  (heard: Heard): CustomFetch =>
+const recordingFetch =
+  (heard: IssuerResponse): CustomFetch =>
   async (url, { method, headers, body, signal }) => {
     try {
       if (!(body instanceof URLSearchParams)) throw new TypeError('only forms are sent to issuers');
@@ -179,19 +190,19 @@ const listenTo =
   };
 
 /** RFC 8414 §2: `client_secret_basic` if the issuer does not say what it takes. */
-function authOf(told: Issuer['told'], secret: Secret): ClientAuth {
+function clientAuthFor(told: Issuer['metadata'], secret: Secret): ClientAuth {
   const methods = told['token_endpoint_auth_methods_supported'];
   const takesBasic = !Array.isArray(methods) || methods.includes('client_secret_basic');
   return takesBasic ? ClientSecretBasic(secret.reveal()) : ClientSecretPost(secret.reveal());
 }
 
-function accessOf(tokens: { access_token: string; expires_in?: number | undefined }, since: number): AccessToken {
+function toAccessToken(tokens: { access_token: string; expires_in?: number | undefined }, since: number): AccessToken {
   const { access_token, expires_in } = tokens;
   return { token: new Secret(access_token), ...(expires_in !== undefined && { expiresAt: since + expires_in * 1000 }) };
 }
 
 /** What came back from an endpoint of an issuer. */
-export interface Heard {
+export interface IssuerResponse {
   /** Absent when there was no answer. */
   status?: number;
   /** Of an answer that is a JSON object. */
@@ -204,7 +215,7 @@ export interface Heard {
  * `answered`: it did what it was asked. `spent`: it wants nothing to do with that token, ever. `refused`: it does not do
  * that for us. `away`: anything that says nothing, and may be otherwise a minute later.
  */
-export type ExchangeVerdict = 'answered' | 'spent' | 'refused' | 'away';
+export type ResponseClass = 'answered' | 'spent' | 'refused' | 'away';
 
 /** Some issuers say `invalid_token` of a refresh token, as they would of an access token. */
 const SPENT: unknown[] = ['invalid_grant', 'invalid_token'];
@@ -216,7 +227,7 @@ const LATER: unknown[] = ['temporarily_unavailable', 'server_error', 'slow_down'
 const LATER_STATUS = [408, 429];
 
 /** Whatever an issuer says in other words than RFC 6749 §5.2 has is said by something else: a proxy, a page of an error. */
-export function verdictOf({ status = 0, body = {} }: Heard): ExchangeVerdict {
+export function classifyResponse({ status = 0, body = {} }: IssuerResponse): ResponseClass {
   if (status === 200) return 'answered';
   const { error } = body;
   if (status < 400 || status >= 500 || LATER_STATUS.includes(status)) return 'away';
@@ -225,7 +236,7 @@ export function verdictOf({ status = 0, body = {} }: Heard): ExchangeVerdict {
 }
 
 /** Words of RFC 6749 §5.2, RFC 7009 §2.2.1 and RFC 8693 §2.2.2. Others are not repeated: they may hold anything. */
-const WORDS = [
+const KNOWN_ERROR_CODES = [
   'access_denied',
   'invalid_client',
   'invalid_grant',
@@ -239,6 +250,6 @@ const WORDS = [
 ];
 
 /** The issuer's own word for a refusal, for people to look up. */
-export function wordOf({ body }: Heard): string {
-  return WORDS.find((word) => word === body?.['error']) ?? 'no reason';
+export function knownErrorCode({ body }: IssuerResponse): string {
+  return KNOWN_ERROR_CODES.find((word) => word === body?.['error']) ?? 'no reason';
 }

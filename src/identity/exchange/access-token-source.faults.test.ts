@@ -4,12 +4,12 @@ import { describe, test } from 'node:test';
 import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
 import { type SecretStore, StoreError } from '../../ports/index.ts';
 import { GRANT_LOCK_MS } from '../grants/grant-lock.ts';
-import { bring } from '../grants/vault.fixture.ts';
+import { submit } from '../grants/vault.fixture.ts';
 import { ISSUER_ANSWER_LIMIT, ISSUER_DEADLINE } from '../oidc/bounded-fetch.ts';
-import { REDEEM_DEADLINE } from './authority.ts';
-import { asUser, audited, HOUR, openExchange, serviceOf } from './exchange.fixture.ts';
+import { REDEEM_DEADLINE } from './authorization-server.ts';
+import { asUser, auditRecords, HOUR, openExchange, toService } from './exchange.fixture.ts';
 
-const S1 = serviceOf('s1');
+const S1 = toService('s1');
 const AWAY = { code: 'issuer-unavailable' };
 
 const answer =
@@ -21,26 +21,26 @@ const answer =
 
 test('an issuer that goes away and comes back in the middle ends nothing', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
-  await exchange.mint.mint(S1, 'before');
+  await exchange.submit('s1');
+  await exchange.tokens.getToken(S1, 'before');
   await exchange.issuer.stop();
-  await exchange.mint.mint(S1, 'from memory');
+  await exchange.tokens.getToken(S1, 'from memory');
   exchange.wait(HOUR);
   for (let attempt = 0; attempt < 3; attempt++) {
-    await assert.rejects(exchange.mint.mint(S1, 'while it is away'), AWAY);
+    await assert.rejects(exchange.tokens.getToken(S1, 'while it is away'), AWAY);
     exchange.wait(60_000);
   }
   const { grant } = await exchange.grant('s1');
   assert.deepEqual([grant.state, grant.turn], ['proven', undefined]);
   await exchange.issuer.start();
-  await exchange.mint.mint(S1, 'after');
-  assert.equal(audited(exchange.lines).length, 3);
+  await exchange.tokens.getToken(S1, 'after');
+  assert.equal(auditRecords(exchange.lines).length, 3);
 });
 
 test('the answer of an issuer that takes its time is waited for: the token that it spent is worth nothing any more', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
-  await exchange.mint.mint(S1, 'before');
+  await exchange.submit('s1');
+  await exchange.tokens.getToken(S1, 'before');
   const { refreshToken, accessToken } = await exchange.issuer.refresh(
     (await exchange.grant('s1')).token?.reveal() ?? '',
   );
@@ -49,16 +49,16 @@ test('the answer of an issuer that takes its time is waited for: the token that 
     setTimeout(() => answer(200, late)(request, response), ISSUER_DEADLINE + 500);
   });
   exchange.wait(HOUR);
-  await exchange.mint.mint(S1, 'meanwhile');
+  await exchange.tokens.getToken(S1, 'meanwhile');
   restore();
   assert.ok((await exchange.grant('s1')).token?.equals(refreshToken));
   exchange.wait(HOUR);
-  await exchange.mint.mint(S1, 'after');
+  await exchange.tokens.getToken(S1, 'after');
 });
 
 test('nobody begins so late in a turn that it could be over before the issuer has answered', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
+  await exchange.submit('s1');
   const { secrets } = exchange.vault;
   const asked = exchange.issuer.requests;
   const before = asked.token;
@@ -75,18 +75,18 @@ test('nobody begins so late in a turn that it could be over before the issuer ha
       return version;
     },
   };
-  await exchange.replica({ vault: { ...exchange.vault, newUid, secrets: held } }).mint(S1, 'offer');
+  await exchange.replica({ vault: { ...exchange.vault, newUid, secrets: held } }).getToken(S1, 'offer');
   assert.deepEqual([turns, asked.token], [2, before + 1]);
 });
 
 test('an issuer that is away when it is first needed ends nothing', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
+  await exchange.submit('s1');
   await exchange.issuer.stop();
-  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
   await exchange.issuer.start();
   exchange.wait(60_000);
-  await exchange.mint.mint(S1, 'offer');
+  await exchange.tokens.getToken(S1, 'offer');
 });
 
 describe('what says nothing about the token ends nothing:', () => {
@@ -105,72 +105,72 @@ describe('what says nothing about the token ends nothing:', () => {
   for (const [name, listener] of cases) {
     test(name, async () => {
       await using exchange = await openExchange();
-      await exchange.brings('s1');
+      await exchange.submit('s1');
       const restore = exchange.issuer.answerInstead('token', listener);
-      await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+      await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
       const asked = exchange.issuer.requests.token;
-      await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+      await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
       assert.equal(exchange.issuer.requests.token, asked, 'who asks at once again is not passed on');
       restore();
       exchange.wait(3_000);
-      await exchange.mint.mint(S1, 'offer');
+      await exchange.tokens.getToken(S1, 'offer');
     });
   }
 });
 
 test('what an issuer says to one token does not keep others waiting', async () => {
   await using exchange = await openExchange();
-  await bring('crashes-the-issuer', asUser(BOB), 's2', exchange.vault);
+  await submit('crashes-the-issuer', asUser(BOB), 's2', exchange.vault);
   const restore = exchange.issuer.answerInstead('token', answer(500, 'oops'));
-  await assert.rejects(exchange.mint.mint(serviceOf('s2', BOB), 'offer'), AWAY);
+  await assert.rejects(exchange.tokens.getToken(toService('s2', BOB), 'offer'), AWAY);
   restore();
-  await exchange.brings('s1');
-  await exchange.mint.mint(S1, 'offer');
+  await exchange.submit('s1');
+  await exchange.tokens.getToken(S1, 'offer');
 });
 
 test('a new refresh token is kept even if nothing else of the answer can be used', async () => {
   await using exchange = await openExchange();
-  const brought = await exchange.brings('s1');
+  const brought = await exchange.submit('s1');
   const { refreshToken } = await exchange.issuer.refresh(brought);
   const odd = { access_token: 'x', token_type: 'Bearer', id_token: 'not one', refresh_token: refreshToken };
   const restore = exchange.issuer.answerInstead('token', answer(200, odd));
-  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
   restore();
   assert.ok((await exchange.grant('s1')).token?.equals(refreshToken));
   exchange.wait(3_000);
-  await exchange.mint.mint(S1, 'offer');
+  await exchange.tokens.getToken(S1, 'offer');
 });
 
 test('an issuer that cannot say now whose a token is has not proven it', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
+  await exchange.submit('s1');
   const restore = exchange.issuer.answerInstead('jwks', answer(500, 'oops'));
-  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
   restore();
   assert.equal((await exchange.grant('s1')).grant.state, 'unproven');
   exchange.wait(60_000);
-  await exchange.replica().mint(S1, 'offer');
+  await exchange.replica().getToken(S1, 'offer');
   assert.equal((await exchange.grant('s1')).grant.state, 'proven');
 });
 
 test('a refresh token of whom nobody can tell whose it is is not used', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
+  await exchange.submit('s1');
   const opaque = { access_token: 'opaque', token_type: 'Bearer', expires_in: 3600 };
   const restore = exchange.issuer.answerInstead('token', answer(200, opaque));
-  await assert.rejects(exchange.mint.mint(S1, 'offer'), { code: 'exchange-refused', message: /scopes openid/ });
+  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'exchange-refused', message: /scopes openid/ });
   const forged = { ...opaque, id_token: `${btoa('{"alg":"none"}')}.${btoa(JSON.stringify({ sub: ALICE.sub }))}.` };
   exchange.issuer.answerInstead('token', answer(200, forged));
   exchange.wait(HOUR);
-  await assert.rejects(exchange.mint.mint(S1, 'offer'), AWAY);
+  await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
   restore();
-  assert.deepEqual(audited(exchange.lines), []);
+  assert.deepEqual(auditRecords(exchange.lines), []);
   assert.equal((await exchange.grant('s1')).grant.state, 'unproven');
 });
 
 test('a store that fails after the exchange loses no refresh token', async () => {
   await using exchange = await openExchange();
-  await exchange.brings('s1');
+  await exchange.submit('s1');
   const { secrets } = exchange.vault;
   // Goes down as soon as the issuer has been asked.
   const asked = exchange.issuer.requests.token;
@@ -182,11 +182,11 @@ test('a store that fails after the exchange loses no refresh token', async () =>
     remove: (...args) => secrets.remove(...args),
     keys: (...args) => secrets.keys(...args),
   };
-  const mint = exchange.replica({ vault: { ...exchange.vault, secrets: failing } });
-  await assert.rejects(mint.mint(S1, 'offer'), { code: 'unavailable' });
-  await assert.rejects(mint.mint(S1, 'offer'), { code: 'unavailable' });
-  assert.deepEqual(audited(exchange.lines), [], 'nothing is handed out before it is stored');
+  const source = exchange.replica({ vault: { ...exchange.vault, secrets: failing } });
+  await assert.rejects(source.getToken(S1, 'offer'), { code: 'unavailable' });
+  await assert.rejects(source.getToken(S1, 'offer'), { code: 'unavailable' });
+  assert.deepEqual(auditRecords(exchange.lines), [], 'nothing is handed out before it is stored');
   isBack = true;
-  await mint.mint(S1, 'offer');
+  await source.getToken(S1, 'offer');
   assert.equal((await exchange.grant('s1')).grant.state, 'proven');
 });
