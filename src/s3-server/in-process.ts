@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { Served } from './http/server.ts';
 import { S3Error } from './lib/errors.ts';
-import { checkHeader } from './lib/limits.ts';
+import { checkHeader, checkKeyLength } from './lib/limits.ts';
 import type {
   At,
   CopyOptions,
@@ -11,14 +11,12 @@ import type {
   ObjectView,
   WriteOptions,
 } from './object-store-server.ts';
-import { checkKeyLength } from './signature/target.ts';
+import { removeUnder } from './store/bulk-remove.ts';
+import { extentsOf, keepContent, readContent } from './store/content-files.ts';
 import type { NewContent } from './store/contents.ts';
 import { copyStoredObject, placeObject } from './store/copy.ts';
-import type { EventOrigin } from './store/event.ts';
-import { keepContent } from './store/keep-content.ts';
-import type { ObjectRecord } from './store/object.ts';
-import { extentsOf, readContent } from './store/read-content.ts';
-import { removeUnder } from './store/remove-under.ts';
+import type { EventOrigin } from './store/events.ts';
+import type { ObjectRecord } from './store/objects.ts';
 
 type Objects = Pick<
   ObjectStoreServer,

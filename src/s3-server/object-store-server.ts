@@ -1,12 +1,18 @@
 import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { Secret } from '../lib/secret.ts';
-import type { BucketUsageCount, NewStoreBucket, Rule, StoreBucket, StoreBucketChange } from './store/bucket.ts';
-import type { BucketPage } from './store/buckets.ts';
+import type {
+  BucketPage,
+  BucketUsageCount,
+  NewStoreBucket,
+  Rule,
+  StoreBucket,
+  StoreBucketChange,
+} from './store/buckets.ts';
 import type { PlacedObject } from './store/copy.ts';
+import type { OutboxEvent } from './store/events.ts';
 import type { NewSession, SessionKeys } from './store/identities.ts';
-import type { ObjectRecord } from './store/object.ts';
-import type { OutboxEvent } from './store/outbox.ts';
+import type { ObjectRecord } from './store/objects.ts';
 
 export interface BucketView extends Omit<StoreBucket, 'id' | 'cors'> {
   readonly usage: BucketUsageCount;

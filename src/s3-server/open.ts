@@ -8,16 +8,14 @@ import { S3Error } from './lib/errors.ts';
 import { DEFAULT_LIMITS, type Limits } from './lib/limits.ts';
 import type { BucketView, ObjectStoreServer } from './object-store-server.ts';
 import { presignUrl } from './signature/sign-request.ts';
-import type { StoreBucket } from './store/bucket.ts';
-import { Buckets } from './store/buckets.ts';
+import { Buckets, type StoreBucket } from './store/buckets.ts';
+import { emptyBucket } from './store/bulk-remove.ts';
 import { ContentFiles } from './store/content-files.ts';
 import { Contents } from './store/contents.ts';
 import { StoreDatabase } from './store/database.ts';
+import { Outbox } from './store/events.ts';
 import { Identities, type IdentitySeal } from './store/identities.ts';
-import { ModificationClock } from './store/modification-clock.ts';
-import { Objects } from './store/objects.ts';
-import { Outbox } from './store/outbox.ts';
-import { emptyBucket } from './store/remove-under.ts';
+import { ModificationClock, Objects } from './store/objects.ts';
 import { Uploads } from './store/uploads.ts';
 
 export interface ObjectStoreOptions {

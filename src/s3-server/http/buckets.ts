@@ -1,10 +1,9 @@
 import { isReservedName, reaches } from '../access/allowed.ts';
 import { S3Error } from '../lib/errors.ts';
 import { all, type Element, readXml, textOf } from '../lib/xml.ts';
-import type { Rule } from '../store/bucket.ts';
-import { isoDate, NO_CONTENT, type S3Response, xml } from './answer.ts';
+import type { Rule } from '../store/buckets.ts';
 import { readCors } from './cors.ts';
-import type { Exchange, Store } from './exchange.ts';
+import { type Exchange, isoDate, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
 import { OF_BUCKET, readTagging, tagSet } from './tagging.ts';
 
 /** Buckets read at once from the database. */

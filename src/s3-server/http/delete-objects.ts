@@ -1,9 +1,8 @@
 import { S3Error } from '../lib/errors.ts';
+import { checkKeyLength } from '../lib/limits.ts';
 import { all, type Element, textOf } from '../lib/xml.ts';
-import { checkKeyLength } from '../signature/target.ts';
 import { checkWriteConditions } from '../store/objects.ts';
-import { NO_CONTENT, type S3Response, xml } from './answer.ts';
-import type { Exchange, Store } from './exchange.ts';
+import { type Exchange, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
 import { writeConditionsIn } from './request-headers.ts';
 
 /** S3: keys in one request. */

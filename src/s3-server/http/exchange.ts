@@ -1,8 +1,8 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { allowed, isReservedName, type S3Action } from '../access/allowed.ts';
 import { S3Error } from '../lib/errors.ts';
 import type { Limits } from '../lib/limits.ts';
-import { type Element, readXml } from '../lib/xml.ts';
+import { type Element, type Elements, readXml, writeXml } from '../lib/xml.ts';
 import {
   type Announced,
   type Received,
@@ -11,16 +11,14 @@ import {
   receiveInFile,
   receiveInMemory,
 } from '../payload/receive.ts';
-import type { ChunkSignatures } from '../signature/chunk-signature.ts';
-import type { RequestTarget } from '../signature/target.ts';
-import type { StoreBucket } from '../store/bucket.ts';
-import type { Buckets } from '../store/buckets.ts';
+import type { RequestTarget } from '../signature/request-target.ts';
+import type { ChunkSignatures } from '../signature/signature-v4.ts';
+import type { Buckets, StoreBucket } from '../store/buckets.ts';
 import type { ContentFiles } from '../store/content-files.ts';
-import type { EventOrigin } from '../store/event.ts';
+import type { EventOrigin } from '../store/events.ts';
 import type { Identities, Signer } from '../store/identities.ts';
 import type { Objects } from '../store/objects.ts';
 import type { Uploads } from '../store/uploads.ts';
-import { type HeaderReader, headerNames, headerReader, isSetting } from './request-headers.ts';
 
 /** What operations work with. */
 export interface Store {
@@ -166,3 +164,49 @@ export class Exchange {
     return readXml(await this.receiveText(announced), root);
   }
 }
+
+type HeaderReader = (name: string) => string | undefined;
+
+/**
+ * The value of a header by its name in lower case. Signatures join the lines of a repeated header with a comma and no
+ * space. `request.headers` cannot be used: node joins some headers with a comma and a space, and keeps the first line
+ * of others.
+ */
+export function headerReader({ headersDistinct }: IncomingMessage): HeaderReader {
+  return (name) => headersDistinct[name]?.join(',');
+}
+
+/** Names in lower case, each once. */
+export const headerNames = ({ headersDistinct }: IncomingMessage): string[] => Object.keys(headersDistinct);
+
+/** Headers by which S3 and MinIO are told what to do. */
+export const isSetting = (name: string): boolean => /^x-(amz|minio)-/i.test(name);
+
+export type Headers = Readonly<Record<string, string | number | undefined>>;
+
+/** What an operation answers. */
+export interface S3Response {
+  readonly status: number;
+  readonly headers?: Headers;
+  readonly body?: string | Uint8Array;
+  /** Instead of a body: writes it, of the length that the headers say, and ends the response. */
+  readonly stream?: (response: ServerResponse) => Promise<void>;
+}
+
+export function xml(
+  root: string,
+  content: Elements,
+  { status = 200, headers = {} }: Partial<S3Response> = {},
+): S3Response {
+  return { status, headers: { 'content-type': 'application/xml', ...headers }, body: writeXml(root, content) };
+}
+
+export const NO_CONTENT: S3Response = { status: 204 };
+
+export const quoted = (eTag: string) => `"${eTag}"`;
+
+/** ISO 8601 with milliseconds, as listings have it. */
+export const isoDate = (time: number) => new Date(time).toISOString();
+
+/** In whole seconds, as HTTP has it. */
+export const httpDate = (time: number) => new Date(time).toUTCString();

@@ -1,12 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import { S3Error } from '../lib/errors.ts';
 import { isHeaderValue } from '../lib/limits.ts';
-import type { ContentFiles, Segment } from '../store/content-files.ts';
+import { type ContentFiles, extentsOf, readContent, type Segment } from '../store/content-files.ts';
 import type { StoredContent } from '../store/contents.ts';
-import type { ObjectRecord } from '../store/object.ts';
-import { extentsOf, readContent } from '../store/read-content.ts';
-import { type Headers, httpDate, quoted, type S3Response, xml } from './answer.ts';
-import type { Exchange, Store } from './exchange.ts';
+import type { ObjectRecord } from '../store/objects.ts';
+import { type Exchange, type Headers, httpDate, quoted, type S3Response, type Store, xml } from './exchange.ts';
 import { checksumHeaders } from './put-object.ts';
 import { type ByteRange, isModified, readRange } from './request-headers.ts';
 

@@ -1,11 +1,10 @@
 import { S3Error } from '../lib/errors.ts';
 import type { Elements } from '../lib/xml.ts';
-import { encodePath } from '../signature/target.ts';
-import type { StoreBucket } from '../store/bucket.ts';
+import { encodePath } from '../signature/request-target.ts';
+import type { StoreBucket } from '../store/buckets.ts';
 import type { ObjectListing } from '../store/listing.ts';
-import type { ObjectRecord } from '../store/object.ts';
-import { isoDate, quoted, type S3Response, xml } from './answer.ts';
-import type { Exchange, Store } from './exchange.ts';
+import type { ObjectRecord } from '../store/objects.ts';
+import { type Exchange, isoDate, quoted, type S3Response, type Store, xml } from './exchange.ts';
 
 /** S3: names in one page. */
 const MOST = 1000;

@@ -1,12 +1,11 @@
 import { S3Error } from '../lib/errors.ts';
 import type { Received } from '../payload/receive.ts';
+import { keepContent } from '../store/content-files.ts';
 import type { NewContent } from '../store/contents.ts';
 import { copyStoredObject as copyInStore } from '../store/copy.ts';
 import type { StoreDatabase } from '../store/database.ts';
-import { keepContent } from '../store/keep-content.ts';
-import type { ObjectRecord, StoredChecksum } from '../store/object.ts';
-import { type Headers, isoDate, quoted, type S3Response, xml } from './answer.ts';
-import type { Exchange, Store } from './exchange.ts';
+import type { ObjectRecord, StoredChecksum } from '../store/objects.ts';
+import { type Exchange, type Headers, isoDate, quoted, type S3Response, type Store, xml } from './exchange.ts';
 import { checkSourceConditions, descriptionIn, readCopySource, writeConditionsIn } from './request-headers.ts';
 
 export async function putObject(exchange: Exchange, store: Store): Promise<S3Response> {

@@ -1,28 +1,9 @@
-import type { IncomingMessage } from 'node:http';
 import { S3Error } from '../lib/errors.ts';
 import { checkHeader, METADATA_BYTES } from '../lib/limits.ts';
-import { decodeComponent } from '../signature/target.ts';
-import type { Description, ObjectRecord } from '../store/object.ts';
-import { matchesETag, type WriteConditions } from '../store/objects.ts';
+import { decodeComponent } from '../signature/request-target.ts';
+import { type Description, matchesETag, type ObjectRecord, type WriteConditions } from '../store/objects.ts';
 import type { Exchange } from './exchange.ts';
 import { readTagQuery } from './tagging.ts';
-
-export type HeaderReader = (name: string) => string | undefined;
-
-/**
- * The value of a header by its name in lower case. Signatures join the lines of a repeated header with a comma and no
- * space. `request.headers` cannot be used: node joins some headers with a comma and a space, and keeps the first line
- * of others.
- */
-export function headerReader({ headersDistinct }: IncomingMessage): HeaderReader {
-  return (name) => headersDistinct[name]?.join(',');
-}
-
-/** Names in lower case, each once. */
-export const headerNames = ({ headersDistinct }: IncomingMessage): string[] => Object.keys(headersDistinct);
-
-/** Headers by which S3 and MinIO are told what to do. */
-export const isSetting = (name: string): boolean => /^x-(amz|minio)-/i.test(name);
 
 /** Headers that are kept with an object and come back with it, besides `x-amz-meta-*`. */
 const KEPT = ['cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires'];

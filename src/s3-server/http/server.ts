@@ -3,13 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { S3Error } from '../lib/errors.ts';
 import { escapeXml } from '../lib/xml.ts';
 import { receiveInMemory } from '../payload/receive.ts';
-import { type RequestTarget, readTarget } from '../signature/target.ts';
+import { type RequestTarget, readTarget } from '../signature/request-target.ts';
 import type { StoreDatabase } from '../store/database.ts';
-import type { S3Response } from './answer.ts';
-import { assumeRole, authenticate, authenticateSts, stsError } from './authenticate.ts';
+import { authenticate, authenticateSts } from './authenticate.ts';
 import { corsHeaders, preflight, readCors } from './cors.ts';
-import { Exchange, type Store } from './exchange.ts';
+import { Exchange, type S3Response, type Store } from './exchange.ts';
 import { routeOf } from './route.ts';
+import { assumeRole, stsError } from './sts.ts';
 
 /** A connection on which nothing moves for so long is given up; an upload may take as long as it likes. */
 const IDLE_TIMEOUT = 120_000;

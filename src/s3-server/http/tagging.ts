@@ -1,7 +1,6 @@
 import { S3Error } from '../lib/errors.ts';
 import { all, type Element, type Elements, textOf } from '../lib/xml.ts';
-import { NO_CONTENT, type S3Response, xml } from './answer.ts';
-import type { Exchange, Store } from './exchange.ts';
+import { type Exchange, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
 
 export function getObjectTagging(exchange: Exchange, store: Store): S3Response {
   const bucket = exchange.authorise('s3:GetObjectTagging');

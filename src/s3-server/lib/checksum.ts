@@ -1,4 +1,4 @@
-import { createHash, hash } from 'node:crypto';
+import { createHash, type Hash, hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /** Reflected CRCs that Node does not have, eight bytes at a time ("slicing by 8"), since uploads are large. */
@@ -230,4 +230,46 @@ export function checksumOfParts(algorithm: Algorithm, type: ChecksumType, parts:
       ? hash(algorithm, together, 'base64')
       : checksumOf(algorithm, together);
   return `${digest}-${parts.length}`;
+}
+
+/** What is to be computed of a body besides its MD5, which is its ETag. */
+export interface WantedDigests {
+  readonly sha256: boolean;
+  readonly checksum?: Algorithm;
+}
+
+export interface Digests {
+  /** Hex. */
+  readonly md5: string;
+  /** Hex; when it was wanted. */
+  readonly sha256?: string;
+  /** Base64; when it was wanted. */
+  readonly checksum?: string;
+}
+
+/** All digests of a body, in one pass. */
+export class Digesting {
+  readonly #md5: Hash = createHash('md5');
+  readonly #sha256: Hash | undefined;
+  readonly #checksum: Summing | undefined;
+
+  constructor({ sha256, checksum }: WantedDigests) {
+    this.#sha256 = sha256 ? createHash('sha256') : undefined;
+    this.#checksum = checksum ? summing(checksum) : undefined;
+  }
+
+  update(bytes: Uint8Array): void {
+    this.#md5.update(bytes);
+    this.#sha256?.update(bytes);
+    this.#checksum?.update(bytes);
+  }
+
+  digest(): Digests {
+    const [sha256, checksum] = [this.#sha256?.digest('hex'), this.#checksum?.digest()];
+    return {
+      md5: this.#md5.digest('hex'),
+      ...(sha256 !== undefined && { sha256 }),
+      ...(checksum !== undefined && { checksum }),
+    };
+  }
 }

@@ -32,7 +32,7 @@ export const DEFAULT_LIMITS: Limits = {
 };
 
 /** Bytes of a key in UTF-8, as S3 has it. */
-export const KEY_BYTES = 1024;
+const KEY_BYTES = 1024;
 
 /** Bytes of all x-amz-meta names and values, as S3 has it. */
 export const METADATA_BYTES = 2 * KIB;
@@ -48,4 +48,9 @@ const isHeaderName = (text: string) => /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(text);
 export function checkHeader(name: string, value: string): void {
   if (isHeaderName(name) && isHeaderValue(value)) return;
   throw new S3Error('InvalidArgument', `The metadata ${name} has characters that no header can have.`);
+}
+
+/** A key has at most 1024 bytes; a UTF-16 unit never takes more than three. */
+export function checkKeyLength(key: string): void {
+  if (key.length * 3 > KEY_BYTES && Buffer.byteLength(key) > KEY_BYTES) throw new S3Error('KeyTooLongError');
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { ChunkFraming } from './pump.ts';
+import { ChunkFraming } from './chunk-framing.ts';
 
 interface Read {
   data: Buffer;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { signRequest } from './sign-request.ts';
-import { SigningSecret } from './signing-key.ts';
+import { SigningSecret } from './signature-v4.ts';
 
 const AMAZONS_EXAMPLE = {
   endpoint: 'https://examplebucket.s3.amazonaws.com',

@@ -1,8 +1,13 @@
 import { hash } from 'node:crypto';
-import { canonicalRequest, stringToSign } from './canonical-request.ts';
-import { formatAmzDate } from './claim.ts';
-import { formatScope, type Scope, type SigningSecret } from './signing-key.ts';
-import { encodeComponent, encodePath, type Parameter } from './target.ts';
+import { encodeComponent, encodePath, type Parameter } from './request-target.ts';
+import {
+  canonicalRequest,
+  formatAmzDate,
+  formatScope,
+  type Scope,
+  type SigningSecret,
+  stringToSign,
+} from './signature-v4.ts';
 
 interface RequestToSign {
   readonly method: string;

@@ -6,8 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import * as fc from 'fast-check';
 import { reaches } from '../access/allowed.ts';
-import type { NewStoreBucket } from './bucket.ts';
-import { type BucketPage, Buckets, PAGES } from './buckets.ts';
+import { type BucketPage, Buckets, type NewStoreBucket, PAGES } from './buckets.ts';
 import { STORE_MIGRATIONS, StoreDatabase } from './database.ts';
 
 function temporaryFile(t: Pick<TestContext, 'after'>): string {

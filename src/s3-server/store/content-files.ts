@@ -1,13 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { type FileHandle, open, readdir, unlink } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
 import { syncDirectory } from '../../lib/sync-directory.ts';
-import type { WantedDigests } from '../lib/digests.ts';
-import type { ContentOrder, ContentReply } from './content-orders.ts';
-import { ContentWriter, type Thread } from './content-writer.ts';
+import type { WantedDigests } from '../lib/checksum.ts';
+import { S3Error } from '../lib/errors.ts';
+import { ContentThreads, ContentWriter } from './content-writer.ts';
 
 /** A piece of content: one file. */
 export interface Segment {
@@ -139,59 +137,89 @@ export class ContentFiles {
   }
 }
 
-type Listener = (answer: ContentReply) => void;
+/** Bytes read at once: large enough that the disk and the socket are asked rarely, small enough to have many readers. */
+const BLOCK = 256 * 1024;
 
-/** A thread spends much of its time waiting for the disk, so that two are useful on one core. */
-const THREADS = Math.max(2, Math.min(4, availableParallelism()));
+/** Buffers of one reader: one is sent while the other is filled. */
+const BLOCKS = 3;
 
-/** The threads that write content. They begin with the first content that needs one. */
-class ContentThreads {
-  readonly #listeners = new Map<number, { readonly listener: Listener; readonly worker: Worker }>();
-  readonly #workers = new Map<number, Worker>();
-  /** Threads that have ended, and why. */
-  readonly #lost = new WeakMap<Worker, string>();
-  #next = 0;
+/** A part of a file. */
+interface Extent {
+  readonly file: string;
+  readonly start: number;
+  readonly length: number;
+}
 
-  /** A thread for the content of this number; all its orders go there, in order. */
-  choose(id: number, listener: Listener): Thread {
-    const worker = this.#worker(this.#next++ % THREADS);
-    this.#listeners.set(id, { listener, worker });
-    return {
-      send: (order: ContentOrder, transfer: ArrayBuffer[] = []) => {
-        const message = this.#lost.get(worker);
-        if (message === undefined) worker.postMessage(order, transfer);
-        else queueMicrotask(() => listener({ id, kind: 'failed', message }));
-      },
-    };
+/** Which parts of which files the bytes `start` to `start + length` are. */
+export function extentsOf(segments: readonly Segment[], start: number, length: number): Extent[] {
+  const extents: Extent[] = [];
+  let position = 0;
+  for (const { file, size } of segments) {
+    const from = Math.max(start, position);
+    const to = Math.min(start + length, position + size);
+    if (from < to) extents.push({ file, start: from - position, length: to - from });
+    position += size;
   }
+  return extents;
+}
 
-  forget(id: number): void {
-    this.#listeners.delete(id);
-  }
-
-  async close(): Promise<void> {
-    await Promise.all([...this.#workers.values()].map((worker) => worker.terminate()));
-  }
-
-  #worker(index: number): Worker {
-    const known = this.#workers.get(index);
-    if (known) return known;
-    const worker = new Worker(new URL('./content-worker.ts', import.meta.url));
-    worker.unref();
-    worker.on('message', (answer: ContentReply) => this.#listeners.get(answer.id)?.listener(answer));
-    worker.on('error', (error) => this.#end(index, worker, error instanceof Error ? error.message : String(error)));
-    worker.on('exit', () => this.#end(index, worker, 'its thread has ended'));
-    this.#workers.set(index, worker);
-    return worker;
-  }
-
-  /** A thread that ends takes what it was writing with it. Who wrote there is told; the next content gets a new one. */
-  #end(index: number, worker: Worker, message: string): void {
-    if (this.#lost.has(worker)) return;
-    this.#lost.set(worker, message);
-    if (this.#workers.get(index) === worker) this.#workers.delete(index);
-    for (const [id, { listener, worker: its }] of this.#listeners) {
-      if (its === worker) listener({ id, kind: 'failed', message });
+/**
+ * Gives the bytes to `send` block by block. A block is filled again once `send` has settled for it, so that memory
+ * stays flat and reading is never more than a few blocks ahead.
+ */
+export async function readContent(
+  files: ContentFiles,
+  extents: readonly Extent[],
+  send: (block: Buffer) => Promise<void>,
+): Promise<void> {
+  const total = extents.reduce((sum, { length }) => sum + length, 0);
+  const blocks = Math.min(BLOCKS, Math.ceil(total / BLOCK));
+  const free = Array.from({ length: blocks }, () => Buffer.allocUnsafeSlow(Math.min(BLOCK, total)));
+  const sending: { readonly block: Buffer; readonly sent: Promise<void> }[] = [];
+  try {
+    for (const { file, start, length } of extents) {
+      await using handle = await files.open(file);
+      for (let at = 0; at < length; ) {
+        const block = free.pop() ?? (await firstSent(sending));
+        const { bytesRead } = await handle.read(block, 0, Math.min(block.length, length - at), start + at);
+        if (bytesRead === 0) throw new Error('a content file is shorter than the database says');
+        at += bytesRead;
+        const sent = send(block.subarray(0, bytesRead));
+        // It is waited for below, or not at all when something else has failed before.
+        sent.catch(() => undefined);
+        sending.push({ block, sent });
+      }
     }
+  } finally {
+    // Buffers belong to the socket until it has sent them.
+    await Promise.allSettled(sending.map(({ sent }) => sent));
+  }
+  for (const { sent } of sending) await sent;
+}
+
+async function firstSent(sending: { readonly block: Buffer; readonly sent: Promise<void> }[]): Promise<Buffer> {
+  const first = sending.shift();
+  if (!first) throw new Error('no block is free and none is being sent');
+  await first.sent;
+  return first.block;
+}
+
+/**
+ * Makes the database mention a file that was written for it. When it refuses, the file goes. When nobody can say
+ * whether it took it, because the disk failed, the file stays: the sweep of the next start knows.
+ */
+export async function keepContent<T>(
+  files: ContentFiles,
+  writer: ContentWriter,
+  mention: () => Promise<T>,
+): Promise<T> {
+  try {
+    const result = await mention();
+    files.settle(writer.file);
+    return result;
+  } catch (error) {
+    const unknown = error instanceof S3Error && error.code === 'ServiceUnavailable';
+    if (!unknown) await files.abandon(writer);
+    throw error;
   }
 }

@@ -3,8 +3,8 @@ import { dirname } from 'node:path';
 import { parentPort } from 'node:worker_threads';
 import { isDiskFull } from '../../lib/disk-reserve.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
-import { Digesting } from '../lib/digests.ts';
-import type { ContentOrder, ContentReply } from './content-orders.ts';
+import { Digesting } from '../lib/checksum.ts';
+import type { ContentOrder, ContentReply } from './content-writer.ts';
 
 /** A thread that writes content files and computes their digests, so that the event loop does neither. */
 

@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto';
 import { S3Error } from '../lib/errors.ts';
-import type { StoreBucket } from './bucket.ts';
+import type { StoreBucket } from './buckets.ts';
 import type { StoreDatabase } from './database.ts';
-import type { EventOrigin } from './event.ts';
-import type { Description, ObjectRecord } from './object.ts';
-import { MARK, type Objects, type Writing } from './objects.ts';
+import type { EventOrigin } from './events.ts';
+import { type Description, MARK, type ObjectRecord, type Objects, type Writing } from './objects.ts';
 
 interface Copy {
   readonly from: { readonly bucket: () => StoreBucket; readonly key: string };

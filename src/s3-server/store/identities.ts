@@ -3,8 +3,7 @@ import { Secret } from '../../lib/secret.ts';
 import type { S3Identity } from '../access/allowed.ts';
 import { type Policy, readPolicy } from '../access/policy.ts';
 import { S3Error } from '../lib/errors.ts';
-import { SigningSecret } from '../signature/signing-key.ts';
-import { sameText } from '../signature/verify.ts';
+import { SigningSecret, sameText } from '../signature/signature-v4.ts';
 import type { StoreDatabase } from './database.ts';
 
 /** Keeps secrets unreadable on the disk. The place is part of the seal, so that one cannot stand in for another. */

@@ -1,20 +1,35 @@
+import type { Checksum, ChecksumType } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
-import { makesEvent, type StoreBucket } from './bucket.ts';
+import { makesEvent, type StoreBucket } from './buckets.ts';
 import type { ContentFiles } from './content-files.ts';
 import type { Contents, NewContent, StoredContent } from './contents.ts';
 import type { StoreDatabase } from './database.ts';
-import type { EventName, EventOrigin } from './event.ts';
+import type { EventName, EventOrigin, Outbox } from './events.ts';
 import { type ListingQuestion, listPage, type ObjectListing } from './listing.ts';
-import type { ModificationClock } from './modification-clock.ts';
-import {
-  type Description,
-  type ObjectRecord,
-  type ObjectRow,
-  packed,
-  recordOf,
-  type StoredChecksum,
-} from './object.ts';
-import type { Outbox } from './outbox.ts';
+
+/** What a client says about an object, and gets back with it. */
+export interface Description {
+  readonly contentType: string;
+  /** Names in lower case: `x-amz-meta-*`, `cache-control`, `content-disposition`, `content-encoding` and so on. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly tags: Readonly<Record<string, string>>;
+}
+
+export interface StoredChecksum extends Checksum {
+  readonly type: ChecksumType;
+}
+
+export interface ObjectRecord extends Description, Modification {
+  readonly key: string;
+  readonly size: number;
+  /** Without quotes. */
+  readonly eTag: string;
+  readonly checksum: StoredChecksum | undefined;
+  /** When it was made of parts. */
+  readonly parts: number | undefined;
+  /** Its number in the database; null for nothing. */
+  readonly content: number | null;
+}
 
 interface NewObject extends Description {
   readonly key: string;
@@ -262,4 +277,74 @@ function isRepeated(object: Marked, existing: Marked): boolean {
   const mark = object.headers[MARK];
   const isMarked = mark !== undefined && mark === existing.headers[MARK];
   return isMarked && object.eTag === existing.eTag && object.size === existing.size;
+}
+
+export interface ObjectRow {
+  key: string;
+  size: number;
+  etag: string;
+  modified: number;
+  sequencer: string;
+  content: number | null;
+  content_type: string;
+  headers: string | null;
+  checksum: string | null;
+  tags: string | null;
+  parts: number | null;
+}
+
+/** Most objects have none, and then nothing is stored. */
+export const packed = (values: Readonly<Record<string, string>>) =>
+  Object.keys(values).length === 0 ? null : JSON.stringify(values);
+
+export const unpacked = (text: string | null): Readonly<Record<string, string>> => (text ? JSON.parse(text) : {});
+
+export function recordOf(row: ObjectRow): ObjectRecord {
+  return {
+    key: row.key,
+    size: row.size,
+    eTag: row.etag,
+    modified: row.modified,
+    sequencer: row.sequencer,
+    contentType: row.content_type,
+    headers: unpacked(row.headers),
+    tags: unpacked(row.tags),
+    checksum: row.checksum === null ? undefined : JSON.parse(row.checksum),
+    parts: row.parts ?? undefined,
+    content: row.content,
+  };
+}
+
+/** When an object was written: for people and HTTP in milliseconds, and in nanoseconds as its event carries it. */
+export interface Modification {
+  readonly modified: number;
+  /** Sixteen hex digits in capitals, as MinIO has it; unlike any other of this object. */
+  readonly sequencer: string;
+}
+
+const NANOSECONDS = 1_000_000n;
+
+/** Gives each modification a time of its own: those of one millisecond are numbered in its nanoseconds. */
+export class ModificationClock {
+  readonly #now: () => number;
+  #last = 0;
+  #count = 0n;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /**
+   * `before` is when the object was written that this one replaces. A rewrite gets another millisecond, since jobs are
+   * told apart by it (docs/jobs.md#no-event-is-lost-none-runs-twice) and even the same bytes written again are a new
+   * event.
+   */
+  next(before?: number): Modification {
+    const now = Math.floor(this.#now());
+    const modified = now === before ? now + 1 : now;
+    this.#count = modified === this.#last ? this.#count + 1n : 0n;
+    this.#last = modified;
+    const nanoseconds = BigInt(modified) * NANOSECONDS + (this.#count % NANOSECONDS);
+    return { modified, sequencer: nanoseconds.toString(16).toUpperCase().padStart(16, '0') };
+  }
 }

@@ -2,12 +2,19 @@ import { hash, randomBytes } from 'node:crypto';
 import { type Algorithm, type ChecksumType, checksumOfParts } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
 import type { Limits } from '../lib/limits.ts';
-import type { StoreBucket } from './bucket.ts';
+import type { StoreBucket } from './buckets.ts';
 import type { ContentFiles } from './content-files.ts';
 import type { StoreDatabase } from './database.ts';
 import { type ListingQuestion, listPage, type ObjectListing } from './listing.ts';
-import { type Description, type ObjectRecord, packed, type StoredChecksum, unpacked } from './object.ts';
-import type { Objects, Writing } from './objects.ts';
+import {
+  type Description,
+  type ObjectRecord,
+  type Objects,
+  packed,
+  type StoredChecksum,
+  unpacked,
+  type Writing,
+} from './objects.ts';
 
 export interface Upload extends Description {
   readonly id: string;

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { canonicalRequest, stringToSign } from './canonical-request.ts';
-import { readHeaderClaim, readQueryClaim } from './claim.ts';
+import { decodeComponent, encodeComponent, encodePath, readTarget } from './request-target.ts';
 import { presignUrl } from './sign-request.ts';
-import { SigningSecret } from './signing-key.ts';
-import { decodeComponent, encodeComponent, encodePath, readTarget } from './target.ts';
-import { verifyV4 } from './verify.ts';
+import {
+  canonicalRequest,
+  readHeaderClaim,
+  readQueryClaim,
+  SigningSecret,
+  stringToSign,
+  verifyV4,
+} from './signature-v4.ts';
 
 /** The published example of the S3 documentation, "Signature Calculations: Examples", GET Object. */
 const EXAMPLE_SECRET = new SigningSecret('wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY');

@@ -1,8 +1,6 @@
 import { S3Error } from '../lib/errors.ts';
-import { trimSpaces } from './canonical-request.ts';
-import type { SigningSecret } from './signing-key.ts';
-import type { Parameter, QueryParameters } from './target.ts';
-import { sameText } from './verify.ts';
+import type { Parameter, QueryParameters } from './request-target.ts';
+import { type SigningSecret, sameText, trimSpaces } from './signature-v4.ts';
 
 /** Queries that are part of what version 2 signs. */
 const SIGNED_QUERIES = new Set([

@@ -1,5 +1,5 @@
 import { S3Error } from '../lib/errors.ts';
-import { KEY_BYTES } from '../lib/limits.ts';
+import { checkKeyLength } from '../lib/limits.ts';
 
 export type Parameter = readonly [name: string, value: string];
 
@@ -46,11 +46,6 @@ export function readTarget(url: string): RequestTarget {
   if (bucket === '' && key !== '') throw new S3Error('InvalidBucketName');
   checkKeyLength(key);
   return { rawPath, path, bucket, key, query: readQuery(mark < 0 ? '' : url.slice(mark + 1)) };
-}
-
-/** A key has at most 1024 bytes; a UTF-16 unit never takes more than three. */
-export function checkKeyLength(key: string): void {
-  if (key.length * 3 > KEY_BYTES && Buffer.byteLength(key) > KEY_BYTES) throw new S3Error('KeyTooLongError');
 }
 
 /** The absolute form of RFC 9112 §3.2.2, which proxies send. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventJson } from './event.ts';
-import { ModificationClock } from './modification-clock.ts';
+import { eventJson } from './events.ts';
+import { ModificationClock } from './objects.ts';
 
 test('an event reads as MinIO sends it', () => {
   const text = eventJson({

@@ -1,5 +1,5 @@
 import { S3Error } from '../lib/errors.ts';
-import type { StoreBucket } from './bucket.ts';
+import type { StoreBucket } from './buckets.ts';
 import type { ContentFiles } from './content-files.ts';
 import type { StoreDatabase } from './database.ts';
 import type { Objects } from './objects.ts';
