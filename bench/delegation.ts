@@ -84,7 +84,7 @@ async function decided() {
   const deps = { board, own: () => own, settling, here, chance: Math.random, clock: realClock };
   const times = POLICY_NAMES.map((policy) => {
     const federation = federationOf(policy, members);
-    const question = { record: aJob(), federation, placing: 'anywhere', refusals: new Map() } as const;
+    const question = { record: aJob(), federation, mode: 'any', refusals: new Map() } as const;
     return Array.from({ length: DECISIONS }, () => {
       const begun = performance.now();
       const { chosen } = chooseMember(question, deps);

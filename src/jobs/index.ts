@@ -10,7 +10,7 @@ export { eventJob, readEvent } from './event.ts';
 export { EventPump } from './intake/event-pump.ts';
 export { invokeService } from './intake/invoke.ts';
 export { receiveEvents } from './intake/storage-events.ts';
-export { acceptJob, placingOf, submitJob } from './intake/submit.ts';
+export { acceptJob, placementModeFor, submitJob } from './intake/submit.ts';
 export { type Delegated, submitDelegated } from './intake/submit-delegated.ts';
 export { Sweep } from './intake/sweep/sweep.ts';
 export {
@@ -21,7 +21,7 @@ export {
   type HostedJobs,
   type Jobs,
   jobKeyText,
-  type Placing,
+  type PlacementMode,
   type PreparedAttempt,
   type Scheduler,
 } from './jobs.ts';

@@ -43,7 +43,7 @@ export interface AttemptKeys {
 /** What the verbs need of the dispatcher. */
 interface Dispatching {
   /** A job was accepted and waits, for room here or for another cluster. Again: nothing happens. */
-  enqueue(job: Waiter, placing?: Placing): void;
+  enqueue(job: Waiter, mode?: PlacementMode): void;
   /** Somebody wants it to end: now if it waits, as soon as can be if it runs. */
   cancel(key: JobKey, reason: StopReason): Promise<void>;
   /** Resolves when the job is in a final state, with its record; undefined when it is gone. */
@@ -69,8 +69,11 @@ export type Waiter = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> &
 /** Under which name a job has room. */
 export const jobKeyText = ({ service, id }: JobKey) => `${service}/${id}`;
 
-/** Where a job may run: on this cluster alone, elsewhere when this one is full, or wherever its policy says. */
-export type Placing = 'here' | 'when-full' | 'anywhere';
+/**
+ * Where a job may run. `local`: on this cluster only. `overflow`: queued here, and offered to other clusters while there is
+ * no room here. `any`: not queued here; the policy chooses among all clusters, including this one.
+ */
+export type PlacementMode = 'local' | 'overflow' | 'any';
 
 /** The origin side of delegation: what the scheduler asks for jobs of this cluster that another cluster may run. */
 export interface Delegation {
@@ -78,7 +81,7 @@ export interface Delegation {
    * Offers a queued job to other clusters. With `overflow` it stays queued here too; with `any` it does not. Calling it
    * again for the same job is a no-op.
    */
-  consider(key: JobKey, placing: Placing): void;
+  consider(key: JobKey, mode: PlacementMode): void;
 
   /** After a restart: continues with a job that is offered or delegated, or whose results are being committed. */
   resume(record: JobRecord): void;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Placing } from '../../jobs/index.ts';
+import type { PlacementMode } from '../../jobs/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
@@ -35,7 +35,7 @@ const memberOf = (id: string, unfit?: string): DelegationMember => ({
 
 interface Case {
   readonly name: string;
-  readonly placing?: Placing;
+  readonly mode?: PlacementMode;
   readonly federation?: Record<string, unknown>;
   readonly openedBy?: string;
   readonly unfit?: Record<string, string>;
@@ -56,19 +56,19 @@ interface Case {
 
 const cases: Case[] = [
   { name: 'members come in their order', order: ['b', 'c', 'd'] },
-  { name: 'this cluster is no candidate while the job is in line here', placing: 'when-full', order: ['b', 'c', 'd'] },
-  { name: 'with `anywhere` this cluster is the first among equals', placing: 'anywhere', order: [SELF, 'b', 'c', 'd'] },
-  { name: 'not when jobs wait here already', placing: 'anywhere', waiting: 1, order: ['b', 'c', 'd'] },
-  { name: 'nor when there is no room', placing: 'anywhere', free: { [SELF]: 100 }, order: ['b', 'c', 'd'] },
+  { name: 'this cluster is no candidate while the job is in line here', mode: 'overflow', order: ['b', 'c', 'd'] },
+  { name: 'with `any` this cluster is the first among equals', mode: 'any', order: [SELF, 'b', 'c', 'd'] },
+  { name: 'not when jobs wait here already', mode: 'any', waiting: 1, order: ['b', 'c', 'd'] },
+  { name: 'nor when there is no room', mode: 'any', free: { [SELF]: 100 }, order: ['b', 'c', 'd'] },
   {
     name: 'nor when what was just decided for it needs that room',
-    placing: 'anywhere',
+    mode: 'any',
     settling: 3950,
     order: ['b', 'c', 'd'],
   },
   {
     name: '`self` says where it stands',
-    placing: 'anywhere',
+    mode: 'any',
     federation: { self: { priority: 1 } },
     order: ['b', 'c', 'd', SELF],
   },
@@ -80,15 +80,15 @@ const cases: Case[] = [
     name: 'room: a member that just had none is asked for a job that has to wait there',
     full: ['c'],
     openedBy: 'c',
-    placing: 'anywhere',
+    mode: 'any',
     order: ['c'],
   },
   { name: 'who lost it is asked last', last: 'b', order: ['c', 'd', 'b'] },
-  { name: 'in a star only where it entered', openedBy: 'c', placing: 'anywhere', order: ['c'] },
+  { name: 'in a star only where it entered', openedBy: 'c', mode: 'any', order: ['c'] },
   {
     name: 'also when there is no room: it waits there',
     openedBy: 'c',
-    placing: 'anywhere',
+    mode: 'any',
     free: { c: 0 },
     order: ['c'],
   },
@@ -96,34 +96,34 @@ const cases: Case[] = [
     name: 'in a mesh first where it entered, then here, then by the policy',
     federation: { topology: 'mesh', self: { priority: 9 } },
     openedBy: 'c',
-    placing: 'anywhere',
+    mode: 'any',
     order: ['c', SELF, 'b', 'd'],
   },
   {
     name: 'in a mesh that delegates always, first where it entered, then by the policy',
     federation: { topology: 'mesh', delegate_when: 'always', self: { priority: 9 } },
     openedBy: 'c',
-    placing: 'anywhere',
+    mode: 'any',
     order: ['c', 'b', 'd', SELF],
   },
   {
     name: 'in a mesh not where it entered when there is no room',
     federation: { topology: 'mesh' },
     openedBy: 'c',
-    placing: 'anywhere',
+    mode: 'any',
     free: { c: 0 },
     order: [SELF, 'b', 'd'],
   },
   {
     name: 'one that has just come may be let in here at any moment',
-    placing: 'anywhere',
+    mode: 'any',
     free: { [SELF]: 8000 },
     held: { for: 100 },
     order: [SELF, 'b', 'c', 'd'],
   },
   {
     name: 'one that this cluster has not let in for a while goes elsewhere, whatever room there is here',
-    placing: 'anywhere',
+    mode: 'any',
     free: { [SELF]: 8000 },
     held: { for: 5_000 },
     order: ['b', 'c', 'd'],
@@ -143,7 +143,7 @@ for (const each of cases) {
       {
         record,
         federation,
-        placing: each.placing ?? 'when-full',
+        mode: each.mode ?? 'overflow',
         refusals: new Map(Object.entries(refusals)),
         last: each.last,
       },

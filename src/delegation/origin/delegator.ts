@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Delegation, jobKeyText, type Placing, placingOf } from '../../jobs/index.ts';
+import { type Delegation, jobKeyText, type PlacementMode, placementModeFor } from '../../jobs/index.ts';
 import { Slots } from '../../lib/concurrency.ts';
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import type { AttemptKey, EnteredJob, Permit, Report } from '../../peers/index.ts';
@@ -102,9 +102,9 @@ export class Delegator implements Delegation, OriginServer {
     this.#following.stop();
   }
 
-  consider(key: JobKey, placing: Placing): void {
+  consider(key: JobKey, mode: PlacementMode): void {
     if (this.#rounds.has(jobKeyText(key))) return;
-    const inLine = placing === 'when-full';
+    const inLine = mode === 'overflow';
     const { when = ALWAYS } = this.#deps;
     if (!inLine || when.arriving) this.#look(key, { inLine }, 0);
     else if (when.waiting) void this.#lookLater(key);
@@ -113,7 +113,7 @@ export class Delegator implements Delegation, OriginServer {
   resume(record: JobRecord): void {
     this.#held.note(record);
     if (record.state === 'committing') this.#committing.begin(record);
-    else this.consider(record, 'anywhere');
+    else this.consider(record, 'any');
     if (record.state === 'delegated') this.#following.begin(record);
   }
 
@@ -229,8 +229,8 @@ export class Delegator implements Delegation, OriginServer {
   /** A job that a member had waits here again: in line, if it may run here, and offered at once. */
   async #back(record: JobRecord, wish: Wish): Promise<void> {
     const federation = await this.#deps.federations.of(record.service).catch(() => undefined);
-    const inLine = federation !== undefined && placingOf(federation.service, record) === 'when-full';
-    if (inLine) this.#deps.line.enqueue(record, 'here');
+    const inLine = federation !== undefined && placementModeFor(federation.service, record) === 'overflow';
+    if (inLine) this.#deps.line.enqueue(record, 'local');
     this.#look(record, { ...wish, inLine }, 0);
   }
 

@@ -73,7 +73,7 @@ export class LocalFallback {
   lineUp(record: JobRecord): void {
     if (this.#inLine) return;
     this.#inLine = true;
-    this.#deps.line.enqueue(record, 'here');
+    this.#deps.line.enqueue(record, 'local');
   }
 
   leaveLine(): void {

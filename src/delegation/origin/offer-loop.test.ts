@@ -129,7 +129,7 @@ test('a job whose record said that it runs here by then is left alone', async ()
   const { delegator } = scene.manager.current;
   await scene.until(key, isDelegated);
   const before = scene.target('b').offers.length;
-  delegator.consider(key, 'when-full');
+  delegator.consider(key, 'overflow');
   await eventually(async () => assert.equal((await scene.job(key)).epoch, 1));
   assert.equal(scene.target('b').offers.length, before);
 });

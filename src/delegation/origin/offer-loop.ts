@@ -1,4 +1,11 @@
-import { OWN_STORE, type Placing, placingOf, type ReadableFile, readableFile, readEvent } from '../../jobs/index.ts';
+import {
+  OWN_STORE,
+  type PlacementMode,
+  placementModeFor,
+  type ReadableFile,
+  readableFile,
+  readEvent,
+} from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { DecisionRecord, JobKey, JobRecord } from '../../model/job/index.ts';
 import { isClusterStore, parseProvider, type Service } from '../../model/service/index.ts';
@@ -133,9 +140,9 @@ export class OfferLoop {
     const current = federation?.service.uid === record.serviceUid ? federation : undefined;
     if (this.#refusedEpoch !== record.epoch && mayBeThere(record, current)) return this.#resume(record, current);
     if (!current) return this.#stay(record, 'its service has no members any more');
-    const placing = placingOf(current.service, record);
-    if (placing === 'here') return this.#stay(record, 'its service keeps its jobs here');
-    return this.#next(record, current, placing);
+    const mode = placementModeFor(current.service, record);
+    if (mode === 'local') return this.#stay(record, 'its service keeps its jobs here');
+    return this.#next(record, current, mode);
   }
 
   /** Somebody was let run it, and it is not known whether they do: the same offer again, until there is an answer. */
@@ -151,7 +158,11 @@ export class OfferLoop {
     return this.#offer(record, { member, federation, event, bearer }, undefined);
   }
 
-  async #next(record: JobRecord, federation: WorkingFederation, placing: Placing): Promise<OfferLoopEnd | undefined> {
+  async #next(
+    record: JobRecord,
+    federation: WorkingFederation,
+    mode: PlacementMode,
+  ): Promise<OfferLoopEnd | undefined> {
     const { board, full, clock } = this.#deps;
     const pinnedTo = pinOf(federation, record);
     if (pinnedTo !== undefined && !federation.members.some(({ id }) => id === pinnedTo)) {
@@ -163,7 +174,7 @@ export class OfferLoop {
 
     board.interested(boardsOf(federation, this.#deps));
     const began = performance.now();
-    const question = { record, federation, placing, refusals: this.#refusals, last: this.#last };
+    const question = { record, federation, mode, refusals: this.#refusals, last: this.#last };
     const answer = chooseMember(question, this.#deps);
     this.#meters.decided((performance.now() - began) / 1000);
     const { chosen } = answer;

@@ -1,4 +1,4 @@
-import { HELD_PATIENCE_MS, type Placing, traceparentOf } from '../../jobs/index.ts';
+import { HELD_PATIENCE_MS, type PlacementMode, traceparentOf } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { JobRecord } from '../../model/job/index.ts';
@@ -74,7 +74,7 @@ export async function bearerFor(
 interface Question {
   readonly record: JobRecord;
   readonly federation: WorkingFederation;
-  readonly placing: Placing;
+  readonly mode: PlacementMode;
   /** Who has refused it already, and why. */
   readonly refusals: ReadonlyMap<MemberId, string>;
   /** Asked after all others, having lost the job before. */
@@ -96,12 +96,12 @@ interface Asking extends Pick<OriginDeps, 'board' | 'own' | 'here' | 'chance' | 
 
 /** Where the job goes next, by its policy and what is known now. No time passes in here. */
 export function chooseMember(question: Question, deps: Asking): PolicyAnswer {
-  const { record, federation, placing, refusals } = question;
+  const { record, federation, mode, refusals } = question;
   const { delegation, weights } = federation.service.definition.federation ?? {};
   const pinnedTo = pinOf(federation, record);
   const members = federation.members.filter(({ id }) => pinnedTo === undefined || id === pinnedTo);
   const candidates = members.map((member) => candidateOf(member, deps));
-  const self = placing === 'anywhere' && pinnedTo === undefined ? ownCandidate(federation, deps) : undefined;
+  const self = mode === 'any' && pinnedTo === undefined ? ownCandidate(federation, deps) : undefined;
 
   const why = new Map([
     ...members.flatMap(({ id, board, unfit }) => {

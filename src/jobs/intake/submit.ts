@@ -6,7 +6,7 @@ import type { ServiceRecord } from '../../ports/index.ts';
 import { serviceDemand } from '../demand.ts';
 import { eventTooLarge } from '../errors.ts';
 import { eventJob } from '../event.ts';
-import type { Jobs, Placing } from '../jobs.ts';
+import type { Jobs, PlacementMode } from '../jobs.ts';
 
 /**
  * Accepts a job that somebody asked for over HTTP: it is on the disk before this resolves. The caller has checked that the
@@ -64,24 +64,24 @@ export async function acceptJob(
   const { outcome, record } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
   // One that is there and waits may have been accepted by a try whose answer was lost.
   const waits = outcome === 'created' || record?.state === 'queued';
-  if (waits) jobs.dispatcher.enqueue(record ?? job, placingOf(service, job));
+  if (waits) jobs.dispatcher.enqueue(record ?? job, placementModeFor(service, job));
   return { service: job.service, id: job.id };
 }
 
 /**
- * Where a job of this service may run (docs/delegation.md#when). Whoever waits for an answer waits here; what was taken
- * from another cluster, or delegated by it, is not passed on (F12); and a job that entered at a worker is placed by who
- * coordinates it, never in line here first.
+ * Where a job of this service may run (docs/delegation.md#when). A synchronous call stays here. A job that another cluster
+ * delegated here is not delegated again (F12). A job that entered at a worker is placed by the policy, and is not queued
+ * here first.
  */
-export function placingOf(
+export function placementModeFor(
   { definition, federation: role }: Service,
   { trigger, taken, openedBy, delegatedFrom }: Pick<NewJob, 'trigger' | 'taken' | 'openedBy' | 'delegatedFrom'>,
-): Placing {
+): PlacementMode {
   if (role?.role !== 'coordinator' || trigger === 'run' || taken || delegatedFrom !== undefined) {
-    return 'here';
+    return 'local';
   }
-  if (openedBy !== undefined) return 'anywhere';
+  if (openedBy !== undefined) return 'any';
   const { topology = 'none', members = [], delegate_when } = definition.federation ?? {};
-  if (members.length === 0 || topology.toLowerCase() === 'none') return 'here';
-  return delegate_when === 'always' ? 'anywhere' : 'when-full';
+  if (members.length === 0 || topology.toLowerCase() === 'none') return 'local';
+  return delegate_when === 'always' ? 'any' : 'overflow';
 }

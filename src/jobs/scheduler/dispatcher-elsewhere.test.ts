@@ -20,8 +20,8 @@ class Notes implements Delegation, HostedJobs {
   readonly toldToStop: string[] = [];
   readonly handedIn: string[] = [];
 
-  consider({ id }: JobKey, placing: string): void {
-    this.considered.push([id, placing]);
+  consider({ id }: JobKey, mode: string): void {
+    this.considered.push([id, mode]);
   }
   resume({ id }: JobRecord): void {
     this.takenUp.push(id);
@@ -72,7 +72,7 @@ test('a job without room may run elsewhere, and keeps its place here until it do
   const { jobs, notes, service } = await scene(t);
   const first = await submit(jobs, service);
   const second = await submit(jobs, service);
-  assert.deepEqual(notes.considered, [[second.id, 'when-full']]);
+  assert.deepEqual(notes.considered, [[second.id, 'overflow']]);
   await eventually(() => assert.ok(jobs.runner.attempts.has(first.id)));
   jobs.runner.end(first.id);
   await jobs.until(second, 'running');
@@ -95,13 +95,13 @@ test('a job that no node here could take may run elsewhere', async (t) => {
   const made = await jobs.service('large', { ...federated(), cpu: '8' });
   const federation = { role: 'coordinator', uid: 'v', revision: 1, committed: true } as const;
   const key = await submit(jobs, await jobs.services.replace({ ...made.service, federation }, made.version));
-  assert.deepEqual(notes.considered, [[key.id, 'when-full']]);
+  assert.deepEqual(notes.considered, [[key.id, 'overflow']]);
 });
 
 test('with delegate_when: always a job is not in line here', async (t) => {
   const { jobs, notes, service } = await scene(t, { delegate_when: 'always' });
   const key = await submit(jobs, service);
-  assert.deepEqual(notes.considered, [[key.id, 'anywhere']]);
+  assert.deepEqual(notes.considered, [[key.id, 'any']]);
   assert.equal(jobs.dispatcher.waiting + jobs.dispatcher.running, 0);
 });
 
@@ -164,7 +164,7 @@ test('after a restart other clusters hear of what they have, and runs for others
   t.after(() => again.stop());
   again.connect({ delegation: notes, hostedJobs: notes });
   await again.start();
-  assert.deepEqual(notes.considered, [[keys[0], 'anywhere']]);
+  assert.deepEqual(notes.considered, [[keys[0], 'any']]);
   assert.deepEqual(notes.takenUp, keys.slice(1));
   const end = await jobs.until(over, 'succeeded');
   assert.equal(end.timeline.at(-1)?.reason, 'HandedIn');

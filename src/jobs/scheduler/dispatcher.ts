@@ -5,13 +5,13 @@ import { attemptName } from '../attempt/attempt-name.ts';
 import { drive, untilAvailable } from '../attempt/run.ts';
 import { forgetOriginStore } from '../attempt/store-access.ts';
 import { changeJob } from '../change-job.ts';
-import { placingOf } from '../intake/submit.ts';
+import { placementModeFor } from '../intake/submit.ts';
 import {
   type DelegationRoles,
   type DispatcherOptions,
   type Jobs,
   jobKeyText as nameOf,
-  type Placing,
+  type PlacementMode,
   type Scheduler,
   type Waiter,
 } from '../jobs.ts';
@@ -90,13 +90,13 @@ export class Dispatcher implements Scheduler {
     this.#waiting.clear();
   }
 
-  enqueue(job: Waiter, placing: Placing = 'here'): void {
+  enqueue(job: Waiter, mode: PlacementMode = 'local'): void {
     const key = { service: job.service, id: job.id };
     if (this.#driven.has(nameOf(job))) return;
     const { delegation } = this.#roles;
-    if (placing === 'anywhere' && delegation) return delegation.consider(key, placing);
+    if (mode === 'any' && delegation) return delegation.consider(key, mode);
     this.#room.enter(job);
-    if (placing !== 'here' && this.#room.waitsForRoom(key)) delegation?.consider(key, placing);
+    if (mode !== 'local' && this.#room.waitsForRoom(key)) delegation?.consider(key, mode);
   }
 
   begin({ service, id, owner, demand }: Waiter): void {
@@ -144,7 +144,7 @@ export class Dispatcher implements Scheduler {
     else if (stop) await this.cancel(record, stop);
     else if (record.state !== 'queued') this.#roles.delegation?.resume(record);
     else {
-      this.enqueue(record, await this.#placingOf(record));
+      this.enqueue(record, await this.#placementModeFor(record));
       if (record.taken) this.#roles.hostedJobs?.reportQueued(record, this.#stopping.signal);
     }
   }
@@ -173,15 +173,15 @@ export class Dispatcher implements Scheduler {
     this.#roles.delegation?.onRemoved(key);
   }
 
-  async #placingOf(record: JobRecord): Promise<Placing> {
-    if (!this.#roles.delegation) return 'here';
+  async #placementModeFor(record: JobRecord): Promise<PlacementMode> {
+    if (!this.#roles.delegation) return 'local';
     try {
       const found = await this.#jobs.services.get(record.service);
-      return found ? placingOf(found.service, record) : 'here';
+      return found ? placementModeFor(found.service, record) : 'local';
     } catch (problem) {
       if (isAway(problem)) throw problem;
       // A definition that nobody can read: it fails when its turn comes, and says so.
-      return 'here';
+      return 'local';
     }
   }
 
@@ -190,8 +190,8 @@ export class Dispatcher implements Scheduler {
     const record = await this.#jobs.store.get(key);
     if (record?.state !== 'queued') return this.#room.leave(key);
     if (record.held === undefined) return this.#room.follow(record);
-    const placing = await this.#placingOf(record);
-    if (placing === 'when-full' && this.#room.isHeld(key)) this.#roles.delegation?.consider(key, placing);
+    const mode = await this.#placementModeFor(record);
+    if (mode === 'overflow' && this.#room.isHeld(key)) this.#roles.delegation?.consider(key, mode);
   }
 
   #unline(key: JobKey): void {

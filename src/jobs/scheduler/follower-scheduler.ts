@@ -6,7 +6,7 @@ import {
   type DelegationRoles,
   type DispatcherOptions,
   jobKeyText,
-  type Placing,
+  type PlacementMode,
   type Scheduler,
   type Waiter,
 } from '../jobs.ts';
@@ -74,8 +74,8 @@ export class FollowerScheduler implements Scheduler {
     for (const name of this.#waiting.keys()) this.#answer(name, undefined);
   }
 
-  enqueue(job: Waiter, placing?: Placing): void {
-    this.#leading?.enqueue(job, placing);
+  enqueue(job: Waiter, mode?: PlacementMode): void {
+    this.#leading?.enqueue(job, mode);
   }
 
   begin(job: Waiter): void {

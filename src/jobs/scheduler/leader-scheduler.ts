@@ -1,7 +1,7 @@
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { isAway, type StopReason } from '../../ports/index.ts';
 import { untilAvailable } from '../attempt/run.ts';
-import { type DelegationRoles, type DispatcherOptions, jobKeyText, type Placing, type Waiter } from '../jobs.ts';
+import { type DelegationRoles, type DispatcherOptions, jobKeyText, type PlacementMode, type Waiter } from '../jobs.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 export interface LeaderSchedulerOptions extends DispatcherOptions {
@@ -108,9 +108,9 @@ export class LeaderScheduler {
     });
   }
 
-  enqueue(job: Waiter, placing?: Placing): void {
+  enqueue(job: Waiter, mode?: PlacementMode): void {
     this.#know(job);
-    this.#dispatcher.enqueue(job, placing);
+    this.#dispatcher.enqueue(job, mode);
   }
 
   begins(job: Waiter): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NewJob } from '../../model/job/index.ts';
 import type { Definition, FederationRole, Service } from '../../model/service/index.ts';
-import { placingOf } from './submit.ts';
+import { placementModeFor } from './submit.ts';
 
 const COORDINATOR: FederationRole = { role: 'coordinator', uid: 'u', revision: 1, committed: true };
 const MEMBER = {
@@ -25,53 +25,54 @@ const taken = { uid: 'u', member: 'b/cow', job: { service: 'cow', id: 'cow-1' },
 
 const cases = [
   {
-    name: 'a service that stands alone runs its jobs here',
-    placing: 'here',
+    name: 'a service without a federation is local',
+    mode: 'local',
     service: { definition: { name: 'cow' } } as Service,
   },
-  { name: 'a service with members asks them when this cluster is full', placing: 'when-full', service: service(star) },
+  { name: 'a coordinator with members is overflow', mode: 'overflow', service: service(star) },
   {
-    name: 'delegate_when: always asks the policy for every job',
-    placing: 'anywhere',
+    name: 'delegate_when: always is any',
+    mode: 'any',
     service: service({ ...star, delegate_when: 'always' }),
   },
-  { name: 'without members there is nobody to ask', placing: 'here', service: service({ ...star, members: [] }) },
+  { name: 'a coordinator without members is local', mode: 'local', service: service({ ...star, members: [] }) },
   {
-    name: 'the topology none never delegates by itself',
-    placing: 'here',
+    name: 'topology none is local',
+    mode: 'local',
     service: service({ ...star, topology: 'None' }),
   },
   {
-    name: 'a worker does not place jobs',
-    placing: 'here',
+    name: 'a worker is local',
+    mode: 'local',
     service: service(star, { role: 'worker' } as FederationRole),
   },
   {
-    name: 'whoever waits for an answer waits here',
-    placing: 'here',
+    name: 'a synchronous call is local (F39)',
+    mode: 'local',
     service: service(star),
     job: job({ trigger: 'run' }),
   },
   {
-    name: 'what was taken from another cluster is not passed on',
-    placing: 'here',
+    name: 'a hosted job is local: it is not delegated again',
+    mode: 'local',
     service: service(star),
     job: job({ taken }),
   },
   {
-    name: 'what another cluster has delegated the old way is not passed on either, whoever that was (F12)',
-    placing: 'here',
+    name: 'a job that a Go manager delegated is local, also if that manager did not name itself (F12)',
+    mode: 'local',
     service: service({ ...star, delegate_when: 'always' }),
     job: job({ delegatedFrom: '' }),
   },
   {
-    name: 'what entered at a worker is never in line here first',
-    placing: 'anywhere',
+    name: 'a job that entered at a worker is any: it is not queued here first',
+    mode: 'any',
     service: service(star),
     job: job({ openedBy: 'b/cow' }),
   },
 ];
 
 for (const each of cases) {
-  test(each.name, () => assert.equal(placingOf(each.service, each.job ?? job()), each.placing));
+  test(`placement mode: ${each.name}`, () =>
+    assert.equal(placementModeFor(each.service, each.job ?? job()), each.mode));
 }
