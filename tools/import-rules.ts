@@ -67,6 +67,7 @@ const DOORS = [
   'adapters/local-runner',
   'adapters/object-stores/embedded',
   'adapters/object-stores/minio',
+  'adapters/object-stores/s3',
 ];
 
 /** Files that put the parts of their folder together, as `index.ts` does: they may import all of its sub-folders. */

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { S3Store } from '../adapters/object-stores/minio/index.ts';
+import type { S3Store } from '../adapters/object-stores/s3/index.ts';
 import type { Config } from '../config/index.ts';
 import { type EventSource, isAway, type StoreKeys } from '../ports/index.ts';
 import { renewSubscriptions } from '../services/index.ts';
@@ -110,7 +110,7 @@ async function makeReady(
   log: Logger,
 ): Promise<void> {
   await objects.ensureStaging();
-  if (!(await objects.takesSeveralManagers())) {
+  if (!(await objects.supportsSeveralManagers())) {
     log.warn('the object store does not look at the conditions of a write: upgrade it, or run one manager only');
   }
   await look?.();

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { EmbeddedEvents, EmbeddedStore } from '../adapters/object-stores/embedded/index.ts';
-import type { PlainStore } from '../adapters/object-stores/minio/index.ts';
+import type { PlainS3Store } from '../adapters/object-stores/s3/index.ts';
 import { type Config, hasOwnStore } from '../config/index.ts';
 import type { EventSource, ObjectStore, SecretStore, StoreKeys } from '../ports/index.ts';
 import { type IdentitySeal, openObjectStore } from '../s3-server/index.ts';
@@ -80,7 +80,7 @@ async function openMinio(
   const { MinioStore } = await import('../adapters/object-stores/minio/index.ts');
   const objects = new MinioStore({
     ...storeOptions(config, endpoint, keys, log),
-    keysOf: (uid) => keysOf(uid, cluster.secrets),
+    findUserKeys: (uid) => keysOf(uid, cluster.secrets),
   });
   const store = {
     objects,
@@ -108,8 +108,8 @@ async function openPlainStore(
   log: Logger,
 ): Promise<OpenedStore> {
   // Most managers of one machine never need it.
-  const { PlainStore } = await import('../adapters/object-stores/minio/index.ts');
-  const objects = new PlainStore({
+  const { PlainS3Store } = await import('../adapters/object-stores/s3/index.ts');
+  const objects = new PlainS3Store({
     ...storeOptions(config, endpoint, keys, log),
     targets: config.storeEventTargets,
   });
@@ -121,7 +121,7 @@ async function openPlainStore(
   return takeUp(store, config, endpoint, cluster, log);
 }
 
-async function look(objects: PlainStore, log: Logger): Promise<void> {
+async function look(objects: PlainS3Store, log: Logger): Promise<void> {
   const noJobKeys = await objects.noJobKeys();
   if (noJobKeys !== undefined) {
     log.warn({ because: noJobKeys }, 'services with inputs or outputs in the object store are refused');

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { NamedStores } from '../adapters/object-stores/minio/index.ts';
+import type { NamedStores } from '../adapters/object-stores/s3/index.ts';
 import type { Config } from '../config/index.ts';
 import { namedAccess } from '../jobs/index.ts';
 import type { S3Access } from '../model/job/index.ts';
@@ -21,7 +21,7 @@ export function openProviders(config: Config, log: Logger): OpenProviders | unde
   let opened: Promise<NamedStores> | undefined;
   // Most managers have named stores and no service that uses them: what talks to them is loaded for the first that does.
   const open = () => {
-    opened ??= import('../adapters/object-stores/minio/index.ts').then(
+    opened ??= import('../adapters/object-stores/s3/index.ts').then(
       (adapter) =>
         new adapter.NamedStores(stores, {
           managerName: config.name,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openNamedStore } from '../adapters/object-stores/minio/named-stores.fixture.ts';
+import { openNamedStore } from '../adapters/object-stores/s3/named-stores.fixture.ts';
 import { createService } from './create.ts';
 import { beginIntent, leftoversOf } from './intent.ts';
 import { recoverServices } from './recover.ts';

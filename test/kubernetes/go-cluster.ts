@@ -7,8 +7,8 @@ import {
   type QueueConfiguration,
 } from '@aws-sdk/client-s3';
 import { FROM_GO } from '../../src/adapters/kubernetes/stores/from-go.fixture.ts';
-import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
-import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/admin-api.ts';
+import { SignedHttpClient } from '../../src/adapters/object-stores/s3/signed-http-client.ts';
 import { namespaceFor } from '../../src/identity/index.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
@@ -174,7 +174,7 @@ async function layOutStore(minio: Minio): Promise<void> {
 }
 
 async function layOutRights({ endpoint, region }: Minio): Promise<void> {
-  const requests = new Requests({ endpoint, region, verify: true });
+  const requests = new SignedHttpClient({ endpoint, region, verify: true });
   const admin = new MinioAdmin({ requests, keys: ROOT });
   const allow = (Action: string[], ...buckets: string[]) => ({
     Version: '2012-10-17',

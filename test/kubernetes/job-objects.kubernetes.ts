@@ -5,7 +5,7 @@ import { after, describe, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { KubernetesCluster, KubernetesClusterOptions } from '../../src/adapters/kubernetes/index.ts';
 import { toJob } from '../../src/adapters/kubernetes/stores/job-object.ts';
-import { openShelf } from '../../src/adapters/object-stores/blob-store.fixture.ts';
+import { openBlobStore } from '../../src/adapters/object-stores/blob-store.fixture.ts';
 import type { JobState } from '../../src/model/job/index.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { accepted, EVENT } from '../../src/ports/conformance/job-store-under-test.ts';
@@ -17,7 +17,7 @@ import { programs } from './programs.ts';
 
 /** Jobs as Kubernetes and people see them, with the controllers that could meddle. */
 const bench = await startBench({ controllers: true });
-const { shelf, close: closeShelf } = await openShelf();
+const { blobs: shelf, close: closeShelf } = await openBlobStore();
 after(() => Promise.all([bench.plane.stop(), closeShelf()]));
 const { admin } = bench.plane;
 

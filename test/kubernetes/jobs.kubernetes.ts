@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, type TestContext, test } from 'node:test';
 import type { KubernetesCluster } from '../../src/adapters/kubernetes/index.ts';
-import { openShelf } from '../../src/adapters/object-stores/blob-store.fixture.ts';
+import { openBlobStore } from '../../src/adapters/object-stores/blob-store.fixture.ts';
 import { Slots } from '../../src/lib/concurrency.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { describeJobStore } from '../../src/ports/conformance/job-store.conformance.ts';
@@ -13,7 +13,7 @@ import { SERVICES_NAMESPACE, startBench } from './bench.ts';
 
 /** Jobs as Jobs of a real API server, kept with no more rights than a manager has. */
 const bench = await startBench();
-const { shelf, close: closeShelf } = await openShelf();
+const { blobs: shelf, close: closeShelf } = await openBlobStore();
 after(() => Promise.all([bench.plane.stop(), closeShelf()]));
 
 const services = await bench.open();

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import { openShelf } from '../../src/adapters/object-stores/blob-store.fixture.ts';
+import { openBlobStore } from '../../src/adapters/object-stores/blob-store.fixture.ts';
 import { sampleJob, sampleProgress } from '../../src/ports/conformance/sample-job.ts';
 import { sampleService } from '../../src/ports/conformance/sample-service.ts';
 import { created } from '../../src/ports/conformance/service-store-under-test.ts';
 import { SERVICES_NAMESPACE, startBench } from './bench.ts';
 
 const bench = await startBench();
-const { shelf, close: closeShelf } = await openShelf();
+const { blobs: shelf, close: closeShelf } = await openBlobStore();
 after(() => Promise.all([bench.plane.stop(), closeShelf()]));
 const { admin } = bench.plane;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
-import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/admin-api.ts';
+import { SignedHttpClient } from '../../src/adapters/object-stores/s3/signed-http-client.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { describeObjectStore } from '../../src/ports/conformance/object-store.conformance.ts';
@@ -18,7 +18,7 @@ const STEWARD = { accessKey: new Secret('steward'), secretKey: new Secret('secre
 
 /** A user who administers the store and is not its root, as docs/minio.md allows it. */
 async function makeSteward({ endpoint, region }: Minio): Promise<StoreKeys> {
-  const requests = new Requests({ endpoint, region, verify: true });
+  const requests = new SignedHttpClient({ endpoint, region, verify: true });
   const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('steward', STEWARD.secretKey);
   // In its first moments it does not know its own policies.

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ACCOUNT } from '../../src/adapters/object-stores/minio/store-account.ts';
-import { MinioAdmin, type PolicyDocument } from '../../src/adapters/object-stores/minio/wire/admin.ts';
-import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { MinioAdmin, type PolicyDocument } from '../../src/adapters/object-stores/minio/admin-api.ts';
+import { MANAGER_ACCOUNT } from '../../src/adapters/object-stores/minio/manager-account.ts';
+import { SignedHttpClient } from '../../src/adapters/object-stores/s3/signed-http-client.ts';
 import { copying, delegating, endedWell, placeOf, statesOf, storyOf } from '../support/delegation.ts';
 import { member, type TestCluster } from '../support/federation.ts';
 import { eventually, keyOf, Outside } from '../support/jobs.ts';
@@ -96,10 +96,13 @@ test('a result that MinIO refuses fails the job, with its word, and what it take
   await using them = await scene();
   const { people, minio, origin, worker } = them;
   await delegating(them, 'denied', [member(worker, 'denied-w')], { script: copying(), input: [] });
-  const requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
+  const requests = new SignedHttpClient({ endpoint: minio.endpoint, region: minio.region, verify: true });
   t.after(() => requests.close());
   const policy = (...more: PolicyDocument['Statement']) =>
-    new MinioAdmin({ requests, keys: ROOT }).putPolicy(ACCOUNT, { Version: '2012-10-17', Statement: [ALL, ...more] });
+    new MinioAdmin({ requests, keys: ROOT }).putPolicy(MANAGER_ACCOUNT, {
+      Version: '2012-10-17',
+      Statement: [ALL, ...more],
+    });
   const ALL = { Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] } as const;
   await policy({ Effect: 'Deny', Action: ['s3:PutObject'], Resource: ['arn:aws:s3:::denied/out/*'] });
   const run = async () => origin.outside.ended('denied', await origin.outside.submit(people.alice, 'denied', '{}'));

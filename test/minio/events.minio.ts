@@ -7,12 +7,12 @@ import {
   CreateMultipartUploadCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/admin-api.ts';
 import type { MinioStore } from '../../src/adapters/object-stores/minio/index.ts';
-import { copyWithin } from '../../src/adapters/object-stores/minio/place.ts';
-import { StoreAccount } from '../../src/adapters/object-stores/minio/store-account.ts';
-import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
-import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
-import { S3 } from '../../src/adapters/object-stores/minio/wire/s3.ts';
+import { ManagerAccount } from '../../src/adapters/object-stores/minio/manager-account.ts';
+import { copyWithin } from '../../src/adapters/object-stores/s3/place-object.ts';
+import { S3Api } from '../../src/adapters/object-stores/s3/s3-api.ts';
+import { SignedHttpClient } from '../../src/adapters/object-stores/s3/signed-http-client.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { bucket, keysOf, storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
 import { Hook } from './hook.ts';
@@ -30,7 +30,7 @@ before(async () => {
       OSCAR_DURABLE: { url: `${url}/durable`, durable: true },
     },
   });
-  store = openStore(minio, { keysOf: async (uid) => (uid === 'alice' ? keysOf(uid) : undefined) });
+  store = openStore(minio, { findUserKeys: async (uid) => (uid === 'alice' ? keysOf(uid) : undefined) });
   await store.putUser('alice', keysOf('alice'));
   await store.createBucket(bucket('events-b'));
   await store.subscribe({ bucket: 'events-b', prefix: 'in/', subscriber: 'u1' });
@@ -106,9 +106,9 @@ test('the clock of the store is read', async () => {
 test('an object too large for one request is copied in parts, if it is the one that was meant', {
   timeout: 60_000,
 }, async () => {
-  const requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
-  const account = new StoreAccount(new MinioAdmin({ requests, keys: ROOT }), ROOT);
-  const s3 = new S3({ requests, account, staging: store.stagingBucket });
+  const requests = new SignedHttpClient({ endpoint: minio.endpoint, region: minio.region, verify: true });
+  const account = new ManagerAccount(new MinioAdmin({ requests, keys: ROOT }), ROOT);
+  const s3 = new S3Api({ requests, account, staging: store.stagingBucket });
   const { put, get } = storeClient(minio, ROOT);
   const bytes = randomBytes(11 * 1024 * 1024);
   const { ETag = '' } = await put('events-b', 'large ä', bytes, { ContentType: 'text/x-test' });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { NamedStores } from '../../src/adapters/object-stores/minio/index.ts';
-import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
-import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/admin-api.ts';
+import { NamedStores } from '../../src/adapters/object-stores/s3/index.ts';
+import { SignedHttpClient } from '../../src/adapters/object-stores/s3/signed-http-client.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
@@ -18,7 +18,7 @@ const opened: NamedStores[] = [];
 before(async () => {
   minio = await Minio.start();
   const { endpoint, region } = minio;
-  const requests = new Requests({ endpoint, region, verify: true });
+  const requests = new SignedHttpClient({ endpoint, region, verify: true });
   const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('operator', OPERATOR.secretKey);
   await admin.putUser('reader', READER.secretKey);

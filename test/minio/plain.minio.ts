@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PlainStore } from '../../src/adapters/object-stores/minio/index.ts';
-import { MinioAdmin } from '../../src/adapters/object-stores/minio/wire/admin.ts';
-import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { MinioAdmin } from '../../src/adapters/object-stores/minio/admin-api.ts';
+import { PlainS3Store } from '../../src/adapters/object-stores/s3/index.ts';
+import { SignedHttpClient } from '../../src/adapters/object-stores/s3/signed-http-client.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { describeObjectStore } from '../../src/ports/conformance/object-store.conformance.ts';
@@ -31,7 +31,7 @@ describeObjectStore('MinIO without its admin API', startUnderTest, {
 });
 
 async function makeOperator({ endpoint, region }: Minio): Promise<void> {
-  const requests = new Requests({ endpoint, region, verify: true });
+  const requests = new SignedHttpClient({ endpoint, region, verify: true });
   const admin = new MinioAdmin({ requests, keys: ROOT });
   await admin.putUser('operator', OPERATOR.secretKey);
   // In its first moments it does not know its own policies.
@@ -75,7 +75,7 @@ async function startUnderTest(): Promise<StoreUnderTest> {
 }
 
 const openPlain = ({ endpoint, region }: Minio, targets: readonly string[]) =>
-  new PlainStore({
+  new PlainS3Store({
     endpoint,
     publicEndpoint: endpoint,
     region,
@@ -102,7 +102,7 @@ test('the root of MinIO gets no sessions, and jobs no keys of it', async (t) => 
   const options = { endpoint, publicEndpoint: endpoint, region, verify: true, managerName: 'oscar', targets: [] };
   // In its first moments a MinIO with much else to do gives some all the same.
   await eventually(async () => {
-    const store = new PlainStore({ ...options, keys: ROOT });
+    const store = new PlainS3Store({ ...options, keys: ROOT });
     const problem = await store.noJobKeys().finally(() => store.close());
     assert.match(problem ?? '', /gives no keys for single jobs/);
   });

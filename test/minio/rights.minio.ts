@@ -9,11 +9,11 @@ import {
   PutBucketTaggingCommand,
 } from '@aws-sdk/client-s3';
 import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
+import { encryptAdminBody, MinioAdmin } from '../../src/adapters/object-stores/minio/admin-api.ts';
 import type { MinioStore } from '../../src/adapters/object-stores/minio/index.ts';
-import { sessionPolicy } from '../../src/adapters/object-stores/minio/job-keys.ts';
-import { ACCOUNT, StoreAccount } from '../../src/adapters/object-stores/minio/store-account.ts';
-import { MinioAdmin, sealed } from '../../src/adapters/object-stores/minio/wire/admin.ts';
-import { Requests } from '../../src/adapters/object-stores/minio/wire/requests.ts';
+import { MANAGER_ACCOUNT, ManagerAccount } from '../../src/adapters/object-stores/minio/manager-account.ts';
+import { sessionPolicy } from '../../src/adapters/object-stores/s3/job-keys.ts';
+import { SignedHttpClient } from '../../src/adapters/object-stores/s3/signed-http-client.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import { bucket, keysOf, storeClient } from '../../src/ports/conformance/object-store-under-test.fixture.ts';
@@ -23,12 +23,12 @@ import { openStore } from './under-test.ts';
 
 let minio: Minio;
 let store: ObjectStore & Pick<MinioStore, 'adopt' | 'close'>;
-let requests: Requests;
+let requests: SignedHttpClient;
 let admin: MinioAdmin;
 before(async () => {
   minio = await Minio.start();
   store = openStore(minio);
-  requests = new Requests({ endpoint: minio.endpoint, region: minio.region, verify: true });
+  requests = new SignedHttpClient({ endpoint: minio.endpoint, region: minio.region, verify: true });
   admin = new MinioAdmin({ requests, keys: ROOT });
   for (const uid of ['alice', 'bob', 'carol']) await store.putUser(uid, keysOf(uid));
 });
@@ -53,7 +53,7 @@ describe('keys of jobs', () => {
     const keys = await store.issue({ read: [{ bucket: 'keys-b', key: 'k' }], write: [] }, 60, 'alice');
     const [, claims = ''] = keys.sessionToken.reveal().split('.');
     const { parent } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { parent: string };
-    assert.equal(parent, ACCOUNT);
+    assert.equal(parent, MANAGER_ACCOUNT);
     assert.equal(keys.revocable, false);
     const minutes = (keys.expiresAt.getTime() - Date.now()) / 60_000;
     assert.ok(minutes > 14 && minutes < 16, 'the shortest that the store has');
@@ -85,15 +85,15 @@ test('keys of jobs are given for the longest names that are not taken together, 
 });
 
 describe('keys of jobs make no others', () => {
-  let account: StoreAccount;
+  let account: ManagerAccount;
   before(async () => {
-    account = new StoreAccount(admin, ROOT);
+    account = new ManagerAccount(admin, ROOT);
     await account.ensure();
   });
 
   /** Also one that its own policy lets do everything: so it is for any in releases with CVE-2025-62506. */
   const session = () =>
-    account.use(async ({ accessKey, secretKey }) => {
+    account.withKeys(async ({ accessKey, secretKey }) => {
       const credentials = { accessKeyId: accessKey.reveal(), secretAccessKey: secretKey.reveal() };
       const sts = new STSClient({ endpoint: minio.endpoint, region: minio.region, credentials });
       const Policy = JSON.stringify({ Version: '2012-10-17', Statement: [{ Effect: 'Allow', Action: ['admin:*'] }] });
@@ -105,7 +105,7 @@ describe('keys of jobs make no others', () => {
       };
     });
   const makeKeys = async (keys: Pick<IssuedKeys, 'accessKey' | 'secretKey' | 'sessionToken'>, targetUser?: string) => {
-    const body = await sealed(keys.secretKey, JSON.stringify({ targetUser, name: 'more' }));
+    const body = await encryptAdminBody(keys.secretKey, JSON.stringify({ targetUser, name: 'more' }));
     const headers = { 'x-amz-security-token': keys.sessionToken.reveal() };
     await requests.send({ method: 'PUT', path: '/minio/admin/v3/add-service-account', headers, body }, keys);
   };
@@ -113,13 +113,14 @@ describe('keys of jobs make no others', () => {
   test('neither by the policy of the session nor by that of the account', async () => {
     const ofJob = await store.issue({ read: [{ bucket: 'keys-b', key: 'k' }], write: [] }, 60, 'alice');
     for (const keys of [ofJob, await session()]) {
-      for (const user of [undefined, ACCOUNT]) await assert.rejects(makeKeys(keys, user), { reason: 'AccessDenied' });
+      for (const user of [undefined, MANAGER_ACCOUNT])
+        await assert.rejects(makeKeys(keys, user), { reason: 'AccessDenied' });
     }
   });
 
   test('nor at a store that an older manager has arranged', async (t) => {
     const everything = { Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] };
-    await admin.putPolicy(ACCOUNT, { Version: '2012-10-17', Statement: [everything] });
+    await admin.putPolicy(MANAGER_ACCOUNT, { Version: '2012-10-17', Statement: [everything] });
     await makeKeys(await session());
     const next = openStore(minio);
     t.after(() => next.close());
@@ -311,7 +312,7 @@ describe('names', () => {
   });
 
   test('of the manager and of root are nobody else’s', async () => {
-    for (const uid of [ACCOUNT, ROOT.accessKey.reveal()]) {
+    for (const uid of [MANAGER_ACCOUNT, ROOT.accessKey.reveal()]) {
       await assert.rejects(store.putUser(uid, keysOf(uid)), { code: 'conflict', message: /own account/ });
     }
     await store.ensureStaging();
@@ -358,7 +359,10 @@ test('a store with a certificate of its own is used only where the operator says
 test('a store that has lost its users is told of them again', async () => {
   await store.putUser('frank', keysOf('frank'));
   await requests.send({ method: 'DELETE', path: '/minio/admin/v3/remove-user', query: { accessKey: 'frank' } }, ROOT);
-  await requests.send({ method: 'DELETE', path: '/minio/admin/v3/remove-user', query: { accessKey: ACCOUNT } }, ROOT);
+  await requests.send(
+    { method: 'DELETE', path: '/minio/admin/v3/remove-user', query: { accessKey: MANAGER_ACCOUNT } },
+    ROOT,
+  );
   // Who comes a while after the account was last seen is told to try again: it may also be that the store has just started.
   await eventually(() => store.createBucket(bucket('franks-b', { owner: 'frank' })), 60_000);
   await store.putUser('frank', keysOf('frank'));

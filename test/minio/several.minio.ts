@@ -68,8 +68,8 @@ test('what two managers give at once is given, and what they take is taken', asy
 });
 
 test('the store looks at the conditions of a write, as claims need it', async () => {
-  assert.equal(await one.takesSeveralManagers(), true);
-  assert.equal(await other.takesSeveralManagers(), true);
+  assert.equal(await one.supportsSeveralManagers(), true);
+  assert.equal(await other.supportsSeveralManagers(), true);
 });
 
 test('rules of two managers for one bucket are all there', async () => {

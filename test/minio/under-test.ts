@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { MinioStore, type MinioStoreOptions } from '../../src/adapters/object-stores/minio/index.ts';
-import { ACCOUNT } from '../../src/adapters/object-stores/minio/store-account.ts';
+import { MANAGER_ACCOUNT } from '../../src/adapters/object-stores/minio/manager-account.ts';
 import { eventually } from '../../src/ports/conformance/eventually.ts';
 import {
   bucket,
@@ -46,7 +46,7 @@ export async function startUnderTest(
     minio,
     endpoint: minio.endpoint,
     region: minio.region,
-    writesAs: ACCOUNT,
+    writesAs: MANAGER_ACCOUNT,
     refusesPatterns: true,
     /** Events of the durable target come in order: once a later one is there, so are all before it. */
     async reported(name) {

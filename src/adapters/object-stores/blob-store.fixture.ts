@@ -9,15 +9,15 @@ import { EmbeddedStore } from './embedded/index.ts';
 /** Nothing is secret here; how values are sealed is tested where they are. */
 const seal = { seal: (text: string) => Buffer.from(text), open: (bytes: Uint8Array) => Buffer.from(bytes).toString() };
 
-/** A shelf in an embedded store of its own. */
-export async function openShelf() {
-  const directory = mkdtempSync(join(tmpdir(), 'oscar-shelf-'));
+/** A blob store in an embedded store of its own. */
+export async function openBlobStore() {
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-blobs-'));
   const manager = { accessKey: 'manager', secret: new Secret('manager-secret') };
   const server = openObjectStore({ directory, region: 'us-east-1', manager, seal });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   const store = new EmbeddedStore({ server, endpoint: `http://127.0.0.1:${port}` });
   return {
-    shelf: new ObjectBlobStore(store),
+    blobs: new ObjectBlobStore(store),
     store,
     close: async () => {
       await server.close();

@@ -5,7 +5,7 @@ import type { Cursor } from '../../lib/version.ts';
 import type { BlobEntry, BlobStore } from '../blob-store.ts';
 
 export interface BlobStoreUnderTest {
-  readonly shelf: BlobStore;
+  readonly blobs: BlobStore;
   close(): Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export function describeBlobStore(name: string, open: () => Promise<BlobStoreUnd
     let shelf: BlobStore;
     before(async () => {
       under = await open();
-      shelf = under.shelf;
+      shelf = under.blobs;
     });
     after(() => under.close());
 

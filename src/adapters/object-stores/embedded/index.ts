@@ -63,7 +63,7 @@ export class EmbeddedStore implements ObjectStore {
       owner,
       visibility,
       allowedUsers,
-      tags: tagsOf(ownerName, madeFor?.service),
+      tags: toTags(ownerName, madeFor?.service),
       ...(madeFor && { madeBy: madeFor.uid }),
     });
     if (outcome.created) return 'created';
@@ -74,7 +74,7 @@ export class EmbeddedStore implements ObjectStore {
 
   async bucket(name: string): Promise<Bucket | undefined> {
     const view = this.#server.describeBucket(name);
-    return view && !RESERVED.test(name) ? bucketOf(view) : undefined;
+    return view && !RESERVED.test(name) ? toBucket(view) : undefined;
   }
 
   async buckets({ visibleTo, madeFor, cursor }: BucketQuery): Promise<Page<Bucket>> {
@@ -86,7 +86,7 @@ export class EmbeddedStore implements ObjectStore {
         ...(madeFor !== undefined && { madeBy: madeFor }),
         ...(visibleTo !== undefined && { reachableBy: visibleTo }),
       });
-      const items = views.filter(({ name }) => !RESERVED.test(name)).map(bucketOf);
+      const items = views.filter(({ name }) => !RESERVED.test(name)).map(toBucket);
       after = views.at(-1)?.name;
       if (views.length < PAGE || after === undefined) return { items };
       if (items.length > 0) return { items, next: after as Cursor };
@@ -102,13 +102,13 @@ export class EmbeddedStore implements ObjectStore {
       ...(quota !== undefined && { quota }),
       ...(madeFor !== undefined && {
         madeBy: madeFor?.uid ?? null,
-        tags: tagsOf(view.tags['owner_name'] ?? '', madeFor?.service),
+        tags: toTags(view.tags['owner_name'] ?? '', madeFor?.service),
       }),
     });
   }
 
   async removeBucket(name: string): Promise<void> {
-    await unlessAbsent(this.#server.deleteBucket(name, { withContent: true }));
+    await ignoreNoSuchBucket(this.#server.deleteBucket(name, { withContent: true }));
   }
 
   async ensureFolder(bucket: string, folder: string): Promise<void> {
@@ -132,7 +132,7 @@ export class EmbeddedStore implements ObjectStore {
   }
 
   async unsubscribe({ bucket, prefix, subscriber }: Subscription): Promise<void> {
-    await unlessAbsent(this.#server.removeRule(bucket, ruleId(prefix, subscriber)));
+    await ignoreNoSuchBucket(this.#server.removeRule(bucket, ruleId(prefix, subscriber)));
   }
 
   async ensureStaging(): Promise<void> {
@@ -166,7 +166,7 @@ export class EmbeddedStore implements ObjectStore {
   }
 
   async removeObjects(bucket: string, prefix: string): Promise<void> {
-    await unlessAbsent(this.#server.deleteUnder(bucket, prefix));
+    await ignoreNoSuchBucket(this.#server.deleteUnder(bucket, prefix));
   }
 
   async presign({ method, bucket, key, expiresIn, as, headers, responseContentType }: PresignRequest): Promise<string> {
@@ -216,12 +216,12 @@ export class EmbeddedStore implements ObjectStore {
   }
 }
 
-const tagsOf = (ownerName: string, service: string | undefined) => ({
+const toTags = (ownerName: string, service: string | undefined) => ({
   owner_name: ownerName,
   ...(service !== undefined && { from_service: service }),
 });
 
-function bucketOf({ name, owner, visibility, allowedUsers, madeBy, tags, quota, usage }: BucketView): Bucket {
+function toBucket({ name, owner, visibility, allowedUsers, madeBy, tags, quota, usage }: BucketView): Bucket {
   return {
     name,
     owner,
@@ -248,7 +248,7 @@ function decodeCursor(cursor: Cursor): string {
 
 const absent = (name: string) => new StoreError('absent', `there is no bucket "${name}"`);
 
-async function unlessAbsent(work: Promise<void>): Promise<void> {
+async function ignoreNoSuchBucket(work: Promise<void>): Promise<void> {
   try {
     await work;
   } catch (error) {

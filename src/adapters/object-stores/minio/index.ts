@@ -1,52 +1,47 @@
 import type { NewBucket, PresignRequest, StoreKeys } from '../../../ports/index.ts';
-import { MinioBuckets } from './buckets.ts';
-import { Grants } from './grants.ts';
-import { Policies } from './policies.ts';
-import { minioTargets, TARGETS, type WebhookTarget } from './rules.ts';
-import { S3Store, type S3StoreOptions } from './s3-store.ts';
-import { StoreAccount } from './store-account.ts';
-import { Users } from './users.ts';
-import { MinioAdmin } from './wire/admin.ts';
-import { Requests } from './wire/requests.ts';
-
-export { NamedStores } from './named-stores.ts';
-export { PlainStore } from './plain/index.ts';
-export type { S3Store } from './s3-store.ts';
+import { S3Store, type S3StoreOptions, SignedHttpClient } from '../s3/index.ts';
+import { MinioAdmin } from './admin-api.ts';
+import { BucketAccess } from './bucket-access.ts';
+import { BucketPolicies } from './bucket-policies.ts';
+import { ManagerAccount } from './manager-account.ts';
+import { MinioBuckets } from './minio-buckets.ts';
+import { MinioUsers } from './minio-users.ts';
+import { createWebhookTargetCache, WEBHOOK_TARGETS, type WebhookTarget } from './webhook-targets.ts';
 
 export interface MinioStoreOptions extends S3StoreOptions {
   /** Of an administrator of the store. */
   readonly keys: StoreKeys;
   /** The keys of a user, if they have any. */
-  readonly keysOf?: (uid: string) => Promise<StoreKeys | undefined>;
+  readonly findUserKeys?: (uid: string) => Promise<StoreKeys | undefined>;
 }
 
 /** A MinIO that stands elsewhere: S3 for data, its admin API for users and rights, STS for the keys of jobs. */
 export class MinioStore extends S3Store {
-  readonly #keysOf: MinioStoreOptions['keysOf'];
-  readonly #users: Users;
+  readonly #keysOf: MinioStoreOptions['findUserKeys'];
+  readonly #users: MinioUsers;
   readonly #admin: MinioAdmin;
-  protected readonly kept: MinioBuckets;
+  protected readonly bucketRegistry: MinioBuckets;
 
   constructor(options: MinioStoreOptions) {
     const { keys, managerName } = options;
-    const requests = new Requests(options);
+    const requests = new SignedHttpClient(options);
     const admin = new MinioAdmin({ requests, keys });
-    const account = new StoreAccount(admin, keys);
-    super(options, { requests, account, targets: (takes) => minioTargets(admin, takes) });
-    const { s3, claims, report } = this;
-    const policies = new Policies(admin, claims);
-    const users = new Users(admin, claims, keys);
-    const grants = new Grants({ admin, claims, policies, users });
-    this.#keysOf = options.keysOf;
+    const account = new ManagerAccount(admin, keys);
+    super(options, { requests, account, targets: (accepts) => createWebhookTargetCache(admin, accepts) });
+    const { s3, locks, report } = this;
+    const policies = new BucketPolicies(admin, locks);
+    const users = new MinioUsers(admin, locks, keys);
+    const grants = new BucketAccess({ admin, locks, policies, users });
+    this.#keysOf = options.findUserKeys;
     this.#users = users;
     this.#admin = admin;
-    this.kept = new MinioBuckets({ s3, admin, claims, grants, policies, managerName, report });
+    this.bucketRegistry = new MinioBuckets({ s3, admin, locks, grants, policies, managerName, report });
   }
 
   /** Of the places that events are to be sent to, those that the store does not have now. */
   async missingTargets(): Promise<WebhookTarget[]> {
-    const there = await this.targets.now();
-    return TARGETS.filter((target) => !there.has(target));
+    const there = await this.targets.refresh();
+    return WEBHOOK_TARGETS.filter((target) => !there.has(target));
   }
 
   /** Milliseconds since the last of its servers was started. */
@@ -55,18 +50,18 @@ export class MinioStore extends S3Store {
   }
 
   adopt(name: string, owners: readonly string[], madeFor: NonNullable<NewBucket['madeFor']>): Promise<boolean> {
-    return this.kept.adopt(name, owners, madeFor);
+    return this.bucketRegistry.adopt(name, owners, madeFor);
   }
 
   async putUser(_uid: string, keys: StoreKeys): Promise<void> {
-    await this.#users.put(keys);
+    await this.#users.setKeys(keys);
   }
 
   /** In the name of a user who has keys, or else of the manager's account. */
   override async presign(request: PresignRequest): Promise<string> {
     const theirs = request.as === undefined ? undefined : await this.#keysOf?.(request.as);
     if (!theirs) return super.presign(request);
-    await this.#users.put(theirs);
-    return this.signedBy(theirs, request);
+    await this.#users.setKeys(theirs);
+    return this.presignWith(theirs, request);
   }
 }

@@ -1,26 +1,24 @@
 import { hash } from 'node:crypto';
-import type { ObjectName, StoredObject, StoreKeys } from '../../../../ports/index.ts';
+import type { ObjectName, StoredObject, StoreKeys } from '../../../ports/index.ts';
+import { all, type Element, type Elements, encodePath, readXml, textOf, writeXml } from '../../../s3-server/index.ts';
 import {
-  all,
-  type Element,
-  type Elements,
-  encodePath,
-  readXml,
-  textOf,
-  writeXml,
-} from '../../../../s3-server/index.ts';
-import { Refusal, type Requests, type StoreAnswer, type StoreRequest, unless } from './requests.ts';
+  type SignedHttpClient,
+  type StoreAnswer,
+  type StoreRequest,
+  StoreResponseError,
+  undefinedOn,
+} from './signed-http-client.ts';
 
 /** In whose name the manager works with the store. */
 export interface S3Account {
-  use<T>(work: (keys: StoreKeys) => Promise<T>): Promise<T>;
+  withKeys<T>(work: (keys: StoreKeys) => Promise<T>): Promise<T>;
 
   /** Resolves when the store has read what it knows of others. */
-  settled?(): Promise<void>;
+  whenLoaded?(): Promise<void>;
 }
 
-export interface S3Options {
-  readonly requests: Requests;
+export interface S3ApiOptions {
+  readonly requests: SignedHttpClient;
   readonly account: S3Account;
   /** The manager's own bucket. */
   readonly staging: string;
@@ -47,10 +45,10 @@ const META = 'x-amz-meta-';
 const NO_OBJECT = ['NoSuchKey', 'NoSuchBucket', 'NotFound'];
 
 /** What is needed of S3, in the name of the manager's account at the store. */
-export class S3 {
-  readonly #options: S3Options;
+export class S3Api {
+  readonly #options: S3ApiOptions;
 
-  constructor(options: S3Options) {
+  constructor(options: S3ApiOptions) {
     this.#options = options;
   }
 
@@ -60,7 +58,7 @@ export class S3 {
 
   async send(request: StoreRequest): Promise<StoreAnswer> {
     const { requests, account } = this.#options;
-    return account.use((keys) => requests.send(request, keys));
+    return account.withKeys((keys) => requests.send(request, keys));
   }
 
   async bucketNames(): Promise<string[]> {
@@ -74,30 +72,30 @@ export class S3 {
     const taken = ['BucketAlreadyOwnedByYou', 'BucketAlreadyExists'];
     const body =
       location === undefined ? {} : { body: writeXml('CreateBucketConfiguration', { LocationConstraint: location }) };
-    return (await unless(taken, this.send({ method: 'PUT', path: `/${bucket}`, ...body }))) !== undefined;
+    return (await undefinedOn(taken, this.send({ method: 'PUT', path: `/${bucket}`, ...body }))) !== undefined;
   }
 
   /** With everything in it, at one stroke. Again: nothing happens. */
   async removeBucket(bucket: string): Promise<void> {
     const headers = { 'x-minio-force-delete': 'true' };
-    await unless(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}`, headers }));
+    await undefinedOn(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}`, headers }));
   }
 
   /** Only an empty one. Again: nothing happens. */
   async removeEmptyBucket(bucket: string): Promise<void> {
-    await unless(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}` }));
+    await undefinedOn(['NoSuchBucket'], this.send({ method: 'DELETE', path: `/${bucket}` }));
   }
 
   /** Also one that we may not look into is there. */
   async hasBucket(bucket: string): Promise<boolean> {
     const there = this.send({ method: 'HEAD', path: `/${bucket}` }).then(() => true);
-    return (await unless(['NotFound', 'NoSuchBucket'], there.catch(isForbidden))) ?? false;
+    return (await undefinedOn(['NotFound', 'NoSuchBucket'], there.catch(isForbidden))) ?? false;
   }
 
   /** Undefined for a bucket that has none, and for none. */
   async tags(bucket: string): Promise<Record<string, string> | undefined> {
     const asked = this.send({ method: 'GET', path: `/${bucket}`, query: { tagging: '' } });
-    const answer = await unless(['NoSuchTagSet', 'NoSuchBucket'], asked);
+    const answer = await undefinedOn(['NoSuchTagSet', 'NoSuchBucket'], asked);
     if (!answer) return undefined;
     const [set] = all(readXml(answer.body.toString(), 'Tagging'), 'TagSet');
     return Object.fromEntries(
@@ -113,7 +111,7 @@ export class S3 {
   /** Which objects are reported, and to whom; undefined when there is no such bucket. */
   async notification(bucket: string): Promise<Element | undefined> {
     const asked = this.send({ method: 'GET', path: `/${bucket}`, query: { notification: '' } });
-    const answer = await unless(['NoSuchBucket'], asked);
+    const answer = await undefinedOn(['NoSuchBucket'], asked);
     return answer && readXml(answer.body.toString(), 'NotificationConfiguration');
   }
 
@@ -126,20 +124,20 @@ export class S3 {
     const page = { 'max-keys': String(limit), prefix, ...(after !== '' && { 'start-after': after }) };
     // XML has no characters for some that keys may have.
     const query = { 'list-type': '2', 'encoding-type': 'url', ...page };
-    const answer = await unless(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
+    const answer = await undefinedOn(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
     if (!answer) return undefined;
     const result = readXml(answer.body.toString(), 'ListBucketResult');
-    return { objects: all(result, 'Contents').map(objectOf), more: textOf(result, 'IsTruncated') === 'true' };
+    return { objects: all(result, 'Contents').map(toStoredObject), more: textOf(result, 'IsTruncated') === 'true' };
   }
 
   /** Undefined when there is no such object. */
   async head({ bucket, key }: ObjectName): Promise<ObjectHead | undefined> {
-    const answer = await unless(NO_OBJECT, this.send({ method: 'HEAD', path: `/${bucket}/${key}` }));
+    const answer = await undefinedOn(NO_OBJECT, this.send({ method: 'HEAD', path: `/${bucket}/${key}` }));
     if (!answer) return undefined;
     const { headers } = answer;
     const metadata = Object.entries(headers).filter(([name]) => name.startsWith(META));
     return {
-      eTag: bareETagOf(headers.etag),
+      eTag: stripQuotes(headers.etag),
       bytes: Number(headers['content-length'] ?? 0),
       contentType: headers['content-type'],
       metadata: Object.fromEntries(metadata.map(([name, value]) => [name.slice(META.length), String(value)])),
@@ -147,17 +145,17 @@ export class S3 {
   }
 
   async read({ bucket, key }: ObjectName, mostBytes: number): Promise<StoreAnswer | undefined> {
-    return unless(NO_OBJECT, this.send({ method: 'GET', path: `/${bucket}/${key}`, mostBytes }));
+    return undefinedOn(NO_OBJECT, this.send({ method: 'GET', path: `/${bucket}/${key}`, maxBytes: mostBytes }));
   }
 
   /** Resolves to its eTag. */
   async put({ bucket, key }: ObjectName, body: string, headers: Record<string, string> = {}): Promise<string> {
     const answer = await this.send({ method: 'PUT', path: `/${bucket}/${key}`, body, headers });
-    return bareETagOf(answer.headers.etag);
+    return stripQuotes(answer.headers.etag);
   }
 
   async remove({ bucket, key }: ObjectName): Promise<void> {
-    await unless(NO_OBJECT, this.send({ method: 'DELETE', path: `/${bucket}/${key}` }));
+    await undefinedOn(NO_OBJECT, this.send({ method: 'DELETE', path: `/${bucket}/${key}` }));
   }
 
   async removeAll(bucket: string, keys: readonly string[]): Promise<void> {
@@ -165,14 +163,14 @@ export class S3 {
       const some = keys.slice(at, at + REMOVED_AT_ONCE).map((Key) => ({ Key }));
       const body = writeXml('Delete', { Quiet: 'true', Object: some });
       const request = { method: 'POST', path: `/${bucket}`, query: { delete: '' }, body } as const;
-      await unless(['NoSuchBucket'], this.send({ ...request, headers: { 'content-md5': md5(body) } }));
+      await undefinedOn(['NoSuchBucket'], this.send({ ...request, headers: { 'content-md5': md5(body) } }));
     }
   }
 
   /** Uploads that were begun and not ended. The store finds those of all keys, or of one, but none below a prefix. */
   async uploads(bucket: string): Promise<{ readonly key: string; readonly id: string }[]> {
     const query = { uploads: '', 'encoding-type': 'url' };
-    const answer = await unless(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
+    const answer = await undefinedOn(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
     if (!answer) return [];
     return all(readXml(answer.body.toString(), 'ListMultipartUploadsResult'), 'Upload').map((upload) => ({
       key: decodeKey(textOf(upload, 'Key') ?? ''),
@@ -182,7 +180,7 @@ export class S3 {
 
   async abortUpload({ bucket, key }: ObjectName, uploadId: string): Promise<void> {
     const request = { method: 'DELETE', path: `/${bucket}/${key}`, query: { uploadId } } as const;
-    await unless(['NoSuchUpload', 'NoSuchBucket', 'NoSuchKey'], this.send(request));
+    await undefinedOn(['NoSuchUpload', 'NoSuchBucket', 'NoSuchKey'], this.send(request));
   }
 
   async #putXml(path: string, query: Record<string, string>, root: string, content: Elements): Promise<void> {
@@ -192,23 +190,23 @@ export class S3 {
 }
 
 function isForbidden(error: unknown): true {
-  if (error instanceof Refusal && error.status === 403) return true;
+  if (error instanceof StoreResponseError && error.status === 403) return true;
   throw error;
 }
 
 const NO_ELEMENT: Element = { name: '', text: '', children: [] };
 
-const objectOf = (content: Element): StoredObject => ({
+const toStoredObject = (content: Element): StoredObject => ({
   key: decodeKey(textOf(content, 'Key') ?? ''),
   bytes: Number(textOf(content, 'Size') ?? 0),
-  eTag: bareETagOf(textOf(content, 'ETag')),
+  eTag: stripQuotes(textOf(content, 'ETag')),
   modifiedAt: Date.parse(textOf(content, 'LastModified') ?? ''),
 });
 
 /** As the header of a copy names its source. */
 export const copySource = ({ bucket, key }: ObjectName) => encodePath(`/${bucket}/${key}`);
 
-export const bareETagOf = (eTag = '') => eTag.replaceAll('"', '');
+export const stripQuotes = (eTag = '') => eTag.replaceAll('"', '');
 
 /** As queries are encoded: a blank is a plus. */
 const decodeKey = (text: string) => decodeURIComponent(text.replaceAll('+', ' '));

@@ -1,23 +1,22 @@
-import { Slots } from '../../../../lib/concurrency.ts';
-import type { Cursor, Page } from '../../../../lib/version.ts';
-import { CLUSTER_ADMIN } from '../../../../model/service/index.ts';
+import { Slots } from '../../../lib/concurrency.ts';
+import type { Cursor, Page } from '../../../lib/version.ts';
+import { CLUSTER_ADMIN } from '../../../model/service/index.ts';
+import { type Bucket, type BucketChange, type BucketQuery, type NewBucket, StoreError } from '../../../ports/index.ts';
 import {
-  type Bucket,
-  type BucketChange,
-  type BucketQuery,
-  type NewBucket,
-  StoreError,
-} from '../../../../ports/index.ts';
-import { isMeant, isReserved, MadeFor } from '../bucket-facts.ts';
-import { notTakenBack } from '../buckets.ts';
-import type { BucketClaims, Held } from '../claims.ts';
-import { removeObjectsUnder } from '../staging.ts';
-import { finalWord, isRefused } from '../wire/requests.ts';
-import type { S3 } from '../wire/s3.ts';
+  bucketLockName,
+  describeHalfMadeBucket,
+  isReservedBucket,
+  matchesBucketQuery,
+  ServiceBucketIndex,
+} from './bucket-metadata.ts';
+import type { S3Api } from './s3-api.ts';
+import { describePermanentFailure, hasErrorCode } from './signed-http-client.ts';
+import { removeObjectsUnder } from './staging-bucket.ts';
+import type { StoreLock, StoreLocks } from './store-locks.ts';
 
 export interface RecordedBucketsOptions {
-  readonly s3: S3;
-  readonly claims: BucketClaims;
+  readonly s3: S3Api;
+  readonly locks: StoreLocks;
   readonly managerName: string;
   readonly report: (problem: unknown, what: string) => void;
 }
@@ -44,43 +43,44 @@ const EMPTYINGS = 5;
  */
 export class RecordedBuckets {
   readonly #options: RecordedBucketsOptions;
-  readonly #madeFor: MadeFor;
+  readonly #madeFor: ServiceBucketIndex;
 
   constructor(options: RecordedBucketsOptions) {
     this.#options = options;
-    this.#madeFor = new MadeFor(options.s3);
+    this.#madeFor = new ServiceBucketIndex(options.s3);
   }
 
   create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
     const { name } = bucket;
-    return this.#alone(name, async (held) => {
+    return this.#withBucketLock(name, async (held) => {
       const exists = await this.#describe(name);
       if (exists) return { exists };
-      await held.note(JSON.stringify(bucket));
+      await held.setNote(JSON.stringify(bucket));
       await this.#makeOrUndo(bucket, held);
       return 'created';
     });
   }
 
   async find(name: string): Promise<Bucket | undefined> {
-    if (isReserved(name)) return undefined;
-    const found = await this.#record(name);
-    const { claims } = this.#options;
+    if (isReservedBucket(name)) return undefined;
+    const found = await this.#readRecord(name);
+    const { locks } = this.#options;
     // Somebody is making it, or died over that.
-    if (!found && (await claims.isHeld(claimOf(name)))) return this.#alone(name, () => this.#describe(name));
+    if (!found && (await locks.isHeld(bucketLockName(name))))
+      return this.#withBucketLock(name, () => this.#describe(name));
     return this.#describe(name, found);
   }
 
   /** Whose they are is looked at first: counting is what takes time. */
   async list(query: BucketQuery): Promise<Page<Bucket>> {
     const { cursor = '' } = query;
-    const later = (await this.#names(query)).filter((name) => name > cursor && !isReserved(name)).toSorted();
+    const later = (await this.#listNames(query)).filter((name) => name > cursor && !isReservedBucket(name)).toSorted();
     const page = later.slice(0, PAGE);
     const found = await Promise.all(
       page.map((name) =>
         AT_ONCE.use(async () => {
-          const record = (await this.#record(name)) ?? this.#operators(name);
-          return isMeant(record, query) ? this.find(name) : undefined;
+          const record = (await this.#readRecord(name)) ?? this.#operatorBucket(name);
+          return matchesBucketQuery(record, query) ? this.find(name) : undefined;
         }),
       ),
     );
@@ -95,30 +95,30 @@ export class RecordedBuckets {
     if (quota !== undefined) {
       throw new StoreError('conflict', `the object store of this cluster cannot limit what the bucket "${name}" holds`);
     }
-    await this.#alone(name, async () => {
+    await this.#withBucketLock(name, async () => {
       const before = await this.#describe(name);
       if (!before) throw new StoreError('absent', `there is no bucket "${name}"`);
       const { usage: _, madeFor: old, ...rest } = before;
       const kept = madeFor === undefined ? old : (madeFor ?? undefined);
-      if (kept) await this.#madeFor.remember(name, kept.uid);
-      await this.#write({
+      if (kept) await this.#madeFor.add(name, kept.uid);
+      await this.#writeRecord({
         ...rest,
         ...(visibility && { visibility }),
         ...(allowedUsers && { allowedUsers }),
         ...(kept && { madeFor: kept }),
       });
-      if (old && old.uid !== kept?.uid) await this.#madeFor.forget(name, old.uid);
+      if (old && old.uid !== kept?.uid) await this.#madeFor.remove(name, old.uid);
     });
   }
 
   /** The record goes last: until then the name is not free. */
   async remove(name: string): Promise<void> {
     const { s3 } = this.#options;
-    await this.#alone(name, async () => {
-      const record = await this.#record(name);
+    await this.#withBucketLock(name, async () => {
+      const record = await this.#readRecord(name);
       await this.#removeWithContent(name);
-      if (record?.madeFor) await this.#madeFor.forget(name, record.madeFor.uid);
-      await s3.remove(placeOf(name, s3));
+      if (record?.madeFor) await this.#madeFor.remove(name, record.madeFor.uid);
+      await s3.remove(recordObject(name, s3));
     });
   }
 
@@ -129,35 +129,35 @@ export class RecordedBuckets {
       try {
         return await s3.removeEmptyBucket(name);
       } catch (error) {
-        if (tries === EMPTYINGS || !isRefused(error, 'BucketNotEmpty')) throw error;
+        if (tries === EMPTYINGS || !hasErrorCode(error, 'BucketNotEmpty')) throw error;
       }
     }
   }
 
   /** Nobody else changes the bucket meanwhile. What somebody died over is finished first. */
-  #alone<T>(name: string, work: (held: Held) => Promise<T>): Promise<T> {
-    return this.#options.claims.hold(claimOf(name), async (held) => {
-      if (held.left !== undefined) {
-        const bucket = JSON.parse(held.left) as NewBucket;
-        if (!(await this.#record(name))) await this.#makeOrUndo(bucket, held);
-        await held.note('');
+  #withBucketLock<T>(name: string, work: (held: StoreLock) => Promise<T>): Promise<T> {
+    return this.#options.locks.withLock(bucketLockName(name), async (held) => {
+      if (held.unfinished !== undefined) {
+        const bucket = JSON.parse(held.unfinished) as NewBucket;
+        if (!(await this.#readRecord(name))) await this.#makeOrUndo(bucket, held);
+        await held.setNote('');
       }
       return work(held);
     });
   }
 
   /** One without a record would be the operator's. If it cannot be removed either, whoever comes next finishes it. */
-  async #makeOrUndo(bucket: NewBucket, held: Held): Promise<void> {
+  async #makeOrUndo(bucket: NewBucket, held: StoreLock): Promise<void> {
     try {
       await this.#make(bucket);
     } catch (error) {
       try {
         await this.#options.s3.removeEmptyBucket(bucket.name).catch((again: unknown) => {
-          if (finalWord(again) === undefined) throw again;
+          if (describePermanentFailure(again) === undefined) throw again;
         });
-        await held.note('');
+        await held.setNote('');
       } catch (problem) {
-        this.#options.report(problem, notTakenBack(bucket.name));
+        this.#options.report(problem, describeHalfMadeBucket(bucket.name));
       }
       throw error;
     }
@@ -166,17 +166,17 @@ export class RecordedBuckets {
   /** It was not there a moment ago, and nobody else makes it: if it is, an answer got lost. */
   async #make(bucket: NewBucket): Promise<void> {
     // First: whoever clears up after the service finds by it what somebody died over.
-    if (bucket.madeFor) await this.#madeFor.remember(bucket.name, bucket.madeFor.uid);
+    if (bucket.madeFor) await this.#madeFor.add(bucket.name, bucket.madeFor.uid);
     await this.#options.s3.makeBucket(bucket.name);
-    await this.#write(bucket);
+    await this.#writeRecord(bucket);
   }
 
   async #describe(name: string, known?: NewBucket): Promise<Bucket | undefined> {
     const { s3 } = this.#options;
-    const [record, page] = await Promise.all([known ?? this.#record(name), this.#content(name)]);
-    if (!page) return (await s3.hasBucket(name)) ? { ...this.#operators(name), usage: NONE } : undefined;
+    const [record, page] = await Promise.all([known ?? this.#readRecord(name), this.#content(name)]);
+    if (!page) return (await s3.hasBucket(name)) ? { ...this.#operatorBucket(name), usage: NONE } : undefined;
     const bytes = page.objects.reduce((sum, each) => sum + each.bytes, 0);
-    return { ...(record ?? this.#operators(name)), usage: { bytes, objects: page.objects.length } };
+    return { ...(record ?? this.#operatorBucket(name)), usage: { bytes, objects: page.objects.length } };
   }
 
   /** Undefined for no bucket, and for one of somebody who shares the store with us. */
@@ -184,25 +184,25 @@ export class RecordedBuckets {
     try {
       return await this.#options.s3.list(name, '', COUNTED);
     } catch (error) {
-      if (isRefused(error, 'AccessDenied')) return undefined;
+      if (hasErrorCode(error, 'AccessDenied')) return undefined;
       throw error;
     }
   }
 
-  #operators(name: string): NewBucket {
+  #operatorBucket(name: string): NewBucket {
     const { managerName: ownerName } = this.#options;
     return { name, owner: CLUSTER_ADMIN, ownerName, visibility: 'private', allowedUsers: [] };
   }
 
   /** Of buckets that are there, or were a moment ago. */
-  async #names({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
+  async #listNames({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
     const there = await this.#options.s3.bucketNames();
     if (madeFor === undefined && visibleTo === undefined) return there;
-    const those = new Set(madeFor === undefined ? await this.#recorded() : await this.#madeFor.buckets(madeFor));
+    const those = new Set(madeFor === undefined ? await this.#listRecorded() : await this.#madeFor.list(madeFor));
     return there.filter((name) => those.has(name));
   }
 
-  async #recorded(): Promise<string[]> {
+  async #listRecorded(): Promise<string[]> {
     const names: string[] = [];
     for (let after = ''; ; ) {
       const page = await this.#options.s3.list(this.#options.s3.staging, RECORDS, COUNTED, after);
@@ -212,19 +212,17 @@ export class RecordedBuckets {
     }
   }
 
-  async #record(name: string): Promise<NewBucket | undefined> {
-    const found = await this.#options.s3.read(placeOf(name, this.#options.s3), MOST_BYTES);
+  async #readRecord(name: string): Promise<NewBucket | undefined> {
+    const found = await this.#options.s3.read(recordObject(name, this.#options.s3), MOST_BYTES);
     return found && (JSON.parse(found.body.toString()) as NewBucket);
   }
 
-  async #write({ name, owner, ownerName, visibility, allowedUsers, madeFor }: NewBucket): Promise<void> {
+  async #writeRecord({ name, owner, ownerName, visibility, allowedUsers, madeFor }: NewBucket): Promise<void> {
     const record = { name, owner, ownerName, visibility, allowedUsers, ...(madeFor && { madeFor }) };
-    await this.#options.s3.put(placeOf(name, this.#options.s3), JSON.stringify(record));
+    await this.#options.s3.put(recordObject(name, this.#options.s3), JSON.stringify(record));
   }
 }
 
 const NONE = { bytes: 0, objects: 0 };
 
-const claimOf = (name: string) => `bucket/${name}`;
-
-const placeOf = (name: string, { staging }: S3) => ({ bucket: staging, key: `${RECORDS}${name}` });
+const recordObject = (name: string, { staging }: S3Api) => ({ bucket: staging, key: `${RECORDS}${name}` });

@@ -1,13 +1,19 @@
 import { hash } from 'node:crypto';
 import type { ObjectName, Placed, PlacedBy, PlaceFrom } from '../../../ports/index.ts';
 import { all, readXml, textOf, writeXml } from '../../../s3-server/index.ts';
-import type { BucketClaims } from './claims.ts';
-import { finalWord, isRefused, Refusal, type StoreAnswer, unless } from './wire/requests.ts';
-import { copySource, type S3 } from './wire/s3.ts';
+import { copySource, type S3Api } from './s3-api.ts';
+import {
+  describePermanentFailure,
+  hasErrorCode,
+  type StoreAnswer,
+  StoreResponseError,
+  undefinedOn,
+} from './signed-http-client.ts';
+import type { StoreLocks } from './store-locks.ts';
 
 interface PlaceOptions {
-  readonly s3: S3;
-  readonly claims: BucketClaims;
+  readonly s3: S3Api;
+  readonly locks: StoreLocks;
   /** Resolves when the store knows what it lets us do. */
   readonly settled: () => Promise<void>;
 }
@@ -16,7 +22,7 @@ interface PlaceOptions {
 const MARK = 'oscar-attempt';
 
 /** Where it is remembered what was placed, beside the sources: it goes with them. */
-export const PLACED = '.placed/';
+export const PLACED_PREFIX = '.placed/';
 
 /** A slow disk copies so much in a millisecond. Only who dies over a copy is waited for so long. */
 const BYTES_PER_MS = 10_000;
@@ -31,34 +37,34 @@ export async function place(from: PlaceFrom, to: ObjectName, by: PlacedBy, optio
     return await placeOnce(from, to, by, options);
   } catch (error) {
     // One that has just started does not know yet what we may do.
-    if (!(error instanceof NotTaken) || error.status !== 403) return refusedBy(error);
+    if (!(error instanceof PermanentPlaceFailure) || error.status !== 403) return toRefusal(error);
     await options.settled();
-    return placeOnce(from, to, by, options).catch(refusedBy);
+    return placeOnce(from, to, by, options).catch(toRefusal);
   }
 }
 
 /** The store does not take what is to be placed. */
-class NotTaken extends Error {
+class PermanentPlaceFailure extends Error {
   readonly status: number;
 
-  constructor(word: string, cause: Refusal) {
+  constructor(word: string, cause: StoreResponseError) {
     super(word, { cause });
     this.status = cause.status;
   }
 }
 
-function refusedBy(error: unknown): Placed {
-  if (error instanceof NotTaken) return { refused: error.message };
+function toRefusal(error: unknown): Placed {
+  if (error instanceof PermanentPlaceFailure) return { refused: error.message };
   throw error;
 }
 
 /** What is asked about the final place. Of what else is asked, a refusal says nothing about it. */
-async function taken<T>(work: Promise<T>): Promise<T> {
+async function atDestination<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    const word = finalWord(error);
-    throw word !== undefined && error instanceof Refusal ? new NotTaken(word, error) : error;
+    const word = describePermanentFailure(error);
+    throw word !== undefined && error instanceof StoreResponseError ? new PermanentPlaceFailure(word, error) : error;
   }
 }
 
@@ -66,13 +72,13 @@ async function placeOnce(
   from: PlaceFrom,
   to: ObjectName,
   { mark }: PlacedBy,
-  { s3, claims }: Pick<PlaceOptions, 's3' | 'claims'>,
+  { s3, locks }: Pick<PlaceOptions, 's3' | 'locks'>,
 ): Promise<Placed> {
-  const memory = memoryOf(from, to, mark, s3);
+  const memory = placementRecord(from, to, mark, s3);
   const look = async (): Promise<Extract<Placed, string> | { bytes: number; contentType: string | undefined }> => {
     const [bucket, final, remembered, source] = await Promise.all([
-      taken(unless(['NotFound', 'NoSuchBucket'], s3.send({ method: 'HEAD', path: `/${to.bucket}` }))),
-      taken(s3.head(to)),
+      atDestination(undefinedOn(['NotFound', 'NoSuchBucket'], s3.send({ method: 'HEAD', path: `/${to.bucket}` }))),
+      atDestination(s3.head(to)),
       s3.head(memory),
       s3.head(from),
     ]);
@@ -84,12 +90,12 @@ async function placeOnce(
   };
   const seen = await look();
   if (typeof seen === 'string') return seen;
-  return claims.hold(
+  return locks.withLock(
     `place/${memory.key}`,
     async () => {
       const source = await look();
       if (typeof source === 'string') return source;
-      const refused = await outcomeOf(taken(copyWithin(from, to, source, { [MARK]: mark }, s3)));
+      const refused = await toFailureOutcome(atDestination(copyWithin(from, to, source, { [MARK]: mark }, s3)));
       if (refused) return refused;
       await s3.put(memory, '');
       return 'placed';
@@ -98,28 +104,28 @@ async function placeOnce(
   );
 }
 
-async function outcomeOf(copying: Promise<void>): Promise<Placed | undefined> {
+async function toFailureOutcome(copying: Promise<void>): Promise<Placed | undefined> {
   try {
     await copying;
     return undefined;
   } catch (error) {
-    const cause = error instanceof NotTaken ? error.cause : error;
-    if (isRefused(cause, 'NoSuchKey')) return 'missing';
-    if (isRefused(cause, 'NoSuchBucket')) return 'no-bucket';
-    if (isRefused(cause, 'PreconditionFailed')) return 'changed';
-    if (isRefused(cause, 'XMinioAdminBucketQuotaExceeded')) return 'full';
+    const cause = error instanceof PermanentPlaceFailure ? error.cause : error;
+    if (hasErrorCode(cause, 'NoSuchKey')) return 'missing';
+    if (hasErrorCode(cause, 'NoSuchBucket')) return 'no-bucket';
+    if (hasErrorCode(cause, 'PreconditionFailed')) return 'changed';
+    if (hasErrorCode(cause, 'XMinioAdminBucketQuotaExceeded')) return 'full';
     throw error;
   }
 }
 
 /** Below what the source is below, as far as a key may be long. */
-function memoryOf(from: PlaceFrom, to: ObjectName, mark: string, { staging }: S3): ObjectName {
+function placementRecord(from: PlaceFrom, to: ObjectName, mark: string, { staging }: S3Api): ObjectName {
   const near = Buffer.from(from.key)
     .subarray(0, 900)
     .toString('utf8')
     .replace(/\uFFFD+$/, '');
   const digest = hash('sha256', JSON.stringify([from.bucket, from.key, from.eTag, to.bucket, to.key, mark]));
-  return { bucket: staging, key: `${PLACED}${near}/${digest.slice(0, 40)}` };
+  return { bucket: staging, key: `${PLACED_PREFIX}${near}/${digest.slice(0, 40)}` };
 }
 
 /** What one request may copy. */
@@ -137,7 +143,7 @@ export async function copyWithin(
   to: ObjectName,
   { bytes, contentType }: { readonly bytes: number; readonly contentType: string | undefined },
   metadata: Readonly<Record<string, string>>,
-  s3: S3,
+  s3: S3Api,
   largest = LARGEST_COPY,
 ): Promise<void> {
   const path = `/${to.bucket}/${to.key}`;
@@ -150,7 +156,7 @@ export async function copyWithin(
   const replace = { 'x-amz-metadata-directive': 'REPLACE', 'x-amz-tagging-directive': 'REPLACE' };
   const headers = { ...source, ...replace, ...description };
   // Sent again it would be another event.
-  checked(await s3.send({ method: 'PUT', path, headers, deadline: DEADLINE, once: true }), path);
+  throwIfFailed(await s3.send({ method: 'PUT', path, headers, deadline: DEADLINE, once: true }), path);
 }
 
 interface PartedCopy {
@@ -161,7 +167,7 @@ interface PartedCopy {
   readonly part: number;
 }
 
-async function copyInParts({ path, source, description, bytes, part }: PartedCopy, s3: S3): Promise<void> {
+async function copyInParts({ path, source, description, bytes, part }: PartedCopy, s3: S3Api): Promise<void> {
   const begun = await s3.send({ method: 'POST', path, query: { uploads: '' }, headers: description });
   const uploadId = textOf(readXml(begun.body.toString(), 'InitiateMultipartUploadResult'), 'UploadId') ?? '';
   try {
@@ -170,12 +176,12 @@ async function copyInParts({ path, source, description, bytes, part }: PartedCop
       const PartNumber = parts.length + 1;
       const query = { partNumber: String(PartNumber), uploadId };
       const headers = { ...source, 'x-amz-copy-source-range': `bytes=${at}-${Math.min(at + part, bytes) - 1}` };
-      const answer = checked(await s3.send({ method: 'PUT', path, query, headers, deadline: DEADLINE }), path);
+      const answer = throwIfFailed(await s3.send({ method: 'PUT', path, query, headers, deadline: DEADLINE }), path);
       parts.push({ PartNumber, ETag: textOf(readXml(answer.body.toString(), 'CopyPartResult'), 'ETag') ?? '' });
     }
     const body = writeXml('CompleteMultipartUpload', { Part: parts });
     const query = { uploadId };
-    checked(await s3.send({ method: 'POST', path, query, body, deadline: DEADLINE, once: true }), path);
+    throwIfFailed(await s3.send({ method: 'POST', path, query, body, deadline: DEADLINE, once: true }), path);
   } catch (error) {
     const [, bucket = '', key = ''] = /^\/([^/]+)\/([^]*)$/.exec(path) ?? [];
     await s3.abortUpload({ bucket, key }, uploadId).catch(() => undefined);
@@ -184,11 +190,11 @@ async function copyInParts({ path, source, description, bytes, part }: PartedCop
 }
 
 /** A store that takes its time says first that all is well, and then what is not. */
-function checked(answer: StoreAnswer, path: string): StoreAnswer {
+function throwIfFailed(answer: StoreAnswer, path: string): StoreAnswer {
   const text = answer.body.toString();
   if (!text.includes('<Error>')) return answer;
   const reason = all({ name: '', text: '', children: [readXml(text.trim(), 'Error')] }, 'Error').map((error) =>
     textOf(error, 'Code'),
   );
-  throw new Refusal(500, reason[0] ?? '', `to copy to ${path}`);
+  throw new StoreResponseError(500, reason[0] ?? '', `to copy to ${path}`);
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../../../lib/secret.ts';
 import type { StoreError } from '../../../ports/index.ts';
-import { ACCOUNT, EVERYBODY, StoreAccount } from './store-account.ts';
-import type { PolicyDocument } from './wire/admin.ts';
+import type { PolicyDocument } from './admin-api.ts';
+import { ALL_USERS_GROUP, MANAGER_ACCOUNT, ManagerAccount } from './manager-account.ts';
 
 const ROOT = { accessKey: new Secret('root'), secretKey: new Secret('root-secret') };
 
@@ -27,9 +27,9 @@ class YoungStore {
 
   user = async () => {
     this.#looks--;
-    return { policies: [ACCOUNT], groups: this.hasRead && this.#isMember ? [EVERYBODY] : [] };
+    return { policies: [MANAGER_ACCOUNT], groups: this.hasRead && this.#isMember ? [ALL_USERS_GROUP] : [] };
   };
-  policies = async () => (this.#onDisk ? { [ACCOUNT]: { Version: '', Statement: [] } } : {});
+  policies = async () => (this.#onDisk ? { [MANAGER_ACCOUNT]: { Version: '', Statement: [] } } : {});
   putUser = async () => this.#write('user');
   putPolicy = async (_name: string, document: PolicyDocument) => {
     this.policy = document;
@@ -51,13 +51,13 @@ const WHOLE = ['user', 'policy', 'attached', 'member'];
 
 test('a new store is told of the account at once', async () => {
   const store = new YoungStore({ onDisk: false });
-  await new StoreAccount(store, ROOT).settled();
+  await new ManagerAccount(store, ROOT).whenLoaded();
   assert.deepEqual(store.written, WHOLE);
 });
 
 test('one whose account could still make keys of its own takes that from it', async () => {
   const store = new YoungStore({ onDisk: true });
-  await new StoreAccount(store, ROOT).settled();
+  await new ManagerAccount(store, ROOT).whenLoaded();
   assert.deepEqual(
     store.policy?.Statement.map(({ Effect, Action }) => [Effect, Action]),
     [
@@ -69,37 +69,37 @@ test('one whose account could still make keys of its own takes that from it', as
 
 test('one that has the account, and has not read it yet, is told nothing before it has', async () => {
   const store = new YoungStore({ onDisk: true, looks: 3 });
-  await new StoreAccount(store, ROOT).settled();
+  await new ManagerAccount(store, ROOT).whenLoaded();
   assert.deepEqual(store.written, WHOLE);
 });
 
 test('one that started again meanwhile is waited for', async () => {
   const store = new YoungStore({ onDisk: true });
-  const account = new StoreAccount(store, ROOT, { settled: 0 });
+  const account = new ManagerAccount(store, ROOT, { settled: 0 });
   await account.ensure();
   let looks = 0;
-  store.user = async () => ({ policies: [], groups: ++looks < 3 ? [] : [EVERYBODY] });
-  await account.settled();
+  store.user = async () => ({ policies: [], groups: ++looks < 3 ? [] : [ALL_USERS_GROUP] });
+  await account.whenLoaded();
   assert.equal(looks, 3);
 });
 
 test('it is not asked again for every change', async () => {
   const store = new YoungStore({ onDisk: true });
-  const account = new StoreAccount(store, ROOT);
-  await account.settled();
+  const account = new ManagerAccount(store, ROOT);
+  await account.whenLoaded();
   store.user = () => assert.fail('it was asked a moment ago');
-  await account.settled();
+  await account.whenLoaded();
 });
 
 test('one that never gets there refuses changes, and an account that was put out of its group comes back', async () => {
   const store = new YoungStore({ onDisk: true });
-  const account = new StoreAccount(store, ROOT, { settled: 0, patience: 0 });
+  const account = new ManagerAccount(store, ROOT, { settled: 0, patience: 0 });
   await account.ensure();
   const { user } = store;
   store.user = async () => ({ policies: [], groups: [] });
-  await assert.rejects(account.settled(), (error: StoreError) => error.code === 'unavailable');
+  await assert.rejects(account.whenLoaded(), (error: StoreError) => error.code === 'unavailable');
   store.written.length = 0;
   store.user = user;
-  await account.settled();
+  await account.whenLoaded();
   assert.deepEqual(store.written, WHOLE);
 });

@@ -8,19 +8,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { everyBucket } from '../../../../buckets/index.ts';
-import { Secret } from '../../../../lib/secret.ts';
-import { readStorageEvents } from '../../../../model/job/index.ts';
-import { aService } from '../../../../model/service/service.fixture.ts';
-import { describeObjectStore } from '../../../../ports/conformance/object-store.conformance.ts';
+import { everyBucket } from '../../../buckets/index.ts';
+import { Secret } from '../../../lib/secret.ts';
+import { readStorageEvents } from '../../../model/job/index.ts';
+import { aService } from '../../../model/service/service.fixture.ts';
+import { describeObjectStore } from '../../../ports/conformance/object-store.conformance.ts';
 import {
   bucket,
   type StoreUnderTest,
   storeClient,
-} from '../../../../ports/conformance/object-store-under-test.fixture.ts';
-import { openObjectStore } from '../../../../s3-server/index.ts';
-import { arrangeStorage } from '../../../../services/index.ts';
-import { PlainStore, type PlainStoreOptions } from './index.ts';
+} from '../../../ports/conformance/object-store-under-test.fixture.ts';
+import { openObjectStore } from '../../../s3-server/index.ts';
+import { arrangeStorage } from '../../../services/index.ts';
+import { PlainS3Store, type PlainS3StoreOptions } from './plain-s3-store.ts';
 
 /** The embedded server, over HTTP, as a store that the manager knows nothing else about. */
 describeObjectStore(
@@ -255,13 +255,13 @@ class Front {
   }
 }
 
-async function scene(t: TestContext, options: Partial<PlainStoreOptions> = {}) {
+async function scene(t: TestContext, options: Partial<PlainS3StoreOptions> = {}) {
   const under = await open(options);
   t.after(() => under.close());
   return { ...under, client: storeClient({ endpoint: under.direct, region: under.region }, OPERATOR) };
 }
 
-async function open(options: Partial<PlainStoreOptions> = {}) {
+async function open(options: Partial<PlainS3StoreOptions> = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-plain-'));
   const manager = { accessKey: OPERATOR.accessKey.reveal(), secret: OPERATOR.secretKey };
   const seal = {
@@ -273,7 +273,7 @@ async function open(options: Partial<PlainStoreOptions> = {}) {
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   const front = new Front(port);
   const endpoint = await front.listen();
-  const store = new PlainStore({
+  const store = new PlainS3Store({
     endpoint,
     publicEndpoint: endpoint,
     region,

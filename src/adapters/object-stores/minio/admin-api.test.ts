@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { createCipheriv, createDecipheriv, pbkdf2Sync } from 'node:crypto';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Secret } from '../../../../lib/secret.ts';
-import { sealed } from './admin.ts';
+import { Secret } from '../../../lib/secret.ts';
+import { encryptAdminBody } from './admin-api.ts';
 
 const TAG = 16;
 const SEALED_FRAGMENT = 16_384 + TAG;
@@ -36,7 +36,7 @@ function opened(secret: string, bytes: Buffer): string {
 for (const length of [0, 1, 16_383, 16_384, 16_385, 50_000]) {
   test(`${length} characters are what the server reads`, async () => {
     const text = 'x'.repeat(length);
-    assert.equal(opened('secret', await sealed(new Secret('secret'), text)), text);
+    assert.equal(opened('secret', await encryptAdminBody(new Secret('secret'), text)), text);
   });
 }
 
@@ -44,7 +44,7 @@ test('whatever is sealed is what the server reads, and nobody else does', async 
   await fc.assert(
     fc.asyncProperty(fc.string({ unit: 'binary' }), fc.string({ minLength: 1 }), async (text, secret) => {
       const whole = Buffer.from(text).toString();
-      const bytes = await sealed(new Secret(secret), whole);
+      const bytes = await encryptAdminBody(new Secret(secret), whole);
       assert.equal(opened(secret, bytes), whole);
       assert.throws(() => opened(`${secret}.`, bytes));
     }),

@@ -2,11 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import http from 'node:http';
 import https from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createAgents, toHttpClientError } from '../../../../lib/http/index.ts';
-import { StoreError, type StoreKeys } from '../../../../ports/index.ts';
-import { SigningSecret, signRequest } from '../../../../s3-server/index.ts';
+import { createAgents, toHttpClientError } from '../../../lib/http/index.ts';
+import { StoreError, type StoreKeys } from '../../../ports/index.ts';
+import { SigningSecret, signRequest } from '../../../s3-server/index.ts';
 
-interface RequestsOptions {
+interface SignedHttpClientOptions {
   /** The store, as the manager reaches it. */
   readonly endpoint: string;
   readonly region: string;
@@ -24,7 +24,7 @@ export interface StoreRequest {
   readonly body?: string | Uint8Array;
   readonly service?: 's3' | 'sts';
   /** The most bytes that an answer may have; it is not read if it has more. */
-  readonly mostBytes?: number;
+  readonly maxBytes?: number;
   /** Milliseconds until there is an answer. */
   readonly deadline?: number;
   /** It is not sent again, whatever becomes of it. */
@@ -49,23 +49,24 @@ const FIRST_WAIT = 100;
 const MOST_BYTES = 16 * 1024 * 1024;
 
 /** Signed requests to a store that the operator chose. What is sent may be sent twice, unless it says otherwise. */
-export class Requests {
-  readonly #options: RequestsOptions;
+export class SignedHttpClient {
+  readonly #options: SignedHttpClientOptions;
   readonly #agents: ReturnType<typeof createAgents>;
   readonly #secrets = new WeakMap<object, SigningSecret>();
 
-  constructor(options: RequestsOptions) {
+  constructor(options: SignedHttpClientOptions) {
     this.#options = options;
     this.#agents = createAgents({ verify: options.verify, connectDeadline: CONNECT_DEADLINE });
   }
 
-  /** Throws {@link Refusal} for what the store refuses, and `unavailable` when it does not answer as it should. */
+  /** Throws {@link StoreResponseError} for what the store refuses, and `unavailable` when it does not answer as it should. */
   async send(request: StoreRequest, keys: StoreKeys): Promise<StoreAnswer> {
     for (let tries = 1; ; tries++) {
       try {
         return await this.#try(request, keys);
       } catch (error) {
-        const passes = error instanceof Refusal ? isBusy(error) : toHttpClientError(error, '') !== undefined;
+        const passes =
+          error instanceof StoreResponseError ? isServerFailure(error) : toHttpClientError(error, '') !== undefined;
         if (!passes) throw error;
         if (tries === TRIES || request.once) throw this.#unavailable(error);
         await pause(FIRST_WAIT * 2 ** (tries - 1));
@@ -86,9 +87,9 @@ export class Requests {
       region,
       body,
       accessKey: keys.accessKey.reveal(),
-      secret: this.#secretOf(keys),
+      secret: this.#signingSecretFor(keys),
       service: request.service ?? 's3',
-      now: changes(request) ? dateOf(Date.now()) : Date.now(),
+      now: isWrite(request) ? requestDate(Date.now()) : Date.now(),
     });
     const secure = url.protocol === 'https:';
     const options = { method: request.method, agent: secure ? this.#agents.https : this.#agents.http };
@@ -106,7 +107,7 @@ export class Requests {
   }
 
   /** Deriving a key costs four hashes; it is the same all day. */
-  #secretOf(keys: StoreKeys): SigningSecret {
+  #signingSecretFor(keys: StoreKeys): SigningSecret {
     const known = this.#secrets.get(keys.secretKey);
     if (known) return known;
     const made = new SigningSecret(keys.secretKey.reveal());
@@ -118,17 +119,17 @@ export class Requests {
     const host = new URL(this.#options.endpoint).host;
     const why =
       toHttpClientError(cause, host)?.message ??
-      (cause instanceof Refusal ? cause.message : `"${host}" does not answer`);
+      (cause instanceof StoreResponseError ? cause.message : `"${host}" does not answer`);
     const message = `the object store cannot be used now: ${why}: what was asked for may be done in part; try it again`;
     return new StoreError('unavailable', message, { cause });
   }
 }
 
-const changes = ({ method }: StoreRequest) => method !== 'GET' && method !== 'HEAD';
+const isWrite = ({ method }: StoreRequest) => method !== 'GET' && method !== 'HEAD';
 
 async function receive(
   response: http.IncomingMessage,
-  { method, path, mostBytes = MOST_BYTES }: StoreRequest,
+  { method, path, maxBytes: mostBytes = MOST_BYTES }: StoreRequest,
 ): Promise<StoreAnswer> {
   const { headers, statusCode = 0 } = response;
   const refused = statusCode >= 300;
@@ -143,7 +144,7 @@ async function receive(
     }
   } else bytes = announced;
   const body = Buffer.concat(parts);
-  if (refused) throw Refusal.of(statusCode, body, `${method} ${path}`);
+  if (refused) throw StoreResponseError.parse(statusCode, body, `${method} ${path}`);
   if (bytes <= mostBytes || method === 'HEAD') return { headers, body };
   response.destroy();
   const size = announced > 0 ? `${announced} bytes` : 'more bytes than that';
@@ -154,21 +155,21 @@ async function receive(
  * The store has refused a request; `reason` is its word for why. Whoever knows what that means catches it. For all others
  * the store is not as it should be, and it may be tried again once somebody has mended it.
  */
-export class Refusal extends StoreError {
+export class StoreResponseError extends StoreError {
   readonly status: number;
-  readonly reason: string;
+  readonly errorCode: string;
 
   constructor(status: number, reason: string, what: string) {
     super('unavailable', `the object store refused ${what}: ${HINTS[reason] ?? `${status} ${reason}`.trim()}`);
     this.status = status;
-    this.reason = reason;
+    this.errorCode = reason;
   }
 
   /** S3 answers with XML, the admin API with JSON, and to a HEAD nobody says more than the status. */
-  static of(status: number, body: Uint8Array, what: string): Refusal {
+  static parse(status: number, body: Uint8Array, what: string): StoreResponseError {
     const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
     const reason = /<Code>([^<]{1,100})<\/Code>/.exec(text)?.[1] ?? /"Code":"([^"]{1,100})"/.exec(text)?.[1];
-    return new Refusal(status, reason ?? STATUSES[status] ?? '', what);
+    return new StoreResponseError(status, reason ?? STATUSES[status] ?? '', what);
   }
 }
 
@@ -200,28 +201,28 @@ const MENDABLE: ReadonlySet<string> = new Set([
 const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /** It has failed, or has too much to do. What a store has not learnt, it does not learn by being asked again. */
-export const isBusy = ({ status }: Refusal) => status >= 500 && status !== 501;
+export const isServerFailure = ({ status }: StoreResponseError) => status >= 500 && status !== 501;
 
 /** The word of a store that will not take this request however often it is sent; undefined where it might. */
-export function finalWord(error: unknown): string | undefined {
-  if (!(error instanceof Refusal) || error.status < 400 || isBusy(error)) return undefined;
-  if (PASSING.has(error.status) || MENDABLE.has(error.reason)) return undefined;
-  const name = /^[A-Za-z0-9.]{1,64}$/.test(error.reason) ? ` (${error.reason})` : '';
+export function describePermanentFailure(error: unknown): string | undefined {
+  if (!(error instanceof StoreResponseError) || error.status < 400 || isServerFailure(error)) return undefined;
+  if (PASSING.has(error.status) || MENDABLE.has(error.errorCode)) return undefined;
+  const name = /^[A-Za-z0-9.]{1,64}$/.test(error.errorCode) ? ` (${error.errorCode})` : '';
   return `the store answered ${error.status}${name}`;
 }
 
 /** What the work gives, or undefined where the store says one of these. */
-export async function unless<T>(reasons: readonly string[], work: Promise<T>): Promise<T | undefined> {
+export async function undefinedOn<T>(reasons: readonly string[], work: Promise<T>): Promise<T | undefined> {
   try {
     return await work;
   } catch (error) {
-    if (isRefused(error, ...reasons)) return undefined;
+    if (hasErrorCode(error, ...reasons)) return undefined;
     throw error;
   }
 }
 
-export function isRefused(error: unknown, ...reasons: readonly string[]): error is Refusal {
-  return error instanceof Refusal && reasons.includes(error.reason);
+export function hasErrorCode(error: unknown, ...reasons: readonly string[]): error is StoreResponseError {
+  return error instanceof StoreResponseError && reasons.includes(error.errorCode);
 }
 
 /** How old the date of a signed request may be: so S3 has it, and MinIO and other stores keep to it. */
@@ -233,12 +234,12 @@ const deadlines = new AsyncLocalStorage<number>();
  * What the work changes is refused by the store once its own clock has passed this time, however long whoever sends
  * it stood still before: requests are dated so that they are too old by then. Work within such work ends no later than that.
  */
-export function refusedAfter<T>(time: number, work: () => Promise<T>): Promise<T> {
+export function withWriteDeadline<T>(time: number, work: () => Promise<T>): Promise<T> {
   return deadlines.run(Math.min(time, deadlines.getStore() ?? time), work);
 }
 
 /** What a request that changes something is dated, if it is sent now. */
-function dateOf(now: number): number {
+function requestDate(now: number): number {
   const deadline = deadlines.getStore();
   return deadline === undefined ? now : Math.min(now, deadline - OLDEST_MS);
 }

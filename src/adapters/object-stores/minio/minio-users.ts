@@ -1,30 +1,30 @@
 import { hash, randomBytes } from 'node:crypto';
 import { Secret } from '../../../lib/secret.ts';
 import { StoreError, type StoreKeys } from '../../../ports/index.ts';
-import type { BucketClaims } from './claims.ts';
-import { ACCOUNT, EVERYBODY } from './store-account.ts';
-import type { MinioAdmin } from './wire/admin.ts';
+import type { StoreLocks } from '../s3/index.ts';
+import type { MinioAdmin } from './admin-api.ts';
+import { ALL_USERS_GROUP, MANAGER_ACCOUNT } from './manager-account.ts';
 
 /** Users whose keys are remembered as told. Fewer: more are told again, at the price of some requests. */
 const MOST_KNOWN = 10_000;
 
 /** The users of the store: their access keys are their uids (docs/go-manager.md#in-minio). */
-export class Users {
+export class MinioUsers {
   readonly #admin: MinioAdmin;
-  readonly #claims: BucketClaims;
+  readonly #locks: StoreLocks;
   readonly #root: Secret;
   /** Digests of the keys that were last told. */
   readonly #told = new Map<string, string>();
 
-  constructor(admin: MinioAdmin, claims: BucketClaims, root: StoreKeys) {
+  constructor(admin: MinioAdmin, locks: StoreLocks, root: StoreKeys) {
     this.#admin = admin;
-    this.#claims = claims;
+    this.#locks = locks;
     this.#root = root.accessKey;
   }
 
-  async put({ accessKey, secretKey }: StoreKeys): Promise<void> {
+  async setKeys({ accessKey, secretKey }: StoreKeys): Promise<void> {
     const name = accessKey.reveal();
-    if (name === ACCOUNT || this.#root.equals(name)) {
+    if (name === MANAGER_ACCOUNT || this.#root.equals(name)) {
       throw new StoreError(
         'conflict',
         `"${name}" is the manager's own account at the object store: nobody else has it`,
@@ -32,8 +32,8 @@ export class Users {
     }
     const digest = hash('sha256', secretKey.reveal());
     const user = this.#told.get(name) === digest ? await this.#admin.user(name) : undefined;
-    if (user?.groups.includes(EVERYBODY)) return;
-    await this.#claims.hold(claimOf(name), () => this.#make(name, secretKey));
+    if (user?.groups.includes(ALL_USERS_GROUP)) return;
+    await this.#locks.withLock(userLockName(name), () => this.#make(name, secretKey));
     if (this.#told.size >= MOST_KNOWN) this.#told.clear();
     this.#told.set(name, digest);
   }
@@ -44,7 +44,7 @@ export class Users {
    */
   async ensure(name: string): Promise<boolean> {
     if (await this.#admin.user(name)) return true;
-    return this.#claims.hold(claimOf(name), async () => {
+    return this.#locks.withLock(userLockName(name), async () => {
       // Their own keys may have come meanwhile.
       if (await this.#admin.user(name)) return true;
       return this.#admin.putUser(name, new Secret(randomBytes(30).toString('base64url')));
@@ -56,8 +56,8 @@ export class Users {
       const rule = 'an access key has at least 3 characters, and neither "=" nor ","';
       throw new StoreError('conflict', `the object store has no place for a user "${name}": ${rule}`);
     }
-    await this.#admin.addMembers(EVERYBODY, [name]);
+    await this.#admin.addMembers(ALL_USERS_GROUP, [name]);
   }
 }
 
-const claimOf = (name: string) => `user/${name}`;
+const userLockName = (name: string) => `user/${name}`;

@@ -6,17 +6,17 @@ import { type TestContext, test } from 'node:test';
 import { Secret } from '../../../lib/secret.ts';
 import { STAGING_BUCKET, type StoreKeys } from '../../../ports/index.ts';
 import { openObjectStore } from '../../../s3-server/index.ts';
-import { BucketClaims } from './claims.ts';
-import { makeStaging } from './staging.ts';
-import { Refusal, Requests } from './wire/requests.ts';
-import { S3 } from './wire/s3.ts';
+import { S3Api } from './s3-api.ts';
+import { SignedHttpClient, StoreResponseError } from './signed-http-client.ts';
+import { ensureStagingBucket } from './staging-bucket.ts';
+import { StoreLocks } from './store-locks.ts';
 
 const KEYS = { accessKey: new Secret('operator'), secretKey: new Secret('operator-secret') };
 const MINUTE = 60_000;
 
-/** A store whose clock is ahead as the test says, and what several managers have for claims there. */
+/** A store whose clock is ahead as the test says, and what several managers have for locks there. */
 async function scene(t: TestContext) {
-  const directory = mkdtempSync(join(tmpdir(), 'oscar-claims-'));
+  const directory = mkdtempSync(join(tmpdir(), 'oscar-locks-'));
   const clock = { ahead: 0 };
   const server = openObjectStore({
     directory,
@@ -26,36 +26,36 @@ async function scene(t: TestContext) {
     now: () => Date.now() + clock.ahead,
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
-  const requests = new Requests({ endpoint: `http://127.0.0.1:${port}`, region: 'us-east-1', verify: true });
+  const requests = new SignedHttpClient({ endpoint: `http://127.0.0.1:${port}`, region: 'us-east-1', verify: true });
   t.after(async () => {
     requests.close();
     await server.close();
     rmSync(directory, { recursive: true, force: true });
   });
-  const account = { use: <T>(work: (keys: StoreKeys) => Promise<T>) => work(KEYS) };
-  const s3 = new S3({ requests, account, staging: STAGING_BUCKET });
-  await makeStaging(s3);
+  const account = { withKeys: <T>(work: (keys: StoreKeys) => Promise<T>) => work(KEYS) };
+  const s3 = new S3Api({ requests, account, staging: STAGING_BUCKET });
+  await ensureStagingBucket(s3);
   const reported: string[] = [];
   const report = (_problem: unknown, what: string) => void reported.push(what);
-  return { clock, s3, reported, claims: () => new BucketClaims(s3, async () => undefined, { report }) };
+  return { clock, s3, reported, locks: () => new StoreLocks(s3, async () => undefined, { report }) };
 }
 
 const AT = { bucket: STAGING_BUCKET, key: 'thing' };
-const content = async (s3: S3) => (await s3.read(AT, 100))?.body.toString();
+const content = async (s3: S3Api) => (await s3.read(AT, 100))?.body.toString();
 
 test('what a holder sends within its time is written, also from within another claim', async (t) => {
-  const { s3, claims, reported } = await scene(t);
-  const one = claims();
-  await one.hold('outer', () => one.hold('inner', () => s3.put(AT, 'mine')));
+  const { s3, locks, reported } = await scene(t);
+  const one = locks();
+  await one.withLock('outer', () => one.withLock('inner', () => s3.put(AT, 'mine')));
   assert.equal(await content(s3), 'mine');
   assert.deepEqual([await one.isHeld('outer'), await one.isHeld('inner')], [false, false]);
   assert.deepEqual(reported, []);
 });
 
 test('what a holder sends after its time is refused by the store, whatever clock the holder has', async (t) => {
-  const { s3, claims, clock, reported } = await scene(t);
-  const one = claims();
-  const late = one.hold('policy/alice', async () => {
+  const { s3, locks, clock, reported } = await scene(t);
+  const one = locks();
+  const late = one.withLock('policy/alice', async () => {
     assert.equal(await content(s3), undefined);
     clock.ahead += 2 * MINUTE;
     assert.equal(await content(s3), undefined, 'it may look');
@@ -68,20 +68,20 @@ test('what a holder sends after its time is refused by the store, whatever clock
 });
 
 test('work within work that is over is over too', async (t) => {
-  const { s3, claims, clock } = await scene(t);
-  const one = claims();
-  const late = one.hold('outer', async () => {
+  const { s3, locks, clock } = await scene(t);
+  const one = locks();
+  const late = one.withLock('outer', async () => {
     clock.ahead += 2 * MINUTE;
-    await one.hold('inner', () => s3.put(AT, 'late'));
+    await one.withLock('inner', () => s3.put(AT, 'late'));
   });
   await assert.rejects(late, { code: 'unavailable' });
   assert.equal(await content(s3), undefined);
 });
 
 test('who is done with the work and cannot say so is told of', async (t) => {
-  const { s3, claims, reported } = await scene(t);
-  const one = claims();
-  await one.hold('thing', async () => {
+  const { s3, locks, reported } = await scene(t);
+  const one = locks();
+  await one.withLock('thing', async () => {
     await s3.remove({ bucket: STAGING_BUCKET, key: 'thing' });
     s3.remove = () => Promise.reject(new Error('no disk'));
   });
@@ -89,11 +89,11 @@ test('who is done with the work and cannot say so is told of', async (t) => {
 });
 
 /** What fails before it is done. Resolves to the note that it found. */
-async function failed(one: BucketClaims, ...notes: string[]): Promise<string | undefined> {
+async function failed(one: StoreLocks, ...notes: string[]): Promise<string | undefined> {
   let left: string | undefined;
-  const work = one.hold('bucket/b', async (held) => {
-    left = held.left;
-    for (const note of notes) await held.note(note);
+  const work = one.withLock('bucket/b', async (held) => {
+    left = held.unfinished;
+    for (const note of notes) await held.setNote(note);
     throw new Error('it died here');
   });
   await assert.rejects(work, /it died here/);
@@ -101,7 +101,7 @@ async function failed(one: BucketClaims, ...notes: string[]): Promise<string | u
 }
 
 /** From now on the store says of every claim that it is old. */
-function age(s3: S3): void {
+function age(s3: S3Api): void {
   const read = s3.read.bind(s3);
   s3.read = async (...asked) => {
     const found = await read(...asked);
@@ -111,20 +111,20 @@ function age(s3: S3): void {
 }
 
 test('a note stands until the work is done, however many die over it', async (t) => {
-  const { s3, claims } = await scene(t);
-  await failed(claims(), 'half');
+  const { s3, locks } = await scene(t);
+  await failed(locks(), 'half');
   age(s3);
   for (let i = 0; i < 2; i++) {
-    assert.equal(await failed(claims()), 'half');
-    assert.equal(await claims().isHeld('bucket/b'), true);
+    assert.equal(await failed(locks()), 'half');
+    assert.equal(await locks().isHeld('bucket/b'), true);
   }
-  assert.equal(await claims().hold('bucket/b', async ({ left }) => left), 'half');
-  assert.equal(await claims().isHeld('bucket/b'), false);
+  assert.equal(await locks().withLock('bucket/b', async ({ unfinished: left }) => left), 'half');
+  assert.equal(await locks().isHeld('bucket/b'), false);
 });
 
 test('it is found also by who does not hear that the claim is theirs', async (t) => {
-  const { s3, claims } = await scene(t);
-  await failed(claims(), 'half');
+  const { s3, locks } = await scene(t);
+  await failed(locks(), 'half');
   age(s3);
   const send = s3.send.bind(s3);
   let lost = false;
@@ -133,14 +133,14 @@ test('it is found also by who does not hear that the claim is theirs', async (t)
     if (lost || !request.headers?.['if-match']) return answer;
     lost = true;
     // The answer got lost. What was sent once more is refused: the claim is no longer the one that was seen.
-    throw new Refusal(412, 'PreconditionFailed', 'PUT');
+    throw new StoreResponseError(412, 'PreconditionFailed', 'PUT');
   };
-  assert.equal(await claims().hold('bucket/b', async ({ left }) => left), 'half');
+  assert.equal(await locks().withLock('bucket/b', async ({ unfinished: left }) => left), 'half');
   assert.ok(lost);
 });
 
 test('who has nothing to finish any more, and fails, is not waited for', async (t) => {
-  const { claims } = await scene(t);
-  await failed(claims(), 'half', '');
-  assert.equal(await claims().isHeld('bucket/b'), false);
+  const { locks } = await scene(t);
+  await failed(locks(), 'half', '');
+  assert.equal(await locks().isHeld('bucket/b'), false);
 });

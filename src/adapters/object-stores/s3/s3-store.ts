@@ -20,13 +20,13 @@ import {
   type Subscription,
 } from '../../../ports/index.ts';
 import { presignUrl, SigningSecret } from '../../../s3-server/index.ts';
-import { BucketClaims } from './claims.ts';
+import { EventRules, type EventTargetCache } from './event-rules.ts';
 import { requestSession } from './job-keys.ts';
-import { place } from './place.ts';
-import { EventRules, type KnownTargets } from './rules.ts';
-import { makeStaging, removeObjectsUnder } from './staging.ts';
-import type { Requests } from './wire/requests.ts';
-import { S3, type S3Account } from './wire/s3.ts';
+import { place } from './place-object.ts';
+import { type S3Account, S3Api } from './s3-api.ts';
+import type { SignedHttpClient } from './signed-http-client.ts';
+import { ensureStagingBucket, removeObjectsUnder } from './staging-bucket.ts';
+import { StoreLocks } from './store-locks.ts';
 
 export interface S3StoreOptions {
   /** As the manager reaches it. */
@@ -46,14 +46,14 @@ export interface S3StoreOptions {
 }
 
 export interface S3StoreParts {
-  readonly requests: Requests;
+  readonly requests: SignedHttpClient;
   readonly account: S3Account;
   /** Where it sends events to, and how to try whether it would. */
-  readonly targets: (takes: (arn: string) => Promise<boolean>) => KnownTargets;
+  readonly targets: (takes: (arn: string) => Promise<boolean>) => EventTargetCache;
 }
 
 /** The buckets of a store, with their owners. */
-interface KeptBuckets {
+interface BucketRegistry {
   create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }>;
   find(name: string): Promise<Bucket | undefined>;
   list(query: BucketQuery): Promise<Page<Bucket>>;
@@ -63,13 +63,13 @@ interface KeptBuckets {
 
 /** A store that stands elsewhere, as far as plain S3 and STS go. */
 export abstract class S3Store implements ObjectStore {
-  protected readonly s3: S3;
-  protected readonly claims: BucketClaims;
-  protected readonly targets: KnownTargets;
+  protected readonly s3: S3Api;
+  protected readonly locks: StoreLocks;
+  protected readonly targets: EventTargetCache;
   protected readonly report: NonNullable<S3StoreOptions['report']>;
   readonly #rules: EventRules;
   readonly #options: S3StoreOptions;
-  readonly #requests: Requests;
+  readonly #requests: SignedHttpClient;
   readonly #account: S3Account;
   #staging: Promise<void> | undefined;
 
@@ -77,17 +77,17 @@ export abstract class S3Store implements ObjectStore {
     this.#options = options;
     this.#requests = requests;
     this.#account = account;
-    this.s3 = new S3({ requests, account, staging: options.stagingBucket ?? STAGING_BUCKET });
+    this.s3 = new S3Api({ requests, account, staging: options.stagingBucket ?? STAGING_BUCKET });
     this.report = options.report ?? (() => undefined);
     const ready = async () => {
-      await account.settled?.();
+      await account.whenLoaded?.();
       await this.ensureStaging();
     };
-    this.claims = new BucketClaims(this.s3, ready, options);
-    this.targets = targets((arn) => this.#takes(arn));
+    this.locks = new StoreLocks(this.s3, ready, options);
+    this.targets = targets((arn) => this.#acceptsTarget(arn));
     this.#rules = new EventRules({
       s3: this.s3,
-      claims: this.claims,
+      locks: this.locks,
       targets: this.targets,
       report: this.report,
     });
@@ -96,31 +96,31 @@ export abstract class S3Store implements ObjectStore {
   abstract putUser(uid: string, keys: StoreKeys): Promise<void>;
 
   /** Whose buckets are, and who sees them, is kept in another way by each. */
-  protected abstract readonly kept: KeptBuckets;
+  protected abstract readonly bucketRegistry: BucketRegistry;
 
   createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
-    return this.kept.create(bucket);
+    return this.bucketRegistry.create(bucket);
   }
 
   bucket(name: string): Promise<Bucket | undefined> {
-    return this.kept.find(name);
+    return this.bucketRegistry.find(name);
   }
 
   buckets(query: BucketQuery): Promise<Page<Bucket>> {
-    return this.kept.list(query);
+    return this.bucketRegistry.list(query);
   }
 
   changeBucket(name: string, change: BucketChange): Promise<void> {
-    return this.kept.change(name, change);
+    return this.bucketRegistry.change(name, change);
   }
 
   removeBucket(name: string): Promise<void> {
-    return this.kept.remove(name);
+    return this.bucketRegistry.remove(name);
   }
 
   /** May several managers use it? Not if it is so old that it does not look at the conditions of a write. */
-  takesSeveralManagers(): Promise<boolean> {
-    return this.claims.areGood();
+  supportsSeveralManagers(): Promise<boolean> {
+    return this.locks.excludeOtherManagers();
   }
 
   /** By the clock of the store, in milliseconds; it tells whole seconds. */
@@ -160,7 +160,7 @@ export abstract class S3Store implements ObjectStore {
   }
 
   ensureStaging(): Promise<void> {
-    this.#staging ??= makeStaging(this.s3).catch((error: unknown) => {
+    this.#staging ??= ensureStagingBucket(this.s3).catch((error: unknown) => {
       this.#staging = undefined;
       throw error;
     });
@@ -173,8 +173,8 @@ export abstract class S3Store implements ObjectStore {
 
   /** In the name of the manager's account, whoever it is for: the store writes in the name of whoever signs. */
   place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed> {
-    const settled = async () => this.#account.settled?.();
-    return place(from, to, by, { s3: this.s3, claims: this.claims, settled });
+    const settled = async () => this.#account.whenLoaded?.();
+    return place(from, to, by, { s3: this.s3, locks: this.locks, settled });
   }
 
   removeObjects(bucket: string, prefix: string): Promise<void> {
@@ -183,10 +183,10 @@ export abstract class S3Store implements ObjectStore {
 
   /** In the name of the manager's account. */
   async presign(request: PresignRequest): Promise<string> {
-    return this.#account.use(async (keys) => this.signedBy(keys, request));
+    return this.#account.withKeys(async (keys) => this.presignWith(keys, request));
   }
 
-  protected signedBy({ accessKey, secretKey }: StoreKeys, request: PresignRequest): string {
+  protected presignWith({ accessKey, secretKey }: StoreKeys, request: PresignRequest): string {
     const { method, bucket, key, expiresIn, headers, inside, responseContentType } = request;
     return presignUrl({
       method,
@@ -218,9 +218,9 @@ export abstract class S3Store implements ObjectStore {
   }
 
   /** In the manager's own bucket nothing is ever put that this would report. */
-  async #takes(arn: string): Promise<boolean> {
+  async #acceptsTarget(arn: string): Promise<boolean> {
     await this.ensureStaging();
-    return this.#rules.takes(arn, { bucket: this.stagingBucket, prefix: '.probe/', subscriber: 'probe' });
+    return this.#rules.accepts(arn, { bucket: this.stagingBucket, prefix: '.probe/', subscriber: 'probe' });
   }
 }
 

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { removeObjectsUnder } from './staging.ts';
-import type { S3 } from './wire/s3.ts';
+import type { S3Api } from './s3-api.ts';
+import { removeObjectsUnder } from './staging-bucket.ts';
 
 const STAGING = 'staging';
 const AREA = 'cow/cow-1/';
 
 /** A bucket whose owner dies before a certain removal. */
-function dyingBefore(removal: number, keys: Set<string>): S3 {
+function dyingBefore(removal: number, keys: Set<string>): S3Api {
   let removals = 0;
-  const s3: Pick<S3, 'staging' | 'uploads' | 'list' | 'removeAll'> = {
+  const s3: Pick<S3Api, 'staging' | 'uploads' | 'list' | 'removeAll'> = {
     staging: STAGING,
     uploads: async () => [],
     list: async (_, prefix, most) => {
@@ -23,7 +23,7 @@ function dyingBefore(removal: number, keys: Set<string>): S3 {
       for (const key of removed) keys.delete(key);
     },
   };
-  return s3 as S3;
+  return s3 as S3Api;
 }
 
 const files = (count: number) => Array.from({ length: count }, (_, n) => `${AREA}1/files/${n}`);

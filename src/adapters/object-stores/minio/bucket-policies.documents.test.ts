@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { bucketsIn, isNamedIn, isOnlyFor, samePolicy, withBuckets, withoutBucket } from './policies.ts';
-import type { PolicyDocument, Statement } from './wire/admin.ts';
+import type { PolicyDocument, Statement } from './admin-api.ts';
+import {
+  isPolicyOnlyFor,
+  listPolicyBuckets,
+  policyNamesBucket,
+  samePolicy,
+  withBuckets,
+  withoutBucket,
+} from './bucket-policies.ts';
 
 const document = (...Statement: Statement[]): PolicyDocument => ({
   Version: '2012-10-17',
@@ -26,7 +33,7 @@ describe('a policy of buckets', () => {
     const denied = { Effect: 'Deny', Action: ['s3:DeleteObject'], Resource: [all('one')] };
     const next = withBuckets(document(allow(['s3:*'], all('one')), added, denied), new Set(['two']));
     assert.deepEqual(next.Statement.slice(1), [added, denied]);
-    assert.deepEqual(bucketsIn(next), new Set(['two']));
+    assert.deepEqual(listPolicyBuckets(next), new Set(['two']));
   });
 
   const fromHere = { Condition: { IpAddress: { 'aws:SourceIp': ['10.0.0.0/8'] } } };
@@ -39,12 +46,12 @@ describe('a policy of buckets', () => {
   ] satisfies [string, Statement][]) {
     test(`keeps a statement ${name} as it is, and nobody has the use of a bucket by it`, () => {
       const before = { ...document(allow(['s3:*'], all('one')), theirs), ID: 'theirs' };
-      assert.deepEqual(bucketsIn(before), new Set(['one']));
+      assert.deepEqual(listPolicyBuckets(before), new Set(['one']));
       const next = withBuckets(before, new Set(['one', 'two']));
       assert.deepEqual(next.Statement.slice(1), [theirs]);
       assert.equal(next.ID, 'theirs');
       assert.deepEqual(withoutBucket(before, 'one'), { ...before, Statement: [theirs] });
-      assert.ok(!isOnlyFor('ref', document(theirs)));
+      assert.ok(!isPolicyOnlyFor('ref', document(theirs)));
     });
   }
 
@@ -52,7 +59,7 @@ describe('a policy of buckets', () => {
     const [ours = allow([])] = withBuckets(undefined, new Set(['one'])).Statement;
     const shared = allow(['s3:ListBucket', 's3:GetObject', 's3:PutObject', 's3:DeleteObject'], all('one'));
     for (const each of [ours, shared, allow(['s3:*'], all('one')), { Sid: 'x', ...ours }]) {
-      assert.deepEqual(bucketsIn(document(each)), new Set(['one']));
+      assert.deepEqual(listPolicyBuckets(document(each)), new Set(['one']));
       assert.deepEqual(withBuckets(document(each), new Set(['one'])), document(ours));
     }
   });
@@ -63,7 +70,7 @@ describe('a policy of buckets', () => {
       none.Statement.map(({ Effect }) => Effect),
       ['Deny'],
     );
-    assert.deepEqual(bucketsIn(none), new Set());
+    assert.deepEqual(listPolicyBuckets(none), new Set());
     const again = withBuckets(none, new Set(['one']));
     assert.deepEqual(
       again.Statement.map(({ Effect }) => Effect),
@@ -73,9 +80,9 @@ describe('a policy of buckets', () => {
 
   test('without one of them still allows what it did of the others, and no more', () => {
     const readers = document(allow(['s3:GetObject'], all('one'), all('two')));
-    assert.ok(isNamedIn('one', readers));
+    assert.ok(policyNamesBucket('one', readers));
     assert.deepEqual(withoutBucket(readers, 'one'), document(allow(['s3:GetObject'], all('two'))));
-    assert.ok(!isNamedIn('two', withoutBucket(withoutBucket(readers, 'one'), 'two')));
+    assert.ok(!policyNamesBucket('two', withoutBucket(withoutBucket(readers, 'one'), 'two')));
   });
 
   test('is the same in another order', () => {
@@ -89,16 +96,16 @@ describe('a policy of buckets', () => {
   });
 
   test('is for one bucket only if it names no other and nothing else', () => {
-    assert.ok(isOnlyFor('one', document(allow(['s3:*'], all('one')))));
-    assert.ok(!isOnlyFor('one', document(allow(['s3:*'], all('one'), all('two')))));
-    assert.ok(!isOnlyFor('one', document(allow(['s3:*'], all('one')), allow(['admin:*'], '*'))));
-    assert.ok(!isOnlyFor('one', document({ Effect: 'Allow', Action: ['admin:*'] })));
+    assert.ok(isPolicyOnlyFor('one', document(allow(['s3:*'], all('one')))));
+    assert.ok(!isPolicyOnlyFor('one', document(allow(['s3:*'], all('one'), all('two')))));
+    assert.ok(!isPolicyOnlyFor('one', document(allow(['s3:*'], all('one')), allow(['admin:*'], '*'))));
+    assert.ok(!isPolicyOnlyFor('one', document({ Effect: 'Allow', Action: ['admin:*'] })));
   });
 
   test('that was emptied and left is free for any bucket', () => {
     const left = withoutBucket(document(allow(['s3:*'], all('one'))), 'one');
-    assert.ok(isOnlyFor('one', left));
-    assert.ok(isOnlyFor('two', left));
-    assert.ok(!isOnlyFor('one', document(...left.Statement, allow(['s3:*'], all('two')))));
+    assert.ok(isPolicyOnlyFor('one', left));
+    assert.ok(isPolicyOnlyFor('two', left));
+    assert.ok(!isPolicyOnlyFor('one', document(...left.Statement, allow(['s3:*'], all('two')))));
   });
 });

@@ -1,17 +1,17 @@
 import { hash, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { StoreError } from '../../../ports/index.ts';
-import { isRefused, refusedAfter, unless } from './wire/requests.ts';
-import { bareETagOf, type S3 } from './wire/s3.ts';
+import { type S3Api, stripQuotes } from './s3-api.ts';
+import { hasErrorCode, undefinedOn, withWriteDeadline } from './signed-http-client.ts';
 
-export interface Held {
+export interface StoreLock {
   /** The note of somebody who has died over the work. It stands until another takes its place. */
-  readonly left: string | undefined;
+  readonly unfinished: string | undefined;
   /**
    * Writes a note for whoever comes after us, should we die; an empty one says that there is nothing to finish. If the work
    * throws while one stands, the claim stays, until the lease is over and somebody else takes up the note.
    */
-  note(text: string): Promise<void>;
+  setNote(text: string): Promise<void>;
 }
 
 /** How long a claim holds when its holder dies. Work under one takes a tenth of a second; each request may take ten. */
@@ -28,15 +28,15 @@ const WHOLE_SECOND = 1_000;
 const SHORTEST_WAIT = 10;
 const LONGEST_WAIT = 250;
 
-export interface BucketClaimsOptions {
+export interface StoreLocksOptions {
   /** Milliseconds. */
   readonly lease?: number | undefined;
-  /** Told of claims that could not be given back: others wait for them until the lease is over. */
+  /** Told of locks that could not be given back: others wait for them until the lease is over. */
   readonly report?: ((problem: unknown, what: string) => void) | undefined;
 }
 
 /** A claim that was got. */
-interface Taken {
+interface AcquiredLock {
   readonly eTag: string;
   /** As it was found: of somebody who died over the work. */
   readonly note: string;
@@ -44,7 +44,7 @@ interface Taken {
   readonly at: number;
 }
 
-interface Content {
+interface LockRecord {
   /** For people. */
   readonly name: string;
   readonly holder: string;
@@ -62,8 +62,8 @@ interface Content {
  * every change it sends is dated so that the store refuses it once the claim may be somebody else's. A store that does not
  * look at the dates of requests, as S3 asks it to, does not protect itself so.
  */
-export class BucketClaims {
-  readonly #s3: S3;
+export class StoreLocks {
+  readonly #s3: S3Api;
   readonly #ready: () => Promise<void>;
   readonly #lease: number;
   readonly #report: (problem: unknown, what: string) => void;
@@ -72,9 +72,9 @@ export class BucketClaims {
 
   /** `ready` makes the manager's own bucket, and waits for a store that does not know everything yet. */
   constructor(
-    s3: S3,
+    s3: S3Api,
     ready: () => Promise<void>,
-    { lease = LEASE, report = () => undefined }: BucketClaimsOptions = {},
+    { lease = LEASE, report = () => undefined }: StoreLocksOptions = {},
   ) {
     this.#s3 = s3;
     this.#lease = lease;
@@ -82,7 +82,7 @@ export class BucketClaims {
     this.#ready = ready;
   }
 
-  async hold<T>(name: string, work: (held: Held) => Promise<T>, longer = 0): Promise<T> {
+  async withLock<T>(name: string, work: (held: StoreLock) => Promise<T>, longer = 0): Promise<T> {
     const before = this.#last.get(name);
     const turn = (async () => {
       await before?.catch(() => undefined);
@@ -97,43 +97,43 @@ export class BucketClaims {
   }
 
   /**
-   * Does the store take a write only if its condition holds? Old releases of MinIO do not look at it: then claims are good
+   * Does the store take a write only if its condition holds? Old releases of MinIO do not look at it: then locks are good
    * within one manager alone.
    */
-  async areGood(): Promise<boolean> {
+  async excludeOtherManagers(): Promise<boolean> {
     await this.#ready();
     const probe = { bucket: this.#s3.staging, key: '.probe' };
-    const put = () => unless(['PreconditionFailed'], this.#s3.put(probe, '', { 'if-none-match': '*' }));
+    const put = () => undefinedOn(['PreconditionFailed'], this.#s3.put(probe, '', { 'if-none-match': '*' }));
     await put();
     return (await put()) === undefined;
   }
 
   /** Is somebody at it, or has died over it? */
   async isHeld(name: string): Promise<boolean> {
-    return (await this.#s3.head(placeOf(name, this.#s3))) !== undefined;
+    return (await this.#s3.head(lockObject(name, this.#s3))) !== undefined;
   }
 
-  async #hold<T>(name: string, work: (held: Held) => Promise<T>, lease: number): Promise<T> {
+  async #hold<T>(name: string, work: (held: StoreLock) => Promise<T>, lease: number): Promise<T> {
     await this.#ready();
     const content = { name, holder: randomUUID(), lease, note: '' };
     const taken = await this.#take(content);
     let { eTag, note: standing } = taken;
-    const held: Held = {
-      left: taken.note === '' ? undefined : taken.note,
-      note: async (note) => {
+    const held: StoreLock = {
+      unfinished: taken.note === '' ? undefined : taken.note,
+      setNote: async (note) => {
         if (note === standing) return;
         const headers = { 'if-match': `"${eTag}"` };
-        eTag = await this.#s3.put(placeOf(name, this.#s3), JSON.stringify({ ...content, note }), headers);
+        eTag = await this.#s3.put(lockObject(name, this.#s3), JSON.stringify({ ...content, note }), headers);
         standing = note;
       },
     };
-    return refusedAfter(taken.at + lease + WHOLE_SECOND, async () => {
+    return withWriteDeadline(taken.at + lease + WHOLE_SECOND, async () => {
       try {
         const result = await work(held);
         standing = '';
         return result;
       } catch (error) {
-        throw isRefused(error, TOO_LATE) ? tooLate(name, error) : error;
+        throw hasErrorCode(error, REQUEST_TOO_OLD) ? leaseExpired(name, error) : error;
       } finally {
         if (standing === '') await this.#release(name);
       }
@@ -143,23 +143,23 @@ export class BucketClaims {
   /** One that is over may be somebody else's by now: then the store refuses it. */
   async #release(name: string): Promise<void> {
     try {
-      await this.#s3.remove(placeOf(name, this.#s3));
+      await this.#s3.remove(lockObject(name, this.#s3));
     } catch (error) {
-      if (!isRefused(error, TOO_LATE))
+      if (!hasErrorCode(error, REQUEST_TOO_OLD))
         this.#report(error, `others wait a minute to change "${name}" of the object store`);
     }
   }
 
-  async #take(content: Content): Promise<Taken> {
-    const place = placeOf(content.name, this.#s3);
+  async #take(content: LockRecord): Promise<AcquiredLock> {
+    const place = lockObject(content.name, this.#s3);
     const give = performance.now() + content.lease + LEASE;
     for (let wait = SHORTEST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
       const free = await this.#putIf({ 'if-none-match': '*' }, content);
       if (free) return free;
       const found = await this.#s3.read(place, 1024 * 1024);
       if (!found) continue;
-      const other = JSON.parse(found.body.toString()) as Content;
-      const eTag = bareETagOf(found.headers.etag);
+      const other = JSON.parse(found.body.toString()) as LockRecord;
+      const eTag = stripQuotes(found.headers.etag);
       const since = Date.parse(found.headers['last-modified'] ?? '');
       // The answer to an earlier try got lost.
       if (other.holder === content.holder) return { eTag, note: other.note, at: since };
@@ -178,27 +178,27 @@ export class BucketClaims {
     }
   }
 
-  async #putIf(headers: Record<string, string>, content: Content): Promise<Taken | undefined> {
-    const { bucket, key } = placeOf(content.name, this.#s3);
+  async #putIf(headers: Record<string, string>, content: LockRecord): Promise<AcquiredLock | undefined> {
+    const { bucket, key } = lockObject(content.name, this.#s3);
     const begun = performance.now();
     try {
       const request = { method: 'PUT', path: `/${bucket}/${key}`, body: JSON.stringify(content), headers } as const;
       const answer = await this.#s3.send(request);
       // The store dates its answer, which may be later than what it has written. Nothing is written before it is sent.
       const answered = Date.parse(answer.headers.date ?? '') || Number.POSITIVE_INFINITY;
-      const eTag = bareETagOf(answer.headers.etag);
+      const eTag = stripQuotes(answer.headers.etag);
       return { eTag, note: content.note, at: answered - (performance.now() - begun) };
     } catch (error) {
-      if (isRefused(error, 'PreconditionFailed', 'NoSuchKey')) return undefined;
+      if (hasErrorCode(error, 'PreconditionFailed', 'NoSuchKey')) return undefined;
       throw error;
     }
   }
 }
 
 /** What the store says of a request that is dated too long ago. */
-const TOO_LATE = 'RequestTimeTooSkewed';
+const REQUEST_TOO_OLD = 'RequestTimeTooSkewed';
 
-const tooLate = (name: string, cause: unknown) =>
+const leaseExpired = (name: string, cause: unknown) =>
   new StoreError(
     'unavailable',
     `this manager took too long to change "${name}" of the object store, and others may have gone on with it: try again`,
@@ -206,4 +206,4 @@ const tooLate = (name: string, cause: unknown) =>
   );
 
 /** A name may be longer than what the store has for a part of a key. */
-const placeOf = (name: string, { staging }: S3) => ({ bucket: staging, key: `.claims/${hash('sha256', name)}` });
+const lockObject = (name: string, { staging }: S3Api) => ({ bucket: staging, key: `.claims/${hash('sha256', name)}` });

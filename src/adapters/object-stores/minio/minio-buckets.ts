@@ -1,20 +1,30 @@
 import { Slots } from '../../../lib/concurrency.ts';
 import type { Cursor, Page } from '../../../lib/version.ts';
 import { type Bucket, type BucketChange, type BucketQuery, type NewBucket, StoreError } from '../../../ports/index.ts';
-import { isFromGo, isMeant, isReserved, MadeFor, taggedBy, tagsOf } from './bucket-facts.ts';
-import type { BucketClaims, Held } from './claims.ts';
-import type { Grants } from './grants.ts';
-import type { Policies } from './policies.ts';
-import type { BucketUsage, MinioAdmin } from './wire/admin.ts';
-import { finalWord } from './wire/requests.ts';
-import type { S3 } from './wire/s3.ts';
+import {
+  bucketLockName,
+  describeHalfMadeBucket,
+  describePermanentFailure,
+  isMadeByGoManager,
+  isReservedBucket,
+  matchesBucketQuery,
+  parseBucketTags,
+  type S3Api,
+  ServiceBucketIndex,
+  type StoreLock,
+  type StoreLocks,
+  toBucketTags,
+} from '../s3/index.ts';
+import type { BucketUsage, MinioAdmin } from './admin-api.ts';
+import type { BucketAccess } from './bucket-access.ts';
+import type { BucketPolicies } from './bucket-policies.ts';
 
-export interface BucketsOptions {
-  readonly s3: S3;
+export interface MinioBucketsOptions {
+  readonly s3: S3Api;
   readonly admin: MinioAdmin;
-  readonly claims: BucketClaims;
-  readonly grants: Grants;
-  readonly policies: Policies;
+  readonly locks: StoreLocks;
+  readonly grants: BucketAccess;
+  readonly policies: BucketPolicies;
   readonly managerName: string;
   /** Told why a bucket that could not be made could not be taken back either. */
   readonly report: (problem: unknown, what: string) => void;
@@ -38,58 +48,62 @@ interface Counted {
  * be, and gets its tags last: whoever finds one without tags finds the claim too, and finishes it.
  */
 export class MinioBuckets {
-  readonly #options: BucketsOptions;
-  readonly #madeFor: MadeFor;
+  readonly #options: MinioBucketsOptions;
+  readonly #madeFor: ServiceBucketIndex;
 
-  constructor(options: BucketsOptions) {
+  constructor(options: MinioBucketsOptions) {
     this.#options = options;
-    this.#madeFor = new MadeFor(options.s3);
+    this.#madeFor = new ServiceBucketIndex(options.s3);
   }
 
   async create(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }> {
     const { name } = bucket;
     const { s3 } = this.#options;
-    return this.#alone(name, async (held) => {
+    return this.#withBucketLock(name, async (held) => {
       const exists = await this.#describe(name);
       if (exists) return { exists };
       // First: should we die over it, whoever clears up after the service finds it by this.
-      if (bucket.madeFor) await this.#madeFor.remember(name, bucket.madeFor.uid);
-      await held.note(JSON.stringify(bucket));
+      if (bucket.madeFor) await this.#madeFor.add(name, bucket.madeFor.uid);
+      await held.setNote(JSON.stringify(bucket));
       // It was not there a moment ago, and nobody else makes it: if it is, an answer got lost.
       const made = await s3.makeBucket(name).catch(async (error: unknown) => {
         // Otherwise it may have been made.
-        if (finalWord(error) !== undefined) await held.note('');
+        if (describePermanentFailure(error) !== undefined) await held.setNote('');
         throw error;
       });
       const foreign = made ? undefined : await s3.tags(name);
       if (foreign) {
-        if (bucket.madeFor) await this.#madeFor.forget(name, bucket.madeFor.uid);
-        return { exists: (await this.#describe(name)) ?? bucketOf(bucket) };
+        if (bucket.madeFor) await this.#madeFor.remove(name, bucket.madeFor.uid);
+        return { exists: (await this.#describe(name)) ?? toEmptyBucket(bucket) };
       }
-      await this.#furnishOrUndo(bucket, held);
+      await this.#setUpOrRemove(bucket, held);
       return 'created';
     });
   }
 
   async find(name: string, counted?: Counted): Promise<Bucket | undefined> {
-    if (isReserved(name)) return undefined;
-    const found = await this.#described(name, counted);
-    if (!found || found.finished || !(await this.#options.claims.isHeld(claimOf(name)))) return found?.bucket;
+    if (isReservedBucket(name)) return undefined;
+    const found = await this.#readBucket(name, counted);
+    if (!found || found.finished || !(await this.#options.locks.isHeld(bucketLockName(name)))) return found?.bucket;
     // Somebody is making it, or died over that.
-    return this.#alone(name, () => this.#describe(name));
+    return this.#withBucketLock(name, () => this.#describe(name));
   }
 
   /** Those of a page share what is read of all of them; how full they are is then minutes old. */
   async list(query: BucketQuery): Promise<Page<Bucket>> {
     const { admin, policies } = this.#options;
     const { cursor = '' } = query;
-    const [names, usage, everybodys] = await Promise.all([this.#names(query), admin.usage(), policies.everybodys()]);
-    const later = names.filter((name) => name > cursor && !isReserved(name)).toSorted();
+    const [names, usage, everybodys] = await Promise.all([
+      this.#listNames(query),
+      admin.usage(),
+      policies.listPublic(),
+    ]);
+    const later = names.filter((name) => name > cursor && !isReservedBucket(name)).toSorted();
     const page = later.slice(0, PAGE);
     const found = await Promise.all(page.map((name) => AT_ONCE.use(() => this.find(name, { usage, everybodys }))));
     const last = page.at(-1);
     return {
-      items: found.filter((bucket) => bucket !== undefined).filter((bucket) => isMeant(bucket, query)),
+      items: found.filter((bucket) => bucket !== undefined).filter((bucket) => matchesBucketQuery(bucket, query)),
       ...(later.length > PAGE && last !== undefined && { next: last as Cursor }),
     };
   }
@@ -97,7 +111,7 @@ export class MinioBuckets {
   async change(name: string, change: BucketChange): Promise<void> {
     const { s3, admin, grants, managerName } = this.#options;
     const { madeFor, visibility, allowedUsers, quota } = change;
-    await this.#alone(name, async () => {
+    await this.#withBucketLock(name, async () => {
       const before = await this.#describe(name);
       if (!before) throw new StoreError('absent', `there is no bucket "${name}"`);
       if (quota !== undefined) await admin.setQuota(name, quota);
@@ -106,9 +120,9 @@ export class MinioBuckets {
       }
       if (madeFor === undefined) return;
       const { madeFor: old, ...rest } = before;
-      if (madeFor) await this.#madeFor.remember(name, madeFor.uid);
-      await s3.setTags(name, tagsOf({ ...rest, ...(madeFor && { madeFor }) }, managerName));
-      if (old && old.uid !== madeFor?.uid) await this.#madeFor.forget(name, old.uid);
+      if (madeFor) await this.#madeFor.add(name, madeFor.uid);
+      await s3.setTags(name, toBucketTags({ ...rest, ...(madeFor && { madeFor }) }, managerName));
+      if (old && old.uid !== madeFor?.uid) await this.#madeFor.remove(name, old.uid);
     });
   }
 
@@ -117,16 +131,18 @@ export class MinioBuckets {
     const { s3, managerName } = this.#options;
     const look = async () => {
       const tags = await s3.tags(name);
-      if (!tags || !isFromGo(tags, madeFor.service)) return undefined;
-      const tagged = taggedBy(tags, managerName);
-      return owners.includes(tagged.owner) ? { ...tags, ...tagsOf({ ...tagged, madeFor }, managerName) } : undefined;
+      if (!tags || !isMadeByGoManager(tags, madeFor.service)) return undefined;
+      const tagged = parseBucketTags(tags, managerName);
+      return owners.includes(tagged.owner)
+        ? { ...tags, ...toBucketTags({ ...tagged, madeFor }, managerName) }
+        : undefined;
     };
     // Most often there is nothing to do, and then nobody need wait.
     if (!(await look())) return false;
-    return this.#alone(name, async () => {
+    return this.#withBucketLock(name, async () => {
       const tags = await look();
       if (!tags) return false;
-      await this.#madeFor.remember(name, madeFor.uid);
+      await this.#madeFor.add(name, madeFor.uid);
       await s3.setTags(name, tags);
       return true;
     });
@@ -135,71 +151,71 @@ export class MinioBuckets {
   /** First the rights, so that nobody has any at a later bucket of the same name. */
   async remove(name: string): Promise<void> {
     const { s3, grants } = this.#options;
-    await this.#alone(name, async () => {
+    await this.#withBucketLock(name, async () => {
       const found = await this.#describe(name);
-      await grants.withdraw(name);
+      await grants.revokeAll(name);
       await s3.removeBucket(name);
-      if (found?.madeFor) await this.#madeFor.forget(name, found.madeFor.uid);
+      if (found?.madeFor) await this.#madeFor.remove(name, found.madeFor.uid);
     });
   }
 
   /** Nobody else changes the bucket meanwhile. What somebody died over is finished first. */
-  #alone<T>(name: string, work: (held: Held) => Promise<T>): Promise<T> {
-    return this.#options.claims.hold(claimOf(name), async (held) => {
-      if (held.left !== undefined) await this.#finish(JSON.parse(held.left) as NewBucket, held);
+  #withBucketLock<T>(name: string, work: (held: StoreLock) => Promise<T>): Promise<T> {
+    return this.#options.locks.withLock(bucketLockName(name), async (held) => {
+      if (held.unfinished !== undefined) await this.#finish(JSON.parse(held.unfinished) as NewBucket, held);
       return work(held);
     });
   }
 
-  async #finish(bucket: NewBucket, held: Held): Promise<void> {
-    const found = await this.#described(bucket.name);
+  async #finish(bucket: NewBucket, held: StoreLock): Promise<void> {
+    const found = await this.#readBucket(bucket.name);
     // What cannot be finished is gone then, and nobody waits for the reason any more.
-    if (found && !found.finished) await this.#furnishOrUndo(bucket, held).catch(throwUnless('conflict', 'too-large'));
-    await held.note('');
+    if (found && !found.finished) await this.#setUpOrRemove(bucket, held).catch(throwUnless('conflict', 'too-large'));
+    await held.setNote('');
   }
 
   /** A bucket that cannot become what it is to be is none. If even that cannot be done, whoever comes next tries again. */
-  async #furnishOrUndo(bucket: NewBucket, held: Held): Promise<void> {
+  async #setUpOrRemove(bucket: NewBucket, held: StoreLock): Promise<void> {
     try {
-      await this.#furnish(bucket);
+      await this.#setUp(bucket);
     } catch (error) {
       const { s3, grants } = this.#options;
       try {
-        await grants.withdraw(bucket.name);
+        await grants.revokeAll(bucket.name);
         await s3.removeBucket(bucket.name);
-        if (bucket.madeFor) await this.#madeFor.forget(bucket.name, bucket.madeFor.uid);
-        await held.note('');
+        if (bucket.madeFor) await this.#madeFor.remove(bucket.name, bucket.madeFor.uid);
+        await held.setNote('');
       } catch (problem) {
-        this.#options.report(problem, notTakenBack(bucket.name));
-        throw new StoreError('unavailable', notTakenBack(bucket.name), { cause: error });
+        this.#options.report(problem, describeHalfMadeBucket(bucket.name));
+        throw new StoreError('unavailable', describeHalfMadeBucket(bucket.name), { cause: error });
       }
       throw error;
     }
   }
 
-  async #furnish(bucket: NewBucket): Promise<void> {
+  async #setUp(bucket: NewBucket): Promise<void> {
     const { s3, grants, policies, managerName } = this.#options;
     await policies.clear(bucket.name);
     await grants.apply(bucket);
-    await s3.setTags(bucket.name, tagsOf(bucket, managerName));
+    await s3.setTags(bucket.name, toBucketTags(bucket, managerName));
   }
 
   async #describe(name: string): Promise<Bucket | undefined> {
-    return (await this.#described(name))?.bucket;
+    return (await this.#readBucket(name))?.bucket;
   }
 
-  async #described(name: string, counted?: Counted): Promise<{ bucket: Bucket; finished: boolean } | undefined> {
+  async #readBucket(name: string, counted?: Counted): Promise<{ bucket: Bucket; finished: boolean } | undefined> {
     const { s3, admin, grants, managerName } = this.#options;
     const [tags, usage, reach, quota] = await Promise.all([
       s3.tags(name),
       counted?.usage.get(name) ?? this.#usage(name),
-      grants.visibilityOf(name, counted?.everybodys),
+      grants.read(name, counted?.everybodys),
       admin.quota(name),
     ]);
     if (!usage) return undefined;
     const bucket = {
       name,
-      ...taggedBy(tags ?? {}, managerName),
+      ...parseBucketTags(tags ?? {}, managerName),
       ...reach,
       usage,
       ...(quota !== undefined && { quota }),
@@ -217,10 +233,10 @@ export class MinioBuckets {
   }
 
   /** Of buckets that are there, or were a moment ago. */
-  async #names({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
+  async #listNames({ visibleTo, madeFor }: BucketQuery): Promise<string[]> {
     const { s3, grants } = this.#options;
     const wanted =
-      madeFor !== undefined ? this.#madeFor.buckets(madeFor) : visibleTo !== undefined && grants.reachedBy(visibleTo);
+      madeFor !== undefined ? this.#madeFor.list(madeFor) : visibleTo !== undefined && grants.listReachable(visibleTo);
     const [there, some] = await Promise.all([s3.bucketNames(), wanted]);
     if (!some) return there;
     const those = new Set(some);
@@ -232,18 +248,12 @@ export class MinioBuckets {
   /** Whoever removed them may have died before it was forgotten that they were there. */
   async #forgetGone(names: Iterable<string>, uid: string): Promise<void> {
     for (const name of names) {
-      await this.#alone(name, async () => {
-        if (!(await this.#describe(name))) await this.#madeFor.forget(name, uid);
+      await this.#withBucketLock(name, async () => {
+        if (!(await this.#describe(name))) await this.#madeFor.remove(name, uid);
       });
     }
   }
 }
-
-const claimOf = (name: string) => `bucket/${name}`;
-
-/** For the operator, while whoever wanted the bucket is told why it could not be made. */
-export const notTakenBack = (name: string) =>
-  `the bucket "${name}" could not be made, nor what there is of it be removed: it is finished when somebody next asks for it`;
 
 function throwUnless(...codes: readonly string[]): (error: unknown) => void {
   return (error) => {
@@ -251,4 +261,4 @@ function throwUnless(...codes: readonly string[]): (error: unknown) => void {
   };
 }
 
-const bucketOf = (bucket: NewBucket): Bucket => ({ ...bucket, usage: { bytes: 0, objects: 0 } });
+const toEmptyBucket = (bucket: NewBucket): Bucket => ({ ...bucket, usage: { bytes: 0, objects: 0 } });

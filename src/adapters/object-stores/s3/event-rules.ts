@@ -2,18 +2,17 @@ import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Subscription } from '../../../ports/index.ts';
 import { all, type Element, type Elements } from '../../../s3-server/index.ts';
-import type { BucketClaims } from './claims.ts';
-import type { MinioAdmin } from './wire/admin.ts';
-import { finalWord, isRefused } from './wire/requests.ts';
-import type { S3 } from './wire/s3.ts';
+import type { S3Api } from './s3-api.ts';
+import { describePermanentFailure, hasErrorCode } from './signed-http-client.ts';
+import type { StoreLocks } from './store-locks.ts';
 
-type Change = (rules: readonly Elements[], targets: TargetNames) => readonly Elements[];
+type Change = (rules: readonly Elements[], targets: EventTargets) => readonly Elements[];
 
 interface EventRulesOptions {
-  readonly s3: S3;
+  readonly s3: S3Api;
   /** Without any there are no rules. */
-  readonly targets: KnownTargets;
-  readonly claims: BucketClaims;
+  readonly targets: EventTargetCache;
+  readonly locks: StoreLocks;
   /** Told of rules that the store does not take: what they would report is found late. */
   readonly report: (problem: unknown, what: string) => void;
 }
@@ -48,12 +47,12 @@ export class EventRules {
   }
 
   /** Would the store send there? It says so only about a rule. */
-  async takes(arn: string, probe: Subscription): Promise<boolean> {
+  async accepts(arn: string, probe: Subscription): Promise<boolean> {
     const others = (rules: readonly Elements[]) => rules.filter((rule) => !isOf(probe, rule));
     try {
       await this.#change(probe.bucket, (rules) => [...others(rules), ruleOf(probe, 'probe', arn)]);
     } catch (error) {
-      if (finalWord(error) === undefined) throw error;
+      if (describePermanentFailure(error) === undefined) throw error;
       return false;
     }
     await this.#change(probe.bucket, others);
@@ -64,25 +63,25 @@ export class EventRules {
   async #changeOrLeave(bucket: string, change: Change): Promise<void> {
     const { targets, report } = this.#options;
     try {
-      return await this.#change(bucket, change, await targets.found());
+      return await this.#change(bucket, change, await targets.get());
     } catch (error) {
-      if (!isRefused(error, UNKNOWN_TARGET)) throw error;
+      if (!hasErrorCode(error, UNKNOWN_TARGET)) throw error;
     }
-    const found = await targets.anew();
+    const found = await targets.refreshAfterRejection();
     const there = new Set(found.values());
     try {
       await this.#change(bucket, (rules) =>
         change(rules, found).filter((rule) => !isOurs(rule) || there.has(arnOf(rule))),
       );
     } catch (error) {
-      if (!isRefused(error, UNKNOWN_TARGET)) throw error;
+      if (!hasErrorCode(error, UNKNOWN_TARGET)) throw error;
       const what = `the object store does not take the rules of the bucket "${bucket}", new objects are found late: has it a rule of somebody else that sends to a target it no longer has?`;
       report(error, what);
     }
   }
 
-  async #change(bucket: string, change: Change, targets: TargetNames = new Map()): Promise<void> {
-    const { s3, claims } = this.#options;
+  async #change(bucket: string, change: Change, targets: EventTargets = new Map()): Promise<void> {
+    const { s3, locks } = this.#options;
     // Most often there is nothing to do, and then nobody need wait.
     const look = async () => {
       const found = await s3.notification(bucket);
@@ -91,7 +90,7 @@ export class EventRules {
       return next && !areSame(next, rules.ours) ? { ...rules.others, QueueConfiguration: next } : undefined;
     };
     if (!(await look())) return;
-    await claims.hold(`rules/${bucket}`, async () => {
+    await locks.withLock(`rules/${bucket}`, async () => {
       const next = await look();
       if (next) await s3.setNotification(bucket, next);
     });
@@ -170,29 +169,29 @@ function normal(elements: Elements): Elements {
 }
 
 /** What the store calls the places that events are sent to, by our names for them. */
-export type TargetNames = ReadonlyMap<string, string>;
+export type EventTargets = ReadonlyMap<string, string>;
 
 /** Where events are sent to, as far as that is known: a store can be started anew with other places, or without any. */
-export class KnownTargets {
-  readonly #ask: (before: TargetNames) => Promise<TargetNames>;
+export class EventTargetCache {
+  readonly #ask: (before: EventTargets) => Promise<EventTargets>;
   readonly #believedMs: number;
-  #known: { readonly names: TargetNames; readonly at: number } | undefined;
-  #asking: Promise<TargetNames> | undefined;
+  #known: { readonly names: EventTargets; readonly at: number } | undefined;
+  #asking: Promise<EventTargets> | undefined;
 
   /** `ask` is told what was there before: that need not be tried again. */
-  constructor(ask: (before: TargetNames) => Promise<TargetNames>, believedMs: number) {
+  constructor(ask: (before: EventTargets) => Promise<EventTargets>, believedMs: number) {
     this.#ask = ask;
     this.#believedMs = believedMs;
   }
 
   /** As they were when they were last asked for, which is not long ago. */
-  async found(): Promise<TargetNames> {
+  async get(): Promise<EventTargets> {
     const known = this.#known;
-    return known && performance.now() - known.at < this.#believedMs ? known.names : this.now();
+    return known && performance.now() - known.at < this.#believedMs ? known.names : this.refresh();
   }
 
   /** As they are, whatever was known. Whoever asks meanwhile gets the same answer. */
-  now(): Promise<TargetNames> {
+  refresh(): Promise<EventTargets> {
     this.#asking ??= this.#ask(this.#known?.names ?? new Map())
       .then((names) => {
         this.#known = { names, at: performance.now() };
@@ -205,41 +204,9 @@ export class KnownTargets {
   }
 
   /** As they are, after the store has refused what was known of them. */
-  async anew(): Promise<TargetNames> {
+  async refreshAfterRejection(): Promise<EventTargets> {
     await this.#asking?.catch(() => undefined);
     this.#known = undefined;
-    return this.now();
+    return this.refresh();
   }
-}
-
-/**
- * The two places that events are sent to, as the operator names them in the environment of MinIO: one is quick and
- * forgets what it cannot deliver, the other keeps it on disk and is some seconds late. An event that comes twice is one
- * job.
- */
-export const TARGETS = ['OSCAR_FAST', 'OSCAR_DURABLE'] as const;
-export type WebhookTarget = (typeof TARGETS)[number];
-
-/** How long it is believed which of them the store has. Shorter: a request more for many rules. Longer: more rules that
- * are refused first, or made late, when its operator has started it anew. */
-const BELIEVED_MS = 60_000;
-
-/**
- * Those of the two that MinIO has, and takes rules for: one of several servers can list what another was started without.
- * One that is listed is tried when it is first seen, and again once a rule for it was refused.
- */
-export function minioTargets(
-  admin: Pick<MinioAdmin, 'targets'>,
-  takes: (arn: string) => Promise<boolean>,
-): KnownTargets {
-  return new KnownTargets(async (before) => {
-    const arns = await admin.targets();
-    const found = new Map<WebhookTarget, string>();
-    for (const target of TARGETS) {
-      // Between the last colon but two and this one is the region, if the store has one.
-      const arn = arns.find((each) => each.startsWith('arn:minio:sqs:') && each.endsWith(`:${target}:webhook`));
-      if (arn !== undefined && (before.get(target) === arn || (await takes(arn)))) found.set(target, arn);
-    }
-    return found;
-  }, BELIEVED_MS);
 }

@@ -1,11 +1,11 @@
 import { createCipheriv, pbkdf2, randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
-import type { Secret } from '../../../../lib/secret.ts';
-import type { StoreKeys } from '../../../../ports/index.ts';
-import { type Requests, unless } from './requests.ts';
+import type { Secret } from '../../../lib/secret.ts';
+import type { StoreKeys } from '../../../ports/index.ts';
+import { type SignedHttpClient, undefinedOn } from '../s3/index.ts';
 
 interface MinioAdminOptions {
-  readonly requests: Requests;
+  readonly requests: SignedHttpClient;
   /** Of an administrator of the store. */
   readonly keys: StoreKeys;
 }
@@ -56,14 +56,14 @@ export class MinioAdmin {
   /** False for a name that the store takes for no access key. Again, or with another secret key: it has that one. */
   async putUser(accessKey: string, secretKey: Secret): Promise<boolean> {
     const text = JSON.stringify({ secretKey: secretKey.reveal(), status: 'enabled' });
-    const body = await sealed(this.#options.keys.secretKey, text);
+    const body = await encryptAdminBody(this.#options.keys.secretKey, text);
     const done = this.#call('PUT', 'add-user', { accessKey }, body).then(() => true);
-    return (await unless(['XMinioAdminInvalidAccessKey', 'InvalidArgument'], done)) ?? false;
+    return (await undefinedOn(['XMinioAdminInvalidAccessKey', 'InvalidArgument'], done)) ?? false;
   }
 
   async user(accessKey: string): Promise<StoreUser | undefined> {
     const none = ['XMinioAdminNoSuchUser', 'XMinioAdminInvalidAccessKey'];
-    const found = await unless(
+    const found = await undefinedOn(
       none,
       this.#read<{ policyName?: string; memberOf?: string[] }>('user-info', { accessKey }),
     );
@@ -72,7 +72,7 @@ export class MinioAdmin {
 
   async group(group: string): Promise<StoreGroup | undefined> {
     const found = this.#read<{ members?: string[]; policy?: string }>('group', { group });
-    const known = await unless(['XMinioAdminNoSuchGroup'], found);
+    const known = await undefinedOn(['XMinioAdminNoSuchGroup'], found);
     return known && { members: known.members ?? [], policies: names(known.policy) };
   }
 
@@ -87,12 +87,12 @@ export class MinioAdmin {
 
   /** Only one that has no members. */
   async removeGroup(group: string): Promise<void> {
-    await unless(['XMinioAdminNoSuchGroup'], this.#members(group, [], true));
+    await undefinedOn(['XMinioAdminNoSuchGroup'], this.#members(group, [], true));
   }
 
   async policy(name: string): Promise<PolicyDocument | undefined> {
     const found = this.#read<{ Policy: PolicyDocument }>('info-canned-policy', { name, v: '2' });
-    return (await unless(['XMinioAdminNoSuchPolicy'], found))?.Policy;
+    return (await undefinedOn(['XMinioAdminNoSuchPolicy'], found))?.Policy;
   }
 
   policies(): Promise<Record<string, PolicyDocument>> {
@@ -111,13 +111,16 @@ export class MinioAdmin {
   async attach(policies: readonly string[], to: { readonly user: string } | { readonly group: string }): Promise<void> {
     const who = 'user' in to ? { userOrGroup: to.user, isGroup: 'false' } : { userOrGroup: to.group, isGroup: 'true' };
     const done = this.#call('PUT', 'set-user-or-group-policy', { policyName: policies.join(','), ...who });
-    await unless(['XMinioAdminPolicyChangeAlreadyApplied'], done);
+    await undefinedOn(['XMinioAdminPolicyChangeAlreadyApplied'], done);
   }
 
   /** Bytes; undefined for no limit. */
   async quota(bucket: string): Promise<number | undefined> {
     const none = ['NoSuchBucket', 'XMinioAdminBucketQuotaNotFound', 'NoSuchQuotaConfiguration'];
-    const found = await unless(none, this.#read<{ quota?: number; size?: number }>('get-bucket-quota', { bucket }));
+    const found = await undefinedOn(
+      none,
+      this.#read<{ quota?: number; size?: number }>('get-bucket-quota', { bucket }),
+    );
     return found?.size || found?.quota || undefined;
   }
 
@@ -192,7 +195,7 @@ const LAST = 0x80;
  * A body of MinIO's admin API that holds secrets: sealed with the secret key of whoever sends it. Salt, the way, a nonce;
  * then fragments, each authenticated together with its place and whether it is the last, so that none can be left out.
  */
-export async function sealed(secretKey: Secret, text: string): Promise<Buffer> {
+export async function encryptAdminBody(secretKey: Secret, text: string): Promise<Buffer> {
   const plain = Buffer.from(text);
   const salt = randomBytes(32);
   const nonce = randomBytes(8);

@@ -1,10 +1,10 @@
-import { StoreError, type StoreKeys, type Subscription } from '../../../../ports/index.ts';
-import { KnownTargets } from '../rules.ts';
-import { S3Store, type S3StoreOptions } from '../s3-store.ts';
-import { Refusal, Requests } from '../wire/requests.ts';
-import { RecordedBuckets } from './buckets.ts';
+import { StoreError, type StoreKeys, type Subscription } from '../../../ports/index.ts';
+import { EventTargetCache } from './event-rules.ts';
+import { RecordedBuckets } from './recorded-buckets.ts';
+import { S3Store, type S3StoreOptions } from './s3-store.ts';
+import { SignedHttpClient, StoreResponseError } from './signed-http-client.ts';
 
-export interface PlainStoreOptions extends S3StoreOptions {
+export interface PlainS3StoreOptions extends S3StoreOptions {
   /** With which the manager does everything. */
   readonly keys: StoreKeys;
   /** What the store calls the places that report to this manager. */
@@ -28,24 +28,24 @@ const SHORTEST_SECONDS = 900;
  * A store that has S3 and, if it comes to that, STS, and no way to make users: the manager does everything with the keys
  * that its operator gave it, and who reaches what is decided by the manager alone.
  */
-export class PlainStore extends S3Store {
+export class PlainS3Store extends S3Store {
   readonly noUserKeys = NO_USER_KEYS;
-  protected readonly kept: RecordedBuckets;
+  protected readonly bucketRegistry: RecordedBuckets;
   readonly #given: readonly string[];
   #noJobKeys: Promise<string | undefined> | undefined;
 
-  constructor(options: PlainStoreOptions) {
+  constructor(options: PlainS3StoreOptions) {
     const { keys, targets, managerName } = options;
-    const account = { use: <T>(work: (keys: StoreKeys) => Promise<T>) => work(keys) };
-    const requests = new Requests(options);
-    super(options, { requests, account, targets: (takes) => tried(targets, takes) });
+    const account = { withKeys: <T>(work: (keys: StoreKeys) => Promise<T>) => work(keys) };
+    const requests = new SignedHttpClient(options);
+    super(options, { requests, account, targets: (takes) => createTargetCache(targets, takes) });
     this.#given = targets;
-    this.kept = new RecordedBuckets({ s3: this.s3, claims: this.claims, managerName, report: this.report });
+    this.bucketRegistry = new RecordedBuckets({ s3: this.s3, locks: this.locks, managerName, report: this.report });
   }
 
   /** Of the targets that were named, those that the store refuses. */
   async missingTargets(): Promise<string[]> {
-    const taken = await this.targets.found();
+    const taken = await this.targets.get();
     return this.#given.filter((arn) => !taken.has(arn));
   }
 
@@ -64,11 +64,11 @@ export class PlainStore extends S3Store {
 
   /** A store that is told nothing about events may not know the question either. */
   override async subscribe(subscription: Subscription): Promise<void> {
-    if ((await this.targets.found()).size > 0) await super.subscribe(subscription);
+    if ((await this.targets.get()).size > 0) await super.subscribe(subscription);
   }
 
   override async unsubscribe(subscription: Subscription): Promise<void> {
-    if ((await this.targets.found()).size > 0) await super.unsubscribe(subscription);
+    if ((await this.targets.get()).size > 0) await super.unsubscribe(subscription);
   }
 
   async #tryKeys(): Promise<string | undefined> {
@@ -76,15 +76,15 @@ export class PlainStore extends S3Store {
       await this.issue({ read: [{ bucket: this.stagingBucket, key: PROBE }], write: [] }, SHORTEST_SECONDS);
       return undefined;
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      return `the object store of this cluster gives no keys for single jobs (STS AssumeRole: ${error.status} ${error.reason})`;
+      if (!(error instanceof StoreResponseError)) throw error;
+      return `the object store of this cluster gives no keys for single jobs (STS AssumeRole: ${error.status} ${error.errorCode})`;
     }
   }
 }
 
 /** Those of the targets that the store takes: it can only be tried. */
-const tried = (given: readonly string[], takes: (arn: string) => Promise<boolean>) =>
-  new KnownTargets(async () => {
+const createTargetCache = (given: readonly string[], takes: (arn: string) => Promise<boolean>) =>
+  new EventTargetCache(async () => {
     const taken = new Map<string, string>();
     for (const arn of given) if (await takes(arn)) taken.set(arn, arn);
     return taken;

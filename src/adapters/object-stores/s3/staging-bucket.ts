@@ -1,6 +1,6 @@
 import { StoreError } from '../../../ports/index.ts';
-import { PLACED } from './place.ts';
-import type { S3 } from './wire/s3.ts';
+import { PLACED_PREFIX } from './place-object.ts';
+import type { S3Api } from './s3-api.ts';
 
 /** How the manager knows its own bucket. */
 const OURS = { oscar_manager: 'staging' };
@@ -8,7 +8,7 @@ const OURS = { oscar_manager: 'staging' };
 const PAGE = 1_000;
 
 /** Makes the manager's own bucket. One that died before it had its tag is empty. */
-export async function makeStaging(s3: S3): Promise<void> {
+export async function ensureStagingBucket(s3: S3Api): Promise<void> {
   const { staging } = s3;
   await s3.makeBucket(staging);
   const tags = await s3.tags(staging);
@@ -30,19 +30,19 @@ export async function makeStaging(s3: S3): Promise<void> {
  * the object and no memory. The last of them goes at the very end: as long as it is there, somebody who lists what is left
  * comes upon this again.
  */
-export async function removeObjectsUnder(bucket: string, prefix: string, s3: S3): Promise<void> {
+export async function removeObjectsUnder(bucket: string, prefix: string, s3: S3Api): Promise<void> {
   const unfinished = (await s3.uploads(bucket)).filter(({ key }) => key.startsWith(prefix));
   for (const { key, id } of unfinished) await s3.abortUpload({ bucket, key }, id);
-  const last = await removeButLast(bucket, prefix, s3);
+  const last = await removeAllButLast(bucket, prefix, s3);
   if (bucket === s3.staging) {
-    const memory = await removeButLast(bucket, `${PLACED}${prefix}`, s3);
+    const memory = await removeAllButLast(bucket, `${PLACED_PREFIX}${prefix}`, s3);
     await s3.removeAll(bucket, memory);
   }
   await s3.removeAll(bucket, last);
 }
 
 /** Resolves to the key of the one that is left, if there was any. */
-async function removeButLast(bucket: string, prefix: string, s3: S3): Promise<string[]> {
+async function removeAllButLast(bucket: string, prefix: string, s3: S3Api): Promise<string[]> {
   for (;;) {
     const page = await s3.list(bucket, prefix, PAGE);
     const keys = (page?.objects ?? []).map(({ key }) => key);

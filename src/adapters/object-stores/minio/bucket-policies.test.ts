@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { BucketClaims } from './claims.ts';
-import { bucketsIn, Policies, withBuckets } from './policies.ts';
-import type { PolicyDocument, StoreUser } from './wire/admin.ts';
+import type { StoreLocks } from '../s3/store-locks.ts';
+import type { PolicyDocument, StoreUser } from './admin-api.ts';
+import { BucketPolicies, listPolicyBuckets, withBuckets } from './bucket-policies.ts';
 
 /** One at a time by the name of the claim, as managers have it that know nothing of each other. */
-function claims(): Pick<BucketClaims, 'hold'> {
+function locks(): Pick<StoreLocks, 'withLock'> {
   const last = new Map<string, Promise<unknown>>();
   return {
-    hold: (name, work) => {
-      const held = { left: undefined, note: async () => undefined };
+    withLock: (name, work) => {
+      const held = { unfinished: undefined, setNote: async () => undefined };
       const next = (last.get(name) ?? Promise.resolve()).then(() => work(held));
       last.set(name, next);
       return next;
@@ -45,9 +45,9 @@ for (const [uid, name] of [
   test(`a bucket that goes and one that comes change the policy "${name}" of "${uid}" one after the other`, async () => {
     const documents = { [name]: withBuckets(undefined, new Set(['old', 'gone'])) };
     const admin = store(documents, { policies: [name], groups: [] });
-    const shared = claims();
-    const [one, other] = [new Policies(admin, shared), new Policies(admin, shared)];
+    const shared = locks();
+    const [one, other] = [new BucketPolicies(admin, shared), new BucketPolicies(admin, shared)];
     await Promise.all([one.add('new', { user: uid }), other.clear('gone')]);
-    assert.deepEqual(bucketsIn(documents[name]), new Set(['old', 'new']));
+    assert.deepEqual(listPolicyBuckets(documents[name]), new Set(['old', 'new']));
   });
 }

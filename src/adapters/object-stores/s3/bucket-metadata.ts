@@ -1,6 +1,6 @@
 import { CLUSTER_ADMIN } from '../../../model/service/index.ts';
 import type { Bucket, BucketQuery, NewBucket } from '../../../ports/index.ts';
-import type { S3 } from './wire/s3.ts';
+import type { S3Api } from './s3-api.ts';
 
 /** What the tags of a bucket say of it. */
 type Tagged = Pick<NewBucket, 'owner' | 'ownerName' | 'madeFor'>;
@@ -15,7 +15,7 @@ const SERVICE = 'from_service';
 const SERVICE_UID = 'oscar_service_uid';
 
 /** The owner of a bucket of the administrator: of a service nobody, otherwise the manager by its name. */
-export function tagsOf({ owner, ownerName, madeFor }: Tagged, managerName: string): Record<string, string> {
+export function toBucketTags({ owner, ownerName, madeFor }: Tagged, managerName: string): Record<string, string> {
   const admins = madeFor ? '' : managerName;
   return {
     [OWNER]: owner === CLUSTER_ADMIN ? admins : escape(owner),
@@ -25,7 +25,7 @@ export function tagsOf({ owner, ownerName, madeFor }: Tagged, managerName: strin
 }
 
 /** A bucket without tags was made by somebody who administers the store. */
-export function taggedBy(tags: Readonly<Record<string, string>>, managerName: string): Tagged {
+export function parseBucketTags(tags: Readonly<Record<string, string>>, managerName: string): Tagged {
   const given = unescape(tags[OWNER] ?? '');
   const owner = given === '' || given === managerName ? CLUSTER_ADMIN : given;
   const uid = unescape(tags[SERVICE_UID] ?? '');
@@ -37,13 +37,13 @@ export function taggedBy(tags: Readonly<Record<string, string>>, managerName: st
 }
 
 /** The same, without the service that it was made for. */
-export function ofNoService(tags: Readonly<Record<string, string>>): Record<string, string> {
+export function withoutServiceTags(tags: Readonly<Record<string, string>>): Record<string, string> {
   const { [SERVICE]: _, [SERVICE_UID]: __, ...kept } = tags;
   return kept;
 }
 
 /** Did a Go manager make it for the service of that name? Which one of that name, its tags do not say. */
-export function isFromGo(tags: Readonly<Record<string, string>>, service: string): boolean {
+export function isMadeByGoManager(tags: Readonly<Record<string, string>>, service: string): boolean {
   return tags[SERVICE_UID] === undefined && tags[SERVICE] === service;
 }
 
@@ -64,15 +64,15 @@ const MADE = '.made/';
 const PAGE = 1_000;
 
 /** The buckets that were made for services, by the uid of the service: a store finds none by what is said of it. */
-export class MadeFor {
-  readonly #s3: S3;
+export class ServiceBucketIndex {
+  readonly #s3: S3Api;
 
-  constructor(s3: S3) {
+  constructor(s3: S3Api) {
     this.#s3 = s3;
   }
 
   /** Some may be gone. */
-  async buckets(uid: string): Promise<string[]> {
+  async list(uid: string): Promise<string[]> {
     const prefix = `${MADE}${encodeURIComponent(uid)}/`;
     const names: string[] = [];
     for (let after = ''; ; ) {
@@ -83,16 +83,16 @@ export class MadeFor {
     }
   }
 
-  async remember(name: string, uid: string): Promise<void> {
-    await this.#s3.put(memoryOf(name, uid, this.#s3), '');
+  async add(name: string, uid: string): Promise<void> {
+    await this.#s3.put(indexEntry(name, uid, this.#s3), '');
   }
 
-  async forget(name: string, uid: string): Promise<void> {
-    await this.#s3.remove(memoryOf(name, uid, this.#s3));
+  async remove(name: string, uid: string): Promise<void> {
+    await this.#s3.remove(indexEntry(name, uid, this.#s3));
   }
 }
 
-const memoryOf = (name: string, uid: string, { staging }: S3) => ({
+const indexEntry = (name: string, uid: string, { staging }: S3Api) => ({
   bucket: staging,
   key: `${MADE}${encodeURIComponent(uid)}/${name}`,
 });
@@ -100,10 +100,10 @@ const memoryOf = (name: string, uid: string, { staging }: S3) => ({
 const RESERVED = /^oscar-(staging|events)/;
 
 /** Is it the manager's own, which nobody meets? */
-export const isReserved = (name: string) => RESERVED.test(name);
+export const isReservedBucket = (name: string) => RESERVED.test(name);
 
 /** Whatever said where to look: it may be older than the bucket. */
-export function isMeant(
+export function matchesBucketQuery(
   { owner, visibility, allowedUsers, madeFor }: Pick<Bucket, 'owner' | 'visibility' | 'allowedUsers' | 'madeFor'>,
   query: BucketQuery,
 ): boolean {
@@ -112,3 +112,9 @@ export function isMeant(
   if (visibleTo === undefined || visibleTo === owner || visibility === 'public') return true;
   return visibility === 'restricted' && allowedUsers.includes(visibleTo);
 }
+
+export const bucketLockName = (bucket: string) => `bucket/${bucket}`;
+
+/** For the operator, while whoever wanted the bucket is told why it could not be made. */
+export const describeHalfMadeBucket = (name: string) =>
+  `the bucket "${name}" could not be made, nor what there is of it be removed: it is finished when somebody next asks for it`;

@@ -6,11 +6,11 @@ import { describeBlobStore } from '../../src/ports/conformance/blob-store.confor
 import { Minio } from './minio.ts';
 import { openStore } from './under-test.ts';
 
-async function openShelf() {
+async function openMinioBlobStore() {
   const minio = await Minio.start();
   const store = openStore(minio);
   return {
-    shelf: new ObjectBlobStore(store),
+    blobs: new ObjectBlobStore(store),
     close: async () => {
       store.close();
       await minio.stop();
@@ -18,18 +18,18 @@ async function openShelf() {
   };
 }
 
-describeBlobStore('a part of MinIO', openShelf);
+describeBlobStore('a part of MinIO', openMinioBlobStore);
 
 test('what nobody needs any more is cleared from a part of MinIO, and nothing else', async (t) => {
-  const { shelf, close } = await openShelf();
+  const { blobs, close } = await openMinioBlobStore();
   t.after(close);
   const bytes = new Uint8Array(1_000);
   const needed = ['events/ns/known/1', 'attempts/ns/known/answer', 'events/ns/asked/1', 'attempts/ns/asked/log'];
   const gone = ['events/ns/gone/1', 'attempts/ns/gone/answer', 'attempts/ns/gone/log'];
-  for (const key of [...needed, ...gone]) await shelf.put(key, bytes);
+  for (const key of [...needed, ...gone]) await blobs.put(key, bytes);
   const sweep = (now: number) =>
     new BlobSweep({
-      shelf,
+      shelf: blobs,
       needed: async () => ({ events: new Set(['events/ns/known/1']), attempts: new Set(['known']) }),
       isNeeded: async ({ name }) => name === 'asked',
       now: () => now,
@@ -38,6 +38,6 @@ test('what nobody needs any more is cleared from a part of MinIO, and nothing el
     });
   assert.equal(await sweep(Date.now()).pass(), 0, 'all of it is too young');
   assert.equal(await sweep(Date.now() + 2 * 60 * 60_000).pass(), gone.length);
-  const { items } = await shelf.list();
+  const { items } = await blobs.list();
   assert.deepEqual(items.map(({ key }) => key).toSorted(), needed.toSorted());
 });

@@ -1,7 +1,7 @@
 import { Secret } from '../../../lib/secret.ts';
 import { type IssuedKeys, type KeyScope, StoreError } from '../../../ports/index.ts';
 import { all, type Element, readXml, textOf } from '../../../s3-server/index.ts';
-import type { S3 } from './wire/s3.ts';
+import type { S3Api } from './s3-api.ts';
 
 /** What the store takes for the length of a session. */
 const SHORTEST_SECONDS = 900;
@@ -11,13 +11,13 @@ const LONGEST_SECONDS = 31_536_000;
 const LONGEST_POLICY = 2048;
 
 /** In bytes, as the store counts: it writes the policy anew, in Go, which has six characters for each of these. */
-const sizeOf = (policy: string) => Buffer.byteLength(policy.replaceAll(/[<>&\u2028\u2029]/g, '\\u0000'));
+const countPolicyBytes = (policy: string) => Buffer.byteLength(policy.replaceAll(/[<>&\u2028\u2029]/g, '\\u0000'));
 
 /**
  * Keys for one job: a session of the manager's account with a policy, which is the whole right. The store keeps nothing of
  * it, and so cannot end it before its time.
  */
-export async function requestSession(scope: KeyScope, seconds: number, s3: S3): Promise<IssuedKeys> {
+export async function requestSession(scope: KeyScope, seconds: number, s3: S3Api): Promise<IssuedKeys> {
   const duration = Math.min(Math.max(Math.ceil(seconds), SHORTEST_SECONDS), LONGEST_SECONDS);
   const form = new URLSearchParams({
     Action: 'AssumeRole',
@@ -57,16 +57,16 @@ function within(element: Element, name: string): Element {
  * before it was interrupted.
  */
 export function sessionPolicy(scope: KeyScope): string {
-  const exact = documentOf(scope);
-  if (sizeOf(exact) <= LONGEST_POLICY) return exact;
+  const exact = toPolicyDocument(scope);
+  if (countPolicyBytes(exact) <= LONGEST_POLICY) return exact;
   const { read, readUnder = [], write } = scope;
   const under = write.filter((place) => read.some((object) => isBelow(object, place)));
   const rest = read.filter((object) => !under.some((place) => isBelow(object, place)));
-  const wider = documentOf({ read: rest, readUnder: [...readUnder, ...under], write });
-  if (sizeOf(wider) <= LONGEST_POLICY) return wider;
+  const wider = toPolicyDocument({ read: rest, readUnder: [...readUnder, ...under], write });
+  if (countPolicyBytes(wider) <= LONGEST_POLICY) return wider;
   throw new StoreError(
     'too-large',
-    `the object store gives no keys for so many places at once: their names have ${sizeOf(wider)} bytes together, ` +
+    `the object store gives no keys for so many places at once: their names have ${countPolicyBytes(wider)} bytes together, ` +
       `at most ${LONGEST_POLICY} may be`,
   );
 }
@@ -76,7 +76,7 @@ type Place = { readonly bucket: string; readonly prefix: string };
 const isBelow = ({ bucket, key }: KeyScope['read'][number], place: Place) =>
   bucket === place.bucket && key.startsWith(place.prefix);
 
-function documentOf({ read, readUnder = [], write }: KeyScope): string {
+function toPolicyDocument({ read, readUnder = [], write }: KeyScope): string {
   const below = ({ bucket, prefix }: Place) => `${literal(bucket, prefix)}*`;
   const statements = [
     {
