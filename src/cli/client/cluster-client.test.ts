@@ -26,25 +26,25 @@ async function busyFor(t: TestContext, times: number, headers: Record<string, st
   return { client: new ClusterClient('a', entry, { kind: 'bearer', authorization }), bodies };
 }
 
-test('a manager that says when to come back is asked again, with the same body', async (t) => {
+test('retry: a 503 with Retry-After is retried with the same body', async (t) => {
   const { client, bodies } = await busyFor(t, 2);
   assert.equal((await client.call('POST', '/x', { body: { a: 1 } })).text, 'done');
   assert.deepEqual(bodies, ['{"a":1}', '{"a":1}', '{"a":1}']);
 });
 
-test('not for ever', async (t) => {
+test('retry: the number of attempts is limited', async (t) => {
   const { client, bodies } = await busyFor(t, 99);
   await assert.rejects(client.call('GET', '/x'), /busy\. Try again in a moment/);
   assert.equal(bodies.length, 4);
 });
 
-test('one that does not say when is asked once', async (t) => {
+test('retry: a 503 without Retry-After is not retried', async (t) => {
   const { client, bodies } = await busyFor(t, 1, {});
   await assert.rejects(client.call('GET', '/x'), /busy/);
   assert.equal(bodies.length, 1);
 });
 
-test('what is read from a stream is sent once', async (t) => {
+test('retry: a stream is not sent twice', async (t) => {
   const { client, bodies } = await busyFor(t, 1);
   await assert.rejects(client.call('POST', '/x', { raw: Readable.from(['part']) }), /busy/);
   assert.equal(bodies.length, 1);

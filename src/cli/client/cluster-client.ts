@@ -7,7 +7,7 @@ import { ClientError, type ClientErrorCode } from './errors.ts';
 import { bodyBytes, send } from './http.ts';
 import { printable } from './table.ts';
 
-/** The value of `Authorization`, made when it is needed. */
+/** Creates the value of `Authorization` when it is needed. */
 export type ClientCredentials =
   | { readonly kind: 'basic'; readonly authorization: () => Promise<Secret> }
   | { readonly kind: 'bearer'; readonly authorization: () => Promise<Secret> };
@@ -16,11 +16,11 @@ export interface ClusterCall {
   readonly body?: unknown;
   readonly raw?: string | Uint8Array | Readable;
   readonly headers?: Readonly<Record<string, string>>;
-  /** In whose name, if not in that of the user. */
+  /** The value of `Authorization`, if it is not the user's. */
   readonly as?: Secret;
-  /** Statuses that are an answer, beyond those of success. */
+  /** Error statuses that the caller handles. */
   readonly expect?: readonly number[];
-  /** How long nothing may be heard. */
+  /** How long the manager may send nothing. */
   readonly patienceMs?: number | 'for-ever';
   /** What the call is about, for messages: `service "x"`. */
   readonly about?: string;
@@ -33,14 +33,14 @@ export interface ClusterAnswer {
   readonly json: () => unknown;
 }
 
-/** A federation is made within 14 s; everything else takes less. */
+/** A federation is created within 14 s; everything else takes less. */
 const PATIENCE_MS = 30_000;
 
-/** How often a manager is asked that has too much to do, and says when to come back: nothing was done by then. */
+/** Attempts at a manager that is overloaded and answers 503 with Retry-After. Such a request had no effect. */
 const TRIES = 4;
 const LONGEST_WAIT_S = 10;
 
-/** One cluster, as one user. */
+/** Requests to the manager of one cluster, as one user. */
 export class ClusterClient {
   readonly id: string;
   readonly entry: ClusterEntry;
@@ -52,7 +52,7 @@ export class ClusterClient {
     this.credentials = credentials;
   }
 
-  /** Sends a request and reads the whole answer; what the manager refuses is a {@link ClientError}. */
+  /** Sends a request and reads the whole answer. An error status throws a {@link ClientError}. */
   async call(method: string, path: string, options: ClusterCall = {}): Promise<ClusterAnswer> {
     const answer = await this.#send(method, path, options);
     const text = (await bodyBytes(answer, this.#url(path))).toString();
@@ -61,7 +61,7 @@ export class ClusterClient {
     return { status, headers: answer.headers, text, json: () => this.#parse(text) };
   }
 
-  /** The body of the answer as it comes. */
+  /** Sends a request and returns the answer as a stream. */
   async stream(method: string, path: string, options: ClusterCall = {}): Promise<IncomingMessage> {
     const answer = await this.#send(method, path, { patienceMs: 'for-ever', ...options });
     if ((answer.statusCode ?? 0) < 400) return answer;
@@ -86,8 +86,8 @@ export class ClusterClient {
     };
     for (let tries = 1; ; tries++) {
       const answer = await send(request);
-      const seconds = waitIn(answer);
-      // What was read from a stream cannot be read again.
+      const seconds = readRetryAfter(answer);
+      // A stream cannot be sent twice.
       if (seconds === undefined || tries === TRIES || body instanceof Readable) return answer;
       answer.resume();
       await pause(seconds * 1000);
@@ -104,28 +104,30 @@ export class ClusterClient {
     } catch (cause) {
       throw new ClientError(
         'failed',
-        `what ${this.entry.endpoint} answered is no JSON: is it the address of an OSCAR manager?`,
+        `${this.entry.endpoint} did not answer with JSON: is this the address of an OSCAR manager?`,
         { cause },
       );
     }
   }
 
-  #refused({ statusCode = 0, headers }: IncomingMessage, text: string, about = 'what was asked for'): ClientError {
+  #refused({ statusCode = 0, headers }: IncomingMessage, text: string, about = 'the resource'): ClientError {
     const code = CODES[statusCode] ?? (statusCode >= 500 ? 'failed' : 'bad-input');
     const said = text.trim().split('\n').map(printable).join('\n');
-    if (statusCode === 401) return new ClientError(code, this.#whoIsRefused(headers['www-authenticate'] ?? ''));
-    if (statusCode === 404) return new ClientError(code, `cluster "${this.id}" has no ${about}, or it is not for you`);
-    if (statusCode === 403) return new ClientError(code, `you may not do that: ${said}`);
-    if (statusCode === 503) return new ClientError(code, `${said || 'the manager is busy'}. Try again in a moment`);
-    return new ClientError(code, said || `cluster "${this.id}" answered ${statusCode}, and did not say why`);
+    if (statusCode === 401) return new ClientError(code, this.#explainUnauthorized(headers['www-authenticate'] ?? ''));
+    if (statusCode === 404)
+      return new ClientError(code, `${about} not found on ${this.id}, or you have no access to it`);
+    if (statusCode === 403) return new ClientError(code, `not allowed: ${said}`);
+    if (statusCode === 503)
+      return new ClientError(code, `${said || 'the manager is overloaded'}. Try again in a moment`);
+    return new ClientError(code, said || `cluster "${this.id}" answered ${statusCode} without a message`);
   }
 
-  #whoIsRefused(challenge: string): string {
+  #explainUnauthorized(challenge: string): string {
     const why = /error_description="([^"]*)"/.exec(challenge)?.[1];
     const reason = why ? `: ${printable(why)}` : '';
     return this.credentials.kind === 'bearer'
-      ? `cluster "${this.id}" does not accept your login${reason}. Log in again with \`oscar login\``
-      : `cluster "${this.id}" does not accept the user and password of the configuration: correct them with \`oscar clusters add\`, or use \`oscar login\``;
+      ? `cluster "${this.id}" rejected your login${reason}. Log in again with \`oscar login\``
+      : `cluster "${this.id}" rejected the user and password of the configuration: correct them with \`oscar clusters add\`, or use \`oscar login\``;
   }
 }
 
@@ -140,8 +142,8 @@ const CODES: Readonly<Record<number, ClientErrorCode>> = {
   504: 'unreachable',
 };
 
-/** Seconds after which to try again, if the answer says so. */
-function waitIn({ statusCode, headers }: IncomingMessage): number | undefined {
+/** The seconds of Retry-After, if the client should wait and try again. */
+function readRetryAfter({ statusCode, headers }: IncomingMessage): number | undefined {
   const seconds = Number(headers['retry-after'] ?? Number.NaN);
   return statusCode === 503 && seconds >= 0 && seconds <= LONGEST_WAIT_S ? seconds : undefined;
 }

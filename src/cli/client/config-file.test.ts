@@ -35,7 +35,7 @@ const WRITTEN = `oscar:
 default: two
 `;
 
-describe('config file: stores beside those of the clusters', () => {
+describe('configuration: stores of providers', () => {
   const PROVIDERS = `${WRITTEN}providers:
   minio.shared:
     endpoint: http://127.0.0.1:9070/
@@ -43,19 +43,19 @@ describe('config file: stores beside those of the clusters', () => {
     secret_key: hush
 `;
 
-  test('config file: a store is read with its keys, and clusters are as they were', () => {
+  test('configuration: a store is read with its keys', () => {
     const config = ConfigFile.read(fileWith(PROVIDERS));
     const expected = { endpoint: 'http://127.0.0.1:9070', access_key: 'one', secret_key: 'hush', region: 'us-east-1' };
     assert.deepEqual(config.provider('minio.shared'), expected);
     assert.equal(config.clusters.size, 2);
     assert.throws(
       () => config.provider('minio.other'),
-      /"minio\.other" is not in .* It has minio\.shared; write its endpoint/,
+      /"minio\.other" is not in .* It has minio\.shared; add its endpoint/,
     );
     assert.throws(() => ConfigFile.read(fileWith(WRITTEN)).provider('minio.shared'), /It has none/);
   });
 
-  test('config file: a store without an address or without keys is refused, and no key is quoted', () => {
+  test('configuration: a store without an endpoint or keys is rejected, and no key is quoted', () => {
     const refused = (from: string, to: string, problem: RegExp) =>
       assert.throws(
         () => ConfigFile.read(fileWith(PROVIDERS.replace(from, to))),
@@ -63,17 +63,17 @@ describe('config file: stores beside those of the clusters', () => {
       );
     refused('http://127.0.0.1:9070/', 'ftp://x', /endpoint of the store "minio\.shared" must be an http or https URL/);
     refused('    secret_key: hush\n', '', /the store "minio\.shared" needs access_key and secret_key/);
-    refused('  minio.shared:', '  - x:', /"providers" must be a map of stores|it is not YAML/);
+    refused('  minio.shared:', '  - x:', /"providers" must be a map of stores|invalid YAML/);
   });
 
-  test('config file: adding a cluster keeps the stores', () => {
+  test('configuration: adding a cluster keeps the stores', () => {
     const config = ConfigFile.read(fileWith(PROVIDERS));
     config.add('three', { endpoint: 'https://three.example.org', ssl_verify: true });
     assert.equal(ConfigFile.read(config.path).provider('minio.shared').access_key, 'one');
   });
 });
 
-describe('a configuration of oscar-cli', () => {
+describe('configuration: a file of oscar-cli', () => {
   test('is read as it stands', () => {
     const config = ConfigFile.read(fileWith(WRITTEN));
     assert.deepEqual(config.cluster('one').entry, {
@@ -119,7 +119,7 @@ const wrong: { name: string; text: string; id?: string; says: RegExp }[] = [
   { name: 'no cluster at all', text: '', says: /oscar clusters add ID URL.*oscar up/ },
   { name: 'several, and none chosen', text: 'oscar: {a: {endpoint: http://a}, b: {endpoint: http://b}}', says: /a, b/ },
   {
-    name: 'a slip of the pen',
+    name: 'a typing error',
     text: WRITTEN,
     id: 'onne',
     says: /"onne" is not in .*did you mean one\? It has one, two/,
@@ -132,7 +132,7 @@ const wrong: { name: string; text: string; id?: string; says: RegExp }[] = [
   { name: 'a list of clusters', text: 'oscar: [a]', says: /"oscar" must be a map/ },
 ];
 for (const { name, text, id, says } of wrong) {
-  test(`${name} is said, with what to do`, () => {
+  test(`configuration: ${name} is an error that says what to do`, () => {
     const look = () => ConfigFile.read(fileWith(text)).cluster(id);
     assert.throws(
       look,
@@ -141,15 +141,15 @@ for (const { name, text, id, says } of wrong) {
   });
 }
 
-test('what is not YAML is said without a word of it, since that may be a password', () => {
+test('configuration: the error for invalid YAML does not quote the file, which has passwords', () => {
   const path = fileWith('oscar:\n  a:\n    auth_password: "s3cret\n');
   assert.throws(
     () => ConfigFile.read(path),
-    (error: Error) => /not YAML, line \d/.test(error.message) && !error.message.includes('s3cret'),
+    (error: Error) => /invalid YAML in line \d/.test(error.message) && !error.message.includes('s3cret'),
   );
 });
 
-test('the file is the one that was named, else that of OSCAR_CONFIG_FILE, of `oscar up`, of oscar-cli', () => {
+test('configuration: the order is --config, OSCAR_CONFIG_FILE, `oscar up`, oscar-cli', () => {
   const home = join(directory, 'home');
   const before = process.cwd();
   mkdirSync(join(directory, 'here', '.oscar'), { recursive: true });
@@ -166,7 +166,7 @@ test('the file is the one that was named, else that of OSCAR_CONFIG_FILE, of `os
   }
 });
 
-test('what `oscar up` writes has all that oscar-cli writes', () => {
+test('configuration: the file of `oscar up` has all keys that oscar-cli needs', () => {
   const entry = { endpoint: 'http://127.0.0.1:1', auth_user: 'oscar', auth_password: 'x', ssl_verify: false };
   assert.deepEqual(parse(configText(new Map([['a', entry]]), 'a')), {
     oscar: { a: { ...entry, memory: '256Mi', log_level: 'INFO' } },

@@ -6,7 +6,7 @@ import { closest } from '../../lib/closest.ts';
 import { ClientError } from './errors.ts';
 import { writePrivateFile } from './private-file.ts';
 
-/** A cluster as oscar-cli's file describes it; `oidc_issuer` and `oidc_client_id` are ours, and oscar-cli ignores them. */
+/** A cluster in oscar-cli's file format. `oidc_issuer` and `oidc_client_id` are additions that oscar-cli ignores. */
 export interface ClusterEntry {
   readonly endpoint: string;
   readonly auth_user?: string;
@@ -18,7 +18,7 @@ export interface ClusterEntry {
   readonly ssl_verify: boolean;
 }
 
-/** A store beside those of the clusters; ours, and oscar-cli ignores it. */
+/** A store that belongs to no cluster. An addition that oscar-cli ignores. */
 export interface ProviderEntry {
   readonly endpoint: string;
   readonly access_key: string;
@@ -26,13 +26,10 @@ export interface ProviderEntry {
   readonly region: string;
 }
 
-/** What oscar-cli writes beside, and we do not need. */
+/** Keys that oscar-cli expects and this program does not use. */
 const FOR_OSCAR_CLI = { memory: '256Mi', log_level: 'INFO' };
 
-/**
- * Where the clusters are written down: what was asked for, else what `oscar up` left in this directory, else the file of
- * oscar-cli, whose users need not write anything twice.
- */
+/** The configuration file: the given one, else the one of `oscar up` in this directory, else oscar-cli's. */
 export function configPath(given: string | undefined, env: NodeJS.ProcessEnv): string {
   const named = given ?? env['OSCAR_CONFIG_FILE'];
   if (named) return resolve(named);
@@ -40,7 +37,7 @@ export function configPath(given: string | undefined, env: NodeJS.ProcessEnv): s
   return existsSync(here) ? here : join(env['HOME'] || homedir(), '.oscar-cli', 'config.yaml');
 }
 
-/** The clusters somebody works with, in the format of oscar-cli. Comments survive changes. */
+/** The clusters of a user, in the format of oscar-cli. Comments in the file survive changes. */
 export class ConfigFile {
   readonly path: string;
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
@@ -66,25 +63,25 @@ export class ConfigFile {
     const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
     const document = parseDocument(text, { prettyErrors: true });
     const [broken] = document.errors;
-    // What the parser quotes may be a password.
-    if (broken) throw badConfig(path, `it is not YAML, line ${broken.linePos?.[0].line ?? '?'}`);
+    // The parser's message may quote a password.
+    if (broken) throw badConfig(path, `invalid YAML in line ${broken.linePos?.[0].line ?? '?'}`);
     return new ConfigFile(path, document);
   }
 
-  /** The cluster of that id; without one the default, or the only one there is. */
+  /** The cluster with this id; without an id, the default or the only one. */
   cluster(id: string | undefined): { id: string; entry: ClusterEntry } {
     const ids = [...this.clusters.keys()];
     if (ids.length === 0) {
       throw new ClientError(
         'bad-input',
-        `no cluster is known, since ${this.path} names none: add one with \`oscar clusters add ID URL\`, or start a federation here with \`oscar up\``,
+        `${this.path} has no clusters: add one with \`oscar clusters add ID URL\`, or start a federation here with \`oscar up\``,
       );
     }
     const wanted = id ?? this.default ?? (ids.length === 1 ? ids[0] : undefined);
     if (wanted === undefined) {
       throw new ClientError(
         'bad-input',
-        `say which cluster, with --cluster or \`oscar clusters default ID\`: ${ids.join(', ')}`,
+        `choose a cluster with --cluster, or set a default with \`oscar clusters default ID\`: ${ids.join(', ')}`,
       );
     }
     const entry = this.clusters.get(wanted);
@@ -97,7 +94,7 @@ export class ConfigFile {
     return { id: wanted, entry };
   }
 
-  /** The store of that name, as `minio.shared`. */
+  /** The store with this name, such as `minio.shared`. */
   provider(id: string): ProviderEntry {
     const found = this.#providers.get(id);
     if (found) return found;
@@ -105,7 +102,7 @@ export class ConfigFile {
     const known = ids.length > 0 ? `It has ${ids.join(', ')}` : 'It has none';
     throw new ClientError(
       'bad-input',
-      `the store "${id}" is not in ${this.path}${closest(id, ids) || '.'} ${known}; write its endpoint, access_key and secret_key under \`providers\` there`,
+      `the store "${id}" is not in ${this.path}${closest(id, ids) || '.'} ${known}; add its endpoint, access_key and secret_key under \`providers\``,
     );
   }
 
@@ -133,7 +130,7 @@ export class ConfigFile {
   }
 }
 
-/** The text of a whole file, for `oscar up`. */
+/** The text of a new configuration file, for `oscar up`. */
 export function configText(
   clusters: ReadonlyMap<string, ClusterEntry>,
   standard: string,
@@ -149,8 +146,8 @@ function readEntry(path: string, id: string, raw: unknown): ClusterEntry {
   if (typeof endpoint !== 'string' || !/^https?:$/.test(URL.parse(endpoint)?.protocol ?? '')) {
     throw badConfig(path, `the endpoint of cluster "${id}" must be an http or https URL`);
   }
-  const words = ['auth_user', 'auth_password', 'oidc_account_name', 'oidc_refresh_token', 'oidc_issuer'] as const;
-  const given = [...words, 'oidc_client_id'].filter((key) => rest[key] !== undefined && rest[key] !== '');
+  const keys = ['auth_user', 'auth_password', 'oidc_account_name', 'oidc_refresh_token', 'oidc_issuer'] as const;
+  const given = [...keys, 'oidc_client_id'].filter((key) => rest[key] !== undefined && rest[key] !== '');
   return {
     endpoint: endpoint.replace(/\/+$/, ''),
     ...Object.fromEntries(given.map((key) => [key, String(rest[key])])),
@@ -170,4 +167,4 @@ function readProvider(path: string, id: string, raw: unknown): ProviderEntry {
 }
 
 const badConfig = (path: string, problem: string) =>
-  new ClientError('bad-input', `${path} cannot be used: ${problem}. Mend it, or name another file with --config`);
+  new ClientError('bad-input', `${path} is invalid: ${problem}. Correct it, or choose another file with --config`);

@@ -1,6 +1,6 @@
 import { OscarError } from '../../lib/oscar-error.ts';
 
-/** What can go wrong for somebody at a terminal, as far as a script would want to tell it apart. */
+/** The kinds of errors that a script can distinguish by the exit code. */
 export type ClientErrorCode =
   | 'failed'
   | 'usage'
@@ -15,10 +15,10 @@ export type ClientErrorCode =
 
 export class ClientError extends OscarError<ClientErrorCode> {}
 
-/** As shells have it for a program that SIGINT ended. */
+/** The exit code that shells use for SIGINT. */
 export const INTERRUPTED = 130;
 
-/** The exit code of each; `docs/cli.md` has the same table. */
+/** `docs/cli.md` has the same table. */
 export const EXIT_CODES: Readonly<Record<ClientErrorCode, number>> = {
   failed: 1,
   usage: 2,

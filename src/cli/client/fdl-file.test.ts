@@ -26,16 +26,16 @@ const functions = (...services: string[]) =>
   `functions:\n  oscar:\n${services.map((each) => `    - ${each}\n`).join('')}`;
 
 const problems = [
-  { name: 'a tab', text: 'functions:\n\toscar: []\n', says: /x\.yaml:2:1: there is a tab where YAML wants spaces/ },
+  { name: 'a tab', text: 'functions:\n\toscar: []\n', says: /x\.yaml:2:1: YAML does not allow tabs/ },
   {
-    name: 'a script that is not there',
+    name: 'a missing script',
     text: functions('{name: a, image: b, script: no.sh}'),
     says: /x\.yaml:3:.*script "no\.sh" cannot be read: ENOENT/,
   },
   {
     name: 'two services of one name',
     text: functions('{name: a, image: b, script: script.sh}', '{name: a, image: c, script: script.sh}'),
-    says: /x\.yaml:4: "a" is in line 3 already/,
+    says: /x\.yaml:4: "a" is already defined in line 3/,
   },
   {
     name: 'a service without a name',
@@ -44,7 +44,7 @@ const problems = [
   },
 ];
 for (const { name, text, says } of problems) {
-  test(`${name} is an error, with its place`, () => {
+  test(`fdl: ${name} is an error that names the line`, () => {
     assert.throws(
       () => read(text),
       (error) => error instanceof ClientError && error.code === 'bad-input' && says.test(error.message),
@@ -52,7 +52,7 @@ for (const { name, text, says } of problems) {
   });
 }
 
-test('one name on two clusters is fine', () => {
+test('fdl: the same name on two clusters is allowed', () => {
   const text = functions('one: {name: a, image: b, script: script.sh}', 'two: {name: a, image: b, script: script.sh}');
   assert.deepEqual(
     read(text).services.map(({ clusterId, name }) => [clusterId, name]),
@@ -63,7 +63,7 @@ test('one name on two clusters is fine', () => {
   );
 });
 
-describe('keys that have no effect', () => {
+describe('fdl: unknown keys', () => {
   test('are named with line, column and the nearest that has', () => {
     const text = `functions:
   oscar:
@@ -81,11 +81,11 @@ describe('keys that have no effect', () => {
 storage_provider: {}
 `;
     assert.deepEqual(read(text).warnings, [
-      'x.yaml:6:7: "functions.oscar[0].memroy" is not known and has no effect, did you mean memory?',
-      'x.yaml:9:11: "functions.oscar[0].input[0].pth" is not known and has no effect, did you mean path?',
-      'x.yaml:11:9: "functions.oscar[0].federation.topolgy" is not known and has no effect, did you mean topology?',
-      'x.yaml:13:13: "functions.oscar[0].federation.members[0].clusterid" is not known and has no effect, did you mean cluster_id?',
-      'x.yaml:14:1: "storage_provider" is not known and has no effect, did you mean storage_providers?',
+      'x.yaml:6:7: "functions.oscar[0].memroy" is unknown and has no effect, did you mean memory?',
+      'x.yaml:9:11: "functions.oscar[0].input[0].pth" is unknown and has no effect, did you mean path?',
+      'x.yaml:11:9: "functions.oscar[0].federation.topolgy" is unknown and has no effect, did you mean topology?',
+      'x.yaml:13:13: "functions.oscar[0].federation.members[0].clusterid" is unknown and has no effect, did you mean cluster_id?',
+      'x.yaml:14:1: "storage_provider" is unknown and has no effect, did you mean storage_providers?',
     ]);
   });
 

@@ -5,13 +5,13 @@ import { type FdlService, fdlSchema, type JsonSchema, readFdl, ServiceError } fr
 import { ClientError } from './errors.ts';
 import type { Terminal } from './terminal.ts';
 
-/** A service of a file that is ready to be sent somewhere. */
+/** A service of an FDL file, ready to be sent. */
 export interface FileService extends FdlService {
   readonly name: string;
   readonly body: Record<string, unknown> & FederatedBody;
 }
 
-/** What the command line looks at itself; the rest is for the manager to judge. */
+/** The keys that the command line reads. The manager validates the rest. */
 interface FederatedBody {
   readonly federation?: {
     readonly members?: readonly { readonly cluster_id?: string; readonly service_name?: string }[];
@@ -20,10 +20,10 @@ interface FederatedBody {
   readonly environment?: { readonly secrets?: Readonly<Record<string, unknown>> };
 }
 
-/** Reads an FDL file; what has no effect in it is warned about, what cannot be is an error with its place. */
+/** Reads an FDL file. Warns about unknown keys. Errors name the line. */
 export function readFdlFile(file: string, terminal: Terminal): FileService[] {
-  const text = textOf(file);
-  const services = parsed(file, text);
+  const text = readText(file);
+  const services = parse(file, text);
   for (const warning of unknownKeys(file, text)) terminal.warn(warning);
   const seen = new Map<string, number>();
   return services.map((service) => {
@@ -36,7 +36,7 @@ export function readFdlFile(file: string, terminal: Terminal): FileService[] {
     if (before !== undefined) {
       throw new ClientError(
         'bad-input',
-        `${file}:${service.line}: "${name}" is in line ${before} already: give one of them another name`,
+        `${file}:${service.line}: "${name}" is already defined in line ${before}: rename one of them`,
       );
     }
     seen.set(place, service.line);
@@ -44,7 +44,7 @@ export function readFdlFile(file: string, terminal: Terminal): FileService[] {
   });
 }
 
-function textOf(file: string): string {
+function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (cause) {
@@ -52,24 +52,21 @@ function textOf(file: string): string {
   }
 }
 
-function parsed(name: string, text: string): FdlService[] {
+function parse(name: string, text: string): FdlService[] {
   try {
     return readFdl({ name, text, readScript: (path) => readFileSync(path, 'utf8') });
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const [, place] = /^(.*?:\d+:\d+): Tabs are not allowed/.exec(error.message) ?? [];
-    const message = place ? `${place}: there is a tab where YAML wants spaces` : error.message;
+    const message = place ? `${place}: YAML does not allow tabs for indentation: use spaces` : error.message;
     throw new ClientError('bad-input', message, { cause: error });
   }
 }
 
-/** Written by oscar-cli's users since its first version, and by now without meaning: not a slip of the pen. */
+/** Keys of older versions of OSCAR that have no effect any more. They are no typing errors, so there is no warning. */
 const OLD_KEYS = new Set(['replicas', 'delegation', 'rescheduler_threshold', 'image_rules']);
 
-/**
- * Keys of an FDL file that no manager reads, each with its place: a manager ignores them (docs/go-manager.md#http), so
- * that whoever mistyped one would wonder why it has no effect.
- */
+/** Warnings about keys that no manager reads. Managers ignore them (docs/go-manager.md#http), so a typing error has no effect. */
 export function unknownKeys(name: string, text: string): string[] {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, uniqueKeys: false, stringKeys: true });
@@ -96,12 +93,12 @@ export function unknownKeys(name: string, text: string): string[] {
       else if (properties && !OLD_KEYS.has(word)) {
         const at = lines.linePos(isScalar(key) ? (key.range?.[0] ?? 0) : 0);
         const like = closest(word, Object.keys(properties));
-        found.push(`${name}:${at.line}:${at.col}: "${below}" is not known and has no effect${like}`);
+        found.push(`${name}:${at.line}:${at.col}: "${below}" is unknown and has no effect${like}`);
       }
     }
   }
 
-  /** A service stands by itself, or under the id of its cluster: it is the first if it has a key of one. */
+  /** A service is written directly, or as the only entry under the id of its cluster. */
   function variantFor(node: unknown, given: JsonSchema): JsonSchema {
     const shape = typeof given['$ref'] === 'string' ? (definitions['service'] ?? {}) : given;
     const variants = shape['anyOf'] as JsonSchema[] | undefined;

@@ -30,7 +30,7 @@ function marked(body: Record<string, unknown>): object {
   };
 }
 
-test('no secret of any definition is shown', () => {
+test('secrets: none is printed, for any definition', () => {
   fc.assert(
     fc.property(serviceBodies, (body) => {
       assert.ok(!JSON.stringify(hideSecrets([marked(body)])).includes(SECRET));
@@ -39,7 +39,7 @@ test('no secret of any definition is shown', () => {
   );
 });
 
-test('what is no secret stays, and so does a blank, which says that there is none', () => {
+test('secrets: other values and empty secrets stay', () => {
   const body = { name: 'token', environment: { variables: { A: 'b' }, secrets: { C: '' } }, token: '' };
   assert.deepEqual(hideSecrets(body), body);
 });

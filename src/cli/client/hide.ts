@@ -1,7 +1,7 @@
-/** Shown where something is that is not shown. */
+/** Printed in place of a secret. */
 const HIDDEN = '(hidden)';
 
-/** Keys whose text is a secret wherever they stand in a definition or a configuration. */
+/** Keys whose value is a secret, anywhere in a definition or configuration. */
 const SECRET_KEYS = new Set([
   'token',
   'auth_password',
@@ -12,10 +12,10 @@ const SECRET_KEYS = new Set([
   'oidc_refresh_token',
 ]);
 
-/** Maps all of whose values are secrets. */
+/** Maps whose values are all secrets. */
 const SECRET_MAPS = new Set(['secrets', 'headers']);
 
-/** A copy without secrets; what is empty stays so, since that says something too. */
+/** A copy without secrets. Empty values stay empty, because that is information too. */
 export function hideSecrets(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(hideSecrets);
   if (typeof value !== 'object' || value === null) return value;

@@ -7,7 +7,7 @@ function interrupted(): void {
   process.exit(INTERRUPTED);
 }
 
-/** While the work lasts, Ctrl-C does this first: to leave nothing half-done, or to say what is. */
+/** Runs the work. On Ctrl-C, calls `first` before the process exits, to clean up or to report what is unfinished. */
 export async function onInterrupt<T>(first: () => void, work: () => Promise<T>): Promise<T> {
   if (pending.size === 0) process.once('SIGINT', interrupted);
   pending.add(first);

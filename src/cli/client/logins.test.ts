@@ -33,21 +33,21 @@ async function loggedIn(t: { after: (how: () => void) => void }, lifeMs: number)
 
 const HOUR = 3_600_000;
 
-test('a login is in a file of its own that only its owner reads', async (t) => {
+test('login: it is stored in a file that only its owner can read', async (t) => {
   const logins = await loggedIn(t, HOUR);
   assert.equal(statSync(logins.path).mode & 0o777, 0o600);
   assert.deepEqual(logins.at('one')?.login.user, 'alice');
   assert.equal(logins.at('two'), undefined);
 });
 
-test('while the access token is good the issuer is not asked', async (t) => {
+test('login: a valid access token is not renewed', async (t) => {
   const logins = await loggedIn(t, HOUR);
   const asked = issuer.requests.token;
   await logins.accessToken('login');
   assert.equal(issuer.requests.token, asked);
 });
 
-test('many at once spend a refresh token once: a second time the issuer would revoke the login', async (t) => {
+test('login: concurrent processes use a refresh token only once', async (t) => {
   const logins = await loggedIn(t, 0);
   const asked = issuer.requests.token;
   // Each as a process of its own would: nothing but the file is shared.
@@ -59,7 +59,7 @@ test('many at once spend a refresh token once: a second time the issuer would re
   await logins.accessToken('login');
 });
 
-test('a login that the issuer does not renew has expired, and that is not any other error', async (t) => {
+test('login: a rejected refresh token means that the login has expired', async (t) => {
   const logins = await loggedIn(t, 0);
   writeFileSync(
     logins.path,
@@ -72,7 +72,7 @@ test('a login that the issuer does not renew has expired, and that is not any ot
   );
 });
 
-test('an issuer that is away is not an expired login', async (t) => {
+test('login: an unreachable issuer is not an expired login', async (t) => {
   const logins = await loggedIn(t, 0);
   await issuer.stop();
   try {
@@ -86,7 +86,7 @@ test('an issuer that is away is not an expired login', async (t) => {
   await logins.accessToken('login');
 });
 
-test('who has logged in is asked for as that user, before what the configuration says', async (t) => {
+test('login: it has precedence over the configuration', async (t) => {
   const logins = await loggedIn(t, HOUR);
   const entry = { endpoint: 'http://x', auth_user: 'oscar', auth_password: 'p', ssl_verify: true };
   assert.equal((await loadCredentials('one', entry, logins)).kind, 'bearer');
@@ -97,7 +97,7 @@ test('who has logged in is asked for as that user, before what the configuration
   assert.equal((await loadCredentials('one', entry, logins)).kind, 'basic');
 });
 
-test('a refresh token in the file of oscar-cli is used where it says it is from', async (t) => {
+test('login: a refresh token of oscar-cli is used at the issuer that it names', async (t) => {
   const logins = await loggedIn(t, HOUR);
   const claims = Buffer.from(JSON.stringify({ iss: issuer.url, azp: 'oscar' })).toString('base64url');
   const entry = { endpoint: 'http://x', oidc_refresh_token: `e30.${claims}.x`, ssl_verify: true };
@@ -108,7 +108,7 @@ test('a refresh token in the file of oscar-cli is used where it says it is from'
   assert.equal(issuer.requests.token, asked + 1);
 });
 
-test('without anything it says how to log in', async (t) => {
+test('login: without credentials, the error says how to log in', async (t) => {
   const logins = await loggedIn(t, HOUR);
   const entry = { endpoint: 'http://x', oidc_account_name: 'egi', ssl_verify: true };
   await assert.rejects(

@@ -7,36 +7,36 @@ import { onInterrupt } from './interruption.ts';
 import { IssuerClient, type Tokens } from './issuer.ts';
 import { writePrivateFile } from './private-file.ts';
 
-/** What `oscar login` got, as it is kept. */
-interface KeptLogin {
+/** A login as it is stored. */
+interface StoredLogin {
   readonly issuer: string;
   readonly clientId: string;
   readonly user?: string;
   readonly accessToken: string;
   readonly expiresAt: number;
   readonly refreshToken: string;
-  /** Of the refresh token of oscar-cli's configuration that it began with: another one there counts again. */
+  /** Hash of the refresh token in oscar-cli's configuration that this login was created from. Another token there replaces it. */
   readonly seed?: string;
 }
 
-interface Kept {
-  readonly logins: Readonly<Record<string, KeptLogin>>;
-  /** Which login is used at a cluster. */
+interface LoginsFile {
+  readonly logins: Readonly<Record<string, StoredLogin>>;
+  /** The key of the login for each cluster. */
   readonly clusters: Readonly<Record<string, string>>;
 }
 
-export type Login = Pick<KeptLogin, 'issuer' | 'clientId' | 'user' | 'seed'>;
+export type Login = Pick<StoredLogin, 'issuer' | 'clientId' | 'user' | 'seed'>;
 
-/** A token that ends on its way helps nobody. */
+/** Tokens are renewed this long before they expire, so that none expires on the way. */
 const MARGIN_MS = 30_000;
 
-/** Longer than any exchange takes: whoever held the lock is no more. */
+/** A lock older than this belongs to a process that has died. Longer than any exchange with the issuer. */
 const LOCK_STALE_MS = 30_000;
 const LOCK_RETRY_MS = 50;
 
 /**
- * The logins beside a configuration, in a file that only its owner reads. Refresh tokens are spent by their use, so only
- * one process at a time exchanges one, and the others find the new one here.
+ * The logins of a configuration, in a file next to it that only its owner can read. Refresh tokens rotate, so only one
+ * process at a time uses one, and the others read the new one here.
  */
 export class Logins {
   readonly path: string;
@@ -45,7 +45,7 @@ export class Logins {
     this.path = join(dirname(configPath), 'oscar-logins.json');
   }
 
-  /** The login used at a cluster. */
+  /** The login for a cluster. */
   at(cluster: string): { key: string; login: Login } | undefined {
     const kept = this.#read();
     const key = kept.clusters[cluster];
@@ -60,17 +60,20 @@ export class Logins {
   async put(key: string, login: Login, tokens: Tokens, clusters: readonly string[]): Promise<void> {
     const { refreshToken } = tokens;
     if (!refreshToken) {
-      throw new ClientError('failed', `${login.issuer} gave no refresh token: does it allow the scope offline_access?`);
+      throw new ClientError(
+        'failed',
+        `${login.issuer} returned no refresh token: does it allow the scope offline_access?`,
+      );
     }
     await this.#locked(() =>
       this.#change((kept) => ({
-        logins: { ...kept.logins, [key]: keptOf(login, tokens, refreshToken) },
+        logins: { ...kept.logins, [key]: toStoredLogin(login, tokens, refreshToken) },
         clusters: { ...kept.clusters, ...Object.fromEntries(clusters.map((id) => [id, key])) },
       })),
     );
   }
 
-  /** Forgets a login; resolves to its refresh token, for the issuer to forget it too. */
+  /** Removes a login. Returns its refresh token, to be revoked at the issuer. */
   async remove(key: string): Promise<Secret | undefined> {
     return this.#locked(() => {
       const token = this.#read().logins[key]?.refreshToken;
@@ -82,7 +85,7 @@ export class Logins {
     });
   }
 
-  /** An access token that is good for a while, renewed if need be. */
+  /** A valid access token, renewed if necessary. */
   async accessToken(key: string): Promise<Secret> {
     const fresh = () => {
       const login = this.#read().logins[key];
@@ -91,28 +94,31 @@ export class Logins {
     return (
       fresh() ??
       this.#locked(async () => {
-        // Whoever had the lock before may have done it.
+        // Another process may have renewed it while we waited for the lock.
         const renewed = fresh();
         if (renewed) return renewed;
         const login = this.#read().logins[key];
-        if (!login) throw new ClientError('login-needed', 'you are not logged in: use `oscar login`');
+        if (!login) throw new ClientError('login-needed', 'not logged in: use `oscar login`');
         const tokens = await renew(login);
         const refreshToken = tokens.refreshToken ?? new Secret(login.refreshToken);
-        this.#change((kept) => ({ ...kept, logins: { ...kept.logins, [key]: keptOf(login, tokens, refreshToken) } }));
+        this.#change((kept) => ({
+          ...kept,
+          logins: { ...kept.logins, [key]: toStoredLogin(login, tokens, refreshToken) },
+        }));
         return tokens.accessToken;
       })
     );
   }
 
-  #read(): Kept {
+  #read(): LoginsFile {
     const none = { logins: {}, clusters: {} };
     if (!existsSync(this.path)) return none;
     try {
-      return { ...none, ...(JSON.parse(readFileSync(this.path, 'utf8')) as Partial<Kept>) };
+      return { ...none, ...(JSON.parse(readFileSync(this.path, 'utf8')) as Partial<LoginsFile>) };
     } catch (cause) {
       throw new ClientError(
         'login-needed',
-        `${this.path} is damaged: remove it, and log in again with \`oscar login\``,
+        `${this.path} is damaged: delete it and log in again with \`oscar login\``,
         {
           cause,
         },
@@ -120,24 +126,24 @@ export class Logins {
     }
   }
 
-  #change(how: (kept: Kept) => Kept): void {
+  #change(how: (kept: LoginsFile) => LoginsFile): void {
     writePrivateFile(this.path, `${JSON.stringify(how(this.#read()), null, 2)}\n`);
   }
 
   async #locked<T>(work: () => T | Promise<T>): Promise<T> {
     const lock = `${this.path}.lock`;
     mkdirSync(dirname(lock), { recursive: true });
-    while (!take(lock)) await pause(LOCK_RETRY_MS);
-    const leave = () => rmSync(lock, { force: true });
+    while (!acquireLock(lock)) await pause(LOCK_RETRY_MS);
+    const release = () => rmSync(lock, { force: true });
     try {
-      return await onInterrupt(leave, async () => work());
+      return await onInterrupt(release, async () => work());
     } finally {
-      leave();
+      release();
     }
   }
 }
 
-function take(lock: string): boolean {
+function acquireLock(lock: string): boolean {
   try {
     closeSync(openSync(lock, 'wx', 0o600));
     return true;
@@ -149,7 +155,7 @@ function take(lock: string): boolean {
   }
 }
 
-async function renew({ issuer, clientId, refreshToken }: KeptLogin): Promise<Tokens> {
+async function renew({ issuer, clientId, refreshToken }: StoredLogin): Promise<Tokens> {
   const client = await IssuerClient.discover(issuer, clientId);
   try {
     return await client.refresh(new Secret(refreshToken));
@@ -161,7 +167,7 @@ async function renew({ issuer, clientId, refreshToken }: KeptLogin): Promise<Tok
   }
 }
 
-const keptOf = ({ issuer, clientId, user, seed }: Login, tokens: Tokens, refreshToken: Secret): KeptLogin => ({
+const toStoredLogin = ({ issuer, clientId, user, seed }: Login, tokens: Tokens, refreshToken: Secret): StoredLogin => ({
   issuer,
   clientId,
   ...(user !== undefined && { user }),

@@ -1,22 +1,22 @@
 import type { Terminal } from './terminal.ts';
 
-/** What takes less needs no words. */
-const PATIENCE_MS = 1_000;
+/** Work that takes less shows no progress. */
+const DELAY_MS = 1_000;
 
-/** How often a terminal is written to. */
+/** How often the line is updated. */
 const TICK_MS = 200;
 
-/** Does something, and says how it goes once it takes over a second. */
-export async function withProgress<T>(terminal: Terminal, say: () => string, work: () => Promise<T>): Promise<T> {
+/** Does the work, and shows its progress if it takes more than a second. */
+export async function withProgress<T>(terminal: Terminal, describe: () => string, work: () => Promise<T>): Promise<T> {
   const began = Date.now();
-  let told = false;
+  let shown = false;
   const timer = setInterval(() => {
     const seconds = Math.floor((Date.now() - began) / 1000);
-    if (seconds * 1000 < PATIENCE_MS) return;
-    if (terminal.isWatched) terminal.status(`${say()} (${seconds} s)`);
-    // In a file one line is enough.
-    else if (!told) terminal.note(`${say()} …`);
-    told = true;
+    if (seconds * 1000 < DELAY_MS) return;
+    if (terminal.isWatched) terminal.status(`${describe()} (${seconds} s)`);
+    // Without a terminal, print the line once.
+    else if (!shown) terminal.note(`${describe()} …`);
+    shown = true;
   }, TICK_MS);
   try {
     return await work();

@@ -17,7 +17,7 @@ interface CommonOptions {
   readonly showSecrets?: boolean;
 }
 
-/** What a command works with: who asks, where, and how answers are shown. */
+/** The context of a command: the user, the clusters, and the output format. */
 export class Session {
   readonly env: NodeJS.ProcessEnv;
   readonly terminal: Terminal;
@@ -38,7 +38,6 @@ export class Session {
     this.showSecrets = options.showSecrets ?? false;
   }
 
-  /** For one of the commands below `oscar`. */
   static of(command: Command, env: NodeJS.ProcessEnv): Session {
     return new Session(command.optsWithGlobals<CommonOptions>(), env);
   }
@@ -52,12 +51,12 @@ export class Session {
     return new Logins(this.config.path);
   }
 
-  /** What `--cluster` says, if it does. */
+  /** The value of `--cluster`. */
   get chosen(): string | undefined {
     return this.#options.cluster;
   }
 
-  /** A cluster: that of `--cluster`, else the given one, else the default. */
+  /** The cluster of `--cluster`, else the given one, else the default. */
   async cluster(id?: string): Promise<ClusterClient> {
     return this.clusterNamed(this.#options.cluster ?? id);
   }
@@ -67,7 +66,7 @@ export class Session {
     return new ClusterClient(found.id, found.entry, await loadCredentials(found.id, found.entry, this.logins));
   }
 
-  /** Is the answer for a program? */
+  /** Whether the output is for a program. */
   get isForPrograms(): boolean {
     return this.format === 'json' || this.format === 'yaml';
   }
@@ -75,8 +74,8 @@ export class Session {
 
 const isFormat = (text: string): text is Format => (FORMATS as readonly string[]).includes(text);
 
-/** As whom a service is invoked: the administrator may not, but sees its token (docs/security.md#who-asks). */
-export async function invoker(cluster: ClusterClient, service: string): Promise<Secret> {
+/** The authorization for calling a service. The administrator must use the service's token (docs/security.md#who-asks). */
+export async function invokerAuthorization(cluster: ClusterClient, service: string): Promise<Secret> {
   if (cluster.credentials.kind === 'bearer') return cluster.credentials.authorization();
   const about = `service "${service}"`;
   const { token } = (
@@ -85,15 +84,12 @@ export async function invoker(cluster: ClusterClient, service: string): Promise<
   return new Secret(`Bearer ${token}`);
 }
 
-/**
- * As whom to ask a cluster: who has logged in is that user; otherwise what the configuration says, as oscar-cli would do
- * it.
- */
+/** The credentials for a cluster: those of the login, otherwise those of the configuration, as in oscar-cli. */
 export async function loadCredentials(id: string, entry: ClusterEntry, logins: Logins): Promise<ClientCredentials> {
   const login = logins.at(id);
   if (login && !login.login.seed) return bearer(() => logins.accessToken(login.key));
   if (entry.oidc_refresh_token) {
-    const key = await seeded(id, entry.oidc_refresh_token, logins);
+    const key = await loginFromConfig(id, entry.oidc_refresh_token, logins);
     return bearer(() => logins.accessToken(key));
   }
   if (entry.auth_user !== undefined) {
@@ -102,9 +98,12 @@ export async function loadCredentials(id: string, entry: ClusterEntry, logins: L
   }
   const how = entry.oidc_issuer ? '' : ' --issuer URL';
   const agent = entry.oidc_account_name
-    ? ` (its oidc-agent account "${entry.oidc_account_name}" is not used here)`
+    ? ` (the oidc-agent account "${entry.oidc_account_name}" is not supported)`
     : '';
-  throw new ClientError('login-needed', `log in for cluster "${id}"${agent}: \`oscar login --cluster ${id}${how}\``);
+  throw new ClientError(
+    'login-needed',
+    `not logged in to cluster "${id}"${agent}: use \`oscar login --cluster ${id}${how}\``,
+  );
 }
 
 function bearer(token: () => Promise<Secret>): ClientCredentials {
@@ -112,26 +111,26 @@ function bearer(token: () => Promise<Secret>): ClientCredentials {
 }
 
 /**
- * A refresh token of oscar-cli's file names its issuer and client (docs/go-manager.md#federation-and-delegation). It
- * becomes a login of its own.
+ * Creates a login from the refresh token in oscar-cli's configuration, which names its issuer and client
+ * (docs/go-manager.md#federation-and-delegation).
  */
-async function seeded(id: string, token: string, logins: Logins): Promise<string> {
+async function loginFromConfig(id: string, token: string, logins: Logins): Promise<string> {
   const key = `configuration of ${id}`;
   const seed = hash('sha256', token);
   if (logins.find(key)?.seed === seed) return key;
-  const { iss, azp } = claimsOf(token);
+  const { iss, azp } = readClaims(token);
   if (typeof iss !== 'string' || typeof azp !== 'string') {
     throw new ClientError(
       'login-needed',
-      `the oidc_refresh_token of cluster "${id}" does not say where it is from: use \`oscar login --cluster ${id} --issuer URL\``,
+      `the oidc_refresh_token of cluster "${id}" does not name its issuer: use \`oscar login --cluster ${id} --issuer URL\``,
     );
   }
-  const spent = { accessToken: new Secret(''), expiresAt: 0, refreshToken: new Secret(token) };
-  await logins.put(key, { issuer: iss, clientId: azp, seed }, spent, []);
+  const expired = { accessToken: new Secret(''), expiresAt: 0, refreshToken: new Secret(token) };
+  await logins.put(key, { issuer: iss, clientId: azp, seed }, expired, []);
   return key;
 }
 
-function claimsOf(token: string): { iss?: unknown; azp?: unknown } {
+function readClaims(token: string): { iss?: unknown; azp?: unknown } {
   try {
     return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as object;
   } catch {

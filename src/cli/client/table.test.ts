@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { printable, tableOf } from './table.ts';
+import { formatTable, printable } from './table.ts';
 
-test('columns are as wide as their widest cell, and nothing trails', () => {
+test('table: columns are as wide as their widest cell, without trailing spaces', () => {
   const columns = [
     { title: 'A', of: ([a]: readonly string[]) => a ?? '' },
     { title: 'LONGER', of: ([, b]: readonly string[]) => b ?? '' },
   ];
   assert.equal(
-    tableOf(
+    formatTable(
       [
         ['xyz', ''],
         ['', 'b'],
@@ -19,6 +19,6 @@ test('columns are as wide as their widest cell, and nothing trails', () => {
   );
 });
 
-test('what others have written cannot steer the terminal', () => {
+test('table: control characters of other users are not printed', () => {
   assert.equal(printable('a\u001b[2Jb\nc\u009bd'), 'a [2Jb c d');
 });

@@ -11,36 +11,36 @@ export interface Column<Row> {
   readonly wide?: true;
 }
 
-interface Showing {
+interface ShowOptions {
   readonly format: Format;
   readonly terminal: Terminal;
 }
 
-/** The same rows for people, or as they came for programs. */
+/** Prints rows as a table, or as JSON or YAML for programs. */
 export function show<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
-  { format, terminal }: Showing,
+  { format, terminal }: ShowOptions,
   none: string,
 ): void {
   if (format === 'json' || format === 'yaml') return showValue(rows, { format, terminal });
   if (rows.length === 0) return terminal.note(none);
   terminal.print(
-    tableOf(
+    formatTable(
       rows,
       columns.filter(({ wide }) => !wide || format === 'wide'),
     ),
   );
 }
 
-/** One thing, as a document. */
-export function showValue(value: unknown, { format, terminal }: Showing): void {
+/** Prints one value as JSON or YAML. */
+export function showValue(value: unknown, { format, terminal }: ShowOptions): void {
   terminal.print(format === 'json' ? JSON.stringify(value, null, 2) : asYaml(value));
 }
 
 export const asYaml = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd();
 
-export function tableOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
+export function formatTable<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
   const lines = [columns.map(({ title }) => title), ...rows.map((row) => columns.map(({ of }) => printable(of(row))))];
   const widths = columns.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
   return lines
@@ -53,5 +53,5 @@ export function tableOf<Row>(rows: readonly Row[], columns: readonly Column<Row>
     .join('\n');
 }
 
-/** Names and messages come from other people: what steers a terminal is not passed on to it. */
+/** Replaces control characters, because names and messages of other users could contain terminal escapes. */
 export const printable = (text: string) => text.replace(/\p{Cc}+/gu, ' ');

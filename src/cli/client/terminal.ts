@@ -1,4 +1,4 @@
-/** Where a command writes: results to standard output, everything about them to standard error. */
+/** The output of a command: results go to standard output, messages to standard error. */
 export class Terminal {
   readonly #out: NodeJS.WriteStream;
   readonly #err: NodeJS.WriteStream;
@@ -10,11 +10,11 @@ export class Terminal {
     this.#out = streams.out;
     this.#err = streams.err;
     this.#quiet = quiet;
-    // https://no-color.org: any value but an empty one.
+    // https://no-color.org: any non-empty value turns colours off.
     this.#colours = streams.out.isTTY && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
   }
 
-  /** Is somebody looking? Otherwise nothing is written that is written over later. */
+  /** Whether a user watches the terminal. Otherwise no status lines are written. */
   get isWatched(): boolean {
     return this.#err.isTTY && !this.#quiet;
   }
@@ -24,7 +24,7 @@ export class Terminal {
     this.#out.write(`${text}\n`);
   }
 
-  /** Bytes as they are. */
+  /** Writes raw bytes. */
   async write(bytes: Uint8Array): Promise<void> {
     this.#clear();
     await new Promise<void>((resolve, reject) =>
@@ -32,22 +32,22 @@ export class Terminal {
     );
   }
 
-  /** What is good to know; not with `--quiet`. */
+  /** A message that `--quiet` suppresses. */
   note(text: string): void {
-    if (!this.#quiet) this.#tell(text);
+    if (!this.#quiet) this.#writeLine(text);
   }
 
-  /** Whatever somebody has asked to be spared, this is not it. */
+  /** A message that `--quiet` does not suppress. */
   warn(text: string): void {
-    this.#tell(`warning: ${text}`);
+    this.#writeLine(`warning: ${text}`);
   }
 
-  /** A question, or what is needed to go on. */
+  /** A prompt, or something that the user must do. */
   ask(text: string): void {
-    this.#tell(text);
+    this.#writeLine(text);
   }
 
-  /** One line that the next one takes the place of. */
+  /** A line that the next output replaces. */
   status(text: string): void {
     if (!this.isWatched || text === this.#status) return;
     this.#err.write(`\r\u001b[K${text.slice(0, (this.#err.columns || 80) - 1)}`);
@@ -58,7 +58,7 @@ export class Terminal {
     return this.#colours ? `\u001b[${COLOURS[name]}m${text}\u001b[0m` : text;
   }
 
-  #tell(text: string): void {
+  #writeLine(text: string): void {
     this.#clear();
     this.#err.write(`${text}\n`);
   }

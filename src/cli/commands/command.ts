@@ -5,31 +5,34 @@ import { FORMATS } from '../client/table.ts';
 /** Adds a command, or several, to `oscar`. */
 export type Register = (program: Command, env: NodeJS.ProcessEnv) => void;
 
-/** A command that does something at a cluster. */
+/** A command that acts on a cluster. */
 export function clusterCommand(parent: Command, usage: string, description: string): Command {
-  return plainCommand(parent, usage, description).option('-c, --cluster <id>', 'the cluster, if not the default one');
+  return plainCommand(parent, usage, description).option(
+    '-c, --cluster <id>',
+    'the cluster to use instead of the default',
+  );
 }
 
-/** A command that shows something of a cluster. */
+/** A command that prints something about a cluster. */
 export const showCommand = (parent: Command, usage: string, description: string) =>
   clusterCommand(parent, usage, description).addOption(formatOption());
 
 export const formatOption = () =>
-  new Option('-o, --output <format>', 'how the answer is shown').choices(FORMATS).default('table');
+  new Option('-o, --output <format>', 'output format').choices(FORMATS).default('table');
 
-/** Of a command that shows something with secrets in it. */
-export const secretsOption = () => new Option('--show-secrets', 'show tokens, passwords and keys');
+/** For commands whose output contains secrets. */
+export const secretsOption = () => new Option('--show-secrets', 'print tokens, passwords and keys');
 
 export function plainCommand(parent: Command, usage: string, description: string): Command {
   return parent
     .command(usage)
     .description(description)
-    .option('-q, --quiet', 'only results and errors')
-    .option('--config <file>', 'the file that names the clusters');
+    .option('-q, --quiet', 'print only results and errors')
+    .option('--config <file>', 'the configuration file with the clusters');
 }
 
 /**
- * What a command does: it gets the session, and its arguments as they were written.
+ * Sets the action of a command. It receives the session and the arguments as they were written.
  *
  * @example
  * act(clusterCommand(program, 'cancel <service> <job>', '…'), env, async (session, [service, job]) => …);
@@ -44,7 +47,7 @@ export function act(
   });
 }
 
-/** An argument that commander has seen to. */
+/** An argument whose presence commander has checked. */
 export function required(argument: string | undefined): string {
   if (argument === undefined) throw new Error('a required argument is missing');
   return argument;

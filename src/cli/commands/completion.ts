@@ -5,15 +5,15 @@ export const completion: Register = (program, env) => {
   const command = plainCommand(
     program,
     'completion <shell>',
-    'a script that completes commands: source <(oscar completion bash)',
+    'print a completion script: source <(oscar completion bash)',
   );
   act(command, env, (session, [shell]) => {
-    if (shell !== 'bash') command.error(`error: only bash is known, not "${shell}"`, { exitCode: 2 });
+    if (shell !== 'bash') command.error(`error: there is no completion for "${shell}", only for bash`, { exitCode: 2 });
     session.terminal.print(bashScript(program));
   });
 };
 
-/** Words that may follow each command, by the words before it. */
+/** The words that can follow each command. */
 function wordsAfter(command: Command, path: string): [path: string, words: string[]][] {
   const below = command.commands.filter((each) => each.name() !== 'help');
   const options = command.options.flatMap(({ long }) => long ?? []);

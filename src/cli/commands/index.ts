@@ -36,7 +36,7 @@ const GROUPS: Readonly<Record<string, readonly Register[]>> = {
   'Other:': [versionVerb, completion],
 };
 
-/** Runs one command of the command line and gives the exit code. */
+/** Runs one command and returns its exit code. */
 export async function runCommand(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const program = createProgram(env);
   try {
@@ -52,12 +52,12 @@ function createProgram(env: NodeJS.ProcessEnv): Command {
     .description('Serverless file processing on one cluster or a federation of them.')
     .version(`oscar ${VERSION}`)
     .exitOverride()
-    .showHelpAfterError('(--help says more)');
+    .showHelpAfterError('(use --help for more)');
   program
     .command('serve', { hidden: false })
     .helpGroup('Clusters:')
-    .description('one manager from its environment')
-    .option('--new-identity', 'be another cluster than the one whose data this is a copy of');
+    .description('start one manager, configured by its environment')
+    .option('--new-identity', 'give a copy of another cluster’s data an identity of its own');
   for (const [group, registers] of Object.entries(GROUPS)) {
     program.commandsGroup(group);
     for (const register of registers) register(program, env);
@@ -67,7 +67,7 @@ function createProgram(env: NodeJS.ProcessEnv): Command {
 
 function codeFor(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_CODES.usage;
-  // What was expected to go wrong is a sentence; anything else is a fault of ours, and its stack is wanted.
+  // Expected errors are printed as a sentence. Anything else is a bug, so its stack is printed.
   const text = error instanceof OscarError ? error.message : (error as Error).stack;
   process.stderr.write(`oscar: ${text}\n`);
   return error instanceof ClientError ? EXIT_CODES[error.code] : EXIT_CODES.failed;

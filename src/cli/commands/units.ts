@@ -1,8 +1,8 @@
-/** Millicores for people: `1.5`. */
+/** Millicores as cores: `1.5`. */
 export const formatCores = (millicores: number | undefined) =>
   millicores === undefined ? '' : String(Math.round(millicores / 10) / 100);
 
-export const gibibytes = (bytes: number | undefined) =>
+export const formatGibibytes = (bytes: number | undefined) =>
   bytes === undefined ? '' : `${(bytes / 1024 ** 3).toFixed(1)} GiB`;
 
 const STEPS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
@@ -13,8 +13,8 @@ export function formatSize(bytes: number): string {
   return `${step === 0 ? bytes : (bytes / 1024 ** step).toFixed(1)} ${STEPS[step]}`;
 }
 
-/** How long ago, or how long it took: `42 s`, `5 min`, `3 h`, `2 d`. */
-export function span(ms: number): string {
+/** A duration with one unit: `42 s`, `5 min`, `3 h`, `2 d`. */
+export function formatSpan(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 2 * 60 * 60) return `${Math.floor(seconds / 60)} min`;
@@ -22,8 +22,8 @@ export function span(ms: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** How long something took that may have been short: `53 ms`, `1.6 s`, `42 s`. */
-export function exactly(ms: number): string {
+/** A duration that may be short: `53 ms`, `1.6 s`, `42 s`. */
+export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
-  return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : span(ms);
+  return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : formatSpan(ms);
 }

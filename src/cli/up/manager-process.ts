@@ -9,35 +9,35 @@ import { ClientError } from '../client/errors.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../../bin/oscar.js', import.meta.url));
 
-/** A manager finishes what it has begun in 8 s. */
+/** A manager needs up to 8 s to stop. */
 const STOP_MS = 12_000;
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
 
-/** Who stays up for that long has not died of what it died of before. */
+/** A manager that ran this long starts again without a longer back-off. */
 const STEADY_MS = 60_000;
 
-/** How long a manager may take until it answers; a cold start on a busy machine takes seconds. */
+/** How long a manager may take to start. A cold start on a busy machine takes seconds. */
 const READY_MS = 60_000;
-const LOOK_MS = 40;
+const POLL_MS = 40;
 
 export interface ManagerOptions {
   readonly id: string;
   readonly endpoint: string;
   readonly env: NodeJS.ProcessEnv;
   readonly logFile: string;
-  /** A line for whoever looks on. */
-  readonly tell: (line: string) => void;
+  /** Prints a line for the user. */
+  readonly notify: (line: string) => void;
 }
 
-/** `oscar serve` as a child that is started again when it dies, and leaves when its parent does. */
+/** `oscar serve` as a child process that is restarted when it dies and stops when its parent ends. */
 export class ManagerProcess {
   readonly #options: ManagerOptions;
   #child: ChildProcess | undefined;
   #ended: Promise<unknown> = Promise.resolve();
   #stopping = false;
-  /** What never came up would not come up the next time either. */
+  /** A manager that never started is not restarted. */
   #wasUp = false;
   #wait = FIRST_WAIT_MS;
   readonly #abort = new AbortController();
@@ -50,7 +50,7 @@ export class ManagerProcess {
     const { env, logFile } = this.#options;
     mkdirSync(dirname(logFile), { recursive: true });
     const log = openSync(logFile, 'a', 0o600);
-    // In a group of its own, so that Ctrl-C reaches `oscar up` alone; the channel tells it when that is gone.
+    // In its own process group, so that Ctrl-C reaches only `oscar up`. The channel closes when `oscar up` ends.
     const child = spawn(process.execPath, [LAUNCHER, 'serve'], {
       env,
       stdio: ['ignore', log, log, 'ipc'],
@@ -61,12 +61,12 @@ export class ManagerProcess {
     const startedAt = Date.now();
     this.#ended = once(child, 'close');
     child.once('close', (code, signal) => {
-      if (this.#wasUp && !this.#stopping) void this.#again(signal ?? `code ${code}`, Date.now() - startedAt);
+      if (this.#wasUp && !this.#stopping) void this.#restart(signal ?? `code ${code}`, Date.now() - startedAt);
     });
     child.on('error', () => undefined);
   }
 
-  /** Resolves once it answers; rejects if it ends before it ever has, with the end of its log. */
+  /** Resolves when it answers. If it ends before that, rejects with the end of its log. */
   async ready(): Promise<void> {
     const deadline = Date.now() + READY_MS;
     const first = this.#child;
@@ -76,11 +76,11 @@ export class ManagerProcess {
         return;
       }
       if (first?.exitCode !== null || first.signalCode !== null) break;
-      await pause(LOOK_MS);
+      await pause(POLL_MS);
     }
     const { id, logFile } = this.#options;
     const last = readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-5).join('\n');
-    throw new ClientError('failed', `${id} does not start:\n${last}\n(all of it: ${logFile})`);
+    throw new ClientError('failed', `${id} failed to start:\n${last}\n(full log: ${logFile})`);
   }
 
   async stop(): Promise<void> {
@@ -97,12 +97,12 @@ export class ManagerProcess {
     this.#child?.kill('SIGKILL');
   }
 
-  async #again(why: string, upMs: number): Promise<void> {
-    const { id, tell } = this.#options;
+  async #restart(why: string, upMs: number): Promise<void> {
+    const { id, notify: tell } = this.#options;
     if (upMs > STEADY_MS) this.#wait = FIRST_WAIT_MS;
     const wait = this.#wait;
     this.#wait = Math.min(wait * 2, LONGEST_WAIT_MS);
-    tell(`${id} ended (${why}): it is started again in ${wait / 1000} s`);
+    tell(`${id} ended (${why}): restarting in ${wait / 1000} s`);
     try {
       await pause(wait, undefined, { signal: this.#abort.signal });
     } catch {
@@ -110,7 +110,7 @@ export class ManagerProcess {
     }
     this.start();
     await this.ready().then(
-      () => tell(`${id} is back`),
+      () => tell(`${id} is running again`),
       () => undefined,
     );
   }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ClientError } from '../client/errors.ts';
 import { clusterIds, makePlan, planFile } from './plan.ts';
-import { clearPlace, takePlace } from './up.ts';
+import { clearDirectory, lockDirectory } from './up.ts';
 
 function newDirectory(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-plan-'));
@@ -15,30 +15,30 @@ function newDirectory(t: TestContext): string {
   return directory;
 }
 
-/** Somebody else's, until the test is over. */
-async function taken(t: TestContext): Promise<number> {
+/** A port that is in use until the test ends. */
+async function usedPort(t: TestContext): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => server.close());
   return (server.address() as { port: number }).port;
 }
 
-test('clusters are named as in the quickstart', () => {
+test('up: clusters have the names of the quickstart', () => {
   assert.deepEqual(clusterIds(4), ['oscar-cluster', 'oscar-cluster-a', 'oscar-cluster-b', 'oscar-cluster-c']);
 });
 
-test('a port that is taken is replaced, and that is said', async (t) => {
-  const port = await taken(t);
+test('up: a port that is in use is replaced, with a message', async (t) => {
+  const port = await usedPort(t);
   const { plan, moved } = await makePlan(newDirectory(t), { clusters: 2, port });
   const ports = [...plan.clusters.flatMap((each) => [each.port, each.storePort]), plan.issuerPort, plan.sharedPort];
   assert.ok(!ports.includes(port));
-  assert.equal(new Set(ports).size, 6, 'everybody has one');
-  assert.ok(moved.includes(`port ${port} is taken: oscar-cluster is at ${plan.clusters[0]?.port}`), moved.join('\n'));
+  assert.equal(new Set(ports).size, 6, 'all ports are different');
+  assert.ok(moved.includes(`port ${port} is in use: oscar-cluster uses ${plan.clusters[0]?.port}`), moved.join('\n'));
 });
 
-test('addresses and passwords stay, also when clusters come and go', async (t) => {
+test('up: ports and passwords stay the same when the number of clusters changes', async (t) => {
   const directory = newDirectory(t);
-  const port = await taken(t);
+  const port = await usedPort(t);
   const first = (await makePlan(directory, { clusters: 3, port })).plan;
   const second = (await makePlan(directory, { clusters: 1 })).plan;
   assert.deepEqual(second.clusters, first.clusters.slice(0, 1));
@@ -46,37 +46,39 @@ test('addresses and passwords stay, also when clusters come and go', async (t) =
   assert.equal(statSync(planFile(directory)).mode & 0o777, 0o600);
 });
 
-test('a plan that is damaged is said, with what to do', async (t) => {
+test('up: a damaged plan is an error that says what to do', async (t) => {
   const directory = newDirectory(t);
   writeFileSync(planFile(directory), '{');
   await assert.rejects(makePlan(directory, { clusters: 1 }), /is damaged.*--fresh/);
 });
 
-test('starting anew removes what was made, and nothing else', async (t) => {
+test('up: --fresh deletes only what `oscar up` has created', async (t) => {
   const directory = newDirectory(t);
   await makePlan(directory, { clusters: 1 });
   for (const name of ['oscar-cluster', 'shared', 'logs', 'mine']) mkdirSync(join(directory, name));
-  clearPlace(directory);
+  clearDirectory(directory);
   assert.deepEqual(
     ['oscar-cluster', 'shared', 'logs', 'mine'].map((name) => existsSync(join(directory, name))),
     [false, false, false, true],
   );
   mkdirSync(join(directory, 'oscar-cluster'));
-  clearPlace(directory);
-  assert.ok(existsSync(join(directory, 'oscar-cluster')), 'nobody planned here: it is somebody else’s');
+  clearDirectory(directory);
+  assert.ok(existsSync(join(directory, 'oscar-cluster')), 'without a plan, the directory is not ours');
 });
 
-test('a directory has one `oscar up`; what one that was killed has left is no obstacle', (t) => {
+test('up: the lock of a killed `oscar up` is replaced', (t) => {
   const directory = newDirectory(t);
   const file = join(directory, 'up.pid');
   writeFileSync(file, '999999999');
-  const place = takePlace(directory);
+  const place = lockDirectory(directory);
   assert.equal(readFileSync(file, 'utf8'), String(process.pid));
   place[Symbol.dispose]();
   assert.ok(!existsSync(file));
 });
 
-test('a second one on the same directory is a conflict', { skip: !existsSync('/proc/self/cmdline') }, async (t) => {
+test('up: a second `oscar up` on the same directory is a conflict', {
+  skip: !existsSync('/proc/self/cmdline'),
+}, async (t) => {
   const directory = newDirectory(t);
   const { spawn } = await import('node:child_process');
   const other = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)', 'up'], { stdio: 'ignore' });
@@ -84,7 +86,7 @@ test('a second one on the same directory is a conflict', { skip: !existsSync('/p
   await once(other, 'spawn');
   writeFileSync(join(directory, 'up.pid'), String(other.pid));
   assert.throws(
-    () => takePlace(directory),
+    () => lockDirectory(directory),
     (error) =>
       error instanceof ClientError && error.code === 'conflict' && error.message.includes(`process ${other.pid}`),
   );

@@ -10,25 +10,25 @@ export interface PlannedCluster {
   readonly id: string;
   readonly port: number;
   readonly storePort: number;
-  /** Of its administrator. */
+  /** The administrator's password. */
   readonly password: string;
-  /** Small on purpose: so that it is easily full, and work goes elsewhere. */
+  /** Small on purpose: a full cluster delegates jobs. */
   readonly cpu: string;
   readonly memory: string;
 }
 
-/** What stays the same from one `oscar up` to the next: others have these addresses in their records. */
+/** What stays the same from one `oscar up` to the next, because services store these addresses. */
 export interface Plan {
   readonly clusters: readonly PlannedCluster[];
   readonly issuerPort: number;
-  /** Of the store that all clusters know as `minio.shared`. */
+  /** The port of the store that all clusters know as `minio.shared`. */
   readonly sharedPort: number;
   readonly storeKeys: { readonly accessKey: string; readonly secretKey: string };
 }
 
 export interface PlanOptions {
   readonly clusters: number;
-  /** Of the first manager. */
+  /** The port of the first manager. */
   readonly port?: number;
 }
 
@@ -41,7 +41,7 @@ export const clusterIds = (count: number): string[] =>
 const letter = (index: number) => String.fromCharCode('a'.charCodeAt(0) + index - 1);
 
 const FIRST_PORT = 8080;
-/** So far above the managers are their stores, from 9000 on, and the issuer. */
+/** Distances from the manager's port: stores start at 9000, the issuer at 8180. */
 const STORE_OFFSET = 920;
 const ISSUER_OFFSET = 100;
 const SHARED_OFFSET = 990;
@@ -54,20 +54,20 @@ function readPlan(directory: string): Plan | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Plan;
   } catch (cause) {
-    throw new ClientError('bad-input', `${file} is damaged: start anew with \`oscar up --fresh\``, { cause });
+    throw new ClientError('bad-input', `${file} is damaged: start again with \`oscar up --fresh\``, { cause });
   }
 }
 
-/** The plan of before, with what is missing made, and ports that somebody else has by now replaced. It is kept. */
+/** Reads the stored plan, adds what is missing, replaces ports that are in use, and stores it. */
 export async function makePlan(directory: string, wanted: PlanOptions): Promise<{ plan: Plan; moved: string[] }> {
   const before = readPlan(directory);
-  const promised = new Set<number>();
+  const planned = new Set<number>();
   const moved: string[] = [];
   const portFor = async (what: string, known: number | undefined, standard: number) => {
     const asked = known ?? standard;
-    const port = await freePort(asked, promised);
-    promised.add(port);
-    if (port !== asked) moved.push(`port ${asked} is taken: ${what} is at ${port}`);
+    const port = await freePort(asked, planned);
+    planned.add(port);
+    if (port !== asked) moved.push(`port ${asked} is in use: ${what} uses ${port}`);
     return port;
   };
 
@@ -76,7 +76,7 @@ export async function makePlan(directory: string, wanted: PlanOptions): Promise<
   const clusters: PlannedCluster[] = [];
   for (const [index, id] of ids.entries()) {
     const known = before?.clusters.find((each) => each.id === id);
-    // Who asks for ports means all of them.
+    // With --port, all ports are chosen anew.
     const keep = wanted.port === undefined ? known : undefined;
     clusters.push({
       id,
@@ -89,28 +89,28 @@ export async function makePlan(directory: string, wanted: PlanOptions): Promise<
   const keep = wanted.port === undefined ? before : undefined;
   const issuerPort = await portFor('the issuer', keep?.issuerPort, first + ISSUER_OFFSET);
   const sharedPort = await portFor('minio.shared', keep?.sharedPort, first + SHARED_OFFSET);
-  // Clusters that are not wanted today keep their place.
-  const resting = before?.clusters.filter(({ id }) => !ids.includes(id)) ?? [];
+  // Clusters that are not started this time stay in the plan.
+  const unused = before?.clusters.filter(({ id }) => !ids.includes(id)) ?? [];
   const storeKeys = before?.storeKeys ?? { accessKey: random(), secretKey: random() };
   const plan = { clusters, issuerPort, sharedPort, storeKeys };
   writePrivateFile(
     planFile(directory),
-    `${JSON.stringify({ ...plan, clusters: [...clusters, ...resting] }, null, 2)}\n`,
+    `${JSON.stringify({ ...plan, clusters: [...clusters, ...unused] }, null, 2)}\n`,
   );
   return { plan, moved };
 }
 
 const random = () => randomBytes(18).toString('base64url');
 
-/** Further from the wanted one nobody would look for it. */
-const FARTHEST = 500;
+/** How many ports are tried. */
+const MAX_TRIES = 500;
 
-/** The wanted port of loopback, or the next that nobody uses and that is not promised to somebody else. */
-export async function freePort(wanted: number, promised: ReadonlySet<number>): Promise<number> {
-  for (let port = wanted; port < Math.min(wanted + FARTHEST, 65_536); port++) {
-    if (!promised.has(port) && (await isFree(port))) return port;
+/** The wanted port of loopback, or the next one that is not in use and not planned for something else. */
+export async function freePort(wanted: number, planned: ReadonlySet<number>): Promise<number> {
+  for (let port = wanted; port < Math.min(wanted + MAX_TRIES, 65_536); port++) {
+    if (!planned.has(port) && (await isFree(port))) return port;
   }
-  throw new ClientError('failed', `no port from ${wanted} on is free: choose others with --port`);
+  throw new ClientError('failed', `no free port from ${wanted} on: choose another range with --port`);
 }
 
 async function isFree(port: number): Promise<boolean> {

@@ -14,8 +14,8 @@ export const sharedStore = ({ sharedPort, storeKeys }: Plan) => ({
   region: 'us-east-1',
 });
 
-/** What of the surroundings reaches managers: enough to run programs, and the choices that are good for any of them. */
-const PASSED_ON = /^(PATH|HOME|TMPDIR|TZ|LANG|LC_.*|DOCKER_.*|NODE_EXTRA_CA_CERTS|OSCAR_LOG_LEVEL|OSCAR_LOCAL_.*)$/;
+/** The environment variables that are passed to the managers. */
+const INHERITED = /^(PATH|HOME|TMPDIR|TZ|LANG|LC_.*|DOCKER_.*|NODE_EXTRA_CA_CERTS|OSCAR_LOG_LEVEL|OSCAR_LOCAL_.*)$/;
 
 /** The environment of one manager of the federation. */
 export function settingsFor(
@@ -24,11 +24,11 @@ export function settingsFor(
   { directory, issuer, env }: { directory: string; issuer: string; env: NodeJS.ProcessEnv },
 ): NodeJS.ProcessEnv {
   const known = plan.clusters.map((each) => [each.id, { endpoint: managerEndpoint(each), store: storeEndpoint(each) }]);
-  const passedOn = Object.entries(env).filter(([name]) => PASSED_ON.test(name));
+  const inherited = Object.entries(env).filter(([name]) => INHERITED.test(name));
   return {
     OSCAR_LOCAL_CPU: cluster.cpu,
     OSCAR_LOCAL_MEMORY: cluster.memory,
-    ...Object.fromEntries(passedOn),
+    ...Object.fromEntries(inherited),
     OSCAR_CLUSTER_ID: cluster.id,
     OSCAR_DATA_DIR: join(directory, cluster.id),
     OSCAR_LISTEN: `127.0.0.1:${cluster.port}`,
@@ -37,7 +37,7 @@ export function settingsFor(
     OSCAR_PASSWORD: cluster.password,
     OSCAR_CLUSTERS: JSON.stringify(Object.fromEntries(known)),
     OSCAR_STORAGE_PROVIDERS: JSON.stringify({ 'minio.shared': sharedStore(plan) }),
-    // People look at a demonstration: what changed elsewhere should be seen soon.
+    // Shorter than the default, so that users soon see changes on other clusters.
     OSCAR_RECONCILE_INTERVAL: '10',
     OSCAR_LOG_FORMAT: 'json',
     OIDC_ENABLE: 'true',

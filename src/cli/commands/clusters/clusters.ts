@@ -13,13 +13,13 @@ interface AddOptions {
 }
 
 export const clustersVerb: Register = (program, env) => {
-  const group = program.command('clusters').description('the clusters of your configuration');
+  const group = program.command('clusters').description('manage the clusters of your configuration');
 
-  const add = plainCommand(group, 'add <id> <url>', 'add a cluster, or change what is known of it')
-    .option('--user <name>', 'its administrator')
-    .option('--password-stdin', 'read the password of the administrator from standard input')
-    .option('--issuer <url>', 'where its users log in')
-    .option('--client <id>', 'the client they log in with')
+  const add = plainCommand(group, 'add <id> <url>', 'add or change a cluster')
+    .option('--user <name>', 'user name of the administrator')
+    .option('--password-stdin', 'read the administrator’s password from standard input')
+    .option('--issuer <url>', 'issuer where its users log in')
+    .option('--client <id>', 'client id for the login')
     .option('--no-verify', 'do not verify its certificate');
   act(add, env, async (session, [id, url]) => {
     const options = add.opts<AddOptions>();
@@ -39,10 +39,10 @@ export const clustersVerb: Register = (program, env) => {
       ssl_verify: options.verify,
     };
     session.config.add(required(id), entry);
-    session.terminal.note(`${id} is in ${session.config.path}`);
+    session.terminal.note(`${id} saved in ${session.config.path}`);
   });
 
-  act(plainCommand(group, 'list', 'list them').addOption(formatOption()), env, (session) => {
+  act(plainCommand(group, 'list', 'list the clusters').addOption(formatOption()), env, (session) => {
     const { config, logins } = session;
     const rows = [...config.clusters].map(([id, entry]) => ({
       id,
@@ -60,19 +60,19 @@ export const clustersVerb: Register = (program, env) => {
       { title: 'ISSUER', of: (row: (typeof rows)[number]) => row.issuer, wide: true as const },
       { title: 'VERIFIED', of: (row: (typeof rows)[number]) => (row.ssl_verify ? 'yes' : 'no'), wide: true as const },
     ];
-    show(rows, columns, session, `${config.path} names no cluster: \`oscar clusters add ID URL\``);
+    show(rows, columns, session, `${config.path} has no clusters: add one with \`oscar clusters add ID URL\``);
+  });
+
+  act(plainCommand(group, 'default [id]', 'show or set the default cluster'), env, (session, [id]) => {
+    if (id !== undefined) session.config.setDefault(id);
+    else session.terminal.print(session.config.cluster(undefined).id);
   });
 
   act(
-    plainCommand(group, 'default [id]', 'show, or choose, the one that is used if none is named'),
+    plainCommand(group, 'remove <id>', 'remove a cluster from the configuration; the cluster itself is not changed'),
     env,
     (session, [id]) => {
-      if (id !== undefined) session.config.setDefault(id);
-      else session.terminal.print(session.config.cluster(undefined).id);
+      session.config.remove(required(id));
     },
   );
-
-  act(plainCommand(group, 'remove <id>', 'forget a cluster; nothing changes there'), env, (session, [id]) => {
-    session.config.remove(required(id));
-  });
 };

@@ -4,10 +4,9 @@ import { text as textOf } from 'node:stream/consumers';
 import { Secret } from '../../../lib/secret.ts';
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
-import { IssuerClient, type Tokens } from '../../client/issuer.ts';
+import { IssuerClient, showDeviceCode, type Tokens } from '../../client/issuer.ts';
 import type { Session } from '../../client/session.ts';
 import { act, clusterCommand, type Register } from '../command.ts';
-import { invite } from '../invite.ts';
 
 interface Options {
   readonly issuer?: string;
@@ -17,22 +16,22 @@ interface Options {
 }
 
 export const login: Register = (program, env) => {
-  const command = clusterCommand(program, 'login [user]', 'log in at the issuer of a cluster')
-    .option('--issuer <url>', 'the issuer, if the configuration does not name it')
-    .option('--client <id>', 'the client to log in with')
-    .option('--password [password]', 'log in with a password, where the issuer takes one; asked for if left out')
+  const command = clusterCommand(program, 'login [user]', 'log in to a cluster through its issuer')
+    .option('--issuer <url>', 'the issuer, if it is not in the configuration')
+    .option('--client <id>', 'client id for the login')
+    .option('--password [password]', 'log in with a password if the issuer allows it; prompts if the value is omitted')
     .option('--password-stdin', 'read the password from standard input');
   act(command, env, async (session, [user]) => {
     const options = command.opts<Options>();
     const { id, entry } = session.config.cluster(session.chosen);
-    const url = options.issuer ?? entry.oidc_issuer ?? (await issuerOf(session));
+    const url = options.issuer ?? entry.oidc_issuer ?? (await findIssuer(session));
     const client = await IssuerClient.discover(url, options.client ?? entry.oidc_client_id ?? 'oscar');
     const tokens = await logIn(client, user, options, session);
     const others = [...session.config.clusters]
       .filter(([, { oidc_issuer }]) => oidc_issuer === url)
       .map(([each]) => each);
     const clusters = [...new Set([id, ...others])];
-    const name = user ?? nameIn(tokens.accessToken);
+    const name = user ?? readUserName(tokens.accessToken);
     const kept = { issuer: url, clientId: client.clientId, ...(name !== undefined && { user: name }) };
     await session.logins.put(url, kept, tokens, clusters);
     session.terminal.note(`logged in${name ? ` as ${name}` : ''} for ${clusters.join(', ')}`);
@@ -41,13 +40,13 @@ export const login: Register = (program, env) => {
 
 export const logout: Register = (program, env) => {
   act(
-    clusterCommand(program, 'logout', 'forget the login of a cluster, here and at its issuer'),
+    clusterCommand(program, 'logout', 'remove the login of a cluster and revoke it at the issuer'),
     env,
     async (session) => {
       const { id } = session.config.cluster(session.chosen);
       const found = session.logins.at(id);
       if (!found) {
-        session.terminal.note(`nobody is logged in for ${id}`);
+        session.terminal.note(`not logged in to ${id}`);
         return;
       }
       const token = await session.logins.remove(found.key);
@@ -56,15 +55,15 @@ export const logout: Register = (program, env) => {
       try {
         await (await IssuerClient.discover(found.login.issuer, found.login.clientId)).revoke(token);
       } catch (error) {
-        session.terminal.warn(`the issuer was not told: ${(error as Error).message}`);
+        session.terminal.warn(`the login was not revoked at the issuer: ${(error as Error).message}`);
       }
     },
   );
 };
 
-/** The administrator is told which issuers a cluster has. */
-async function issuerOf(session: Session): Promise<string> {
-  const unknown = new ClientError('bad-input', 'which issuer? Say it with --issuer URL');
+/** Asks the cluster for its issuers, which it tells only the administrator. */
+async function findIssuer(session: Session): Promise<string> {
+  const unknown = new ClientError('bad-input', 'the issuer of this cluster is unknown: name it with --issuer URL');
   let cluster: ClusterClient;
   try {
     cluster = await session.cluster();
@@ -75,7 +74,10 @@ async function issuerOf(session: Session): Promise<string> {
   const issuers = status.oscar?.oidc?.issuers ?? [];
   if (issuers.length === 1 && issuers[0]) return issuers[0];
   if (issuers.length === 0) throw unknown;
-  throw new ClientError('bad-input', `which issuer? Say it with --issuer: ${issuers.join(', ')}`);
+  throw new ClientError(
+    'bad-input',
+    `the cluster has several issuers: choose one with --issuer: ${issuers.join(', ')}`,
+  );
 }
 
 async function logIn(
@@ -84,16 +86,17 @@ async function logIn(
   { password, passwordStdin }: Options,
   session: Session,
 ): Promise<Tokens> {
-  if (password === undefined && !passwordStdin) return client.withDevice((to) => invite(to, session.terminal));
-  if (user === undefined) throw new ClientError('usage', 'a password is for somebody: `oscar login USER --password`');
+  if (password === undefined && !passwordStdin) return client.withDevice((to) => showDeviceCode(to, session.terminal));
+  if (user === undefined) throw new ClientError('usage', '--password needs a user name: `oscar login USER --password`');
   if (typeof password === 'string') return client.withPassword(user, new Secret(password));
-  const typed = passwordStdin ? (await textOf(process.stdin)).replace(/\r?\n$/, '') : await askFor('Password: ');
+  const typed = passwordStdin ? (await textOf(process.stdin)).replace(/\r?\n$/, '') : await promptHidden('Password: ');
   return client.withPassword(user, new Secret(typed));
 }
 
-/** Asks without showing what is typed. */
-async function askFor(question: string): Promise<string> {
-  if (!process.stdin.isTTY) throw new ClientError('usage', 'nobody can be asked here: use --password-stdin');
+/** Prompts without echoing the input. */
+async function promptHidden(question: string): Promise<string> {
+  if (!process.stdin.isTTY)
+    throw new ClientError('usage', 'cannot prompt for a password without a terminal: use --password-stdin');
   process.stderr.write(question);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
@@ -105,8 +108,8 @@ async function askFor(question: string): Promise<string> {
   }
 }
 
-/** What the token calls its user: for people, so that it is not verified here. */
-function nameIn(accessToken: Secret): string | undefined {
+/** The user's name in the token, for display only. The token is not verified. */
+function readUserName(accessToken: Secret): string | undefined {
   try {
     const [, claims = ''] = accessToken.reveal().split('.');
     const { name, sub } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { name?: string; sub?: string };

@@ -4,9 +4,9 @@ import { withProgress } from '../../client/progress.ts';
 import type { Session } from '../../client/session.ts';
 import { type Column, show } from '../../client/table.ts';
 import { act, type Register, showCommand } from '../command.ts';
-import { formatCores, gibibytes } from '../units.ts';
+import { formatCores, formatGibibytes } from '../units.ts';
 
-/** One cluster, as far as it answers. */
+/** One cluster. The optional fields are there if it answered. */
 interface Row {
   readonly cluster: string;
   readonly endpoint: string;
@@ -32,41 +32,37 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'STATE', of: ({ state }) => state },
   { title: 'VERSION', of: ({ version = '' }) => version },
   { title: 'FREE CPU', of: ({ free_millicores }) => formatCores(free_millicores) },
-  { title: 'FREE MEMORY', of: ({ free_bytes }) => gibibytes(free_bytes) },
+  { title: 'FREE MEMORY', of: ({ free_bytes }) => formatGibibytes(free_bytes) },
   { title: 'ENDPOINT', of: ({ endpoint }) => endpoint, wide: true },
   { title: 'RUNS SCRIPTS', of: ({ runtime = 'in their image' }) => runtime.split(':')[0] ?? '', wide: true },
   { title: 'PROBLEM', of: ({ problem = '' }) => problem },
 ];
 
 export const status: Register = (program, env) => {
-  const command = showCommand(
-    program,
-    'status',
-    'which clusters answer, and what is free there; all of them if none is named',
-  );
+  const command = showCommand(program, 'status', 'show which clusters are up and what is free there');
   act(command, env, async (session) => {
     const ids = session.chosen === undefined ? [...session.config.clusters.keys()] : [session.chosen];
-    // Where there are none, this says so.
+    // Throws if the configuration has no clusters.
     if (ids.length === 0) session.config.cluster(undefined);
-    const asked = () => Promise.all(ids.map((id) => look(id, session)));
-    const rows = await withProgress(session.terminal, () => `asking ${ids.length} clusters`, asked);
+    const query = () => Promise.all(ids.map((id) => queryCluster(id, session)));
+    const rows = await withProgress(session.terminal, () => `querying ${ids.length} clusters`, query);
     show(
       rows.map(({ row }) => row),
       COLUMNS,
       session,
       '',
     );
-    // Somebody who asks for one cluster wants to know whether it is there.
+    // The status of one named cluster decides the exit code.
     const [only] = rows;
     if (session.chosen !== undefined && only?.error) throw only.error;
   });
 };
 
-async function look(id: string, session: Session): Promise<{ row: Row; error?: ClientError }> {
+async function queryCluster(id: string, session: Session): Promise<{ row: Row; error?: ClientError }> {
   const { endpoint } = session.config.cluster(id).entry;
   try {
     const cluster = await session.clusterNamed(id);
-    return { row: { cluster: id, endpoint, state: 'up', ...(await figuresOf(cluster)) } };
+    return { row: { cluster: id, endpoint, state: 'up', ...(await readFigures(cluster)) } };
   } catch (error) {
     if (!(error instanceof ClientError)) throw error;
     const state = error.code === 'unreachable' ? 'down' : 'refused';
@@ -74,7 +70,7 @@ async function look(id: string, session: Session): Promise<{ row: Row; error?: C
   }
 }
 
-async function figuresOf(cluster: ClusterClient) {
+async function readFigures(cluster: ClusterClient) {
   const [figures, about] = await Promise.all([
     cluster.call('GET', '/system/status'),
     cluster.call('GET', '/system/info'),

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { ClientError } from '../../client/errors.ts';
-import { stopWithParent } from '../../stop-with-parent.ts';
+import { stopWithParent } from '../../stop-signals.ts';
 import { act, plainCommand, type Register } from '../command.ts';
 
 interface Options {
@@ -17,21 +17,18 @@ interface Options {
 const FOR_DEMO = 3;
 
 export const upVerb: Register = (program, env) => {
-  const command = plainCommand(program, 'up', 'a federation on this machine, until Ctrl-C')
-    .option('--clusters <number>', 'how many clusters', wholeNumber, 4)
-    .option('--data <directory>', 'where everything is kept', '.oscar')
-    .option('--port <port>', 'of the first manager; the others follow', wholeNumber)
-    .option('--fresh', 'forget what an earlier one has kept there')
-    .option(
-      '--demo',
-      'show the quickstart: a service on three clusters, with more to do than one of them can; then stop',
-    )
-    .option('--keep', 'with --demo: do not stop, until Ctrl-C');
+  const command = plainCommand(program, 'up', 'start a federation on this machine; Ctrl-C stops it')
+    .option('--clusters <number>', 'number of clusters', wholeNumber, 4)
+    .option('--data <directory>', 'data directory', '.oscar')
+    .option('--port <port>', 'port of the first manager; the others get the next ones', wholeNumber)
+    .option('--fresh', 'delete the data of an earlier federation first')
+    .option('--demo', 'run the demo: a service on three clusters with more jobs than one can run; then stop')
+    .option('--keep', 'with --demo: keep running until Ctrl-C');
   act(command, env, async (session) => {
     const { clusters, fresh = false, data, port, demo, keep = false, quiet = false } = command.opts<Options>();
     if (demo && clusters < FOR_DEMO) throw new ClientError('usage', `--demo needs --clusters ${FOR_DEMO} or more`);
     stopWithParent(env);
-    // It brings an issuer along, which other commands do not need.
+    // Loads an OIDC issuer, which other commands do not need.
     const { startFederation: start } = await import('../../up/up.ts');
     const show = demo ? await demonstration(quiet, keep, env) : undefined;
     const options = { clusters, fresh, data, keep, ...(port !== undefined && { port }), ...(show && { show }) };

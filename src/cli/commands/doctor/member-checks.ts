@@ -1,15 +1,15 @@
 import type { ClusterClient } from '../../client/cluster-client.ts';
-import type { ToldJob } from '../jobs/told-job.ts';
-import { type SeenFederation, type SeenMember, seenMemberName } from '../seen.ts';
-import { span } from '../units.ts';
-import { bad, type Check, good } from './check.ts';
+import type { RemoteJob } from '../jobs/remote-job.ts';
+import { formatMember, type RemoteFederation, type RemoteMember } from '../remote-service.ts';
+import { formatSpan } from '../units.ts';
+import { type Check, failure, passed } from './check.ts';
 
 /** What to do about a member that is not ready; docs/troubleshooting.md has more. */
 const ADVICE: Readonly<Record<string, string>> = {
-  pending: 'send the service once more as its owner (`oscar apply`), if it stays so',
-  unreachable: 'is that manager up, and does the coordinator reach it? It is brought up to date when it is back',
-  conflict: 'rename the member or delete what has its name there, and `oscar apply` once more',
-  removing: 'it is ended when its jobs are done, after 24 h at the latest',
+  pending: 'if it stays pending, update the service as its owner (`oscar apply`)',
+  unreachable: 'is its manager running, and can the coordinator reach it? It is updated when it is back',
+  conflict: 'rename the member or delete the service that has its name, then repeat `oscar apply`',
+  removing: 'it is removed when its jobs have ended, after 24 h at the latest',
   'removed-by-owner': 'remove the member with `oscar replicas remove`, or add it again',
 };
 
@@ -18,57 +18,54 @@ interface Condition {
   readonly reason: string;
 }
 
-export type FederationState = SeenFederation & { readonly conditions?: readonly Condition[] };
+export type FederationState = RemoteFederation & { readonly conditions?: readonly Condition[] };
 
-/** What the coordinator knows of the members of a service, and of the grant of its owner. */
+/** Checks what the coordinator reports about the members of a service and the grant of its owner. */
 export function memberChecks(
   service: string,
   { replicas, conditions = [] }: FederationState,
-  jobs: readonly ToldJob[],
+  jobs: readonly RemoteJob[],
   now: number,
 ): Check[] {
   const members = replicas ?? [];
-  const grants = conditions.map(({ type, reason }) => bad(service, 'grant', `${type}: ${reason}`));
-  if (members.length === 0) return [good(service, 'members', 'it has none')];
+  const grants = conditions.map(({ type, reason }) => failure(service, 'grant', `${type}: ${reason}`));
+  if (members.length === 0) return [passed(service, 'members', 'no members')];
   return [
-    ...(grants.length > 0 ? grants : [good(service, 'grant', 'nothing is wrong with it')]),
-    ...members.flatMap((member) => [stateOf(member), ...filesOf(member, jobs, now)]),
+    ...(grants.length > 0 ? grants : [passed(service, 'grant', 'valid')]),
+    ...members.flatMap((member) => [checkState(member), ...checkStorage(member, jobs, now)]),
   ];
 }
 
-function stateOf(member: SeenMember): Check {
+function checkState(member: RemoteMember): Check {
   const { type, state = '', reason } = member;
-  const name = seenMemberName(member);
-  if (type === 'endpoint') return good(name, 'member', 'an endpoint is not asked how it is');
-  if (state === 'ready') return good(name, 'member', 'ready');
+  const name = formatMember(member);
+  if (type === 'endpoint') return passed(name, 'member', 'not checked: endpoints have no status');
+  if (state === 'ready') return passed(name, 'member', 'ready');
   const advice = ADVICE[state];
-  return bad(name, 'member', [`${state}${reason ? `: ${reason}` : ''}`, advice].filter(Boolean).join('; '));
+  return failure(name, 'member', [`${state}${reason ? `: ${reason}` : ''}`, advice].filter(Boolean).join('; '));
 }
 
-/**
- * Only a member itself can read and write from where it is, and does so with every job: its newest one tells how it
- * went.
- */
-function filesOf(member: SeenMember, jobs: readonly ToldJob[], now: number): Check[] {
+/** Only the member itself can test its access to the coordinator's store. It does so with every job, so look at its newest one. */
+function checkStorage(member: RemoteMember, jobs: readonly RemoteJob[], now: number): Check[] {
   if (member.type === 'endpoint') return [];
-  const name = seenMemberName(member);
+  const name = formatMember(member);
   for (const { attempts, decisions, state, accepted_at } of jobs) {
-    const ago = `${span(now - Date.parse(accepted_at))} ago`;
+    const ago = `${formatSpan(now - Date.parse(accepted_at))} ago`;
     const refusal = decisions.flatMap(({ candidates }) => candidates).find((each) => each.member === name)?.refusal;
     if (refusal?.includes('cannot read its input')) {
       const advice =
-        'it does not reach the store of the coordinator: MINIO_PUBLIC_ENDPOINT there, `store` under OSCAR_CLUSTERS here';
-      return [bad(name, 'storage', `${ago}: ${refusal}; ${advice}`)];
+        'it cannot reach the store of the coordinator: check MINIO_PUBLIC_ENDPOINT of the coordinator, or `store` in its OSCAR_CLUSTERS';
+      return [failure(name, 'storage', `${ago}: ${refusal}; ${advice}`)];
     }
     if (attempts.at(-1)?.place === member.cluster_id && state === 'succeeded') {
-      return [good(name, 'storage', `it read a file and wrote its results ${ago}`)];
+      return [passed(name, 'storage', `read its input and wrote results ${ago}`)];
     }
   }
-  return [good(name, 'storage', 'not tried so far: no job of late ran there')];
+  return [passed(name, 'storage', 'not checked: no recent job ran there')];
 }
 
-/** The newest jobs of a service, as many as the manager gives at once. */
-export async function newestOf(cluster: ClusterClient, service: string): Promise<readonly ToldJob[]> {
+/** The first page of the jobs of a service, newest first. */
+export async function readNewestJobs(cluster: ClusterClient, service: string): Promise<readonly RemoteJob[]> {
   const answer = await cluster.call('GET', `/system/jobs/${encodeURIComponent(service)}`, { expect: [404, 409] });
-  return answer.status >= 400 ? [] : (answer.json() as { jobs: ToldJob[] }).jobs;
+  return answer.status >= 400 ? [] : (answer.json() as { jobs: RemoteJob[] }).jobs;
 }

@@ -6,8 +6,8 @@ import { ClientError } from '../../client/errors.ts';
 import { onInterrupt } from '../../client/interruption.ts';
 import { printable } from '../../client/table.ts';
 import type { Terminal } from '../../client/terminal.ts';
-import { exactly } from '../units.ts';
-import { bad, type Check, failed, good } from './check.ts';
+import { formatDuration } from '../units.ts';
+import { type Check, failed, failure, passed } from './check.ts';
 
 interface Store {
   readonly endpoint: string;
@@ -17,23 +17,23 @@ interface Store {
   readonly verify: boolean;
 }
 
-/** As long as a store may be silent with a few bytes. */
+/** How long the store may take for a few bytes. */
 const PATIENCE_MS = 10_000;
 
-const CONTENT = 'written by `oscar doctor`, and deleted at once';
+const CONTENT = 'written by `oscar doctor`, deleted right after';
 
 /**
- * Writes, reads and deletes an object at the store of a cluster with the user's own keys. It does so in a bucket of its
- * own, which is gone afterwards: in that of a service it could start a job.
+ * Writes, reads and deletes an object with the user's own keys. It uses a temporary bucket, because an object in a service's
+ * bucket could start a job.
  */
 export async function storeCheck(cluster: ClusterClient, terminal: Terminal): Promise<Check> {
   const bucket = `oscar-doctor-${randomUUID().slice(0, 13)}`;
   const about = `bucket "${bucket}"`;
   try {
-    const store = await storeOf(cluster);
+    const store = await readStore(cluster);
     await cluster.call('POST', '/system/buckets', { body: { bucket_name: bucket }, about });
     const interrupted = () =>
-      terminal.warn(`left behind: \`oscar bucket delete ${bucket} -c ${cluster.id}\` removes it`);
+      terminal.warn(`interrupted: remove the temporary bucket with \`oscar bucket delete ${bucket} -c ${cluster.id}\``);
     return await onInterrupt(interrupted, async () => {
       try {
         return await tryStore(store, bucket, cluster.id);
@@ -47,7 +47,7 @@ export async function storeCheck(cluster: ClusterClient, terminal: Terminal): Pr
   }
 }
 
-async function storeOf(cluster: ClusterClient): Promise<Store> {
+async function readStore(cluster: ClusterClient): Promise<Store> {
   const { minio_provider: given } = (await cluster.call('GET', '/system/config')).json() as {
     minio_provider: { endpoint: string; region: string; access_key: string; secret_key: string };
   };
@@ -57,7 +57,7 @@ async function storeOf(cluster: ClusterClient): Promise<Store> {
 
 async function tryStore(store: Store, bucket: string, id: string): Promise<Check> {
   const { endpoint, region, accessKey, secretKey, verify } = store;
-  // It is much to load, and only this command needs it.
+  // The SDK is slow to load, and only this command needs it.
   const { S3Client, PutObjectCommand, GetObjectCommand, DeleteObjectCommand } = await import('@aws-sdk/client-s3');
   const { NodeHttpHandler } = await import('@smithy/node-http-handler');
   const client = new S3Client({
@@ -79,17 +79,21 @@ async function tryStore(store: Store, bucket: string, id: string): Promise<Check
     await client.send(new PutObjectCommand({ ...object, Body: CONTENT }));
     const { Body } = await client.send(new GetObjectCommand(object));
     if ((await Body?.transformToString()) !== CONTENT) {
-      return bad(id, 'storage', `${endpoint} does not give back what was written: what is in between?`);
+      return failure(
+        id,
+        'storage',
+        `${endpoint} returned other content than was written: is there a proxy in between?`,
+      );
     }
     await client.send(new DeleteObjectCommand(object));
-    return good(id, 'storage', `an object was written, read and deleted in ${exactly(performance.now() - began)}`);
+    return passed(id, 'storage', `wrote, read and deleted an object in ${formatDuration(performance.now() - began)}`);
   } catch (error) {
     const { name, message } = error as Error;
     const why = printable(message || name);
-    return bad(
+    return failure(
       id,
       'storage',
-      `${endpoint} cannot be used from here: ${why}. Is it reachable, and its address (MINIO_PUBLIC_ENDPOINT) right?`,
+      `cannot use ${endpoint} from here: ${why}. Is it reachable, and is MINIO_PUBLIC_ENDPOINT right?`,
     );
   } finally {
     client.destroy();

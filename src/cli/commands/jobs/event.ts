@@ -8,18 +8,18 @@ export interface EventOptions {
   readonly text?: string;
 }
 
-export function withEvent(command: Command): Command {
+export function withEventOptions(command: Command): Command {
   return command
-    .option('-f, --file <file>', 'the input: a file, or - for standard input')
-    .option('-t, --text <text>', 'the input, as text');
+    .option('-f, --file <file>', 'the input file, or - for standard input')
+    .option('-t, --text <text>', 'the input as text');
 }
 
 /**
  * The body of an invocation: base64, as oscar-cli sends it, so that any bytes arrive
  * (docs/go-manager.md#events-and-scripts).
  */
-export async function eventToSend({ file, text }: EventOptions): Promise<string> {
-  if (file !== undefined && text !== undefined) throw new ClientError('usage', '--file or --text, not both');
+export async function readEventBody({ file, text }: EventOptions): Promise<string> {
+  if (file !== undefined && text !== undefined) throw new ClientError('usage', 'use either --file or --text');
   if (file === undefined) return Buffer.from(text ?? '').toString('base64');
   try {
     return (file === '-' ? await buffer(process.stdin) : readFileSync(file)).toString('base64');

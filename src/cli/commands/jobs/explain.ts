@@ -1,17 +1,16 @@
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import type { Session } from '../../client/session.ts';
-import { type Column, printable, show, showValue, tableOf } from '../../client/table.ts';
+import { type Column, formatTable, printable, show, showValue } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
-import { readService } from '../seen.ts';
-import { exactly } from '../units.ts';
-import { type Explained, explainJob, type Step } from './explanation.ts';
-import { originOf, ranAt, type ToldJob } from './told-job.ts';
-import { FINAL } from './view.ts';
+import { readService } from '../remote-service.ts';
+import { formatDuration } from '../units.ts';
+import { type Explanation, explainJob, type Step } from './explanation.ts';
+import { FINAL_STATES, lastCluster, originCluster, type RemoteJob } from './remote-job.ts';
 
 const STEPS: readonly Column<Step>[] = [
   { title: 'STEP', of: ({ state }) => state },
   { title: 'AT', of: ({ place }) => place },
-  { title: 'TOOK', of: ({ ms }) => (ms === undefined ? '' : exactly(ms)) },
+  { title: 'TOOK', of: ({ ms }) => (ms === undefined ? '' : formatDuration(ms)) },
   { title: '', of: ({ message }) => message },
 ];
 
@@ -26,7 +25,7 @@ export const explain: Register = (program, env) => {
   const command = showCommand(
     program,
     'explain <service> [job]',
-    'why a job ran where it ran, and how long each step took; without a job, where the last ones ran and why',
+    'explain where a job ran, why, and how long each step took; without a job, summarize the latest ones',
   );
   act(command, env, async (session, [name, id]) => {
     const service = required(name);
@@ -37,31 +36,31 @@ export const explain: Register = (program, env) => {
 };
 
 async function explainService(cluster: ClusterClient, service: string, session: Session): Promise<void> {
-  const answer = await cluster.call('GET', pathOf(service), { about: `service "${service}"` });
-  const { jobs } = answer.json() as { jobs: ToldJob[] };
+  const answer = await cluster.call('GET', jobsPath(service), { about: `service "${service}"` });
+  const { jobs } = answer.json() as { jobs: RemoteJob[] };
   if (!session.isForPrograms && jobs.length > 0) session.terminal.note(`# the last ${jobs.length} jobs of ${service}`);
-  show(groupJobs(jobs), GROUPS, session, `${service} has no jobs yet: \`oscar job ${service}\` makes one`);
+  show(groupJobs(jobs), GROUPS, session, `${service} has no jobs yet: \`oscar job ${service}\` creates one`);
 }
 
 async function explainOne(cluster: ClusterClient, service: string, id: string, session: Session): Promise<void> {
-  const path = `${pathOf(service)}/${encodeURIComponent(id)}`;
+  const path = `${jobsPath(service)}/${encodeURIComponent(id)}`;
   const [answer, { federation }] = await Promise.all([
     cluster.call('GET', path, { about: `job "${id}"` }),
     readService(cluster, service),
   ]);
-  const explained = explainJob(answer.json() as ToldJob, federation, Date.now());
+  const explained = explainJob(answer.json() as RemoteJob, federation, Date.now());
   if (session.isForPrograms) return showValue({ id, service, ...explained }, session);
-  session.terminal.print(textOf(explained));
+  session.terminal.print(formatExplanation(explained));
 }
 
-function textOf({ sentences, steps }: Explained): string {
-  const table = tableOf(steps, STEPS).split('\n');
+function formatExplanation({ sentences, steps }: Explanation): string {
+  const table = formatTable(steps, STEPS).split('\n');
   return [...sentences.map(printable), '', ...table.map((line) => `  ${line}`)].join('\n');
 }
 
-const pathOf = (service: string) => `/system/jobs/${encodeURIComponent(service)}`;
+const jobsPath = (service: string) => `/system/jobs/${encodeURIComponent(service)}`;
 
-/** Jobs that ran at the same place for the same reason, and ended, or have not ended, in the same way. */
+/** Jobs that ran on the same cluster for the same reason and are in the same state. */
 interface Group {
   readonly place: string;
   readonly state: string;
@@ -69,10 +68,10 @@ interface Group {
   readonly jobs: number;
 }
 
-/** Where jobs ran and why, most of them first. */
-export function groupJobs(jobs: readonly ToldJob[]): Group[] {
+/** Groups jobs by cluster, state and reason, largest group first. */
+export function groupJobs(jobs: readonly RemoteJob[]): Group[] {
   const groups = Map.groupBy(
-    jobs.map((job) => ({ place: ranAt(job) ?? '-', state: job.state, why: inShort(job) })),
+    jobs.map((job) => ({ place: lastCluster(job) ?? '-', state: job.state, why: summarizeReason(job) })),
     (each) => JSON.stringify(each),
   );
   return [...groups.values()]
@@ -80,16 +79,16 @@ export function groupJobs(jobs: readonly ToldJob[]): Group[] {
     .toSorted((a, b) => b.jobs - a.jobs || (a.place < b.place ? -1 : 1));
 }
 
-function inShort(job: ToldJob): string {
-  const origin = originOf(job);
-  const place = ranAt(job);
+function summarizeReason(job: RemoteJob): string {
+  const origin = originCluster(job);
+  const place = lastCluster(job);
   const last = job.decisions.at(-1);
-  if (place === undefined) return FINAL.has(job.state) ? `it never began: ${job.message}` : job.message;
+  if (place === undefined) return FINAL_STATES.has(job.state) ? `never started: ${job.message}` : job.message;
   if (!last) return place === origin ? 'there was room' : '';
   if (place === origin) {
-    return last.chosen === undefined ? 'nobody else could take it' : `"${last.policy}" chose it`;
+    return last.chosen === undefined ? 'no member could take it' : `"${last.policy}" chose it`;
   }
   const before = job.decisions.length - 1;
-  const refusals = before === 0 ? '' : `, after ${before} ${before === 1 ? 'other' : 'others'}`;
+  const refusals = before === 0 ? '' : `, after ${before} ${before === 1 ? 'refusal' : 'refusals'}`;
   return `"${last.policy}" chose it${refusals}`;
 }

@@ -1,9 +1,16 @@
 import { scoreWord } from '../../../model/service/index.ts';
-import { exactly } from '../units.ts';
-import { clusterOf, originOf, ranAt, type ToldCandidate, type ToldDecision, type ToldJob } from './told-job.ts';
-import { FINAL } from './view.ts';
+import { formatDuration } from '../units.ts';
+import {
+  FINAL_STATES,
+  lastCluster,
+  memberCluster,
+  originCluster,
+  type RemoteCandidate,
+  type RemoteDecision,
+  type RemoteJob,
+} from './remote-job.ts';
 
-/** One state of a job, and how long it was in it. The last one of a job that has ended takes no time. */
+/** One state of a job and how long it lasted. The final state has no duration. */
 export interface Step {
   readonly state: string;
   readonly place: string;
@@ -11,113 +18,112 @@ export interface Step {
   readonly message: string;
 }
 
-export interface Explained {
+export interface Explanation {
   readonly sentences: readonly string[];
   readonly steps: readonly Step[];
 }
 
-/** What of a service decides where its jobs go. */
-export interface Rules {
+/** The settings of a service that decide where its jobs run. */
+export interface DelegationRules {
   readonly topology: string;
   readonly delegate_when?: string;
 }
 
-/** Says in sentences why a job ran where it ran. */
-export function explainJob(job: ToldJob, rules: Rules | undefined, now: number): Explained {
+/** Explains in sentences why a job ran where it ran. */
+export function explainJob(job: RemoteJob, rules: DelegationRules | undefined, now: number): Explanation {
   return {
-    sentences: [inOneSentence(job), cause(job), ...reasons(job, rules)],
-    steps: stepsOf(job, now),
+    sentences: [describeOutcome(job), describeTrigger(job), ...describePlacement(job, rules)],
+    steps: toSteps(job, now),
   };
 }
 
-function inOneSentence(job: ToldJob): string {
+function describeOutcome(job: RemoteJob): string {
   const { id, state, message, service } = job;
-  const place = ranAt(job);
-  if (state === 'succeeded') return `${id} succeeded at ${place ?? originOf(job)}.`;
-  if (FINAL.has(state)) {
-    const where = place === undefined ? 'before it ran anywhere' : `at ${place}`;
+  const place = lastCluster(job);
+  if (state === 'succeeded') return `${id} succeeded on ${place ?? originCluster(job)}.`;
+  if (FINAL_STATES.has(state)) {
+    const where = place === undefined ? 'before it started' : `on ${place}`;
     return `${id} ${state === 'failed' ? 'failed' : 'was cancelled'} ${where}: ${message}. \`oscar logs ${service} ${id}\` shows what it printed.`;
   }
   return `${id} is ${state}: ${message}.`;
 }
 
-function cause({ trigger, object }: ToldJob): string {
-  if (object) return `It came when ${object.bucket}/${object.key} was written.`;
-  return trigger === 'run' ? 'It came by a call that waits for the answer.' : 'It came by a call.';
+function describeTrigger({ trigger, object }: RemoteJob): string {
+  if (object) return `It was triggered by ${object.bucket}/${object.key}.`;
+  return trigger === 'run' ? 'It was called synchronously.' : 'It was called asynchronously.';
 }
 
-function reasons(job: ToldJob, rules: Rules | undefined): string[] {
+function describePlacement(job: RemoteJob, rules: DelegationRules | undefined): string[] {
   const stays = job.timeline.findLast(({ reason }) => reason === 'StaysHere');
-  if (stays) return [`It may run at ${originOf(job)} only: ${stays.message}.`];
-  if (job.decisions.length === 0) return [withoutDecision(job, rules)];
-  const decisions = job.decisions.map((decision, index) => decided(decision, index, job));
-  return [whyOthers(job, rules), ...decisions, ...roomAfterAll(job)];
+  if (stays) return [`It can only run on ${originCluster(job)}: ${stays.message}.`];
+  if (job.decisions.length === 0) return [describeNoDecision(job, rules)];
+  const decisions = job.decisions.map((decision, index) => describeDecision(decision, index, job));
+  return [describeOffering(job, rules), ...decisions, ...describeLocalRoom(job)];
 }
 
-function roomAfterAll(job: ToldJob): string[] {
-  const waited = job.decisions.at(-1)?.chosen === undefined && ranAt(job) === originOf(job);
-  return waited ? [`There was room at ${originOf(job)} before anybody else had some.`] : [];
+function describeLocalRoom(job: RemoteJob): string[] {
+  const waited = job.decisions.at(-1)?.chosen === undefined && lastCluster(job) === originCluster(job);
+  return waited ? [`${originCluster(job)} had room before any member had.`] : [];
 }
 
-/** Nobody was asked. */
-function withoutDecision(job: ToldJob, rules: Rules | undefined): string {
-  const origin = originOf(job);
-  const place = ranAt(job);
-  if (job.trigger === 'run') return `Whoever waits for an answer waits at ${origin}: such jobs run there.`;
-  if (!rules || rules.topology === 'none') return `Its service is on ${origin} alone, so it runs there.`;
-  if (place === undefined) return `Nobody else was asked so far.`;
-  if (place !== origin) return `It was sent to ${place}; why is not on record any more.`;
-  return `There was room at ${origin}, so nobody else was asked.`;
+function describeNoDecision(job: RemoteJob, rules: DelegationRules | undefined): string {
+  const origin = originCluster(job);
+  const place = lastCluster(job);
+  if (job.trigger === 'run') return `Synchronous calls run on the cluster that was called, ${origin}.`;
+  if (!rules || rules.topology === 'none') return `Its service has no members, so it runs on ${origin}.`;
+  if (place === undefined) return `No member was asked yet.`;
+  if (place !== origin) return `It was delegated to ${place}; the decision is no longer stored.`;
+  return `${origin} had room, so no member was asked.`;
 }
 
-function whyOthers(job: ToldJob, rules: Rules | undefined): string {
+function describeOffering(job: RemoteJob, rules: DelegationRules | undefined): string {
   return rules?.delegate_when === 'always'
     ? 'Every job of this service is offered to its members (delegate_when: always).'
-    : `${originOf(job)} had no room for it, so members were asked.`;
+    : `${originCluster(job)} had no room for it, so it was offered to members.`;
 }
 
-function decided({ policy, chosen, candidates }: ToldDecision, index: number, job: ToldJob): string {
+function describeDecision({ policy, chosen, candidates }: RemoteDecision, index: number, job: RemoteJob): string {
   const refused = candidates.filter(({ refusal }) => refusal !== undefined);
   const able = candidates.filter(({ refusal }) => refusal === undefined);
   const word = index === 0 ? (job.decisions.length > 1 ? 'First the' : 'The') : 'Then the';
-  const left = refused.length > 0 ? ` Not ${refused.map(notThis).join('; not ')}.` : '';
+  const left = refused.length > 0 ? ` Refused: ${refused.map(formatRefusal).join('; ')}.` : '';
   if (chosen === undefined)
-    return `${index === 0 ? 'Nobody' : 'Then nobody'} could take it, and it waited at ${originOf(job)}.${left}`;
-  const others = able.filter(({ member }) => member !== chosen).map((each) => withFigure(each, policy));
+    return `${index === 0 ? 'No' : 'Then no'} member could take it, so it waited on ${originCluster(job)}.${left}`;
+  const others = able.filter(({ member }) => member !== chosen).map((each) => formatCandidate(each, policy));
   const first = able.find(({ member }) => member === chosen) ?? { member: chosen };
   const before = others.length > 0 ? `, before ${others.join(' and ')}` : '';
-  const itself = clusterOf(chosen) === originOf(job) ? ', which is where it came' : '';
-  return `${word} policy "${policy}" chose ${withFigure(first, policy)}${itself}${before}.${left}`;
+  const itself = memberCluster(chosen) === originCluster(job) ? ', the origin' : '';
+  return `${word} policy "${policy}" chose ${formatCandidate(first, policy)}${itself}${before}.${left}`;
 }
 
-const notThis = ({ member, refusal = '' }: ToldCandidate) => `${member}: ${refusal}`;
+const formatRefusal = ({ member, refusal = '' }: RemoteCandidate) => `${member}: ${refusal}`;
 
-function withFigure({ member, score, age }: ToldCandidate, policy: string): string {
+function formatCandidate({ member, score, age }: RemoteCandidate, policy: string): string {
   const word = scoreWord(policy);
   if (word === undefined) return member;
   if (score === undefined) {
-    return `${member} (${age === undefined ? 'nothing is known of it' : `its figures were ${age} s old`})`;
+    return `${member} (${age === undefined ? 'no metrics' : `metrics ${age} s old`})`;
   }
-  // What the definition says does not age.
-  const since = age === undefined || policy === 'static' ? '' : `, ${age} s before`;
+  // A priority comes from the definition and does not age.
+  const since = age === undefined || policy === 'static' ? '' : `, ${age} s old`;
   return `${member} (${word} ${score}${since})`;
 }
 
-function stepsOf(job: ToldJob, now: number): Step[] {
+function toSteps(job: RemoteJob, now: number): Step[] {
   const { timeline } = job;
   const steps = timeline.map(({ state, at, message, place }, index): Step => {
     const next = timeline[index + 1]?.at;
     const end = next === undefined ? now : Date.parse(next);
     const ran = state === 'delegated' || state === 'running' ? scriptTime(job, place) : '';
     const step = { state, place, message: `${message}${ran}` };
-    return FINAL.has(state) ? step : { ...step, ms: Math.max(0, end - Date.parse(at)) };
+    return FINAL_STATES.has(state) ? step : { ...step, ms: Math.max(0, end - Date.parse(at)) };
   });
-  // It is accepted and waits in one go.
+  // Most jobs are accepted and queued in one write.
   return steps.filter(({ state, ms }) => state !== 'accepted' || ms !== 0);
 }
 
-function scriptTime({ attempts }: ToldJob, place: string): string {
+function scriptTime({ attempts }: RemoteJob, place: string): string {
   const { started_at, finished_at } = attempts.findLast((each) => each.place === place) ?? {};
   if (started_at === undefined || finished_at === undefined) return '';
-  return `; its script took ${exactly(Date.parse(finished_at) - Date.parse(started_at))}`;
+  return `; its script took ${formatDuration(Date.parse(finished_at) - Date.parse(started_at))}`;
 }

@@ -1,7 +1,7 @@
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { act, clusterCommand, type Register, required } from '../command.ts';
-import type { ListedJob } from './view.ts';
+import type { RemoteJobSummary } from './remote-job.ts';
 
 interface Options {
   readonly follow?: boolean;
@@ -12,15 +12,15 @@ export const logs: Register = (program, env) => {
   const command = clusterCommand(
     program,
     'logs <service> [job]',
-    'what the script of a job printed; of the newest if none is named',
+    'print the log of a job; the newest job if none is named',
   )
-    .option('-f, --follow', 'until the job has ended')
-    .option('--timestamps', 'with the time of each line');
+    .option('-f, --follow', 'follow the log until the job has ended')
+    .option('--timestamps', 'print the time of each line');
   act(command, env, async (session, [name, id]) => {
     const { follow, timestamps } = command.opts<Options>();
     const service = required(name);
     const cluster = await session.cluster();
-    const job = id ?? (await newest(cluster, service));
+    const job = id ?? (await findNewestJob(cluster, service));
     if (id === undefined) session.terminal.note(`# ${job}`);
     const query = new URLSearchParams({ ...(follow && { follow: 'true' }), ...(timestamps && { timestamps: 'true' }) });
     const path = `/system/logs/${encodeURIComponent(service)}/${encodeURIComponent(job)}?${query.toString()}`;
@@ -30,11 +30,11 @@ export const logs: Register = (program, env) => {
   });
 };
 
-async function newest(cluster: ClusterClient, service: string): Promise<string> {
+async function findNewestJob(cluster: ClusterClient, service: string): Promise<string> {
   const about = `service "${service}"`;
   const { jobs } = (await cluster.call('GET', `/system/jobs/${encodeURIComponent(service)}`, { about })).json() as {
-    jobs: ListedJob[];
+    jobs: RemoteJobSummary[];
   };
   if (jobs[0]) return jobs[0].id;
-  throw new ClientError('not-found', `${service} has no jobs yet: \`oscar job ${service}\` makes one`);
+  throw new ClientError('not-found', `${service} has no jobs yet: \`oscar job ${service}\` creates one`);
 }

@@ -6,9 +6,9 @@ import { withProgress } from '../../client/progress.ts';
 import type { Session } from '../../client/session.ts';
 import { showValue } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
-import { readMembers, type SeenMember, seenMemberName, servicePath } from '../seen.ts';
-import { unknownIn } from './known-clusters.ts';
-import { ownGrant } from './own-grant.ts';
+import { formatMember, type RemoteMember, readMembers, servicePath } from '../remote-service.ts';
+import { findUnknownClusters } from './known-clusters.ts';
+import { createServiceGrant } from './own-grant.ts';
 import type { PreparedFile } from './prepare.ts';
 import { sendDefinition } from './send-definition.ts';
 
@@ -16,17 +16,17 @@ interface Applied {
   readonly service: string;
   readonly cluster: string;
   readonly action: 'created' | 'updated';
-  readonly members: readonly Pick<SeenMember, 'cluster_id' | 'service_name' | 'state' | 'reason'>[];
+  readonly members: readonly Pick<RemoteMember, 'cluster_id' | 'service_name' | 'state' | 'reason'>[];
 }
 
 export const apply: Register = (program, env) => {
   const command = showCommand(program, 'apply <file>', 'create or change the services of an FDL file').option(
     '--dry-run',
-    'show what would be sent, and send nothing',
+    'print what would be sent, without sending it',
   );
   act(command, env, async (session, [file]) => {
     const { dryRun } = command.opts<{ dryRun?: boolean }>();
-    // What a definition may hold is much to load, and most commands need none of it.
+    // The schema of definitions is slow to load, and most commands do not need it.
     const { prepareFile } = await import('./prepare.ts');
     const services = await prepareFile(required(file), session);
     if (dryRun) return showPlanned(await Promise.all(services.map((each) => planned(each, session))), session);
@@ -35,7 +35,7 @@ export const apply: Register = (program, env) => {
   });
 };
 
-/** What `oscar apply FILE` does. */
+/** Does the same as `oscar apply FILE`. */
 export async function applyFile(file: string, session: Session): Promise<void> {
   const { prepareFile } = await import('./prepare.ts');
   await applyAll(await prepareFile(file, session), session);
@@ -49,35 +49,35 @@ async function applyAll(services: readonly PreparedFile[], session: Session): Pr
 
 async function applyOne({ name, cluster, body }: PreparedFile, session: Session): Promise<Applied> {
   const { terminal } = session;
-  const means = {
-    newGrant: () => ownGrant(name, cluster, session),
-    whereIs: (text: string) => unknownIn(text, session.config),
+  const sources = {
+    createGrant: () => createServiceGrant(name, cluster, session),
+    findClusters: (text: string) => findUnknownClusters(text, session.config),
   };
   const count = body.federation?.members?.length ?? 0;
   using progress = count > 0 && terminal.isWatched ? new MemberProgress(cluster, name) : undefined;
   const doing = `${name} on ${cluster.id}${count > 0 ? ` and ${count} members` : ''}`;
-  const send = () => sendDefinition(cluster, body, means);
+  const send = () => sendDefinition(cluster, body, sources);
   const { action, remark } = await onInterrupt(
-    () => terminal.warn(`interrupted: see with \`oscar get ${name}\` whether it is there`),
+    () => terminal.warn(`interrupted: check with \`oscar get ${name}\` whether it was created`),
     () => withProgress(terminal, () => progress?.line || doing, send),
   );
   const members = count > 0 ? await readMembers(cluster, name) : [];
   if (!session.isForPrograms) {
     terminal.print(`${name} ${action} on ${cluster.id}`);
-    for (const each of members) terminal.print(`  ${seenMemberName(each)} ${each.state}`);
+    for (const each of members) terminal.print(`  ${formatMember(each)} ${each.state}`);
   }
   if (remark) terminal.warn(remark);
   return { service: name, cluster: cluster.id, action, members };
 }
 
-/** What would be done, with secrets hidden. */
+/** What `apply` would send, with secrets hidden. */
 async function planned(prepared: PreparedFile, { config }: Session) {
   const { name, cluster, body } = prepared;
-  const { workersOf } = await import('./planned-workers.ts');
+  const { planWorkers: workersOf } = await import('./planned-workers.ts');
   return {
     service: name,
     cluster: cluster.id,
-    action: (await isThere(cluster, name)) ? 'update' : 'create',
+    action: (await exists(cluster, name)) ? 'update' : 'create',
     definition: hideSecrets(body),
     workers: (await workersOf(prepared, config)).map(({ member, definition }) => ({
       member,
@@ -86,7 +86,7 @@ async function planned(prepared: PreparedFile, { config }: Session) {
   };
 }
 
-async function isThere(cluster: ClusterClient, name: string): Promise<boolean> {
+async function exists(cluster: ClusterClient, name: string): Promise<boolean> {
   return (await cluster.call('GET', servicePath(name), { expect: [404] })).status !== 404;
 }
 
@@ -96,16 +96,16 @@ function showPlanned(plans: readonly Awaited<ReturnType<typeof planned>>[], sess
     session.terminal.print(`--- # would ${plan.action} ${plan.service} on ${plan.cluster}`);
     showValue(plan.definition, session);
     for (const { member, definition } of plan.workers) {
-      session.terminal.print(`--- # which would make of it ${member}`);
+      session.terminal.print(`--- # would create member ${member}`);
       showValue(definition, session);
     }
   }
 }
 
-/** Often enough for somebody who looks on. */
-const LOOK_MS = 500;
+/** How often the members are read. Shorter: smoother for the user. Longer: fewer requests during the create. */
+const POLL_MS = 500;
 
-/** How far the members of a service are that is being made or changed, in one line, until it is disposed of. */
+/** Polls the state of the members during a create or update, for the progress line. Polling ends when it is disposed of. */
 class MemberProgress implements Disposable {
   readonly #ending = new AbortController();
   #line = '';
@@ -121,10 +121,10 @@ class MemberProgress implements Disposable {
   async #watch(cluster: ClusterClient, service: string): Promise<void> {
     const { signal } = this.#ending;
     while (!signal.aborted) {
-      // It is told while others wait for something: that it is not there yet, or nobody answers, is theirs to say.
+      // The service may not exist yet. Errors are reported by the create itself, so this only leaves the line empty.
       const members = await readMembers(cluster, service).catch(() => []);
-      this.#line = members.map((each) => `${seenMemberName(each)} ${each.state}`).join(', ');
-      await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      this.#line = members.map((each) => `${formatMember(each)} ${each.state}`).join(', ');
+      await pause(POLL_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 

@@ -1,6 +1,6 @@
 import { type Definition, encode, readDefinition, ServiceSchema } from '../../../model/service/index.ts';
 import { asYaml } from '../../client/table.ts';
-import { servicePath } from '../seen.ts';
+import { servicePath } from '../remote-service.ts';
 import type { PreparedFile } from './prepare.ts';
 
 /** How a service would change. */
@@ -11,20 +11,20 @@ export interface Compared {
   readonly lines: readonly string[];
 }
 
-/** What the cluster has, and what it would have after an update, line by line. */
+/** Compares the definition on the cluster with the one that it would have after an update. */
 export async function compare({ name, cluster, body }: PreparedFile): Promise<Compared> {
   const answer = await cluster.call('GET', servicePath(name), { expect: [404] });
   const { definition: wanted } = readDefinition(body);
   const there = answer.status === 404 ? undefined : readDefinition(answer.json()).definition;
   const lines = lineDiff(
-    there ? textOf(comparable(there, wanted)) : '',
-    textOf(there ? filled(wanted, there) : wanted),
+    there ? toComparableText(withoutRefreshToken(there, wanted)) : '',
+    toComparableText(there ? withKeptValues(wanted, there) : wanted),
   );
   return { service: name, cluster: cluster.id, isNew: there === undefined, lines };
 }
 
-/** What an update leaves as it is, if the file does not say otherwise. */
-function filled(wanted: Definition, there: Definition): Definition {
+/** Adds the values that an update keeps if the file does not set them. */
+function withKeptValues(wanted: Definition, there: Definition): Definition {
   return {
     ...wanted,
     cluster_id: wanted.cluster_id || there.cluster_id,
@@ -33,28 +33,28 @@ function filled(wanted: Definition, there: Definition): Definition {
   };
 }
 
-/** A refresh token that the service was given at its creation is not in the file, and is no difference. */
-function comparable(there: Definition, wanted: Definition): Definition {
+/** The refresh token that `apply` created for the service is not in the file, so it does not count as a difference. */
+function withoutRefreshToken(there: Definition, wanted: Definition): Definition {
   const { refresh_token: _, ...secrets } = there.environment.secrets;
   if (!there.federation || 'refresh_token' in wanted.environment.secrets) return there;
   return { ...there, environment: { ...there.environment, secrets } };
 }
 
-/** As answers have it, without what is the manager's to say. */
-function textOf(definition: Definition): string {
-  const managers = { token: '', owner: '', bucket_list: [], volume_status: { enabled: false } };
-  const whole = encode(ServiceSchema, { ...definition, ...managers }) as Record<string, unknown>;
-  return asYaml(Object.fromEntries(Object.entries(whole).filter(([key]) => !(key in managers))));
+/** The definition in the form of an answer, without the keys that the manager sets. */
+function toComparableText(definition: Definition): string {
+  const setByManager = { token: '', owner: '', bucket_list: [], volume_status: { enabled: false } };
+  const whole = encode(ServiceSchema, { ...definition, ...setByManager }) as Record<string, unknown>;
+  return asYaml(Object.fromEntries(Object.entries(whole).filter(([key]) => !(key in setByManager))));
 }
 
-/** Lines around a change that are shown with it. */
+/** Unchanged lines that are shown around a change. */
 const CONTEXT = 3;
 
 type Edit = readonly [sign: ' ' | '-' | '+', line: string];
 
-/** The lines that differ between two texts, marked - and +, with some around them; nothing if they are the same. */
+/** The lines that differ, marked - and +, with their context. Empty if the texts are equal. */
 export function lineDiff(before: string, after: string): string[] {
-  const edits = editsOf(before.split('\n'), after.split('\n'));
+  const edits = findEdits(before.split('\n'), after.split('\n'));
   const near = edits.map((_, index) =>
     edits.slice(Math.max(0, index - CONTEXT), index + CONTEXT + 1).some(([sign]) => sign !== ' '),
   );
@@ -65,7 +65,7 @@ export function lineDiff(before: string, after: string): string[] {
 }
 
 /** By the longest common subsequence; definitions are hundreds of lines at most. */
-function editsOf(before: readonly string[], after: readonly string[]): Edit[] {
+function findEdits(before: readonly string[], after: readonly string[]): Edit[] {
   const common = Array.from({ length: before.length + 1 }, () => new Uint32Array(after.length + 1));
   const at = (row: number, column: number) => common[row]?.[column] ?? 0;
   for (let row = before.length - 1; row >= 0; row--) {

@@ -1,13 +1,13 @@
 import { withProgress } from '../../client/progress.ts';
 import { act, clusterCommand, type Register } from '../command.ts';
-import { servicePath } from '../seen.ts';
+import { servicePath } from '../remote-service.ts';
 
 export const remove: Register = (program, env) => {
   const command = clusterCommand(
     program,
     'delete <service...>',
     'delete services, with their members, buckets and jobs',
-  ).option('--keep-members', 'members stay, as services of their own');
+  ).option('--keep-members', 'keep the members as independent services');
   act(command, env, async (session, names) => {
     const { keepMembers } = command.opts<{ keepMembers?: boolean }>();
     const cluster = await session.cluster();

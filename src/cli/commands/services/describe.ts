@@ -1,20 +1,19 @@
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import { hideSecrets } from '../../client/hide.ts';
-import { printable, showValue, tableOf } from '../../client/table.ts';
+import { formatTable, printable, showValue } from '../../client/table.ts';
 import type { Terminal } from '../../client/terminal.ts';
 import { act, type Register, required, secretsOption, showCommand } from '../command.ts';
-import { JOB_COLUMNS, type ListedJob } from '../jobs/view.ts';
-import { readMembers, readService, type SeenMember, type SeenService } from '../seen.ts';
-import { MEMBER_COLUMNS } from './member-columns.ts';
+import { JOB_COLUMNS, type RemoteJobSummary } from '../jobs/remote-job.ts';
+import { MEMBER_COLUMNS, type RemoteMember, type RemoteService, readMembers, readService } from '../remote-service.ts';
 
-/** Jobs that are shown: enough to see how it goes. */
+/** How many jobs are shown. */
 const JOBS = 5;
 
 export const describe: Register = (program, env) => {
   const command = showCommand(
     program,
     'describe <service>',
-    'a service with its members and its newest jobs',
+    'show a service with its members and newest jobs',
   ).addOption(secretsOption());
   act(command, env, async (session, [name]) => {
     const cluster = await session.cluster();
@@ -32,28 +31,29 @@ export const describe: Register = (program, env) => {
   });
 };
 
-async function newestJobs(cluster: ClusterClient, service: string): Promise<readonly ListedJob[]> {
+async function newestJobs(cluster: ClusterClient, service: string): Promise<readonly RemoteJobSummary[]> {
   const path = `/system/jobs/${encodeURIComponent(service)}`;
-  // A worker, and a cluster that runs no jobs, have none to tell of.
+  // Workers, and clusters that run no jobs, answer 404 or 409.
   const answer = await cluster.call('GET', path, { expect: [404, 409] });
-  return answer.status >= 400 ? [] : (answer.json() as { jobs: ListedJob[] }).jobs.slice(0, JOBS);
+  return answer.status >= 400 ? [] : (answer.json() as { jobs: RemoteJobSummary[] }).jobs.slice(0, JOBS);
 }
 
 function text(
-  service: SeenService,
-  members: readonly SeenMember[],
-  jobs: readonly ListedJob[],
+  service: RemoteService,
+  members: readonly RemoteMember[],
+  jobs: readonly RemoteJobSummary[],
   cluster: ClusterClient,
   terminal: Terminal,
 ): string {
   const { federation } = service;
-  const places = (list: SeenService['input']) => list.map((each) => `${each.storage_provider}:${each.path}`).join(', ');
+  const places = (list: RemoteService['input']) =>
+    list.map((each) => `${each.storage_provider}:${each.path}`).join(', ');
   const facts: [string, string][] = [
     ['Service', `${service.name} on ${cluster.id}`],
     ['Image', service.image],
     ['Limits', `${service.cpu} CPU, ${service.memory}`],
     ['Owner', `${service.owner} (${service.visibility ?? 'private'})`],
-    ['Input', places(service.input) || 'none: it is called'],
+    ['Input', places(service.input) || 'none (called over HTTP)'],
     ['Output', places(service.output) || 'none'],
     ...(federation
       ? ([['Federation', [federation.topology, federation.delegation].filter(Boolean).join(', ')]] as [
@@ -63,9 +63,9 @@ function text(
       : []),
   ];
   const sections = [facts.map(([word, value]) => `${word.padEnd(11)} ${printable(value)}`).join('\n')];
-  if (members.length > 0) sections.push(section('Members', tableOf(members, MEMBER_COLUMNS), terminal));
+  if (members.length > 0) sections.push(section('Members', formatTable(members, MEMBER_COLUMNS), terminal));
   const columns = JOB_COLUMNS.filter(({ wide }) => !wide);
-  sections.push(section('Newest jobs', jobs.length > 0 ? tableOf(jobs, columns) : 'none yet', terminal));
+  sections.push(section('Newest jobs', jobs.length > 0 ? formatTable(jobs, columns) : 'none yet', terminal));
   return sections.join('\n\n');
 }
 

@@ -5,10 +5,11 @@ import { act, type Register, required, showCommand } from '../command.ts';
 import type { Compared } from './compare.ts';
 
 export const diff: Register = (program, env) => {
-  const command = showCommand(program, 'diff <file>', 'what `apply` would change; secrets are not compared').option(
-    '--exit-code',
-    'end with 1 if there is a difference',
-  );
+  const command = showCommand(
+    program,
+    'diff <file>',
+    'show what `apply` would change; secrets are not compared',
+  ).option('--exit-code', 'exit with 1 if there is a difference');
   act(command, env, async (session, [file]) => {
     const { exitCode } = command.opts<{ exitCode?: boolean }>();
     const [{ prepareFile }, { compare }] = await Promise.all([import('./prepare.ts'), import('./compare.ts')]);
@@ -17,7 +18,7 @@ export const diff: Register = (program, env) => {
     if (session.isForPrograms) showValue(found, session);
     else for (const each of found) print(each, session);
     const differ = found.filter(({ lines }) => lines.length > 0).map(({ service }) => service);
-    if (exitCode && differ.length > 0) throw new ClientError('failed', `different: ${differ.join(', ')}`);
+    if (exitCode && differ.length > 0) throw new ClientError('failed', `changed: ${differ.join(', ')}`);
   });
 };
 

@@ -1,9 +1,9 @@
 import { hideSecrets } from '../../client/hide.ts';
 import { type Column, show, showValue } from '../../client/table.ts';
 import { act, type Register, secretsOption, showCommand } from '../command.ts';
-import { readService, type SeenService } from '../seen.ts';
+import { type RemoteService, readService } from '../remote-service.ts';
 
-const COLUMNS: readonly Column<SeenService>[] = [
+const COLUMNS: readonly Column<RemoteService>[] = [
   { title: 'SERVICE', of: ({ name }) => name },
   { title: 'IMAGE', of: ({ image }) => image },
   { title: 'CPU', of: ({ cpu }) => cpu },
@@ -16,18 +16,20 @@ const COLUMNS: readonly Column<SeenService>[] = [
 ];
 
 export const get: Register = (program, env) => {
-  const command = showCommand(program, 'get [service...]', 'services: all that you see, or these').addOption(
-    secretsOption(),
-  );
+  const command = showCommand(
+    program,
+    'get [service...]',
+    'list services: all that you can see, or the named ones',
+  ).addOption(secretsOption());
   act(command, env, async (session, names) => {
     const cluster = await session.cluster();
     const found =
       names.length === 0
-        ? ((await cluster.call('GET', '/system/services')).json() as SeenService[])
+        ? ((await cluster.call('GET', '/system/services')).json() as RemoteService[])
         : await Promise.all(names.map((name) => readService(cluster, name)));
-    const shown = session.showSecrets ? found : (hideSecrets(found) as SeenService[]);
+    const shown = session.showSecrets ? found : (hideSecrets(found) as RemoteService[]);
     if (names.length === 1 && session.isForPrograms) return showValue(shown[0], session);
-    const none = `${cluster.id} has no services of yours: \`oscar apply FILE\` makes some`;
+    const none = `no services on ${cluster.id}: \`oscar apply FILE\` creates some`;
     show(shown, COLUMNS, session, none);
   });
 };

@@ -1,7 +1,7 @@
 import type { ClusterClient } from '../../client/cluster-client.ts';
 import type { ConfigFile } from '../../client/config-file.ts';
 
-/** What a definition says about a cluster that its members are on. */
+/** What a definition states about the cluster of a member. */
 interface ClusterBlock {
   readonly endpoint: string;
   readonly ssl_verify: boolean;
@@ -12,25 +12,25 @@ interface ClusterBlock {
 type Blocks = Readonly<Record<string, ClusterBlock>>;
 
 /**
- * The administrator has no token that counts elsewhere, and so gives an account of each cluster that members are on
- * (docs/federation.md), as far as the configuration has one.
+ * The administrator has no token that other clusters accept. So the definition carries an account for each member's cluster
+ * (docs/federation.md) if the configuration has one.
  */
 export function accountsFor(ids: Iterable<string>, cluster: ClusterClient, config: ConfigFile): Blocks {
   if (cluster.credentials.kind !== 'basic') return {};
-  return blocksOf(ids, config, ({ auth_user, auth_password }) =>
+  return toBlocks(ids, config, ({ auth_user, auth_password }) =>
     auth_user !== undefined && auth_password !== undefined ? { auth_user, auth_password } : {},
   );
 }
 
-/** Where the clusters are that a manager says it does not know, as far as the configuration does. */
-export function unknownIn(text: string, config: ConfigFile): Blocks {
+/** The endpoints of clusters that a manager's error names as unknown, if the configuration has them. */
+export function findUnknownClusters(text: string, config: ConfigFile): Blocks {
   const ids = [...text.matchAll(/cluster "([^"]+)" is unknown/g)].map(([, id = '']) => id);
-  return blocksOf(ids, config, () => ({}));
+  return toBlocks(ids, config, () => ({}));
 }
 
 type Entry = NonNullable<ReturnType<ConfigFile['clusters']['get']>>;
 
-function blocksOf(
+function toBlocks(
   ids: Iterable<string>,
   { clusters }: ConfigFile,
   more: (entry: Entry) => Partial<ClusterBlock>,

@@ -10,11 +10,11 @@ export interface PlannedWorker {
   readonly definition: unknown;
 }
 
-/** What only the coordinator can say. */
-const GIVEN_THERE = '(given by the coordinator)';
+/** Stands for a value that only the coordinator knows. */
+const SET_BY_COORDINATOR = '(set by the coordinator)';
 
-/** The services that the coordinator would make on other clusters, as it makes them itself. */
-export async function workersOf({ cluster, body }: PreparedFile, { clusters }: ConfigFile): Promise<PlannedWorker[]> {
+/** The services that the coordinator would create on other clusters, expanded by the same code. */
+export async function planWorkers({ cluster, body }: PreparedFile, { clusters }: ConfigFile): Promise<PlannedWorker[]> {
   const { definition, secrets } = readDefinition(body);
   const members = definition.federation?.members ?? [];
   if (members.length === 0) return [];
@@ -29,7 +29,7 @@ export async function workersOf({ cluster, body }: PreparedFile, { clusters }: C
   const workers = expand({
     definition,
     secrets: secrets.environment,
-    uid: GIVEN_THERE,
+    uid: SET_BY_COORDINATOR,
     revision: 1,
     origin: {
       clusterId: definition.cluster_id || cluster.id,
@@ -39,8 +39,7 @@ export async function workersOf({ cluster, body }: PreparedFile, { clusters }: C
     clusters: new Map(places),
   });
   return workers.map(({ member, document, secrets: values }) => {
-    // Shown as secrets are shown that have a value.
-    const shown = Object.fromEntries(Object.keys(values).map((key) => [key, GIVEN_THERE]));
+    const shown = Object.fromEntries(Object.keys(values).map((key) => [key, SET_BY_COORDINATOR]));
     const environment = { ...document.environment, secrets: shown };
     return {
       member: `${member.cluster_id}/${member.service_name}`,

@@ -5,14 +5,14 @@ import { type FileService, readFdlFile } from '../../client/fdl-file.ts';
 import type { Session } from '../../client/session.ts';
 import { accountsFor, isEmpty } from './known-clusters.ts';
 
-/** A service of a file, and where it goes. */
+/** A service of an FDL file, and the cluster it is for. */
 export interface PreparedFile {
   readonly name: string;
   readonly cluster: ClusterClient;
   readonly body: FileService['body'];
 }
 
-/** The services of an FDL file. Whatever can be wrong with any of them is found before the first one is sent. */
+/** Reads the services of an FDL file. All of them are validated before the first one is sent. */
 export async function prepareFile(file: string, session: Session): Promise<PreparedFile[]> {
   const services = readFdlFile(file, session.terminal);
   if (services.length === 0) throw new ClientError('bad-input', `${file}: functions.oscar has no services`);
@@ -21,7 +21,7 @@ export async function prepareFile(file: string, session: Session): Promise<Prepa
   for (const service of services) {
     const cluster = await session.cluster(service.clusterId);
     const body = bodyFor(service, cluster, session);
-    problems.push(...problemsOf(body).map((problem) => `${file}:${service.line}: ${problem}`));
+    problems.push(...findProblems(body).map((problem) => `${file}:${service.line}: ${problem}`));
     prepared.push({ name: service.name, cluster, body });
   }
   if (problems.length > 0) throw new ClientError('bad-input', problems.join('\n'));
@@ -39,7 +39,7 @@ function bodyFor({ body, clusterId }: FileService, cluster: ClusterClient, { con
   };
 }
 
-function problemsOf(body: FileService['body']): string[] {
+function findProblems(body: FileService['body']): string[] {
   try {
     readDefinition(body);
     return [];

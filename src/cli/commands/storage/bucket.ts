@@ -27,21 +27,21 @@ interface ShareOptions {
 }
 
 export const bucket: Register = (program, env) => {
-  const group = program.command('bucket').description('the buckets of a cluster');
+  const group = program.command('bucket').description('manage the buckets of a cluster');
 
-  act(showCommand(group, 'list', 'list those that you reach'), env, async (session) => {
+  act(showCommand(group, 'list', 'list the buckets that you can access'), env, async (session) => {
     const cluster = await session.cluster();
     const found = (await cluster.call('GET', '/system/buckets')).json() as Bucket[];
-    show(found, COLUMNS, session, `${cluster.id} has no buckets of yours`);
+    show(found, COLUMNS, session, `no buckets on ${cluster.id}`);
   });
 
   for (const [verb, method, words] of [
-    ['create', 'POST', 'create a bucket, or BUCKET/FOLDER'],
-    ['share', 'PUT', 'change who may use a bucket'],
+    ['create', 'POST', 'create a bucket, or a folder (BUCKET/FOLDER)'],
+    ['share', 'PUT', 'change who can access a bucket'],
   ] as const) {
     const command = clusterCommand(group, `${verb} <bucket>`, words)
       .option('--visibility <who>', 'private, restricted or public')
-      .option('--user <uid...>', 'who may use it, if it is restricted');
+      .option('--user <uid...>', 'users that can access it, with --visibility restricted');
     act(command, env, async (session, [name]) => {
       const { visibility, user } = command.opts<ShareOptions>();
       const body = {
@@ -53,12 +53,8 @@ export const bucket: Register = (program, env) => {
     });
   }
 
-  act(
-    clusterCommand(group, 'delete <bucket>', 'delete a bucket, with all that is in it'),
-    env,
-    async (session, [name]) => {
-      const path = `/system/buckets/${encodeURIComponent(required(name))}`;
-      await (await session.cluster()).call('DELETE', path, { about: `bucket "${name}"` });
-    },
-  );
+  act(clusterCommand(group, 'delete <bucket>', 'delete a bucket and its objects'), env, async (session, [name]) => {
+    const path = `/system/buckets/${encodeURIComponent(required(name))}`;
+    await (await session.cluster()).call('DELETE', path, { about: `bucket "${name}"` });
+  });
 };

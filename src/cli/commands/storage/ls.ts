@@ -1,8 +1,7 @@
 import { type Column, show } from '../../client/table.ts';
 import { act, type Register, required, showCommand } from '../command.ts';
 import { formatSize } from '../units.ts';
-import type { RemoteListedObject } from './objects.ts';
-import { findStore, parseObjectLocation, printPlace } from './store.ts';
+import { findStore, formatLocation, parseObjectLocation, type RemoteListedObject } from './store.ts';
 
 const COLUMNS: readonly Column<RemoteListedObject>[] = [
   { title: 'OBJECT', of: ({ object_name }) => object_name },
@@ -11,10 +10,10 @@ const COLUMNS: readonly Column<RemoteListedObject>[] = [
 ];
 
 export const ls: Register = (program, env) => {
-  const command = showCommand(program, 'ls <place>', 'what is in a bucket: ls [PROVIDER:]BUCKET[/FOLDER]');
+  const command = showCommand(program, 'ls <location>', 'list the objects of [PROVIDER:]BUCKET[/FOLDER]');
   act(command, env, async (session, [text]) => {
     const place = parseObjectLocation(required(text));
     const store = await findStore(place, session);
-    show(await store.objects(place), COLUMNS, session, `nothing is in ${printPlace(place)}`);
+    show(await store.objects(place), COLUMNS, session, `${formatLocation(place)} is empty`);
   });
 };

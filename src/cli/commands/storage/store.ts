@@ -4,24 +4,29 @@ import { ClientError } from '../../client/errors.ts';
 import { bodyBytes, send } from '../../client/http.ts';
 import type { Session } from '../../client/session.ts';
 import { printable } from '../../client/table.ts';
-import { objectsOf, type RemoteListedObject } from './objects.ts';
 
-/** An address that reads or writes one object. */
+export interface RemoteListedObject {
+  readonly object_name: string;
+  readonly size_bytes: number;
+  readonly last_modified: string;
+}
+
+/** A URL that reads or writes one object. */
 interface Presigned {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A store as commands use it. */
+/** An object store, of a cluster or another provider. */
 export interface ClientStore {
-  /** Is its certificate verified? */
+  /** Whether its certificate is verified. */
   readonly verify: boolean;
-  /** All objects of the place. */
+  /** All objects under the location. */
   objects(place: ObjectLocation): Promise<RemoteListedObject[]>;
   presign(place: ObjectLocation, operation: 'upload' | 'download'): Promise<Presigned>;
 }
 
-/** The store of the place: the cluster's, or one that the configuration names. */
+/** The store of the location: the cluster's, or a provider of the configuration. */
 export async function findStore({ provider }: ObjectLocation, session: Session): Promise<ClientStore> {
   if (provider === undefined) return clusterStore(await session.cluster());
   return providerStore(session.config.provider(provider));
@@ -32,7 +37,7 @@ export function clusterStore(cluster: ClusterClient): ClientStore {
   return {
     verify: cluster.entry.ssl_verify,
     async objects({ bucket, key }) {
-      return (await objectsOf(cluster, bucket)).filter(({ object_name }) => object_name.startsWith(key));
+      return (await listObjects(cluster, bucket)).filter(({ object_name }) => object_name.startsWith(key));
     },
     async presign({ bucket, key }, operation) {
       const path = `/system/buckets/${encodeURIComponent(bucket)}/presign`;
@@ -42,17 +47,34 @@ export function clusterStore(cluster: ClusterClient): ClientStore {
   };
 }
 
-/** How long an address is good, in seconds: a command uses it at once. */
-const GOOD_FOR = 3_600;
+/** All objects of a bucket. */
+async function listObjects(cluster: ClusterClient, bucket: string): Promise<RemoteListedObject[]> {
+  const found: RemoteListedObject[] = [];
+  let page: string | undefined;
+  do {
+    const query = page === undefined ? '' : `?page=${encodeURIComponent(page)}`;
+    const path = `/system/buckets/${encodeURIComponent(bucket)}${query}`;
+    const answer = (await cluster.call('GET', path, { about: `bucket "${bucket}"` })).json() as {
+      objects?: RemoteListedObject[];
+      next_page?: string;
+    };
+    found.push(...(answer.objects ?? []));
+    page = answer.next_page;
+  } while (page !== undefined);
+  return found;
+}
 
-/** How long a store may be silent. */
+/** Lifetime of presigned URLs in seconds. Commands use them at once. */
+const EXPIRY_S = 3_600;
+
+/** How long a store may send nothing. */
 const PATIENCE_MS = 60_000;
 
-/** Another store, by S3 and with the keys of the configuration. */
+/** A provider of the configuration, accessed by S3 with its keys. */
 export async function providerStore(entry: ProviderEntry): Promise<ClientStore> {
-  // Most commands do not need it.
+  // Loaded here because most commands do not need it.
   const { all, presignUrl, readXml, SigningSecret, textOf } = await import('../../../s3-server/index.ts');
-  const signed = { endpoint: entry.endpoint, accessKey: entry.access_key, region: entry.region, expires: GOOD_FOR };
+  const signed = { endpoint: entry.endpoint, accessKey: entry.access_key, region: entry.region, expires: EXPIRY_S };
   const secret = new SigningSecret(entry.secret_key);
   return {
     verify: true,
@@ -64,13 +86,13 @@ export async function providerStore(entry: ProviderEntry): Promise<ClientStore> 
         const url = presignUrl({ ...signed, method: 'GET', bucket, key: '', secret, now: Date.now(), query });
         const answer = await send({ method: 'GET', url, verify: true, patienceMs: PATIENCE_MS });
         const text = (await bodyBytes(answer, url)).toString();
-        if (answer.statusCode !== 200) refuse(answer.statusCode ?? 0, text, place);
+        if (answer.statusCode !== 200) throwStoreError(answer.statusCode ?? 0, text, place);
         const page = readXml(text, 'ListBucketResult');
         for (const each of all(page, 'Contents')) {
           found.push({
             object_name: textOf(each, 'Key') ?? '',
             size_bytes: Number(textOf(each, 'Size') ?? 0),
-            last_modified: asManagersWriteIt(textOf(each, 'LastModified') ?? ''),
+            last_modified: toManagerTime(textOf(each, 'LastModified') ?? ''),
           });
         }
         after = found.at(-1)?.object_name ?? '';
@@ -85,21 +107,24 @@ export async function providerStore(entry: ProviderEntry): Promise<ClientStore> 
 }
 
 /** `2026-01-02T03:04:05.678Z` as `2026-01-02 03:04:05.678 +0000 UTC`. */
-const asManagersWriteIt = (time: string) => time.replace('T', ' ').replace(/Z$/, ' +0000 UTC');
+const toManagerTime = (time: string) => time.replace('T', ' ').replace(/Z$/, ' +0000 UTC');
 
-/** Throws what the answer of a store means. */
-export function refuse(status: number, text: string, place: ObjectLocation): never {
-  const where = printPlace(place);
+/** Throws the error that an answer of a store stands for. */
+export function throwStoreError(status: number, text: string, place: ObjectLocation): never {
+  const where = formatLocation(place);
   if (status === 404) {
-    const bucket = printPlace({ ...place, key: '' });
-    if (/<Code>NoSuchBucket</.test(text)) throw new ClientError('not-found', `there is no bucket ${bucket}`);
-    throw new ClientError('not-found', `there is no object ${where}: \`oscar ls ${bucket}\` shows what is there`);
+    const bucket = formatLocation({ ...place, key: '' });
+    if (/<Code>NoSuchBucket</.test(text)) throw new ClientError('not-found', `bucket ${bucket} not found`);
+    throw new ClientError('not-found', `object ${where} not found: \`oscar ls ${bucket}\` lists the objects`);
   }
-  const said = /<Message>([^<]*)/.exec(text)?.[1] ?? `it answered ${status}`;
-  throw new ClientError(status === 403 ? 'not-allowed' : 'failed', `the store refused ${where}: ${printable(said)}`);
+  const said = /<Message>([^<]*)/.exec(text)?.[1] ?? `status ${status}`;
+  throw new ClientError(
+    status === 403 ? 'not-allowed' : 'failed',
+    `the store rejected access to ${where}: ${printable(said)}`,
+  );
 }
 
-/** An object, or a folder, of a store. */
+/** An object or folder of a store. */
 export interface ObjectLocation {
   /** `minio.shared`; absent for the store of the cluster. */
   readonly provider?: string;
@@ -108,10 +133,10 @@ export interface ObjectLocation {
   readonly key: string;
 }
 
-/** How a place of a store is written where a file could be meant, as with other tools for S3. */
+/** Distinguishes a location in a store from a file, as in other S3 tools. */
 const SCHEME = 's3://';
 
-/** How a place of another store is written, as `oscar describe` shows it. */
+/** A location at a provider, in the form that `oscar describe` prints. */
 const AT_PROVIDER = /^((?:minio|s3)\.[A-Za-z0-9_-]+):/;
 
 export const isObjectLocation = (text: string) => text.startsWith(SCHEME) || AT_PROVIDER.test(text);
@@ -122,16 +147,15 @@ export function parseObjectLocation(text: string): ObjectLocation {
   const bare = text.slice(prefix.length);
   const slash = bare.indexOf('/');
   const bucket = slash < 0 ? bare : bare.slice(0, slash);
-  if (bucket === '') throw new ClientError('usage', `"${text}" names no bucket: write BUCKET/FOLDER`);
+  if (bucket === '') throw new ClientError('usage', `"${text}" has no bucket: write BUCKET/FOLDER`);
   return { ...(provider !== undefined && { provider }), bucket, key: slash < 0 ? '' : bare.slice(slash + 1) };
 }
 
-/** As it was written, for people. */
-export const printPlace = ({ provider, bucket, key }: ObjectLocation) =>
+export const formatLocation = ({ provider, bucket, key }: ObjectLocation) =>
   `${provider === undefined ? '' : `${provider}:`}${bucket}${key === '' ? '' : `/${key}`}`;
 
-/** Where a file goes: into a folder, if that is what is named, else under that very name. */
-export function isBelow(place: ObjectLocation, file: string, always: boolean): ObjectLocation {
+/** The location that a file is uploaded to: in the named folder, or exactly the named object. */
+export function resolveTarget(place: ObjectLocation, file: string, always: boolean): ObjectLocation {
   const { key } = place;
   const isFolder = always || key === '' || key.endsWith('/');
   const folder = key === '' || key.endsWith('/') ? key : `${key}/`;

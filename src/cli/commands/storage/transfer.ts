@@ -7,21 +7,21 @@ import { onInterrupt } from '../../client/interruption.ts';
 import { withProgress } from '../../client/progress.ts';
 import type { Terminal } from '../../client/terminal.ts';
 import { formatSize } from '../units.ts';
-import { type ClientStore, type ObjectLocation, refuse } from './store.ts';
+import { type ClientStore, type ObjectLocation, throwStoreError } from './store.ts';
 
-/** How long a store may be silent in the middle of a file. */
+/** How long a store may send nothing in the middle of a file. */
 const PATIENCE_MS = 60_000;
 
-/** Uploads a file. The store has all of it or nothing, also when this is interrupted. */
+/** Uploads a file. If it is interrupted, the store keeps nothing of it. */
 export async function uploadFile(
   file: string,
   to: ObjectLocation,
   store: ClientStore,
   terminal: Terminal,
 ): Promise<void> {
-  const { size: length } = fileAt(file);
+  const { size: length } = statFile(file);
   const { url, headers } = await store.presign(to, 'upload');
-  const meter = new Meter();
+  const meter = new ByteCounter();
   const body = createReadStream(file).pipe(meter);
   await withProgress(
     terminal,
@@ -36,12 +36,12 @@ export async function uploadFile(
         patienceMs: PATIENCE_MS,
       });
       const text = (await bodyBytes(answer, url)).toString();
-      if ((answer.statusCode ?? 0) >= 300) refuse(answer.statusCode ?? 0, text, to);
+      if ((answer.statusCode ?? 0) >= 300) throwStoreError(answer.statusCode ?? 0, text, to);
     },
   );
 }
 
-/** Downloads an object into a file, which is there only once it is whole; without one, to standard output. */
+/** Downloads an object to a file, which appears when it is complete; without a file, to standard output. */
 export async function downloadFile(
   from: ObjectLocation,
   file: string | undefined,
@@ -51,21 +51,21 @@ export async function downloadFile(
   const { url } = await store.presign(from, 'download');
   const answer = await send({ method: 'GET', url, verify: store.verify, patienceMs: PATIENCE_MS });
   if ((answer.statusCode ?? 0) >= 400) {
-    refuse(answer.statusCode ?? 0, (await bodyBytes(answer, url)).toString(), from);
+    throwStoreError(answer.statusCode ?? 0, (await bodyBytes(answer, url)).toString(), from);
   }
   if (file === undefined) {
     for await (const chunk of answer) await terminal.write(chunk as Uint8Array);
     return;
   }
-  const beside = `${file}.${process.pid}.part`;
-  const forget = () => rmSync(beside, { force: true });
-  const meter = new Meter();
+  const partial = `${file}.${process.pid}.part`;
+  const forget = () => rmSync(partial, { force: true });
+  const meter = new ByteCounter();
   const length = Number(answer.headers['content-length']);
   const say = () => `${file}: ${meter.share(length)}`;
-  const save = () => pipeline(answer, meter, createWriteStream(beside));
+  const save = () => pipeline(answer, meter, createWriteStream(partial));
   try {
     await onInterrupt(forget, () => withProgress(terminal, say, save));
-    renameSync(beside, file);
+    renameSync(partial, file);
   } catch (error) {
     throw await notReached(error, url);
   } finally {
@@ -73,15 +73,15 @@ export async function downloadFile(
   }
 }
 
-export function fileAt(file: string): { size: number } {
+export function statFile(file: string): { size: number } {
   const found = statSync(file, { throwIfNoEntry: false });
-  if (!found) throw new ClientError('bad-input', `there is no file ${file}`);
-  if (!found.isFile()) throw new ClientError('bad-input', `${file} is not a file: files are copied one by one`);
+  if (!found) throw new ClientError('bad-input', `file ${file} not found`);
+  if (!found.isFile()) throw new ClientError('bad-input', `${file} is not a regular file`);
   return found;
 }
 
-/** Counts what passes. */
-class Meter extends Transform {
+/** Counts the bytes that pass through. */
+class ByteCounter extends Transform {
   #passed = 0;
 
   override _transform(chunk: Buffer, _encoding: string, done: (error: null, chunk: Buffer) => void): void {

@@ -31,7 +31,7 @@ async function start(t: TestContext) {
 const alice = (client: IssuerClient) => client.withPassword('alice', new Secret('alice'));
 const refreshOf = ({ refreshToken }: Tokens) => refreshToken ?? new Secret('none');
 
-test('a password gives tokens that say who it is, and that managers can verify', async (t) => {
+test('demo issuer: a password login returns tokens that managers can verify', async (t) => {
   const { url, client } = await start(t);
   const { accessToken, refreshToken } = await alice(client);
   const keys = createRemoteJWKSet(new URL(`${url}/jwks`));
@@ -41,11 +41,11 @@ test('a password gives tokens that say who it is, and that managers can verify',
   assert.ok(refreshToken);
   await assert.rejects(
     client.withPassword('alice', new Secret('bob')),
-    /does not know this user name with this password/,
+    /rejected the user name or password/,
   );
 });
 
-test('a service gets a grant beside the login: neither renews, spends nor revokes the other', async (t) => {
+test('demo issuer: the grant of a service and the grant of the login are independent', async (t) => {
   const { client } = await start(t);
   assert.ok(client.offers(OWN_GRANT_TYPE));
   const login = await alice(client);
@@ -54,10 +54,10 @@ test('a service gets a grant beside the login: neither renews, spends nor revoke
   const again = await client.refresh(refreshOf(login));
   await client.revoke(refreshOf(renewed));
   await client.refresh(refreshOf(again));
-  await assert.rejects(client.ownGrant(new Secret('not a token')), /refused/);
+  await assert.rejects(client.ownGrant(new Secret('not a token')), /rejected the request/);
 });
 
-test('refresh tokens rotate, and one that is used twice ends its grant', async (t) => {
+test('demo issuer: refresh tokens rotate, and reuse revokes the grant', async (t) => {
   const { client } = await start(t);
   const first = await alice(client);
   const second = await client.refresh(refreshOf(first));
@@ -66,7 +66,7 @@ test('refresh tokens rotate, and one that is used twice ends its grant', async (
   await assert.rejects(client.refresh(refreshOf(second)));
 });
 
-test('logins survive a restart, in a file for its owner alone', async (t) => {
+test('demo issuer: logins survive a restart, in a file that only its owner can read', async (t) => {
   const { client, restart, file } = await start(t);
   const { refreshToken } = await client.refresh(refreshOf(await alice(client)));
   await restart();
@@ -75,7 +75,7 @@ test('logins survive a restart, in a file for its owner alone', async (t) => {
   assert.ok(!readFileSync(file, 'utf8').includes('AccessToken'), 'what is short-lived is not kept');
 });
 
-test('a device is let in by a click on the page of the issuer, and by no other page', async (t) => {
+test('demo issuer: a device is approved on the page of the issuer, not from another page', async (t) => {
   const { url, client } = await start(t);
   const { promise: invited, resolve } = Promise.withResolvers<{ address: string; code: string }>();
   const tokens = client.withDevice(resolve);
@@ -99,7 +99,7 @@ test('a device is let in by a click on the page of the issuer, and by no other p
   await client.refresh(refreshOf(await tokens));
 });
 
-test('a code in an address is only ever text on the page', async (t) => {
+test('demo issuer: the code in the URL is escaped on the page', async (t) => {
   const { url } = await start(t);
   const page = await (await fetch(`${url}/device?user_code=${encodeURIComponent('"><script>')}`)).text();
   assert.ok(!page.includes('<script>'));

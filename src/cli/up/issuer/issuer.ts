@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
-import { devicePage } from './device-page.ts';
-import { claimsOf, PEOPLE } from './people.ts';
-import { approveDevice, bearerOf, createProvider } from './provider.ts';
+import { claimsFor, PEOPLE } from './people.ts';
+import { approveDevice, createProvider, findBearer } from './provider.ts';
 import { IssuerRecords } from './records.ts';
 
 export interface DemoIssuer {
@@ -13,10 +12,10 @@ export interface DemoIssuer {
 
 const ALGORITHM = 'RS256';
 
-/** No page of ours is longer. */
+/** Larger than any form of this issuer. */
 const LONGEST_FORM = 4096;
 
-/** An OpenID Connect issuer on loopback, for the people of `oscar up`. What it remembers is in the given file. */
+/** Starts an OpenID Connect issuer on loopback for the users of `oscar up`. Its state is in the given file. */
 export async function startDemoIssuer(port: number, file: string): Promise<DemoIssuer> {
   const url = `http://127.0.0.1:${port}`;
   const records = await IssuerRecords.open(file, newKey);
@@ -28,26 +27,27 @@ export async function startDemoIssuer(port: number, file: string): Promise<DemoI
     if (pathname === '/me') return answerUserinfo(request, response);
     if (pathname !== '/device') return answer(request, response);
     if (request.method !== 'POST') return page(response, devicePage(searchParams.get('user_code') ?? ''));
-    // Another page must not say yes for somebody.
+    // Protects against approval by another web page (CSRF).
     const { origin } = request.headers;
-    if (origin !== url) return page(response, devicePage('', 'This must be sent from the page of this issuer.'), 403);
-    const form = new URLSearchParams(await bodyOf(request));
+    if (origin !== url)
+      return page(response, devicePage('', 'This form must be sent from the page of this issuer.'), 403);
+    const form = new URLSearchParams(await readForm(request));
     const person = PEOPLE.find(({ login }) => login === form.get('as'));
     const done = person && (await approveDevice(form.get('user_code') ?? '', person, provider));
     if (done) page(response, devicePage('', `You are logged in as ${person.name}. Go back to your terminal.`));
-    else page(response, devicePage('', 'There is no such code, or it was used or has expired. Start again.'), 400);
+    else page(response, devicePage('', 'This code is unknown, already used or expired. Start again.'), 400);
   }
 
-  /** oidc-provider's own refuses tokens that have an audience; those of EGI and Keycloak take them. */
+  /** oidc-provider's own endpoint rejects tokens with an audience; those of EGI and Keycloak accept them. */
   async function answerUserinfo(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
-    const person = await bearerOf(token, url, records.key);
+    const person = await findBearer(token, url, records.key);
     if (!person) return void response.writeHead(401, { 'www-authenticate': 'Bearer error="invalid_token"' }).end();
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(claimsOf(person)));
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(claimsFor(person)));
   }
 
   const server = createServer((request, response) => {
-    // A pooled connection would outlive this process in its client, and fail the first request after a restart.
+    // After a restart, a client's pooled connection would fail its first request.
     response.setHeader('connection', 'close');
     handle(request, response).catch(() => {
       if (!response.headersSent) response.writeHead(500);
@@ -81,7 +81,7 @@ function page(response: ServerResponse, html: string, status = 200): void {
   response.end(html);
 }
 
-async function bodyOf(request: IncomingMessage): Promise<string> {
+async function readForm(request: IncomingMessage): Promise<string> {
   let text = '';
   for await (const chunk of request) {
     text += String(chunk);
@@ -89,3 +89,21 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   }
   return text;
 }
+
+/** The page on which a user approves a device code. It has no script and loads nothing. */
+function devicePage(code: string, message = ''): string {
+  const buttons = PEOPLE.map(
+    ({ login, name }) => `<button name="as" value="${login}">Approve as ${name}</button>`,
+  ).join(' ');
+  const body =
+    message === ''
+      ? `<form method="post"><p>Code <input name="user_code" value="${escaped(code)}" autocomplete="off" required></p>
+<p>If your terminal shows the same code, choose a user:</p><p>${buttons}</p></form>`
+      : `<p>${escaped(message)}</p>`;
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Log in to OSCAR</title>
+<style>body{font:1.1rem system-ui;max-width:34rem;margin:15vh auto;padding:0 1rem}input{font:inherit;width:9em}button{font:inherit;padding:.4em 1em}</style>
+<h1>Log in to OSCAR</h1>${body}</html>
+`;
+}
+
+const escaped = (text: string) => text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);

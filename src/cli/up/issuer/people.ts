@@ -1,6 +1,6 @@
-/** Somebody who can log in at the issuer of `oscar up`. */
+/** A demo user of `oscar up`. */
 export interface Person {
-  /** Also the password: they are there to be tried. */
+  /** Also the password. */
   readonly login: string;
   readonly sub: string;
   readonly name: string;
@@ -11,9 +11,9 @@ export const PEOPLE: readonly Person[] = [
   { login: 'bob', sub: 'b0b00000-0000-4000-8000-000000000002', name: 'Bob' },
 ];
 
-/** All of them are in it, and clusters let nobody else in. */
+/** The group that the clusters require. All demo users are in it. */
 export const GROUP = '/oscar';
 
-export const claimsOf = ({ sub, name }: Person) => ({ sub, name, group_membership: [GROUP] });
+export const claimsFor = ({ sub, name }: Person) => ({ sub, name, group_membership: [GROUP] });
 
-export const personWith = (sub: unknown) => PEOPLE.find((each) => each.sub === sub);
+export const findPerson = (sub: unknown) => PEOPLE.find((each) => each.sub === sub);

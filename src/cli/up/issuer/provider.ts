@@ -1,10 +1,10 @@
 import { createLocalJWKSet, type JWK, jwtVerify } from 'jose';
 import { errors, type GrantContext, Provider } from 'oidc-provider';
 import { OWN_GRANT_TYPE } from '../../client/issuer.ts';
-import { claimsOf, PEOPLE, type Person, personWith } from './people.ts';
+import { claimsFor, findPerson, PEOPLE, type Person } from './people.ts';
 import type { IssuerRecords } from './records.ts';
 
-/** The public client that people, and the managers for them, use. */
+/** The public client that users and managers use. */
 export const CLIENT_ID = 'oscar';
 
 const SCOPE = 'openid profile offline_access';
@@ -20,7 +20,7 @@ const RESOURCE_SERVER = {
   accessTokenFormat: 'jwt',
 };
 
-/** The issuer of `oscar up`: refresh tokens rotate, as at real ones. All is configured that it would warn about. */
+/** The issuer of `oscar up`. Its refresh tokens rotate, as in production. Sets every option whose default causes a warning. */
 export function createProvider(url: string, records: IssuerRecords): Provider {
   const provider = new Provider(url, {
     adapter: records.adapter,
@@ -39,11 +39,11 @@ export function createProvider(url: string, records: IssuerRecords): Provider {
     scopes: SCOPE.split(' '),
     claims: { openid: ['sub'], profile: ['name', 'group_membership'] },
     findAccount: (_ctx: unknown, sub: string) => {
-      const person = personWith(sub);
-      return person && { accountId: sub, claims: () => claimsOf(person) };
+      const person = findPerson(sub);
+      return person && { accountId: sub, claims: () => claimsFor(person) };
     },
     extraTokenClaims: (_ctx: unknown, { accountId }: { accountId: string }) => {
-      const { sub: _, ...claims } = claimsOf(personWith(accountId) ?? { sub: '', login: '', name: '' });
+      const { sub: _, ...claims } = claimsFor(findPerson(accountId) ?? { sub: '', login: '', name: '' });
       return claims;
     },
     issueRefreshToken: () => true,
@@ -70,7 +70,7 @@ export function createProvider(url: string, records: IssuerRecords): Provider {
     },
   });
 
-  // Whoever waits at a terminal should not wait five seconds more, which is what clients do unless told.
+  // The default polling interval of clients is five seconds, too long for a user at a terminal.
   provider.use(async (ctx, next) => {
     await next();
     if (typeof ctx.body === 'object' && ctx.body && 'device_code' in ctx.body) ctx.body = { ...ctx.body, interval: 1 };
@@ -84,10 +84,10 @@ export function createProvider(url: string, records: IssuerRecords): Provider {
   };
   provider.registerGrantType('password', withPassword, ['username', 'password', 'scope']);
 
-  /** Whoever has an access token may have another grant, for a service: it is not the grant that the token is from. */
+  /** Creates a second grant for a service, for the owner of an access token. */
   const ownGrant = async (ctx: GrantContext) => {
-    const person = await bearerOf(ctx.oidc.params['access_token'] ?? '', url, records.key);
-    if (!person) throw new errors.InvalidGrant('the access token is not, or no longer, good');
+    const person = await findBearer(ctx.oidc.params['access_token'] ?? '', url, records.key);
+    if (!person) throw new errors.InvalidGrant('the access token is invalid or expired');
     ctx.body = await tokensFor(person, ctx, provider);
   };
   provider.registerGrantType(OWN_GRANT_TYPE, ownGrant, ['access_token', 'scope']);
@@ -96,7 +96,7 @@ export function createProvider(url: string, records: IssuerRecords): Provider {
 
 const DEVICE_GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:device_code';
 
-/** Lets a device in that shows this code, as that person. Says whether there was one. */
+/** Approves the device with this code for a person. Returns false if the code is unknown. */
 export async function approveDevice(userCode: string, person: Person, provider: Provider): Promise<boolean> {
   const code = await provider.DeviceCode.findByUserCode(userCode.toUpperCase().replace(/\W/g, ''));
   if (!code || code.accountId !== undefined) return false;
@@ -128,12 +128,12 @@ async function tokensFor(person: Person, { oidc: { client } }: GrantContext, pro
   };
 }
 
-/** Whose access token it is. */
-export async function bearerOf(token: string, issuer: string, key: JWK): Promise<Person | undefined> {
+/** The person that an access token belongs to. */
+export async function findBearer(token: string, issuer: string, key: JWK): Promise<Person | undefined> {
   const { kty, n, e, kid, alg } = key;
   const keys = createLocalJWKSet({ keys: [{ kty, n, e, kid, alg } as JWK] });
   try {
-    return personWith((await jwtVerify(token, keys, { issuer, audience: AUDIENCE })).payload.sub);
+    return findPerson((await jwtVerify(token, keys, { issuer, audience: AUDIENCE })).payload.sub);
   } catch {
     return undefined;
   }

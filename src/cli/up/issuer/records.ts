@@ -10,12 +10,12 @@ interface File {
   readonly records: Readonly<Record<string, Stored>>;
 }
 
-/** Clutter of finished logins; grants and refresh tokens are what must stay. */
-const KEPT = ['Grant', 'RefreshToken', 'DeviceCode'];
+/** The records that must survive a restart. */
+const PERSISTENT = ['Grant', 'RefreshToken', 'DeviceCode'];
 
 /**
- * What the issuer remembers: a file, so that logins and the grants of services survive a restart of `oscar up`. A rotated
- * refresh token is on the disk before whoever asked has it.
+ * The state of the issuer in a file, so that logins and grants survive a restart of `oscar up`. A rotated refresh token is
+ * written before the client receives it.
  */
 export class IssuerRecords {
   readonly key: JWK;
@@ -36,14 +36,14 @@ export class IssuerRecords {
     return made;
   }
 
-  /** The interface that oidc-provider asks an adapter to have. Expiry is its own business: it is in each record. */
+  /** The adapter interface of oidc-provider. Expiry is in each record, and oidc-provider checks it. */
   readonly adapter = (model: string) => {
     const records = this.#records;
     const key = (id: string) => `${model}:${id}`;
     const findBy = (field: string, value: string) =>
       Promise.resolve(records.entries().find(([id, each]) => id.startsWith(`${model}:`) && each[field] === value)?.[1]);
     const changed = () => {
-      if (KEPT.includes(model)) this.#write();
+      if (PERSISTENT.includes(model)) this.#write();
       return Promise.resolve();
     };
     return {
@@ -71,7 +71,9 @@ export class IssuerRecords {
   };
 
   #write(): void {
-    const records = Object.fromEntries([...this.#records].filter(([id]) => KEPT.includes(id.split(':')[0] ?? '')));
+    const records = Object.fromEntries(
+      [...this.#records].filter(([id]) => PERSISTENT.includes(id.split(':')[0] ?? '')),
+    );
     writePrivateFile(this.#path, JSON.stringify({ key: this.key, records } satisfies File));
   }
 }

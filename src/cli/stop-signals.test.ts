@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
-import { toldToStop } from './up.ts';
+import { waitForStopSignal } from './stop-signals.ts';
 
-test('stop: a Ctrl-C that npm sends once more is one, and a later one cuts the stop short', async (t) => {
+test('stop: a Ctrl-C that npm forwards is ignored, and a later signal is urgent', async (t) => {
   t.mock.timers.enable({ apis: ['Date'] });
   const signals = new EventEmitter();
   const urgent = t.mock.fn();
-  const told = toldToStop(urgent, signals);
+  const stopped = waitForStopSignal(urgent, signals);
 
   signals.emit('SIGINT', 'SIGINT');
   t.mock.timers.tick(1_000);
   signals.emit('SIGINT', 'SIGINT');
-  assert.equal(await told, 'SIGINT');
+  assert.equal(await stopped, 'SIGINT');
   assert.equal(urgent.mock.callCount(), 0);
 
   t.mock.timers.tick(1);
@@ -20,15 +20,15 @@ test('stop: a Ctrl-C that npm sends once more is one, and a later one cuts the s
   assert.equal(urgent.mock.callCount(), 1);
 });
 
-test('stop: a terminal or a parent that goes while the stop is under way does not cut it short', async (t) => {
+test('stop: SIGHUP during a stop is not urgent', async (t) => {
   t.mock.timers.enable({ apis: ['Date'] });
   const signals = new EventEmitter();
   const urgent = t.mock.fn();
-  const told = toldToStop(urgent, signals);
+  const stopped = waitForStopSignal(urgent, signals);
 
   signals.emit('SIGTERM', 'SIGTERM');
   t.mock.timers.tick(5_000);
   signals.emit('SIGHUP', 'SIGHUP');
-  assert.equal(await told, 'SIGTERM');
+  assert.equal(await stopped, 'SIGTERM');
   assert.equal(urgent.mock.callCount(), 0);
 });

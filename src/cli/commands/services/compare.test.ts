@@ -5,11 +5,11 @@ import { lineDiff } from './compare.ts';
 
 const texts = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 12 }).map((lines) => lines.join('\n'));
 
-test('nothing differs from itself', () => {
+test('diff: equal texts have no difference', () => {
   fc.assert(fc.property(texts, (text) => assert.deepEqual(lineDiff(text, text), [])));
 });
 
-test('lines that are gone and lines that are new are exactly the difference', () => {
+test('diff: it contains exactly the removed and added lines', () => {
   fc.assert(
     fc.property(texts, texts, (before, after) => {
       const lines = lineDiff(before, after);
@@ -22,7 +22,7 @@ test('lines that are gone and lines that are new are exactly the difference', ()
   );
 });
 
-test('a change is shown with what is around it, and not more', () => {
+test('diff: changes are shown with three lines of context', () => {
   const before = Array.from({ length: 20 }, (_, index) => `line ${index}`);
   const after = before.with(10, 'changed');
   assert.deepEqual(lineDiff(before.join('\n'), after.join('\n')), [

@@ -1,10 +1,10 @@
-import type { ToldDecision, ToldJob, ToldTransition } from './told-job.ts';
+import type { RemoteDecision, RemoteJob, RemoteTransition } from './remote-job.ts';
 
 export const BEGAN = Date.parse('2026-01-01T10:00:00.000Z');
 
 export const at = (ms: number) => new Date(BEGAN + ms).toISOString();
 
-export const step = (state: string, ms: number, more: Partial<ToldTransition> = {}): ToldTransition => ({
+export const step = (state: string, ms: number, more: Partial<RemoteTransition> = {}): RemoteTransition => ({
   state,
   at: at(ms),
   reason: 'Because',
@@ -13,8 +13,8 @@ export const step = (state: string, ms: number, more: Partial<ToldTransition> = 
   ...more,
 });
 
-/** A job of `cow` at the cluster `home` that ran there at once, unless something else is said. */
-export function toldJob(more: Partial<ToldJob> = {}): ToldJob {
+/** By default, a job of `cow` that ran on its origin `home`. */
+export function aRemoteJob(more: Partial<RemoteJob> = {}): RemoteJob {
   return {
     id: 'cow-1',
     service: 'cow',
@@ -32,9 +32,9 @@ export function toldJob(more: Partial<ToldJob> = {}): ToldJob {
 
 export const decision = (
   chosen: string | undefined,
-  candidates: ToldDecision['candidates'],
+  candidates: RemoteDecision['candidates'],
   policy = 'static',
-): ToldDecision => ({
+): RemoteDecision => ({
   at: at(5),
   policy,
   ...(chosen !== undefined && { chosen }),
