@@ -1,5 +1,5 @@
 import { OscarError } from '../lib/oscar-error.ts';
-import { stopWithParent } from './stop-signals.ts';
+import { stopWithParent } from './up/stop-signals.ts';
 
 /** Runs `oscar` and returns its exit code. */
 export async function run(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {

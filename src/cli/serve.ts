@@ -3,7 +3,7 @@ import { flushCompileCache } from 'node:module';
 import { readConfig } from '../config/index.ts';
 import { VERSION } from '../lib/product-version.ts';
 import { createLog, startManager } from '../manager/index.ts';
-import { waitForStopSignal } from './stop-signals.ts';
+import { waitForStopSignal } from './up/stop-signals.ts';
 
 /** `oscar serve`: runs one manager, configured by its environment, until a stop signal. */
 export async function serve(env: NodeJS.ProcessEnv, options: { readonly newIdentity?: boolean } = {}): Promise<void> {

@@ -8,7 +8,7 @@ import { eventually, isThere } from '../support/jobs.ts';
 import { replay } from './transcript.ts';
 import { newClone, removeClone, UpProcess } from './up-process.ts';
 
-/** Out of the way of whatever else runs on this machine, the same tests of somebody else included. */
+/** Unlikely to collide with other programs, or with another run of these tests. */
 const FIRST_PORT = 20_000 + (process.pid % 300) * 20;
 const PORTS = { shared: String(FIRST_PORT), own: String(FIRST_PORT + 10), demo: String(FIRST_PORT + 14) };
 
@@ -17,7 +17,7 @@ const pidOf = (directory: string, cluster: string) =>
 
 const isHealthy = async (url: string) => assert.equal((await fetch(`${url}/health`)).status, 200);
 
-describe('a federation that `oscar up` has started', () => {
+describe('up: a running federation', () => {
   const directory = newClone();
   let up: UpProcess;
   before(async () => {
@@ -30,14 +30,14 @@ describe('a federation that `oscar up` has started', () => {
   });
 
   for (const name of ['quickstart', 'everyday', 'delegated', 'shared', 'mistakes']) {
-    test(`goes as its transcript says: ${name}`, async () => {
+    test(`the commands print what the transcript has: ${name}`, async () => {
       const file = fileURLToPath(new URL(`transcripts/${name}.txt`, import.meta.url));
       const { actual, expected } = await replay(file, directory);
       assert.equal(actual, expected);
     });
   }
 
-  test('has a configuration that oscar-cli reads, for its owner alone', () => {
+  test('its configuration is readable by oscar-cli, and only by its owner', () => {
     const file = join(directory, '.oscar', 'config.yaml');
     const {
       oscar,
@@ -63,16 +63,18 @@ describe('a federation that `oscar up` has started', () => {
     }
   });
 
-  test('starts a manager again that was killed, and says so', async () => {
+  test('a killed manager is restarted, with a message', async () => {
     const killed = pidOf(directory, 'oscar-cluster-b');
     process.kill(killed, 'SIGKILL');
-    await eventually(() => assert.match(up.output, /oscar-cluster-b ended \(SIGKILL\).*\noscar-cluster-b is back/));
+    await eventually(() =>
+      assert.match(up.output, /oscar-cluster-b ended \(SIGKILL\).*\noscar-cluster-b is running again/),
+    );
     assert.notEqual(pidOf(directory, 'oscar-cluster-b'), killed);
   });
 });
 
-describe('`oscar up`', () => {
-  test('stops everything at Ctrl-C, and goes on with the same data; managers leave when it is killed', async (t) => {
+describe('up: start and stop', () => {
+  test('Ctrl-C stops everything, the next start has the same data, and managers stop when it is killed', async (t) => {
     const directory = newClone();
     t.after(() => removeClone(directory));
     const first = new UpProcess(directory, ['--port', PORTS.own, '--clusters', '1']);
@@ -96,29 +98,29 @@ describe('`oscar up`', () => {
     await eventually(() => assert.ok(!isThere(again)));
   });
 
-  test('shows a federation at work with --demo, and stops when all results are there', async (t) => {
+  test('--demo runs jobs on several clusters and stops when all results exist', async (t) => {
     const directory = newClone();
     t.after(() => removeClone(directory));
     const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '3', '--demo']);
     t.after(() => up.child.kill('SIGKILL'));
     assert.equal(await up.ended, 0, up.output);
-    assert.match(up.output, /\d s {2}\d\d (runs at|is grey, from) oscar-cluster-[ab]/);
+    assert.match(up.output, /\d s {2}\d\d (runs on|is grey, processed on) oscar-cluster-[ab]/);
     assert.match(up.output, /CLUSTER +PICTURES +SCRIPTS TOOK\noscar-cluster [^]*\noscar-cluster-[ab] +\d+ /);
     assert.match(up.output, /All 16 pictures are grey.* in minio\.shared:/);
   });
 
-  test('does not take a demonstration for done that was interrupted', async (t) => {
+  test('--demo that is interrupted exits with 130', async (t) => {
     const directory = newClone();
     t.after(() => removeClone(directory));
     const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '3', '--demo']);
     t.after(() => up.child.kill('SIGKILL'));
     await up.isUp;
     assert.equal(await up.interrupt(), 130, up.output);
-    assert.match(up.output, /stopped before all results were there/);
+    assert.match(up.output, /stopped before the demo was finished/);
     assert.throws(() => pidOf(directory, 'oscar-cluster'), { code: 'ENOENT' });
   });
 
-  test('does not show what needs more clusters than there are', async (t) => {
+  test('--demo with too few clusters is an error', async (t) => {
     const directory = newClone();
     t.after(() => removeClone(directory));
     const up = new UpProcess(directory, ['--port', PORTS.demo, '--clusters', '2', '--demo']);
@@ -126,7 +128,7 @@ describe('`oscar up`', () => {
     assert.match(up.output, /--demo needs --clusters 3 or more/);
   });
 
-  test('says what is wrong when a manager cannot start, and leaves nothing running', async (t) => {
+  test('a manager that cannot start is an error, and nothing keeps running', async (t) => {
     const directory = newClone();
     t.after(() => removeClone(directory));
     const up = new UpProcess(directory, ['--port', PORTS.own, '--clusters', '1', '--data', 'examples/upper.sh/x']);

@@ -6,7 +6,6 @@ import { ClientError } from '../client/errors.ts';
 import { writePrivateFile } from '../client/private-file.ts';
 import { type Column, formatTable } from '../client/table.ts';
 import type { Terminal } from '../client/terminal.ts';
-import { waitForStopSignal } from '../stop-signals.ts';
 import { startDemoIssuer } from './issuer/issuer.ts';
 import { PEOPLE } from './issuer/people.ts';
 import { CLIENT_ID } from './issuer/provider.ts';
@@ -22,6 +21,7 @@ import {
 } from './plan.ts';
 import { managerEndpoint, settingsFor, sharedStore, storeEndpoint } from './settings.ts';
 import { startSharedStore } from './shared-store.ts';
+import { waitForStopSignal } from './stop-signals.ts';
 
 export interface UpOptions extends PlanOptions {
   readonly data: string;

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { ClientError } from '../../client/errors.ts';
-import { stopWithParent } from '../../stop-signals.ts';
+import { stopWithParent } from '../../up/stop-signals.ts';
 import { act, plainCommand, type Register } from '../command.ts';
 
 interface Options {

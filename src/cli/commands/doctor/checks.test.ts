@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aRemoteJob, at, BEGAN, decision } from '../jobs/remote-job.fixture.ts';
 import type { RemoteMember } from '../remote-service.ts';
-import { checkClock, checkEvents, queues } from './cluster-checks.ts';
+import { checkClock, checkEvents, checkQueues } from './cluster-checks.ts';
 import { memberChecks } from './member-checks.ts';
 
 const member = (cluster_id: string, more: Partial<RemoteMember> = {}): RemoteMember => ({
@@ -60,9 +60,9 @@ test('doctor: a store without event notifications fails, with the settings it ne
 });
 
 test('doctor: a missing Kueue is reported', () => {
-  const [check] = queues('a', { checkQueues: { problem: 'this cluster has no Kueue' } });
+  const [check] = checkQueues('a', { queues: { problem: 'this cluster has no Kueue' } });
   assert.match(check?.said ?? '', /^users cannot create services: this cluster has no Kueue$/);
-  assert.deepEqual(queues('a', {}), []);
+  assert.deepEqual(checkQueues('a', {}), []);
 });
 
 const clocks = [

@@ -28,7 +28,11 @@ export async function clusterChecks(id: string, session: Session): Promise<Check
   const asked = await checkIdentity(id, session);
   if (!asked.cluster) return [...before, asked.check];
   const { cluster } = asked;
-  const rest = await Promise.all([version(cluster), checkCapacity(cluster), storeCheck(cluster, session.terminal)]);
+  const rest = await Promise.all([
+    versionChecks(cluster),
+    checkCapacity(cluster),
+    storeCheck(cluster, session.terminal),
+  ]);
   return [...before, asked.check, ...rest.flat()];
 }
 
@@ -109,28 +113,28 @@ async function checkIdentity(id: string, session: Session): Promise<{ check: Che
 
 /** The fields of `/system/info` that are checked. */
 interface SystemInfo {
-  readonly versionChecks?: string;
+  readonly version?: string;
   readonly kubernetes_version?: string;
   readonly runtime?: string;
   readonly serverless_backend?: { readonly version: string };
-  readonly checkQueues?: { readonly problem: string };
+  readonly queues?: { readonly problem: string };
   readonly object_store_events?: { readonly problem: string; readonly set: readonly string[] };
 }
 
 const NO_KNATIVE = 'SERVERLESS_BACKEND is knative, but Knative is not installed: install it, or remove the setting';
 
-async function version(cluster: ClusterClient): Promise<Check[]> {
-  let told: SystemInfo = {};
+async function versionChecks(cluster: ClusterClient): Promise<Check[]> {
+  let info: SystemInfo = {};
   const check = await checkAnswer(cluster, 'version', '/system/info', (answer) => {
-    told = answer as SystemInfo;
-    return checkVersion(cluster.id, told);
+    info = answer as SystemInfo;
+    return checkVersion(cluster.id, info);
   });
-  return [check, ...queues(cluster.id, told), ...checkEvents(cluster.id, told)];
+  return [check, ...checkQueues(cluster.id, info), ...checkEvents(cluster.id, info)];
 }
 
 function checkVersion(
   id: string,
-  { versionChecks: there, kubernetes_version, runtime, serverless_backend }: SystemInfo,
+  { version: there, kubernetes_version, runtime, serverless_backend }: SystemInfo,
 ): Check {
   if (serverless_backend?.version === '') return failure(id, 'version', NO_KNATIVE);
   const other = there === VERSION ? '' : `; this program is ${VERSION}`;
@@ -140,7 +144,7 @@ function checkVersion(
 }
 
 /** Only reports problems. */
-export function queues(id: string, { checkQueues: trouble }: SystemInfo): Check[] {
+export function checkQueues(id: string, { queues: trouble }: SystemInfo): Check[] {
   return trouble ? [failure(id, 'queues', printable(`users cannot create services: ${trouble.problem}`))] : [];
 }
 

@@ -39,10 +39,7 @@ test('demo issuer: a password login returns tokens that managers can verify', as
   assert.equal(payload.sub, PEOPLE[0]?.sub);
   assert.deepEqual([payload['name'], payload['group_membership']], ['Alice', ['/oscar']]);
   assert.ok(refreshToken);
-  await assert.rejects(
-    client.withPassword('alice', new Secret('bob')),
-    /rejected the user name or password/,
-  );
+  await assert.rejects(client.withPassword('alice', new Secret('bob')), /rejected the user name or password/);
 });
 
 test('demo issuer: the grant of a service and the grant of the login are independent', async (t) => {
