@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { openLocalCluster } from '../../src/adapters/sqlite/index.ts';
-import { type Coordination, createFederated, ownServices, Reconciler } from '../../src/federation/index.ts';
+import { type Coordination, deploy, ownServices, Reconciler } from '../../src/federation/index.ts';
 import { newServiceToken } from '../../src/identity/index.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { createPeers, type Peer, type WorkerState } from '../../src/peers/index.ts';
@@ -41,9 +41,8 @@ export async function startReconciled(services: number, members: number, are: Me
   const peers = are === 'over-http' ? dialled(opened) : { at: inProcess() };
   const failures: unknown[] = [];
   const coordination = coordinationOf(catalog, peers, endpoint);
-  const workers = { catalog, instance: 'here' };
   await inTurns(services, async (index) => {
-    await createFederated(OWNER, definition(`federated-${index}`, members), { coordination, workers });
+    await deploy(OWNER, definition(`federated-${index}`, members), coordination);
   });
   const reconciler = new Reconciler(coordination, { report: (error) => failures.push(error) });
   const all = opened.move();

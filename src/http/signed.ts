@@ -1,15 +1,26 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { FederationError, MEMBER_HEADER, readMember, type SignedRequest } from '../peers/index.ts';
+import { FEDERATION_HEADER, FederationError, MEMBER_HEADER, readMember, type SignedRequest } from '../peers/index.ts';
 import { answerCode } from './errors.ts';
 import { NEVER_SHED } from './shedding.ts';
 
 /** Routes with this are for requests of other managers; under the same path, those of people have routes of their own. */
 export const SIGNED = { ...NEVER_SHED, constraints: { signed: 'yes' }, errorHandler: answerCode };
 
-/** Tells requests that other managers signed from all others, before anything else is looked at. */
-export function tellSigned(app: FastifyInstance): void {
+/** Lets the router separate requests that other managers signed from all others. */
+export const routeSigned = (app: FastifyInstance) => routeByHeader(app, 'signed', MEMBER_HEADER);
+
+/**
+ * A route with this gets the requests of coordinators (`X-Oscar-Federation`); a route without it, under the same path, gets
+ * those of users.
+ */
+export const FROM_COORDINATOR = { constraints: { coordinator: 'yes' } };
+
+/** Lets the router separate requests of coordinators from those of users. */
+export const routeCoordinators = (app: FastifyInstance) => routeByHeader(app, 'coordinator', FEDERATION_HEADER);
+
+function routeByHeader(app: FastifyInstance, constraint: string, header: string): void {
   app.addConstraintStrategy({
-    name: 'signed',
+    name: constraint,
     storage: () => {
       const handlers = new Map<unknown, Handler>();
       return {
@@ -17,7 +28,7 @@ export function tellSigned(app: FastifyInstance): void {
         set: (value, handler) => void handlers.set(value, handler),
       };
     },
-    deriveConstraint: ({ headers }) => (headers[MEMBER_HEADER] === undefined ? undefined : 'yes'),
+    deriveConstraint: ({ headers }) => (headers[header] === undefined ? undefined : 'yes'),
   });
 }
 

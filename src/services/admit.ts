@@ -1,4 +1,7 @@
+import type { Admin, Principal, User } from '../identity/index.ts';
+import { isObject } from '../lib/fields.ts';
 import {
+  type DefinedCluster,
   type Definition,
   type DefinitionSecrets,
   invalidDefinition,
@@ -49,4 +52,36 @@ export async function admit(
     );
   }
   return secrets;
+}
+
+/**
+ * A definition as the caller sent it, without accounts at other clusters unless the caller is the administrator. Other
+ * clusters identify a user by an access token, and a password that is never used is not stored
+ * (docs/federation.md#a-definition).
+ */
+export function withoutClusterAccounts({ kind }: Admin | User, body: unknown): unknown {
+  if (kind === 'admin' || !isObject(body)) return body;
+  return mapFields(body, (key, value) =>
+    key === 'clusters' && isObject(value) ? mapFields(value, (_, cluster) => withoutAccount(cluster)) : value,
+  );
+}
+
+function withoutAccount(cluster: unknown): unknown {
+  if (!isObject(cluster)) return cluster;
+  return Object.fromEntries(Object.entries(cluster).filter(([key]) => !/^auth_(user|password)$/i.test(key)));
+}
+
+/** Field names are compared without regard to case (docs/go-manager.md#http). */
+const mapFields = (object: Record<string, unknown>, change: (key: string, value: unknown) => unknown) =>
+  Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(key.toLowerCase(), value)]));
+
+/** The same for `clusters` that are already parsed. */
+export function clustersWithoutAccounts<T extends { readonly clusters?: Record<string, DefinedCluster> }>(
+  { kind }: Principal,
+  given: T,
+): T {
+  if (kind === 'admin' || !given.clusters) return given;
+  const none = { auth_user: '', auth_password: '' };
+  const clusters = Object.entries(given.clusters).map(([id, cluster]) => [id, { ...cluster, ...none }]);
+  return { ...given, clusters: Object.fromEntries(clusters) };
 }

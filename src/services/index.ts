@@ -1,11 +1,11 @@
-export { admit } from './admit.ts';
+export { admit, clustersWithoutAccounts, withoutClusterAccounts } from './admit.ts';
 export { setAllowedImages } from './allowed-images.ts';
 export { createService } from './create.ts';
 export { ServicesError, type ServicesErrorCode } from './errors.ts';
 export { arrangeProviders } from './provider-buckets.ts';
 export { findService, listServices } from './read.ts';
 export { recoverServices } from './recover.ts';
-export { removeRecord, tidyStorage } from './remove.ts';
+export { findRemovable, removeRecord, removeService, tidyStorage } from './remove.ts';
 export { forgetSecrets, loadSecrets, ownerOfSecrets } from './service-secrets.ts';
 export type { Services } from './services.ts';
 export { adoptBuckets, arrangeStorage, renewSubscriptions, storageClaim } from './storage.ts';

@@ -1,7 +1,7 @@
 import type { Admin, User } from '../identity/index.ts';
 import type { Service } from '../model/service/index.ts';
 import { isRace, type ServiceRecord, usesBucket } from '../ports/index.ts';
-import { notFound, ServicesError } from './errors.ts';
+import { ServicesError } from './errors.ts';
 import { beginIntent, endIntent, type Leftovers, leftoversOf } from './intent.ts';
 import { clearProviders } from './provider-buckets.ts';
 import { findService } from './read.ts';
@@ -12,8 +12,8 @@ import { clearStorage, type StorageClaim } from './storage.ts';
 const ATTEMPTS = 8;
 
 /**
- * Removes a service, its secrets, its subscriptions and the buckets that were made for it. The administrator may say in which namespace it must be; a service elsewhere is
- * then not found (docs/go-manager.md#services).
+ * Removes a plain service, its secrets, its subscriptions and the buckets that were made for it. A service that has joined
+ * a federation meanwhile is not removed: the caller must try again, and the request then takes the path of federated services.
  */
 export async function removeService(
   principal: Admin | User,
@@ -22,11 +22,28 @@ export async function removeService(
   catalog: Services,
 ): Promise<void> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const record = await findService(principal, 'delete', name, catalog);
-    if (principal.kind === 'admin' && namespace && namespace !== record.service.namespace) throw notFound(name);
+    const record = await findRemovable(principal, name, namespace, catalog);
+    if (record.service.federation) break;
     if (await removeRecord(record, catalog)) return;
   }
   throw new ServicesError('contended', `"${name}" is being changed by many at once: try again`);
+}
+
+/**
+ * Finds a service that the caller may delete. The administrator may name the namespace that the service must be in; a
+ * service of another namespace is not found (docs/go-manager.md#services).
+ */
+export async function findRemovable(
+  principal: Admin | User,
+  name: string,
+  namespace: string | undefined,
+  catalog: Pick<Services, 'services'>,
+): Promise<ServiceRecord> {
+  const record = await findService(principal, 'delete', name, catalog);
+  if (principal.kind === 'admin' && namespace && namespace !== record.service.namespace) {
+    throw new ServicesError('not-found', `there is no service "${name}" in the namespace ${namespace}`);
+  }
+  return record;
 }
 
 /** Removes a service as it was read, with all it has. False when it has changed since. */

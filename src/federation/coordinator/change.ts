@@ -13,7 +13,7 @@ import {
 } from '../../model/service/index.ts';
 import { FederationError } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { findService, loadSecrets, oldVersion, ownerOfSecrets } from '../../services/index.ts';
+import { clustersWithoutAccounts, findService, loadSecrets, oldVersion, ownerOfSecrets } from '../../services/index.ts';
 import { applyIntention, type Intention, memberName, namedBy, withoutMembers } from '../members.ts';
 import { isOwner as owns } from '../ownership.ts';
 import { memberProblems } from '../topology.ts';
@@ -25,7 +25,6 @@ import { dropKeys } from './member-keys.ts';
 import { originIdOf } from './orders.ts';
 import { deployedOf, requireGrant, wantedBy } from './prepare.ts';
 import { type Telling, type Told, tellMembers } from './tell-members.ts';
-import { clustersWithoutAccounts } from './without-accounts.ts';
 
 export interface Changed extends Told {
   /** What was named to be changed or removed, and is no member. */

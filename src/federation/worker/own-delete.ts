@@ -1,5 +1,5 @@
 import type { Admin, User } from '../../identity/index.ts';
-import { findService, removeRecord, ServicesError } from '../../services/index.ts';
+import { findRemovable, removeRecord, ServicesError } from '../../services/index.ts';
 import { endWorker } from './release.ts';
 import { bury } from './tombstones.ts';
 import { isWorker, isWorkerIn, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
@@ -18,10 +18,7 @@ export async function removeHere(
 ): Promise<void> {
   const { catalog } = workers;
   for (let attempt = 1; attempt <= WRITE_ATTEMPTS; attempt++) {
-    const record = await findService(principal, 'delete', name, catalog);
-    if (principal.kind === 'admin' && namespace && namespace !== record.service.namespace) {
-      throw new ServicesError('not-found', `there is no service "${name}" in the namespace ${namespace}`);
-    }
+    const record = await findRemovable(principal, name, namespace, catalog);
     if (isWorker(record)) {
       const { uid, keyId } = record.service.federation;
       await bury(keyId, { service: name, reason: 'removed-by-owner', ending: 'undo' }, catalog);

@@ -28,7 +28,8 @@ interface WorkerCaller {
   readonly credential?: Credential | undefined;
 }
 
-interface PassingOn {
+/** The two sides of a cluster in federations: it coordinates its own, and has workers of others'. */
+export interface Federations {
   readonly coordination: Coordination;
   readonly workers: Workers;
 }
@@ -46,7 +47,7 @@ export async function passOn(
   record: WorkerRecord,
   { principal, credential }: WorkerCaller,
   change: PassedChange,
-  { coordination, workers }: PassingOn,
+  { coordination, workers }: Federations,
 ): Promise<PassedAnswer> {
   const { service } = record;
   const refused = federationGuard(service, 'change-members');
@@ -171,7 +172,7 @@ const DEPARTURE_DEADLINE = 3_000;
  * Tells the coordinator that the owner of a worker ends it here. Whatever comes of it: one that does not hear it now finds
  * the mark that the worker leaves (docs/federation.md#at-a-worker).
  */
-export async function takeLeave(record: WorkerRecord, { coordination, workers }: PassingOn): Promise<void> {
+export async function takeLeave(record: WorkerRecord, { coordination, workers }: Federations): Promise<void> {
   const { uid, keyId, origin } = record.service.federation;
   const resolved = coordinatorAddress(record, coordination);
   if ('problem' in resolved || resolved.address.kind === 'upstream') return;

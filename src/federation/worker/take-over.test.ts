@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { updatePlainOrFederated } from '../../http/routes/services.ts';
 import { sign } from '../../peers/index.ts';
 import { alice, bob } from '../../services/services.fixture.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
-import { updateFederated } from '../requests/service-verbs.ts';
 import { adoptWorker } from './adopt.ts';
 import { authenticateMember } from './authenticate-member.ts';
 import { makeWorker } from './make.ts';
@@ -18,7 +18,7 @@ function hear(made: Order, { clock, workers }: Scene): Promise<string> {
 }
 
 const put = ({ workers }: Scene, principal: typeof alice = alice, body: object = OWN) =>
-  updateFederated({ principal }, body, undefined, { coordination: {} as Coordination, workers });
+  updatePlainOrFederated({ principal }, body, undefined, { coordination: {} as Coordination, workers });
 
 test('while its coordinator is heard, a worker is not its owner’s to change, and is told until when', async () => {
   await using scene = openScene();
@@ -87,10 +87,10 @@ test('an old version is not taken over', async () => {
   await hear(made, scene);
   scene.clock.now += 25 * HOUR;
   const federations = { coordination: {} as Coordination, workers: scene.workers };
-  const old = updateFederated(
+  const old = updatePlainOrFederated(
     { principal: alice },
     OWN,
-    'old' as NonNullable<Parameters<typeof updateFederated>[2]>,
+    'old' as NonNullable<Parameters<typeof updatePlainOrFederated>[2]>,
     federations,
   );
   await assert.rejects(old, { code: 'old-version' });

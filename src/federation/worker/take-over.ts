@@ -1,5 +1,7 @@
 import type { Admin, User } from '../../identity/index.ts';
+import type { Version } from '../../lib/version.ts';
 import { FederationError } from '../../peers/index.ts';
+import { oldVersion } from '../../services/index.ts';
 import { HEARD_EVERY, heardAt } from './member-key.ts';
 import { endWorker } from './release.ts';
 import { bury } from './tombstones.ts';
@@ -15,10 +17,16 @@ const SILENCE = 24 * 3_600_000 + HEARD_EVERY;
  * Makes a worker a service of its own, as its owner wishes, if its coordinator has not been heard for a day; throws
  * `not-the-coordinator` before. A coordinator that comes back is told that it has gone.
  */
-export async function takeOver(principal: Admin | User, { service }: WorkerRecord, workers: Workers): Promise<void> {
+export async function takeOver(
+  principal: Admin | User,
+  { service, version }: WorkerRecord,
+  ifMatch: Version | undefined,
+  workers: Workers,
+): Promise<void> {
   const { catalog, audit } = workers;
   const { uid, keyId } = service.federation;
   const { name } = service.definition;
+  if (ifMatch !== undefined && ifMatch !== version) throw oldVersion(name);
   const heard = await heardAt(uid, name, catalog);
   if (catalog.now() - heard < SILENCE) {
     const refused = federationGuard(service, 'update')?.message ?? '';

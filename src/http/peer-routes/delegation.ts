@@ -8,7 +8,7 @@ import { beforeBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
 import type { OpenAnswers } from '../open-answers.ts';
 import { jobOf, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { claimIn, SIGNED, signedPartsOf, tellSigned } from '../signed.ts';
+import { claimIn, routeSigned, SIGNED, signedPartsOf } from '../signed.ts';
 import { offerRoutes } from './offers.ts';
 
 export interface DelegationDeps {
@@ -21,7 +21,7 @@ export interface DelegationDeps {
 
 /** What managers of other clusters say about jobs (docs/peer-protocol.md#jobs). The API pages do not list it. */
 export function delegationRoutes(app: FastifyInstance, deps: DelegationDeps): void {
-  tellSigned(app);
+  routeSigned(app);
   offerRoutes(app, deps);
   originRoutes(app, deps);
 }

@@ -33,7 +33,7 @@ import { beforeBody, hasBody, jsonOf, SMALL_BODY, valueOf } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { Name, nameParam } from '../params.ts';
 import { NEVER_SHED } from '../shedding.ts';
-import { headerText, signedBytes, signedPartsOf } from '../signed.ts';
+import { FROM_COORDINATOR, headerText, routeCoordinators, signedBytes, signedPartsOf } from '../signed.ts';
 
 export interface PeerDeps {
   readonly authenticator: Authenticator;
@@ -52,7 +52,9 @@ const View = Type.Object({
 const How = Type.Object({ how: Type.Optional(Type.String({ description: '`undo` (default) or `detach`' })) });
 
 /** What managers of other clusters ask about one service (docs/peer-protocol.md#calls). */
-export function peerRoutes(app: FastifyInstance, { authenticator, workers }: PeerDeps): void {
+export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
+  workerOrderRoutes(app, deps);
+  const { authenticator, workers } = deps;
   const url = '/system/services/:name/federation';
 
   const probe = { summary: 'What a federation finds under this name', tags, params: Name, response: { 200: View } };
@@ -95,20 +97,34 @@ export function peerRoutes(app: FastifyInstance, { authenticator, workers }: Pee
 }
 
 /**
- * Does what `POST` or `PUT /system/services` asks for when it comes from a coordinator; false for a request of anybody
- * else, which is then an ordinary one, whatever its annotations say (F43).
+ * A coordinator creates, adopts and re-keys its workers under the path where users create and update services. The header
+ * `X-Oscar-Federation` alone makes a request one of a coordinator, not the annotations of the definition (F43).
  */
-export async function workerRequest(request: FastifyRequest, { authenticator, workers }: PeerDeps): Promise<boolean> {
-  const header = headerText(request, FEDERATION_HEADER);
-  if (header === undefined) return false;
-  const principal = await systemPrincipal(request, authenticator);
-  const said = valueOf(readOrder(header));
-  const order: WorkerOrder = { ...said, name: said.member.split('/')[1] ?? '', body: new Secret(textOf(request)) };
-  if (request.method === 'POST') await makeWorker(principal, order, workers);
-  else if (request.headers['if-match']?.trim() !== '*')
-    await adoptWorker(principal, order, versionOf(request), workers);
-  else if (!(await rekeyWorker(principal, order, workers))) throw noWorker(order.name);
-  return true;
+function workerOrderRoutes(app: FastifyInstance, { authenticator, workers }: PeerDeps): void {
+  routeCoordinators(app);
+  const url = '/system/services';
+  const owner = (request: FastifyRequest) => systemPrincipal(request, authenticator);
+  const options = { ...FROM_COORDINATOR, schema: { hide: true }, ...beforeBody(owner) };
+
+  app.post(url, options, async (request, reply) => {
+    const principal = await owner(request);
+    await makeWorker(principal, orderIn(request), workers);
+    return reply.code(201).send();
+  });
+
+  app.put(url, options, async (request, reply) => {
+    const principal = await owner(request);
+    const order = orderIn(request);
+    if (request.headers['if-match']?.trim() !== '*') {
+      await adoptWorker(principal, order, versionOf(request), workers);
+    } else if (!(await rekeyWorker(principal, order, workers))) throw noWorker(order.name);
+    return reply.code(204).send();
+  });
+}
+
+function orderIn(request: FastifyRequest): WorkerOrder {
+  const order = valueOf(readOrder(headerText(request, FEDERATION_HEADER) ?? ''));
+  return { ...order, name: order.member.split('/')[1] ?? '', body: new Secret(textOf(request)) };
 }
 
 const noWorker = (name: string) => new ServicesError('not-found', `there is no worker "${name}" of this federation`);

@@ -1,22 +1,35 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import {
+  type Caller,
   type Changed,
-  createFederated,
+  changeService,
+  deploy,
   type Federations,
+  isWorker,
   memberName,
-  removeFederated,
-  updateFederated,
+  removeFederation,
+  removeHere,
+  takeLeave,
+  takeOver,
 } from '../../federation/index.ts';
 import { type Admin, type Authenticator, may, type User } from '../../identity/index.ts';
-import { ServiceSchema } from '../../model/service/index.ts';
+import type { Version } from '../../lib/version.ts';
+import { readDefinition, ServiceSchema } from '../../model/service/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { findService, listServices } from '../../services/index.ts';
+import {
+  createService,
+  findRemovable,
+  findService,
+  listServices,
+  removeService,
+  updateService,
+  withoutClusterAccounts,
+} from '../../services/index.ts';
 import { credentialOf, systemPrincipal } from '../authentication.ts';
 import { beforeBody, jsonOf } from '../body.ts';
 import { JSON_TYPE, TEXT_TYPE } from '../go-json.ts';
 import { etagOf, ifMatchOf, Name, nameParam } from '../params.ts';
-import { workerRequest } from '../peer-routes/peer.ts';
 import { type DeploymentOf, NO_DEPLOYMENT, type ServiceView } from '../service-view.ts';
 
 export interface ServicesDeps {
@@ -32,7 +45,6 @@ const Include = Type.Object({ include: Type.Optional(Type.String({ description: 
 export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   const { authenticator, federations, view, deploymentOf } = deps;
   const { catalog } = federations.workers;
-  const peers = { authenticator, workers: federations.workers };
   const who = (request: FastifyRequest) => systemPrincipal(request, authenticator);
   const deploymentFor = (request: FastifyRequest, { service }: ServiceRecord) =>
     includesDeployment(request) ? (deploymentOf?.(service) ?? NO_DEPLOYMENT) : undefined;
@@ -43,9 +55,8 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
 
   const create = { summary: 'Create a service', tags, body: ServiceSchema, response: { 201: Type.Null() } };
   app.post('/system/services', { schema: create, ...beforeBody(who) }, async (request, reply) => {
-    if (await workerRequest(request, peers)) return reply.code(201).send();
-    const made = await createFederated(await callerOf(request), jsonOf(request), federations);
-    return answerChanged(reply.code(201), made);
+    const created = await createPlainOrFederated(await callerOf(request), jsonOf(request), federations);
+    return answerChanged(reply.code(201), created);
   });
 
   const update = {
@@ -55,8 +66,8 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
     response: { 200: Type.String(), 204: Type.Null() },
   };
   app.put('/system/services', { schema: update, ...beforeBody(who) }, async (request, reply) => {
-    if (await workerRequest(request, peers)) return reply.code(204).send();
-    const changed = await updateFederated(await callerOf(request), jsonOf(request), ifMatchOf(request), federations);
+    const caller = await callerOf(request);
+    const changed = await updatePlainOrFederated(caller, jsonOf(request), ifMatchOf(request), federations);
     return answerChanged(reply.code(changed.pending.length > 0 ? 200 : 204), changed);
   });
 
@@ -98,9 +109,68 @@ export function servicesRoutes(app: FastifyInstance, deps: ServicesDeps): void {
   app.delete('/system/services/:name', { schema: remove, ...beforeBody(who) }, async (request, reply) => {
     const caller = await callerOf(request);
     const { namespace, cascade } = request.query as { namespace?: string; cascade?: string };
-    await removeFederated(caller, nameParam(request), { namespace, cascade: cascade !== 'false' }, federations);
+    const options = { namespace, cascade: cascade !== 'false' };
+    await removePlainOrFederated(caller, nameParam(request), options, federations);
     return reply.code(204).send();
   });
+}
+
+/** A definition with members is deployed as a federation; any other creates a plain service. */
+async function createPlainOrFederated(
+  caller: Caller,
+  sent: unknown,
+  { coordination, workers }: Federations,
+): Promise<Changed> {
+  const body = withoutClusterAccounts(caller.principal, sent);
+  if (namesFederation(body) && hasMembers(body)) return deploy(caller, body, coordination);
+  return { record: await createService(caller.principal, body, workers.catalog), pending: [] };
+}
+
+/** Most definitions have no such key, and are not parsed twice. */
+const namesFederation = (body: unknown) =>
+  typeof body === 'object' && body !== null && Object.keys(body).some((key) => /^federation$/i.test(key));
+
+const hasMembers = (body: unknown) => (readDefinition(body).definition.federation?.members ?? []).length > 0;
+
+/**
+ * A service that is federated, or becomes so, is changed at all its members; any other here alone. A worker is changed by its
+ * coordinator (F45), unless the coordinator has been silent for so long that the owner may take the worker over.
+ */
+export async function updatePlainOrFederated(
+  caller: Caller,
+  sent: unknown,
+  ifMatch: Version | undefined,
+  federations: Federations,
+): Promise<Changed> {
+  const { coordination, workers } = federations;
+  const body = withoutClusterAccounts(caller.principal, sent);
+  const { name, federation } = readDefinition(body).definition;
+  const record = await findService(caller.principal, 'update', name, workers.catalog);
+  if (isWorker(record)) {
+    await takeOver(caller.principal, record, ifMatch, workers);
+    return updatePlainOrFederated(caller, body, undefined, federations);
+  }
+  if (record.service.federation || (federation?.members ?? []).length > 0) {
+    return changeService(caller, body, ifMatch, coordination);
+  }
+  return { record: await updateService(caller.principal, body, ifMatch, workers.catalog), pending: [] };
+}
+
+/** A coordinator is removed with its members, a worker here alone, after its coordinator has been notified. */
+async function removePlainOrFederated(
+  caller: Caller,
+  name: string,
+  { namespace, cascade }: { readonly namespace: string | undefined; readonly cascade: boolean },
+  federations: Federations,
+): Promise<void> {
+  const { coordination, workers } = federations;
+  const { principal } = caller;
+  const record = await findRemovable(principal, name, namespace, workers.catalog);
+  if (record.service.federation?.role === 'coordinator') {
+    await removeFederation(record, { cascade, caller }, coordination);
+  } else if (isWorker(record)) {
+    await removeHere(principal, name, namespace, workers, (worker) => takeLeave(worker, federations));
+  } else await removeService(principal, name, namespace, workers.catalog);
 }
 
 /** Where members are missing, what became of each is said, one per line; otherwise the answer is empty, as clients expect. */
