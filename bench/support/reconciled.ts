@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { openLocalCluster } from '../../src/adapters/sqlite/index.ts';
-import { type Coordination, deploy, ownServices, Reconciler } from '../../src/federation/index.ts';
+import { type Coordination, createFederation, ownServices, Reconciler } from '../../src/federation/index.ts';
 import { newServiceToken } from '../../src/identity/index.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { createPeers, type Peer, type WorkerState } from '../../src/peers/index.ts';
@@ -42,7 +42,7 @@ export async function startReconciled(services: number, members: number, are: Me
   const failures: unknown[] = [];
   const coordination = coordinationOf(catalog, peers, endpoint);
   await inTurns(services, async (index) => {
-    await deploy(OWNER, definition(`federated-${index}`, members), coordination);
+    await createFederation(OWNER, definition(`federated-${index}`, members), coordination);
   });
   const reconciler = new Reconciler(coordination, { report: (error) => failures.push(error) });
   const all = opened.move();

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { authenticateMember, authenticateWorker, type Coordination, type Workers } from '../federation/index.ts';
+import { authenticateCoordinator, authenticateWorker, type Coordination, type Workers } from '../federation/index.ts';
 import type { Admin, User } from '../identity/index.ts';
 import { takenName } from '../jobs/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
@@ -81,7 +81,7 @@ export function selfOrigin(deps: SelfDeps): Origin {
 }
 
 async function coordinator(as: PeerCredentials, service: string, { workers }: SelfDeps): Promise<ProvenCoordinator> {
-  await authenticateMember({ ...signedBy(as, workers.catalog.now()), service }, workers);
+  await authenticateCoordinator({ ...signedBy(as, workers.catalog.now()), service }, workers);
   return claimedWorker(as, service, workers.catalog);
 }
 

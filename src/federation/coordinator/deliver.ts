@@ -17,7 +17,7 @@ import { type MemberCredentials, peerOf } from './member-access.ts';
 import { dropKeys } from './member-keys.ts';
 import { isCurrent, twinOf } from './orders.ts';
 import type { PreparedChange } from './prepare.ts';
-import { endMembers } from './removal.ts';
+import { endMembers } from './remove-federation.ts';
 import { leftByOwner, memberProblem, type Result, recordResults, tellLooks } from './results.ts';
 
 interface Delivery {

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readIntention } from '../members.ts';
-import { changeMembers, changeService } from './change.ts';
+import { changeFederation, changeMembers } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { Ledgers, memberId } from './ledger.ts';
 import { membersView } from './members-view.ts';
 import { alice, coordination, federatedBody, memberOn, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage } from './model/model-cluster.fixture.ts';
 import { Reconciler } from './reconcile.ts';
-import { removeFederation } from './removal.ts';
+import { removeFederation } from './remove-federation.ts';
 
 const HOUR = 3_600_000;
 
@@ -26,7 +26,7 @@ async function scene() {
       return member === 'b/demo-b' ? jobs.held : 0;
     },
   });
-  await deploy(alice, federatedBody(['b', 'c']), deps);
+  await createFederation(alice, federatedBody(['b', 'c']), deps);
   const service = () => {
     const record = world.cluster.services.get('demo');
     assert.ok(record);
@@ -115,7 +115,7 @@ describe('a member that holds jobs and is removed', () => {
   test('is let go as was said, whatever is changed meanwhile', async () => {
     const { change, there, pass, deps, jobs } = await scene();
     await change('DELETE', { delete: false });
-    await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
+    await changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
     jobs.held = 0;
     await pass();
     assert.ok(there() && !there()?.worker, 'a service of its own');

@@ -3,15 +3,15 @@ import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Secret } from '../../lib/secret.ts';
 import type { Peer } from '../../peers/index.ts';
-import { changeService } from './change.ts';
+import { changeFederation } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
 import { membersView } from './members-view.ts';
 import { alice, coordination, federatedBody, withGoManagers, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage } from './model/model-cluster.fixture.ts';
 import { Reconciler } from './reconcile.ts';
-import { removeFederation } from './removal.ts';
+import { removeFederation } from './remove-federation.ts';
 
 /** Clusters `b`, whose manager is one of ours, and `go`. Calls of the latter can be held. */
 function setUp(more: Partial<Coordination> = {}) {
@@ -65,7 +65,7 @@ describe('deadline', () => {
     const { deps, hold } = setUp();
     fakeTime(t);
     const held = hold('create');
-    const creating = deploy(alice, federatedBody(['b', 'go']), deps);
+    const creating = createFederation(alice, federatedBody(['b', 'go']), deps);
     await held.reached;
     await settle();
     t.mock.timers.tick(15_999);
@@ -77,7 +77,7 @@ describe('deadline', () => {
     const { deps, hold } = setUp();
     fakeTime(t);
     const [probing, making] = [hold('probe'), hold('create')];
-    const creating = deploy(alice, federatedBody(['go']), deps);
+    const creating = createFederation(alice, federatedBody(['go']), deps);
     await probing.reached;
     t.mock.timers.tick(9_000);
     probing.release();
@@ -96,7 +96,7 @@ describe('deadline', () => {
     const { at } = deps.peers;
     const slow: Coordination['peers']['at'] = (address) =>
       address.clusterId === 'b' ? { ...at(address), create: () => never.promise } : at(address);
-    const creating = deploy(alice, federatedBody(['b', 'go']), { ...deps, peers: { at: slow } });
+    const creating = createFederation(alice, federatedBody(['b', 'go']), { ...deps, peers: { at: slow } });
     await held.reached;
     held.release();
     await settle();
@@ -107,10 +107,10 @@ describe('deadline', () => {
 
   test('a change waits 16 s for a member on a Go manager', async (t) => {
     const { deps, hold } = setUp();
-    await deploy(alice, federatedBody(['go']), deps);
+    await createFederation(alice, federatedBody(['go']), deps);
     fakeTime(t);
     const held = hold('update');
-    const changing = changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
+    const changing = changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
     await held.reached;
     await settle();
     t.mock.timers.tick(15_999);
@@ -120,7 +120,7 @@ describe('deadline', () => {
 
   test('the reconciler waits 16 s for a member on a Go manager', async (t) => {
     const { deps, hold, world } = setUp({ getOwnerToken: async () => new Secret('minted') });
-    const { record } = await deploy(alice, federatedBody(['go']), deps);
+    const { record } = await createFederation(alice, federatedBody(['go']), deps);
     world.managers.get('go')?.services.clear();
     fakeTime(t);
     const held = hold('create');
@@ -138,9 +138,9 @@ describe('deadline', () => {
 describe('a slow Go manager', () => {
   test('keeps nobody from seeing that the other members have a change', async () => {
     const { deps, hold } = setUp();
-    const { record } = await deploy(alice, federatedBody(['b', 'go']), deps);
+    const { record } = await createFederation(alice, federatedBody(['b', 'go']), deps);
     const held = hold('update');
-    const changing = changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
+    const changing = changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
     await held.reached;
     await settle();
     const ledger = (await new Ledgers(deps).read(record.service.federation?.uid ?? ''))?.ledger;
@@ -155,7 +155,7 @@ describe('a slow Go manager', () => {
 
   test('is not waited for when the service is deleted: the ledger ends the member, as its owner', async (t) => {
     const { deps, hold, endedAs } = setUp();
-    const { record } = await deploy(alice, federatedBody(['b', 'go']), deps);
+    const { record } = await createFederation(alice, federatedBody(['b', 'go']), deps);
     fakeTime(t);
     const held = hold('remove');
     const removing = removeFederation(record, { cascade: true, caller: alice }, deps);
@@ -179,7 +179,7 @@ describe('a slow Go manager', () => {
     fakeTime(t);
     const [probing, making] = [hold('probe'), hold('create')];
     const removing = hold('remove');
-    const creating = deploy(alice, federatedBody(['go']), deps);
+    const creating = createFederation(alice, federatedBody(['go']), deps);
     await probing.reached;
     t.mock.timers.tick(5_000);
     probing.release();
@@ -204,7 +204,7 @@ describe('a slow Go manager', () => {
 
 test('order: a create tells to try again while a Go manager still deletes what was there before', async (t) => {
   const { deps, world, hold } = setUp();
-  const { record } = await deploy(alice, federatedBody(['go']), deps);
+  const { record } = await createFederation(alice, federatedBody(['go']), deps);
   fakeTime(t);
   const held = hold('remove');
   const removing = removeFederation(record, { cascade: true, caller: alice }, deps);
@@ -213,7 +213,7 @@ test('order: a create tells to try again while a Go manager still deletes what w
   t.mock.timers.tick(3_000);
   assert.equal(await removing, 1);
 
-  const again = deploy(alice, federatedBody(['go']), deps);
+  const again = createFederation(alice, federatedBody(['go']), deps);
   again.catch(() => {});
   await settle();
   t.mock.timers.tick(7_000);
@@ -222,6 +222,6 @@ test('order: a create tells to try again while a Go manager still deletes what w
   assert.equal(world.cluster.services.size, 0);
   held.release();
   await settle();
-  await deploy(alice, federatedBody(['go']), deps);
+  await createFederation(alice, federatedBody(['go']), deps);
   assert.equal(world.managers.get('go')?.services.size, 1);
 });

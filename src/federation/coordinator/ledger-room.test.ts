@@ -4,8 +4,8 @@ import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/
 import { openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { FederationError, PeerError } from '../../peers/index.ts';
 import { readIntention } from '../members.ts';
-import { changeMembers, changeService } from './change.ts';
-import { deploy } from './deploy.ts';
+import { changeFederation, changeMembers } from './change-federation.ts';
+import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, memberOn, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
@@ -30,12 +30,12 @@ async function openScene() {
     },
   };
   const deps = { ...coordination(world, passage, { now: () => clock.now }), journal: cluster.journal };
-  await deploy(alice, federatedBody(hundred(0)), deps);
+  await createFederation(alice, federatedBody(hundred(0)), deps);
   return {
     deps,
     clock,
     away,
-    replaceBy: (nth: number) => changeService(alice, federatedBody(hundred(nth)), undefined, deps),
+    replaceBy: (nth: number) => changeFederation(alice, federatedBody(hundred(nth)), undefined, deps),
     service: () => world.cluster.services.get('demo')?.service,
     workers: (nth: number) => hundred(nth).filter((id) => (world.managers.get(id)?.services.size ?? 0) > 0).length,
     async [Symbol.asyncDispose]() {
@@ -83,7 +83,10 @@ test('a definition with more about its members than can be kept is refused', asy
   const world = worldOf(...ids);
   const deps = coordination(world);
   const long = { ...deps, resolve: (id: string) => ({ address: { ...placeOf(id), endpoint: longest(id) } }) };
-  await assert.rejects(deploy(alice, federatedBody(hundred(0)), long), /no room for what has to be kept about 100/);
+  await assert.rejects(
+    createFederation(alice, federatedBody(hundred(0)), long),
+    /no room for what has to be kept about 100/,
+  );
   assert.equal(world.cluster.journal.size, 0);
 });
 

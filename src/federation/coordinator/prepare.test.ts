@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
 import { prepare } from './prepare.ts';
@@ -10,12 +10,12 @@ import { prepare } from './prepare.ts';
 async function scene() {
   const world = worldOf('b', 'c');
   const deps = coordination(world);
-  const { record } = await deploy(alice, federatedBody(['b']), deps);
+  const { record } = await createFederation(alice, federatedBody(['b']), deps);
   const [entry] = await Array.fromAsync(new Ledgers(deps).all());
   const role = record.service.federation;
   assert.ok(entry && role);
-  const { federation } = (await deploy(alice, { ...federatedBody(['c']), name: 'model' }, deps)).record.service
-    .definition;
+  const { federation } = (await createFederation(alice, { ...federatedBody(['c']), name: 'model' }, deps)).record
+    .service.definition;
   const members = [...(record.service.definition.federation?.members ?? []), ...(federation?.members ?? [])];
   const definition = { ...record.service.definition, federation: { group_id: 'demo', topology: 'star', members } };
   const service = { ...record.service, definition, federation: { ...role, revision: 2 } };

@@ -4,15 +4,15 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import { Secret } from '../../lib/secret.ts';
 import { PeerError } from '../../peers/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
-import { changeService } from './change.ts';
+import { changeFederation } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { type LedgerMember, Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
 import { type ModelManager, remoteService } from './model/model-manager.fixture.ts';
 import { Reconciler } from './reconcile.ts';
-import { removeFederation } from './removal.ts';
+import { removeFederation } from './remove-federation.ts';
 
 const HOUR = 3_600_000;
 
@@ -33,7 +33,7 @@ async function scene(more: Partial<Coordination> = {}) {
     },
   };
   const deps = coordination(world, passage, { now: () => time, ...more });
-  await deploy(alice, federatedBody(['b']), deps);
+  await createFederation(alice, federatedBody(['b']), deps);
   calls.length = 0;
   const failures: unknown[] = [];
   const reconciler = new Reconciler(deps, { chance: () => 0, report: (error) => failures.push(error) });
@@ -94,7 +94,7 @@ describe('a pass', () => {
   test('brings a member that was away to the newest revision', async () => {
     const { reconciler, manager, deps, away, world, later } = await scene();
     away(true);
-    await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
+    await changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, deps);
     await reconciler.pass();
     assert.match((await onlyMember(world))?.reason ?? '', /did not answer/);
     away(false);

@@ -8,7 +8,7 @@ import { deliverToMembers, goPast } from './deliver.ts';
 import { isOvertaken, type LedgerEntry, type LedgerMember, Ledgers, markCommitted } from './ledger.ts';
 import { asOwner, memberAddress } from './member-access.ts';
 import { prepare } from './prepare.ts';
-import { carryOut, endingOf, type Turn } from './removal.ts';
+import { carryOut, endingOf, type Turn } from './remove-federation.ts';
 import type { Result } from './results.ts';
 
 /** How often every member is looked at. Shorter: more requests for nothing. Longer: what was changed there stays so. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Service } from '../../model/service/index.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
 import { Crash, openPassage, type Passage } from './model/model-cluster.fixture.ts';
@@ -30,7 +30,7 @@ const NOON = 43_200_000;
 async function died() {
   const world = worldOf('b', 'c');
   const deps = coordination(world, dyingAfter('create'), { now: () => NOON });
-  await assert.rejects(deploy(alice, federatedBody(['b', 'c']), deps));
+  await assert.rejects(createFederation(alice, federatedBody(['b', 'c']), deps));
   assert.ok(world.managers.get('b')?.services.size, 'a member was made');
   return world;
 }
@@ -72,7 +72,7 @@ test('one that cannot be settled is told of, and hinders no other', async () => 
     const deps = coordination(world, dyingAfter('create'), { now: () => NOON });
     const body = { ...federatedBody([]), name };
     const members = [{ cluster_id: 'b', service_name: `${name}-b` }];
-    await assert.rejects(deploy(alice, { ...body, federation: { topology: 'star', members } }, deps));
+    await assert.rejects(createFederation(alice, { ...body, federation: { topology: 'star', members } }, deps));
   }
   const deps = coordination(world);
   const entries = await Array.fromAsync(new Ledgers(deps).all());
@@ -108,7 +108,7 @@ test('a service of another federation that has the name by now stays', async () 
 test('a service that was committed in its ledger alone takes work', async () => {
   const world = worldOf('b');
   const deps = coordination(world);
-  const { record } = await deploy(alice, federatedBody(['b']), deps);
+  const { record } = await createFederation(alice, federatedBody(['b']), deps);
   const role = record.service.federation;
   assert.ok(role?.role === 'coordinator');
   await deps.services.replace({ ...record.service, federation: { ...role, committed: false } }, record.version);

@@ -5,14 +5,14 @@ import { Secret } from '../../lib/secret.ts';
 import { PeerError } from '../../peers/index.ts';
 import type { Audited } from '../audit.ts';
 import { readIntention } from '../members.ts';
-import { changeMembers, changeService } from './change.ts';
+import { changeFederation, changeMembers } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { type LedgerMember, Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, memberOn, type World, worldOf } from './model/coordinator.fixture.ts';
 import { Crash, openPassage, type Passage } from './model/model-cluster.fixture.ts';
 import { Reconciler } from './reconcile.ts';
-import { removeFederation } from './removal.ts';
+import { removeFederation } from './remove-federation.ts';
 
 class OscarErrorOfMint extends OscarError {}
 
@@ -26,7 +26,7 @@ async function scene(more: Partial<Coordination> = {}, passage: Passage = openPa
   const audited: Audited[] = [];
   const as = (through: Passage, others: Partial<Coordination> = {}) =>
     coordination(world, through, { now: () => clock.now, audit: (event) => audited.push(event), ...more, ...others });
-  await deploy(alice, federatedBody(['b']), as(openPassage));
+  await createFederation(alice, federatedBody(['b']), as(openPassage));
   const keyThere = () => manager.services.get('demo-b')?.worker?.keyId;
   return { world, manager, clock, audited, as, deps: as(passage), keyThere, first: keyThere() };
 }
@@ -42,7 +42,7 @@ const memberKeys = ({ cluster }: World) =>
   [...cluster.secrets.keys()].filter((key) => key.startsWith('member ')).map((key) => key.slice('member '.length));
 
 const put = (deps: Coordination, script = 'new') =>
-  changeService(alice, { ...federatedBody([]), script }, undefined, deps);
+  changeFederation(alice, { ...federatedBody([]), script }, undefined, deps);
 
 describe('a PUT by the owner', () => {
   test('gives every member another key, and forgets the old one', async () => {

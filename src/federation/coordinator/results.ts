@@ -156,7 +156,7 @@ interface Stores {
  * Writes down that the owner of a member ends it there, as its manager says before it does so: it is not made again until it
  * is added again. What is just being made, or is ending anyway, learns it when it next asks there.
  */
-export async function noteDeparture(uid: string, keyId: string, stores: Stores): Promise<void> {
+export async function recordDeparture(uid: string, keyId: string, stores: Stores): Promise<void> {
   await new Ledgers(stores).amend(uid, (ledger) => {
     const member = ledger.members.find((each) => keyIdsOf(each).includes(keyId));
     if (!member || ledger.phase !== 'active') return ledger;

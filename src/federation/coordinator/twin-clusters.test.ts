@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import { readIntention } from '../members.ts';
-import { states } from './change.fixture.ts';
-import { changeMembers } from './change.ts';
-import { deploy } from './deploy.ts';
+import { states } from './change-federation.fixture.ts';
+import { changeMembers } from './change-federation.ts';
+import { createFederation } from './create-federation.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage } from './model/model-cluster.fixture.ts';
 import { remoteService } from './model/model-manager.fixture.ts';
@@ -22,7 +22,7 @@ describe('two ids of one cluster', () => {
     const world: World = { cluster, managers: new Map(['b', 'twin'].map((id) => [id, manager])) };
     let time = Date.now();
     const deps = coordination(world, openPassage, { now: () => time, getOwnerToken: async () => new Secret('minted') });
-    await deploy(alice, { ...federatedBody([]), federation: { topology: 'star', members } }, deps);
+    await createFederation(alice, { ...federatedBody([]), federation: { topology: 'star', members } }, deps);
     const reconciler = new Reconciler(deps);
     const pass = async () => {
       time += 3_600_000;

@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../lib/secret.ts';
 import { alice } from '../../services/services.fixture.ts';
-import { adoptWorker } from './adopt.ts';
-import { changeWorker } from './change.ts';
-import { makeWorker } from './make.ts';
-import { removeHere } from './own-delete.ts';
-import { inspectWorker } from './probe.ts';
-import { rekeyWorker } from './rekey.ts';
-import { releaseWorker } from './release.ts';
+import { adoptWorker } from './adopt-worker.ts';
+import { createWorker } from './create-worker.ts';
+import { removeOwnWorker } from './own-delete.ts';
+import { inspectWorker } from './probe-worker.ts';
+import { rekeyWorker } from './rekey-worker.ts';
+import { releaseWorker } from './release-worker.ts';
+import { updateWorker } from './update-worker.ts';
 import type { Workers } from './worker-role.ts';
 import { Crash, dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 
@@ -30,7 +30,7 @@ const adopted = async (scene: Scene) => {
 };
 const created = async (scene: Scene) => {
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   return made;
 };
 const NEXT = { ...WORKER, script: 'echo next', environment: { secrets: { PASSWORD: 'next-password' } } };
@@ -51,7 +51,7 @@ const cases: Case[] = [
   {
     name: 'making a worker',
     begin: async () => order(),
-    act: (made, workers) => makeWorker(alice, made, workers),
+    act: (made, workers) => createWorker(alice, made, workers),
   },
   {
     name: 'adopting a service',
@@ -82,7 +82,7 @@ const cases: Case[] = [
   {
     name: 'deleting an adopted service at its own cluster',
     begin: adopted,
-    act: (_, workers) => removeHere(alice, NAME, undefined, workers),
+    act: (_, workers) => removeOwnWorker(alice, NAME, undefined, workers),
   },
 ];
 
@@ -123,7 +123,7 @@ test('a change that was interrupted anywhere is found and made good by sending i
 
 function change(made: Order, workers: Workers): Promise<void> {
   const next = later(made, { revision: 2 }, NEXT);
-  return changeWorker(NAME, { revision: 2, digest: next.digest, definition: NEXT }, made.keyId, workers);
+  return updateWorker(NAME, { revision: 2, digest: next.digest, definition: NEXT }, made.keyId, workers);
 }
 
 async function countWrites({ begin, act }: Pick<Case, 'begin' | 'act'>): Promise<number> {

@@ -1,6 +1,6 @@
 import type { Admin, User } from '../../identity/index.ts';
 import { findRemovable, removeRecord, ServicesError } from '../../services/index.ts';
-import { endWorker } from './release.ts';
+import { endWorker } from './release-worker.ts';
 import { bury } from './tombstones.ts';
 import { isWorker, isWorkerIn, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
@@ -9,7 +9,7 @@ import { isWorker, isWorkerIn, type WorkerRecord, type Workers, WRITE_ATTEMPTS }
  * whoever is to be told of it is told first. What a federation has adopted is what it was, and an ordinary service again,
  * which can be removed as such: whoever ends an adoption must not lose what was there before it.
  */
-export async function removeHere(
+export async function removeOwnWorker(
   principal: Admin | User,
   name: string,
   namespace: string | undefined,

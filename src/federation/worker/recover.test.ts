@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { changedIn } from '../../lib/changed-in.fixture.ts';
 import { StoreError } from '../../ports/index.ts';
 import { alice } from '../../services/services.fixture.ts';
-import { makeWorker } from './make.ts';
-import { releaseWorker } from './release.ts';
+import { createWorker } from './create-worker.ts';
+import { releaseWorker } from './release-worker.ts';
 import { recoverWorkers } from './settle.ts';
 import { openScene, order, WORKER } from './workers.fixture.ts';
 
@@ -25,7 +25,7 @@ test('a worker that cannot be ended now holds up no other, is told of, and is en
   const workers = { ...scene.workers, catalog: { ...catalog, services } };
   for (const name of all) {
     const made = orderOf(name);
-    await makeWorker(alice, made, workers);
+    await createWorker(alice, made, workers);
     await assert.rejects(releaseWorker(name, 'undo', made.keyId, workers), { code: 'unavailable' });
   }
   const names = async () => (await catalog.services.list({})).items.map(({ service }) => service.definition.name);

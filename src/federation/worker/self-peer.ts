@@ -9,14 +9,14 @@ import {
   PeerError,
   type PeerErrorCode,
 } from '../../peers/index.ts';
-import { adoptWorker } from './adopt.ts';
-import { changeWorker } from './change.ts';
-import { documentOf, makeWorker } from './make.ts';
+import { adoptWorker } from './adopt-worker.ts';
+import { createWorker, documentOf } from './create-worker.ts';
 import { openedBy } from './member-key.ts';
-import { inspectWorker, probeWorker } from './probe.ts';
-import { rekeyWorker } from './rekey.ts';
-import { releaseWorker } from './release.ts';
-import { isHeld, type Workers } from './worker-role.ts';
+import { inspectWorker, probeWorker } from './probe-worker.ts';
+import { rekeyWorker } from './rekey-worker.ts';
+import { releaseWorker } from './release-worker.ts';
+import { updateWorker } from './update-worker.ts';
+import { hasWorkerOf, type Workers } from './worker-role.ts';
 
 /** Says who it is on this cluster. */
 export type Authenticate = (credential: Credential) => Promise<Admin | User>;
@@ -31,7 +31,7 @@ export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
   };
   return {
     probe: (name, as) => told(async () => probeWorker(await authenticate(as), name, workers)),
-    create: (order, as) => told(async () => makeWorker(await authenticate(as), order, workers)),
+    create: (order, as) => told(async () => createWorker(await authenticate(as), order, workers)),
     adopt: (order, version, as) =>
       told(async () => adoptWorker(await authenticate(as), order, version as Version, workers)),
     rekey: (order, as) => told(async () => rekeyWorker(await authenticate(as), order, workers)),
@@ -39,12 +39,12 @@ export function selfPeer(workers: Workers, authenticate: Authenticate): Peer {
     update: (order, as) =>
       told(async () => {
         const change = { ...order, definition: documentOf(order.body) };
-        await changeWorker(order.name, change, await keyOf(order.name, as), workers);
+        await updateWorker(order.name, change, await keyOf(order.name, as), workers);
       }),
     remove: (name, how, as) =>
       told(async () => {
         await releaseWorker(name, how, (await opened(name, as)).keyId, workers);
-        return (await isHeld(name, as.uid, workers)) ? 'held' : 'ended';
+        return (await hasWorkerOf(name, as.uid, workers)) ? 'held' : 'ended';
       }),
   };
 }

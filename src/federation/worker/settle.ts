@@ -2,7 +2,7 @@ import { forEachSettled } from '../../lib/concurrency.ts';
 import { keyIdOf } from '../../peers/index.ts';
 import { ServicesError } from '../../services/index.ts';
 import { forgetMember, keptKey } from './member-key.ts';
-import { endWorker, restore } from './release.ts';
+import { endWorker, restore } from './release-worker.ts';
 import { forgetName, gone, openTombstones, sweepTombstones, tombstoneOf } from './tombstones.ts';
 import { endWork, isBeingMade, takeOverWork, type Work } from './work.ts';
 import { isWorkerOf, UNFINISHED, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';

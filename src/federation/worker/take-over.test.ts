@@ -4,9 +4,9 @@ import { updatePlainOrFederated } from '../../http/routes/services.ts';
 import { sign } from '../../peers/index.ts';
 import { alice, bob } from '../../services/services.fixture.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
-import { adoptWorker } from './adopt.ts';
-import { authenticateMember } from './authenticate-member.ts';
-import { makeWorker } from './make.ts';
+import { adoptWorker } from './adopt-worker.ts';
+import { authenticateCoordinator } from './authenticate-coordinator.ts';
+import { createWorker } from './create-worker.ts';
 import { NAME, type Order, OWN, openScene, order, type Scene } from './workers.fixture.ts';
 
 const HOUR = 3_600_000;
@@ -14,7 +14,7 @@ const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, qu
 
 function hear(made: Order, { clock, workers }: Scene): Promise<string> {
   const header = sign(REQUEST, made, { time: clock.now, nonce: 'n'.repeat(16) });
-  return authenticateMember({ ...REQUEST, service: NAME, header }, workers);
+  return authenticateCoordinator({ ...REQUEST, service: NAME, header }, workers);
 }
 
 const put = ({ workers }: Scene, principal: typeof alice = alice, body: object = OWN) =>
@@ -23,7 +23,7 @@ const put = ({ workers }: Scene, principal: typeof alice = alice, body: object =
 test('while its coordinator is heard, a worker is not its owner’s to change, and is told until when', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   for (let day = 0; day < 3; day++) {
     await hear(made, scene);
     scene.clock.now += 20 * HOUR;
@@ -39,7 +39,7 @@ test('after a day of silence its owner takes it over, and nobody else', async ()
   const events: unknown[] = [];
   const workers = { ...scene.workers, audit: (event: unknown) => events.push(event) };
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   await hear(made, scene);
   scene.clock.now += 25 * HOUR;
   await assert.rejects(put(scene, bob), { code: 'not-found' });
@@ -49,7 +49,7 @@ test('after a day of silence its owner takes it over, and nobody else', async ()
   assert.equal(service?.definition.script, OWN.script);
   assert.deepEqual(events, [{ what: 'taken-over', service: NAME, uid: made.uid, by: alice.uid }]);
   await assert.rejects(hear(made, scene), { code: 'federation-gone' }, 'a coordinator that comes back is told');
-  await assert.rejects(makeWorker(alice, made, scene.workers), { code: 'federation-gone' });
+  await assert.rejects(createWorker(alice, made, scene.workers), { code: 'federation-gone' });
   const { journal, secrets } = await scene.look();
   assert.deepEqual(journal, []);
   assert.deepEqual(
@@ -72,7 +72,7 @@ test('an adopted service that is taken over is what its owner writes, not what i
 
 test('a coordinator that was never heard has a day from when its worker is first asked for', async () => {
   await using scene = openScene();
-  await makeWorker(alice, order(), scene.workers);
+  await createWorker(alice, order(), scene.workers);
   scene.clock.now += 100 * HOUR;
   await assert.rejects(put(scene), { code: 'not-the-coordinator' });
   scene.clock.now += 25 * HOUR;
@@ -83,7 +83,7 @@ test('a coordinator that was never heard has a day from when its worker is first
 test('an old version is not taken over', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   await hear(made, scene);
   scene.clock.now += 25 * HOUR;
   const federations = { coordination: {} as Coordination, workers: scene.workers };
@@ -100,7 +100,7 @@ test('an old version is not taken over', async () => {
 test('that a coordinator is heard is written once an hour', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const versionOf = async () => (await scene.catalog.journal.read(`heard/${made.uid}/${NAME}`))?.version;
   await hear(made, scene);
   const first = await versionOf();

@@ -3,7 +3,7 @@ import type { Version } from '../../lib/version.ts';
 import { FederationError } from '../../peers/index.ts';
 import { oldVersion } from '../../services/index.ts';
 import { HEARD_EVERY, heardAt } from './member-key.ts';
-import { endWorker } from './release.ts';
+import { endWorker } from './release-worker.ts';
 import { bury } from './tombstones.ts';
 import { federationGuard, type WorkerRecord, type Workers } from './worker-role.ts';
 
@@ -17,7 +17,7 @@ const SILENCE = 24 * 3_600_000 + HEARD_EVERY;
  * Makes a worker a service of its own, as its owner wishes, if its coordinator has not been heard for a day; throws
  * `not-the-coordinator` before. A coordinator that comes back is told that it has gone.
  */
-export async function takeOver(
+export async function takeOverWorker(
   principal: Admin | User,
   { service, version }: WorkerRecord,
   ifMatch: Version | undefined,

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { claimedWorker, type ProvenCoordinator, type ProvenOwner, provenOwner } from '../../delegation/index.ts';
-import { authenticateMember, precheckMember } from '../../federation/index.ts';
+import { authenticateCoordinator, precheckCoordinator } from '../../federation/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
 import { longestBody, readOffer, traceIn, writeStatus } from '../../peers/index.ts';
 import { systemPrincipal } from '../authentication.ts';
@@ -27,14 +27,14 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   app.decorateRequest('offered', undefined);
 
   const coordinator = async (request: FastifyRequest, service: string): Promise<ProvenCoordinator> => {
-    await authenticateMember({ ...signedPartsOf(request), service }, workers);
+    await authenticateCoordinator({ ...signedPartsOf(request), service }, workers);
     const { uid, member } = claimIn(request);
     request.who = `coordinator of ${member}`;
     return claimedWorker({ uid, member }, service, workers.catalog);
   };
 
   const known = async (request: FastifyRequest, service: string) => {
-    if (hasBody(request)) await precheckMember({ ...signedPartsOf(request), service }, workers);
+    if (hasBody(request)) await precheckCoordinator({ ...signedPartsOf(request), service }, workers);
   };
 
   const offers = {

@@ -2,15 +2,15 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import {
   adoptWorker,
-  authenticateMember,
-  changeWorker,
+  authenticateCoordinator,
+  createWorker,
+  hasWorkerOf,
   inspectWorker,
-  isHeld,
-  makeWorker,
-  precheckMember,
+  precheckCoordinator,
   probeWorker,
   rekeyWorker,
   releaseWorker,
+  updateWorker,
   type Workers,
 } from '../../federation/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
@@ -74,7 +74,7 @@ export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
     { ...NEVER_SHED, schema: change, ...beforeBody((request) => knownMember(request, workers)) },
     async (request, reply) => {
       const keyId = await memberOf(request, workers);
-      await changeWorker(nameParam(request), valueOf(readChange(jsonOf(request))), keyId, workers);
+      await updateWorker(nameParam(request), valueOf(readChange(jsonOf(request))), keyId, workers);
       return reply.code(204).send();
     },
   );
@@ -91,7 +91,7 @@ export function peerRoutes(app: FastifyInstance, deps: PeerDeps): void {
     const brought = broughtBy(request);
     const name = nameParam(request);
     await releaseWorker(name, how, await memberOf(request, workers, brought), workers);
-    if (brought && (await isHeld(name, brought.uid, workers))) reply.header(WORKER_HEADER, ANOTHER_KEY);
+    if (brought && (await hasWorkerOf(name, brought.uid, workers))) reply.header(WORKER_HEADER, ANOTHER_KEY);
     return reply.code(204).send();
   });
 }
@@ -108,7 +108,7 @@ function workerOrderRoutes(app: FastifyInstance, { authenticator, workers }: Pee
 
   app.post(url, options, async (request, reply) => {
     const principal = await owner(request);
-    await makeWorker(principal, orderIn(request), workers);
+    await createWorker(principal, orderIn(request), workers);
     return reply.code(201).send();
   });
 
@@ -133,16 +133,16 @@ const noWorker = (name: string) => new ServicesError('not-found', `there is no w
 function memberOf(
   request: FastifyRequest,
   workers: Workers,
-  brought?: Parameters<typeof authenticateMember>[0]['brought'],
+  brought?: Parameters<typeof authenticateCoordinator>[0]['brought'],
 ): Promise<string> {
-  return authenticateMember({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
+  return authenticateCoordinator({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
 }
 
 /** What can be known before the body is read. */
 async function knownMember(request: FastifyRequest, workers: Workers): Promise<void> {
   if (!hasBody(request)) return;
   const brought = request.method === 'DELETE' ? broughtBy(request) : undefined;
-  await precheckMember({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
+  await precheckCoordinator({ ...signedPartsOf(request), service: nameParam(request), brought }, workers);
 }
 
 function broughtBy(request: FastifyRequest) {

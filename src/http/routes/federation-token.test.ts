@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { startIssuer } from '../../../test/support/issuer.ts';
 import { ALICE, BOB } from '../../../test/support/issuer-users.ts';
-import { makeWorker } from '../../federation/index.ts';
+import { createWorker } from '../../federation/index.ts';
 import { NAME, openScene, order } from '../../federation/worker/workers.fixture.ts';
 import { AccessTokenSource, createAuthenticator, createTokenVerifier, findGrant } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
@@ -108,7 +108,7 @@ describe('DELETE /system/federation/{name}/token', () => {
 
   test('at a worker is 409, and names the coordinator', async () => {
     await using manager = await openManager();
-    await makeWorker(hers, order(), manager.scene.workers);
+    await createWorker(hers, order(), manager.scene.workers);
     const { status, text } = await manager.revoke(await manager.as(ALICE));
     assert.equal(status, 409);
     assert.match(text, /"origin" at https:\/\/a\.example/);

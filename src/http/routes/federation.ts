@@ -5,14 +5,14 @@ import {
   type Changed,
   changeMembers,
   type Federations,
+  forwardChange,
   isWorker,
   Ledgers,
   membersView,
-  noteDeparture,
-  passedAnswer,
-  passOn,
   precheckWorker,
   readIntention,
+  recordDeparture,
+  toForwardedAnswer,
 } from '../../federation/index.ts';
 import type { Authenticator, Principal } from '../../identity/index.ts';
 import type { Version } from '../../lib/version.ts';
@@ -138,7 +138,7 @@ async function change(method: Method, request: FastifyRequest, deps: FederationD
     // Whatever changes at the coordinator changes its workers too, so that theirs says as much.
     if (ifMatch !== undefined && ifMatch !== record.version) throw oldVersion(nameParam(request));
     const passed = { method, ...(body !== undefined && { body }) };
-    const answer = await passOn(record, { principal, credential: credentialOf(request) }, passed, federations);
+    const answer = await forwardChange(record, { principal, credential: credentialOf(request) }, passed, federations);
     const members = answer.members.length > 0 ? answer.members : null;
     const pending = answer.pending.map((member) => `${member}: does not have it yet: the coordinator says why`);
     return { view: { topology: answer.topology, members, ...warningsOf(pending, answer.absent) } };
@@ -202,7 +202,7 @@ function passedChangesRoute(app: FastifyInstance, deps: FederationDeps): void {
     const principal = await serviceBearer(request, deps.authenticator, record);
     await findService(principal, 'add-member', nameParam(request), workers.catalog);
     const passed = valueOf(readPassedChange(jsonOf(request)));
-    return passedAnswer(await changeAs(principal, request, passed, deps));
+    return toForwardedAnswer(await changeAs(principal, request, passed, deps));
   });
 }
 
@@ -220,7 +220,7 @@ function departuresRoute(app: FastifyInstance, { federations: { coordination } }
   app.post('/system/federation/:name/departures', options, async (request, reply) => {
     const signed = { ...signedPartsOf(request), service: nameParam(request) };
     const { ledger, member } = await authenticateWorker(signed, coordination);
-    await noteDeparture(ledger.uid, member.keyId, coordination);
+    await recordDeparture(ledger.uid, member.keyId, coordination);
     return reply.code(204).send();
   });
 }

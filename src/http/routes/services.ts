@@ -3,15 +3,15 @@ import { Type } from 'typebox';
 import {
   type Caller,
   type Changed,
-  changeService,
-  deploy,
+  changeFederation,
+  createFederation,
   type Federations,
   isWorker,
   memberName,
+  notifyDeparture,
   removeFederation,
-  removeHere,
-  takeLeave,
-  takeOver,
+  removeOwnWorker,
+  takeOverWorker,
 } from '../../federation/index.ts';
 import { type Admin, type Authenticator, may, type User } from '../../identity/index.ts';
 import type { Version } from '../../lib/version.ts';
@@ -122,7 +122,7 @@ async function createPlainOrFederated(
   { coordination, workers }: Federations,
 ): Promise<Changed> {
   const body = withoutClusterAccounts(caller.principal, sent);
-  if (namesFederation(body) && hasMembers(body)) return deploy(caller, body, coordination);
+  if (namesFederation(body) && hasMembers(body)) return createFederation(caller, body, coordination);
   return { record: await createService(caller.principal, body, workers.catalog), pending: [] };
 }
 
@@ -147,11 +147,11 @@ export async function updatePlainOrFederated(
   const { name, federation } = readDefinition(body).definition;
   const record = await findService(caller.principal, 'update', name, workers.catalog);
   if (isWorker(record)) {
-    await takeOver(caller.principal, record, ifMatch, workers);
+    await takeOverWorker(caller.principal, record, ifMatch, workers);
     return updatePlainOrFederated(caller, body, undefined, federations);
   }
   if (record.service.federation || (federation?.members ?? []).length > 0) {
-    return changeService(caller, body, ifMatch, coordination);
+    return changeFederation(caller, body, ifMatch, coordination);
   }
   return { record: await updateService(caller.principal, body, ifMatch, workers.catalog), pending: [] };
 }
@@ -169,7 +169,7 @@ async function removePlainOrFederated(
   if (record.service.federation?.role === 'coordinator') {
     await removeFederation(record, { cascade, caller }, coordination);
   } else if (isWorker(record)) {
-    await removeHere(principal, name, namespace, workers, (worker) => takeLeave(worker, federations));
+    await removeOwnWorker(principal, name, namespace, workers, (worker) => notifyDeparture(worker, federations));
   } else await removeService(principal, name, namespace, workers.catalog);
 }
 

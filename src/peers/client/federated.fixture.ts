@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { MemoryServer } from '../../delegation/memory-server.fixture.ts';
 import type { LedgerMember } from '../../federation/coordinator/ledger.ts';
-import { Ledgers, makeWorker } from '../../federation/index.ts';
+import { createWorker, Ledgers } from '../../federation/index.ts';
 import { openScene, order, type Scene, WORKER } from '../../federation/worker/workers.fixture.ts';
 import { createAuthenticator } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
@@ -30,9 +30,9 @@ export async function openFederated() {
   scene.clock.now = Date.now();
   const { catalog, workers } = scene;
   const ofAlice = order({ name: 'demo', member: 'b/demo' });
-  await makeWorker(alice, ofAlice, workers);
+  await createWorker(alice, ofAlice, workers);
   const ofAdmin = order({ name: 'herd', member: 'b/herd' }, { ...WORKER, name: 'herd' });
-  await makeWorker(admin, ofAdmin, workers);
+  await createWorker(admin, ofAdmin, workers);
 
   const members = {
     made: newMember('c', 'made'),

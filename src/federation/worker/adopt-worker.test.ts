@@ -5,12 +5,12 @@ import type { Version } from '../../lib/version.ts';
 import type { JournalState } from '../../ports/index.ts';
 import { createService, updateService } from '../../services/index.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
-import { adoptWorker } from './adopt.ts';
-import { changeWorker } from './change.ts';
-import { makeWorker } from './make.ts';
+import { adoptWorker } from './adopt-worker.ts';
+import { createWorker } from './create-worker.ts';
 import { forgetMember } from './member-key.ts';
-import { releaseWorker } from './release.ts';
+import { releaseWorker } from './release-worker.ts';
 import { bury } from './tombstones.ts';
+import { updateWorker } from './update-worker.ts';
 import { NAME, OWN, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('it becomes what the coordinator sent, and keeps uid, owner, token and buckets', async () => {
@@ -62,7 +62,7 @@ test('after an undo it is what it was, byte for byte, in another version', async
   const made = order();
   await adoptWorker(alice, made, version, scene.workers);
   const change = { revision: 2, digest: 'a'.repeat(64), definition: { ...WORKER, script: 'echo later' } };
-  await changeWorker(NAME, change, made.keyId, scene.workers);
+  await updateWorker(NAME, change, made.keyId, scene.workers);
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
   assert.deepEqual(await scene.look(), before);
   assert.notEqual((await scene.get())?.version, version);
@@ -104,7 +104,7 @@ test('in another version than was looked at it is not adopted, nor what is not t
 
 test('what is in a federation is not adopted by another', async () => {
   await using scene = openScene();
-  await makeWorker(alice, order(), scene.workers);
+  await createWorker(alice, order(), scene.workers);
   const before = await scene.look();
   const version = (await scene.get())?.version as Version;
   await assert.rejects(adoptWorker(alice, order(), version, scene.workers), { code: 'member-taken' });

@@ -15,9 +15,9 @@ import {
   serviceOf,
   states,
   worker,
-} from './change.fixture.ts';
-import { changeMembers } from './change.ts';
-import { deploy } from './deploy.ts';
+} from './change-federation.fixture.ts';
+import { changeMembers } from './change-federation.ts';
+import { createFederation } from './create-federation.ts';
 import { unpackLedger } from './ledger.ts';
 import { alice, coordination, federatedBody, memberOn, type World, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
@@ -77,7 +77,7 @@ describe('members', () => {
     const world = worldOf('b', 'c', 'd');
     world.managers.get('b')?.services.set('demo-b', remoteService('alice'));
     const before = structuredClone(world.managers.get('b')?.snapshot());
-    await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+    await createFederation(alice, federatedBody(['b', 'c']), coordination(world));
     await changeMembers(alice, 'demo', remove('b'), coordination(world));
     assert.deepEqual(world.managers.get('b')?.snapshot(), before);
     assert.deepEqual(await states(world), { 'c/demo-c': 'made' });

@@ -4,21 +4,21 @@ import { Secret } from '../../lib/secret.ts';
 import type { Service } from '../../model/service/index.ts';
 import type { Peer, PeerAddress } from '../../peers/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { changeService } from './change.ts';
+import { changeFederation } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
 import { remoteService } from './model/model-manager.fixture.ts';
 import { Reconciler } from './reconcile.ts';
-import { removeFederation } from './removal.ts';
+import { removeFederation } from './remove-federation.ts';
 
 async function made(): Promise<{ world: World; record: ServiceRecord; before: unknown }> {
   const world = worldOf('b', 'c');
   world.managers.get('c')?.services.set('demo-c', remoteService('alice'));
   const before = structuredClone(world.managers.get('c')?.snapshot());
-  const { record } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+  const { record } = await createFederation(alice, federatedBody(['b', 'c']), coordination(world));
   return { world, record, before };
 }
 
@@ -70,7 +70,7 @@ test('who deletes while it is being made stops that', async () => {
     },
   };
   await assert.rejects(
-    deploy(alice, federatedBody(['b']), coordination(world, interrupted)),
+    createFederation(alice, federatedBody(['b']), coordination(world, interrupted)),
     /given up while it was being made/,
   );
   assert.equal(world.managers.get('b')?.services.size, 0);
@@ -90,7 +90,7 @@ test('a member whose key this manager has forgotten stays in the ledger with tha
   const backup = [cluster.services, cluster.journal, cluster.secrets].map((each) => new Map<string, unknown>(each));
   const deps = coordination(world);
   const body = { ...federatedBody([]), script: 'new' };
-  await changeService(alice, body, undefined, deps);
+  await changeFederation(alice, body, undefined, deps);
   for (const [index, each] of [cluster.services, cluster.journal, cluster.secrets].entries()) {
     each.clear();
     for (const [key, value] of backup[index] ?? []) (each as Map<string, unknown>).set(key, value);

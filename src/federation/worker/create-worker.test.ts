@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changedIn } from '../../lib/changed-in.fixture.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
-import { makeWorker } from './make.ts';
-import { releaseWorker } from './release.ts';
+import { createWorker } from './create-worker.ts';
+import { releaseWorker } from './release-worker.ts';
 import { bury } from './tombstones.ts';
 import { NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
 test('whoever asks becomes the owner; token and namespace are of this cluster, whatever was sent', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const service = (await scene.get())?.service;
   assert.equal(service?.owner, alice.uid);
   assert.equal(service?.namespace, 'oscar-svc-00000001');
@@ -32,7 +32,7 @@ test('whoever asks becomes the owner; token and namespace are of this cluster, w
 test('it has its secrets and its key, and nothing in the store of this cluster (F35, F46)', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const { buckets, journal, secrets } = await scene.look();
   assert.deepEqual(buckets, []);
   assert.deepEqual(journal, []);
@@ -44,7 +44,7 @@ test('it has its secrets and its key, and nothing in the store of this cluster (
 
 test('a bucket of this cluster that is called like one of the coordinator means nothing to it', async () => {
   await using scene = openScene();
-  await makeWorker(alice, order(), scene.workers);
+  await createWorker(alice, order(), scene.workers);
   const { items } = await scene.catalog.services.list({ anyOf: ['input:origin', 'bucket:origin'] as never[] });
   assert.deepEqual(items, []);
 });
@@ -52,9 +52,9 @@ test('a bucket of this cluster that is called like one of the coordinator means 
 test('with the same key again, and many times at once, it is one worker that does not change', async () => {
   await using scene = openScene();
   const made = order();
-  await Promise.all(Array.from({ length: 6 }, () => makeWorker(alice, made, scene.workers)));
+  await Promise.all(Array.from({ length: 6 }, () => createWorker(alice, made, scene.workers)));
   const before = await scene.get();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   assert.equal((await scene.get())?.version, before?.version);
 });
 
@@ -63,7 +63,7 @@ test('a name that somebody has is taken, by the same person and by the same fede
   await scene.own();
   const before = await scene.look();
   for (const who of [alice, bob, admin]) {
-    await assert.rejects(makeWorker(who, order(), scene.workers), { code: 'member-taken' });
+    await assert.rejects(createWorker(who, order(), scene.workers), { code: 'member-taken' });
   }
   assert.deepEqual(await scene.look(), before);
 });
@@ -71,7 +71,7 @@ test('a name that somebody has is taken, by the same person and by the same fede
 test('of two federations that want one name at once, one has it and the other has left nothing', async () => {
   await using scene = openScene();
   const orders = [order(), order()];
-  const outcomes = await Promise.allSettled(orders.map((each) => makeWorker(alice, each, scene.workers)));
+  const outcomes = await Promise.allSettled(orders.map((each) => createWorker(alice, each, scene.workers)));
   assert.deepEqual(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
   const keys = (await scene.catalog.secrets.keys('member')).items;
   const federation = (await scene.get())?.service.federation;
@@ -89,7 +89,7 @@ for (const [name, document, error] of refused) {
     await using scene = openScene();
     await scene.catalog.settings.write({ allowedImageRepositories: ['docker.io/library'] });
     const empty = await scene.look();
-    await assert.rejects(makeWorker(alice, order({}, document), scene.workers), error);
+    await assert.rejects(createWorker(alice, order({}, document), scene.workers), error);
     assert.deepEqual(await scene.look(), empty);
   });
 }
@@ -99,7 +99,7 @@ test('a create that arrives after its undo makes nothing', async () => {
   const late = order();
   const empty = await scene.look();
   await releaseWorker(NAME, 'undo', late.keyId, scene.workers);
-  await assert.rejects(makeWorker(alice, late, scene.workers), { code: 'federation-gone' });
+  await assert.rejects(createWorker(alice, late, scene.workers), { code: 'federation-gone' });
   assert.deepEqual(await scene.look(), empty);
 });
 
@@ -108,7 +108,9 @@ test('a create and its undo at the same time leave nothing, whoever is faster', 
   const empty = await scene.look();
   for (let round = 0; round < 20; round++) {
     const made = order();
-    const making = makeWorker(alice, made, scene.workers).catch((error) => assert.equal(error.code, 'federation-gone'));
+    const making = createWorker(alice, made, scene.workers).catch((error) =>
+      assert.equal(error.code, 'federation-gone'),
+    );
     for (let turn = 0; turn < round; turn++) await scene.catalog.settings.read();
     await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
     await making;
@@ -129,6 +131,6 @@ test('an undo that leaves its mark while the worker is being made, and dies, is 
     },
   });
   const workers = { ...scene.workers, catalog: { ...catalog, services } };
-  await assert.rejects(makeWorker(alice, made, workers), { code: 'federation-gone' });
+  await assert.rejects(createWorker(alice, made, workers), { code: 'federation-gone' });
   assert.deepEqual(await scene.look(), empty);
 });

@@ -38,7 +38,7 @@ const ATTEMPTS = 8;
  * Replaces the definition of a service, at all its members (docs/federation.md#update). The next revision is stored
  * here first, under the version that was read; members that cannot have it now get it later.
  */
-export async function changeService(
+export async function changeFederation(
   caller: Caller,
   body: unknown,
   ifMatch: Version | undefined,

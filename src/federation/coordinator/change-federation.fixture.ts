@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { PeerError } from '../../peers/index.ts';
 import { readIntention } from '../members.ts';
-import { changeService } from './change.ts';
-import { deploy } from './deploy.ts';
+import { changeFederation } from './change-federation.ts';
+import { createFederation } from './create-federation.ts';
 import { type LedgerMember, Ledgers, memberId } from './ledger.ts';
 import { alice, coordination, federatedBody, memberOn, type World, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
@@ -10,7 +10,7 @@ import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
 /** The federation of `demo`, with members on these of the clusters b, c and d. */
 export async function made(...clusters: string[]): Promise<World> {
   const world = worldOf('b', 'c', 'd');
-  await deploy(alice, federatedBody(clusters), coordination(world));
+  await createFederation(alice, federatedBody(clusters), coordination(world));
   return world;
 }
 
@@ -49,7 +49,7 @@ export async function endedByOwner(world: World, id: string): Promise<void> {
   const manager = world.managers.get(id);
   manager?.tombstones.add(worker(world, id)?.worker?.keyId ?? '');
   manager?.services.delete(`demo-${id}`);
-  await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
+  await changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, coordination(world));
 }
 
 export const post = (...ids: string[]) => readIntention('POST', { members: ids.map(memberOn) });

@@ -15,9 +15,9 @@ import {
   readPassedAnswer,
   withinDeadline,
 } from '../../peers/index.ts';
-import { changeMembers } from '../coordinator/change.ts';
+import { changeMembers } from '../coordinator/change-federation.ts';
 import type { Coordination } from '../coordinator/coordination.ts';
-import { noteDeparture } from '../coordinator/results.ts';
+import { recordDeparture } from '../coordinator/results.ts';
 import { memberName, namedBy, readIntention } from '../members.ts';
 import { keptKey } from './member-key.ts';
 import { federationGuard, type WorkerRecord, type Workers } from './worker-role.ts';
@@ -43,7 +43,7 @@ const DEADLINE = 19_000;
  * that is known there, such as the administrator of this cluster, or who holds the token of this very service, is told
  * where to go.
  */
-export async function passOn(
+export async function forwardChange(
   record: WorkerRecord,
   { principal, credential }: WorkerCaller,
   change: PassedChange,
@@ -86,10 +86,10 @@ async function changeHere(
   const { service: name } = federation.origin;
   const role = (await coordination.services.get(name))?.service.federation;
   if (role?.role !== 'coordinator' || role.uid !== federation.uid) throw gone(name);
-  return passedAnswer(await changeMembers(caller, name, intention, coordination));
+  return toForwardedAnswer(await changeMembers(caller, name, intention, coordination));
 }
 
-export function passedAnswer({
+export function toForwardedAnswer({
   record,
   pending,
   absent = [],
@@ -172,12 +172,12 @@ const DEPARTURE_DEADLINE = 3_000;
  * Tells the coordinator that the owner of a worker ends it here. Whatever comes of it: one that does not hear it now finds
  * the mark that the worker leaves (docs/federation.md#at-a-worker).
  */
-export async function takeLeave(record: WorkerRecord, { coordination, workers }: Federations): Promise<void> {
+export async function notifyDeparture(record: WorkerRecord, { coordination, workers }: Federations): Promise<void> {
   const { uid, keyId, origin } = record.service.federation;
   const resolved = coordinatorAddress(record, coordination);
   if ('problem' in resolved || resolved.address.kind === 'upstream') return;
   const line = coordination.peers.lineTo?.(resolved.address);
-  if (line === 'self') return noteDeparture(uid, keyId, coordination);
+  if (line === 'self') return recordDeparture(uid, keyId, coordination);
   const key = (await keptKey(keyId, workers.catalog))?.key;
   if (!line || !key) return;
   const path = `/system/federation/${origin.service}/departures`;

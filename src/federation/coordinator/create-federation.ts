@@ -18,10 +18,10 @@ import { asCaller, type MemberCredentials, type MemberPlace, peerOf, unknownPlac
 import { dropKeys, keepKeys } from './member-keys.ts';
 import { ordersOf, type Pending, pendingOf } from './orders.ts';
 import { checkMembers, requireGrant } from './prepare.ts';
-import { carryOut, endingOf, removeOwn } from './removal.ts';
+import { carryOut, endingOf, removeOwn } from './remove-federation.ts';
 import { type MemberVerdict, memberProblem, memberRefusal, type Result, recordResults } from './results.ts';
 
-interface Deployed {
+interface CreatedFederation {
   readonly record: ServiceRecord;
   /** With `deployment: best-effort`: members that are yet to be made, and why. */
   readonly pending: readonly Pending[];
@@ -32,7 +32,7 @@ interface Deployed {
  * asked first and changes nothing; what is begun is written down before it is; whoever is stopped in between has
  * `recover` behind them, which undoes it.
  */
-export async function deploy(caller: Caller, body: unknown, deps: Coordination): Promise<Deployed> {
+export async function createFederation(caller: Caller, body: unknown, deps: Coordination): Promise<CreatedFederation> {
   const given = readDefinition(body);
   const { name, clusters, federation } = given.definition;
   const { credentials } = given.secrets;
@@ -199,7 +199,7 @@ async function commit(
   made: ServiceRecord,
   results: readonly Result[],
   deps: Coordination,
-): Promise<Deployed> {
+): Promise<CreatedFederation> {
   const ledgers = new Ledgers(deps);
   const ledger = recordResults({ ...entry.ledger, phase: 'active', serviceUid: made.service.uid }, results, deps.now());
   try {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createService } from '../../services/index.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
-import { adoptWorker } from './adopt.ts';
-import { makeWorker } from './make.ts';
-import { removeHere } from './own-delete.ts';
-import { inspectWorker, probeWorker } from './probe.ts';
-import { rekeyWorker } from './rekey.ts';
-import { releaseWorker } from './release.ts';
+import { adoptWorker } from './adopt-worker.ts';
+import { createWorker } from './create-worker.ts';
+import { removeOwnWorker } from './own-delete.ts';
+import { inspectWorker, probeWorker } from './probe-worker.ts';
+import { rekeyWorker } from './rekey-worker.ts';
+import { releaseWorker } from './release-worker.ts';
 import { tombstoneOf } from './tombstones.ts';
 import { NAME, openScene, order, type Scene } from './workers.fixture.ts';
 
@@ -22,7 +22,7 @@ test('undoing a worker that the federation made deletes it with all it has, its 
   await using scene = openScene();
   const empty = await scene.look();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const uid = (await scene.get())?.service.uid;
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
@@ -33,14 +33,14 @@ test('undoing a worker that the federation made deletes it with all it has, its 
 test('the mark of a key that opened something stays for a week, that of any other for an hour', async () => {
   await using scene = openScene();
   const [made, overtaken] = [order(), order()];
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const begun = scene.clock.now;
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
   await releaseWorker(NAME, 'undo', overtaken.keyId, scene.workers);
   const hours = async (keyId: string) => ((await tombstoneOf(keyId, scene.catalog))?.until ?? begun) - begun;
   assert.equal((await hours(made.keyId)) / 3_600_000, 7 * 24);
   assert.equal((await hours(overtaken.keyId)) / 3_600_000, 1);
-  await assert.rejects(makeWorker(alice, overtaken, scene.workers), { code: 'federation-gone' });
+  await assert.rejects(createWorker(alice, overtaken, scene.workers), { code: 'federation-gone' });
 });
 
 test('with another key nothing is ended', async () => {
@@ -54,7 +54,7 @@ test('with another key nothing is ended', async () => {
 test('a service that was made later under the name is not touched by an undo that comes again', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   await releaseWorker(NAME, 'undo', made.keyId, scene.workers);
   await scene.own();
   const before = await scene.look();
@@ -89,7 +89,7 @@ test('many undos at once give one thing back', async () => {
 test('detached, it is an ordinary service with the token that it had, and its own place for files', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const token = (await scene.get())?.service.token;
   await releaseWorker(NAME, 'detach', made.keyId, scene.workers);
   const service = (await scene.get())?.service;
@@ -107,7 +107,7 @@ test('detached, it is an ordinary service with the token that it had, and its ow
 test('detached where a bucket is somebody else’s, it goes without', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const input = [{ storage_provider: 'minio.default', path: 'origin/in' }];
   await createService(bob, { name: 'bobs', image: 'ubuntu', script: 'true', input }, scene.catalog);
   await releaseWorker(NAME, 'detach', made.keyId, scene.workers);
@@ -136,12 +136,12 @@ test('its owner deletes a worker where it is, and it is not made again', async (
   await using scene = openScene();
   const empty = await scene.look();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
-  await assert.rejects(removeHere(bob, NAME, undefined, scene.workers), { code: 'not-found' });
-  await assert.rejects(removeHere(admin, NAME, 'elsewhere', scene.workers), { code: 'not-found' });
-  await removeHere(alice, NAME, undefined, scene.workers);
+  await createWorker(alice, made, scene.workers);
+  await assert.rejects(removeOwnWorker(bob, NAME, undefined, scene.workers), { code: 'not-found' });
+  await assert.rejects(removeOwnWorker(admin, NAME, 'elsewhere', scene.workers), { code: 'not-found' });
+  await removeOwnWorker(alice, NAME, undefined, scene.workers);
   assert.deepEqual(await scene.look(), empty);
-  await assert.rejects(makeWorker(alice, made, scene.workers), { code: 'federation-gone' });
+  await assert.rejects(createWorker(alice, made, scene.workers), { code: 'federation-gone' });
 });
 
 test('its owner ends an adoption by a delete, and deletes what was there before by another', async () => {
@@ -151,10 +151,10 @@ test('its owner ends an adoption by a delete, and deletes what was there before 
   const own = await scene.look();
   const made = order();
   await adoptWorker(alice, made, version, scene.workers);
-  await removeHere(alice, NAME, undefined, scene.workers);
+  await removeOwnWorker(alice, NAME, undefined, scene.workers);
   assert.deepEqual(await scene.look(), own);
   await assert.rejects(inspectWorker(NAME, made.keyId, scene.workers), { code: 'federation-gone' });
-  await removeHere(alice, NAME, undefined, scene.workers);
+  await removeOwnWorker(alice, NAME, undefined, scene.workers);
   assert.deepEqual(await scene.look(), empty);
 });
 
@@ -162,9 +162,9 @@ test('a worker that is given another key while its owner deletes it goes all the
   await using scene = openScene();
   const empty = await scene.look();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const told: string[] = [];
-  await removeHere(alice, NAME, undefined, scene.workers, async ({ service: { federation } }) => {
+  await removeOwnWorker(alice, NAME, undefined, scene.workers, async ({ service: { federation } }) => {
     if (told.push(federation.keyId) === 1) await rekeyWorker(alice, order({ uid: made.uid }), scene.workers);
   });
   assert.equal(told.length, 2);
@@ -174,7 +174,7 @@ test('a worker that is given another key while its owner deletes it goes all the
 test('an ordinary service is deleted like any, and leaves no mark', async () => {
   await using scene = openScene();
   await scene.own();
-  await removeHere(admin, NAME, undefined, scene.workers);
+  await removeOwnWorker(admin, NAME, undefined, scene.workers);
   assert.equal(await scene.get(), undefined);
   assert.deepEqual((await scene.catalog.journal.list('')).items, []);
 });

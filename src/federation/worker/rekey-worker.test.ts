@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sign } from '../../peers/index.ts';
 import { alice, bob } from '../../services/services.fixture.ts';
-import { authenticateMember } from './authenticate-member.ts';
-import { makeWorker } from './make.ts';
-import { removeHere } from './own-delete.ts';
-import { rekeyWorker } from './rekey.ts';
-import { releaseWorker } from './release.ts';
+import { authenticateCoordinator } from './authenticate-coordinator.ts';
+import { createWorker } from './create-worker.ts';
+import { removeOwnWorker } from './own-delete.ts';
+import { rekeyWorker } from './rekey-worker.ts';
+import { releaseWorker } from './release-worker.ts';
 import { isWorker } from './worker-role.ts';
 import { NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 
@@ -15,12 +15,12 @@ const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, qu
 
 function ask(made: Order, { clock, workers }: Scene): Promise<string> {
   const header = sign(REQUEST, made, { time: clock.now, nonce: 'n'.repeat(16) });
-  return authenticateMember({ ...REQUEST, service: NAME, header }, workers);
+  return authenticateCoordinator({ ...REQUEST, service: NAME, header }, workers);
 }
 
 async function rekeyed(scene: Scene): Promise<{ first: Order; next: Order }> {
   const first = order();
-  await makeWorker(alice, first, scene.workers);
+  await createWorker(alice, first, scene.workers);
   const next = order({ uid: first.uid });
   assert.equal(await rekeyWorker(alice, next, scene.workers), true);
   return { first, next };
@@ -54,7 +54,7 @@ test('an old key that is brought ends the worker only as long as it is good', as
   const bring = async () => {
     const signed = { ...REQUEST, method: 'DELETE', query: 'how=undo' };
     const header = sign(signed, first, { time: scene.clock.now, nonce: 'n'.repeat(16) });
-    const keyId = await authenticateMember({ ...signed, service: NAME, header, brought: first }, scene.workers);
+    const keyId = await authenticateCoordinator({ ...signed, service: NAME, header, brought: first }, scene.workers);
     await releaseWorker(NAME, 'undo', keyId, scene.workers);
   };
   scene.clock.now += 11 * MINUTE;
@@ -68,7 +68,7 @@ test('an old key that is brought ends the worker only as long as it is good', as
 test('what its owner ended is not made again by another key', async () => {
   await using scene = openScene();
   const { first } = await rekeyed(scene);
-  await removeHere(alice, NAME, undefined, scene.workers);
+  await removeOwnWorker(alice, NAME, undefined, scene.workers);
   await assert.rejects(rekeyWorker(alice, order({ uid: first.uid }), scene.workers), { code: 'federation-gone' });
   assert.equal(await scene.get(), undefined);
   assert.deepEqual(await memberKeys(scene), []);
@@ -93,7 +93,7 @@ test('a coordinator that has moved is followed', async () => {
 test('many keys at once leave one, and nothing of the others', async () => {
   await using scene = openScene();
   const first = order();
-  await makeWorker(alice, first, scene.workers);
+  await createWorker(alice, first, scene.workers);
   const keys = Array.from({ length: 4 }, () => order({ uid: first.uid }));
   await Promise.allSettled(keys.map((each) => rekeyWorker(alice, each, scene.workers)));
   const record = await scene.get();

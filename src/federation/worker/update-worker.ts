@@ -2,7 +2,7 @@ import { type FederationOrigin, ownedBy, type Service } from '../../model/servic
 import { isRace, StoreError } from '../../ports/index.ts';
 import { admit, loadSecrets, ownerOfSecrets, ServicesError } from '../../services/index.ts';
 import { swapSecrets } from './before.ts';
-import { readWorker } from './make.ts';
+import { readWorker } from './create-worker.ts';
 import { refuseEnded } from './tombstones.ts';
 import { isWorkerOf, UNFINISHED, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
@@ -19,7 +19,7 @@ export interface WorkerChange {
  * The coordinator changes a worker, with its key. What it has already is not written again, and a change that was overtaken
  * on its way is refused. The digest comes last, so that a change which was interrupted is asked for again.
  */
-export async function changeWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
+export async function updateWorker(name: string, change: WorkerChange, keyId: string, workers: Workers): Promise<void> {
   const read = readWorker(change.definition, name);
   // A change is two writes: many at once would keep overtaking each other between the two.
   const turns = turnsOf(workers);

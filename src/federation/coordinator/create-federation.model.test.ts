@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { readIntention } from '../members.ts';
-import { changeMembers, changeService } from './change.ts';
+import { changeFederation, changeMembers } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { alice, federatedBody, memberOn } from './model/coordinator.fixture.ts';
 import { attempt, Clock, type Life, live, quieten, type Schedule, Weather } from './model/weather.fixture.ts';
 import {
@@ -19,7 +19,7 @@ import {
   worldWith,
 } from './model/whole.fixture.ts';
 import { Reconciler } from './reconcile.ts';
-import { removeFederation } from './removal.ts';
+import { removeFederation } from './remove-federation.ts';
 
 const RUNS = 20 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 5);
 
@@ -29,7 +29,7 @@ test('a federation is made whole or not at all, whatever fails, comes late or di
       const life = lifeOf(found, schedule);
       const before = snapshot(life.world);
       const ids = CLUSTERS.slice(0, found.length);
-      const outcome = await attempt(life, (deps) => deploy(alice, federatedBody(ids), deps));
+      const outcome = await attempt(life, (deps) => createFederation(alice, federatedBody(ids), deps));
       await quieten(life);
       const isThere = life.world.cluster.services.has('demo');
       if (outcome !== 'died') assert.equal(isThere, outcome === 'done', 'the user was told the truth');
@@ -48,7 +48,7 @@ async function madeOf(
   const world = worldWith(found.map((each) => (each === 'foreign' ? 'nothing' : each)));
   const before = snapshot(world);
   const ids = CLUSTERS.slice(0, found.length);
-  await deploy(alice, federatedBody(ids), live({ world, weather: new Weather(CALM), clock: new Clock() }));
+  await createFederation(alice, federatedBody(ids), live({ world, weather: new Weather(CALM), clock: new Clock() }));
   return { life: { world, weather: new Weather(schedule), clock: new Clock() }, before };
 }
 
@@ -65,7 +65,7 @@ type Step = typeof steps extends fc.Arbitrary<(infer S)[]> ? S : never;
 
 async function take(step: Step, known: readonly string[], deps: Coordination): Promise<void> {
   if (step.verb === 'script') {
-    await changeService(alice, { ...federatedBody([]), script: step.script }, undefined, deps);
+    await changeFederation(alice, { ...federatedBody([]), script: step.script }, undefined, deps);
     return;
   }
   const members = step.ids.filter((id) => known.includes(id)).map(memberOn);
@@ -118,7 +118,7 @@ test('two federations that want the same names at once are each whole or nothing
       const before = snapshot(life.world);
       const names = ['demo', 'rival'];
       const outcomes = await Promise.all(
-        names.map((name) => attempt(life, (deps) => deploy(alice, { ...federatedBody(ids), name }, deps))),
+        names.map((name) => attempt(life, (deps) => createFederation(alice, { ...federatedBody(ids), name }, deps))),
       );
       await quieten(life);
       assert.ok(outcomes.filter((outcome) => outcome === 'done').length <= 1);
@@ -137,7 +137,9 @@ test('a federation that is deleted is gone everywhere, whatever fails, comes lat
       const { life, before } = await madeOf(found, schedule);
       const record = () => life.world.cluster.services.get('demo');
       if (isChanged)
-        await attempt(life, (deps) => changeService(alice, { ...federatedBody([]), script: 'false' }, undefined, deps));
+        await attempt(life, (deps) =>
+          changeFederation(alice, { ...federatedBody([]), script: 'false' }, undefined, deps),
+        );
       const outcome = await attempt(life, async (deps) => {
         const current = record();
         assert.ok(current);

@@ -14,7 +14,7 @@ import { isWorkerOf, roleOf, type Workers } from './worker-role.ts';
  * Makes a worker; whoever asks becomes its owner. It is made like any service, but has nothing in the store of this cluster
  * (docs/federation.md#trust). With the same key again nothing changes.
  */
-export async function makeWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<void> {
+export async function createWorker(principal: Admin | User, order: WorkerOrder, workers: Workers): Promise<void> {
   const { catalog } = workers;
   const keyId = keyIdOf(order.key);
   readWorker(documentOf(order.body), order.name);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { alice } from '../../services/services.fixture.ts';
-import { changeWorker } from './change.ts';
-import { makeWorker } from './make.ts';
-import { inspectWorker } from './probe.ts';
-import { releaseWorker } from './release.ts';
+import { createWorker } from './create-worker.ts';
+import { inspectWorker } from './probe-worker.ts';
+import { releaseWorker } from './release-worker.ts';
+import { updateWorker } from './update-worker.ts';
 import { NAME, openScene, order, WORKER } from './workers.fixture.ts';
 
 const digest = (letter: string) => letter.repeat(64);
@@ -18,9 +18,9 @@ const change = (revision: number, letter = 'b', definition: unknown = NEXT) => (
 test('a newer revision replaces definition and secrets; uid, owner, token and vo stay', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const before = (await scene.get())?.service;
-  await changeWorker(NAME, change(2, 'b', { ...NEXT, vo: '/another' }), made.keyId, scene.workers);
+  await updateWorker(NAME, change(2, 'b', { ...NEXT, vo: '/another' }), made.keyId, scene.workers);
   const service = (await scene.get())?.service;
   assert.equal(service?.definition.script, 'echo next');
   assert.equal(service?.definition.vo, '/oscar');
@@ -43,30 +43,30 @@ test('a newer revision replaces definition and secrets; uid, owner, token and vo
 test('the same revision again changes nothing, unless it is another definition', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const version = (await scene.get())?.version;
-  await changeWorker(NAME, { ...made, definition: NEXT }, made.keyId, scene.workers);
+  await updateWorker(NAME, { ...made, definition: NEXT }, made.keyId, scene.workers);
   assert.equal((await scene.get())?.version, version);
-  await changeWorker(NAME, change(1), made.keyId, scene.workers);
+  await updateWorker(NAME, change(1), made.keyId, scene.workers);
   assert.equal((await scene.get())?.service.definition.script, 'echo next');
 });
 
 test('an older revision is refused, and changes nothing', async () => {
   await using scene = openScene();
   const made = order({ revision: 5 });
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const before = await scene.look();
-  await assert.rejects(changeWorker(NAME, change(4), made.keyId, scene.workers), { code: 'conflict' });
+  await assert.rejects(updateWorker(NAME, change(4), made.keyId, scene.workers), { code: 'conflict' });
   assert.deepEqual(await scene.look(), before);
 });
 
 test('of many revisions at once the newest is there in the end, with its own secrets', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   const one = (n: number) => ({ ...WORKER, script: `echo ${n}`, environment: { secrets: { PASSWORD: `${n}` } } });
   const send = (n: number) =>
-    changeWorker(
+    updateWorker(
       NAME,
       { revision: n, digest: n.toString(16).repeat(64), definition: one(n) },
       made.keyId,
@@ -85,14 +85,14 @@ test('of many revisions at once the newest is there in the end, with its own sec
 test('a change for another key, for what was ended, or of something else is refused', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
-  await assert.rejects(changeWorker(NAME, change(2), order().keyId, scene.workers), { code: 'not-found' });
+  await createWorker(alice, made, scene.workers);
+  await assert.rejects(updateWorker(NAME, change(2), order().keyId, scene.workers), { code: 'not-found' });
   const other = { ...NEXT, name: 'other' };
-  await assert.rejects(changeWorker(NAME, change(2, 'b', other), made.keyId, scene.workers), {
+  await assert.rejects(updateWorker(NAME, change(2, 'b', other), made.keyId, scene.workers), {
     code: 'invalid-federation',
   });
   await scene.catalog.settings.write({ allowedImageRepositories: ['ghcr.io/org'] });
-  await assert.rejects(changeWorker(NAME, change(2), made.keyId, scene.workers), { code: 'image-refused' });
+  await assert.rejects(updateWorker(NAME, change(2), made.keyId, scene.workers), { code: 'image-refused' });
   await releaseWorker(NAME, 'detach', made.keyId, scene.workers);
-  await assert.rejects(changeWorker(NAME, change(2), made.keyId, scene.workers), { code: 'federation-gone' });
+  await assert.rejects(updateWorker(NAME, change(2), made.keyId, scene.workers), { code: 'federation-gone' });
 });

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createService } from '../../services/index.ts';
 import { admin, alice, bob } from '../../services/services.fixture.ts';
+import { createWorker } from './create-worker.ts';
 import { instanceId } from './instance.ts';
-import { makeWorker } from './make.ts';
-import { probeWorker } from './probe.ts';
+import { probeWorker } from './probe-worker.ts';
 import { NAME, OWN, openScene, order } from './workers.fixture.ts';
 
 const instance = 'this-cluster';
@@ -28,7 +28,7 @@ test('an ordinary service is the owner’s to lend, and taken for everybody else
 test('which federation a member belongs to is told to its owner and the administrator alone', async () => {
   await using scene = openScene();
   const made = order({ revision: 7 });
-  await makeWorker(alice, made, scene.workers);
+  await createWorker(alice, made, scene.workers);
   for (const who of [alice, admin]) {
     const expected = { instance, found: 'member', uid: made.uid, revision: 7 };
     assert.deepEqual(await probeWorker(who, NAME, scene.workers), expected);

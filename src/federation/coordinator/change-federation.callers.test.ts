@@ -4,8 +4,8 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import { Secret } from '../../lib/secret.ts';
 import { type Credential, FederationError } from '../../peers/index.ts';
 import { readIntention } from '../members.ts';
-import { made, post, remove, serviceOf, states } from './change.fixture.ts';
-import { changeMembers, changeService } from './change.ts';
+import { made, post, remove, serviceOf, states } from './change-federation.fixture.ts';
+import { changeFederation, changeMembers } from './change-federation.ts';
 import { alice, coordination, federatedBody, memberOn, type World } from './model/coordinator.fixture.ts';
 import { openPassage } from './model/model-cluster.fixture.ts';
 
@@ -48,10 +48,10 @@ describe('members that the administrator adds to the federation of a user', () =
       { member: 'c/demo-c', reason: "nobody's credentials are at hand: PUT the service once" },
     ]);
     const body = { ...federatedBody(['b', 'c', 'd']), clusters: { c: account } };
-    await changeService(admin, body, undefined, coordination(world, openPassage, { isSelf }));
+    await changeFederation(admin, body, undefined, coordination(world, openPassage, { isSelf }));
     assert.deepEqual(asked, []);
     assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'wanted', 'd/demo-d': 'wanted' });
-    await changeService(alice, federatedBody([]), undefined, coordination(world));
+    await changeFederation(alice, federatedBody([]), undefined, coordination(world));
     assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made', 'd/demo-d': 'made' });
   });
 });
@@ -85,7 +85,7 @@ describe('with the token of the service', () => {
       ['c/demo-c'],
     );
     assert.match(pending[0]?.reason ?? '', /PUT the service once/);
-    await changeService(alice, federatedBody([]), undefined, coordination(world));
+    await changeFederation(alice, federatedBody([]), undefined, coordination(world));
     assert.deepEqual(await states(world), { 'b/demo-b': 'made', 'c/demo-c': 'made' });
   });
 

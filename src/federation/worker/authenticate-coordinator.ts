@@ -7,7 +7,7 @@ import { gone, isBuried } from './tombstones.ts';
 import type { Workers } from './worker-role.ts';
 
 /** A request that claims to come from the coordinator of a worker. */
-export interface MemberRequest extends SignedRequest {
+export interface CoordinatorRequest extends SignedRequest {
   /** The worker that it is about. */
   readonly service: string;
   /** `X-Oscar-Member`. */
@@ -20,7 +20,7 @@ export interface MemberRequest extends SignedRequest {
  * The id of the key that the worker has which a request is signed for. Requests of this kind may come twice, since the second changes nothing,
  * so that nonces need not be remembered.
  */
-export async function authenticateMember(request: MemberRequest, { catalog }: Workers): Promise<string> {
+export async function authenticateCoordinator(request: CoordinatorRequest, { catalog }: Workers): Promise<string> {
   const { service, header, brought } = request;
   const { uid } = claimOf(request);
 
@@ -42,17 +42,17 @@ export async function authenticateMember(request: MemberRequest, { catalog }: Wo
 }
 
 /**
- * Refuses what {@link authenticateMember} would refuse whatever the body is. The signature covers the body, so that this is
+ * Refuses what {@link authenticateCoordinator} would refuse whatever the body is. The signature covers the body, so that this is
  * all that can be known before the body is read. It proves nothing.
  */
-export async function precheckMember(request: ClaimedRequest, { catalog }: Workers): Promise<void> {
+export async function precheckCoordinator(request: ClaimedRequest, { catalog }: Workers): Promise<void> {
   const claim = claimOf(request);
   const { service, brought } = request;
   if (!brought && !(await knownKeys(claim.uid, service, { catalog }))) await noKey(claim.uid, service, { catalog });
   if (!isTimely(claim, catalog.now())) throw refusals['wrong-time']();
 }
 
-type ClaimedRequest = Pick<MemberRequest, 'service' | 'header' | 'brought'>;
+type ClaimedRequest = Pick<CoordinatorRequest, 'service' | 'header' | 'brought'>;
 
 function claimOf({ service, header, brought }: ClaimedRequest) {
   const read = readMember(header);

@@ -5,9 +5,9 @@ import type { Version } from '../../lib/version.ts';
 import { serviceBodies } from '../../model/service/service.arbitrary.ts';
 import { createService } from '../../services/index.ts';
 import { alice } from '../../services/services.fixture.ts';
-import { adoptWorker } from './adopt.ts';
-import { changeWorker } from './change.ts';
-import { releaseWorker } from './release.ts';
+import { adoptWorker } from './adopt-worker.ts';
+import { releaseWorker } from './release-worker.ts';
+import { updateWorker } from './update-worker.ts';
 import { dying, later, NAME, type Order, openScene, order, type Scene, WORKER } from './workers.fixture.ts';
 
 /** What may happen to an adopted service, until the manager dies in the middle of it or not. */
@@ -34,7 +34,7 @@ test('whatever was adopted, changed, repeated and interrupted, after the undo it
         const act = {
           adopt: () => adoptWorker(alice, made, version, workers),
           repeat: () => adoptWorker(alice, made, version, workers),
-          change: () => changeWorker(NAME, { revision, digest, definition }, made.keyId, workers),
+          change: () => updateWorker(NAME, { revision, digest, definition }, made.keyId, workers),
           undo: () => releaseWorker(NAME, 'undo', made.keyId, workers),
         }[what];
         await act().catch(() => undefined);

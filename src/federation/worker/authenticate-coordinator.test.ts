@@ -3,26 +3,26 @@ import { test } from 'node:test';
 import type { Version } from '../../lib/version.ts';
 import { sign } from '../../peers/index.ts';
 import { alice } from '../../services/services.fixture.ts';
-import { authenticateMember, type MemberRequest, precheckMember } from './authenticate-member.ts';
-import { makeWorker } from './make.ts';
-import { removeHere } from './own-delete.ts';
-import { releaseWorker } from './release.ts';
+import { authenticateCoordinator, type CoordinatorRequest, precheckCoordinator } from './authenticate-coordinator.ts';
+import { createWorker } from './create-worker.ts';
+import { removeOwnWorker } from './own-delete.ts';
+import { releaseWorker } from './release-worker.ts';
 import { NAME, type Order, openScene, order, type Scene } from './workers.fixture.ts';
 
 const REQUEST = { method: 'GET', path: `/system/services/${NAME}/federation`, query: '', body: '' };
 
-function signed(made: Order, scene: Scene, time = scene.clock.now): MemberRequest {
+function signed(made: Order, scene: Scene, time = scene.clock.now): CoordinatorRequest {
   return { ...REQUEST, service: NAME, header: sign(REQUEST, made, { time, nonce: 'n'.repeat(16) }) };
 }
 
 test('who has the key is known by it', async () => {
   await using scene = openScene();
   const made = order();
-  await makeWorker(alice, made, scene.workers);
-  assert.equal(await authenticateMember(signed(made, scene), scene.workers), made.keyId);
+  await createWorker(alice, made, scene.workers);
+  assert.equal(await authenticateCoordinator(signed(made, scene), scene.workers), made.keyId);
 });
 
-const forged: [string, (made: Order, scene: Scene) => MemberRequest, 'early'?][] = [
+const forged: [string, (made: Order, scene: Scene) => CoordinatorRequest, 'early'?][] = [
   ['another key', (made, scene) => signed({ ...order(), uid: made.uid }, scene)],
   ['another body', (made, scene) => ({ ...signed(made, scene), body: 'x' })],
   ['another path', (made, scene) => ({ ...signed(made, scene), path: '/system/services/other/federation' })],
@@ -45,11 +45,11 @@ for (const [name, forge, early] of forged) {
   test(`${name} is refused`, async () => {
     await using scene = openScene();
     const made = order();
-    await makeWorker(alice, made, scene.workers);
+    await createWorker(alice, made, scene.workers);
     const request = forge(made, scene);
-    await assert.rejects(authenticateMember(request, scene.workers), { code: 'bad-signature' });
+    await assert.rejects(authenticateCoordinator(request, scene.workers), { code: 'bad-signature' });
     // What the signature covers cannot be checked without the body.
-    const before = precheckMember(request, scene.workers);
+    const before = precheckCoordinator(request, scene.workers);
     if (early) await assert.rejects(before, { code: 'bad-signature' });
     else await before;
   });
@@ -58,42 +58,42 @@ for (const [name, forge, early] of forged) {
 test('precheck: a request for a worker that nobody knows is refused before the body is read', async () => {
   await using scene = openScene();
   const made = order();
-  await assert.rejects(precheckMember(signed(made, scene), scene.workers), { code: 'not-found' });
-  await makeWorker(alice, made, scene.workers);
-  await precheckMember(signed(made, scene), scene.workers);
-  await removeHere(alice, NAME, undefined, scene.workers);
-  await assert.rejects(precheckMember(signed(made, scene), scene.workers), { code: 'federation-gone' });
+  await assert.rejects(precheckCoordinator(signed(made, scene), scene.workers), { code: 'not-found' });
+  await createWorker(alice, made, scene.workers);
+  await precheckCoordinator(signed(made, scene), scene.workers);
+  await removeOwnWorker(alice, NAME, undefined, scene.workers);
+  await assert.rejects(precheckCoordinator(signed(made, scene), scene.workers), { code: 'federation-gone' });
 });
 
 test('where there is no such worker nothing is said, where there was one that it has gone', async () => {
   await using scene = openScene();
   const made = order();
-  const ask = () => authenticateMember(signed(made, scene), scene.workers);
+  const ask = () => authenticateCoordinator(signed(made, scene), scene.workers);
   await assert.rejects(ask(), { code: 'not-found' });
   await scene.own();
   await assert.rejects(ask(), { code: 'not-found' });
-  await removeHere(alice, NAME, undefined, scene.workers);
-  await makeWorker(alice, made, scene.workers);
-  await removeHere(alice, NAME, undefined, scene.workers);
+  await removeOwnWorker(alice, NAME, undefined, scene.workers);
+  await createWorker(alice, made, scene.workers);
+  await removeOwnWorker(alice, NAME, undefined, scene.workers);
   await assert.rejects(ask(), { code: 'federation-gone' });
 });
 
 test('a member that is added again, with a new key, is no longer one that has gone', async () => {
   await using scene = openScene();
   const first = order();
-  await makeWorker(alice, first, scene.workers);
+  await createWorker(alice, first, scene.workers);
   await releaseWorker(NAME, 'undo', first.keyId, scene.workers);
   const again = order({ uid: first.uid });
-  await makeWorker(alice, again, scene.workers);
-  assert.equal(await authenticateMember(signed(again, scene), scene.workers), again.keyId);
+  await createWorker(alice, again, scene.workers);
+  assert.equal(await authenticateCoordinator(signed(again, scene), scene.workers), again.keyId);
   // As after a restore: nobody ended it, so that it is to be made again.
   await scene.catalog.services.remove(NAME, (await scene.get())?.version as Version);
-  await assert.rejects(authenticateMember(signed(again, scene), scene.workers), { code: 'not-found' });
+  await assert.rejects(authenticateCoordinator(signed(again, scene), scene.workers), { code: 'not-found' });
 });
 
 test('a key that is brought needs no worker, and is worth that key alone', async () => {
   await using scene = openScene();
   const made = order();
   const request = { ...signed(made, scene), brought: made };
-  assert.equal(await authenticateMember(request, scene.workers), made.keyId);
+  assert.equal(await authenticateCoordinator(request, scene.workers), made.keyId);
 });

@@ -4,11 +4,11 @@ import { isRace } from '../../ports/index.ts';
 import { oldVersion, ServicesError } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
 import { copyBefore } from './before.ts';
-import { changeWorker } from './change.ts';
-import { documentOf, readWorker, taken } from './make.ts';
+import { documentOf, readWorker, taken } from './create-worker.ts';
 import { forgetMember, keepMemberKey, keptKey } from './member-key.ts';
 import { finishWork, settleWork } from './settle.ts';
 import { gone, isBuried, refuseEnded } from './tombstones.ts';
+import { updateWorker } from './update-worker.ts';
 import { beginWork, type Work, workIsOver } from './work.ts';
 import { isWorkerIn, isWorkerOf, type WorkerRecord, type Workers, WRITE_ATTEMPTS } from './worker-role.ts';
 
@@ -28,7 +28,7 @@ export async function rekeyWorker(principal: Admin | User, order: WorkerOrder, w
   const keyId = keyIdOf(order.key);
   if (!(await takeUpKey(principal, order, keyId, workers))) return false;
   const { name, revision, digest, origin } = order;
-  await changeWorker(name, { revision, digest, definition, origin }, keyId, workers);
+  await updateWorker(name, { revision, digest, definition, origin }, keyId, workers);
   return true;
 }
 

@@ -3,12 +3,12 @@ import { describe, test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import { type Credential, FederationError, type FederationErrorCode, type Peer, PeerError } from '../../peers/index.ts';
 import type { Coordination } from './coordination.ts';
-import { deploy } from './deploy.ts';
+import { createFederation } from './create-federation.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, type World, worldOf } from './model/coordinator.fixture.ts';
 import { openPassage, type Passage } from './model/model-cluster.fixture.ts';
 import { remoteService } from './model/model-manager.fixture.ts';
-import { endingOf } from './removal.ts';
+import { endingOf } from './remove-federation.ts';
 
 const admin = { kind: 'admin' } as const;
 const snapshots = ({ managers }: World) => [...managers.values()].map((each) => each.snapshot());
@@ -35,7 +35,7 @@ const unreachable = () => new PeerError('unreachable', 'it did not answer');
 
 test('what it takes to free the name is taken from the time for making members', async () => {
   const world = worldOf('b', 'c');
-  const { record } = await deploy(alice, federatedBody(['b']), coordination(world));
+  const { record } = await createFederation(alice, federatedBody(['b']), coordination(world));
   const uid = record.service.federation?.uid ?? '';
   const clock = { now: 1_000 };
   const passage: Passage = {
@@ -51,13 +51,13 @@ test('what it takes to free the name is taken from the time for making members',
   const deps = coordination(world, passage, { budgets, now: () => clock.now });
   await new Ledgers(deps).amend(uid, (ledger) => endingOf(ledger, 'undo', clock.now));
   const late = /c\/demo-c: unreachable: it has not answered within 0\.01 s/;
-  await refuses(deploy(alice, federatedBody(['c']), deps), 'member-unreachable', late);
+  await refuses(createFederation(alice, federatedBody(['c']), deps), 'member-unreachable', late);
 });
 
 describe('a create that succeeds', () => {
   test('has made every member with one uid, and takes work', async () => {
     const world = worldOf('b', 'c');
-    const { record, pending } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+    const { record, pending } = await createFederation(alice, federatedBody(['b', 'c']), coordination(world));
     assert.deepEqual(pending, []);
     const role = record.service.federation;
     assert.ok(role?.role === 'coordinator' && role.committed && role.revision === 1);
@@ -77,7 +77,7 @@ describe('a create that succeeds', () => {
 
   test('gives members the secrets of the service, and no refresh token', async () => {
     const world = worldOf('b');
-    await deploy(alice, federatedBody(['b']), coordination(world));
+    await createFederation(alice, federatedBody(['b']), coordination(world));
     const body = world.managers.get('b')?.services.get('demo-b')?.body ?? '';
     assert.deepEqual(JSON.parse(body).environment.secrets, { PASSWORD: 'pw' });
     assert.doesNotMatch(body, /"refresh-token"/);
@@ -86,7 +86,7 @@ describe('a create that succeeds', () => {
   test('adopts a service that the caller has there', async () => {
     const world = worldOf('b');
     world.managers.get('b')?.services.set('demo-b', remoteService('alice'));
-    await deploy(alice, federatedBody(['b']), coordination(world));
+    await createFederation(alice, federatedBody(['b']), coordination(world));
     const adopted = world.managers.get('b')?.services.get('demo-b');
     assert.ok(adopted?.worker && adopted.before);
   });
@@ -97,7 +97,7 @@ describe('a create that succeeds', () => {
     const there = managers.get('b');
     assert.ok(there);
     const twice = { ...world, managers: new Map([...managers, ['b2', there]]) };
-    await deploy(alice, federatedBody(['b', 'b2']), coordination(twice));
+    await createFederation(alice, federatedBody(['b', 'b2']), coordination(twice));
     assert.deepEqual([...there.services.keys()], ['demo-b', 'demo-b2']);
   });
 
@@ -105,7 +105,11 @@ describe('a create that succeeds', () => {
     const world = worldOf();
     const body = federatedBody([]);
     const endpoint = { type: 'endpoint', url: 'https://anywhere.example/' };
-    const { record } = await deploy(alice, { ...body, federation: { members: [endpoint] } }, coordination(world));
+    const { record } = await createFederation(
+      alice,
+      { ...body, federation: { members: [endpoint] } },
+      coordination(world),
+    );
     const role = record.service.federation;
     assert.ok(role?.role === 'coordinator' && role.committed);
   });
@@ -122,18 +126,22 @@ describe('a create that is refused has changed nothing', () => {
   test('without a refresh token', async () => {
     const world = worldOf('b');
     const body = { ...federatedBody(['b']), environment: { secrets: { refresh_token: ' ' } } };
-    await untouched(world, deploy(alice, body, coordination(world)), 'no-grant', /refresh_token is required/);
+    await untouched(world, createFederation(alice, body, coordination(world)), 'no-grant', /refresh_token is required/);
   });
 
   test('with clusters that nobody knows', async () => {
     const world = worldOf('b');
-    const create = deploy(alice, federatedBody(['x', 'b', 'y']), coordination(world));
+    const create = createFederation(alice, federatedBody(['x', 'b', 'y']), coordination(world));
     await untouched(world, create, 'invalid-federation', /cluster "x" is unknown/, /cluster "y" is unknown/);
   });
 
   test('with more members than the cluster allows', async () => {
     const world = worldOf('b', 'c');
-    const create = deploy(alice, federatedBody(['b', 'c']), coordination(world, openPassage, { mostMembers: 1 }));
+    const create = createFederation(
+      alice,
+      federatedBody(['b', 'c']),
+      coordination(world, openPassage, { mostMembers: 1 }),
+    );
     await untouched(world, create, 'invalid-federation', /has 2, and this cluster allows 1/);
   });
 
@@ -141,7 +149,7 @@ describe('a create that is refused has changed nothing', () => {
     const world = worldOf('b', 'c', 'd', 'e');
     world.managers.get('c')?.services.set('demo-c', remoteService('bob'));
     const passage = failing((cluster) => cluster === 'd', unreachable);
-    const create = deploy(alice, federatedBody(['b', 'c', 'd']), coordination(world, passage));
+    const create = createFederation(alice, federatedBody(['b', 'c', 'd']), coordination(world, passage));
     await untouched(
       world,
       create,
@@ -165,7 +173,12 @@ describe('a create that is refused has changed nothing', () => {
         () => true,
         () => new PeerError(fault, 'because'),
       );
-      await untouched(world, deploy(alice, federatedBody(['b']), coordination(world, passage)), code, /because/);
+      await untouched(
+        world,
+        createFederation(alice, federatedBody(['b']), coordination(world, passage)),
+        code,
+        /because/,
+      );
     });
   }
 
@@ -182,7 +195,12 @@ describe('a create that is refused has changed nothing', () => {
     };
     const members = ['b', 'b2'].map((cluster_id) => ({ cluster_id, service_name: 'same' }));
     const body = { ...federatedBody([]), federation: { members } };
-    await untouched(world, deploy(alice, body, coordination(world)), 'member-taken', /b2\/same: taken: it is the same/);
+    await untouched(
+      world,
+      createFederation(alice, body, coordination(world)),
+      'member-taken',
+      /b2\/same: taken: it is the same/,
+    );
   });
 
   test('when a member is the service itself under another id', async () => {
@@ -193,7 +211,7 @@ describe('a create that is refused has changed nothing', () => {
     const here = { ...deps.here, instance };
     await untouched(
       world,
-      deploy(alice, body, { ...deps, here }),
+      createFederation(alice, body, { ...deps, here }),
       'invalid-federation',
       /b\/demo is the service itself/,
     );
@@ -206,7 +224,7 @@ describe('a create that is refused has changed nothing', () => {
     const deps = { ...coordination(world), peers, budgets: { oscar: { probe: 5 } } };
     await untouched(
       world,
-      deploy(alice, federatedBody(['b']), deps),
+      createFederation(alice, federatedBody(['b']), deps),
       'member-unreachable',
       /not answered within 0.005 s/,
     );
@@ -229,7 +247,7 @@ describe('a create that fails at a member', () => {
           return answer;
         },
       };
-      const create = deploy(alice, federatedBody(['b', 'c']), coordination(world, passage));
+      const create = createFederation(alice, federatedBody(['b', 'c']), coordination(world, passage));
       await refuses(create, 'member-unreachable', /"demo" was not made/, /b\/demo-b: nothing is wrong/);
       assert.deepEqual(snapshots(world), before);
       assert.ok(isEmpty(world));
@@ -242,7 +260,10 @@ describe('a create that fails at a member', () => {
       (cluster, call) => (cluster === 'c' && call === 'create') || call === 'remove',
       unreachable,
     );
-    await refuses(deploy(alice, federatedBody(['b', 'c']), coordination(world, passage)), 'member-unreachable');
+    await refuses(
+      createFederation(alice, federatedBody(['b', 'c']), coordination(world, passage)),
+      'member-unreachable',
+    );
     const [left] = await Array.fromAsync(new Ledgers(coordination(world)).all());
     assert.equal(left?.ledger.phase, 'ending');
     assert.deepEqual(
@@ -254,7 +275,7 @@ describe('a create that fails at a member', () => {
     );
     assert.equal(world.cluster.services.size, 0, 'the name is free again');
 
-    const { record } = await deploy(alice, federatedBody(['b', 'c']), coordination(world));
+    const { record } = await createFederation(alice, federatedBody(['b', 'c']), coordination(world));
     const uid = record.service.federation?.uid;
     assert.equal(world.managers.get('b')?.services.get('demo-b')?.worker?.uid, uid);
     assert.equal(await new Ledgers(coordination(world)).read(left.ledger.uid), undefined);
@@ -274,7 +295,10 @@ describe('a create that fails at a member', () => {
     const plan = async () => {
       throw new Error('the image is not allowed');
     };
-    await assert.rejects(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, plan } }), /not allowed/);
+    await assert.rejects(
+      createFederation(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, plan } }),
+      /not allowed/,
+    );
     assert.deepEqual(calls, []);
     assert.ok(isEmpty(world));
   });
@@ -285,7 +309,10 @@ describe('a create that fails at a member', () => {
     const create = async () => {
       throw new Error('the name was taken just now');
     };
-    await assert.rejects(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }), /just now/);
+    await assert.rejects(
+      createFederation(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }),
+      /just now/,
+    );
     assert.equal(world.managers.get('b')?.services.size, 0);
     assert.ok(isEmpty(world));
   });
@@ -304,7 +331,11 @@ describe('a create that fails at a member', () => {
         },
       },
     };
-    await refuses(deploy(alice, federatedBody(['b']), meddling), 'federation-gone', /given up while it was being made/);
+    await refuses(
+      createFederation(alice, federatedBody(['b']), meddling),
+      'federation-gone',
+      /given up while it was being made/,
+    );
     assert.ok(isEmpty(world));
   });
 });
@@ -325,7 +356,7 @@ describe('a create that somebody else takes for dead', () => {
       for await (const entry of new Ledgers(deps).all()) await new Ledgers(deps).claim(entry);
       return deps.secrets.put(...parameters);
     };
-    const create = deploy(alice, federatedBody(['b']), { ...deps, secrets: { ...deps.secrets, put } });
+    const create = createFederation(alice, federatedBody(['b']), { ...deps, secrets: { ...deps.secrets, put } });
     await refuses(create, 'federation-gone');
     assert.deepEqual(calls, ['probe']);
     assert.ok(isEmpty(world));
@@ -338,7 +369,10 @@ describe('a create that somebody else takes for dead', () => {
       world.cluster.journal.clear();
       return deps.own.create(...parameters);
     };
-    await refuses(deploy(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }), 'federation-gone');
+    await refuses(
+      createFederation(alice, federatedBody(['b']), { ...deps, own: { ...deps.own, create } }),
+      'federation-gone',
+    );
     assert.equal(world.cluster.services.size, 0);
   });
 });
@@ -349,7 +383,7 @@ describe('with best effort', () => {
   test('members that are away are made later, and said so', async () => {
     const world = worldOf('b', 'c');
     const passage = failing((cluster) => cluster === 'c', unreachable);
-    const { record, pending } = await deploy(alice, body, coordination(world, passage));
+    const { record, pending } = await createFederation(alice, body, coordination(world, passage));
     assert.deepEqual(pending, [{ member: 'c/demo-c', reason: 'it did not answer' }]);
     const role = record.service.federation;
     assert.ok(role?.role === 'coordinator' && role.committed);
@@ -363,7 +397,7 @@ describe('with best effort', () => {
 
 describe('who asks', () => {
   /** What each cluster was shown. */
-  async function shown(caller: Parameters<typeof deploy>[0], more: Record<string, unknown>, self?: string) {
+  async function shown(caller: Parameters<typeof createFederation>[0], more: Record<string, unknown>, self?: string) {
     const world = worldOf('b', 'c');
     const seen = new Map<string, Credential>();
     for (const [id, manager] of world.managers) {
@@ -373,7 +407,7 @@ describe('who asks', () => {
       };
     }
     const isSelf: Coordination['isSelf'] = ({ clusterId }) => clusterId === self;
-    await deploy(caller, federatedBody(['b', 'c'], more), coordination(world, openPassage, { isSelf }));
+    await createFederation(caller, federatedBody(['b', 'c'], more), coordination(world, openPassage, { isSelf }));
     return Object.fromEntries(
       [...seen].map(([id, as]) => [
         id,
@@ -418,8 +452,8 @@ test('a name of this cluster that an unfinished create holds is given back first
   };
   const passage = failing((_cluster, call) => call === 'create', unreachable);
   const first = { ...coordination(world, passage), own: { ...stuck.own, remove } };
-  await refuses(deploy(alice, federatedBody(['b']), first), 'member-unreachable');
+  await refuses(createFederation(alice, federatedBody(['b']), first), 'member-unreachable');
   assert.ok(world.cluster.services.has('demo'), 'it could not be removed');
-  await deploy(alice, federatedBody(['b']), coordination(world));
+  await createFederation(alice, federatedBody(['b']), coordination(world));
   assert.equal([...world.cluster.journal.keys()].length, 1);
 });

@@ -3,8 +3,8 @@ import { describe, test } from 'node:test';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { Version } from '../../lib/version.ts';
 import { FederationError, PeerError } from '../../peers/index.ts';
-import { away, made, plain, post, serviceOf, states, worker } from './change.fixture.ts';
-import { changeMembers, changeService } from './change.ts';
+import { away, made, plain, post, serviceOf, states, worker } from './change-federation.fixture.ts';
+import { changeFederation, changeMembers } from './change-federation.ts';
 import type { Coordination } from './coordination.ts';
 import { Ledgers } from './ledger.ts';
 import { alice, coordination, federatedBody, worldOf } from './model/coordinator.fixture.ts';
@@ -12,7 +12,7 @@ import { alice, coordination, federatedBody, worldOf } from './model/coordinator
 describe('a new definition', () => {
   test('is at all members when the answer comes, one revision later', async () => {
     const world = await made('b', 'c');
-    const { record, pending } = await changeService(
+    const { record, pending } = await changeFederation(
       alice,
       { ...federatedBody(['b', 'c']), script: 'new' },
       undefined,
@@ -28,7 +28,7 @@ describe('a new definition', () => {
 
   test('is stored although a member is away, which is named', async () => {
     const world = await made('b', 'c');
-    const { record, pending } = await changeService(
+    const { record, pending } = await changeFederation(
       alice,
       { ...federatedBody([]), script: 'new' },
       undefined,
@@ -49,7 +49,7 @@ describe('a new definition', () => {
     test(`leaves the members as they are with ${name}, and keeps their grant`, async () => {
       const world = await made('b');
       const { federation: _, ...body } = federatedBody([]);
-      await changeService(alice, change({ ...body, environment: {} }), undefined, coordination(world));
+      await changeFederation(alice, change({ ...body, environment: {} }), undefined, coordination(world));
       assert.deepEqual(
         serviceOf(world).definition.federation?.members?.map((each) => each.cluster_id),
         ['b'],
@@ -72,7 +72,7 @@ describe('a new definition', () => {
       return 'busy';
     };
     const overtaken = { ...deps, journal: { ...deps.journal, claim } };
-    const { pending } = await changeService(alice, { ...federatedBody([]), script: 'new' }, undefined, overtaken);
+    const { pending } = await changeFederation(alice, { ...federatedBody([]), script: 'new' }, undefined, overtaken);
     assert.deepEqual(pending, []);
     assert.match(worker(world, 'b')?.body ?? '', /"script":"new"/);
   });
@@ -83,7 +83,7 @@ describe('a new definition', () => {
     assert.ok(there?.worker);
     const later = { ...there, worker: { ...there.worker, revision: 40, digest: 'later' } };
     world.managers.get('b')?.services.set('demo-b', later);
-    const { record, pending } = await changeService(
+    const { record, pending } = await changeFederation(
       alice,
       { ...federatedBody([]), script: 'new' },
       undefined,
@@ -106,14 +106,14 @@ describe('a new definition', () => {
       throw new PeerError('stale', 'it has a later revision');
     };
     manager.inspect = () => ({ revision: (known *= 2), digest: 'later', instance: manager.instance });
-    const { pending } = await changeService(alice, federatedBody([]), undefined, coordination(world));
+    const { pending } = await changeFederation(alice, federatedBody([]), undefined, coordination(world));
     assert.match(pending[0]?.reason ?? '', /a later revision than this manager/);
     assert.equal(known, 40);
   });
 
   test('with other members makes these and ends those', async () => {
     const world = await made('b', 'c');
-    await changeService(alice, federatedBody(['c', 'd']), undefined, coordination(world));
+    await changeFederation(alice, federatedBody(['c', 'd']), undefined, coordination(world));
     assert.deepEqual(await states(world), { 'c/demo-c': 'made', 'd/demo-d': 'made' });
     assert.equal(worker(world, 'b'), undefined);
     assert.ok(worker(world, 'd')?.worker);
@@ -121,14 +121,14 @@ describe('a new definition', () => {
 
   test('is refused with a new member on a cluster that nobody knows', async () => {
     const world = await made('b');
-    const change = changeService(alice, federatedBody(['b', 'x']), undefined, coordination(world));
+    const change = changeFederation(alice, federatedBody(['b', 'x']), undefined, coordination(world));
     await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'invalid-federation');
     assert.equal(serviceOf(world).federation?.revision, 1);
   });
 
   test('under an old version changes nothing', async () => {
     const world = await made('b');
-    const change = changeService(alice, federatedBody(['b']), 'old' as Version, coordination(world));
+    const change = changeFederation(alice, federatedBody(['b']), 'old' as Version, coordination(world));
     await assert.rejects(
       change,
       (error) => error instanceof OscarError && ['old-version', 'conflict'].includes(error.code),
@@ -140,21 +140,26 @@ describe('a new definition', () => {
     const world = worldOf('b');
     await plain(world);
     const blank = { environment: { secrets: { refresh_token: '', PASSWORD: '' } } };
-    await changeService(alice, { ...federatedBody(['b']), ...blank }, undefined, coordination(world));
+    await changeFederation(alice, { ...federatedBody(['b']), ...blank }, undefined, coordination(world));
     assert.deepEqual(await states(world), { 'b/demo-b': 'made' });
     const secrets = JSON.stringify([...world.cluster.secrets].map(([key, { values }]) => [key, Object.keys(values)]));
     assert.match(secrets, /federation\/grant/);
     assert.ok(!secrets.includes('refresh_token'), 'and no script gets it any more');
     const unnamed = worldOf('b');
     await plain(unnamed);
-    const change = changeService(alice, { ...federatedBody(['b']), environment: {} }, undefined, coordination(unnamed));
+    const change = changeFederation(
+      alice,
+      { ...federatedBody(['b']), environment: {} },
+      undefined,
+      coordination(unnamed),
+    );
     await assert.rejects(change, (error) => error instanceof FederationError && error.code === 'no-grant');
   });
 
   test('of a service without members is a plain update', async () => {
     const world = worldOf('b');
     await plain(world);
-    const { record } = await changeService(
+    const { record } = await changeFederation(
       alice,
       { ...federatedBody([]), script: 'new' },
       undefined,
@@ -168,7 +173,7 @@ describe('a new definition', () => {
     const world = await made('b');
     const scripts = ['one', 'two', 'three', 'four'];
     const changes = scripts.map((script) =>
-      changeService(alice, { ...federatedBody([]), script }, undefined, coordination(world)),
+      changeFederation(alice, { ...federatedBody([]), script }, undefined, coordination(world)),
     );
     await Promise.all([...changes, changeMembers(alice, 'demo', post('c'), coordination(world))]);
     const { definition, federation } = serviceOf(world);

@@ -7,7 +7,7 @@ import { isRace, type ServiceRecord } from '../../ports/index.ts';
 import { admit, type Services, ServicesError, storageClaim } from '../../services/index.ts';
 import { isOwner } from '../ownership.ts';
 import { saveBefore, swapSecrets } from './before.ts';
-import { documentOf, readWorker, taken } from './make.ts';
+import { documentOf, readWorker, taken } from './create-worker.ts';
 import { keepMemberKey } from './member-key.ts';
 import { finishWork, settleWork } from './settle.ts';
 import { refuseEnded } from './tombstones.ts';
