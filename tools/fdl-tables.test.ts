@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readDefinition, ServiceSchema, unsupportedIn } from '../src/model/service/index.ts';
+import { findUnsupported, readDefinition, ServiceSchema } from '../src/model/service/index.ts';
 import { readPage } from './check-docs-page.ts';
 import { fdlTables, withFdlTables } from './fdl-tables.ts';
 
@@ -30,7 +30,7 @@ test('what the manager refuses so far is said to be so', () => {
     total_cpu: '1',
     total_memory: '1Gi',
   };
-  const refused = unsupportedIn(readDefinition(everything).definition);
+  const refused = findUnsupported(readDefinition(everything).definition);
   assert.equal(refused.length, 7);
   for (const key of refused) assert.match(rowsOf(key).join(), /Not supported yet/, key);
 });

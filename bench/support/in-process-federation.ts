@@ -77,7 +77,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
       return hash('sha256', list);
     },
   };
-  const partsOf = (at: LocalCluster, place: string): Omit<Jobs, 'dispatcher'> => ({
+  const partsOf = (at: LocalCluster, place: string): Omit<Jobs, 'scheduler'> => ({
     store: at.jobs,
     services: at.services,
     secrets: at.secrets,
@@ -178,7 +178,9 @@ export async function startInProcess(members: number): Promise<InProcessFederati
         Array.from({ length: count }, async (): Promise<JobRecord | undefined> => {
           const arrival = { principal: service.owner, invoker: '', trigger: 'job', byToken: false } as const;
           const key = { id: `${NAME}-${randomUUID()}`, ...arrival };
-          return dispatcher.ended(await acceptJob(service, key, Buffer.from('{"n":1}'), { ...jobs, dispatcher }));
+          return dispatcher.waitUntilEnded(
+            await acceptJob(service, key, Buffer.from('{"n":1}'), { ...jobs, scheduler: dispatcher }),
+          );
         }),
       );
       const taken = performance.now() - begun;

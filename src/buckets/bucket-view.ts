@@ -1,4 +1,4 @@
-import { CLUSTER_ADMIN, quantityOf } from '../model/service/index.ts';
+import { CLUSTER_ADMIN, formatQuantity } from '../model/service/index.ts';
 import type { Bucket, StoredObject } from '../ports/index.ts';
 
 /** A bucket as the API shows it: keys in this order, since suites match raw text (docs/go-manager.md#buckets). */
@@ -22,9 +22,9 @@ export function bucketView(
     },
     ...(objects.length > 0 && { objects: objects.map(objectView) }),
     storage_quota:
-      quota === undefined ? { source: 'unset' } : { max: quantityOf(quota), max_bytes: quota, source: 'bucket' },
+      quota === undefined ? { source: 'unset' } : { max: formatQuantity(quota), max_bytes: quota, source: 'bucket' },
     storage_usage: {
-      used: quantityOf(usage.bytes),
+      used: formatQuantity(usage.bytes),
       used_bytes: usage.bytes,
       ...(usage.objects > 0 && { objects: usage.objects }),
     },

@@ -1,5 +1,5 @@
 import { refusals } from '../federation/index.ts';
-import { takenName } from '../jobs/index.ts';
+import { hostedAttemptName } from '../jobs/index.ts';
 import { Secret } from '../lib/secret.ts';
 import type { Snapshot } from '../model/cluster-snapshot.ts';
 import type { JobKey } from '../model/job/index.ts';
@@ -57,7 +57,7 @@ export class MemoryServer implements DelegationServer {
   async offer(offer: Offer, from: ProvenOwner) {
     this.#fail();
     this.offers.push({ offer, from });
-    const attempt = takenName(from.uid, from.member, offer.job, offer.epoch, offer.service);
+    const attempt = hostedAttemptName(from.uid, from.member, offer.job, offer.epoch, offer.service);
     const known = this.attempts.get(attempt);
     if (known && !Buffer.from(known.event).equals(offer.event)) {
       throw new DelegationError('payload-differs', 'another event came under this offer');

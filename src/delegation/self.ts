@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { authenticateCoordinator, authenticateWorker, type Coordination, type Workers } from '../federation/index.ts';
 import type { Admin, User } from '../identity/index.ts';
-import { takenName } from '../jobs/index.ts';
+import { hostedAttemptName } from '../jobs/index.ts';
 import { OscarError } from '../lib/oscar-error.ts';
 import type { JobKey } from '../model/job/index.ts';
 import {
@@ -104,7 +104,7 @@ const serviceOf = ({ member }: PeerCredentials) => member.split('/')[1] ?? '';
 
 const takenKey = ({ service, job, epoch }: AttemptAt, { uid, member }: PeerCredentials): JobKey => ({
   service,
-  id: takenName(uid, member, job, epoch, service),
+  id: hostedAttemptName(uid, member, job, epoch, service),
 });
 
 /** What would be answered as if nobody were there: it may go better in a moment. */

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import {
   type DefinedCluster,
   decode,
-  MOST_MEMBERS,
+  MAX_MEMBERS,
   type Problem,
   type Replica,
   ServiceSchema,
@@ -32,7 +32,7 @@ type IntentionOf =
 const { federation, clusters, storage_providers } = ServiceSchema.properties;
 // An empty list is not the same as none here, and neither is `false`.
 const members = Type.Optional(
-  Type.Array(federation.properties.members.items, { keepZero: true, maxItems: MOST_MEMBERS }),
+  Type.Array(federation.properties.members.items, { keepZero: true, maxItems: MAX_MEMBERS }),
 );
 const BodySchema = Type.Object({
   members,

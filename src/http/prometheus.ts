@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { DelegationMeters } from '../delegation/index.ts';
 import type { JobObserver } from '../jobs/index.ts';
-import { isFinal, JOB_STATES, type JobRecord, phaseOf } from '../model/job/index.ts';
+import { isFinal, JOB_STATES, type JobRecord, toPhase } from '../model/job/index.ts';
 import type { JobStore } from '../ports/index.ts';
 
 /** Seconds. Scripts run for a moment or for a day. */
@@ -97,7 +97,7 @@ export class Meters {
     for (const state of JOB_STATES) {
       const count = counts.get(state) ?? 0;
       this.#jobs.set(count, { state });
-      if (phaseOf(state) === 'Pending') waiting += count;
+      if (toPhase(state) === 'Pending') waiting += count;
     }
     this.#waiting.set(waiting);
     this.#oldest.set(oldest === undefined ? 0 : Math.max(0, now - oldest) / 1000);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JobState } from '../model/job/index.ts';
-import type { NodeRoom } from '../ports/index.ts';
+import type { NodeCapacity } from '../ports/index.ts';
 import { goJson } from './go-json.ts';
 import { type StatusParts, singleProcess, statusView } from './status-view.ts';
 
-const node = (more: Partial<NodeRoom> = {}): NodeRoom => ({
+const node = (more: Partial<NodeCapacity> = {}): NodeCapacity => ({
   name: 'sim-0',
   ready: true,
   total: { cpu: 64_000, memory: 274_877_906_944, gpu: 0 },

@@ -1,5 +1,5 @@
-import { type JobState, phaseOf } from '../model/job/index.ts';
-import type { NodeRoom } from '../ports/index.ts';
+import { type JobState, toPhase } from '../model/job/index.ts';
+import type { NodeCapacity } from '../ports/index.ts';
 
 /** What the manager itself runs as. */
 export interface ManagerDeployment {
@@ -35,7 +35,7 @@ export interface Inside {
 }
 
 export interface StatusParts {
-  readonly nodes: readonly NodeRoom[];
+  readonly nodes: readonly NodeCapacity[];
   readonly deployment: ManagerDeployment;
   readonly oidc: OidcSettings;
   /** Absent for other users. */
@@ -70,7 +70,7 @@ export function statusView({ nodes, deployment, oidc, inside }: StatusParts) {
 }
 
 /** Other clusters choose by these figures: a node that takes no work has nothing to give. */
-function clusterView(nodes: readonly NodeRoom[]) {
+function clusterView(nodes: readonly NodeCapacity[]) {
   const ready = nodes.filter((node) => node.ready);
   const free = { cpu: ready.map(({ total, used }) => left(total.cpu, used.cpu)), memory: ready.map(freeMemory) };
   const schedulable = {
@@ -99,7 +99,7 @@ function clusterView(nodes: readonly NodeRoom[]) {
   };
 }
 
-function nodeView({ name, ready, total, requested, used, state }: NodeRoom) {
+function nodeView({ name, ready, total, requested, used, state }: NodeCapacity) {
   return {
     name,
     cpu: withoutZeros({ capacity_cores: total.cpu, usage_cores: Math.round(used.cpu), request_cores: requested.cpu }),
@@ -122,12 +122,12 @@ const PHASES = ['Failed', 'Pending', 'Running', 'Succeeded', 'Unknown'];
 function jobsView(jobs: Inside['jobs'] | undefined) {
   if (!jobs) return { jobs_count: 0, pods: { total: 0, states: {} } };
   const states: Record<string, number> = Object.fromEntries(PHASES.map((phase) => [phase, 0]));
-  for (const [state, count] of jobs) states[phaseOf(state)] = (states[phaseOf(state)] ?? 0) + count;
+  for (const [state, count] of jobs) states[toPhase(state)] = (states[toPhase(state)] ?? 0) + count;
   const total = sum([...jobs.values()]);
   return { jobs_count: total, pods: { total, states } };
 }
 
-const freeMemory = ({ total, used }: NodeRoom) => left(total.memory, used.memory);
+const freeMemory = ({ total, used }: NodeCapacity) => left(total.memory, used.memory);
 
 /** Scripts may use more than they asked for, and for a moment more than there is. */
 const left = (total: number, taken: number) => Math.max(0, Math.round(total - taken));

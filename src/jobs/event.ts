@@ -26,18 +26,18 @@ export type NamedFile =
   | { readonly type: 'dcache'; readonly name: string };
 
 /** Deeper than anybody passes events on. */
-const DEEPEST = 4;
+const MAX_DEPTH = 4;
 
 /**
  * Reads any bytes as an event. Whatever is not exactly one of the known forms is data, and reaches the script as it is:
  * a user's own `{"event": 7}` is no reason to fail (F8).
  */
 export function readEvent(bytes: Uint8Array): JobEvent {
-  return read(bytes, {}, DEEPEST);
+  return read(bytes, {}, MAX_DEPTH);
 }
 
 function read(bytes: Uint8Array, variables: Record<string, string>, depth: number): JobEvent {
-  const json = jsonIn(bytes);
+  const json = parseJson(bytes);
   if (json === undefined) return { input: fromBase64(bytes) ?? bytes, event: bytes, variables };
   const data: JobEvent = { input: bytes, event: bytes, variables };
   if (!isObject(json) || depth === 0) return data;
@@ -111,7 +111,7 @@ type EventJob = Pick<NewJob, 'id' | 'object'>;
  * The job of an event for this service; the same for the same event again
  * (docs/jobs.md#no-event-is-lost-none-runs-twice).
  */
-export function jobOfEvent(event: StorageEvent, { uid, definition: { name } }: Service): EventJob {
+export function jobForEvent(event: StorageEvent, { uid, definition: { name } }: Service): EventJob {
   const { bucket, key, modifiedAt } = event;
   return {
     id: eventJobName({ uid, name }, event),
@@ -125,14 +125,14 @@ export function isInput({ bucket, key }: Pick<StorageEvent, 'bucket' | 'key'>, s
 }
 
 /** The same for bytes that may be such an event, or anything else. */
-export function eventJob(bytes: Uint8Array, service: Service): EventJob | undefined {
-  const events = readStorageEvents(jsonIn(bytes));
+export function jobForBytes(bytes: Uint8Array, service: Service): EventJob | undefined {
+  const events = readStorageEvents(parseJson(bytes));
   const [event] = events;
-  return event && events.length === 1 && isInput(event, service) ? jobOfEvent(event, service) : undefined;
+  return event && events.length === 1 && isInput(event, service) ? jobForEvent(event, service) : undefined;
 }
 
 /** What these bytes say, if they are JSON; undefined for anything else. */
-function jsonIn(bytes: Uint8Array): unknown {
+function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch {

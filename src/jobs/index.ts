@@ -1,12 +1,12 @@
-export { attemptName, takenName } from './attempt/attempt-name.ts';
-export { attemptParts, outputPlaces } from './attempt/prepare.ts';
+export { attemptName, hostedAttemptName } from './attempt/attempt-name.ts';
+export { attemptParts, resolveOutputs } from './attempt/prepare.ts';
 export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/rights.ts';
 export { NotRun } from './attempt/run.ts';
 export { definedAccess, namedAccess, ownEndpoints, type UpstreamOrigins } from './attempt/store-access.ts';
 export { changeJob } from './change-job.ts';
 export { serviceDemand } from './demand.ts';
 export { eventTooLarge, type JobErrorCode } from './errors.ts';
-export { eventJob, readEvent } from './event.ts';
+export { jobForBytes, readEvent } from './event.ts';
 export { EventPump } from './intake/event-pump.ts';
 export { invokeService } from './intake/invoke.ts';
 export { receiveEvents } from './intake/storage-events.ts';
@@ -26,24 +26,31 @@ export {
   type Scheduler,
 } from './jobs.ts';
 export { Dispatcher } from './scheduler/dispatcher.ts';
-export { cancelJob, expireJobs, forgetStrays, removeJob, removeJobs, removeJobsOf } from './scheduler/end.ts';
+export {
+  cancelJob,
+  expireJobs,
+  removeJob,
+  removeJobs,
+  removeServiceJobs,
+  removeStrayAttempts,
+} from './scheduler/end.ts';
 export { FollowerScheduler } from './scheduler/follower-scheduler.ts';
-export { HELD_PATIENCE_MS } from './scheduler/queue.ts';
-export { keepReady } from './scheduler/warm.ts';
+export { SUSPENDED_PATIENCE_MS } from './scheduler/queue.ts';
+export { maintainStandby } from './scheduler/warm.ts';
 export { findJob, listJobs } from './views/find.ts';
-export { readLog, untilIt } from './views/logs.ts';
+export { readLog, waitUntilJob } from './views/logs.ts';
 export { type JobObserver, observedJobs } from './views/observed-store.ts';
-export { spansOf, traceparentOf } from './views/spans.ts';
+export { toSpans, toTraceparent } from './views/spans.ts';
 export {
   byService,
   byUser,
+  serviceUsage,
   type Tally,
   tally,
   type UsageDeps,
   type UsageRange,
-  usageOfService,
   type VisibleRow,
   visibleUsage,
 } from './views/usage.ts';
-export { oldJobView, summarizeJob, viewJob } from './views/view.ts';
-export { changedJobs, currentCursor, followJobs, type Missed, type SeenChanges } from './views/watch.ts';
+export { goJobView, summarizeJob, viewJob } from './views/view.ts';
+export { changedJobs, currentCursor, followJobs, type MissedChanges, type VisibleChanges } from './views/watch.ts';

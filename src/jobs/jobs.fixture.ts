@@ -8,7 +8,7 @@ import { readDefinition, type Service } from '../model/service/index.ts';
 import {
   type Capacity,
   type KeyScope,
-  type NodeRoom,
+  type NodeCapacity,
   type ObjectStore,
   type Observation,
   type Obstacle,
@@ -150,11 +150,11 @@ export class OneNode implements Capacity {
     return this.inTheWay;
   }
 
-  nodes(): readonly NodeRoom[] {
+  nodes(): readonly NodeCapacity[] {
     return [];
   }
 
-  onRoom(listener: () => void): () => void {
+  onFreed(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -195,7 +195,7 @@ export class FewBuckets implements Pick<ObjectStore, 'bucket' | 'issue' | 'revok
 export interface TestJobs extends Jobs, AsyncDisposable {
   readonly runner: PuppetRunner;
   readonly capacity: OneNode;
-  readonly dispatcher: Dispatcher;
+  readonly scheduler: Dispatcher;
   readonly buckets: FewBuckets;
   readonly cluster: LocalCluster;
   readonly problems: unknown[];
@@ -254,7 +254,7 @@ async function assemble(
   };
   const jobs: TestJobs = {
     ...parts,
-    dispatcher,
+    scheduler: dispatcher,
     buckets,
     cluster,
     problems,

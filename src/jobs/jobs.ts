@@ -29,7 +29,7 @@ export interface Jobs {
   /** Keys of attempts; some hours and for this process alone if left out. */
   readonly keys?: AttemptKeys;
   /** Puts an accepted job in line, and tells of its end. */
-  readonly dispatcher: Dispatching;
+  readonly scheduler: JobControl;
 }
 
 /** What keys for the files of an attempt are like. */
@@ -41,21 +41,21 @@ export interface AttemptKeys {
 }
 
 /** What the verbs need of the dispatcher. */
-interface Dispatching {
+interface JobControl {
   /** A job was accepted and waits, for room here or for another cluster. Again: nothing happens. */
-  enqueue(job: Waiter, mode?: PlacementMode): void;
+  enqueue(job: SchedulableJob, mode?: PlacementMode): void;
   /** Somebody wants it to end: now if it waits, as soon as can be if it runs. */
   cancel(key: JobKey, reason: StopReason): Promise<void>;
   /** Resolves when the job is in a final state, with its record; undefined when it is gone. */
-  ended(key: JobKey): Promise<JobRecord | undefined>;
+  waitUntilEnded(key: JobKey): Promise<JobRecord | undefined>;
 }
 
 /** What it takes to have jobs run on other clusters, and those of others here. */
-export interface Scheduler extends Dispatching {
+export interface Scheduler extends JobControl {
   /** How many wait for room, as far as this manager is the one to start them. */
   readonly waiting: number;
   /** A job was accepted for which room is reserved already, under its {@link jobKeyText}. */
-  begin(job: Waiter): void;
+  begin(job: SchedulableJob): void;
   /** It does not wait for room here any more: somebody else is asked to run it. */
   withdraw(key: JobKey): void;
   /** It has ended, somewhere else: whoever waits for that is told. */
@@ -63,7 +63,7 @@ export interface Scheduler extends Dispatching {
 }
 
 /** What of a job counts while it waits. */
-export type Waiter = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> &
+export type SchedulableJob = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> &
   Partial<Pick<JobRecord, 'trigger' | 'held'>>;
 
 /** Under which name a job has room. */
@@ -135,17 +135,17 @@ export interface PreparedAttempt {
   readonly release: () => Promise<void>;
 }
 
-export interface DispatcherOptions extends Omit<Jobs, 'dispatcher'> {
+export interface DispatcherOptions extends Omit<Jobs, 'scheduler'> {
   /** Told of what nobody waits for. */
   readonly report: (problem: unknown, key: JobKey) => void;
   /**
    * May whoever called and waits for the answer of this job still be there, at another manager? Without it nobody is:
    * they were connected to the one before.
    */
-  readonly isAwaited?: (record: JobRecord) => boolean;
+  readonly isCallerWaiting?: (record: JobRecord) => boolean;
 }
 
 /** What it takes to see an attempt through. */
-export interface AttemptRunner extends DispatcherOptions {
+export interface AttemptDeps extends DispatcherOptions {
   readonly hostedJobs: HostedJobs | undefined;
 }

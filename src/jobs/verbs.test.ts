@@ -9,7 +9,7 @@ import { invokeService } from './intake/invoke.ts';
 import { submitEvent } from './intake/storage-events.ts';
 import { submitJob } from './intake/submit.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from './jobs.fixture.ts';
-import { cancelJob, expireJobs, removeJob, removeJobs, removeJobsOf } from './scheduler/end.ts';
+import { cancelJob, expireJobs, removeJob, removeJobs, removeServiceJobs } from './scheduler/end.ts';
 import { findJob, listJobs } from './views/find.ts';
 
 const user = (uid: string): User => ({ kind: 'user', uid, name: uid, groups: [], operator: false });
@@ -153,7 +153,7 @@ test('with a service go its jobs, also those that run', async () => {
   const running = await submitJob(alice, service, Buffer.from('x'), 'job', jobs);
   const queued = await submitJob(alice, service, Buffer.from('x'), 'job', jobs);
   await eventually(() => assert.ok(jobs.runner.attempts.has(running.id)));
-  await removeJobsOf(service.service.uid, jobs);
+  await removeServiceJobs(service.service.uid, jobs);
   for (const key of [good, running, queued]) assert.equal(await jobs.store.get(key), undefined);
   await eventually(async () => assert.deepEqual(await jobs.runner.list(), []));
   await eventually(() => assert.equal(jobs.capacity.taken, 0));

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { S3Store } from '../adapters/object-stores/s3/index.ts';
 import type { Config } from '../config/index.ts';
-import { type EventSource, isAway, type StoreKeys } from '../ports/index.ts';
+import { type EventSource, isUnavailable, type StoreKeys } from '../ports/index.ts';
 import { renewSubscriptions } from '../services/index.ts';
 import type { OpenedCluster } from './cluster.ts';
 import type { OpenedStore } from './object-store.ts';
@@ -82,7 +82,7 @@ export async function takeUp(
     await ready();
     void keepRight();
   } catch (error) {
-    if (!isAway(error)) {
+    if (!isUnavailable(error)) {
       objects.close();
       throw error;
     }

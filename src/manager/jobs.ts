@@ -77,7 +77,7 @@ export async function openJobs(
     await workplace.line({ ...parts, report: (err, job) => log.warn({ err, ...job }, 'trouble with a job') }),
     (it) => it.close?.(),
   );
-  const jobs: Jobs = { ...parts, dispatcher: line };
+  const jobs: Jobs = { ...parts, scheduler: line };
   const closing = opened.move();
   return {
     jobs,

@@ -7,7 +7,7 @@ import { type Config, hasOwnStore } from '../config/index.ts';
 import { OwnDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
 import { AccessTokenSource, createAuthenticator, createTokenVerifier, newServiceToken } from '../identity/index.ts';
-import { type JobObserver, type Jobs, observedJobs, removeJobsOf } from '../jobs/index.ts';
+import { type JobObserver, type Jobs, observedJobs, removeServiceJobs } from '../jobs/index.ts';
 import { ARCHITECTURE, VERSION } from '../lib/product-version.ts';
 import { Secret } from '../lib/secret.ts';
 import { type SecretStore, StoreError, type StoreKeys } from '../ports/index.ts';
@@ -224,7 +224,7 @@ function catalogOf(
     ...cluster,
     objects: store.objects,
     providers: providers?.buckets,
-    ...(jobs && { forgetJobs: (uid: string) => removeJobsOf(uid, jobs) }),
+    ...(jobs && { forgetJobs: (uid: string) => removeServiceJobs(uid, jobs) }),
     stores: { named: new Set(config.storageProviders.keys()), endpoint: store.endpoint },
     servicesNamespace: config.servicesNamespace,
     managerName: config.name,

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
-import { type JobObserver, spansOf } from '../jobs/index.ts';
+import { type JobObserver, toSpans } from '../jobs/index.ts';
 import { VERSION } from '../lib/product-version.ts';
 import { Secret } from '../lib/secret.ts';
 import { TraceExporter } from '../lib/trace-exporter.ts';
@@ -25,7 +25,7 @@ export function openTracing(config: Config, log: Logger): Tracing {
     report: (err) => log.warn({ err }, 'the collector of traces could not be reached'),
   });
   return {
-    observers: [{ finished: (record) => exporter.add(spansOf(record)) }],
+    observers: [{ finished: (record) => exporter.add(toSpans(record)) }],
     close: () => exporter.close(),
   };
 }

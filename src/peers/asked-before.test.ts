@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import type { AskedBefore, SignedAsk } from '../model/job/index.ts';
+import type { SeenRequest, SeenRequests } from '../model/job/index.ts';
 import { withAsking } from './connection/signature.ts';
 
-const at = (time: number): SignedAsk => ({ time, nonce: `nonce-${time}` });
+const at = (time: number): SeenRequest => ({ time, nonce: `nonce-${time}` });
 
 /** Which of them are believed, one after the other. */
-function believed(askings: readonly SignedAsk[]): {
-  readonly yes: SignedAsk[];
-  readonly known: AskedBefore | undefined;
+function believed(askings: readonly SeenRequest[]): {
+  readonly yes: SeenRequest[];
+  readonly known: SeenRequests | undefined;
 } {
-  let known: AskedBefore | undefined;
+  let known: SeenRequests | undefined;
   const yes = askings.filter((asking) => {
     const next = withAsking(known, asking);
     known = next ?? known;

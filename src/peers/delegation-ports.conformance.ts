@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { type MemoryServer, PERMIT, SNAPSHOT } from '../delegation/memory-server.fixture.ts';
-import { takenName } from '../jobs/index.ts';
+import { hostedAttemptName } from '../jobs/index.ts';
 import { Secret } from '../lib/secret.ts';
 import type { AttemptKey, Offer, Origin, PeerCredentials, RefusalCode, Report, Target } from './delegation-ports.ts';
 import { DelegationError, type DelegationErrorCode } from './errors.ts';
@@ -67,7 +67,7 @@ export function describeTarget(name: string, make: () => Promise<TargetUnderTest
       ...changes,
     });
     const nameOf = ({ uid, member }: PeerCredentials, service = under.service) =>
-      takenName(uid, member, JOB, 3, service);
+      hostedAttemptName(uid, member, JOB, 3, service);
 
     test('an offer is taken under the name that follows from it, and again alike', async () => {
       const { target, speaker, server } = under;

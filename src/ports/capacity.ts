@@ -18,10 +18,10 @@ export interface Capacity {
   /** What keeps this from having room, of a demand that has none now. */
   obstacle(demand: Demand): Obstacle;
 
-  nodes(): readonly NodeRoom[];
+  nodes(): readonly NodeCapacity[];
 
   /** Calls the listener when there may be more room than before. Call what it returns to end that. */
-  onRoom(listener: () => void): () => void;
+  onFreed(listener: () => void): () => void;
 }
 
 /**
@@ -31,7 +31,7 @@ export interface Capacity {
 export type Obstacle = 'ours' | 'gpus' | 'others';
 
 /** Millicores and bytes. */
-export interface NodeRoom {
+export interface NodeCapacity {
   readonly name: string;
   /** Does it take work? */
   readonly ready: boolean;
@@ -56,10 +56,10 @@ export interface NodeState {
  * Why a node with nothing on it is too small, as a sentence; undefined when it is not.
  *
  * @example
- * refusalBy({ cpu: 2000, memory: 4 * GiB, gpu: 0 }, { cpu: 8000, memory: GiB, gpu: 0 });
+ * explainRefusal({ cpu: 2000, memory: 4 * GiB, gpu: 0 }, { cpu: 8000, memory: GiB, gpu: 0 });
  * // 'it needs 8 cores and the largest node has 2'
  */
-export function refusalBy(total: Demand, demand: Demand): string | undefined {
+export function explainRefusal(total: Demand, demand: Demand): string | undefined {
   const reasons = [
     demand.cpu > total.cpu && `it needs ${cores(demand.cpu)} and the largest node has ${inCores(total.cpu)}`,
     demand.memory > total.memory &&

@@ -22,10 +22,10 @@ export function cursorPosition(cursor: Cursor | undefined, first = ''): string {
 }
 
 /** A cursor that is made of several values. */
-export const cursorOf = (...parts: readonly unknown[]): Cursor => cursorAfter(JSON.stringify(parts));
+export const encodeCursor = (...parts: readonly unknown[]): Cursor => cursorAfter(JSON.stringify(parts));
 
-/** The values of {@link cursorOf}; none of a cursor that was not made by it. */
-export function partsOf(cursor: Cursor): unknown[] {
+/** The values of {@link encodeCursor}; none of a cursor that was not made by it. */
+export function decodeCursor(cursor: Cursor): unknown[] {
   // Without the NUL that makes it the next key, where keys are compared.
   const text = cursorPosition(cursor).slice(0, -1);
   try {
@@ -41,7 +41,7 @@ export function cursorExpired(): StoreError {
 }
 
 /** All pages of a listing, one after the other; from the start again when the cursor has expired. */
-export async function everyPage<T>(list: (cursor?: Cursor) => Promise<Page<T>>): Promise<T[][]> {
+export async function listAllPages<T>(list: (cursor?: Cursor) => Promise<Page<T>>): Promise<T[][]> {
   for (;;) {
     try {
       const pages: T[][] = [];

@@ -26,6 +26,6 @@ export function isRace(error: unknown): boolean {
 }
 
 /** Is it a store that cannot be reached now, and may be in a moment? */
-export function isAway(error: unknown): error is StoreError {
+export function isUnavailable(error: unknown): error is StoreError {
   return error instanceof StoreError && error.code === 'unavailable';
 }

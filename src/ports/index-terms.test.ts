@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { type Sample, sampleService } from './conformance/sample-service.ts';
 import {
   type IndexTerm,
+  indexTermsFor,
   labelled,
   readsBucket,
-  termsOf,
   usesBucket,
   visibleTo,
   visibleToAll,
@@ -55,7 +55,7 @@ const cases: { name: string; service: Sample; terms: IndexTerm[] }[] = [
 ];
 
 for (const { name, service, terms } of cases) {
-  test(name, () => assert.deepEqual(termsOf(sampleService('cow', service)).toSorted(), terms.toSorted()));
+  test(name, () => assert.deepEqual(indexTermsFor(sampleService('cow', service)).toSorted(), terms.toSorted()));
 }
 
 test('no name that a user chooses makes the term of something else', () => {

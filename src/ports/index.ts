@@ -1,8 +1,8 @@
 export type { BlobEntry, BlobStore } from './blob-store.ts';
-export { type Capacity, type NodeRoom, type NodeState, type Obstacle, refusalBy } from './capacity.ts';
-export { cursorAfter, cursorExpired, cursorOf, cursorPosition, everyPage, partsOf } from './cursor.ts';
-export { isAway, isRace, StoreError, type StoreErrorCode } from './errors.ts';
-export { type Backlog, type EventSource, type KeptEvent, MOST_COUNTED } from './event-source.ts';
+export { type Capacity, explainRefusal, type NodeCapacity, type NodeState, type Obstacle } from './capacity.ts';
+export { cursorAfter, cursorExpired, cursorPosition, decodeCursor, encodeCursor, listAllPages } from './cursor.ts';
+export { isRace, isUnavailable, StoreError, type StoreErrorCode } from './errors.ts';
+export { type Backlog, type EventSource, MAX_COUNTED_EVENTS, type PendingEvent } from './event-source.ts';
 export type { Acceptance, ChangeQuery, JobChanges, JobQuery, JobStore, UsageRow } from './job-store.ts';
 export {
   JOURNAL_STATE_BYTES,
@@ -33,10 +33,11 @@ export {
   type Visibility,
 } from './object-store.ts';
 export type { ProviderBucket, ProviderBuckets } from './provider-buckets.ts';
-export type { LogOptions, Observation, Runner, Standby, StandbyOrder, StopReason, Usage } from './runner.ts';
+export type { LogOptions, Observation, Runner, Standby, StandbyRequest, StopReason, Usage } from './runner.ts';
 export type { SecretKind, SecretRecord, SecretStore, SecretValues } from './secret-store.ts';
 export {
   type IndexTerm,
+  indexTermsFor,
   RESERVATION_LIFETIME,
   type Reservation,
   readsBucket,
@@ -44,7 +45,6 @@ export {
   type ServiceQuery,
   type ServiceRecord,
   type ServiceStore,
-  termsOf,
   usesBucket,
   visibleTo,
   visibleToAll,

@@ -17,7 +17,7 @@ export interface JobStore {
   get(key: JobKey): Promise<JobRecord | undefined>;
 
   /** The same, and never older than the question: for whoever says no because of it. */
-  look(key: JobKey): Promise<JobRecord | undefined>;
+  getFresh(key: JobKey): Promise<JobRecord | undefined>;
 
   /** The bytes that caused it. Undefined when the job is gone or hidden. */
   event(key: JobKey): Promise<Uint8Array | undefined>;
@@ -54,7 +54,7 @@ export interface JobStore {
   expire(finishedBefore: number, limit: number): Promise<JobRecord[]>;
 
   /** Drops hidden marks of a service whose object was last modified before. Resolves to how many. */
-  dropMarks(serviceUid: string, modifiedBefore: number): Promise<number>;
+  dropTombstones(serviceUid: string, modifiedBefore: number): Promise<number>;
 
   /** How many there are in each state; hidden ones do not count. */
   counts(): Promise<ReadonlyMap<JobState, number>>;

@@ -47,22 +47,22 @@ export interface Runner {
 /** Places that wait for jobs of certain services, so that whoever waits for an answer does not wait for a start. */
 export interface Standby {
   /** So many are kept ready of each from now on, and no others. Only whoever leads says that. */
-  keep(orders: readonly StandbyOrder[]): void;
+  setRequests(orders: readonly StandbyRequest[]): void;
 
   /**
    * Sets one aside for this job, if one is ready: the start of its attempt takes it. It has its room already, so that the
    * job needs none.
    */
-  take(job: JobKey): boolean;
+  claim(job: JobKey): boolean;
 
   /** It was not needed. Of a job that has none: nothing. */
-  giveBack(job: JobKey): void;
+  release(job: JobKey): void;
 
   /** Calls the listener with a service for which one may be ready by now. Call what it returns to end that. */
   onReady(listener: (service: string) => void): () => void;
 }
 
-export interface StandbyOrder extends Pick<Attempt, 'image' | 'demand'> {
+export interface StandbyRequest extends Pick<Attempt, 'image' | 'demand'> {
   readonly service: string;
   readonly count: number;
   readonly traits: Omit<PodTraits, 'job'>;

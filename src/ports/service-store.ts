@@ -10,7 +10,7 @@ export interface ServiceStore {
    * The namespace for the services of this owner: the wanted one, unless it is somebody else's already (S18). Made if
    * need be, so that the secrets of a service can be put there before the service is.
    */
-  home(owner: string, wanted: string): Promise<string>;
+  claimNamespace(owner: string, wanted: string): Promise<string>;
 
   /**
    * Takes a name in the whole cluster before anything else is made. A name is taken by a service, or by a reservation
@@ -41,7 +41,7 @@ export interface ServiceStore {
   get(name: string): Promise<ServiceRecord | undefined>;
 
   /** The same, and never older than the question: for whoever removes something because of it. */
-  look(name: string): Promise<ServiceRecord | undefined>;
+  getFresh(name: string): Promise<ServiceRecord | undefined>;
 
   /**
    * Records that carry any of the terms (all records without `anyOf`), each once, in the byte order of
@@ -89,11 +89,11 @@ export type ServiceChange =
   /** Something may have been missed: list again. */
   | { kind: 'resync' };
 
-/** One entry of the index, see {@link termsOf}. */
+/** One entry of the index, see {@link indexTermsFor}. */
 export type IndexTerm = string & { readonly __term: never };
 
 /**
- * The terms under which services are looked up. Every adapter indexes a service under `termsOf` it, so that "who sees
+ * The terms under which services are looked up. Every adapter indexes a service under `indexTermsFor` it, so that "who sees
  * it", "whose input is this bucket" and "has this label" are look-ups, never scans (R18).
  */
 
@@ -111,7 +111,7 @@ export const usesBucket = (bucket: string) => `bucket:${bucket}` as IndexTerm;
 /** The key is quoted so that `a=b` with `c` and `a` with `b=c` are two terms. */
 export const labelled = (key: string, value: string) => `label:${JSON.stringify(key)}=${value}` as IndexTerm;
 
-export function termsOf(service: Service): IndexTerm[] {
+export function indexTermsFor(service: Service): IndexTerm[] {
   const { definition, owner } = service;
   const viewers = definition.visibility === 'restricted' ? [owner, ...definition.allowed_users] : [owner];
   const inputs = inputFolders(service);

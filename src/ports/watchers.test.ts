@@ -9,7 +9,7 @@ const changed = (name: string) => ({ kind: 'changed', name, version: newVersion(
 /** Everything a consumer gets that comes only now. */
 async function backlog(watchers: Watchers, changes: AsyncIterable<ServiceChange>): Promise<ServiceChange[]> {
   const got: ServiceChange[] = [];
-  watchers.tell({ kind: 'gone', name: 'the end' });
+  watchers.notify({ kind: 'gone', name: 'the end' });
   for await (const change of changes) {
     got.push(change);
     if (change.kind === 'resync' || change.name === 'the end') break;
@@ -20,11 +20,11 @@ async function backlog(watchers: Watchers, changes: AsyncIterable<ServiceChange>
 test('a slow consumer gets one change per name, the last', async (t) => {
   const watchers = new Watchers();
   const changes = watchers.watch(t.signal);
-  for (let times = 0; times < 10_000; times++) watchers.tell(changed('cow'));
+  for (let times = 0; times < 10_000; times++) watchers.notify(changed('cow'));
   const last = changed('cow');
-  watchers.tell(last);
-  watchers.tell(changed('dog'));
-  watchers.tell({ kind: 'gone', name: 'dog' });
+  watchers.notify(last);
+  watchers.notify(changed('dog'));
+  watchers.notify({ kind: 'gone', name: 'dog' });
   assert.deepEqual(await backlog(watchers, changes), [
     last,
     { kind: 'gone', name: 'dog' },
@@ -35,17 +35,17 @@ test('a slow consumer gets one change per name, the last', async (t) => {
 test('a consumer that is too far behind is told to list again, and then goes on', async (t) => {
   const watchers = new Watchers();
   const changes = watchers.watch(t.signal)[Symbol.asyncIterator]();
-  for (let n = 0; n <= WATCH_BACKLOG * 3; n++) watchers.tell(changed(`cow-${n}`));
+  for (let n = 0; n <= WATCH_BACKLOG * 3; n++) watchers.notify(changed(`cow-${n}`));
   assert.deepEqual(await changes.next(), { done: false, value: { kind: 'resync' } });
   const next = changed('dog');
-  watchers.tell(next);
+  watchers.notify(next);
   assert.deepEqual(await changes.next(), { done: false, value: next });
 });
 
 test('a consumer just within the backlog gets all of it', async (t) => {
   const watchers = new Watchers();
   const changes = watchers.watch(t.signal);
-  for (let n = 1; n < WATCH_BACKLOG; n++) watchers.tell(changed(`cow-${n}`));
+  for (let n = 1; n < WATCH_BACKLOG; n++) watchers.notify(changed(`cow-${n}`));
   assert.equal((await backlog(watchers, changes)).length, WATCH_BACKLOG);
 });
 
@@ -53,7 +53,7 @@ test('a watch that has ended gives nothing more, even of what waited', async () 
   const watchers = new Watchers();
   const abort = new AbortController();
   const changes = watchers.watch(abort.signal)[Symbol.asyncIterator]();
-  watchers.tell(changed('cow'));
+  watchers.notify(changed('cow'));
   abort.abort();
   assert.deepEqual(await changes.next(), { done: true, value: undefined });
 });

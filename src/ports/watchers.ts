@@ -28,8 +28,8 @@ export class Watchers {
     });
   }
 
-  tell(change: Exclude<ServiceChange, { kind: 'resync' }>): void {
-    for (const watcher of this.#all) watcher.tell(change);
+  notify(change: Exclude<ServiceChange, { kind: 'resync' }>): void {
+    for (const watcher of this.#all) watcher.notify(change);
   }
 
   end(): void {
@@ -45,7 +45,7 @@ class Watcher {
   #ended = false;
   #wake: (() => void) | undefined;
 
-  tell(change: Exclude<ServiceChange, { kind: 'resync' }>): void {
+  notify(change: Exclude<ServiceChange, { kind: 'resync' }>): void {
     if (this.#overflown) return;
     this.#pending.set(change.name, change);
     if (this.#pending.size > WATCH_BACKLOG) {

@@ -4,6 +4,7 @@ import {
   type DefinedCluster,
   type Definition,
   type DefinitionSecrets,
+  findUnsupported,
   invalidDefinition,
   isImageAllowed,
   loopProblems,
@@ -12,7 +13,6 @@ import {
   ServiceError,
   type StoredSecrets,
   settleSecrets,
-  unsupportedIn,
 } from '../model/service/index.ts';
 import { ServicesError } from './errors.ts';
 import type { Services } from './services.ts';
@@ -28,7 +28,7 @@ export async function admit(
   catalog: Pick<Services, 'settings' | 'stores'>,
   { federation }: Pick<Service, 'federation'> = {},
 ): Promise<DefinitionSecrets> {
-  const unsupported = unsupportedIn(definition);
+  const unsupported = findUnsupported(definition);
   // Whoever gives a service members also makes them: without a role nobody has.
   if (!federation && (definition.federation?.members ?? []).length > 0) unsupported.push('federation.members');
   if (unsupported.length > 0) {

@@ -33,7 +33,11 @@ export async function createService(
   const secrets = await admit(planned.definition, given, undefined, catalog, role);
 
   // The name of a user's namespace is short, and may be another user's already: the store knows (S18).
-  const service = { ...planned, ...role, namespace: await catalog.services.home(planned.owner, planned.namespace) };
+  const service = {
+    ...planned,
+    ...role,
+    namespace: await catalog.services.claimNamespace(planned.owner, planned.namespace),
+  };
   const { name } = service.definition;
   const reservation = await catalog.services.reserve(name, service.uid);
   if (reservation === 'taken') {

@@ -4,7 +4,7 @@ import { attachGrant, detachGrants, findGrant } from '../identity/index.ts';
 import { changedIn } from '../lib/changed-in.fixture.ts';
 import { Secret } from '../lib/secret.ts';
 import { GRANT_SLOT, present, REFRESH_TOKEN_SLOT } from '../model/service/index.ts';
-import { everyPage, StoreError } from '../ports/index.ts';
+import { listAllPages, StoreError } from '../ports/index.ts';
 import { createService } from './create.ts';
 import { beginIntent, leftoversOf } from './intent.ts';
 import { recoverServices } from './recover.ts';
@@ -18,7 +18,7 @@ const federated = (refresh_token: string, more: Record<string, unknown> = {}) =>
   body({ federation: { topology: 'star' }, environment: { secrets: { refresh_token, A: '1' } }, ...more });
 
 const inVault = async ({ secrets }: Pick<Services, 'secrets'>) =>
-  (await everyPage((cursor) => secrets.keys('grant', cursor))).flat();
+  (await listAllPages((cursor) => secrets.keys('grant', cursor))).flat();
 
 /** The token of the grant that the service has. */
 async function tokenOf(name: string, catalog: Services): Promise<string | undefined> {
@@ -31,7 +31,7 @@ async function tokenOf(name: string, catalog: Services): Promise<string | undefi
 async function elsewhere({ secrets }: Pick<Services, 'secrets'>): Promise<string[]> {
   const values: string[] = [];
   for (const room of ['service', 'credentials'] as const) {
-    for (const key of (await everyPage((cursor) => secrets.keys(room, cursor))).flat()) {
+    for (const key of (await listAllPages((cursor) => secrets.keys(room, cursor))).flat()) {
       const record = await secrets.get(room, key);
       values.push(...Object.values(record?.values ?? {}).map((secret) => secret.reveal()));
     }

@@ -13,7 +13,7 @@ export async function recoverServices(begunBefore: number, catalog: Services): P
     if (begun >= begunBefore) return false;
     const version = await catalog.journal.claim(intent.key, intent.version);
     if (version === 'busy') return false;
-    const current = await catalog.services.look(leftovers.name);
+    const current = await catalog.services.getFresh(leftovers.name);
     if (current?.service.uid !== leftovers.uid) await forget(leftovers, catalog);
     // Whoever made it may have died before it let go of the name, which the service itself takes since.
     else await catalog.services.release({ name: leftovers.name, uid: leftovers.uid });

@@ -112,7 +112,7 @@ describe('nodes and pods that come and go', () => {
   test('what was admitted counts once, whether its pod is there or not', async (t) => {
     const { capacity, becomes } = await opened(t);
     let room = 0;
-    capacity.onRoom(() => room++);
+    capacity.onFreed(() => room++);
     assert.equal(capacity.reserve('demo/1', ask(3_000)), true);
     assert.equal(capacity.reserve('demo/2', ask(1_500)), false);
     await simulated.node('b', { cpu: '3' });

@@ -46,7 +46,7 @@ test('a write whose answer is lost is known to have happened, once', async (t) =
   assert.equal(await lost(() => jobs.remove(record)), true);
   assert.equal(await jobs.get(record), undefined);
   assert.deepEqual(await jobs.accept(storageJob('a'), sampleProgress(), EVENT), { outcome: 'exists' });
-  assert.equal(await lost(() => jobs.dropMarks(record.serviceUid, Number.MAX_SAFE_INTEGER)), 1);
+  assert.equal(await lost(() => jobs.dropTombstones(record.serviceUid, Number.MAX_SAFE_INTEGER)), 1);
   assert.deepEqual(await namesOnServer(), []);
 });
 
@@ -78,7 +78,7 @@ test('whoever looks sees what another manager has written, although the watch ha
   proxy.holdThese();
   const written = await other.jobs.update(made, made.version, { message: 'new' });
   assert.equal((await cluster.jobs.get(made))?.version, made.version);
-  assert.deepEqual({ ...(await cluster.jobs.look(made)) }, { ...written });
+  assert.deepEqual({ ...(await cluster.jobs.getFresh(made)) }, { ...written });
 });
 
 test('a watch that is cut goes on where it was: nothing is missed, nothing told twice, and cursors stay good', async (t) => {

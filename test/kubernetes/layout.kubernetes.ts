@@ -37,7 +37,7 @@ test('a user has a namespace that says whose it is, with the rights of the manag
   const cluster = await bench.open();
   t.after(cluster.close);
   const wanted = namespaceFor(ALICE, 'oscar-svc');
-  assert.equal(await cluster.services.home(ALICE, wanted), wanted);
+  assert.equal(await cluster.services.claimNamespace(ALICE, wanted), wanted);
   const { metadata } = await seen(`/api/v1/namespaces/${wanted}`);
   assert.equal(metadata.labels?.['app.kubernetes.io/managed-by'], 'oscar');
   assert.equal(metadata.labels?.['oscar.grycap.upv.es/lifecycle'], 'active');
@@ -53,12 +53,12 @@ test('a user has a namespace that says whose it is, with the rights of the manag
 test('rights in a namespace that somebody has changed are mended at the next start', async (t) => {
   const role = '/apis/rbac.authorization.k8s.io/v1/namespaces/oscar-svc-mended/roles/oscar-controller';
   const first = await bench.open();
-  await first.services.home('mended', 'oscar-svc-mended');
+  await first.services.claimNamespace('mended', 'oscar-svc-mended');
   await first.close();
   await admin.do('PATCH', role, { rules: [] }, 'application/merge-patch+json');
   const second = await bench.open();
   t.after(second.close);
-  await second.services.home('mended', 'oscar-svc-mended');
+  await second.services.claimNamespace('mended', 'oscar-svc-mended');
   assert.equal((await seen(role)).rules?.length, 4);
 });
 
@@ -69,7 +69,7 @@ test('a user’s namespace is closed to what the operator says, which is not wri
   for (let start = 0; start < 2; start++) {
     const cluster = await bench.open({ closedNetworks });
     t.after(cluster.close);
-    await cluster.services.home('closed', 'oscar-svc-closed');
+    await cluster.services.claimNamespace('closed', 'oscar-svc-closed');
     versions.push((await seen(policy)).metadata.resourceVersion);
   }
   assert.equal(versions[0], versions[1]);
@@ -84,7 +84,8 @@ test('two users whose names are cut alike have two namespaces, the same ones eac
     const cluster = await bench.open();
     t.after(cluster.close);
     homes.push([]);
-    for (const uid of [first, second, third]) homes.at(-1)?.push(await cluster.services.home(uid ?? '', wanted));
+    for (const uid of [first, second, third])
+      homes.at(-1)?.push(await cluster.services.claimNamespace(uid ?? '', wanted));
   }
   const [before, again] = homes;
   assert.deepEqual(again, before);
@@ -100,7 +101,9 @@ test('of two users who come at once for one name, each gets a namespace of their
   const clusters = await Promise.all([bench.open(), bench.open()]);
   for (const cluster of clusters) t.after(cluster.close);
   const uids = ['rival-a', 'rival-b', 'rival-c', 'rival-d'];
-  const homes = await Promise.all(uids.map(async (uid, i) => clusters[i % 2]?.services.home(uid, 'oscar-svc-rival')));
+  const homes = await Promise.all(
+    uids.map(async (uid, i) => clusters[i % 2]?.services.claimNamespace(uid, 'oscar-svc-rival')),
+  );
   assert.equal(new Set(homes).size, uids.length);
   for (const [index, uid] of uids.entries()) {
     const { metadata } = await seen(`/api/v1/namespaces/${homes[index]}`);
@@ -112,7 +115,7 @@ test('a namespace of another program is nobody’s to be put into', async (t) =>
   await admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'somebody-elses' } });
   const cluster = await bench.open();
   t.after(cluster.close);
-  const home = await cluster.services.home('mallory', 'somebody-elses');
+  const home = await cluster.services.claimNamespace('mallory', 'somebody-elses');
   assert.match(home, /^somebody-elses-[0-9a-f]{10}$/);
   assert.equal((await seen('/api/v1/namespaces/somebody-elses')).metadata.annotations, undefined);
 });
@@ -120,7 +123,7 @@ test('a namespace of another program is nobody’s to be put into', async (t) =>
 test('a service that is made says where it really is', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
-  await cluster.services.home('first-here', 'oscar-svc-shared');
+  await cluster.services.claimNamespace('first-here', 'oscar-svc-shared');
   const service = sampleService('cow', { owner: 'second-here', namespace: 'oscar-svc-shared' });
   const record = await created(cluster.services, service);
   assert.match(record.service.namespace, /^oscar-svc-shared-[0-9a-f]{10}$/);
@@ -219,7 +222,7 @@ test('all other rooms are in the namespace of the manager, under names that no s
 test('a Secret that is not of the service is neither shown, nor overwritten, nor removed (S15)', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
-  await cluster.services.home('cluster_admin', 'oscar-svc');
+  await cluster.services.claimNamespace('cluster_admin', 'oscar-svc');
   const stringData = { accessKey: 'root', secretKey: 'of the store' };
   await admin.do('POST', '/api/v1/namespaces/oscar-svc/secrets', { metadata: { name: 'minio' }, stringData });
   const key = 'oscar-svc/minio';

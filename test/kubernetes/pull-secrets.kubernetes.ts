@@ -46,7 +46,7 @@ test('a new service’s namespace has a copy, and a changed one follows, of what
   const cluster = await bench.open({ pullSecrets });
   t.after(cluster.close);
   await created(cluster.services, sampleService('cow'));
-  await cluster.services.home('alice', 'oscar-svc-alice');
+  await cluster.services.claimNamespace('alice', 'oscar-svc-alice');
   assert.match((await copyIn('oscar-svc'))?.text ?? '', /first/);
   assert.match((await copyIn('oscar-svc-alice'))?.text ?? '', /first/);
 

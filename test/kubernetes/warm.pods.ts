@@ -19,7 +19,7 @@ import {
   toBucket,
   untilPrinted,
 } from '../../src/ports/conformance/runner-under-test.ts';
-import type { StandbyOrder } from '../../src/ports/index.ts';
+import type { StandbyRequest } from '../../src/ports/index.ts';
 import { BUSYBOX, BUSYBOX_USER } from '../docker/busybox.ts';
 import { PODS_NAMESPACE, startPodBench } from './pod-bench.ts';
 
@@ -55,7 +55,7 @@ const basis = (service: string) => ({
   },
 });
 
-const order = (service: string, more: Partial<StandbyOrder> = {}): StandbyOrder => ({
+const order = (service: string, more: Partial<StandbyRequest> = {}): StandbyRequest => ({
   service,
   count: 1,
   ...basis(service),
@@ -122,10 +122,10 @@ function warmTest(
 
 /** Resolves when one is ready for calls of that service, and is set aside for this one. */
 const taken = (runner: KubernetesRunner, { traits }: Attempt) =>
-  eventually(() => assert.ok(traits && runner.standby.take(traits.job), 'none is ready'), PATIENCE);
+  eventually(() => assert.ok(traits && runner.standby.claim(traits.job), 'none is ready'), PATIENCE);
 
 warmTest('a call is answered from a pod that waited for it, and another one takes its place', async (runner) => {
-  runner.standby.keep([order('greets')]);
+  runner.standby.setRequests([order('greets')]);
   const input = { kind: 'bytes', name: 'in', bytes: Buffer.from('you') } as const;
   const call = await callOf('greets', 'echo "hello $(cat "$INPUT_FILE_PATH") from $(hostname) on $RESOURCE_ID"', {
     input,
@@ -152,7 +152,7 @@ warmTest('a call is answered from a pod that waited for it, and another one take
 });
 
 warmTest('two calls see nothing of each other, and each only its own log', async (runner) => {
-  runner.standby.keep([order('two', { count: 2 })]);
+  runner.standby.setRequests([order('two', { count: 2 })]);
   const script =
     'ls "$TMP_INPUT_DIR" "$TMP_OUTPUT_DIR" /tmp; env | grep MINE; echo x >/tmp/left; echo x >"$TMP_INPUT_DIR/left"';
   const calls = [
@@ -183,7 +183,7 @@ const NASTY = {
 } as const;
 
 warmTest('values of the environment reach the script as they are', async (runner) => {
-  runner.standby.keep([order('nasty')]);
+  runner.standby.setRequests([order('nasty')]);
   const environment = { ...NASTY, SECRET: new Secret("s'e\ncret") };
   const call = await callOf('nasty', 'ls /tmp; cat /proc/$$/environ >"$TMP_OUTPUT_DIR/env"', {
     environment,
@@ -209,7 +209,7 @@ const BUSY = { lostMs: 60_000 };
 warmTest(
   'its time and its end are those of any attempt',
   async (runner) => {
-    runner.standby.keep([order('ends', { count: 2, image: BUSYBOX_USER })]);
+    runner.standby.setRequests([order('ends', { count: 2, image: BUSYBOX_USER })]);
     const forever = 'echo begun; while :; do sleep 0.1; done';
     const slow = await callOf('ends', forever, { image: BUSYBOX_USER, timeout: 3_000 });
     const stopped = await callOf('ends', forever, { image: BUSYBOX_USER });
@@ -234,7 +234,7 @@ warmTest(
 );
 
 warmTest('an input that cannot be had fails the call, and its script has not run', async (runner) => {
-  runner.standby.keep([order('fails')]);
+  runner.standby.setRequests([order('fails')]);
   const input = { kind: 'object', name: 'x', from: { store: STORE, bucket: 'bucket', key: 'no-such' } } as const;
   const call = await callOf('fails', 'echo ran', { input });
   await taken(runner, call);
@@ -245,7 +245,7 @@ warmTest('an input that cannot be had fails the call, and its script has not run
 });
 
 warmTest('the pod of a call goes with its job', async (runner) => {
-  runner.standby.keep([order('goes')]);
+  runner.standby.setRequests([order('goes')]);
   const call = await callOf('goes', 'echo begun; while :; do sleep 0.1; done');
   await taken(runner, call);
   await runner.start(call);
@@ -262,7 +262,7 @@ warmTest('the pod of a call goes with its job', async (runner) => {
 });
 
 warmTest('pods that nobody wants any more go, and others come', async (runner) => {
-  runner.standby.keep([order('changes'), order('leaves')]);
+  runner.standby.setRequests([order('changes'), order('leaves')]);
   const ready = await eventually(async () => {
     const both = [await waiting('changes'), await waiting('leaves')];
     assert.deepEqual(
@@ -271,7 +271,7 @@ warmTest('pods that nobody wants any more go, and others come', async (runner) =
     );
     return both;
   }, PATIENCE);
-  runner.standby.keep([order('changes', { demand: { cpu: 60, memory: 32 * 2 ** 20, gpu: 0 } })]);
+  runner.standby.setRequests([order('changes', { demand: { cpu: 60, memory: 32 * 2 ** 20, gpu: 0 } })]);
   await eventually(async () => {
     const [changed] = await waiting('changes');
     assert.ok(changed !== undefined && !ready.flat().includes(changed));
@@ -279,7 +279,7 @@ warmTest('pods that nobody wants any more go, and others come', async (runner) =
   }, PATIENCE);
   // What was prepared is not what this call needs.
   const call = await callOf('changes', 'hostname');
-  await eventually(() => assert.ok(call.traits && runner.standby.take(call.traits.job)), PATIENCE);
+  await eventually(() => assert.ok(call.traits && runner.standby.claim(call.traits.job)), PATIENCE);
   assert.equal((await run(runner, call)).outcome, 'succeeded');
   assert.deepEqual(await podOf(call), [call.name]);
 });
@@ -365,7 +365,7 @@ for (const [index, { when, isLast, gone }] of DEATHS.entries()) {
   warmTest(`a leader dies when ${when}: the next one goes on, and the script runs once`, async (next, t) => {
     const service = `dies-${index}`;
     const { leader, api } = await dyingLeader(isLast, t);
-    leader.standby.keep([order(service)]);
+    leader.standby.setRequests([order(service)]);
     const call = await callOf(service, 'echo ran >"$TMP_OUTPUT_DIR/$(hostname)"', { outputs: toBucket('texts') });
     await taken(leader, call);
     const [ready = ''] = await waiting(service);
@@ -388,7 +388,7 @@ for (const [index, { when, isLast, gone }] of DEATHS.entries()) {
 warmTest('a leader dies when it is to take the orders of an ended call away: somebody else does', async (next, t) => {
   const isLast = ({ verb, plural, name }: Write) => verb === 'delete' && plural === 'secrets' && /-warm-/.test(name);
   const { leader, api } = await dyingLeader(isLast, t);
-  leader.standby.keep([order('untidy')]);
+  leader.standby.setRequests([order('untidy')]);
   const call = await callOf('untidy', 'true');
   await taken(leader, call);
   const [ready = ''] = await waiting('untidy');
@@ -406,7 +406,7 @@ warmTest('a leader dies when it is to take the orders of an ended call away: som
 
 warmTest('a call that is stopped before its pod is its own never runs in it', async (next, t) => {
   const { leader, api } = await dyingLeader(isClaim, t);
-  leader.standby.keep([order('stopped')]);
+  leader.standby.setRequests([order('stopped')]);
   const call = await callOf('stopped', 'echo ran >"$TMP_OUTPUT_DIR/$(hostname)"', { outputs: toBucket('texts') });
   await taken(leader, call);
   const [ready = ''] = await waiting('stopped');
@@ -423,7 +423,7 @@ warmTest('a call that is stopped before its pod is its own never runs in it', as
     'oscar.grycap/attempt': '',
     'oscar.grycap/warm': 'nothing',
   });
-  next.standby.keep([]);
+  next.standby.setRequests([]);
   await eventually(async () => assert.equal((await admin.ask('GET', podPath(ready))).status, 404), PATIENCE);
   assert.deepEqual(await bench.stores.uploads('texts'), []);
 });

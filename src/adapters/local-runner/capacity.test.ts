@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { describeCapacity } from '../../ports/conformance/capacity.conformance.ts';
-import { refusalBy } from '../../ports/index.ts';
+import { explainRefusal } from '../../ports/index.ts';
 import { LocalCapacity } from './capacity.ts';
 
 const GiB = 1024 ** 3;
@@ -108,7 +108,7 @@ const refusals = [
   },
 ];
 for (const { name, demand, total = two, sentence } of refusals) {
-  test(`refusal: ${name}`, () => assert.equal(refusalBy(total, demand), sentence));
+  test(`refusal: ${name}`, () => assert.equal(explainRefusal(total, demand), sentence));
 }
 
 test('the two sizes of a refusal never read the same', () => {
@@ -116,7 +116,7 @@ test('the two sizes of a refusal never read the same', () => {
   fc.assert(
     fc.property(bytes, bytes, (memory, other) => {
       const [less, more] = [Math.min(memory, other), Math.max(memory, other)];
-      const said = refusalBy({ ...two, memory: less }, { ...nothing, memory: more });
+      const said = explainRefusal({ ...two, memory: less }, { ...nothing, memory: more });
       const sizes = /^it needs (.+) of memory and the largest node has (.+)$/.exec(said ?? '');
       assert.equal(sizes === null, less === more);
       if (sizes) assert.notEqual(sizes[1], sizes[2]);

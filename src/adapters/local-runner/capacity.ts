@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Demand } from '../../model/job/index.ts';
-import { type Capacity, type NodeRoom, type Obstacle, refusalBy, type Usage } from '../../ports/index.ts';
+import { type Capacity, explainRefusal, type NodeCapacity, type Obstacle, type Usage } from '../../ports/index.ts';
 
 export interface LocalCapacityOptions {
   /** Of the node; the name of this machine if left out. */
@@ -53,7 +53,7 @@ export class LocalCapacity implements Capacity {
   }
 
   refusal(demand: Demand): string | undefined {
-    return refusalBy(this.#total, demand);
+    return explainRefusal(this.#total, demand);
   }
 
   obstacle(demand: Demand): Obstacle {
@@ -61,12 +61,12 @@ export class LocalCapacity implements Capacity {
     return this.#requested.gpu + demand.gpu > this.#total.gpu ? 'gpus' : 'ours';
   }
 
-  nodes(): readonly NodeRoom[] {
+  nodes(): readonly NodeCapacity[] {
     const { cpu, memory } = this.#used();
     return [{ name: this.#name, ready: true, total: this.#total, requested: this.#requested, used: { cpu, memory } }];
   }
 
-  onRoom(listener: () => void): () => void {
+  onFreed(listener: () => void): () => void {
     // Of its own, so that one who listens twice ends each alone.
     const listening = () => listener();
     this.#listeners.add(listening);

@@ -115,7 +115,7 @@ function unusable(path: string, cause: unknown): DataDirectoryError {
 
 /**
  * The schema, as the steps that lead to it: the n-th makes version n out of version n-1. A step that was released is
- * never edited. A change of `termsOf` in `ports/service-store.ts` needs a step that brings `service_terms` up to date.
+ * never edited. A change of `indexTermsFor` in `ports/service-store.ts` needs a step that brings `service_terms` up to date.
  */
 export const MIGRATIONS: readonly string[] = [
   `

@@ -1,6 +1,6 @@
 import type { Cursor } from '../../lib/version.ts';
 import type { JobKey } from '../../model/job/index.ts';
-import { type ChangeQuery, cursorExpired, cursorOf, type JobChanges, partsOf } from '../../ports/index.ts';
+import { type ChangeQuery, cursorExpired, decodeCursor, encodeCursor, type JobChanges } from '../../ports/index.ts';
 import type { Database, PreparedQuery } from './database.ts';
 import type { JobRows } from './job-rows.ts';
 
@@ -132,23 +132,23 @@ export interface ListPosition {
 const NEWEST: ListPosition = { acceptedAt: Number.MAX_VALUE, seq: 0 };
 
 export function rowCursor({ acceptedAt, seq }: ListPosition): Cursor {
-  return cursorOf(acceptedAt, seq);
+  return encodeCursor(acceptedAt, seq);
 }
 
 export function readRowCursor(cursor: Cursor | undefined): ListPosition {
   if (cursor === undefined) return NEWEST;
-  const [acceptedAt, seq] = partsOf(cursor);
+  const [acceptedAt, seq] = decodeCursor(cursor);
   if (typeof acceptedAt !== 'number' || !Number.isSafeInteger(seq)) throw cursorExpired();
   return { acceptedAt, seq: Number(seq) };
 }
 
 function rowChangeCursor(store: string, change: number): Cursor {
-  return cursorOf(store, change);
+  return encodeCursor(store, change);
 }
 
 /** The number of the last change that is known; only of a cursor that this store gave. */
 function readRowChangeCursor(cursor: Cursor, store: string): number {
-  const [from, change] = partsOf(cursor);
+  const [from, change] = decodeCursor(cursor);
   if (from !== store || !Number.isSafeInteger(change)) throw cursorExpired();
   return Number(change);
 }

@@ -6,8 +6,8 @@ import {
   type JobRecord,
   type JobState,
   type NewJob,
-  newJobIn,
-  progressIn,
+  pickNewJob,
+  pickProgress,
 } from '../../model/job/index.ts';
 import type { JobQuery } from '../../ports/index.ts';
 import type { Database, PreparedQuery } from './database.ts';
@@ -71,7 +71,7 @@ export interface PreparedJob {
 
 /** Made before the transaction, which others wait for. */
 export function prepareJob(job: NewJob, progress: JobProgress, event: Uint8Array, version: Version): PreparedJob {
-  const packed = { job: JSON.stringify(newJobIn(job)), progress: JSON.stringify(progressIn(progress)) };
+  const packed = { job: JSON.stringify(pickNewJob(job)), progress: JSON.stringify(pickProgress(progress)) };
   const record = recordOf(JSON.parse(packed.job), JSON.parse(packed.progress), event.byteLength, version);
   // A copy: the caller may use its buffer again before this is written.
   return { ...packed, record, event: new Uint8Array(event) };
@@ -192,10 +192,10 @@ export class JobRows {
     change: number,
   ): JobRecord {
     // Through JSON, as if it had been read: what is undefined is not there any more.
-    const news = progressIn(changed);
-    const kept = Object.entries(progressIn(old)).filter(([field]) => !Object.hasOwn(news, field));
+    const news = pickProgress(changed);
+    const kept = Object.entries(pickProgress(old)).filter(([field]) => !Object.hasOwn(news, field));
     const progress = { ...Object.fromEntries(kept), ...JSON.parse(JSON.stringify(news)) };
-    const record = recordOf(newJobIn(old), progress, old.eventBytes, version);
+    const record = recordOf(pickNewJob(old), progress, old.eventBytes, version);
     const { state } = record;
     this.#update.run(change, version, standingIn(state), state, endedAt(record), JSON.stringify(progress), seq);
     this.#keep({ seq, acceptedAt, record }, old.version);

@@ -6,7 +6,7 @@ import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/
 import type { Cursor, Version } from '../../lib/version.ts';
 import type { JobState, NewJob } from '../../model/job/index.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
-import { everyPage } from '../../ports/index.ts';
+import { listAllPages } from '../../ports/index.ts';
 import { Database } from './database.ts';
 import { LocalJobStore } from './job-store.ts';
 
@@ -68,7 +68,7 @@ class World {
     else if (verb === 'remove') await this.#store.remove(job);
     else if (verb === 'removeService') await this.#store.removeService(job.serviceUid);
     else if (verb === 'expire') await this.#store.expire(job.acceptedAt, 2);
-    else if (verb === 'dropMarks') await this.#store.dropMarks(job.serviceUid, job.acceptedAt);
+    else if (verb === 'dropMarks') await this.#store.dropTombstones(job.serviceUid, job.acceptedAt);
   }
 
   restart(): void {
@@ -79,7 +79,7 @@ class World {
 
   async check(): Promise<void> {
     const pages = SERVICES.map((service) =>
-      everyPage((cursor) => this.#store.list({ service, limit: 2, ...(cursor && { cursor }) })),
+      listAllPages((cursor) => this.#store.list({ service, limit: 2, ...(cursor && { cursor }) })),
     );
     const all = (await Promise.all(pages)).flat(2);
     const there = Object.fromEntries(all.map((record) => [`${record.service}/${record.id}`, record.version]));

@@ -68,7 +68,7 @@ export class LocalJobStore implements JobStore {
   }
 
   /** Nobody else writes here. */
-  look(key: JobKey): Promise<JobRecord | undefined> {
+  getFresh(key: JobKey): Promise<JobRecord | undefined> {
     return this.get(key);
   }
 
@@ -154,7 +154,7 @@ export class LocalJobStore implements JobStore {
     });
   }
 
-  async dropMarks(serviceUid: string, modifiedBefore: number): Promise<number> {
+  async dropTombstones(serviceUid: string, modifiedBefore: number): Promise<number> {
     let dropped = 0;
     for (;;) {
       const slice = await this.#database.write(() => this.#rows.dropMarks(serviceUid, modifiedBefore, this.#slice));

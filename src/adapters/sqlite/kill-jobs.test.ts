@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
 import type { JobState } from '../../model/job/index.ts';
-import { everyPage, type JobStore } from '../../ports/index.ts';
+import { type JobStore, listAllPages } from '../../ports/index.ts';
 import { openLocalCluster } from './index.ts';
 
 const ROUNDS = Number(process.env['OSCAR_TEST_ROUNDS'] ?? 3);
@@ -42,7 +42,7 @@ async function acceptUntilKilled(directory: string, prefix: string, killAfter: n
 }
 
 async function assertKept(jobs: JobStore, acknowledged: ReadonlySet<string>): Promise<void> {
-  const pages = await everyPage((cursor) => jobs.list({ service: 'cow', limit: 100, ...(cursor && { cursor }) }));
+  const pages = await listAllPages((cursor) => jobs.list({ service: 'cow', limit: 100, ...(cursor && { cursor }) }));
   const records = pages.flat();
   const ids = new Set(records.map(({ id }) => id));
   assert.equal(ids.size, records.length, 'a job is there twice');

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { everyPage, termsOf } from '../../ports/index.ts';
+import { indexTermsFor, listAllPages } from '../../ports/index.ts';
 import { type LocalCluster, openLocalCluster } from './index.ts';
 import { KINDS, type Kind, stateAfter, WRITERS } from './kill.schedule.ts';
 
@@ -72,9 +72,9 @@ async function find(cluster: LocalCluster, key: string): Promise<number | undefi
 
 /** What the index should hold, as `name term`. */
 async function termsIn({ services }: LocalCluster): Promise<string[]> {
-  const records = (await everyPage((cursor) => services.list(cursor ? { cursor } : {}))).flat();
+  const records = (await listAllPages((cursor) => services.list(cursor ? { cursor } : {}))).flat();
   return records
-    .flatMap(({ service }) => termsOf(service).map((term) => `${service.definition.name} ${term}`))
+    .flatMap(({ service }) => indexTermsFor(service).map((term) => `${service.definition.name} ${term}`))
     .toSorted();
 }
 

@@ -3,7 +3,7 @@ import type { Seal } from '../../lib/seal.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
 import type { Definition, FederationRole, Service } from '../../model/service/index.ts';
-import { type IndexTerm, type ServiceRecord, termsOf } from '../../ports/index.ts';
+import { type IndexTerm, indexTermsFor, type ServiceRecord } from '../../ports/index.ts';
 import type { Database, PreparedQuery } from './database.ts';
 
 interface Row {
@@ -87,7 +87,7 @@ export class ServiceRows {
       definition,
       federation,
       token: this.#seal.seal(service.token.reveal(), tokenPlace(name, uid)),
-      terms: termsOf(record.service),
+      terms: indexTermsFor(record.service),
       record,
     };
   }

@@ -8,8 +8,8 @@ import { Seal } from '../../lib/seal.ts';
 import type { Version } from '../../lib/version.ts';
 import { revealed, type Sample, sampleService } from '../../ports/conformance/sample-service.ts';
 import {
-  everyPage,
   type IndexTerm,
+  listAllPages,
   RESERVATION_LIFETIME,
   type ServiceRecord,
   StoreError,
@@ -160,7 +160,7 @@ class Both {
   }
 
   async #list(query: { anyOf?: IndexTerm[]; limit: number }) {
-    const pages = await everyPage((cursor) => this.#store.list({ ...query, ...(cursor && { cursor }) }));
+    const pages = await listAllPages((cursor) => this.#store.list({ ...query, ...(cursor && { cursor }) }));
     return pages.flat().map(({ service }) => revealed(service));
   }
 

@@ -1,5 +1,5 @@
 import type { Service } from '../../model/service/index.ts';
-import { type IndexTerm, RESERVATION_LIFETIME, termsOf } from '../../ports/index.ts';
+import { type IndexTerm, indexTermsFor, RESERVATION_LIFETIME } from '../../ports/index.ts';
 
 export type Outcome = 'done' | 'taken' | 'conflict' | 'absent';
 
@@ -57,7 +57,7 @@ export class ModelStore {
 
   list(anyOf?: readonly IndexTerm[]): Service[] {
     const all = [...this.#services.values()].map(({ service }) => service);
-    const wanted = anyOf ? all.filter((service) => termsOf(service).some((term) => anyOf.includes(term))) : all;
+    const wanted = anyOf ? all.filter((service) => indexTermsFor(service).some((term) => anyOf.includes(term))) : all;
     return wanted.toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
   }
 

@@ -7,7 +7,7 @@ import { Seal } from '../../lib/seal.ts';
 import type { Cursor } from '../../lib/version.ts';
 import { sampleService } from '../../ports/conformance/sample-service.ts';
 import { created } from '../../ports/conformance/service-store-under-test.ts';
-import { everyPage, visibleTo, visibleToAll } from '../../ports/index.ts';
+import { listAllPages, visibleTo, visibleToAll } from '../../ports/index.ts';
 import { Database } from './database.ts';
 import { LIST_ALL, LIST_TERM } from './service-rows.ts';
 import { type CacheLimits, LocalServiceStore } from './service-store.ts';
@@ -94,7 +94,7 @@ test('names beyond the basic plane are merged in the order in which they are rea
   for (const [n, name] of names.entries()) await created(store, sampleService(name, { owner: owners[n] ?? '' }));
   const anyOf = [visibleTo('alice'), visibleTo('bob')];
   for (const query of [{}, { anyOf }]) {
-    const pages = await everyPage((cursor) => store.list({ ...query, limit: 2, ...(cursor && { cursor }) }));
+    const pages = await listAllPages((cursor) => store.list({ ...query, limit: 2, ...(cursor && { cursor }) }));
     assert.deepEqual(
       pages.flat().map(({ service }) => service.definition.name),
       names,

@@ -42,7 +42,7 @@ export class LocalServiceStore implements ServiceStore {
   }
 
   /** Namespaces are names here: two users in one have nothing to do with each other. */
-  async home(_owner: string, wanted: string): Promise<string> {
+  async claimNamespace(_owner: string, wanted: string): Promise<string> {
     return wanted;
   }
 
@@ -95,7 +95,7 @@ export class LocalServiceStore implements ServiceStore {
     };
     await this.#database.write(remove, () => {
       this.#cache.remove(name);
-      this.#watchers.tell({ kind: 'gone', name });
+      this.#watchers.notify({ kind: 'gone', name });
     });
   }
 
@@ -103,7 +103,7 @@ export class LocalServiceStore implements ServiceStore {
     return this.#read(name);
   }
 
-  async look(name: string): Promise<ServiceRecord | undefined> {
+  async getFresh(name: string): Promise<ServiceRecord | undefined> {
     return this.#read(name);
   }
 
@@ -137,7 +137,7 @@ export class LocalServiceStore implements ServiceStore {
   #written({ name, record, definition }: PreparedRecord): () => void {
     return () => {
       this.#cache.put(name, record, definition.length);
-      this.#watchers.tell({ kind: 'changed', name, version: record.version });
+      this.#watchers.notify({ kind: 'changed', name, version: record.version });
     };
   }
 

@@ -38,8 +38,8 @@ class UnrulyServiceStore implements ServiceStore {
     this.#random = random;
   }
 
-  home(owner: string, wanted: string): Promise<string> {
-    return this.#store.home(owner, wanted);
+  claimNamespace(owner: string, wanted: string): Promise<string> {
+    return this.#store.claimNamespace(owner, wanted);
   }
 
   reserve(name: string, uid: string): Promise<Reservation | 'taken'> {
@@ -68,8 +68,8 @@ class UnrulyServiceStore implements ServiceStore {
     return this.#store.get(name);
   }
 
-  look(name: string): Promise<ServiceRecord | undefined> {
-    return this.#store.look(name);
+  getFresh(name: string): Promise<ServiceRecord | undefined> {
+    return this.#store.getFresh(name);
   }
 
   async list(query: ServiceQuery): Promise<Page<ServiceRecord>> {

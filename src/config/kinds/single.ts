@@ -1,5 +1,5 @@
 import { Secret } from '../../lib/secret.ts';
-import { bytes, clusterIdProblem, MOST_MEMBERS, millicores } from '../../model/service/index.ts';
+import { bytes, clusterIdProblem, MAX_MEMBERS, millicores } from '../../model/service/index.ts';
 import { listOf, problem, refusedSetting, type SettingKind, scalar } from './kind.ts';
 
 /** The kinds of single values. Each gives undefined for a text it does not accept. */
@@ -40,7 +40,7 @@ function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
 
 export const count = scalar('a whole number above 0', wholeNumber(1));
 export const countOrNone = scalar('a whole number', wholeNumber(0));
-export const members = scalar(`a whole number, 1 to ${MOST_MEMBERS}`, wholeNumber(1, MOST_MEMBERS));
+export const members = scalar(`a whole number, 1 to ${MAX_MEMBERS}`, wholeNumber(1, MAX_MEMBERS));
 export const seconds = scalar('seconds, a whole number above 0', wholeNumber(1));
 export const secondsOrNone = scalar('seconds, a whole number', wholeNumber(0));
 export const port = scalar('a port, 1 to 65535', wholeNumber(1, 65_535));

@@ -7,8 +7,8 @@ import {
   mayWrite,
   namedAccess,
   OWN_STORE,
-  outputPlaces,
   ownEndpoints,
+  resolveOutputs,
 } from '../../jobs/index.ts';
 import { allSettled } from '../../lib/concurrency.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
@@ -16,8 +16,8 @@ import {
   assignOutputs,
   type JobKey,
   type JobRecord,
+  MAX_MANIFEST_BYTES,
   type ManifestFile,
-  MOST_MANIFEST_BYTES,
   type ObjectAt,
   type PlannedUpload,
   readManifest,
@@ -57,7 +57,7 @@ export async function commit(order: CommitOrder, deps: CommitDeps): Promise<Comm
     const staged = await readStaged(order.manifest, area, deps);
     const { files, notes } = assignOutputs(
       staged.map(({ name, size }) => ({ name, bytes: size })),
-      outputPlaces(service, eventBucket),
+      resolveOutputs(service, eventBucket),
     );
     const here = files.filter(({ to }) => to.store === OWN_STORE);
     const elsewhere = files.filter(({ to }) => to.store !== OWN_STORE);
@@ -85,7 +85,7 @@ async function readStaged(
   { bucket, manifest }: StagingArea,
   { objects }: Pick<CommitDeps, 'objects'>,
 ): Promise<readonly ManifestFile[]> {
-  const bytes = await objects.read(bucket, manifest, MOST_MANIFEST_BYTES).catch((error: unknown) => {
+  const bytes = await objects.read(bucket, manifest, MAX_MANIFEST_BYTES).catch((error: unknown) => {
     if (error instanceof StoreError && error.code === 'too-large') throw refused(error.message);
     throw error;
   });

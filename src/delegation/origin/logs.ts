@@ -1,4 +1,4 @@
-import { attemptName, type Jobs, readLog, takenName, untilIt } from '../../jobs/index.ts';
+import { attemptName, hostedAttemptName, type Jobs, readLog, waitUntilJob } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { AttemptRecord, JobRecord } from '../../model/job/index.ts';
 import type { AttemptAt, PeerCredentials } from '../../peers/index.ts';
@@ -21,7 +21,7 @@ export async function* readLogAnywhere(
   deps: LogDeps,
 ): AsyncGenerator<Uint8Array> {
   const { follow, signal } = options;
-  const current = follow ? await untilIt(record, ({ attempts }) => attempts.length > 0, signal, deps) : record;
+  const current = follow ? await waitUntilJob(record, ({ attempts }) => attempts.length > 0, signal, deps) : record;
   const attempt = current?.attempts.at(-1);
   if (!current || !attempt) return;
   // Managers of another kind have no names of their own: a job is called there as it is here.
@@ -59,7 +59,8 @@ function whoRan(
 ): DelegationMember | undefined {
   return members.find(
     (each) =>
-      each.place === place && (!each.speaks || takenName(uid, each.id, { service, id }, epoch, each.service) === name),
+      each.place === place &&
+      (!each.speaks || hostedAttemptName(uid, each.id, { service, id }, epoch, each.service) === name),
   );
 }
 

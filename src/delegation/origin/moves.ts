@@ -1,10 +1,10 @@
 import {
-  type AskedBefore,
   advance,
   type DecisionRecord,
   type JobProgress,
   type JobRecord,
   type Placement,
+  type SeenRequests,
   type Transition,
 } from '../../model/job/index.ts';
 
@@ -37,7 +37,7 @@ export function givenBack(job: JobRecord, word: Word, decision?: DecisionRecord)
 }
 
 /** The member may run it, or was told so before and asks again. */
-export function permitted(job: JobRecord, before: Placement, asked: AskedBefore, word: Word): Change {
+export function permitted(job: JobRecord, before: Placement, asked: SeenRequests, word: Word): Change {
   const { at } = word;
   const placement = { ...before, asked, heardAt: at };
   if (job.state === 'delegated') return { placement };

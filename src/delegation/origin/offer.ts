@@ -1,4 +1,4 @@
-import { HELD_PATIENCE_MS, type PlacementMode, traceparentOf } from '../../jobs/index.ts';
+import { type PlacementMode, SUSPENDED_PATIENCE_MS, toTraceparent } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { JobRecord } from '../../model/job/index.ts';
@@ -50,7 +50,7 @@ function wordsOf(record: JobRecord, { member, federation, event }: Offered, { he
     event,
     trigger: record.trigger === 'storage' ? 'storage' : 'job',
     pinned: pinOf(federation, record) !== undefined,
-    trace: traceparentOf(job),
+    trace: toTraceparent(job),
   };
 }
 
@@ -114,7 +114,7 @@ export function chooseMember(question: Question, deps: Asking): PolicyAnswer {
   ]);
   if (self && deps.own().waiting > 0) why.set(self.member, 'jobs wait here already');
   // Just accepted, it may be let in at any moment (F15).
-  const isLong = deps.clock.now() - record.acceptedAt > HELD_PATIENCE_MS;
+  const isLong = deps.clock.now() - record.acceptedAt > SUSPENDED_PATIENCE_MS;
   if (self && record.held !== undefined && isLong) why.set(self.member, `it ${record.held}`);
 
   const all = self ? [self, ...candidates] : candidates;

@@ -84,8 +84,8 @@ export async function openJob(
     byToken: true,
     openedBy: member,
   } as const;
-  const dispatcher = { now: () => clock.now(), place: here.clusterId, dispatcher: line };
-  await acceptJob(service, arrival, event, { store, ...dispatcher });
+  const deps = { store, now: () => clock.now(), place: here.clusterId, scheduler: line };
+  await acceptJob(service, arrival, event, deps);
 
   // Afterwards: two members may come with one id at the same moment.
   const [kept, keptEvent] = await Promise.all([store.get(job), store.event(job)]);

@@ -102,7 +102,7 @@ export async function openScene(options: SceneOptions = {}) {
   async function begin() {
     const { store, die } = options.shared ? { store: lasting, die: () => undefined } : mortal(lasting);
     const capacity = new LocalCapacity({ cpu, memory: 2 ** 40, used: () => ({ cpu: 0, memory: 0 }) });
-    const parts: Omit<Jobs, 'dispatcher'> = {
+    const parts: Omit<Jobs, 'scheduler'> = {
       store,
       runner,
       capacity,
@@ -219,7 +219,7 @@ export async function openScene(options: SceneOptions = {}) {
         trigger: 'job',
         byToken: false,
       } as const;
-      const jobs = { store: cluster.jobs, dispatcher: line, now: clock.now, place: 'here' };
+      const jobs = { store: cluster.jobs, scheduler: line, now: clock.now, place: 'here' };
       return acceptJob(current.service, { ...arrival, ...more }, Buffer.from(event), jobs);
     },
     /** Fills this cluster, so that what comes next does not fit. */
@@ -297,7 +297,7 @@ function openLine(options: DispatcherOptions, isShared: boolean) {
     };
     return { line: dispatcher, lead };
   }
-  const line = new FollowerScheduler({ ...options, callerWaits: 60_000 });
+  const line = new FollowerScheduler({ ...options, callerTimeout: 60_000 });
   const lead = async (roles: DelegationRoles) => {
     const term = new AbortController();
     await line.open();

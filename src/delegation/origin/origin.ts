@@ -1,7 +1,7 @@
 import type { Scheduler } from '../../jobs/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
-import type { JobKey, SignedAsk } from '../../model/job/index.ts';
+import type { JobKey, SeenRequest } from '../../model/job/index.ts';
 import type { ClusterStore, Service } from '../../model/service/index.ts';
 import type { PeerCredentials } from '../../peers/index.ts';
 import type { JobStore, ObjectStore, ServiceStore } from '../../ports/index.ts';
@@ -55,7 +55,7 @@ export interface Requester {
   /** That coordinates it, here. */
   readonly service: Service;
   /** With which request. */
-  readonly asking: SignedAsk;
+  readonly asking: SeenRequest;
 }
 
 export const requesterFor = ({ ledger, member, record, asking }: ProvenWorker): Requester => ({

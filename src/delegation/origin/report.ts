@@ -1,4 +1,4 @@
-import { changeJob, takenName } from '../../jobs/index.ts';
+import { changeJob, hostedAttemptName } from '../../jobs/index.ts';
 import {
   type AttemptRecord,
   advance,
@@ -142,7 +142,7 @@ function withCourse(
   { uid, member }: Requester,
   course: Pick<AttemptRecord, 'startedAt' | 'finishedAt' | 'exitCode'>,
 ): readonly AttemptRecord[] {
-  const name = takenName(uid, member, { service, id }, epoch, member.slice(member.indexOf('/') + 1));
+  const name = hostedAttemptName(uid, member, { service, id }, epoch, member.slice(member.indexOf('/') + 1));
   const known = attempts.find((attempt) => attempt.epoch === epoch);
   const attempt = { name, epoch, place: placeInRecord(member), ...known, ...course };
   return [...attempts.filter((each) => each !== known), attempt].slice(-KEPT_ATTEMPTS);
@@ -180,7 +180,7 @@ export async function changeAsTold(
 ): Promise<JobRecord | undefined> {
   const changed = await changeJob(key, store, decide, known);
   if (changed) return changed;
-  const now = await store.look(key);
+  const now = await store.getFresh(key);
   return now && changeJob(key, store, decide, now);
 }
 

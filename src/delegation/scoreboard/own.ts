@@ -1,7 +1,7 @@
 import type { JobObserver } from '../../jobs/index.ts';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import type { JobRecord } from '../../model/job/index.ts';
-import type { NodeRoom } from '../../ports/index.ts';
+import type { NodeCapacity } from '../../ports/index.ts';
 import { RecentMean } from './scoreboard.ts';
 
 /**
@@ -29,7 +29,7 @@ export class OwnDurations implements Required<Pick<JobObserver, 'finished'>> {
 }
 
 /** This cluster as others see it: what is not asked for by anybody, on nodes that take work, and how long jobs take, in seconds. */
-export function snapshotOfNodes(nodes: readonly NodeRoom[], meanDuration?: number): Snapshot {
+export function snapshotOfNodes(nodes: readonly NodeCapacity[], meanDuration?: number): Snapshot {
   const free = nodes.filter(({ ready }) => ready).map(freeOn);
   return {
     nodes: free,
@@ -41,7 +41,7 @@ export function snapshotOfNodes(nodes: readonly NodeRoom[], meanDuration?: numbe
   };
 }
 
-function freeOn({ total, requested }: NodeRoom): Free {
+function freeOn({ total, requested }: NodeCapacity): Free {
   const left = (dimension: keyof Free) => Math.max(0, total[dimension] - requested[dimension]);
   return { cpu: left('cpu'), memory: left('memory'), gpu: left('gpu') };
 }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { jobKeyText, serviceDemand, takenName } from '../../jobs/index.ts';
+import { hostedAttemptName, jobKeyText, serviceDemand } from '../../jobs/index.ts';
 import { accepted, type JobKey, type JobRecord, type NewJob, type TakenJob } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import { DelegationError, type Offer, type Permit } from '../../peers/index.ts';
@@ -36,7 +36,7 @@ export async function acceptOffer(
 ): Promise<TakenOffer> {
   const service = worker.definition.name;
   const { uid } = worker.federation;
-  const key = { service, id: takenName(uid, member, offer.job, offer.epoch, service) };
+  const key = { service, id: hostedAttemptName(uid, member, offer.job, offer.epoch, service) };
   const payload = hash('sha256', offer.event);
   const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
   return hosting.turns.take(jobKeyText(key), async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Principal } from '../../identity/index.ts';
-import { eventJob, eventTooLarge } from '../../jobs/index.ts';
+import { eventTooLarge, jobForBytes } from '../../jobs/index.ts';
 import { isSlash, trimEnd } from '../../lib/trim.ts';
 import { type JobKey, jobName } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
@@ -31,7 +31,7 @@ export async function enterJob(
   const { definition, federation } = worker;
   const { service, endpoint, clusterId } = federation.origin;
   const byToken = principal.kind === 'service-token';
-  const known = byToken ? eventJob(event, atCoordinator(worker)) : undefined;
+  const known = byToken ? jobForBytes(event, atCoordinator(worker)) : undefined;
   const job = { service, id: known?.id ?? jobName(service, randomUUID()) };
   const member = `${definition.cluster_id}/${definition.name}`;
   const { origin, as } = await wordAs(definition.name, { member, job, epoch: 0 }, federation, hosting);

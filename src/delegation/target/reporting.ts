@@ -1,4 +1,4 @@
-import type { HandIn, JobRecord, JobState, Transition } from '../../model/job/index.ts';
+import type { JobRecord, JobState, PendingResult, Transition } from '../../model/job/index.ts';
 import type { Report } from '../../peers/index.ts';
 import { delegationBackoff } from '../backoff.ts';
 import { contactOrigin, overBecause } from './origin-contact.ts';
@@ -86,7 +86,7 @@ export async function reportResult(
 }
 
 /** A job that never began is given back; one that somebody here cancelled has failed, as far as its origin is concerned. */
-function reportOf({ startedAt, exitCode }: JobRecord, end: HandIn): Report {
+function reportOf({ startedAt, exitCode }: JobRecord, end: PendingResult): Report {
   const { outcome, reason, message, finishedAt, manifest } = end;
   if (isGivenBack(end)) return { state: 'released', reason, message };
   const ending = {
@@ -101,14 +101,14 @@ function reportOf({ startedAt, exitCode }: JobRecord, end: HandIn): Report {
     : { state: 'failed', ...ending };
 }
 
-const isGivenBack = ({ outcome, reason }: HandIn) => outcome === 'cancelled' && reason !== 'Cancelled';
+const isGivenBack = ({ outcome, reason }: PendingResult) => outcome === 'cancelled' && reason !== 'Cancelled';
 
-const lastWord = (end: HandIn) => (isGivenBack(end) ? `it was given back: ${end.message}` : end.message);
+const lastWord = (end: PendingResult) => (isGivenBack(end) ? `it was given back: ${end.message}` : end.message);
 
 /** Somebody here ended a job that waited. Told a few times: if nobody hears, the lease ends, and says the same. */
 export async function tellCancelled(record: JobRecord, hosting: TargetDeps): Promise<void> {
   const { message, finishedAt = hosting.now() } = record;
-  const end: HandIn = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };
+  const end: PendingResult = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };
   for (let tries = 1; tries <= TRIES && !hosting.closing.aborted; tries++) {
     const said = await say(record, reportOf(record, end), hosting);
     if (said.kind !== 'silent') return;

@@ -211,8 +211,8 @@ test('its origin can stop it while it waits, and while it is being taken', async
   const asked = target.origin.permits.length;
   const offer = target.offer({ epoch: 3, pinned: true });
   await eventually(() => assert.equal(target.origin.permits.length, asked + 1));
-  const { takenName } = await import('../../jobs/index.ts');
-  const name = takenName('federation-1', MEMBER, { service: 'cow', id: 'cow-1' }, 3, 'calf');
+  const { hostedAttemptName } = await import('../../jobs/index.ts');
+  const name = hostedAttemptName('federation-1', MEMBER, { service: 'cow', id: 'cow-1' }, 3, 'calf');
   const stopped = target.taken.stop(target.key(name), target.from);
   gate.resolve();
   await Promise.all([offer, stopped]);

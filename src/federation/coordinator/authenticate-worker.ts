@@ -1,5 +1,5 @@
 import type { Secret } from '../../lib/secret.ts';
-import type { SignedAsk } from '../../model/job/index.ts';
+import type { SeenRequest } from '../../model/job/index.ts';
 import {
   FederationError,
   isTimely,
@@ -29,7 +29,7 @@ export interface AuthenticatedWorker {
   readonly member: LedgerMember;
   /** The service of the coordinator. */
   readonly record: ServiceRecord;
-  readonly asking: SignedAsk;
+  readonly asking: SeenRequest;
 }
 
 interface Stores {

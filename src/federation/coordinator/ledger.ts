@@ -296,7 +296,7 @@ export async function markCommitted(
   for (;;) {
     const known = await services.get(name);
     // Its members are ended if it is not there: that is not said by what is only known here.
-    const current = roleIn(known, uid) ? known : await services.look(name);
+    const current = roleIn(known, uid) ? known : await services.getFresh(name);
     const role = roleIn(current, uid);
     if (!current || !role) return undefined;
     if (role.committed) return current;

@@ -1,6 +1,6 @@
 import { allSettled } from '../../lib/concurrency.ts';
 import { Secret } from '../../lib/secret.ts';
-import type { AskedBefore, SignedAsk } from '../../model/job/index.ts';
+import type { SeenRequest, SeenRequests } from '../../model/job/index.ts';
 import { type Credential, withAsking } from '../../peers/index.ts';
 import type { SecretStore } from '../../ports/index.ts';
 import { isOvertaken } from './ledger.ts';
@@ -53,9 +53,9 @@ function readCredential(kept: Secret): Credential {
  * Is this the first time that a request was signed with this key? It is written down beside the key, with which it goes: of
  * all managers that hear the same request, one is told so.
  */
-export async function noteKeyUse(id: string, asking: SignedAsk, { secrets }: Keeping): Promise<boolean> {
+export async function noteKeyUse(id: string, asking: SeenRequest, { secrets }: Keeping): Promise<boolean> {
   return amendKey(id, { secrets }, ({ asked: before }) => {
-    const known = before && (JSON.parse(before.reveal()) as AskedBefore);
+    const known = before && (JSON.parse(before.reveal()) as SeenRequests);
     const asked = withAsking(known, asking);
     return asked && { asked: new Secret(JSON.stringify(asked)) };
   });

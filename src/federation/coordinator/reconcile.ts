@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { allSettled } from '../../lib/concurrency.ts';
 import { backOff } from '../../lib/retry.ts';
 import { CLUSTER_ADMIN, type Service } from '../../model/service/index.ts';
-import { everyPage, type ServiceRecord } from '../../ports/index.ts';
+import { listAllPages, type ServiceRecord } from '../../ports/index.ts';
 import type { Coordination } from './coordination.ts';
 import { deliverToMembers, goPast } from './deliver.ts';
 import { isOvertaken, type LedgerEntry, type LedgerMember, Ledgers, markCommitted } from './ledger.ts';
@@ -261,7 +261,7 @@ export async function recoverFederations(begunBefore: number, deps: Coordination
     const { phase, begunAt, uid } = entry.ledger;
     if (phase === 'creating' && begunAt < begunBefore) await settle(uid, () => giveUp(entry, deps));
   });
-  const pages = await everyPage((cursor) => deps.services.list(cursor === undefined ? {} : { cursor }));
+  const pages = await listAllPages((cursor) => deps.services.list(cursor === undefined ? {} : { cursor }));
   await mapConcurrent(pages.flat(), RECOVERED_AT_ONCE, async ({ service }) => {
     const role = service.federation;
     if (role?.role !== 'coordinator' || role.committed) return;

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import fastify from 'fastify';
 import { createAuthenticator } from '../../identity/index.ts';
 import { Secret } from '../../lib/secret.ts';
-import type { NodeRoom, SettingsStore } from '../../ports/index.ts';
+import type { NodeCapacity, SettingsStore } from '../../ports/index.ts';
 import { CLUSTER_CONFIG } from './cluster-config.fixture.ts';
 import { configRoutes } from './config.ts';
 
-const node = (gpu: number): NodeRoom => ({
+const node = (gpu: number): NodeCapacity => ({
   name: 'a',
   ready: true,
   total: { cpu: 1_000, memory: 1, gpu },
@@ -16,7 +16,7 @@ const node = (gpu: number): NodeRoom => ({
 });
 
 test('GPUs are there as soon as a node has one', async (t) => {
-  const nodes: NodeRoom[] = [];
+  const nodes: NodeCapacity[] = [];
   const app = fastify();
   t.after(() => app.close());
   configRoutes(app, {

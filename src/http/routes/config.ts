@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
 import type { ClusterStore } from '../../model/service/index.ts';
-import type { NodeRoom, SettingsStore, StoreKeys } from '../../ports/index.ts';
+import type { NodeCapacity, SettingsStore, StoreKeys } from '../../ports/index.ts';
 import { setAllowedImages } from '../../services/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { beforeBody, jsonOf } from '../body.ts';
@@ -45,7 +45,7 @@ export interface ConfigDeps {
   /** Without what its nodes say. */
   readonly clusterConfig: ClusterConfig;
   /** Of the cluster, as they are at this moment. */
-  readonly nodes: () => readonly NodeRoom[];
+  readonly nodes: () => readonly NodeCapacity[];
   readonly store: ClusterStore;
   /** The caller's own keys; the administrator's are those of the store. */
   readonly keysOf: (principal: Admin | User) => Promise<StoreKeys>;

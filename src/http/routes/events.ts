@@ -3,7 +3,14 @@ import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import type { MemberEvent, MemberWatch } from '../../federation/index.ts';
 import type { Admin, Authenticator, User } from '../../identity/index.ts';
-import { currentCursor, followJobs, type Jobs, type Missed, type SeenChanges, summarizeJob } from '../../jobs/index.ts';
+import {
+  currentCursor,
+  followJobs,
+  type Jobs,
+  type MissedChanges,
+  summarizeJob,
+  type VisibleChanges,
+} from '../../jobs/index.ts';
 import type { Cursor } from '../../lib/version.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { goJson } from '../go-json.ts';
@@ -66,7 +73,7 @@ export function eventsRoutes(app: FastifyInstance, deps: EventsDeps): void {
 
 /** The changes as text, and something now and then while there are none. */
 async function* eventText(
-  changes: AsyncIterable<SeenChanges | Missed>,
+  changes: AsyncIterable<VisibleChanges | MissedChanges>,
   principal: Admin | User,
   heartbeatMs: number,
 ): AsyncGenerator<string, undefined> {
@@ -107,7 +114,7 @@ async function* merged<T>(
 }
 
 /** Each without its last line: what is after it may say more. */
-function eventsOf(seen: SeenChanges | Missed, principal: Admin | User): string[] {
+function eventsOf(seen: VisibleChanges | MissedChanges, principal: Admin | User): string[] {
   if ('missed' in seen) return ['event: resync\ndata: {}\n'];
   return [
     ...seen.jobs.map((record) => `event: job\ndata: ${goJson(summarizeJob(record, principal))}\n`),

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
-import { findJob, type Jobs, listJobs, oldJobView, readLog, removeJob, removeJobs } from '../../jobs/index.ts';
+import { findJob, goJobView, type Jobs, listJobs, readLog, removeJob, removeJobs } from '../../jobs/index.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import type { LogOptions } from '../../ports/index.ts';
 import { systemPrincipal } from '../authentication.ts';
@@ -53,7 +53,7 @@ export function jobLogsRoutes(app: FastifyInstance, deps: JobLogsDeps): void {
     const triggers = ['job', 'storage'] as const;
     const query = { triggers, limit: pageSize, ...(page !== undefined && { page }) };
     const { items, next } = await listJobs(principal, nameParam(request), query, jobs);
-    const views = items.map((record) => [record.id, oldJobView(record)] as const);
+    const views = items.map((record) => [record.id, goJobView(record)] as const);
     // In the order in which Go writes a map.
     const sorted = views.toSorted(([a], [b]) => (a < b ? -1 : 1));
     return { jobs: Object.fromEntries(sorted), ...(next !== undefined && { next_page: next }) };

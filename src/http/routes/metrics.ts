@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Authenticator } from '../../identity/index.ts';
-import { type UsageDeps, usageOfService, visibleUsage } from '../../jobs/index.ts';
+import { serviceUsage, type UsageDeps, visibleUsage } from '../../jobs/index.ts';
 import { systemPrincipal } from '../authentication.ts';
 import { Name, nameParam } from '../params.ts';
 import {
@@ -143,7 +143,7 @@ export function metricsRoutes(app: FastifyInstance, deps: MetricsDeps): void {
     const name = nameParam(request);
     const metric = metricOf(request, METRIC_NAMES);
     const asked = shown(request);
-    const rows = await usageOfService(principal, name, asked.range, deps);
+    const rows = await serviceUsage(principal, name, asked.range, deps);
     if (rows === 'unknown') return reply.code(404).send();
     // Elsewhere a service that the caller does not see is 404; suites assert this one (decision 0009).
     if (rows === 'hidden') return reply.code(403).send();

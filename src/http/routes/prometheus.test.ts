@@ -116,7 +116,7 @@ test('a metered store is the store', async (t) => {
   let told = 0;
   t.after(jobs.onChange(() => told++));
   assert.equal((await jobs.usage({ from: 0, to: NOW + 1 })).length, 1);
-  assert.equal(await jobs.dropMarks('uid-of-a', NOW), 0);
+  assert.equal(await jobs.dropTombstones('uid-of-a', NOW), 0);
   assert.equal((await jobs.expire(NOW, 5)).length, 0);
   assert.equal(await jobs.remove(record), true);
   assert.equal((await jobs.changes({ since: cursor, limit: 5 })).items.length, 1);

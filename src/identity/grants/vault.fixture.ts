@@ -4,7 +4,7 @@ import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../../test/
 import { openLocalCluster } from '../../adapters/sqlite/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import { GRANT_SLOT } from '../../model/service/index.ts';
-import { everyPage, type SecretStore } from '../../ports/index.ts';
+import { listAllPages, type SecretStore } from '../../ports/index.ts';
 import { attachGrant, detachGrants, type Submitter } from './attach.ts';
 import type { Grant, Vault } from './grant.ts';
 
@@ -58,7 +58,7 @@ export async function removeService(service: string, vault: Vault): Promise<void
 
 /** Everything that is in the vault. */
 export async function contents({ secrets }: Pick<Vault, 'secrets'>) {
-  const keys = (await everyPage((cursor) => secrets.keys('grant', cursor))).flat();
+  const keys = (await listAllPages((cursor) => secrets.keys('grant', cursor))).flat();
   const grants: Grant[] = [];
   const marks = new Map<string, string>();
   const holdings = new Map<string, readonly string[]>();

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { attemptName, takenName } from './attempt-name.ts';
+import { attemptName, hostedAttemptName } from './attempt-name.ts';
 
 const UID = '5b0c9b0e-6f5c-4d0e-9d8f-2f3a1c7e4b6a';
 const JOB = { service: 'cow', id: 'cow-0d9e7a52-1c36-4c6f-8f0e-0c7c2a3a9b11' };
 const name = (
   changes: Partial<{ uid: string; member: string; job: typeof JOB; epoch: number; service: string }> = {},
 ) =>
-  takenName(
+  hostedAttemptName(
     changes.uid ?? UID,
     changes.member ?? 'b/cow',
     changes.job ?? JOB,

@@ -26,7 +26,13 @@ type NamedJob = Pick<NewJob, 'service' | 'serviceUid' | 'id' | 'delegatedFrom' |
  * The name, at the cluster that runs it, of an attempt that it took from another (docs/peer-protocol.md#jobs). Both
  * sides know it without asking, and the same offer has the same name.
  */
-export function takenName(uid: string, member: string, job: JobKey, epoch: number, workerService: string): string {
+export function hostedAttemptName(
+  uid: string,
+  member: string,
+  job: JobKey,
+  epoch: number,
+  workerService: string,
+): string {
   return `${cut(workerService)}-${uuidV5(TAKEN, JSON.stringify([uid, member, job.service, job.id, epoch]))}`;
 }
 

@@ -1,9 +1,9 @@
 import {
   advance,
   type Ended,
-  type HandIn,
   type JobProgress,
   type JobRecord,
+  type PendingResult,
   type Transition,
   withAttempt,
 } from '../../model/job/index.ts';
@@ -44,9 +44,9 @@ export function conclude(
   const more = { ...facts, attempts: withAttempt(job.attempts, attempt, facts) };
   const at = Math.max(end.finishedAt, job.timeline.at(-1)?.at ?? 0);
   const unwanted = end.calledOff ?? (end.outcome === 'stopped' && stop === 'superseded');
-  if (!job.taken || unwanted) return advance(job, { ...lastWord(job, end, unwanted), at, place }, more);
+  if (!job.taken || unwanted) return advance(job, { ...finalTransition(job, end, unwanted), at, place }, more);
   const telling = { state: 'committing', reason: 'HandingIn', message: 'its origin is told how it ended' } as const;
-  return advance(job, { ...telling, at, place }, { ...more, handIn: handInOf(job, end) });
+  return advance(job, { ...telling, at, place }, { ...more, handIn: toPendingResult(job, end) });
 }
 
 function evicted({ held }: JobRecord): Pick<AttemptOutcome, 'outcome' | 'reason' | 'message'> {
@@ -54,7 +54,7 @@ function evicted({ held }: JobRecord): Pick<AttemptOutcome, 'outcome' | 'reason'
   return { outcome: 'failed', reason: 'Evicted', message };
 }
 
-function lastWord(
+function finalTransition(
   job: JobRecord,
   end: AttemptOutcome,
   unwanted: boolean,
@@ -69,7 +69,7 @@ function lastWord(
  * What is said to the origin. One whose script never began here is given back, whatever hindered it: another cluster may
  * have the image, or the way to the file; and if it is the job's own fault, that comes out where it belongs.
  */
-function handInOf(job: JobRecord, end: AttemptOutcome): HandIn {
+function toPendingResult(job: JobRecord, end: AttemptOutcome): PendingResult {
   const { finishedAt, message, reason, manifest } = end;
   if (end.outcome === 'stopped') {
     return { outcome: 'cancelled', reason: 'Cancelled', message: job.cancelRequested?.reason ?? message, finishedAt };

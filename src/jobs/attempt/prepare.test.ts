@@ -4,7 +4,7 @@ import { Secret } from '../../lib/secret.ts';
 import { accepted, type JobRecord, type NewJob } from '../../model/job/index.ts';
 import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from '../jobs.fixture.ts';
-import { LARGEST_EVENT_VARIABLE, prepareAttempt } from './prepare.ts';
+import { MAX_EVENT_VARIABLE, prepareAttempt } from './prepare.ts';
 
 const DEFINITION = {
   visibility: 'restricted',
@@ -159,7 +159,7 @@ test('file_stage_in leaves the input where it is', async () => {
 });
 
 const withoutVariable: [string, Buffer][] = [
-  ['an event that is too large', Buffer.alloc(LARGEST_EVENT_VARIABLE + 1, 0x61)],
+  ['an event that is too large', Buffer.alloc(MAX_EVENT_VARIABLE + 1, 0x61)],
   ['an event with a NUL', Buffer.from('a\0b')],
   ['an event that is no text', Buffer.from([0xff, 0xfe])],
 ];

@@ -11,13 +11,13 @@ import type {
   StoreAccess,
 } from '../../model/job/index.ts';
 import {
-  annotationsOf,
   bytes,
   inputFolders,
   isClusterStore,
-  labelsOf,
   parseProvider,
   type Service,
+  serviceAnnotations,
+  serviceLabels,
   splitPath,
 } from '../../model/service/index.ts';
 import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
@@ -28,10 +28,10 @@ import { OWN_STORE, type ReadableFile, readableFile, writableOutputs } from './r
 import {
   definedAccess,
   fileAtOrigin,
-  forgetOriginStore,
+  loadOriginStore,
   namedAccess,
-  originStoreOf,
   ownEndpoints,
+  removeOriginStore,
 } from './store-access.ts';
 
 /**
@@ -41,7 +41,7 @@ import {
 const KEYS: AttemptKeys = { seconds: 12 * 60 * 60, inProcess: true };
 
 /** What an attempt is made from, beyond its job. */
-type Surroundings = Pick<
+type PrepareDeps = Pick<
   Jobs,
   'secrets' | 'objects' | 'ownStore' | 'publicStore' | 'namedStores' | 'node' | 'timeout' | 'keys'
 >;
@@ -52,18 +52,18 @@ export async function prepareAttempt(
   record: JobRecord,
   service: Service,
   eventBytes: Uint8Array,
-  jobs: Surroundings,
+  jobs: PrepareDeps,
 ): Promise<PreparedAttempt> {
   const event = readEvent(eventBytes);
   const { definition } = service;
   const [secrets, origin] = await Promise.all([
     loadSecrets(ownerOfSecrets(service), jobs),
-    originStoreOf(record, jobs.secrets),
+    loadOriginStore(record, jobs.secrets),
   ]);
   const wanted = definition.file_stage_in ? undefined : event.file;
   const atOrigin = origin && fileAtOrigin(wanted, record.delegatedFrom ?? '');
   const file = atOrigin ?? (wanted && (await readableFile(wanted, record, service, jobs.objects)));
-  const outputs = outputPlaces(service, file?.bucket);
+  const outputs = resolveOutputs(service, file?.bucket);
   const keys = new JobKeys(record, service, file, outputs, jobs);
   const attempt: Attempt = {
     ...attemptParts({ name, job: record.id, service, event, file, secrets: secrets.environment }, jobs),
@@ -84,7 +84,7 @@ export async function prepareAttempt(
   };
   const release = async () => {
     await keys.revoke();
-    await forgetOriginStore(record, jobs.secrets);
+    await removeOriginStore(record, jobs.secrets);
   };
   return { attempt, release };
 }
@@ -95,7 +95,7 @@ class JobKeys {
   readonly #service: Service;
   readonly #file: ReadableFile | undefined;
   readonly #outputs: readonly StageOut[];
-  readonly #jobs: Surroundings;
+  readonly #jobs: PrepareDeps;
   readonly #issued: string[] = [];
 
   constructor(
@@ -103,7 +103,7 @@ class JobKeys {
     service: Service,
     file: ReadableFile | undefined,
     outputs: readonly StageOut[],
-    jobs: Surroundings,
+    jobs: PrepareDeps,
   ) {
     this.#record = record;
     this.#service = service;
@@ -158,7 +158,7 @@ type AttemptParts = Pick<
  * The largest event that is in the environment too. A string there can have 128 KiB on Linux, and they share one space
  * with the arguments; larger events are in the input file only (R23).
  */
-export const LARGEST_EVENT_VARIABLE = 64 * 1024;
+export const MAX_EVENT_VARIABLE = 64 * 1024;
 
 export function attemptParts(basis: AttemptBasis, jobs: Pick<Jobs, 'node' | 'timeout'>): AttemptParts {
   const { definition } = basis.service;
@@ -166,15 +166,15 @@ export function attemptParts(basis: AttemptBasis, jobs: Pick<Jobs, 'node' | 'tim
     name: basis.name,
     image: definition.image,
     script: definition.script,
-    environment: environmentOf(basis, jobs.node),
+    environment: buildEnvironment(basis, jobs.node),
     demand: serviceDemand(definition),
     timeout: serviceTimeout(definition, jobs.timeout),
-    input: definition.file_stage_in ? { kind: 'none' } : inputOf(basis),
-    traits: traitsOf(basis),
+    input: definition.file_stage_in ? { kind: 'none' } : stageInFor(basis),
+    traits: podTraits(basis),
   };
 }
 
-function traitsOf({ job, record, service }: AttemptBasis): PodTraits {
+function podTraits({ job, record, service }: AttemptBasis): PodTraits {
   return { ...serviceTraits(service), job: record ?? { service: service.definition.name, id: job } };
 }
 
@@ -184,15 +184,15 @@ export function serviceTraits(service: Service): Omit<PodTraits, 'job'> {
   const localDisk = bytes(ephemeral_storage_request);
   return {
     namespace: service.namespace,
-    labels: labelsOf(service),
-    annotations: annotationsOf(service),
+    labels: serviceLabels(service),
+    annotations: serviceAnnotations(service),
     imagePullSecrets: image_pull_secrets,
     sgx: enable_sgx,
     ...(localDisk !== undefined && { localDisk }),
   };
 }
 
-function inputOf({ job, event, file }: AttemptBasis): StageIn {
+function stageInFor({ job, event, file }: AttemptBasis): StageIn {
   if (file) return { kind: 'object', name: fileName(file.key), from: file };
   return { kind: 'bytes', name: `event-file-${job}`, bytes: event.input };
 }
@@ -210,11 +210,11 @@ function fileName(key: string): string {
  * What the script sees (docs/jobs.md#what-the-script-sees). What the manager says comes last, so that no definition can
  * say otherwise.
  */
-function environmentOf(
+function buildEnvironment(
   { job, service, event, file, secrets }: AttemptBasis,
   node: string,
 ): Record<string, string | Secret> {
-  const text = variableOf(event.event);
+  const text = toVariable(event.event);
   const time = event.file && event.file.type !== 'dcache' ? event.file.time : '';
   return {
     ...service.definition.environment.variables,
@@ -231,8 +231,8 @@ function environmentOf(
 }
 
 /** Text without NUL, and not too much of it. */
-function variableOf(event: Uint8Array): string | undefined {
-  if (event.length > LARGEST_EVENT_VARIABLE || event.includes(0)) return undefined;
+function toVariable(event: Uint8Array): string | undefined {
+  if (event.length > MAX_EVENT_VARIABLE || event.includes(0)) return undefined;
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(event);
   } catch {
@@ -244,7 +244,7 @@ function variableOf(event: Uint8Array): string | undefined {
  * Where the results of a job go (docs/go-manager.md#events-and-scripts). With isolation USER the results of an allowed
  * user's file go to the bucket that the file came from.
  */
-export function outputPlaces(service: Service, eventBucket: string | undefined): StageOut[] {
+export function resolveOutputs(service: Service, eventBucket: string | undefined): StageOut[] {
   const isolated = inputFolders(service).some(({ bucket, user }) => user !== undefined && bucket === eventBucket);
   return service.definition.output.map(({ storage_provider, path, prefix = [], suffix = [] }) => {
     const provider = parseProvider(storage_provider);

@@ -33,32 +33,32 @@ export async function readableFile(
   objects: Pick<ObjectStore, 'bucket'>,
 ): Promise<ReadableFile | undefined> {
   if (file.type === 'dcache') return dcacheFile(file.name, service);
-  const store = storeOf(file);
+  const store = providerFor(file);
   const { bucket, key } = file;
-  if (store !== OWN_STORE) return mayReadElsewhere(store, job, service) ? { store, bucket, key } : undefined;
+  if (store !== OWN_STORE) return mayReadProvider(store, job, service) ? { store, bucket, key } : undefined;
 
   const found = await objects.bucket(bucket);
   return found && mayRead(found, key, job, service) ? { store, bucket, key } : undefined;
 }
 
 function mayRead(bucket: Bucket, key: string, job: Claimant, service: Service): boolean {
-  if (!job.byToken && job.trigger !== 'storage') return mayBucket(userOf(job.principal), 'use', bucket);
+  if (!job.byToken && job.trigger !== 'storage') return mayBucket(asUser(job.principal), 'use', bucket);
   if (job.trigger === 'run') return false;
   return (
     isInput({ bucket: bucket.name, key }, service) &&
-    (bucket.madeFor?.uid === service.uid || mayBucket(userOf(service.owner), 'use', bucket))
+    (bucket.madeFor?.uid === service.uid || mayBucket(asUser(service.owner), 'use', bucket))
   );
 }
 
 /** Whoever the owner gave keys to in the definition is the owner's affair: nobody else reads with them. */
-function mayReadElsewhere(store: string, job: Claimant, { owner, definition }: Service): boolean {
+function mayReadProvider(store: string, job: Claimant, { owner, definition }: Service): boolean {
   const { type, id } = parseProvider(store);
   const defined = definition.storage_providers?.[type as 's3' | 'minio']?.[id] !== undefined;
   return defined && !job.byToken && job.principal === owner;
 }
 
 /** Who passes an event on may name the provider with its type or without. */
-function storeOf({ type, provider = '' }: Extract<NamedFile, { type: 'minio' | 's3' }>): string {
+function providerFor({ type, provider = '' }: Extract<NamedFile, { type: 'minio' | 's3' }>): string {
   const id = provider.replace(/^(minio|s3)\./, '');
   return `${type}.${id || 'default'}`;
 }
@@ -75,7 +75,7 @@ function dcacheFile(name: string, { definition }: Service): ReadableFile | undef
  */
 export const mayWrite = (bucket: Bucket, service: Service, principal: string): boolean =>
   bucket.madeFor?.uid === service.uid ||
-  [service.owner, principal].some((uid) => mayBucket(userOf(uid), 'use', bucket));
+  [service.owner, principal].some((uid) => mayBucket(asUser(uid), 'use', bucket));
 
 /** Those of our own store that a job may write to. One without a bucket stays: that it is missing is what is to be said. */
 export async function writableOutputs(
@@ -93,4 +93,4 @@ export async function writableOutputs(
 }
 
 /** A principal for the rules of buckets. The administrator's services work with the rights of no user. */
-const userOf = (uid: string): User => ({ kind: 'user', uid, name: uid, groups: [], operator: false });
+const asUser = (uid: string): User => ({ kind: 'user', uid, name: uid, groups: [], operator: false });

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { type JobKey, type JobRecord, withAttempt } from '../../model/job/index.ts';
-import { isAway, type Observation, type StopReason, StoreError } from '../../ports/index.ts';
+import { isUnavailable, type Observation, type StopReason, StoreError } from '../../ports/index.ts';
 import { changeJob } from '../change-job.ts';
-import type { AttemptRunner, PreparedAttempt } from '../jobs.ts';
+import type { AttemptDeps, PreparedAttempt } from '../jobs.ts';
 import { type AttemptOutcome, conclude, failedOutcome } from './finish.ts';
 import { prepareAttempt } from './prepare.ts';
 
@@ -11,7 +11,7 @@ import { prepareAttempt } from './prepare.ts';
  * How often what is going on before the script runs is written down. More often: an image that is pulled for minutes costs
  * a write for every layer. Less often: people wonder.
  */
-const TELL_EVERY_MS = 1_000;
+const PROGRESS_INTERVAL_MS = 1_000;
 
 /** A store that is away is asked again: neither does a job fail by it, nor is an end unsaid. */
 const RETRY_MS = 1_000;
@@ -20,10 +20,10 @@ const RETRY_MS = 1_000;
  * Sees the last attempt of a job through: starts it, or takes it up where it is, and writes down its end. Resolves to the
  * record that says so; undefined when it is gone, or this manager stops first.
  */
-export async function drive(
+export async function runAttempt(
   record: JobRecord,
   wanted: { stop?: StopReason },
-  jobs: AttemptRunner,
+  jobs: AttemptDeps,
   stopping: AbortSignal,
 ): Promise<JobRecord | undefined> {
   const name = record.attempts.at(-1)?.name ?? record.id;
@@ -33,30 +33,31 @@ export async function drive(
     const ended = prepared
       ? await run(record, prepared, wanted, jobs, stopping)
       : failedOutcome('ServiceRemoved', 'its service is gone', jobs.now());
-    return ended && (await settle(record, name, ended, wanted, jobs, stopping));
+    return ended && (await writeOutcome(record, name, ended, wanted, jobs, stopping));
   } catch (error) {
     if (stopping.aborted) return undefined;
-    if (!isCalledOff(error)) jobs.report(error, record);
-    return await settle(record, name, endBy(error, wanted, jobs.now()), wanted, jobs, stopping);
+    if (!isWithdrawn(error)) jobs.report(error, record);
+    return await writeOutcome(record, name, toFailure(error, wanted, jobs.now()), wanted, jobs, stopping);
   } finally {
     // What goes on without us needs its keys, until whoever comes next sees it through.
     if (!stopping.aborted) await prepared?.release().catch((problem: unknown) => jobs.report(problem, record));
   }
 }
 
-const isCalledOff = (error: unknown): error is NotRun => error instanceof NotRun && error.code === 'called-off';
+const isWithdrawn = (error: unknown): error is NotRun => error instanceof NotRun && error.code === 'called-off';
 
-function endBy(error: unknown, { stop }: { stop?: StopReason }, at: number): AttemptOutcome {
+function toFailure(error: unknown, { stop }: { stop?: StopReason }, at: number): AttemptOutcome {
   const why = error instanceof Error ? error.message : String(error);
   const stopped: AttemptOutcome = { outcome: 'stopped', reason: 'Stopped', message: why, finishedAt: at };
   // It would be tried again if it were still wanted.
-  if (stop && isAway(error)) return { ...stopped, message: `it was stopped before it could be started: ${stop}` };
+  if (stop && isUnavailable(error))
+    return { ...stopped, message: `it was stopped before it could be started: ${stop}` };
   if (!(error instanceof NotRun)) return failedOutcome('StartFailed', `it could not be started: ${why}`, at);
-  if (isCalledOff(error)) return { ...stopped, calledOff: true };
+  if (isWithdrawn(error)) return { ...stopped, calledOff: true };
   return stop ? stopped : failedOutcome('OriginAway', why, at);
 }
 
-async function prepare(name: string, record: JobRecord, jobs: AttemptRunner): Promise<PreparedAttempt | undefined> {
+async function prepare(name: string, record: JobRecord, jobs: AttemptDeps): Promise<PreparedAttempt | undefined> {
   const [found, event] = await Promise.all([jobs.services.get(record.service), jobs.store.event(record)]);
   if (found?.service.uid !== record.serviceUid || !event) return undefined;
   if (record.taken) return jobs.hostedJobs?.prepare(name, record, found.service, event);
@@ -67,48 +68,48 @@ async function run(
   record: JobRecord,
   { attempt }: PreparedAttempt,
   wanted: { stop?: StopReason },
-  jobs: AttemptRunner,
+  jobs: AttemptDeps,
   stopping: AbortSignal,
 ): Promise<AttemptOutcome | undefined> {
   const hearing = new Heartbeat(jobs);
-  hearing.of(record);
+  hearing.report(record);
   try {
     await jobs.runner.start(attempt);
     // Whoever cancelled before there was anything to stop left a note.
     if (wanted.stop) await jobs.runner.stop(attempt.name, wanted.stop);
     let told = jobs.now();
-    for await (const seen of whileWanted(jobs.runner.observe(attempt.name), stopping)) {
+    for await (const seen of takeUntilAborted(jobs.runner.observe(attempt.name), stopping)) {
       if (seen.phase === 'ended') return seen;
-      if (seen.phase === 'preparing' && jobs.now() - told < TELL_EVERY_MS) continue;
+      if (seen.phase === 'preparing' && jobs.now() - told < PROGRESS_INTERVAL_MS) continue;
       told = jobs.now();
-      const changed = await tell(record, attempt.name, seen, jobs);
-      if (changed) hearing.of(changed);
+      const changed = await writeProgress(record, attempt.name, seen, jobs);
+      if (changed) hearing.report(changed);
     }
     return undefined;
   } finally {
-    hearing.end();
+    hearing.stop();
   }
 }
 
 /** The cluster that a job was taken from hears of it: now and then, and at once when its script begins. */
 class Heartbeat {
-  readonly #jobs: AttemptRunner;
+  readonly #jobs: AttemptDeps;
   #until: AbortController | undefined;
   #startedAt: number | undefined;
 
-  constructor(jobs: AttemptRunner) {
+  constructor(jobs: AttemptDeps) {
     this.#jobs = jobs;
   }
 
-  of(record: JobRecord): void {
+  report(record: JobRecord): void {
     if (!record.taken || (this.#until && this.#startedAt === record.startedAt)) return;
-    this.end();
+    this.stop();
     this.#startedAt = record.startedAt;
     this.#until = new AbortController();
     this.#jobs.hostedJobs?.reportRunning(record, this.#until.signal);
   }
 
-  end(): void {
+  stop(): void {
     this.#until?.abort(OVER);
   }
 }
@@ -116,11 +117,11 @@ class Heartbeat {
 /** Nobody reads it; without one, an error with its stack is made for each job. */
 const OVER = 'it is over';
 
-async function tell(
+async function writeProgress(
   record: JobRecord,
   attempt: string,
   seen: Exclude<Observation, { phase: 'ended' }>,
-  jobs: AttemptRunner,
+  jobs: AttemptDeps,
 ): Promise<JobRecord | undefined> {
   return changeJob(record, jobs.store, (job) => {
     if (job.state !== 'running') return undefined;
@@ -132,12 +133,12 @@ async function tell(
   });
 }
 
-async function settle(
+async function writeOutcome(
   record: JobRecord,
   attempt: string,
   end: AttemptOutcome,
   wanted: { stop?: StopReason },
-  jobs: AttemptRunner,
+  jobs: AttemptDeps,
   stopping: AbortSignal,
 ): Promise<JobRecord | undefined> {
   const decide = (job: JobRecord) => conclude(job, attempt, end, wanted.stop, jobs.place);
@@ -148,7 +149,7 @@ async function settle(
 export async function untilAvailable<T>(
   work: () => Promise<T>,
   key: JobKey,
-  jobs: Pick<AttemptRunner, 'now' | 'report'>,
+  jobs: Pick<AttemptDeps, 'now' | 'report'>,
   stopping: AbortSignal,
   wanted: { stop?: StopReason } = {},
 ): Promise<T> {
@@ -157,7 +158,7 @@ export async function untilAvailable<T>(
     try {
       return await work();
     } catch (problem) {
-      if (stopping.aborted || wanted.stop || !passes(problem, jobs.now() - began)) throw problem;
+      if (stopping.aborted || wanted.stop || !isTransient(problem, jobs.now() - began)) throw problem;
       if (problem instanceof StoreError) jobs.report(problem, key);
       await pause(RETRY_MS, undefined, { signal: stopping }).catch(() => undefined);
     }
@@ -165,13 +166,13 @@ export async function untilAvailable<T>(
 }
 
 /** Is it worth trying again? A store of ours comes back; another cluster is waited for as long as it waits for us. */
-function passes(problem: unknown, waited: number): boolean {
+function isTransient(problem: unknown, waited: number): boolean {
   if (problem instanceof NotRun) return problem.code === 'origin-away' && waited < problem.patience;
-  return isAway(problem);
+  return isUnavailable(problem);
 }
 
 /** The same items, until the signal: then no more of them, also if nothing comes by itself any more. */
-async function* whileWanted<T>(items: AsyncIterable<T>, until: AbortSignal): AsyncGenerator<T, undefined> {
+async function* takeUntilAborted<T>(items: AsyncIterable<T>, until: AbortSignal): AsyncGenerator<T, undefined> {
   const iterator = items[Symbol.asyncIterator]();
   const { promise: over, resolve } = Promise.withResolvers<undefined>();
   const end = () => resolve(undefined);

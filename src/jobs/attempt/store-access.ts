@@ -75,23 +75,30 @@ export interface UpstreamOrigins {
   proveReadable(file: Pick<ReadableFile, 'bucket' | 'key'>, access: S3Access): Promise<void>;
 }
 
-type Of = Pick<JobRecord, 'service' | 'id' | 'invoker' | 'delegatedFrom'>;
+type OriginStoreJob = Pick<JobRecord, 'service' | 'id' | 'invoker' | 'delegatedFrom'>;
 
 /** The keys are the caller's, so that nobody else who names the same id meets them. */
-const keyOf = ({ service, id, invoker }: Of) => `${service}/${id}/${invoker}`;
+const originStoreKey = ({ service, id, invoker }: OriginStoreJob) => `${service}/${id}/${invoker}`;
 
 /** Keeps the keys of a job until it has ended, apart from its record. */
-export async function keepOriginStore(job: Of, access: S3Access, secrets: Pick<SecretStore, 'put'>): Promise<void> {
+export async function saveOriginStore(
+  job: OriginStoreJob,
+  access: S3Access,
+  secrets: Pick<SecretStore, 'put'>,
+): Promise<void> {
   const { endpoint = '', region, verify, guarded, accessKey, secretKey } = access;
   const plain = { endpoint, region, verify: String(verify), guarded: String(guarded) };
   const values = Object.entries(plain).map(([name, value]) => [name, new Secret(value)] as const);
-  await secrets.put('job', keyOf(job), { ...Object.fromEntries(values), accessKey, secretKey });
+  await secrets.put('job', originStoreKey(job), { ...Object.fromEntries(values), accessKey, secretKey });
 }
 
 /** Where the files of a job are that a manager written in Go has delegated; undefined for all others. */
-export async function originStoreOf(job: Of, secrets: Pick<SecretStore, 'get'>): Promise<S3Access | undefined> {
+export async function loadOriginStore(
+  job: OriginStoreJob,
+  secrets: Pick<SecretStore, 'get'>,
+): Promise<S3Access | undefined> {
   if (job.delegatedFrom === undefined) return undefined;
-  const values = (await secrets.get('job', keyOf(job)))?.values;
+  const values = (await secrets.get('job', originStoreKey(job)))?.values;
   if (!values?.['accessKey'] || !values['secretKey']) return undefined;
   const { accessKey, secretKey } = values;
   const text = (name: string) => values[name]?.reveal() ?? '';
@@ -99,8 +106,8 @@ export async function originStoreOf(job: Of, secrets: Pick<SecretStore, 'get'>):
   return { type: 's3', ...address, accessKey, secretKey, guarded: text('guarded') !== 'false' };
 }
 
-export async function forgetOriginStore(job: Of, secrets: Pick<SecretStore, 'remove'>): Promise<void> {
-  if (job.delegatedFrom !== undefined) await secrets.remove('job', keyOf(job));
+export async function removeOriginStore(job: OriginStoreJob, secrets: Pick<SecretStore, 'remove'>): Promise<void> {
+  if (job.delegatedFrom !== undefined) await secrets.remove('job', originStoreKey(job));
 }
 
 /** The file of an event that lies in the store of that cluster, which is what `default` means there. */

@@ -20,7 +20,7 @@ const pump = new EventPump({
   jobs: {
     store: cluster.jobs,
     services: cluster.services,
-    dispatcher: { enqueue: () => undefined, cancel: async () => undefined, ended: async () => undefined },
+    scheduler: { enqueue: () => undefined, cancel: async () => undefined, waitUntilEnded: async () => undefined },
     now: Date.now,
     place: 'here',
     storeAccount: 'oscar',

@@ -1,12 +1,12 @@
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { readStorageEvents } from '../../model/job/index.ts';
-import type { Backlog, EventSource, KeptEvent } from '../../ports/index.ts';
+import type { Backlog, EventSource, PendingEvent } from '../../ports/index.ts';
 import type { Jobs } from '../jobs.ts';
 import { submitEvent } from './storage-events.ts';
 
 export interface EventPumpOptions {
   readonly source: EventSource;
-  readonly jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services' | 'storeAccount'>;
+  readonly jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'services' | 'storeAccount'>;
   /** Told of what could not be done. It is tried again, unless it is about an event that nobody can read. */
   readonly report: (problem: unknown) => void;
   /** Milliseconds to wait before the n-th try after the first. */
@@ -27,10 +27,10 @@ const BATCH = 256;
  */
 const DEADLINE = 30_000;
 
-const FIRST_WAIT = 250;
+const FIRST_BACKOFF = 250;
 
 /** Shorter: what fails for a reason of its own is tried more often for nothing. Longer: more waits after an outage. */
-const LONGEST_WAIT = 10_000;
+const MAX_BACKOFF = 10_000;
 
 /** An event that could not be made a job. It stays with the source; here is only which, and when it has its next turn. */
 interface Failed {
@@ -57,7 +57,7 @@ export class EventPump {
   #running: Promise<void> | undefined;
 
   constructor(options: EventPumpOptions) {
-    this.#options = { wait: waitBefore, deadline: DEADLINE, ...options };
+    this.#options = { wait: backoff, deadline: DEADLINE, ...options };
   }
 
   start(): void {
@@ -108,14 +108,14 @@ export class EventPump {
     return problems.length > 0;
   }
 
-  async #next(): Promise<KeptEvent[]> {
+  async #next(): Promise<PendingEvent[]> {
     const events = await this.#options.source.take(BATCH, this.#taken);
     this.#taken = events.at(-1)?.number ?? this.#taken;
     return events;
   }
 
   /** Those that failed and whose turn it is. */
-  async #again(): Promise<KeptEvent[]> {
+  async #again(): Promise<PendingEvent[]> {
     const now = performance.now();
     const due = [...this.#failed].filter(([, failed]) => failed.due <= now).slice(0, BATCH);
     const found = await Promise.all(
@@ -131,7 +131,7 @@ export class EventPump {
   }
 
   /** What went wrong with each, if anything. */
-  async #submitAll(events: readonly KeptEvent[]): Promise<unknown[]> {
+  async #submitAll(events: readonly PendingEvent[]): Promise<unknown[]> {
     const over = new AbortController();
     const late = pause(this.#options.deadline, undefined, { signal: over.signal }).then(
       () => new Error('an event could not be made a job in time: it will be tried again'),
@@ -148,7 +148,7 @@ export class EventPump {
     return outcomes;
   }
 
-  async #submit({ json }: KeptEvent): Promise<unknown> {
+  async #submit({ json }: PendingEvent): Promise<unknown> {
     try {
       for (const event of readStorageEvents(this.#read(json))) await submitEvent(event, json, this.#options.jobs);
       return undefined;
@@ -197,7 +197,7 @@ export class EventPump {
 }
 
 /** Doubled each time, and a little by chance, so that what failed together does not come back together. */
-function waitBefore(tries: number): number {
-  const wait = Math.min(FIRST_WAIT * 2 ** (tries - 1), LONGEST_WAIT);
+function backoff(tries: number): number {
+  const wait = Math.min(FIRST_BACKOFF * 2 ** (tries - 1), MAX_BACKOFF);
   return wait * (0.5 + Math.random() / 2);
 }

@@ -37,26 +37,26 @@ export async function invokeService(
   const key = await submitJob(principal, record, event, 'run', jobs);
   accepted?.(key);
   const late = AbortSignal.timeout(timeout);
-  const ended = await endOf(key, AbortSignal.any([left, late]), jobs);
+  const ended = await waitForEnd(key, AbortSignal.any([left, late]), jobs);
   if (ended === 'given-up') {
-    await jobs.dispatcher.cancel(key, 'caller-left');
+    await jobs.scheduler.cancel(key, 'caller-left');
     throw new JobError('run-timeout', `there was no answer within ${timeout / 1000} seconds: use an asynchronous job`);
   }
-  return invocationOf(key, ended, jobs);
+  return toInvocation(key, ended, jobs);
 }
 
-async function endOf(key: JobKey, giveUp: AbortSignal, jobs: Jobs): Promise<JobRecord | 'given-up'> {
+async function waitForEnd(key: JobKey, giveUp: AbortSignal, jobs: Jobs): Promise<JobRecord | 'given-up'> {
   const { promise: given, resolve } = Promise.withResolvers<'given-up'>();
   const onAbort = () => resolve('given-up');
   giveUp.addEventListener('abort', onAbort, { once: true });
   if (giveUp.aborted) onAbort();
-  const ended = await Promise.race([jobs.dispatcher.ended(key), given]);
+  const ended = await Promise.race([jobs.scheduler.waitUntilEnded(key), given]);
   giveUp.removeEventListener('abort', onAbort);
   if (!ended) throw new JobError('run-failed', 'the manager is stopping, or the job was removed: try again');
   return ended;
 }
 
-async function invocationOf(key: JobKey, ended: JobRecord, jobs: Jobs): Promise<Invocation> {
+async function toInvocation(key: JobKey, ended: JobRecord, jobs: Jobs): Promise<Invocation> {
   const last = ended.timeline.at(-1);
   const attempt = ended.attempts.at(-1);
   const scriptDecided = ended.state === 'succeeded' || last?.reason === 'ScriptFailed';

@@ -2,7 +2,7 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import { readStorageEvents, type StorageEvent } from '../../model/job/index.ts';
 import { CLUSTER_ADMIN, type Service } from '../../model/service/index.ts';
 import { readsBucket } from '../../ports/index.ts';
-import { isInput, jobOfEvent } from '../event.ts';
+import { isInput, jobForEvent } from '../event.ts';
 import type { Jobs } from '../jobs.ts';
 import { acceptJob } from './submit.ts';
 
@@ -14,9 +14,9 @@ import { acceptJob } from './submit.ts';
 export async function submitEvent(
   event: StorageEvent,
   json: Uint8Array,
-  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services' | 'storeAccount'>,
+  jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'services' | 'storeAccount'>,
 ): Promise<number> {
-  const services = await servicesOf(event, jobs);
+  const services = await findSubscribers(event, jobs);
   await Promise.all(services.map((service) => acceptEvent(event, json, service, jobs)));
   return services.length;
 }
@@ -26,10 +26,10 @@ export async function acceptEvent(
   event: StorageEvent,
   json: Uint8Array,
   service: Service,
-  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'storeAccount'>,
+  jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'storeAccount'>,
 ): Promise<void> {
   const arrival = {
-    ...jobOfEvent(event, service),
+    ...jobForEvent(event, service),
     principal: service.owner,
     invoker: event.principal === jobs.storeAccount ? CLUSTER_ADMIN : (event.principal ?? ''),
     trigger: 'storage',
@@ -39,12 +39,12 @@ export async function acceptEvent(
 }
 
 /** The store was told to report it for somebody. One that was made just now, at another manager, may not be known here yet. */
-async function servicesOf(event: StorageEvent, jobs: Pick<Jobs, 'services'>): Promise<Service[]> {
-  const known = await waitingFor(event, jobs, false);
-  return known.length > 0 ? known : waitingFor(event, jobs, true);
+async function findSubscribers(event: StorageEvent, jobs: Pick<Jobs, 'services'>): Promise<Service[]> {
+  const known = await listSubscribers(event, jobs, false);
+  return known.length > 0 ? known : listSubscribers(event, jobs, true);
 }
 
-async function waitingFor(
+async function listSubscribers(
   event: StorageEvent,
   { services }: Pick<Jobs, 'services'>,
   fresh: boolean,
@@ -60,7 +60,7 @@ async function waitingFor(
 }
 
 interface Receiving {
-  readonly jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services' | 'storeAccount'>;
+  readonly jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'services' | 'storeAccount'>;
   /** Told of an event that nobody can keep, and that will not come again. */
   readonly report: (problem: unknown) => void;
 }
@@ -71,7 +71,7 @@ interface Receiving {
  * and nothing after it.
  */
 export async function receiveEvents(body: Uint8Array, { jobs, report }: Receiving): Promise<void> {
-  const outcomes = await Promise.allSettled(eventsIn(body).map(({ event, json }) => submitEvent(event, json, jobs)));
+  const outcomes = await Promise.allSettled(parseEvents(body).map(({ event, json }) => submitEvent(event, json, jobs)));
   for (const outcome of outcomes) {
     if (outcome.status === 'fulfilled') continue;
     if (!isFinalRefusal(outcome.reason)) throw outcome.reason;
@@ -91,27 +91,27 @@ interface Received {
 }
 
 /** One event per record. A body with a single one is passed on as it came, byte by byte. */
-function eventsIn(body: Uint8Array): Received[] {
-  const parsed = jsonOf(body);
-  const records = recordsIn(parsed);
+function parseEvents(body: Uint8Array): Received[] {
+  const parsed = parseJson(body);
+  const records = recordsOf(parsed);
   if (records.length === 1) return readStorageEvents(parsed).map((event) => ({ event, json: body }));
   return records.flatMap((record) =>
-    readStorageEvents({ Records: [record] }).map((event) => ({ event, json: alone(record, event) })),
+    readStorageEvents({ Records: [record] }).map((event) => ({ event, json: toSingleEvent(record, event) })),
   );
 }
 
 /** As MinIO sends it, which never sends two at a time. */
-function alone(record: unknown, { bucket, key }: StorageEvent): Uint8Array {
+function toSingleEvent(record: unknown, { bucket, key }: StorageEvent): Uint8Array {
   const { eventName } = record as { eventName: string };
   return Buffer.from(JSON.stringify({ EventName: eventName, Key: `${bucket}/${key}`, Records: [record] }));
 }
 
-function recordsIn(parsed: unknown): readonly unknown[] {
+function recordsOf(parsed: unknown): readonly unknown[] {
   const { Records: records } = (parsed ?? {}) as { Records?: unknown };
   return Array.isArray(records) ? records : [];
 }
 
-function jsonOf(body: Uint8Array): unknown {
+function parseJson(body: Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
   } catch {

@@ -8,7 +8,7 @@ import { eventually } from '../../ports/conformance/eventually.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import type { UpstreamOrigins } from '../attempt/store-access.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from '../jobs.fixture.ts';
-import { removeJobsOf } from '../scheduler/end.ts';
+import { removeServiceJobs } from '../scheduler/end.ts';
 import { findJob } from '../views/find.ts';
 import { submitEvent } from './storage-events.ts';
 import { submitJob } from './submit.ts';
@@ -87,7 +87,7 @@ test('jobs of two services under one id are run each for itself', async () => {
   const record = await jobs.until(key, 'running');
   const [attempt] = record.attempts;
   assert.ok(attempt && attempt.name !== victim.id);
-  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.scheduler.cancel(key, 'cancelled');
   await jobs.until(key, 'cancelled');
   assert.equal(jobs.runner.attempts.get(victim.id)?.seen.phase, 'running');
 });
@@ -155,7 +155,7 @@ test('keys for the store of another cluster are those of who called, also after 
   jobs.runner.end(name, { outcome: 'succeeded', reason: 'Completed', message: '' });
   await jobs.until(key, 'succeeded');
   await eventually(async () => assert.deepEqual(await keptKeys(jobs), []));
-  jobs.dispatcher.stop();
+  jobs.scheduler.stop();
 });
 
 test('keys of a job that ends before it begins go too, and so do those of one that is removed', async () => {
@@ -164,8 +164,8 @@ test('keys of a job that ends before it begins go too, and so do those of one th
   await submitJob(alice, service, Buffer.from('{}'), 'job', jobs);
   const waiting = await fromGo(jobs, service, 'waiting');
   await fromGo(jobs, service, 'removed');
-  await jobs.dispatcher.cancel(waiting, 'cancelled');
+  await jobs.scheduler.cancel(waiting, 'cancelled');
   await eventually(async () => assert.deepEqual(await keptKeys(jobs), [`demo/removed/${ALICE}`]));
-  await removeJobsOf(service.service.uid, jobs);
+  await removeServiceJobs(service.service.uid, jobs);
   assert.deepEqual(await keptKeys(jobs), []);
 });

@@ -2,7 +2,7 @@ import type { Principal } from '../../identity/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { fileAtOrigin, forgetOriginStore, keepOriginStore, type UpstreamOrigins } from '../attempt/store-access.ts';
+import { fileAtOrigin, removeOriginStore, saveOriginStore, type UpstreamOrigins } from '../attempt/store-access.ts';
 import { eventTooLarge, JobError } from '../errors.ts';
 import { readEvent } from '../event.ts';
 import type { Jobs } from '../jobs.ts';
@@ -54,18 +54,18 @@ export async function submitDelegated(
   if (store && origins) {
     const file = service.definition.file_stage_in ? undefined : fileAtOrigin(readEvent(event).file, from);
     if (file) await origins.proveReadable(file, store);
-    await keepOriginStore(job, store, jobs.secrets);
+    await saveOriginStore(job, store, jobs.secrets);
   }
   const key = await acceptJob(service, arrival, event, jobs).catch(async (error: unknown) => {
     // It may have been kept all the same, and then needs them.
-    if (store && !(await jobs.store.get(job))) await forgetOriginStore(job, jobs.secrets);
+    if (store && !(await jobs.store.get(job))) await removeOriginStore(job, jobs.secrets);
     throw error;
   });
 
   const [kept, keptEvent] = await Promise.all([jobs.store.get(key), jobs.store.event(key)]);
   const isIt = kept && keptEvent && kept.serviceUid === service.uid && isFrom(kept, caller);
   if (isIt && Buffer.compare(keptEvent, event) === 0) return key;
-  if (store && kept?.invoker !== invoker) await forgetOriginStore(job, jobs.secrets);
+  if (store && kept?.invoker !== invoker) await removeOriginStore(job, jobs.secrets);
   const why = `there is another job "${id}" of "${service.definition.name}" already`;
   throw new JobError('job-id-taken', `${why}: give each job an id of its own`);
 }

@@ -5,7 +5,7 @@ import type { Service } from '../../model/service/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
 import { serviceDemand } from '../demand.ts';
 import { eventTooLarge } from '../errors.ts';
-import { eventJob } from '../event.ts';
+import { jobForBytes } from '../event.ts';
 import type { Jobs, PlacementMode } from '../jobs.ts';
 
 /**
@@ -22,7 +22,7 @@ export async function submitJob(
   if (event.length > jobs.maxEventBytes) throw eventTooLarge(jobs.maxEventBytes);
   const byToken = principal.kind === 'service-token';
   // A store that was set up the old way sends its events here, with the token, and again if it gets no answer.
-  const known = byToken && trigger === 'job' ? eventJob(event, service) : undefined;
+  const known = byToken && trigger === 'job' ? jobForBytes(event, service) : undefined;
   const uid = principal.kind === 'user' ? principal.uid : '';
   return acceptJob(
     service,
@@ -50,7 +50,7 @@ export async function acceptJob(
   service: Service,
   arrival: Arrival,
   event: Uint8Array,
-  jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place'>,
+  jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place'>,
 ): Promise<JobKey> {
   const { definition, uid: serviceUid, owner } = service;
   const job: NewJob = {
@@ -64,7 +64,7 @@ export async function acceptJob(
   const { outcome, record } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
   // One that is there and waits may have been accepted by a try whose answer was lost.
   const waits = outcome === 'created' || record?.state === 'queued';
-  if (waits) jobs.dispatcher.enqueue(record ?? job, placementModeFor(service, job));
+  if (waits) jobs.scheduler.enqueue(record ?? job, placementModeFor(service, job));
   return { service: job.service, id: job.id };
 }
 

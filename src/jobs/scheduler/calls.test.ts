@@ -24,16 +24,16 @@ class Places implements Standby {
   readonly taken = new Set<string>();
   readonly #listeners = new Set<(service: string) => void>();
 
-  keep(): void {}
+  setRequests(): void {}
 
-  take({ id }: JobKey): boolean {
+  claim({ id }: JobKey): boolean {
     if (this.ready === 0) return false;
     this.ready--;
     this.taken.add(id);
     return true;
   }
 
-  giveBack({ id }: JobKey): void {
+  release({ id }: JobKey): void {
     this.taken.delete(id);
   }
 
@@ -69,10 +69,10 @@ test('of a service no more calls run at once than it says, and the others follow
   const [first, second, third] = calls as [JobKey, JobKey, JobKey];
   await Promise.all([first, second].map((key) => jobs.until(key, 'running')));
   await waits(jobs, third, other);
-  assert.equal(jobs.dispatcher.waiting, 0, 'it does not wait for room');
+  assert.equal(jobs.scheduler.waiting, 0, 'it does not wait for room');
   jobs.runner.end(first.id);
   await jobs.until(third, 'running');
-  assert.equal(jobs.dispatcher.waiting, 0);
+  assert.equal(jobs.scheduler.waiting, 0);
 });
 
 test('a call that waits for others of its service holds up nothing else of its owner', async () => {
@@ -91,9 +91,9 @@ test('one that is cancelled while it waits, or runs, makes way for the next', as
   const calls = [await submit(jobs, service), await submit(jobs, service), await submit(jobs, service)];
   const [first, second, third] = calls as [JobKey, JobKey, JobKey];
   await jobs.until(first, 'running');
-  await jobs.dispatcher.cancel(second, 'caller-left');
+  await jobs.scheduler.cancel(second, 'caller-left');
   await jobs.until(second, 'cancelled');
-  await jobs.dispatcher.cancel(first, 'caller-left');
+  await jobs.scheduler.cancel(first, 'caller-left');
   await jobs.until(third, 'running');
 });
 
@@ -127,7 +127,7 @@ test('a call that waits for room takes a place that becomes ready', async () => 
   const { places } = jobs;
   await jobs.until(await submit(jobs, await jobs.service('full'), 'job'), 'running');
   const call = await submit(jobs, await jobs.service('soon'));
-  await eventually(() => assert.equal(jobs.dispatcher.waiting, 1));
+  await eventually(() => assert.equal(jobs.scheduler.waiting, 1));
   places.add('another');
   places.ready = 0;
   places.add('soon');
@@ -147,6 +147,6 @@ test('a dispatcher that has stopped listens to nobody', async () => {
   await using jobs = await withPlaces(1_000);
   const { places } = jobs;
   assert.equal(places.listened, 1);
-  jobs.dispatcher.stop();
+  jobs.scheduler.stop();
   assert.equal(places.listened, 0);
 });

@@ -58,7 +58,7 @@ async function scene(t: TestContext, more: object = {}) {
   const jobs = await openJobs(1000);
   t.after(() => jobs[Symbol.asyncDispose]());
   const notes = new Notes();
-  jobs.dispatcher.connect({ delegation: notes, hostedJobs: notes });
+  jobs.scheduler.connect({ delegation: notes, hostedJobs: notes });
   return { jobs, notes, service: await coordinator(jobs, more) };
 }
 
@@ -82,11 +82,11 @@ test('a job that was withdrawn is not begun here', async (t) => {
   const { jobs, service } = await scene(t);
   const first = await submit(jobs, service);
   const second = await submit(jobs, service);
-  jobs.dispatcher.withdraw(second);
+  jobs.scheduler.withdraw(second);
   await eventually(() => assert.ok(jobs.runner.attempts.has(first.id)));
   jobs.runner.end(first.id);
   await jobs.until(first, 'succeeded');
-  assert.equal(jobs.dispatcher.waiting, 0);
+  assert.equal(jobs.scheduler.waiting, 0);
   assert.equal((await jobs.store.get(second))?.state, 'queued');
 });
 
@@ -102,14 +102,14 @@ test('with delegate_when: always a job is not in line here', async (t) => {
   const { jobs, notes, service } = await scene(t, { delegate_when: 'always' });
   const key = await submit(jobs, service);
   assert.deepEqual(notes.considered, [[key.id, 'any']]);
-  assert.equal(jobs.dispatcher.waiting + jobs.dispatcher.running, 0);
+  assert.equal(jobs.scheduler.waiting + jobs.scheduler.running, 0);
 });
 
 test('who cancels a job that another cluster has makes that cluster hear of it', async (t) => {
   const { jobs, notes, service } = await scene(t, { delegate_when: 'always' });
   const key = await submit(jobs, service);
   await changeJob(key, jobs.store, () => ({ state: 'delegated', epoch: 1, placement: { member: 'b/demo', epoch: 1 } }));
-  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.scheduler.cancel(key, 'cancelled');
   assert.equal((await jobs.store.get(key))?.state, 'cancelled');
   assert.deepEqual(notes.toldToStop, [key.id]);
 });
@@ -122,7 +122,7 @@ test('what is being committed is not cancelled', async (t) => {
     epoch: 1,
     placement: { member: 'b/demo', epoch: 1 },
   }));
-  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.scheduler.cancel(key, 'cancelled');
   assert.equal((await jobs.store.get(key))?.state, 'committing');
   assert.deepEqual(notes.toldToStop, []);
 });
@@ -138,8 +138,8 @@ test('a job whose room was reserved before begins with it', async (t) => {
     accepted(1, 'here'),
     Buffer.from(''),
   );
-  jobs.dispatcher.begin(job);
-  jobs.dispatcher.begin(job);
+  jobs.scheduler.begin(job);
+  jobs.scheduler.begin(job);
   await jobs.until(job, 'running');
   assert.equal((await jobs.store.get(waits))?.state, 'queued');
 });
@@ -158,7 +158,7 @@ test('after a restart other clusters hear of what they have, and runs for others
   const progress = { ...accepted(1, 'here'), state: 'committing' } as const;
   await jobs.store.accept({ ...over, ...arrival, serviceUid: service.service.uid }, progress, Buffer.from(''));
 
-  jobs.dispatcher.stop();
+  jobs.scheduler.stop();
   const notes = new Notes();
   const again = new Dispatcher({ ...jobs, report: () => {} });
   t.after(() => again.stop());

@@ -5,7 +5,7 @@ import { eventually } from '../../ports/conformance/eventually.ts';
 import { type ServiceRecord, StoreError } from '../../ports/index.ts';
 import { submitJob } from '../intake/submit.ts';
 import { ALICE, BOB, openJobs, type TestJobs } from '../jobs.fixture.ts';
-import { MOST_OVERTAKEN } from './queue.ts';
+import { MAX_OVERTAKEN } from './queue.ts';
 
 const user = (uid: string) => ({ kind: 'user', uid, name: uid, groups: [], operator: false }) as const;
 const submit = (jobs: TestJobs, service: ServiceRecord, uid = ALICE, trigger: 'job' | 'run' = 'job') =>
@@ -56,12 +56,12 @@ test('a job that no node could take runs when one comes that can', async () => {
   const [large, larger] = [await jobs.service('large', { cpu: '8' }), await jobs.service('larger', { cpu: '16' })];
   const [first, second, cancelled] = [await submit(jobs, large), await submit(jobs, larger), await submit(jobs, large)];
   await eventually(async () => assert.match((await jobs.store.get(first))?.message ?? '', /it needs 8000/));
-  await jobs.dispatcher.cancel(cancelled, 'cancelled');
+  await jobs.scheduler.cancel(cancelled, 'cancelled');
   jobs.capacity.becomes(8000);
   await jobs.until(first, 'running');
   await eventually(async () => assert.match((await jobs.store.get(second))?.message ?? '', /it needs 16000/));
   assert.deepEqual(
-    [(await jobs.store.get(second))?.state, (await jobs.store.get(cancelled))?.state, jobs.dispatcher.waiting],
+    [(await jobs.store.get(second))?.state, (await jobs.store.get(cancelled))?.state, jobs.scheduler.waiting],
     ['queued', 'cancelled', 0],
   );
 });
@@ -73,7 +73,7 @@ test('a job that no node could take waits with the reason, and nothing waits beh
   await jobs.until(small, 'running');
   await eventually(async () => assert.match((await jobs.store.get(large))?.message ?? '', /it needs 8000/));
   assert.equal((await jobs.store.get(large))?.state, 'queued');
-  await jobs.dispatcher.cancel(large, 'cancelled');
+  await jobs.scheduler.cancel(large, 'cancelled');
   await jobs.until(large, 'cancelled');
 });
 
@@ -84,7 +84,7 @@ test('a job for which others leave no room stops nobody, and runs when they do',
   capacity.inTheWay = 'others';
   const large = await submit(jobs, await jobs.service('large', { cpu: '2' }));
   const small = await jobs.service('small', { cpu: '1' }, BOB);
-  for (let i = 0; i <= MOST_OVERTAKEN; i++) {
+  for (let i = 0; i <= MAX_OVERTAKEN; i++) {
     const key = await submit(jobs, small, BOB);
     await eventually(() => jobs.runner.end(key.id));
     await jobs.until(key, 'succeeded');
@@ -92,7 +92,7 @@ test('a job for which others leave no room stops nobody, and runs when they do',
   const last = await submit(jobs, small, BOB);
   await jobs.until(last, 'running');
   await eventually(async () => assert.match((await jobs.store.get(large))?.message ?? '', /what others run/));
-  assert.equal(jobs.dispatcher.waiting, 0);
+  assert.equal(jobs.scheduler.waiting, 0);
   capacity.inTheWay = 'ours';
   capacity.release('others');
   await eventually(() => jobs.runner.end(last.id));
@@ -104,9 +104,9 @@ test('a job that waits is cancelled at once, one that runs when its script has e
   const service = await jobs.service('demo');
   const [runs, waits] = [await submit(jobs, service), await submit(jobs, service)];
   await jobs.until(runs, 'running');
-  await jobs.dispatcher.cancel(waits, 'cancelled');
+  await jobs.scheduler.cancel(waits, 'cancelled');
   assert.equal((await jobs.store.get(waits))?.state, 'cancelled');
-  await jobs.dispatcher.cancel(runs, 'cancelled');
+  await jobs.scheduler.cancel(runs, 'cancelled');
   const record = await jobs.until(runs, 'cancelled');
   assert.equal(jobs.runner.attempts.get(runs.id)?.stopped, 'cancelled');
   assert.equal(record.message, 'it was cancelled');
@@ -119,7 +119,7 @@ test('who cancels too late changes nothing', async () => {
   await eventually(() => assert.ok(jobs.runner.attempts.has(key.id)));
   jobs.runner.end(key.id);
   const before = await jobs.until(key, 'succeeded');
-  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.scheduler.cancel(key, 'cancelled');
   assert.deepEqual(await jobs.store.get(key), before);
 });
 
@@ -141,7 +141,7 @@ test('after a crash what runs is taken up and what waits is started, nothing twi
     await jobs.until(key, 'succeeded');
   }
   assert.deepEqual(jobs.problems, []);
-  jobs.dispatcher.stop();
+  jobs.scheduler.stop();
 });
 
 test('after a crash nobody waits for the answer of a synchronous call: it is ended', async () => {
@@ -153,7 +153,7 @@ test('after a crash nobody waits for the answer of a synchronous call: it is end
   await jobs.until(runs, 'cancelled');
   await jobs.until(waits, 'cancelled');
   assert.equal(jobs.runner.attempts.get(runs.id)?.stopped, 'caller-left');
-  jobs.dispatcher.stop();
+  jobs.scheduler.stop();
 });
 
 test('a cancel that came just before the crash is not forgotten', async () => {
@@ -164,12 +164,12 @@ test('a cancel that came just before the crash is not forgotten', async () => {
   assert.ok(record);
   const running = await first.until(key, 'running');
   await eventually(async () => assert.ok((await first.store.get(key))?.startedAt));
-  first.dispatcher.stop();
+  first.scheduler.stop();
   const current = (await first.store.get(key)) ?? running;
   await first.store.update(key, current.version, { cancelRequested: { at: 1, reason: 'enough' } });
   const jobs = await first.restarted();
   assert.equal((await jobs.until(key, 'cancelled')).message, 'enough');
-  jobs.dispatcher.stop();
+  jobs.scheduler.stop();
 });
 
 test('a job whose service is gone, or another by now, fails with that reason', async () => {
@@ -192,7 +192,7 @@ test('a job that is cancelled while its attempt cannot be started yet is cancell
   jobs.runner.stop = async () => waits.reject(calledOff);
   const key = await submit(jobs, await jobs.service('demo'));
   await jobs.until(key, 'running');
-  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.scheduler.cancel(key, 'cancelled');
   await jobs.until(key, 'cancelled');
   await eventually(() => assert.equal(jobs.capacity.taken, 0));
 });

@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { advance, isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
-import { isAway, type StopReason } from '../../ports/index.ts';
+import { isUnavailable, type StopReason } from '../../ports/index.ts';
 import { attemptName } from '../attempt/attempt-name.ts';
-import { drive, untilAvailable } from '../attempt/run.ts';
-import { forgetOriginStore } from '../attempt/store-access.ts';
+import { runAttempt, untilAvailable } from '../attempt/run.ts';
+import { removeOriginStore } from '../attempt/store-access.ts';
 import { changeJob } from '../change-job.ts';
 import { placementModeFor } from '../intake/submit.ts';
 import {
@@ -12,12 +12,12 @@ import {
   type Jobs,
   jobKeyText as nameOf,
   type PlacementMode,
+  type SchedulableJob,
   type Scheduler,
-  type Waiter,
 } from '../jobs.ts';
-import { JobQueue, type Waiting } from './queue.ts';
+import { JobQueue, type QueuedJob } from './queue.ts';
 
-interface Driven {
+interface RunningJob {
   stop?: StopReason;
   attempt?: string;
 }
@@ -31,31 +31,31 @@ const RETRY_MS = 2_000;
  */
 export class Dispatcher implements Scheduler {
   readonly #jobs: DispatcherOptions;
-  readonly #room: JobQueue;
+  readonly #queue: JobQueue;
   /** What is being seen through, by key; the value says why it is to be ended, if it is. */
-  readonly #driven = new Map<string, Driven>();
-  readonly #waiting = new Map<string, ((record: JobRecord | undefined) => void)[]>();
+  readonly #running = new Map<string, RunningJob>();
+  readonly #endListeners = new Map<string, ((record: JobRecord | undefined) => void)[]>();
   readonly #stopping = new AbortController();
-  #ends: (() => void) | undefined;
+  #unsubscribe: (() => void) | undefined;
   #roles: DelegationRoles = {};
 
   constructor(jobs: DispatcherOptions) {
     this.#jobs = jobs;
-    this.#room = new JobQueue({
+    this.#queue = new JobQueue({
       ...jobs,
-      begin: (waiting) => this.#drive(waiting),
-      explain: (key, message) => this.#inBackground(key, this.#explain(key, message)),
-      heldLong: (key) => this.#inBackground(key, this.#lookAtHeld(key)),
+      start: (waiting) => this.#start(waiting),
+      setMessage: (key, message) => this.#inBackground(key, this.#writeMessage(key, message)),
+      onSuspendedLong: (key) => this.#inBackground(key, this.#considerSuspended(key)),
     });
   }
 
   /** How many wait for room that is ours to give. */
   get waiting(): number {
-    return this.#room.size;
+    return this.#queue.size;
   }
 
   get running(): number {
-    return this.#driven.size;
+    return this.#running.size;
   }
 
   /** Must be called before `start`. Without it jobs run on this cluster only. */
@@ -77,67 +77,67 @@ export class Dispatcher implements Scheduler {
 
   /** Begins without looking for what was left. */
   open(): void {
-    this.#ends = this.#jobs.capacity.onRoom(() => this.#room.refill());
-    this.#room.fill();
+    this.#unsubscribe = this.#jobs.capacity.onFreed(() => this.#queue.onCapacityFreed());
+    this.#queue.startFitting();
   }
 
   /** Starts nothing any more. What runs goes on without us. */
   stop(): void {
     this.#stopping.abort();
-    this.#ends?.();
-    this.#room.close();
-    for (const listeners of this.#waiting.values()) for (const tell of listeners) tell(undefined);
-    this.#waiting.clear();
+    this.#unsubscribe?.();
+    this.#queue.close();
+    for (const listeners of this.#endListeners.values()) for (const tell of listeners) tell(undefined);
+    this.#endListeners.clear();
   }
 
-  enqueue(job: Waiter, mode: PlacementMode = 'local'): void {
+  enqueue(job: SchedulableJob, mode: PlacementMode = 'local'): void {
     const key = { service: job.service, id: job.id };
-    if (this.#driven.has(nameOf(job))) return;
+    if (this.#running.has(nameOf(job))) return;
     const { delegation } = this.#roles;
     if (mode === 'any' && delegation) return delegation.consider(key, mode);
-    this.#room.enter(job);
-    if (mode !== 'local' && this.#room.waitsForRoom(key)) delegation?.consider(key, mode);
+    this.#queue.add(job);
+    if (mode !== 'local' && this.#queue.waitsForRoom(key)) delegation?.consider(key, mode);
   }
 
-  begin({ service, id, owner, demand }: Waiter): void {
+  begin({ service, id, owner, demand }: SchedulableJob): void {
     const key = { service, id };
-    if (this.#driven.has(nameOf(key))) return;
-    this.#room.leave(key);
-    this.#drive({ key, owner, demand });
+    if (this.#running.has(nameOf(key))) return;
+    this.#queue.remove(key);
+    this.#start({ key, owner, demand });
   }
 
   withdraw(key: JobKey): void {
-    this.#unline(key);
+    this.#dequeue(key);
   }
 
   async cancel(key: JobKey, reason: StopReason): Promise<void> {
-    const record = await requestEnd(key, reason, this.#jobs);
-    this.#unline(key);
-    if (record && isFinal(record.state)) this.#cancelled(record);
-    const driven = this.#driven.get(nameOf(key));
+    const record = await requestStop(key, reason, this.#jobs);
+    this.#dequeue(key);
+    if (record && isFinal(record.state)) this.#onCancelled(record);
+    const driven = this.#running.get(nameOf(key));
     if (!driven) return;
     driven.stop ??= reason;
     const attempt = record?.attempts.at(-1);
     if (attempt) await this.#jobs.runner.stop(attempt.name, reason);
   }
 
-  async ended(key: JobKey): Promise<JobRecord | undefined> {
+  async waitUntilEnded(key: JobKey): Promise<JobRecord | undefined> {
     const { promise, resolve } = Promise.withResolvers<JobRecord | undefined>();
     const name = nameOf(key);
-    this.#waiting.set(name, [...(this.#waiting.get(name) ?? []), resolve]);
+    this.#endListeners.set(name, [...(this.#endListeners.get(name) ?? []), resolve]);
     const record = await this.#jobs.store.get(key);
-    if (!record || isFinal(record.state) || this.#stopping.signal.aborted) this.#answer(name, record);
+    if (!record || isFinal(record.state) || this.#stopping.signal.aborted) this.#notifyEnd(name, record);
     return promise;
   }
 
   notify(record: JobRecord): void {
-    this.#answer(nameOf(record), record);
+    this.#notifyEnd(nameOf(record), record);
   }
 
   /** A job that somebody else has accepted, or left in the middle. */
   async resume(record: JobRecord): Promise<void> {
-    const isLeft = record.trigger === 'run' && !this.#jobs.isAwaited?.(record);
-    const stop = isLeft ? 'caller-left' : wantedEnd(record);
+    const isLeft = record.trigger === 'run' && !this.#jobs.isCallerWaiting?.(record);
+    const stop = isLeft ? 'caller-left' : requestedStop(record);
     if (record.state === 'running') this.#inBackground(record, this.#resumeAttempt(record, stop));
     else if (record.state === 'committing' && record.taken) this.#inBackground(record, this.#reportResult(record));
     else if (record.state === 'committing') this.#roles.delegation?.resume(record);
@@ -152,24 +152,24 @@ export class Dispatcher implements Scheduler {
   /** What has become of a job that was taken up or put in line, whoever wrote it. Again: nothing happens. */
   onChanged(record: JobRecord): void {
     const { state, taken } = record;
-    const driven = this.#driven.get(nameOf(record));
-    if (state !== 'queued') this.#unline(record);
-    else if (!driven) this.#room.follow(record);
-    if (state === 'cancelled') this.#cancelled(record);
+    const driven = this.#running.get(nameOf(record));
+    if (state !== 'queued') this.#dequeue(record);
+    else if (!driven) this.#queue.onChanged(record);
+    if (state === 'cancelled') this.#onCancelled(record);
     else if (isFinal(state)) this.notify(record);
-    if (driven) this.#end(record, driven, wantedEnd(record));
+    if (driven) this.#stopAttempt(record, driven, requestedStop(record));
     // Another manager, which thought that it leads, began it, or saw it through to here.
-    else if (state === 'running') this.#inBackground(record, this.#resumeAttempt(record, wantedEnd(record)));
+    else if (state === 'running') this.#inBackground(record, this.#resumeAttempt(record, requestedStop(record)));
     else if (state === 'committing' && taken) this.#inBackground(record, this.#reportResultIfPending(record));
     if (!taken) this.#roles.delegation?.onChanged(record);
   }
 
   /** Its record is gone. */
   onRemoved(key: JobKey): void {
-    this.#unline(key);
-    this.#answer(nameOf(key), undefined);
-    const driven = this.#driven.get(nameOf(key));
-    if (driven) this.#end(key, driven, 'service-removed');
+    this.#dequeue(key);
+    this.#notifyEnd(nameOf(key), undefined);
+    const driven = this.#running.get(nameOf(key));
+    if (driven) this.#stopAttempt(key, driven, 'service-removed');
     this.#roles.delegation?.onRemoved(key);
   }
 
@@ -179,32 +179,32 @@ export class Dispatcher implements Scheduler {
       const found = await this.#jobs.services.get(record.service);
       return found ? placementModeFor(found.service, record) : 'local';
     } catch (problem) {
-      if (isAway(problem)) throw problem;
+      if (isUnavailable(problem)) throw problem;
       // A definition that nobody can read: it fails when its turn comes, and says so.
       return 'local';
     }
   }
 
   /** As if there were no room here. What was heard of it meanwhile may have been missed. */
-  async #lookAtHeld(key: JobKey): Promise<void> {
+  async #considerSuspended(key: JobKey): Promise<void> {
     const record = await this.#jobs.store.get(key);
-    if (record?.state !== 'queued') return this.#room.leave(key);
-    if (record.held === undefined) return this.#room.follow(record);
+    if (record?.state !== 'queued') return this.#queue.remove(key);
+    if (record.held === undefined) return this.#queue.onChanged(record);
     const mode = await this.#placementModeFor(record);
-    if (mode === 'overflow' && this.#room.isHeld(key)) this.#roles.delegation?.consider(key, mode);
+    if (mode === 'overflow' && this.#queue.isSuspended(key)) this.#roles.delegation?.consider(key, mode);
   }
 
-  #unline(key: JobKey): void {
-    this.#room.leave(key);
-    if (!this.#driven.has(nameOf(key))) this.#room.over(key);
+  #dequeue(key: JobKey): void {
+    this.#queue.remove(key);
+    if (!this.#running.has(nameOf(key))) this.#queue.releaseCall(key);
   }
 
-  #drive(waiting: Waiting): void {
-    this.#driven.set(nameOf(waiting.key), {});
-    this.#inBackground(waiting.key, this.#begin(waiting));
+  #start(waiting: QueuedJob): void {
+    this.#running.set(nameOf(waiting.key), {});
+    this.#inBackground(waiting.key, this.#startAttempt(waiting));
   }
 
-  async #begin(waiting: Waiting): Promise<void> {
+  async #startAttempt(waiting: QueuedJob): Promise<void> {
     const { store, now, place } = this.#jobs;
     const { key } = waiting;
     let record: JobRecord | undefined;
@@ -217,17 +217,17 @@ export class Dispatcher implements Scheduler {
         return may ? advance(job, started, { epoch, attempts }) : undefined;
       });
     } catch (error) {
-      this.#leave(key);
+      this.#release(key);
       await pause(RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
       // It may have been written all the same, and be seen through by now.
-      if (!this.#driven.has(nameOf(key))) this.#room.enterAgain(waiting, false);
+      if (!this.#running.has(nameOf(key))) this.#queue.requeue(waiting, false);
       throw error;
     }
-    if (record) return this.#see(record, undefined);
-    this.#leave(key);
+    if (record) return this.#runAttempt(record, undefined);
+    this.#release(key);
     // What was heard meanwhile of who was quicker, and may be about to stop, was taken for our own.
     const other = await store.get(key);
-    if (other?.state === 'queued' && other.held !== undefined) this.#room.enterAgain(waiting, true);
+    if (other?.state === 'queued' && other.held !== undefined) this.#queue.requeue(waiting, true);
     if (other) this.onChanged(other);
   }
 
@@ -237,11 +237,11 @@ export class Dispatcher implements Scheduler {
    */
   async #resumeAttempt(seen: JobRecord, stop: StopReason | undefined): Promise<void> {
     const name = nameOf(seen);
-    if (this.#driven.has(name)) return;
-    this.#driven.set(name, { ...(stop && { stop }) });
+    if (this.#running.has(name)) return;
+    this.#running.set(name, { ...(stop && { stop }) });
     const { demand, trigger } = seen;
     this.#jobs.capacity.hold(name, demand);
-    if (trigger === 'run') this.#room.hold(seen);
+    if (trigger === 'run') this.#queue.addRunningCall(seen);
     const { store } = this.#jobs;
     const isSame = (job: JobRecord) => job.state === 'running' && job.epoch === seen.epoch;
     const write = () => changeJob(seen, store, (job) => (isSame(job) ? { message: job.message } : undefined), seen);
@@ -249,20 +249,20 @@ export class Dispatcher implements Scheduler {
     try {
       record = await untilAvailable(write, seen, this.#jobs, this.#stopping.signal);
     } finally {
-      if (!record) this.#leave(seen);
+      if (!record) this.#release(seen);
     }
-    if (record) await this.#see(record, stop ?? wantedEnd(record));
-    else this.#room.fill();
+    if (record) await this.#runAttempt(record, stop ?? requestedStop(record));
+    else this.#queue.startFitting();
   }
 
   /** Sees an attempt through to its end, or until this manager stops. */
-  async #see(record: JobRecord, stop: StopReason | undefined): Promise<void> {
+  async #runAttempt(record: JobRecord, stop: StopReason | undefined): Promise<void> {
     const name = nameOf(record);
     const attempt = record.attempts.at(-1)?.name;
-    const driven = { ...this.#driven.get(name), ...(stop && { stop }), ...(attempt !== undefined && { attempt }) };
-    this.#driven.set(name, driven);
+    const driven = { ...this.#running.get(name), ...(stop && { stop }), ...(attempt !== undefined && { attempt }) };
+    this.#running.set(name, driven);
     try {
-      const last = await drive(
+      const last = await runAttempt(
         record,
         driven,
         { ...this.#jobs, hostedJobs: this.#roles.hostedJobs },
@@ -270,10 +270,10 @@ export class Dispatcher implements Scheduler {
       );
       if (last?.state === 'committing') this.#inBackground(last, this.#reportResult(last));
       else if (last) this.notify(last);
-      else this.#answer(name, undefined);
+      else this.#notifyEnd(name, undefined);
     } finally {
-      this.#leave(record);
-      this.#room.fill();
+      this.#release(record);
+      this.#queue.startFitting();
     }
   }
 
@@ -290,39 +290,39 @@ export class Dispatcher implements Scheduler {
   /** Unless that was done, by who wrote what was heard of. */
   async #reportResultIfPending(seen: JobRecord): Promise<void> {
     const record = await this.#jobs.store.get(seen);
-    if (record?.state === 'committing' && !this.#driven.has(nameOf(seen))) await this.#reportResult(record);
+    if (record?.state === 'committing' && !this.#running.has(nameOf(seen))) await this.#reportResult(record);
   }
 
-  #cancelled(record: JobRecord): void {
+  #onCancelled(record: JobRecord): void {
     this.notify(record);
-    this.#inBackground(record, forgetOriginStore(record, this.#jobs.secrets));
-    if (!concernsOthers(record)) return;
+    this.#inBackground(record, removeOriginStore(record, this.#jobs.secrets));
+    if (!concernsOtherCluster(record)) return;
     if (record.taken) this.#roles.hostedJobs?.reportCancelled(record);
     else this.#roles.delegation?.onCancelled(record);
   }
 
   /** Somebody wants what is being seen through to end. */
-  #end(key: JobKey, driven: Driven, reason: StopReason | undefined): void {
+  #stopAttempt(key: JobKey, driven: RunningJob, reason: StopReason | undefined): void {
     if (!reason || driven.stop) return;
     driven.stop = reason;
     if (driven.attempt !== undefined) this.#inBackground(key, this.#jobs.runner.stop(driven.attempt, reason));
   }
 
-  #leave(key: JobKey): void {
-    this.#driven.delete(nameOf(key));
+  #release(key: JobKey): void {
+    this.#running.delete(nameOf(key));
     this.#jobs.capacity.release(nameOf(key));
-    this.#room.over(key);
+    this.#queue.releaseCall(key);
   }
 
-  async #explain(key: JobKey, message: string): Promise<void> {
+  async #writeMessage(key: JobKey, message: string): Promise<void> {
     await changeJob(key, this.#jobs.store, (job) =>
       job.state === 'queued' && job.message !== message ? { message } : undefined,
     );
   }
 
-  #answer(name: string, record: JobRecord | undefined): void {
-    const listeners = this.#waiting.get(name) ?? [];
-    this.#waiting.delete(name);
+  #notifyEnd(name: string, record: JobRecord | undefined): void {
+    const listeners = this.#endListeners.get(name) ?? [];
+    this.#endListeners.delete(name);
     for (const tell of listeners) tell(record);
   }
 
@@ -335,12 +335,12 @@ export class Dispatcher implements Scheduler {
  * Writes down that a job is to end: one that waits has ended with that; one that runs is ended by whoever sees it through.
  * Resolves to the record that says so; undefined when there is nothing to be ended, or somebody has asked before.
  */
-export async function requestEnd(
+export async function requestStop(
   key: JobKey,
   reason: StopReason,
   { store, now, place }: Pick<Jobs, 'store' | 'now' | 'place'>,
 ): Promise<JobRecord | undefined> {
-  const message = STOPPED[reason];
+  const message = STOP_MESSAGES[reason];
   return changeJob(key, store, (job) => {
     if (isFinal(job.state) || job.state === 'committing' || job.cancelRequested) return undefined;
     const at = now();
@@ -352,23 +352,23 @@ export async function requestEnd(
 }
 
 /** Why somebody wants a job that runs to end, or the cluster does; undefined when nobody does. */
-function wantedEnd({
+function requestedStop({
   cancelRequested,
   state,
   held,
 }: Pick<JobRecord, 'cancelRequested' | 'state' | 'held'>): StopReason | undefined {
-  if (cancelRequested) return reasonBy(cancelRequested.reason);
+  if (cancelRequested) return stopReasonFor(cancelRequested.reason);
   return state === 'running' && held !== undefined ? 'evicted' : undefined;
 }
 
 /** Has another cluster a job that somebody has ended, or was it taken from one that has not heard of that? */
-function concernsOthers({ taken, handIn, placement, epoch, message, timeline }: JobRecord): boolean {
+function concernsOtherCluster({ taken, handIn, placement, epoch, message, timeline }: JobRecord): boolean {
   if (!taken) return placement?.epoch === epoch;
   const isEndedHere = !handIn && timeline.at(-1)?.reason === 'Cancelled';
-  return isEndedHere && reasonBy(message) !== 'superseded';
+  return isEndedHere && stopReasonFor(message) !== 'superseded';
 }
 
-const STOPPED: Readonly<Record<StopReason, string>> = {
+const STOP_MESSAGES: Readonly<Record<StopReason, string>> = {
   cancelled: 'it was cancelled',
   'caller-left': 'whoever called did not wait for the answer',
   'service-removed': 'its service was removed',
@@ -377,7 +377,7 @@ const STOPPED: Readonly<Record<StopReason, string>> = {
 };
 
 /** Records keep the sentence alone: who takes a job up finds the reason by it. */
-function reasonBy(message: string): StopReason {
-  const found = Object.entries(STOPPED).find(([, sentence]) => sentence === message);
+function stopReasonFor(message: string): StopReason {
+  const found = Object.entries(STOP_MESSAGES).find(([, sentence]) => sentence === message);
   return (found?.[0] as StopReason | undefined) ?? 'cancelled';
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { JobRecord } from '../../model/job/index.ts';
 import type { Jobs } from '../jobs.ts';
-import { removeJobsOf } from './end.ts';
+import { removeServiceJobs } from './end.ts';
 
 const recordsOf = (count: number, state: JobRecord['state']) =>
   Array.from({ length: count }, (_, n) => ({ state, attempts: [{ name: `${state}-${n}` }] }) as unknown as JobRecord);
@@ -22,7 +22,7 @@ async function removed(records: readonly JobRecord[]) {
     },
   };
   const jobs = { store: { removeService: async () => records }, runner, secrets: {} };
-  await removeJobsOf('uid', jobs as unknown as Pick<Jobs, 'store' | 'runner' | 'secrets'>);
+  await removeServiceJobs('uid', jobs as unknown as Pick<Jobs, 'store' | 'runner' | 'secrets'>);
   return { forgotten: forgotten.size, most };
 }
 

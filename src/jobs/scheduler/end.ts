@@ -3,7 +3,7 @@ import { allSettled, Slots } from '../../lib/concurrency.ts';
 import type { Cursor } from '../../lib/version.ts';
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { findService } from '../../services/index.ts';
-import { forgetOriginStore } from '../attempt/store-access.ts';
+import { removeOriginStore } from '../attempt/store-access.ts';
 import { JobError, jobNotFound } from '../errors.ts';
 import type { Jobs } from '../jobs.ts';
 import { findJob } from '../views/find.ts';
@@ -13,17 +13,17 @@ const AT_ONCE = 16;
 
 /** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
 export async function cancelJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
-  const record = await endable(principal, service, id, jobs);
-  if (record.state === 'committing') throw atItsEnd(record);
+  const record = await findEndableJob(principal, service, id, jobs);
+  if (record.state === 'committing') throw committingError(record);
   if (isFinal(record.state)) {
     throw new JobError('job-finished', `the job "${id}" has ended already: it is ${record.state}`);
   }
-  await jobs.dispatcher.cancel(record, 'cancelled');
+  await jobs.scheduler.cancel(record, 'cancelled');
 }
 
 /** Removes a job and its log; one that has not ended is cancelled first, unless its results are being written. */
 export async function removeJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
-  await drop(await endable(principal, service, id, jobs), jobs);
+  await endAndRemove(await findEndableJob(principal, service, id, jobs), jobs);
 }
 
 /**
@@ -42,7 +42,7 @@ export async function removeJobs(principal: Admin | User, service: string, all: 
   const kept: unknown[] = [];
   let page = await jobs.store.list(query);
   for (;;) {
-    const outcomes = await Promise.allSettled(page.items.map((record) => drop(record, jobs)));
+    const outcomes = await Promise.allSettled(page.items.map((record) => endAndRemove(record, jobs)));
     for (const outcome of outcomes) if (outcome.status === 'rejected') kept.push(outcome.reason);
     const failure = kept.find((reason) => !(reason instanceof JobError));
     if (failure !== undefined) throw failure;
@@ -53,7 +53,7 @@ export async function removeJobs(principal: Admin | User, service: string, all: 
 }
 
 /** Ends and forgets everything that ran for a service that is gone. */
-export async function removeJobsOf(
+export async function removeServiceJobs(
   serviceUid: string,
   jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>,
 ): Promise<void> {
@@ -68,7 +68,7 @@ export async function expireJobs(before: number, jobs: Pick<Jobs, 'store' | 'run
   return removed.length;
 }
 
-async function endable(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<JobRecord> {
+async function findEndableJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<JobRecord> {
   const found = await findService(principal, 'delete-jobs', service, jobs);
   if (may(principal, 'delete-jobs', found.service) === 'own') return findJob(principal, service, id, jobs);
   const record = await jobs.store.get({ service, id });
@@ -76,15 +76,15 @@ async function endable(principal: Admin | User, service: string, id: string, job
   return record;
 }
 
-async function drop(record: JobRecord, jobs: Jobs): Promise<void> {
+async function endAndRemove(record: JobRecord, jobs: Jobs): Promise<void> {
   const key: JobKey = { service: record.service, id: record.id };
   if (!isFinal(record.state)) {
-    if (record.state === 'committing') throw atItsEnd(record);
-    await jobs.dispatcher.cancel(key, 'cancelled');
+    if (record.state === 'committing') throw committingError(record);
+    await jobs.scheduler.cancel(key, 'cancelled');
     // Its results may have come in since it was read, and a store that is away may keep them from being written for long.
     const now = await jobs.store.get(key);
-    if (now?.state === 'committing' && !now.taken) throw atItsEnd(now);
-    await jobs.dispatcher.ended(key);
+    if (now?.state === 'committing' && !now.taken) throw committingError(now);
+    await jobs.scheduler.waitUntilEnded(key);
   }
   // The log first: a record without one is true, a log without a record would stay for ever.
   await forgetAttempts(record, jobs);
@@ -99,7 +99,7 @@ async function forgetAll(records: readonly JobRecord[], jobs: Pick<Jobs, 'runner
 }
 
 async function forgetAttempts(record: JobRecord, { runner, secrets }: Pick<Jobs, 'runner' | 'secrets'>): Promise<void> {
-  await forgetOriginStore(record, secrets);
+  await removeOriginStore(record, secrets);
   await Promise.all(
     record.attempts.map(async ({ name }) => {
       await runner.stop(name, 'service-removed');
@@ -108,7 +108,7 @@ async function forgetAttempts(record: JobRecord, { runner, secrets }: Pick<Jobs,
   );
 }
 
-const atItsEnd = ({ id, message }: JobRecord) =>
+const committingError = ({ id, message }: JobRecord) =>
   new JobError('job-finished', `the job "${id}" has done its work, and can be removed when it has ended: ${message}`);
 
 /** Records that are read at a time: others get their turn in between. */
@@ -119,7 +119,7 @@ const PAGE = 200;
  * manager that dies in between leaves scripts that run for nobody, and logs that nobody can ask for. Resolves to how
  * many there were.
  */
-export async function forgetStrays(jobs: Pick<Jobs, 'runner' | 'store' | 'services'>): Promise<number> {
+export async function removeStrayAttempts(jobs: Pick<Jobs, 'runner' | 'store' | 'services'>): Promise<number> {
   // Before the records: whatever begins from now on is in its record first, and not in this list.
   const strays = new Set(await jobs.runner.list());
   for await (const service of serviceNames(jobs)) {

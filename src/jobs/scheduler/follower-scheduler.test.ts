@@ -8,7 +8,7 @@ import { type JobStore, type ServiceRecord, StoreError } from '../../ports/index
 import { changeJob } from '../change-job.ts';
 import { invokeService } from '../intake/invoke.ts';
 import { ALICE } from '../jobs.fixture.ts';
-import { removeJobsOf } from './end.ts';
+import { removeServiceJobs } from './end.ts';
 import { CALLER_WAITS, Notes, scene, started, submit, USER } from './replicas.fixture.ts';
 
 test('a job that another manager accepted is started by the one that leads', async (t) => {
@@ -17,7 +17,7 @@ test('a job that another manager accepted is started by the one that leads', asy
   const service = await replicas.service('demo');
   await leader.lead();
   const key = await submit(other, service);
-  const ended = other.dispatcher.ended(key);
+  const ended = other.scheduler.waitUntilEnded(key);
   await started(replicas, key);
   replicas.runner.end(key.id);
   assert.equal((await ended)?.state, 'succeeded');
@@ -42,7 +42,7 @@ test('what runs when the leader goes is seen through by the next one, and keeps 
   await started(replicas, key);
   await replicas.runner.attempts.get(key.id)?.attempt.stores();
   assert.equal(replicas.buckets.issued.size, 1);
-  const waits = one.dispatcher.ended(key);
+  const waits = one.scheduler.waitUntilEnded(key);
   one.resign();
   await eventually(() => assert.equal(one.capacity.taken, 0));
   assert.equal(replicas.buckets.issued.size, 1);
@@ -83,9 +83,9 @@ test('a job is cancelled at any manager: one that waits at once, one that runs b
     await submit(other, service),
   ];
   await started(replicas, runs);
-  await other.dispatcher.cancel(waits, 'cancelled');
+  await other.scheduler.cancel(waits, 'cancelled');
   assert.equal((await replicas.store.get(waits))?.state, 'cancelled');
-  await other.dispatcher.cancel(runs, 'cancelled');
+  await other.scheduler.cancel(runs, 'cancelled');
   const ended = await replicas.until(runs, 'cancelled');
   assert.equal(ended.message, 'it was cancelled');
   assert.equal(replicas.runner.attempts.get(runs.id)?.stopped, 'cancelled');
@@ -100,7 +100,7 @@ test('a job that is wanted to end while nobody leads is ended by the next leader
   const key = await submit(one, await replicas.service('demo'));
   await started(replicas, key);
   one.resign();
-  await two.dispatcher.cancel(key, 'superseded');
+  await two.scheduler.cancel(key, 'superseded');
   assert.equal((await replicas.store.get(key))?.state, 'running');
   await two.lead();
   await replicas.until(key, 'cancelled');
@@ -114,10 +114,10 @@ test('a job whose service was removed at another manager leaves the line, and wh
   await leader.lead();
   const [runs, waits] = [await submit(other, gone), await submit(other, gone)];
   await started(replicas, runs);
-  const waiter = other.dispatcher.ended(waits);
-  await removeJobsOf(gone.service.uid, other);
+  const waiter = other.scheduler.waitUntilEnded(waits);
+  await removeServiceJobs(gone.service.uid, other);
   assert.equal(await waiter, undefined);
-  await eventually(() => assert.equal(leader.dispatcher.waiting + leader.capacity.taken, 0));
+  await eventually(() => assert.equal(leader.scheduler.waiting + leader.capacity.taken, 0));
   const key = await submit(other, stays);
   await started(replicas, key);
   assert.equal(replicas.runner.attempts.has(waits.id), false);
@@ -303,12 +303,12 @@ test('whoever missed changes looks at everything again', async (t) => {
   const service = await replicas.service('demo');
   const ends = await submit(other, service);
   await started(replicas, ends);
-  const told = leader.dispatcher.ended(ends);
+  const told = leader.scheduler.waitUntilEnded(ends);
   const leaves = await submit(other, service);
-  await eventually(() => assert.equal(leader.dispatcher.waiting, 1));
+  await eventually(() => assert.equal(leader.scheduler.waiting, 1));
   forgetful.forgets = true;
-  await other.dispatcher.cancel(leaves, 'cancelled');
-  await eventually(() => assert.equal(leader.dispatcher.waiting, 0));
+  await other.scheduler.cancel(leaves, 'cancelled');
+  await eventually(() => assert.equal(leader.scheduler.waiting, 0));
   forgetful.forgets = true;
   const key = await submit(other, service);
   await changeJob(ends, replicas.store, () => ({ state: 'failed' }));
@@ -361,7 +361,7 @@ test('the leader hears what members said to other managers, and of a new job onc
   assert.deepEqual(told(), ['resume abcd']);
   await changeJob(key, other.store, () => ({ state: 'delegated' }));
   await eventually(() => assert.deepEqual(told().slice(1), ['changed to delegated abcd']));
-  await other.dispatcher.cancel(key, 'cancelled');
+  await other.scheduler.cancel(key, 'cancelled');
   await eventually(() => assert.deepEqual(told().slice(2), ['cancelled abcd', 'changed to cancelled abcd']));
 });
 
@@ -373,11 +373,11 @@ test('a job that another manager took from another cluster waits here, and its o
   const { job, key } = arrive(await replicas.service('demo'), 'abcd-1', { taken });
   assert.equal(other.capacity.reserve('demo/abcd-1', job.demand), true);
   await other.store.accept(job, accepted(1, 'here'), Buffer.from('{}'));
-  other.dispatcher.begin(job);
+  other.scheduler.begin(job);
   await eventually(() => assert.deepEqual(notes.told, ['report queued abcd']));
   // Room was promised for it: nobody else gets it, until the job has ended or begun.
   assert.equal(other.capacity.taken, 1000);
-  await other.dispatcher.cancel(key, 'superseded');
+  await other.scheduler.cancel(key, 'superseded');
   await replicas.until(key, 'cancelled');
   await eventually(() => assert.equal(other.capacity.taken, 0));
   // Whoever does not want it any more need not be told.
@@ -391,7 +391,7 @@ test('whoever begins to lead keeps no room that it promised before', async (t) =
   const { job } = arrive(service, 'abcd-1');
   assert.equal(other.capacity.reserve('demo/abcd-1', job.demand), true);
   await other.store.accept(job, accepted(1, 'here'), Buffer.from('{}'));
-  other.dispatcher.begin(job);
+  other.scheduler.begin(job);
   await other.lead();
   await started(replicas, job);
   assert.equal(other.capacity.taken, 1000);

@@ -7,13 +7,13 @@ import {
   type DispatcherOptions,
   jobKeyText,
   type PlacementMode,
+  type SchedulableJob,
   type Scheduler,
-  type Waiter,
 } from '../jobs.ts';
-import { requestEnd } from './dispatcher.ts';
+import { requestStop } from './dispatcher.ts';
 import { LeaderScheduler, type LeaderSchedulerOptions } from './leader-scheduler.ts';
 
-type FollowerSchedulerOptions = DispatcherOptions & Pick<LeaderSchedulerOptions, 'callerWaits'>;
+type FollowerSchedulerOptions = DispatcherOptions & Pick<LeaderSchedulerOptions, 'callerTimeout'>;
 
 /**
  * The line of one of several managers of a cluster. Whoever leads starts jobs and sees them through; the others write down
@@ -21,12 +21,12 @@ type FollowerSchedulerOptions = DispatcherOptions & Pick<LeaderSchedulerOptions,
  */
 export class FollowerScheduler implements Scheduler {
   readonly #jobs: FollowerSchedulerOptions;
-  readonly #waiting = new Map<string, { readonly key: JobKey; readonly tell: ((end?: JobRecord) => void)[] }>();
+  readonly #endListeners = new Map<string, { readonly key: JobKey; readonly tell: ((end?: JobRecord) => void)[] }>();
   /** Jobs that were let in while another leads, because there is room; until they begin or end. */
-  readonly #promised = new Map<string, JobKey>();
+  readonly #reserved = new Map<string, JobKey>();
   readonly #closing = new AbortController();
   #following: Promise<void> | undefined;
-  #leading: LeaderScheduler | undefined;
+  #leader: LeaderScheduler | undefined;
 
   constructor(jobs: FollowerSchedulerOptions) {
     this.#jobs = jobs;
@@ -34,19 +34,19 @@ export class FollowerScheduler implements Scheduler {
 
   /** How many wait for room, as far as this manager is the one to start them. */
   get waiting(): number {
-    return this.#leading?.waiting ?? 0;
+    return this.#leader?.waiting ?? 0;
   }
 
   get running(): number {
-    return this.#leading?.running ?? 0;
+    return this.#leader?.running ?? 0;
   }
 
   /** Before anything else: from then on it hears of what others write. */
   async open(): Promise<void> {
     const follower = {
-      heard: (key: JobKey, record: JobRecord | undefined) => this.#heard(key, record),
-      missed: () => void this.#catchUp(),
-      report: (problem: unknown) => this.#jobs.report(problem, EVERY),
+      onChanged: (key: JobKey, record: JobRecord | undefined) => this.#onChanged(key, record),
+      onMissed: () => void this.#resync(),
+      report: (problem: unknown) => this.#jobs.report(problem, ALL_JOBS),
     };
     const { over } = await followStore(this.#jobs.store, follower, this.#closing.signal);
     this.#following = over;
@@ -57,94 +57,94 @@ export class FollowerScheduler implements Scheduler {
     const cancel = (key: JobKey, reason: StopReason) => this.cancel(key, reason);
     const leading = new LeaderScheduler({ ...this.#jobs, cancel }, roles, until);
     // From here on rooms of that name are the leader's, who takes them for what is in the records.
-    for (const name of this.#promised.keys()) this.#giveBack(name);
-    this.#leading = leading;
+    for (const name of this.#reserved.keys()) this.#releaseReserved(name);
+    this.#leader = leading;
     const end = () => {
       leading.stop();
-      if (this.#leading === leading) this.#leading = undefined;
+      if (this.#leader === leading) this.#leader = undefined;
     };
     until.addEventListener('abort', end, { once: true });
     if (until.aborted) return end();
-    await leading.begin();
+    await leading.start();
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#following;
-    for (const name of this.#waiting.keys()) this.#answer(name, undefined);
+    for (const name of this.#endListeners.keys()) this.#notifyEnd(name, undefined);
   }
 
-  enqueue(job: Waiter, mode?: PlacementMode): void {
-    this.#leading?.enqueue(job, mode);
+  enqueue(job: SchedulableJob, mode?: PlacementMode): void {
+    this.#leader?.enqueue(job, mode);
   }
 
-  begin(job: Waiter): void {
-    if (this.#leading) this.#leading.begins(job);
-    else this.#promised.set(jobKeyText(job), { service: job.service, id: job.id });
+  begin(job: SchedulableJob): void {
+    if (this.#leader) this.#leader.begin(job);
+    else this.#reserved.set(jobKeyText(job), { service: job.service, id: job.id });
   }
 
   withdraw(key: JobKey): void {
-    this.#leading?.withdraw(key);
+    this.#leader?.withdraw(key);
   }
 
   async cancel(key: JobKey, reason: StopReason): Promise<void> {
-    const record = await requestEnd(key, reason, this.#jobs);
-    if (record) this.#heard(key, record);
+    const record = await requestStop(key, reason, this.#jobs);
+    if (record) this.#onChanged(key, record);
   }
 
-  async ended(key: JobKey): Promise<JobRecord | undefined> {
+  async waitUntilEnded(key: JobKey): Promise<JobRecord | undefined> {
     const { promise, resolve } = Promise.withResolvers<JobRecord | undefined>();
     const name = jobKeyText(key);
-    const waiting = this.#waiting.get(name) ?? { key: { service: key.service, id: key.id }, tell: [] };
+    const waiting = this.#endListeners.get(name) ?? { key: { service: key.service, id: key.id }, tell: [] };
     waiting.tell.push(resolve);
-    this.#waiting.set(name, waiting);
+    this.#endListeners.set(name, waiting);
     const record = await this.#jobs.store.get(key);
-    if (!record || isFinal(record.state) || this.#closing.signal.aborted) this.#answer(name, record);
+    if (!record || isFinal(record.state) || this.#closing.signal.aborted) this.#notifyEnd(name, record);
     return promise;
   }
 
   notify(record: JobRecord): void {
-    this.#heard(record, record);
+    this.#onChanged(record, record);
   }
 
-  #heard(key: JobKey, record: JobRecord | undefined): void {
+  #onChanged(key: JobKey, record: JobRecord | undefined): void {
     const name = jobKeyText(key);
     const isOver = !record || isFinal(record.state);
-    if (isOver) this.#answer(name, record);
-    if (record?.state !== 'queued') this.#giveBack(name);
-    this.#leading?.hear(key, record);
+    if (isOver) this.#notifyEnd(name, record);
+    if (record?.state !== 'queued') this.#releaseReserved(name);
+    this.#leader?.onChanged(key, record);
   }
 
   /** What changed meanwhile was missed. */
-  async #catchUp(): Promise<void> {
+  async #resync(): Promise<void> {
     try {
-      await this.#leading?.catchUp();
-      const waited = [...this.#waiting.values()].map(({ key }) => key);
-      for (const key of [...waited, ...this.#promised.values()]) this.#heard(key, await this.#jobs.store.get(key));
+      await this.#leader?.resync();
+      const waited = [...this.#endListeners.values()].map(({ key }) => key);
+      for (const key of [...waited, ...this.#reserved.values()]) this.#onChanged(key, await this.#jobs.store.get(key));
     } catch (problem) {
-      this.#jobs.report(problem, EVERY);
+      this.#jobs.report(problem, ALL_JOBS);
     }
   }
 
-  #giveBack(name: string): void {
-    if (this.#promised.delete(name)) this.#jobs.capacity.release(name);
+  #releaseReserved(name: string): void {
+    if (this.#reserved.delete(name)) this.#jobs.capacity.release(name);
   }
 
-  #answer(name: string, record: JobRecord | undefined): void {
-    const { tell = [] } = this.#waiting.get(name) ?? {};
-    this.#waiting.delete(name);
+  #notifyEnd(name: string, record: JobRecord | undefined): void {
+    const { tell = [] } = this.#endListeners.get(name) ?? {};
+    this.#endListeners.delete(name);
     for (const each of tell) each(record);
   }
 }
 
 /** What concerns all jobs. */
-const EVERY: JobKey = { service: '', id: '' };
+const ALL_JOBS: JobKey = { service: '', id: '' };
 
 interface StoreFollower {
   /** How a job is by now; without a record it is gone. May repeat. */
-  heard(key: JobKey, record: JobRecord | undefined): void;
+  onChanged(key: JobKey, record: JobRecord | undefined): void;
   /** Changes were missed: everything is to be looked at again. */
-  missed(): void;
+  onMissed(): void;
   report(problem: unknown): void;
 }
 
@@ -152,7 +152,7 @@ interface StoreFollower {
 const BATCH = 500;
 
 /** How long to wait before a store that is away is asked again. */
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 
 /** Tells of every change of every job, whoever made it, until the signal. Resolves to the end of it once it has begun. */
 async function followStore(
@@ -184,15 +184,15 @@ async function follow(
         const { items, cursor: next } = await store.changes({ since: cursor, limit: BATCH });
         if (signal.aborted) return;
         cursor = next;
-        for (const { key, record } of items) follower.heard(key, record);
+        for (const { key, record } of items) follower.onChanged(key, record);
         if (items.length === 0) await rung;
       } catch (problem) {
         if (signal.aborted) return;
         if (problem instanceof StoreError && problem.code === 'expired') {
           cursor = (await store.changes({ limit: 1 }).catch(() => ({ cursor }))).cursor;
-          follower.missed();
+          follower.onMissed();
         } else follower.report(problem);
-        await pause(AGAIN_MS, undefined, { signal, ref: false }).catch(() => undefined);
+        await pause(RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined);
       }
     }
   } finally {

@@ -1,18 +1,24 @@
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
-import { isAway, type StopReason } from '../../ports/index.ts';
+import { isUnavailable, type StopReason } from '../../ports/index.ts';
 import { untilAvailable } from '../attempt/run.ts';
-import { type DelegationRoles, type DispatcherOptions, jobKeyText, type PlacementMode, type Waiter } from '../jobs.ts';
+import {
+  type DelegationRoles,
+  type DispatcherOptions,
+  jobKeyText,
+  type PlacementMode,
+  type SchedulableJob,
+} from '../jobs.ts';
 import { Dispatcher } from './dispatcher.ts';
 
 export interface LeaderSchedulerOptions extends DispatcherOptions {
   /** Milliseconds that callers of `/run` wait at most, at whichever manager, from when their job was accepted. */
-  readonly callerWaits: number;
+  readonly callerTimeout: number;
   /** Ends a job that nobody waits for any more. */
   readonly cancel: (key: JobKey, reason: StopReason) => Promise<void>;
 }
 
 /** Clocks of managers differ a little, and an answer takes its time. */
-const SLACK_MS = 10_000;
+const CALLER_GRACE_MS = 10_000;
 
 /**
  * The line while this manager leads. It learns of jobs by what is written, whoever writes it, and knows which of them it
@@ -22,13 +28,13 @@ export class LeaderScheduler {
   readonly #options: LeaderSchedulerOptions;
   readonly #dispatcher: Dispatcher;
   readonly #known = new Map<string, JobKey>();
-  readonly #callers = new Map<string, NodeJS.Timeout>();
+  readonly #callerTimers = new Map<string, NodeJS.Timeout>();
   readonly #over: AbortSignal;
 
   constructor(options: LeaderSchedulerOptions, roles: DelegationRoles, over: AbortSignal) {
     this.#options = options;
     this.#over = over;
-    this.#dispatcher = new Dispatcher({ ...options, isAwaited: (record) => this.#leftToWait(record) > 0 });
+    this.#dispatcher = new Dispatcher({ ...options, isCallerWaiting: (record) => this.#remainingWait(record) > 0 });
     this.#dispatcher.connect(roles);
   }
 
@@ -41,13 +47,13 @@ export class LeaderScheduler {
   }
 
   /** Takes up everything that has not ended, and begins. */
-  async begin(): Promise<void> {
-    await this.catchUp();
+  async start(): Promise<void> {
+    await this.resync();
     if (!this.#over.aborted) this.#dispatcher.open();
   }
 
   /** Looks at everything, because what happened was not heard of. */
-  async catchUp(): Promise<void> {
+  async resync(): Promise<void> {
     const { store } = this.#options;
     const before = new Map(this.#known);
     const look = async () => {
@@ -55,12 +61,12 @@ export class LeaderScheduler {
         if (this.#over.aborted) return;
         before.delete(jobKeyText(record));
         // One that nobody can read does not keep the others waiting; a store that is away concerns them all.
-        await this.learn(record).catch((problem: unknown) => {
-          if (isAway(problem)) throw problem;
+        await this.reconcile(record).catch((problem: unknown) => {
+          if (isUnavailable(problem)) throw problem;
           this.#options.report(problem, record);
         });
       }
-      for (const key of before.values()) this.hear(key, await store.get(key));
+      for (const key of before.values()) this.onChanged(key, await store.get(key));
     };
     try {
       await untilAvailable(look, { service: '', id: '' }, this.#options, this.#over);
@@ -70,19 +76,19 @@ export class LeaderScheduler {
   }
 
   /** How a job is by now; without a record it is gone. */
-  hear(key: JobKey, record: JobRecord | undefined): void {
+  onChanged(key: JobKey, record: JobRecord | undefined): void {
     if (this.#over.aborted) return;
-    if (record) void this.#learnInTime(record);
+    if (record) void this.#reconcileWhenAvailable(record);
     else if (this.#forget(key)) this.#dispatcher.onRemoved(key);
   }
 
-  async learn(record: JobRecord): Promise<void> {
+  async reconcile(record: JobRecord): Promise<void> {
     if (isFinal(record.state)) {
       if (this.#forget(record)) this.#dispatcher.onChanged(record);
       return;
     }
     this.#watchCaller(record);
-    if (!this.#know(record)) return this.#dispatcher.onChanged(record);
+    if (!this.#remember(record)) return this.#dispatcher.onChanged(record);
     try {
       await this.#dispatcher.resume(record);
     } catch (problem) {
@@ -93,13 +99,13 @@ export class LeaderScheduler {
   }
 
   /** What is needed for it may be away for a moment, and it may have changed by then. */
-  async #learnInTime(record: JobRecord): Promise<void> {
+  async #reconcileWhenAvailable(record: JobRecord): Promise<void> {
     const key = { service: record.service, id: record.id };
     let heard: JobRecord | undefined = record;
     const look = async () => {
       heard ??= await this.#options.store.get(key);
       if (!heard) return;
-      await this.learn(heard).finally(() => {
+      await this.reconcile(heard).finally(() => {
         heard = undefined;
       });
     };
@@ -108,13 +114,13 @@ export class LeaderScheduler {
     });
   }
 
-  enqueue(job: Waiter, mode?: PlacementMode): void {
-    this.#know(job);
+  enqueue(job: SchedulableJob, mode?: PlacementMode): void {
+    this.#remember(job);
     this.#dispatcher.enqueue(job, mode);
   }
 
-  begins(job: Waiter): void {
-    this.#know(job);
+  begin(job: SchedulableJob): void {
+    this.#remember(job);
     this.#dispatcher.begin(job);
   }
 
@@ -125,12 +131,12 @@ export class LeaderScheduler {
   /** Starts nothing any more. What runs goes on without us. */
   stop(): void {
     this.#dispatcher.stop();
-    for (const timer of this.#callers.values()) clearTimeout(timer);
-    this.#callers.clear();
+    for (const timer of this.#callerTimers.values()) clearTimeout(timer);
+    this.#callerTimers.clear();
   }
 
   /** False for one that is known already. */
-  #know({ service, id }: JobKey): boolean {
+  #remember({ service, id }: JobKey): boolean {
     const name = jobKeyText({ service, id });
     if (this.#known.has(name)) return false;
     this.#known.set(name, { service, id });
@@ -139,25 +145,25 @@ export class LeaderScheduler {
 
   #forget(key: JobKey): boolean {
     const name = jobKeyText(key);
-    clearTimeout(this.#callers.get(name));
-    this.#callers.delete(name);
+    clearTimeout(this.#callerTimers.get(name));
+    this.#callerTimers.delete(name);
     return this.#known.delete(name);
   }
 
   /** Whoever called ends the job when they leave; a manager that dies cannot, and then its time does. */
   #watchCaller(record: JobRecord): void {
     const name = jobKeyText(record);
-    if (record.trigger !== 'run' || record.cancelRequested || this.#callers.has(name)) return;
+    if (record.trigger !== 'run' || record.cancelRequested || this.#callerTimers.has(name)) return;
     const { service, id } = record;
     const leave = () => {
       this.#options
         .cancel({ service, id }, 'caller-left')
         .catch((problem: unknown) => this.#options.report(problem, { service, id }));
     };
-    this.#callers.set(name, setTimeout(leave, Math.max(0, this.#leftToWait(record))).unref());
+    this.#callerTimers.set(name, setTimeout(leave, Math.max(0, this.#remainingWait(record))).unref());
   }
 
-  #leftToWait({ acceptedAt }: JobRecord): number {
-    return acceptedAt + this.#options.callerWaits + SLACK_MS - this.#options.now();
+  #remainingWait({ acceptedAt }: JobRecord): number {
+    return acceptedAt + this.#options.callerTimeout + CALLER_GRACE_MS - this.#options.now();
   }
 }

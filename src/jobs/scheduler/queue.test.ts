@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Obstacle } from '../../ports/index.ts';
-import { type Blocked, FairQueue, MOST_OVERTAKEN, type Waiting } from './queue.ts';
+import { type Blocked, FairQueue, MAX_OVERTAKEN, type QueuedJob } from './queue.ts';
 
-const job = (owner: string, id: string, cpu = 1): Waiting => ({
+const job = (owner: string, id: string, cpu = 1): QueuedJob => ({
   key: { service: 's', id },
   owner,
   demand: { cpu, memory: 0, gpu: 0 },
 });
 /** Whoever is blocked waits for what is ours. */
-const NOBODY: Blocked = { obstacleOf: () => 'ours', setAside: () => assert.fail('nobody is set aside') };
+const NOBODY: Blocked = { obstacleFor: () => 'ours', setAside: () => assert.fail('nobody is set aside') };
 
 const ids = (queue: FairQueue, count: number, room = Number.POSITIVE_INFINITY) =>
   Array.from({ length: count }, () => queue.take(({ demand }) => demand.cpu <= room, NOBODY)?.key.id);
@@ -40,21 +40,21 @@ test('a job that does not fit holds back later ones of its owner, and nobody els
 test('a large job is overtaken only so often', () => {
   const queue = new FairQueue();
   queue.add(job('alice', 'large', 4));
-  for (let i = 0; i < 2 * MOST_OVERTAKEN; i++) queue.add(job('bob', `b${i}`));
-  const started = ids(queue, 2 * MOST_OVERTAKEN, 2).filter((id) => id !== undefined);
-  assert.equal(started.length, MOST_OVERTAKEN);
+  for (let i = 0; i < 2 * MAX_OVERTAKEN; i++) queue.add(job('bob', `b${i}`));
+  const started = ids(queue, 2 * MAX_OVERTAKEN, 2).filter((id) => id !== undefined);
+  assert.equal(started.length, MAX_OVERTAKEN);
   assert.deepEqual(ids(queue, 1, 4), ['large']);
 });
 
 /** A queue whose first job has been overtaken as often as may be, and what was set aside. */
-function blocked(obstacle: Obstacle, large: Waiting) {
+function blocked(obstacle: Obstacle, large: QueuedJob) {
   const queue = new FairQueue();
   queue.add(large);
   queue.add(job('alice', 'behind'));
   const aside: string[] = [];
-  const judge: Blocked = { obstacleOf: () => obstacle, setAside: ({ key }) => void aside.push(key.id) };
+  const judge: Blocked = { obstacleFor: () => obstacle, setAside: ({ key }) => void aside.push(key.id) };
   const take = () => queue.take(({ demand }) => demand.cpu <= 2, judge)?.key.id;
-  for (let i = 0; i < MOST_OVERTAKEN; i++) {
+  for (let i = 0; i < MAX_OVERTAKEN; i++) {
     queue.add(job('bob', `b${i}`));
     assert.equal(take(), `b${i}`);
   }
@@ -69,7 +69,7 @@ test('no room is kept for one that would have none without all of ours: it is se
 });
 
 test('who waits for GPUs keeps them from others, and nothing else', () => {
-  const wantsGpu = (each: Waiting): Waiting => ({ ...each, demand: { ...each.demand, gpu: 1 } });
+  const wantsGpu = (each: QueuedJob): QueuedJob => ({ ...each, demand: { ...each.demand, gpu: 1 } });
   const { queue, take, aside } = blocked('gpus', wantsGpu(job('alice', 'large', 4)));
   queue.add(wantsGpu(job('carol', 'gpu')));
   queue.add(job('bob', 'b'));
@@ -96,7 +96,7 @@ test('whatever comes and goes, every job that stays starts once, in order per ow
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       const queue = new FairQueue();
       const expected = new Map<string, string[]>();
-      const took = (waiting: Waiting | undefined) => {
+      const took = (waiting: QueuedJob | undefined) => {
         if (waiting) assert.equal(expected.get(waiting.owner)?.shift(), waiting.key.id);
         else assert.ok([...expected.values()].every((line) => line.length === 0));
       };

@@ -1,9 +1,9 @@
 import type { Demand, JobKey } from '../../model/job/index.ts';
 import type { Capacity, Obstacle, Runner, ServiceStore } from '../../ports/index.ts';
-import { jobKeyText, type Waiter } from '../jobs.ts';
+import { jobKeyText, type SchedulableJob } from '../jobs.ts';
 
 /** A job that waits for room. */
-export interface Waiting {
+export interface QueuedJob {
   readonly key: JobKey;
   /** Of its service: owners take turns, so that the thousand jobs of one do not starve the one of another. */
   readonly owner: string;
@@ -12,8 +12,8 @@ export interface Waiting {
   readonly call?: boolean;
 }
 
-interface Entry extends Waiting {
-  gone: boolean;
+interface Entry extends QueuedJob {
+  removed: boolean;
   /** How many were started while it was the next of its owner and found no room. */
   overtaken: number;
 }
@@ -22,13 +22,13 @@ interface Entry extends Waiting {
  * How often a job that needs more room than there is may be overtaken by smaller ones of other owners. Fewer: room stays
  * empty while the large one waits. More: on a busy cluster it waits for ever.
  */
-export const MOST_OVERTAKEN = 32;
+export const MAX_OVERTAKEN = 32;
 
 /** What becomes of one that nobody may overtake any more, and that still finds no room. */
 export interface Blocked {
-  readonly obstacleOf: (waiting: Waiting) => Obstacle;
+  readonly obstacleFor: (waiting: QueuedJob) => Obstacle;
   /** To keep room for it would not help: it is taken out of line. */
-  readonly setAside: (waiting: Waiting) => void;
+  readonly setAside: (waiting: QueuedJob) => void;
 }
 
 /** Who is next: strictly in order of arrival for one owner, in turns between owners. */
@@ -46,10 +46,10 @@ export class FairQueue {
   }
 
   /** Again: nothing happens. */
-  add(waiting: Waiting): void {
+  add(waiting: QueuedJob): void {
     const name = nameOf(waiting.key);
     if (this.#entries.has(name)) return;
-    const entry: Entry = { ...waiting, gone: false, overtaken: 0 };
+    const entry: Entry = { ...waiting, removed: false, overtaken: 0 };
     this.#entries.set(name, entry);
     const line = this.#owners.get(waiting.owner);
     if (line) line.push(entry);
@@ -59,13 +59,16 @@ export class FairQueue {
   remove(key: JobKey): void {
     const entry = this.#entries.get(nameOf(key));
     if (!entry) return;
-    entry.gone = true;
+    entry.removed = true;
     this.#entries.delete(nameOf(key));
     if (!this.#owners.get(entry.owner)?.first) this.#owners.delete(entry.owner);
   }
 
   /** Takes the next one for which `reserve` finds room. */
-  take(reserve: (waiting: Waiting) => boolean, { obstacleOf, setAside }: Blocked): Waiting | undefined {
+  take(
+    reserve: (waiting: QueuedJob) => boolean,
+    { obstacleFor: obstacleOf, setAside }: Blocked,
+  ): QueuedJob | undefined {
     const passed: Entry[] = [];
     let gpusAreKept = false;
     for (const [owner, line] of this.#owners) {
@@ -78,7 +81,7 @@ export class FairQueue {
           if (this.#owners.delete(owner) && line.first) this.#owners.set(owner, line);
           return entry;
         }
-        if (entry.overtaken < MOST_OVERTAKEN) {
+        if (entry.overtaken < MAX_OVERTAKEN) {
           passed.push(entry);
           break;
         }
@@ -110,7 +113,7 @@ class OwnerQueue {
   }
 
   get first(): Entry | undefined {
-    while (this.#entries[this.#head]?.gone) this.#head++;
+    while (this.#entries[this.#head]?.removed) this.#head++;
     // Shifted in one go now and then, since one by one is slow for long lines.
     if (this.#head > 1024 && this.#head * 2 > this.#entries.length) {
       this.#entries = this.#entries.slice(this.#head);
@@ -122,14 +125,14 @@ class OwnerQueue {
 
 const nameOf = ({ service, id }: JobKey) => `${service}/${id}`;
 
-interface JobQueueDeps extends Omit<CallsDeps, 'wait' | 'waits' | 'begin'> {
+interface JobQueueDeps extends Omit<CallLimitsDeps, 'enqueue' | 'isQueued' | 'start'> {
   readonly capacity: Pick<Capacity, 'refusal' | 'reserve' | 'obstacle'>;
   /** It is its turn, and it has its room. */
-  readonly begin: (job: Waiting) => void;
+  readonly start: (job: QueuedJob) => void;
   /** Why it waits. */
-  readonly explain: (key: JobKey, message: string) => void;
+  readonly setMessage: (key: JobKey, message: string) => void;
   /** Told of each that the cluster has not let start for a while. */
-  readonly heldLong: (key: JobKey) => void;
+  readonly onSuspendedLong: (key: JobKey) => void;
 }
 
 /**
@@ -139,26 +142,26 @@ interface JobQueueDeps extends Omit<CallsDeps, 'wait' | 'waits' | 'begin'> {
 export class JobQueue {
   readonly #deps: JobQueueDeps;
   readonly #queue = new FairQueue();
-  readonly #refused = new UnfittableJobs();
+  readonly #unfittable = new UnfittableJobs();
   /** For which there is too little room beside what others run. */
-  readonly #aside = new UnfittableJobs();
-  readonly #heldBack: SuspendedJobs;
-  readonly #calls: CallLimits;
+  readonly #blockedByOthers = new UnfittableJobs();
+  readonly #suspended: SuspendedJobs;
+  readonly #callLimits: CallLimits;
   #closed = false;
 
   constructor(deps: JobQueueDeps) {
     this.#deps = deps;
-    this.#heldBack = new SuspendedJobs(deps.heldLong);
-    this.#calls = new CallLimits({
+    this.#suspended = new SuspendedJobs(deps.onSuspendedLong);
+    this.#callLimits = new CallLimits({
       ...deps,
-      wait: (call) => {
+      enqueue: (call) => {
         this.#queue.add(call);
-        this.fill();
+        this.startFitting();
       },
-      waits: (key) => this.#queue.has(key) || this.#aside.has(key),
-      begin: (call) => {
+      isQueued: (key) => this.#queue.has(key) || this.#blockedByOthers.has(key),
+      start: (call) => {
         this.#queue.remove(call.key);
-        if (!this.#closed) this.#begin(call);
+        if (!this.#closed) this.#start(call);
       },
     });
   }
@@ -170,133 +173,133 @@ export class JobQueue {
 
   /** Is there no room for it now? */
   waitsForRoom(key: JobKey): boolean {
-    return this.#refused.has(key) || this.#aside.has(key) || this.#queue.has(key);
+    return this.#unfittable.has(key) || this.#blockedByOthers.has(key) || this.#queue.has(key);
   }
 
-  isHeld(key: JobKey): boolean {
-    return this.#heldBack.has(key);
+  isSuspended(key: JobKey): boolean {
+    return this.#suspended.has(key);
   }
 
   /** Again: nothing happens. What is in line already was let in since the job was read. */
-  enter(job: Waiter): void {
-    const waiting = waitingOf(job);
+  add(job: SchedulableJob): void {
+    const waiting = toQueuedJob(job);
     if (job.held !== undefined) {
-      if (!this.#isInLine(waiting.key)) this.#heldBack.add(waiting);
+      if (!this.#isInLine(waiting.key)) this.#suspended.add(waiting);
       return;
     }
-    this.#heldBack.take(waiting.key);
-    this.#settle(waiting);
+    this.#suspended.take(waiting.key);
+    this.#admit(waiting);
   }
 
   /** What could not begin after all. */
-  enterAgain(waiting: Waiting, held: boolean): void {
-    if (held) this.#heldBack.add(waiting);
+  requeue(waiting: QueuedJob, held: boolean): void {
+    if (held) this.#suspended.add(waiting);
     else {
-      this.#line(waiting);
-      this.fill();
+      this.#enqueue(waiting);
+      this.startFitting();
     }
   }
 
   /** The cluster may have let it start, or have changed its mind about one that waits for room. */
-  follow(job: Waiter): void {
-    const waiting = waitingOf(job);
+  onChanged(job: SchedulableJob): void {
+    const waiting = toQueuedJob(job);
     if (job.held === undefined) {
-      if (this.#heldBack.take(waiting.key)) this.#settle(waiting);
+      if (this.#suspended.take(waiting.key)) this.#admit(waiting);
     } else if (this.#isInLine(waiting.key)) {
-      this.leave(waiting.key);
-      this.#calls.leave(waiting.key);
-      this.#heldBack.add(waiting);
+      this.remove(waiting.key);
+      this.#callLimits.remove(waiting.key);
+      this.#suspended.add(waiting);
     }
   }
 
   /** It does not wait any more. Of one that is not here: nothing. */
-  leave(key: JobKey): void {
+  remove(key: JobKey): void {
     this.#queue.remove(key);
-    this.#refused.remove(key);
-    this.#aside.remove(key);
-    this.#heldBack.take(key);
+    this.#unfittable.remove(key);
+    this.#blockedByOthers.remove(key);
+    this.#suspended.take(key);
   }
 
   /** A call that runs already, whatever its service says. */
-  hold(job: Waiter): void {
-    this.#calls.hold(waitingOf(job));
+  addRunningCall(job: SchedulableJob): void {
+    this.#callLimits.addRunning(toQueuedJob(job));
   }
 
   /** It does not run any more, if it did: the next call of its service may. */
-  over(key: JobKey): void {
-    this.#calls.leave(key);
+  releaseCall(key: JobKey): void {
+    this.#callLimits.remove(key);
   }
 
   /** There may be more room than before: also for those that were too large for a cluster that has grown since. */
-  refill(): void {
-    const { capacity, explain } = this.#deps;
-    const back = this.#aside.takeFitting((demand) => capacity.obstacle(demand) !== 'others');
-    const fitting = this.#refused.takeFitting((demand) => capacity.refusal(demand) === undefined);
+  onCapacityFreed(): void {
+    const { capacity, setMessage: explain } = this.#deps;
+    const back = this.#blockedByOthers.takeFitting((demand) => capacity.obstacle(demand) !== 'others');
+    const fitting = this.#unfittable.takeFitting((demand) => capacity.refusal(demand) === undefined);
     for (const { key } of [...back, ...fitting]) explain(key, 'waits for room');
     for (const waiting of back) this.#queue.add(waiting);
-    for (const waiting of fitting) this.#line(waiting);
-    this.fill();
+    for (const waiting of fitting) this.#enqueue(waiting);
+    this.startFitting();
   }
 
   /** Begins whatever has room now. */
-  fill(): void {
+  startFitting(): void {
     while (!this.#closed) {
       const next = this.#queue.take(
         ({ key, demand }) => this.#deps.capacity.reserve(jobKeyText(key), demand),
         this.#blocked,
       );
       if (!next) return;
-      this.#begin(next);
+      this.#start(next);
     }
   }
 
   /** Nobody begins any more. */
   close(): void {
     this.#closed = true;
-    this.#calls.stop();
-    this.#heldBack.stop();
+    this.#callLimits.stop();
+    this.#suspended.stop();
   }
 
   readonly #blocked: Blocked = {
-    obstacleOf: ({ demand }) => this.#deps.capacity.obstacle(demand),
+    obstacleFor: ({ demand }) => this.#deps.capacity.obstacle(demand),
     setAside: (waiting) => {
-      this.#aside.add(waiting);
-      this.#deps.explain(waiting.key, ASIDE);
+      this.#blockedByOthers.add(waiting);
+      this.#deps.setMessage(waiting.key, ASIDE);
     },
   };
 
   /** Or was. */
   #isInLine(key: JobKey): boolean {
-    return this.#queue.has(key) || this.#aside.has(key);
+    return this.#queue.has(key) || this.#blockedByOthers.has(key);
   }
 
-  #begin(waiting: Waiting): void {
-    this.#refused.remove(waiting.key);
-    this.#aside.remove(waiting.key);
-    this.#deps.begin(waiting);
+  #start(waiting: QueuedJob): void {
+    this.#unfittable.remove(waiting.key);
+    this.#blockedByOthers.remove(waiting.key);
+    this.#deps.start(waiting);
   }
 
   /** In line, if there could be room for it. */
-  #settle(waiting: Waiting): void {
+  #admit(waiting: QueuedJob): void {
     const refusal = this.#deps.capacity.refusal(waiting.demand);
-    if (refusal === undefined) this.#line(waiting);
+    if (refusal === undefined) this.#enqueue(waiting);
     else {
       // In line it would hold up everything of its owner. It waits in its record, where it can be seen and cancelled.
-      this.#refused.add(waiting);
-      this.#deps.explain(waiting.key, refusal);
+      this.#unfittable.add(waiting);
+      this.#deps.setMessage(waiting.key, refusal);
     }
-    this.fill();
+    this.startFitting();
   }
 
-  #line(waiting: Waiting): void {
-    if (waiting.call) this.#calls.add(waiting);
+  #enqueue(waiting: QueuedJob): void {
+    if (waiting.call) this.#callLimits.add(waiting);
     else this.#queue.add(waiting);
   }
 }
 
 const ASIDE = 'waits: what others run in the cluster leaves too little room for it, or its nodes take no work now';
 
-const waitingOf = ({ service, id, owner, demand, trigger }: Waiter): Waiting => ({
+const toQueuedJob = ({ service, id, owner, demand, trigger }: SchedulableJob): QueuedJob => ({
   key: { service, id },
   owner,
   demand,
@@ -304,22 +307,22 @@ const waitingOf = ({ service, id, owner, demand, trigger }: Waiter): Waiting => 
 });
 
 /** Where calls go that may run. */
-interface CallsDeps {
+interface CallLimitsDeps {
   readonly services: Pick<ServiceStore, 'get'>;
   readonly runner: Pick<Runner, 'standby'>;
   /** It waits for room, like any job. */
-  readonly wait: (call: Waiting) => void;
-  readonly waits: (key: JobKey) => boolean;
+  readonly enqueue: (call: QueuedJob) => void;
+  readonly isQueued: (key: JobKey) => boolean;
   /** It has its place, and begins, whether it waited for room or not. */
-  readonly begin: (call: Waiting) => void;
+  readonly start: (call: QueuedJob) => void;
   readonly report: (problem: unknown, key: JobKey) => void;
 }
 
-interface Service {
+interface ServiceCalls {
   /** In the order in which they came. */
-  readonly waiting: Map<string, Waiting>;
+  readonly waiting: Map<string, QueuedJob>;
   /** Those that were let through: they run, or wait for room. */
-  readonly through: Map<string, Waiting>;
+  readonly admitted: Map<string, QueuedJob>;
 }
 
 /**
@@ -328,71 +331,71 @@ interface Service {
  * let through a place may be ready (`synchronous.min_scale`): then it needs no room.
  */
 class CallLimits {
-  readonly #deps: CallsDeps;
-  readonly #services = new Map<string, Service>();
-  readonly #end: (() => void) | undefined;
+  readonly #deps: CallLimitsDeps;
+  readonly #services = new Map<string, ServiceCalls>();
+  readonly #unsubscribe: (() => void) | undefined;
 
-  constructor(deps: CallsDeps) {
+  constructor(deps: CallLimitsDeps) {
     this.#deps = deps;
-    this.#end = deps.runner.standby?.onReady((service) => this.#placed(service));
+    this.#unsubscribe = deps.runner.standby?.onReady((service) => this.#onStandbyReady(service));
   }
 
   /** Again: nothing happens. */
-  add(call: Waiting): void {
-    const { waiting, through } = this.#of(call.key.service);
+  add(call: QueuedJob): void {
+    const { waiting, admitted: through } = this.#callsFor(call.key.service);
     const name = jobKeyText(call.key);
     if (through.has(name) || waiting.has(name)) return;
     waiting.set(name, call);
-    this.#look(call.key);
+    this.#admitNextSoon(call.key);
   }
 
   /** It runs already, whatever its service says. */
-  hold(call: Waiting): void {
-    this.#of(call.key.service).through.set(jobKeyText(call.key), call);
+  addRunning(call: QueuedJob): void {
+    this.#callsFor(call.key.service).admitted.set(jobKeyText(call.key), call);
   }
 
   /** It has ended, or does not want to run any more. Of one that is not known: nothing. */
-  leave(key: JobKey): void {
+  remove(key: JobKey): void {
     const service = this.#services.get(key.service);
     const name = jobKeyText(key);
     if (!service) return;
     service.waiting.delete(name);
-    if (service.through.delete(name)) this.#deps.runner.standby?.giveBack(key);
-    if (service.waiting.size > 0) this.#look(key);
-    else if (service.through.size === 0) this.#services.delete(key.service);
+    if (service.admitted.delete(name)) this.#deps.runner.standby?.release(key);
+    if (service.waiting.size > 0) this.#admitNextSoon(key);
+    else if (service.admitted.size === 0) this.#services.delete(key.service);
   }
 
   stop(): void {
-    this.#end?.();
+    this.#unsubscribe?.();
     this.#services.clear();
   }
 
-  #of(name: string): Service {
-    const known = this.#services.get(name) ?? { waiting: new Map(), through: new Map() };
+  #callsFor(name: string): ServiceCalls {
+    const known = this.#services.get(name) ?? { waiting: new Map(), admitted: new Map() };
     this.#services.set(name, known);
     return known;
   }
 
-  #look(key: JobKey): void {
-    this.#letThrough(key.service).catch((problem: unknown) => this.#deps.report(problem, key));
+  #admitNextSoon(key: JobKey): void {
+    this.#admitNext(key.service).catch((problem: unknown) => this.#deps.report(problem, key));
   }
 
-  async #letThrough(name: string): Promise<void> {
-    const most = await this.#most(name);
+  async #admitNext(name: string): Promise<void> {
+    const most = await this.#maxScale(name);
     // Only now: others may have been let through, or have left, meanwhile.
     const service = this.#services.get(name);
     if (!service) return;
     for (const [id, call] of service.waiting) {
-      if (service.through.size >= most) return;
+      if (service.admitted.size >= most) return;
       service.waiting.delete(id);
-      service.through.set(id, call);
-      if (this.#deps.runner.standby?.take(call.key)) this.#deps.begin(call);
-      else this.#deps.wait(call);
+      service.admitted.set(id, call);
+      if (this.#deps.runner.standby?.claim(call.key)) this.#deps.start(call);
+      else this.#deps.enqueue(call);
     }
   }
 
   /** A service that is gone bounds nothing: its jobs end by that. Nor does one that cannot be read: calls would hang. */
-  async #most(name: string): Promise<number> {
+  async #maxScale(name: string): Promise<number> {
     const found = await this.#deps.services.get(name).catch((problem: unknown) => {
       this.#deps.report(problem, { service: name, id: '' });
       return undefined;
@@ -401,10 +404,10 @@ class CallLimits {
   }
 
   /** A place is ready: it is for the first that waits for room. */
-  #placed(service: string): void {
-    for (const call of this.#services.get(service)?.through.values() ?? []) {
-      if (!this.#deps.waits(call.key)) continue;
-      if (this.#deps.runner.standby?.take(call.key)) this.#deps.begin(call);
+  #onStandbyReady(service: string): void {
+    for (const call of this.#services.get(service)?.admitted.values() ?? []) {
+      if (!this.#deps.isQueued(call.key)) continue;
+      if (this.#deps.runner.standby?.claim(call.key)) this.#deps.start(call);
       return;
     }
   }
@@ -415,21 +418,21 @@ class CallLimits {
  * just about to let in, since who decides takes some tenths of a second for each. More: a job waits here that could run
  * elsewhere.
  */
-export const HELD_PATIENCE_MS = 2_000;
+export const SUSPENDED_PATIENCE_MS = 2_000;
 
-interface Held {
-  readonly waiting: Waiting;
-  readonly look: NodeJS.Timeout;
+interface SuspendedJob {
+  readonly waiting: QueuedJob;
+  readonly timer: NodeJS.Timeout;
 }
 
 /** Jobs that the cluster does not let start yet, whatever room there is. They hold up nobody. */
 class SuspendedJobs {
-  readonly #jobs = new Map<string, Held>();
-  readonly #isLong: (key: JobKey) => void;
+  readonly #jobs = new Map<string, SuspendedJob>();
+  readonly #onLong: (key: JobKey) => void;
 
   /** Told of each that is still here after a while. */
   constructor(isLong: (key: JobKey) => void) {
-    this.#isLong = isLong;
+    this.#onLong = isLong;
   }
 
   has(key: JobKey): boolean {
@@ -437,36 +440,36 @@ class SuspendedJobs {
   }
 
   /** Again: nothing happens. */
-  add(waiting: Waiting): void {
+  add(waiting: QueuedJob): void {
     const { key } = waiting;
     if (this.has(key)) return;
-    const look = setTimeout(() => this.#isLong(key), HELD_PATIENCE_MS).unref();
-    this.#jobs.set(jobKeyText(key), { waiting, look });
+    const look = setTimeout(() => this.#onLong(key), SUSPENDED_PATIENCE_MS).unref();
+    this.#jobs.set(jobKeyText(key), { waiting, timer: look });
   }
 
   /** Of one that is not here: undefined. */
-  take(key: JobKey): Waiting | undefined {
+  take(key: JobKey): QueuedJob | undefined {
     const held = this.#jobs.get(jobKeyText(key));
-    clearTimeout(held?.look);
+    clearTimeout(held?.timer);
     this.#jobs.delete(jobKeyText(key));
     return held?.waiting;
   }
 
   stop(): void {
-    for (const { look } of this.#jobs.values()) clearTimeout(look);
+    for (const { timer: look } of this.#jobs.values()) clearTimeout(look);
     this.#jobs.clear();
   }
 }
 
 /** Jobs that do not stand in line, because waiting there would not help them. They hold up nobody. */
 class UnfittableJobs {
-  readonly #jobs = new Map<string, Waiting>();
+  readonly #jobs = new Map<string, QueuedJob>();
 
   has(key: JobKey): boolean {
     return this.#jobs.has(jobKeyText(key));
   }
 
-  add(waiting: Waiting): void {
+  add(waiting: QueuedJob): void {
     this.#jobs.set(jobKeyText(waiting.key), waiting);
   }
 
@@ -476,7 +479,7 @@ class UnfittableJobs {
   }
 
   /** Takes out those that it would help by now. */
-  takeFitting(fitsNow: (demand: Demand) => boolean): Waiting[] {
+  takeFitting(fitsNow: (demand: Demand) => boolean): QueuedJob[] {
     // Those of one service ask for the same, and there may be thousands.
     const fits = new Map<string, boolean>();
     const found = [...this.#jobs.values()].filter(({ demand }) => {

@@ -15,7 +15,7 @@ import { FollowerScheduler } from './follower-scheduler.ts';
 
 /** One manager of several, and a lease that the test gives and takes. */
 export interface Replica extends Jobs {
-  readonly dispatcher: FollowerScheduler;
+  readonly scheduler: FollowerScheduler;
   readonly capacity: OneNode;
   readonly problems: unknown[];
   /** It leads from now on, whoever else believes to do so. */
@@ -117,12 +117,12 @@ async function openReplica(
     now: more.now ?? Date.now,
     report: (problem: unknown) => problems.push(problem),
   };
-  const dispatcher = new FollowerScheduler({ ...parts, callerWaits: CALLER_WAITS });
+  const dispatcher = new FollowerScheduler({ ...parts, callerTimeout: CALLER_WAITS });
   await dispatcher.open();
   let term = new AbortController();
   return {
     ...parts,
-    dispatcher,
+    scheduler: dispatcher,
     problems,
     async lead(roles = {}) {
       term = new AbortController();

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { submitJob } from '../intake/submit.ts';
 import { ALICE, openJobs } from '../jobs.fixture.ts';
-import { forgetStrays } from './end.ts';
+import { removeStrayAttempts } from './end.ts';
 
 const alice = { kind: 'user', uid: ALICE, name: 'Alice', groups: [], operator: false } as const;
 
@@ -21,12 +21,12 @@ test('attempts that no job names are ended and forgotten, and no others', async 
   await eventually(() => assert.equal(jobs.runner.attempts.size, 4));
   jobs.runner.end(ended.id);
   await jobs.until(ended, 'succeeded');
-  assert.equal(await forgetStrays(jobs), 0);
+  assert.equal(await removeStrayAttempts(jobs), 0);
 
   // As a manager does that dies before it has ended what the records named.
   await jobs.store.removeService(gone.service.uid);
   const before = strays.map(({ id }) => jobs.runner.attempts.get(id));
-  assert.equal(await forgetStrays(jobs), 2);
+  assert.equal(await removeStrayAttempts(jobs), 2);
   assert.deepEqual(
     before.map((attempt) => attempt?.stopped),
     ['service-removed', 'service-removed'],

@@ -40,7 +40,7 @@ test('a job that is held holds no room and nobody up, says why it waits, and run
   const record = await store.get(held);
   assert.ok(record);
   assert.deepEqual([record.state, viewJob(record, user).message], ['queued', 'waits for its queue']);
-  assert.equal(one.dispatcher.waiting, 0);
+  assert.equal(one.scheduler.waiting, 0);
 
   await store.letIn(held);
   await started(held);
@@ -84,9 +84,9 @@ test('one that is held again while it waits for room does not start', async (t) 
   await started(first);
   const second = await submit(one, demo);
   await store.letIn(second);
-  await eventually(() => assert.equal(one.dispatcher.waiting, 1));
+  await eventually(() => assert.equal(one.scheduler.waiting, 1));
   await store.hold(second, 'its queue is stopped');
-  await eventually(() => assert.equal(one.dispatcher.waiting, 0));
+  await eventually(() => assert.equal(one.scheduler.waiting, 0));
   runner.end(first.id);
   await replicas.until(first, 'succeeded');
   assert.equal(starts(second), 0);
@@ -126,7 +126,7 @@ test('one that is held is cancelled at once', async (t) => {
   const { replicas, store, one, demo, starts } = await scene(t);
   await one.lead();
   const key = await submit(one, demo);
-  await one.dispatcher.cancel(key, 'cancelled');
+  await one.scheduler.cancel(key, 'cancelled');
   await replicas.until(key, 'cancelled');
   await store.letIn(key);
   assert.equal(starts(key), 0);

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Service } from '../../model/service/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
-import type { ServiceRecord, StandbyOrder } from '../../ports/index.ts';
+import type { ServiceRecord, StandbyRequest } from '../../ports/index.ts';
 import { openJobs } from '../jobs.fixture.ts';
-import { granted, keepReady, orderOf } from './warm.ts';
+import { limitPerOwner, maintainStandby, standbyRequestFor } from './warm.ts';
 
-const counts = (orders: readonly StandbyOrder[] | undefined) =>
+const counts = (orders: readonly StandbyRequest[] | undefined) =>
   Object.fromEntries((orders ?? []).map(({ service, count }) => [service, count]));
 
 const cases = [
@@ -21,7 +21,7 @@ for (const { name, synchronous, count } of cases) {
   test(`what is kept ready: ${name}`, async () => {
     await using jobs = await openJobs();
     const { service } = await jobs.service('demo', { synchronous, memory: '1Gi' });
-    const order = orderOf(service);
+    const order = standbyRequestFor(service);
     assert.equal(order?.count, count);
     if (order) assert.deepEqual([order.image, order.demand.memory], ['busybox', 2 ** 30]);
   });
@@ -43,7 +43,7 @@ for (const { name, wants, most, has } of TOGETHER) {
   test(`what the services of one user have ready together: ${name}`, async () => {
     await using jobs = await openJobs();
     const { service } = await jobs.service('demo', { synchronous: { min_scale: 1 } });
-    const order = orderOf(service);
+    const order = standbyRequestFor(service);
     assert.ok(order);
     const of = (owner: string) =>
       Object.entries(wants).map(([each, count]) => ({
@@ -54,7 +54,7 @@ for (const { name, wants, most, has } of TOGETHER) {
       Object.entries(some).map(([each, count]) => [`${owner}-${each}`, count]);
     const wishes = [...of('alice'), ...of('bob'), ...of('cluster_admin')];
     assert.deepEqual(
-      counts(granted(wishes, most)),
+      counts(limitPerOwner(wishes, most)),
       Object.fromEntries([...named('alice', has), ...named('bob', has), ...named('cluster_admin', wants)]),
     );
   });
@@ -64,17 +64,17 @@ test('a worker of a federation is not called, and has none', async () => {
   await using jobs = await openJobs();
   const { service } = await jobs.service('demo', { synchronous: { min_scale: 1 } });
   const worker = { ...service, federation: { role: 'worker' } } as Service;
-  assert.equal(orderOf(worker), undefined);
+  assert.equal(standbyRequestFor(worker), undefined);
 });
 
 test('what is kept ready follows the services, until somebody else leads', async () => {
   await using jobs = await openJobs();
   const { services } = jobs;
   await jobs.service('first', { synchronous: { min_scale: 1 } });
-  const said: (readonly StandbyOrder[])[] = [];
+  const said: (readonly StandbyRequest[])[] = [];
   const over = new AbortController();
-  const standby = { keep: (orders: readonly StandbyOrder[]) => void said.push(orders) };
-  const keeping = keepReady(services, standby, 10, (problem) => assert.fail(String(problem)), over.signal);
+  const standby = { setRequests: (orders: readonly StandbyRequest[]) => void said.push(orders) };
+  const keeping = maintainStandby(services, standby, 10, (problem) => assert.fail(String(problem)), over.signal);
   const says = (expected: Record<string, number>) => eventually(() => assert.deepEqual(counts(said.at(-1)), expected));
   await says({ first: 1 });
 

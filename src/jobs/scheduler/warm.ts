@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Cursor } from '../../lib/version.ts';
 import { CLUSTER_ADMIN, type Service } from '../../model/service/index.ts';
-import type { ServiceStore, Standby, StandbyOrder } from '../../ports/index.ts';
+import type { ServiceStore, Standby, StandbyRequest } from '../../ports/index.ts';
 import { serviceTraits } from '../attempt/prepare.ts';
 import { serviceDemand } from '../demand.ts';
 
@@ -9,27 +9,27 @@ import { serviceDemand } from '../demand.ts';
 const RETRY_MS = 2_000;
 
 /** Of one service: a number too many in a definition is not to fill a cluster. */
-const MOST_READY = 100;
+const MAX_STANDBY = 100;
 
 /** What is wanted for a service, and whose it is. */
-interface Wish {
+interface StandbyWish {
   readonly owner: string;
-  readonly order: StandbyOrder;
+  readonly order: StandbyRequest;
 }
 
 /**
  * Keeps places ready for the calls of the services that ask for it (`synchronous.min_scale`), until the signal; for
  * those of one user together no more than `perOwner`. Only whoever leads does. Never fails.
  */
-export async function keepReady(
+export async function maintainStandby(
   services: Pick<ServiceStore, 'list' | 'get' | 'watch'>,
-  standby: Pick<Standby, 'keep'>,
+  standby: Pick<Standby, 'setRequests'>,
   perOwner: number,
   report: (problem: unknown) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const keep = (wishes: ReadonlyMap<string, Wish>) => {
-    if (!signal.aborted) standby.keep(granted([...wishes.values()], perOwner));
+  const keep = (wishes: ReadonlyMap<string, StandbyWish>) => {
+    if (!signal.aborted) standby.setRequests(limitPerOwner([...wishes.values()], perOwner));
   };
   while (!signal.aborted) {
     try {
@@ -43,18 +43,18 @@ export async function keepReady(
 
 async function follow(
   services: Pick<ServiceStore, 'list' | 'get' | 'watch'>,
-  keep: (wishes: ReadonlyMap<string, Wish>) => void,
+  keep: (wishes: ReadonlyMap<string, StandbyWish>) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const changes = services.watch(signal);
-  let wishes = await allWishes(services);
+  let wishes = await listWishes(services);
   keep(wishes);
   for await (const change of changes) {
     if (signal.aborted) return;
-    if (change.kind === 'resync') wishes = await allWishes(services);
+    if (change.kind === 'resync') wishes = await listWishes(services);
     else {
       const found = change.kind === 'gone' ? undefined : await services.get(change.name);
-      const order = found && orderOf(found.service);
+      const order = found && standbyRequestFor(found.service);
       // Most services want none, and did not before.
       if (!order && !wishes.has(change.name)) continue;
       if (order) wishes.set(change.name, { order, owner: found.service.owner });
@@ -64,13 +64,13 @@ async function follow(
   }
 }
 
-async function allWishes(services: Pick<ServiceStore, 'list'>): Promise<Map<string, Wish>> {
-  const wishes = new Map<string, Wish>();
+async function listWishes(services: Pick<ServiceStore, 'list'>): Promise<Map<string, StandbyWish>> {
+  const wishes = new Map<string, StandbyWish>();
   let cursor: Cursor | undefined;
   do {
     const page = await services.list({ ...(cursor !== undefined && { cursor }) });
     for (const { service } of page.items) {
-      const order = orderOf(service);
+      const order = standbyRequestFor(service);
       if (order) wishes.set(order.service, { order, owner: service.owner });
     }
     cursor = page.next;
@@ -82,15 +82,15 @@ async function allWishes(services: Pick<ServiceStore, 'list'>): Promise<Map<stri
  * The same orders, less what one user wants beyond `perOwner`. Their services get one after the other, by name and in turns,
  * so that every manager says the same and no service has many while another has none.
  */
-export function granted(wishes: readonly Wish[], perOwner: number): StandbyOrder[] {
+export function limitPerOwner(wishes: readonly StandbyWish[], perOwner: number): StandbyRequest[] {
   const byOwner = Map.groupBy(wishes, ({ owner }) => owner);
   return [...byOwner].flatMap(([owner, theirs]) => {
     const orders = theirs.map(({ order }) => order);
-    return owner === CLUSTER_ADMIN ? orders : inTurns(orders, perOwner);
+    return owner === CLUSTER_ADMIN ? orders : shareRoundRobin(orders, perOwner);
   });
 }
 
-function inTurns(orders: readonly StandbyOrder[], most: number): StandbyOrder[] {
+function shareRoundRobin(orders: readonly StandbyRequest[], most: number): StandbyRequest[] {
   const sorted = orders.toSorted((a, b) => (a.service < b.service ? -1 : 1));
   const counts = sorted.map(() => 0);
   let left = most;
@@ -105,13 +105,13 @@ function inTurns(orders: readonly StandbyOrder[], most: number): StandbyOrder[] 
 }
 
 /** What is to be ready for a service; undefined for one that wants nothing, or cannot be called here. */
-export function orderOf(service: Service): StandbyOrder | undefined {
+export function standbyRequestFor(service: Service): StandbyRequest | undefined {
   const { definition, federation } = service;
   const { min_scale, max_scale } = definition.synchronous;
   if (min_scale === 0 || federation?.role === 'worker') return undefined;
   return {
     service: definition.name,
-    count: Math.min(min_scale, max_scale || min_scale, MOST_READY),
+    count: Math.min(min_scale, max_scale || min_scale, MAX_STANDBY),
     image: definition.image,
     demand: serviceDemand(definition),
     traits: serviceTraits(service),

@@ -15,7 +15,7 @@ export async function findJob(
 ): Promise<JobRecord> {
   const found = await findService(principal, 'read-jobs', service, jobs);
   const record = await jobs.store.get({ service, id });
-  if (!record || record.serviceUid !== found.service.uid || !concerns(principal, record, found)) {
+  if (!record || record.serviceUid !== found.service.uid || !mayReadJob(principal, record, found)) {
     throw jobNotFound(service, id);
   }
   return record;
@@ -53,7 +53,7 @@ export async function listJobs(
 }
 
 /** Everybody sees what they caused, and what was run with their rights (docs/go-manager.md#jobs-and-logs). */
-export function concerns(principal: Admin | User, record: JobRecord, { service }: ServiceRecord): boolean {
+export function mayReadJob(principal: Admin | User, record: JobRecord, { service }: ServiceRecord): boolean {
   const decision = may(principal, 'read-jobs', service);
   if (decision === 'yes') return true;
   if (decision !== 'own' || principal.kind !== 'user') return false;

@@ -45,7 +45,7 @@ test('a log whose attempt is not known any more is empty, followed or not', asyn
   await using jobs = await openJobs();
   const key = await submit(jobs);
   await jobs.until(key, 'running');
-  await jobs.dispatcher.cancel(key, 'cancelled');
+  await jobs.scheduler.cancel(key, 'cancelled');
   const record = await jobs.until(key, 'cancelled');
   await jobs.runner.forget(key.id);
   for (const follow of [true, false]) {

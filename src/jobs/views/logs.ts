@@ -14,7 +14,7 @@ export async function* readLog(
   const { follow, signal } = options;
   let current: JobRecord | undefined = record;
   while (current) {
-    if (follow) current = await untilIt(current, ({ attempts }) => attempts.length > 0, signal, jobs);
+    if (follow) current = await waitUntilJob(current, ({ attempts }) => attempts.length > 0, signal, jobs);
     const attempt = current?.attempts.at(-1);
     if (!current || !attempt) return;
     try {
@@ -26,12 +26,12 @@ export async function* readLog(
     // Its log is gone with the machine it was on: there is nothing to show. Or it is written down and about to start.
     if (!follow || isFinal(current.state) || signal?.aborted) return;
     const { version } = current;
-    current = await untilIt(current, (job) => job.version !== version, signal, jobs);
+    current = await waitUntilJob(current, (job) => job.version !== version, signal, jobs);
   }
 }
 
 /** The job, once it is so, or has ended, or nobody waits any more. Undefined when it is gone. */
-export async function untilIt(
+export async function waitUntilJob(
   record: JobRecord,
   isSo: (job: JobRecord) => boolean,
   signal: AbortSignal | undefined,

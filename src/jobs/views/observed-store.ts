@@ -24,7 +24,7 @@ export function observedJobs(store: JobStore, observers: readonly JobObserver[])
       return record;
     },
     get: (key) => store.get(key),
-    look: (key) => store.look(key),
+    getFresh: (key) => store.getFresh(key),
     event: (key) => store.event(key),
     list: (query) => store.list(query),
     unfinished: () => store.unfinished(),
@@ -33,7 +33,7 @@ export function observedJobs(store: JobStore, observers: readonly JobObserver[])
     remove: (key) => store.remove(key),
     removeService: (serviceUid) => store.removeService(serviceUid),
     expire: (finishedBefore, limit) => store.expire(finishedBefore, limit),
-    dropMarks: (serviceUid, modifiedBefore) => store.dropMarks(serviceUid, modifiedBefore),
+    dropTombstones: (serviceUid, modifiedBefore) => store.dropTombstones(serviceUid, modifiedBefore),
     counts: () => store.counts(),
     oldestWaiting: () => store.oldestWaiting(),
     usage: (range) => store.usage(range),

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Version } from '../../lib/version.ts';
 import type { JobRecord, JobState } from '../../model/job/index.ts';
 import { EPOCH, sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
-import { spansOf, traceparentOf } from './spans.ts';
+import { toSpans, toTraceparent } from './spans.ts';
 
 function ended(states: readonly JobState[], known: Partial<JobRecord> = {}): JobRecord {
   const timeline = states.map((state, index) => ({
@@ -20,7 +20,7 @@ function ended(states: readonly JobState[], known: Partial<JobRecord> = {}): Job
 const DELEGATED: readonly JobState[] = ['accepted', 'queued', 'offering', 'delegated', 'committing', 'succeeded'];
 
 test('a job is one span from its acceptance to its end, with a span below it for each step', () => {
-  const [whole, ...steps] = spansOf(ended(DELEGATED));
+  const [whole, ...steps] = toSpans(ended(DELEGATED));
   assert.equal(whole?.start, EPOCH);
   assert.equal(whole?.end, EPOCH + 5_000);
   assert.deepEqual(
@@ -37,11 +37,11 @@ test('a job is one span from its acceptance to its end, with a span below it for
 });
 
 test('what another cluster tells of its attempt belongs to the trace of the origin', () => {
-  const [origin] = spansOf(ended(DELEGATED));
+  const [origin] = toSpans(ended(DELEGATED));
   const job = { service: 'cow', id: 'cow-1' };
   const taken = { uid: 'u', member: 'b/calf', job, epoch: 2, payload: '' };
   const attempt = ended(['accepted', 'queued', 'running', 'succeeded'], { service: 'calf', id: 'calf-x', taken });
-  const [there, ...steps] = spansOf(attempt);
+  const [there, ...steps] = toSpans(attempt);
   assert.equal(there?.trace, origin?.trace);
   assert.equal(there?.parent, origin?.id);
   assert.equal(there?.attributes['oscar.job'], 'cow-1');
@@ -49,7 +49,7 @@ test('what another cluster tells of its attempt belongs to the trace of the orig
 });
 
 test('no two spans of a job have one id, and ids are what OpenTelemetry wants', () => {
-  const spans = spansOf(
+  const spans = toSpans(
     ended([...DELEGATED.slice(0, 4), 'queued', 'offering', 'delegated', 'committing', 'succeeded']),
   );
   assert.equal(new Set(spans.map(({ id }) => id)).size, spans.length);
@@ -60,11 +60,11 @@ test('no two spans of a job have one id, and ids are what OpenTelemetry wants', 
 });
 
 test('a job that did not end well says why', () => {
-  assert.equal(spansOf(ended(['accepted', 'queued', 'running', 'failed']))[0]?.problem, 'To-failed: it is failed');
-  assert.equal(spansOf(ended(DELEGATED))[0]?.problem, undefined);
+  assert.equal(toSpans(ended(['accepted', 'queued', 'running', 'failed']))[0]?.problem, 'To-failed: it is failed');
+  assert.equal(toSpans(ended(DELEGATED))[0]?.problem, undefined);
 });
 
 test('requests made because of a job name its span', () => {
-  const [whole] = spansOf(ended(DELEGATED));
-  assert.equal(traceparentOf({ service: 'cow', id: 'cow-1' }), `00-${whole?.trace}-${whole?.id}-01`);
+  const [whole] = toSpans(ended(DELEGATED));
+  assert.equal(toTraceparent({ service: 'cow', id: 'cow-1' }), `00-${whole?.trace}-${whole?.id}-01`);
 });

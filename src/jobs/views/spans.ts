@@ -28,14 +28,14 @@ const STEPS: Readonly<Partial<Record<JobState, string>>> = {
  * The trace of a job that has ended, made of its record alone: nothing is measured on the way. Ids follow from the job, so
  * that what another cluster tells of an attempt that it ran belongs to the same trace, below the job of the origin.
  */
-export function spansOf(record: JobRecord): Span[] {
+export function toSpans(record: JobRecord): Span[] {
   const { taken, timeline, acceptedAt, exitCode } = record;
   const job = taken?.job ?? record;
   const last = timeline.at(-1);
   const whole: Span = {
-    trace: traceOf(job),
-    id: taken ? digest(['taken', record.service, record.id], 16) : rootOf(job),
-    ...(taken && { parent: rootOf(job) }),
+    trace: traceId(job),
+    id: taken ? digest(['taken', record.service, record.id], 16) : rootSpanId(job),
+    ...(taken && { parent: rootSpanId(job) }),
     name: taken ? `attempt ${taken.epoch} of ${job.service}` : `job of ${job.service}`,
     start: acceptedAt,
     end: Math.max(acceptedAt, last?.at ?? acceptedAt),
@@ -52,8 +52,8 @@ export function spansOf(record: JobRecord): Span[] {
 }
 
 /** W3C `traceparent` of a job, for requests that are made because of it. */
-export function traceparentOf(job: JobKey): string {
-  return `00-${traceOf(job)}-${rootOf(job)}-01`;
+export function toTraceparent(job: JobKey): string {
+  return `00-${traceId(job)}-${rootSpanId(job)}-01`;
 }
 
 function steps({ timeline, service, id }: JobRecord, { trace, id: parent, attributes }: Span): Span[] {
@@ -73,8 +73,8 @@ function steps({ timeline, service, id }: JobRecord, { trace, id: parent, attrib
   });
 }
 
-const traceOf = ({ service, id }: JobKey) => digest(['job', service, id], 32);
-const rootOf = ({ service, id }: JobKey) => digest(['root', service, id], 16);
+const traceId = ({ service, id }: JobKey) => digest(['job', service, id], 32);
+const rootSpanId = ({ service, id }: JobKey) => digest(['root', service, id], 16);
 
 const digest = (parts: readonly (string | number)[], digits: number) =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, digits);

@@ -6,7 +6,7 @@ import type { Admin, User } from '../../identity/index.ts';
 import { accepted, type NewJob } from '../../model/job/index.ts';
 import type { Definition } from '../../model/service/index.ts';
 import { sampleService } from '../../ports/conformance/sample-service.ts';
-import { type UsageDeps, usageOfService, visibleUsage } from './usage.ts';
+import { serviceUsage, type UsageDeps, visibleUsage } from './usage.ts';
 
 const admin: Admin = { kind: 'admin' };
 const user = (uid: string, operator = false): User => ({ kind: 'user', uid, name: uid, groups: [], operator });
@@ -67,7 +67,7 @@ for (const { name, principal, sees, names } of who) {
     assert.deepEqual([...known].toSorted(), names);
 
     for (const service of ['closed', 'open', 'shared']) {
-      const found = await usageOfService(principal, service, ALL, deps);
+      const found = await serviceUsage(principal, service, ALL, deps);
       if (sees.includes(service)) {
         assert.deepEqual(
           found,
@@ -80,8 +80,8 @@ for (const { name, principal, sees, names } of who) {
 
 test('of a service that does not exist nothing was run; to users it is unknown', async (t) => {
   const deps = await start(t);
-  assert.deepEqual(await usageOfService(admin, 'nope', ALL, deps), []);
-  assert.equal(await usageOfService(user('alice'), 'nope', ALL, deps), 'unknown');
+  assert.deepEqual(await serviceUsage(admin, 'nope', ALL, deps), []);
+  assert.equal(await serviceUsage(user('alice'), 'nope', ALL, deps), 'unknown');
 });
 
 test('only what was run in the range is in it', async (t) => {

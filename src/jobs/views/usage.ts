@@ -38,7 +38,7 @@ export async function visibleUsage(principal: Admin | User, range: UsageRange, d
 }
 
 /** What was run of one service; `hidden` when there is one that the principal does not see. */
-export async function usageOfService(
+export async function serviceUsage(
   principal: Admin | User,
   name: string,
   range: UsageRange,

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import type { User } from '../../identity/index.ts';
 import type { Version } from '../../lib/version.ts';
 import type { JobRecord } from '../../model/job/index.ts';
-import { oldJobView, summarizeJob, viewJob } from './view.ts';
+import { goJobView, summarizeJob, viewJob } from './view.ts';
 
 const user = (uid: string): User => ({ kind: 'user', uid, name: uid, groups: [], operator: false });
 const at = Date.UTC(2026, 10, 16, 2, 0, 0, 250);
@@ -100,8 +100,8 @@ describe('who caused a job', () => {
 });
 
 test('for old clients a job is text and nothing else, with whole seconds', () => {
-  assert.deepEqual(oldJobView(waiting), { status: 'Pending', creation_time: '2026-11-16T02:00:00Z' });
-  assert.deepEqual(oldJobView(failed), {
+  assert.deepEqual(goJobView(waiting), { status: 'Pending', creation_time: '2026-11-16T02:00:00Z' });
+  assert.deepEqual(goJobView(failed), {
     status: 'Failed',
     creation_time: '2026-11-16T02:00:00Z',
     start_time: '2026-11-16T02:00:01Z',

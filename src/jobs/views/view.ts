@@ -6,8 +6,8 @@ import {
   type JobState,
   type NewJob,
   type Phase,
-  phaseOf,
   type Transition,
+  toPhase,
 } from '../../model/job/index.ts';
 
 /** What of a job stands in events and at the head of its view. Times are RFC 3339 in UTC. */
@@ -47,12 +47,12 @@ export function viewJob(record: JobRecord, viewer: Admin | User): JobView {
     ...summarizeJob(record, viewer),
     attempts: record.attempts.map((attempt) => {
       const { name, epoch, place } = attempt;
-      return { name, epoch, place, ...courseOf(attempt) };
+      return { name, epoch, place, ...toRunTimes(attempt) };
     }),
-    decisions: record.decisions.map(({ at, ...decision }) => ({ at: timeOf(at), ...decision })),
+    decisions: record.decisions.map(({ at, ...decision }) => ({ at: toIsoTime(at), ...decision })),
     timeline: record.timeline.map(({ state, at, reason, message, place }) => ({
       state,
-      at: timeOf(at),
+      at: toIsoTime(at),
       reason,
       message,
       place,
@@ -63,7 +63,7 @@ export function viewJob(record: JobRecord, viewer: Admin | User): JobView {
 export function summarizeJob(record: JobRecord, viewer: Admin | User): JobSummary {
   const { id, service, state, held, trigger, object } = record;
   const message = state === 'queued' ? (held ?? record.message) : record.message;
-  const phase = phaseOf(state);
+  const phase = toPhase(state);
   return {
     id,
     service,
@@ -73,8 +73,8 @@ export function summarizeJob(record: JobRecord, viewer: Admin | User): JobSummar
     trigger,
     ...(seesInvoker(record, viewer) && { invoker: record.invoker }),
     ...(object && { object: { bucket: object.bucket, key: object.key } }),
-    accepted_at: timeOf(record.acceptedAt),
-    ...courseOf(record),
+    accepted_at: toIsoTime(record.acceptedAt),
+    ...toRunTimes(record),
     ...(record.cancelRequested && (phase === 'Pending' || phase === 'Running') && { cancelling: true as const }),
   };
 }
@@ -82,19 +82,19 @@ export function summarizeJob(record: JobRecord, viewer: Admin | User): JobSummar
 /**
  * A job as the Go manager lists it (docs/go-manager.md#jobs-and-logs): nothing but text, and times without fractions.
  */
-export interface OldJobView {
+export interface GoJobView {
   readonly status: Phase;
   readonly creation_time: string;
   readonly start_time?: string;
   readonly finish_time?: string;
 }
 
-export function oldJobView({ state, acceptedAt, startedAt, finishedAt }: JobRecord): OldJobView {
+export function goJobView({ state, acceptedAt, startedAt, finishedAt }: JobRecord): GoJobView {
   return {
-    status: phaseOf(state),
-    creation_time: secondsOf(acceptedAt),
-    ...(startedAt !== undefined && { start_time: secondsOf(startedAt) }),
-    ...(finishedAt !== undefined && { finish_time: secondsOf(finishedAt) }),
+    status: toPhase(state),
+    creation_time: toIsoSeconds(acceptedAt),
+    ...(startedAt !== undefined && { start_time: toIsoSeconds(startedAt) }),
+    ...(finishedAt !== undefined && { finish_time: toIsoSeconds(finishedAt) }),
   };
 }
 
@@ -104,13 +104,13 @@ function seesInvoker({ invoker, owner }: JobRecord, viewer: Admin | User): boole
   return viewer.kind === 'admin' || viewer.uid === owner || viewer.uid === invoker;
 }
 
-function courseOf({ startedAt, finishedAt, exitCode }: Pick<AttemptRecord, 'startedAt' | 'finishedAt' | 'exitCode'>) {
+function toRunTimes({ startedAt, finishedAt, exitCode }: Pick<AttemptRecord, 'startedAt' | 'finishedAt' | 'exitCode'>) {
   return {
-    ...(startedAt !== undefined && { started_at: timeOf(startedAt) }),
-    ...(finishedAt !== undefined && { finished_at: timeOf(finishedAt) }),
+    ...(startedAt !== undefined && { started_at: toIsoTime(startedAt) }),
+    ...(finishedAt !== undefined && { finished_at: toIsoTime(finishedAt) }),
     ...(exitCode !== undefined && { exit_code: exitCode }),
   };
 }
 
-const timeOf = (ms: number) => new Date(ms).toISOString();
-const secondsOf = (ms: number) => timeOf(ms).replace(/\.\d+Z$/, 'Z');
+const toIsoTime = (ms: number) => new Date(ms).toISOString();
+const toIsoSeconds = (ms: number) => toIsoTime(ms).replace(/\.\d+Z$/, 'Z');

@@ -5,10 +5,10 @@ import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import { type ChangeQuery, type ServiceRecord, StoreError } from '../../ports/index.ts';
 import { findService } from '../../services/index.ts';
 import type { Jobs } from '../jobs.ts';
-import { concerns } from './find.ts';
+import { mayReadJob } from './find.ts';
 
 /** What has changed, as far as somebody may see it. Where to go on from is the cursor. */
-export interface SeenChanges {
+export interface VisibleChanges {
   readonly jobs: readonly JobRecord[];
   readonly gone: readonly JobKey[];
   readonly cursor: Cursor;
@@ -44,13 +44,13 @@ export async function changedJobs(
   service: string,
   { since, wait, signal }: ChangesWanted,
   jobs: Watched,
-): Promise<SeenChanges> {
+): Promise<VisibleChanges> {
   await findService(principal, 'read-jobs', service, jobs);
   const over = new AbortController();
   const end = () => over.abort();
   signal.addEventListener('abort', end, { once: true });
   const timer = setTimeout(end, signal.aborted ? 0 : wait);
-  let last: SeenChanges = { jobs: [], gone: [], cursor: since };
+  let last: VisibleChanges = { jobs: [], gone: [], cursor: since };
   try {
     for await (const seen of watchJobs(principal, { service, since, idle: wait, signal: over.signal }, jobs)) {
       last = seen;
@@ -73,7 +73,7 @@ export interface WatchOptions {
 }
 
 /** Somebody has missed changes that are not known any more: they have to list again. */
-export interface Missed {
+export interface MissedChanges {
   readonly missed: true;
   readonly cursor: Cursor;
 }
@@ -83,7 +83,7 @@ export async function* followJobs(
   principal: Admin | User,
   options: WatchOptions,
   jobs: Watched,
-): AsyncGenerator<SeenChanges | Missed, undefined> {
+): AsyncGenerator<VisibleChanges | MissedChanges, undefined> {
   let { since } = options;
   while (!options.signal.aborted) {
     try {
@@ -100,7 +100,7 @@ async function* watchJobs(
   principal: Admin | User,
   { service, since, idle, signal }: WatchOptions,
   jobs: Watched,
-): AsyncGenerator<SeenChanges, undefined> {
+): AsyncGenerator<VisibleChanges, undefined> {
   let wake = () => {};
   const ring = () => wake();
   const ends = jobs.store.onChange(ring);
@@ -131,7 +131,7 @@ async function readChanges(
   principal: Admin | User,
   query: ChangeQuery,
   jobs: Watched,
-): Promise<SeenChanges & { read: number }> {
+): Promise<VisibleChanges & { read: number }> {
   const { items, cursor } = await jobs.store.changes(query);
   const names = [...new Set(items.map(({ key }) => key.service))];
   const services = new Map(
@@ -142,8 +142,8 @@ async function readChanges(
   for (const { key, record } of items) {
     const service = services.get(key.service);
     if (!record) {
-      if (seesGone(principal, service)) gone.push(key);
-    } else if (service && service.service.uid === record.serviceUid && concerns(principal, record, service)) {
+      if (seesRemoved(principal, service)) gone.push(key);
+    } else if (service && service.service.uid === record.serviceUid && mayReadJob(principal, record, service)) {
       seen.push(record);
     }
   }
@@ -151,6 +151,6 @@ async function readChanges(
 }
 
 /** Whose a job was that is gone is not known: only those are told who may delete every job of the service. */
-function seesGone(principal: Admin | User, found: ServiceRecord | undefined): boolean {
+function seesRemoved(principal: Admin | User, found: ServiceRecord | undefined): boolean {
   return principal.kind === 'admin' || (found !== undefined && may(principal, 'delete-jobs', found.service) === 'yes');
 }

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { KubernetesCluster } from '../../adapters/kubernetes/index.ts';
 import { ObjectBlobStore } from '../../adapters/object-stores/blob-store.ts';
 import type { Config } from '../../config/index.ts';
-import { FollowerScheduler, keepReady } from '../../jobs/index.ts';
+import { FollowerScheduler, maintainStandby } from '../../jobs/index.ts';
 import type { JobStore, ObjectStore, Runner } from '../../ports/index.ts';
 import { createStaging } from '../../staging/index.ts';
 import { ownAuthorities } from './authorities.ts';
@@ -65,7 +65,7 @@ export async function openKubernetesBackend(
     keys: { seconds: KEY_SECONDS, inProcess: false },
     deployment: capacity.deployment,
     async line(options) {
-      const line = new FollowerScheduler({ ...options, callerWaits: config.writeTimeoutSeconds * 1000 });
+      const line = new FollowerScheduler({ ...options, callerTimeout: config.writeTimeoutSeconds * 1000 });
       await line.open();
       return line;
     },
@@ -86,8 +86,8 @@ export async function openKubernetesBackend(
       outOfQueue?.start();
       const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');
       // Knative has pods ready by itself: what was kept ready before it came is not needed any more.
-      if (cluster.knative) pods.standby.keep([]);
-      else void keepReady(services, pods.standby, config.warmPodsPerOwner, report, term.signal);
+      if (cluster.knative) pods.standby.setRequests([]);
+      else void maintainStandby(services, pods.standby, config.warmPodsPerOwner, report, term.signal);
     },
     close: () => closing.disposeAsync(),
   };

@@ -13,7 +13,7 @@ import {
   openDockerLauncher,
 } from '../../adapters/local-runner/index.ts';
 import type { Config } from '../../config/index.ts';
-import { Dispatcher, forgetStrays, type Jobs } from '../../jobs/index.ts';
+import { Dispatcher, type Jobs, removeStrayAttempts } from '../../jobs/index.ts';
 import type { ServiceStore } from '../../ports/index.ts';
 import { createStaging } from '../../staging/index.ts';
 import type { Backend } from './backend.ts';
@@ -63,7 +63,7 @@ export async function openLocalBackend(config: Config, log: Logger): Promise<Bac
 /** Removes what an earlier manager died over removing. Never fails. */
 async function tidy(jobs: Jobs, signal: AbortSignal, log: Logger): Promise<void> {
   try {
-    const strays = await forgetStrays(jobs);
+    const strays = await removeStrayAttempts(jobs);
     if (strays > 0) log.info({ strays }, 'removed runs that no job names');
   } catch (err) {
     if (!signal.aborted) log.warn({ err }, 'runs that no job names could not be removed');

@@ -11,11 +11,9 @@ export type {
   WebdavAccess,
 } from './attempt.ts';
 export {
-  type AskedBefore,
   type AttemptRecord,
   type DecisionRecord,
   type Demand,
-  type HandIn,
   JOB_STATES,
   type JobKey,
   type JobProgress,
@@ -23,22 +21,24 @@ export {
   type JobState,
   KEPT_ATTEMPTS,
   type NewJob,
-  newJobIn,
+  type PendingResult,
   type Placement,
-  progressIn,
-  type SignedAsk,
+  pickNewJob,
+  pickProgress,
+  type SeenRequest,
+  type SeenRequests,
   type TakenJob,
   type Transition,
 } from './job-record.ts';
 export {
   type AssignedOutputs,
   assignOutputs,
+  MAX_MANIFEST_BYTES,
+  MAX_MANIFEST_FILES,
   type ManifestFile,
-  MOST_MANIFEST_BYTES,
-  MOST_MANIFEST_FILES,
   type PlannedUpload,
   readManifest,
   writeManifest,
 } from './manifest.ts';
-export { accepted, advance, isFinal, type Phase, phaseOf, withAttempt } from './state.ts';
+export { accepted, advance, isFinal, type Phase, toPhase, withAttempt } from './state.ts';
 export { eventJobName, jobName, readStorageEvents, type StorageEvent } from './storage-event.ts';

@@ -137,25 +137,25 @@ export interface Placement {
   readonly permittedAt?: number;
   readonly heardAt?: number;
   /** The member's requests for leave to run it: each is answered once, whichever manager hears it. */
-  readonly asked?: AskedBefore;
+  readonly asked?: SeenRequests;
   /** SHA-256 of the list of its results, once it has ended well: these are committed, and nothing else. */
   readonly manifest?: string;
 }
 
 /** A signed request: when it was signed, by the clock of who signed it, and what tells it from others. */
-export interface SignedAsk {
+export interface SeenRequest {
   readonly time: number;
   readonly nonce: string;
 }
 
-export interface AskedBefore {
-  readonly last: readonly SignedAsk[];
+export interface SeenRequests {
+  readonly last: readonly SeenRequest[];
   /** When the latest of those was signed that are not among them any more. */
   readonly forgotten?: number;
 }
 
 /** How a run for another cluster ended; kept until its origin has heard of it. */
-export interface HandIn {
+export interface PendingResult {
   readonly outcome: 'succeeded' | 'failed' | 'cancelled';
   readonly reason: string;
   readonly message: string;
@@ -177,7 +177,7 @@ export interface JobProgress {
   /** Somebody wants it to end. */
   readonly cancelRequested?: { readonly at: number; readonly reason: string };
   readonly placement?: Placement;
-  readonly handIn?: HandIn;
+  readonly handIn?: PendingResult;
   readonly timeline: readonly Transition[];
   readonly attempts: readonly AttemptRecord[];
   readonly decisions: readonly DecisionRecord[];
@@ -234,10 +234,10 @@ const NEW_JOB_FIELDS = Object.keys(NEW_JOB);
 const PROGRESS_FIELDS = Object.keys(PROGRESS);
 
 /** Only what a new job has: a whole record passes for one, and so would its state. */
-export const newJobIn = (job: NewJob): NewJob => pick(job, NEW_JOB_FIELDS) as unknown as NewJob;
+export const pickNewJob = (job: NewJob): NewJob => pick(job, NEW_JOB_FIELDS) as unknown as NewJob;
 
 /** Only what may change: a whole record passes for a change, and so would what never does. */
-export const progressIn = (change: Partial<JobProgress>): Partial<JobProgress> => pick(change, PROGRESS_FIELDS);
+export const pickProgress = (change: Partial<JobProgress>): Partial<JobProgress> => pick(change, PROGRESS_FIELDS);
 
 function pick(value: object, fields: readonly string[]): Record<string, unknown> {
   const picked: Record<string, unknown> = {};

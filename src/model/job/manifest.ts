@@ -9,10 +9,10 @@ export interface ManifestFile {
 }
 
 /** More output files of one job than this are refused where they are made: whoever commits them holds the list in memory. */
-export const MOST_MANIFEST_FILES = 100_000;
+export const MAX_MANIFEST_FILES = 100_000;
 
 /** So many files with names of 200 bytes each. A longer list is not read. */
-export const MOST_MANIFEST_BYTES = 32 * 1024 * 1024;
+export const MAX_MANIFEST_BYTES = 32 * 1024 * 1024;
 
 /** As a key in S3, and as a file on a disk: each part of it has a limit of its own there. */
 const LONGEST_NAME = 1024;
@@ -34,11 +34,11 @@ export function readManifest(bytes: Uint8Array): readonly ManifestFile[] | strin
   if (document['version'] !== 1) return `its version is ${JSON.stringify(document['version'])}, and only 1 is known`;
   const files: unknown = document['files'];
   if (!Array.isArray(files)) return 'it is no list of files';
-  if (files.length > MOST_MANIFEST_FILES)
-    return `it has ${files.length} files, and at most ${MOST_MANIFEST_FILES} are taken`;
+  if (files.length > MAX_MANIFEST_FILES)
+    return `it has ${files.length} files, and at most ${MAX_MANIFEST_FILES} are taken`;
   const names = new Set<string>();
   for (const [index, file] of files.entries()) {
-    const wrong = isFile(file) ? problemOf(file.name) : 'is none';
+    const wrong = isFile(file) ? nameProblem(file.name) : 'is none';
     if (wrong) return `its file ${index} ${wrong}`;
     if (names.has(file.name)) return `it has ${JSON.stringify(file.name)} twice`;
     names.add(file.name);
@@ -74,7 +74,7 @@ function isFile(value: unknown): value is ManifestFile {
 }
 
 /** A name becomes part of a key, and maybe of a path: it must not lead anywhere else. */
-function problemOf(name: string): string | undefined {
+function nameProblem(name: string): string | undefined {
   if (!name.isWellFormed() || name.includes('\0')) return 'has a name that is no text';
   if (Buffer.byteLength(name) > LONGEST_NAME) return `has a name of more than ${LONGEST_NAME} bytes`;
   const parts = name.split('/');

@@ -9,7 +9,7 @@ import {
   KEPT_TRANSITIONS,
   type Transition,
 } from './job-record.ts';
-import { accepted, advance, isFinal, mayFollow, phaseOf } from './state.ts';
+import { accepted, advance, canTransition, isFinal, toPhase } from './state.ts';
 
 const to = (state: JobState, at: number): Transition => ({
   state,
@@ -61,14 +61,14 @@ test('a state is reached only over an edge, and every state can be left for an e
   for (const from of JOB_STATES) {
     for (const next of JOB_STATES) {
       const progress = { ...accepted(0, 'c'), state: from };
-      assert.equal(advance(progress, to(next, 1)) !== undefined, mayFollow(from, next));
+      assert.equal(advance(progress, to(next, 1)) !== undefined, canTransition(from, next));
     }
-    assert.ok(isFinal(from) || JOB_STATES.some((next) => isFinal(next) && mayFollow(from, next)), from);
+    assert.ok(isFinal(from) || JOB_STATES.some((next) => isFinal(next) && canTransition(from, next)), from);
   }
 });
 
 test('what is committing never goes back to waiting', () => {
-  for (const state of JOB_STATES) assert.equal(mayFollow('committing', state), isFinal(state));
+  for (const state of JOB_STATES) assert.equal(canTransition('committing', state), isFinal(state));
 });
 
 test('only the last attempts are kept', () => {
@@ -78,7 +78,7 @@ test('only the last attempts are kept', () => {
 });
 
 test('old clients see four phases', () => {
-  assert.deepEqual(JOB_STATES.map(phaseOf), [
+  assert.deepEqual(JOB_STATES.map(toPhase), [
     'Pending',
     'Pending',
     'Pending',

@@ -25,7 +25,7 @@ const NEXT: Readonly<Record<JobState, readonly JobState[]>> = {
 
 export const isFinal = (state: JobState): boolean => NEXT[state].length === 0;
 
-export const mayFollow = (from: JobState, to: JobState): boolean => NEXT[from].includes(to);
+export const canTransition = (from: JobState, to: JobState): boolean => NEXT[from].includes(to);
 
 /** A job that has just come in, and waits. */
 export function accepted(at: number, place: string): JobProgress {
@@ -53,7 +53,7 @@ export function advance(
   transition: Transition,
   facts: TransitionFacts = {},
 ): Partial<JobProgress> | undefined {
-  if (!mayFollow(progress.state, transition.state)) return undefined;
+  if (!canTransition(progress.state, transition.state)) return undefined;
   return {
     ...facts,
     ...(facts.attempts && { attempts: facts.attempts.slice(-KEPT_ATTEMPTS) }),
@@ -95,4 +95,4 @@ const PHASES: Readonly<Record<JobState, Phase>> = {
   cancelled: 'Failed',
 };
 
-export const phaseOf = (state: JobState): Phase => PHASES[state];
+export const toPhase = (state: JobState): Phase => PHASES[state];

@@ -43,7 +43,7 @@ function readRecord(record: unknown): StorageEvent | undefined {
   const bytes = Number(field(object, 'size') ?? 0);
   if (bucket === '' || key === '' || (key.endsWith('/') && bytes === 0)) return undefined;
 
-  const modifiedAt = source === 'minio:s3' ? millisecondsOf(text(field(object, 'sequencer'))) : undefined;
+  const modifiedAt = source === 'minio:s3' ? sequencerTime(text(field(object, 'sequencer'))) : undefined;
   const request = field(record, 'requestParameters');
   const principal = text(field(request, 'principalId')) || text(field(field(record, 'userIdentity'), 'principalId'));
   const sourceAddress = text(field(request, 'sourceIPAddress'));
@@ -73,7 +73,7 @@ function decodeKey(key: string): string {
 }
 
 /** MinIO's sequencer and ours is the modification time in nanoseconds, as hexadecimal digits. */
-function millisecondsOf(sequencer: string): number | undefined {
+function sequencerTime(sequencer: string): number | undefined {
   if (!/^[0-9A-Fa-f]{10,16}$/.test(sequencer)) return undefined;
   return Number(BigInt(`0x${sequencer}`) / 1_000_000n);
 }

@@ -1,5 +1,5 @@
 import { isolatedBucket } from './labels.ts';
-import { MOST_FOLDERS } from './limits.ts';
+import { MAX_FOLDERS } from './limits.ts';
 import { hasBuckets, isClusterInput, isClusterStore, parseProvider, splitPath } from './paths.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
 
@@ -16,7 +16,7 @@ export interface ServiceFolder {
  * (docs/go-manager.md#in-minio).
  */
 export function inputFolders(service: Service): ServiceFolder[] {
-  if (worksElsewhere(service)) return [];
+  if (isWorker(service)) return [];
   const inputs = service.definition.input.filter(isClusterInput).map(({ path }) => splitPath(path));
   return [...inputs, ...isolated(service, inputs)];
 }
@@ -26,7 +26,7 @@ export function inputFolders(service: Service): ServiceFolder[] {
  * that the file came from, so that one has the folders for them too.
  */
 export function outputFolders(service: Service): ServiceFolder[] {
-  if (worksElsewhere(service)) return [];
+  if (isWorker(service)) return [];
   const { input, output } = service.definition;
   const outputs = output
     .filter(({ storage_provider }) => isClusterStore(parseProvider(storage_provider)))
@@ -47,8 +47,8 @@ export function folderCountProblem({
   const sources = new Set(input.map(({ path }) => splitPath(path).bucket)).size;
   const users = isolation_level === 'USER' ? allowed_users.length : 0;
   const folders = input.length + output.length + users * (input.length + output.length * sources);
-  if (folders <= MOST_FOLDERS) return undefined;
-  return `gives each of ${users} allowed users folders of their own, ${folders} in all, and at most ${MOST_FOLDERS} are made for a service: take fewer users, inputs or outputs`;
+  if (folders <= MAX_FOLDERS) return undefined;
+  return `gives each of ${users} allowed users folders of their own, ${folders} in all, and at most ${MAX_FOLDERS} are made for a service: take fewer users, inputs or outputs`;
 }
 
 /** A bucket of a store that is not the cluster's own. */
@@ -60,7 +60,7 @@ export interface RemoteBucket {
 
 /** The buckets of other object stores that a service writes to, each once. */
 export function remoteOutputBuckets(service: Service): RemoteBucket[] {
-  if (worksElsewhere(service)) return [];
+  if (isWorker(service)) return [];
   const found = new Map<string, RemoteBucket>();
   for (const { storage_provider, path } of service.definition.output) {
     const provider = parseProvider(storage_provider);
@@ -73,7 +73,7 @@ export function remoteOutputBuckets(service: Service): RemoteBucket[] {
 }
 
 /** The files of a worker are at the store of its coordinator: here it has nothing (docs/concepts.md#two-rules). */
-const worksElsewhere = ({ federation }: Service) => federation?.role === 'worker';
+const isWorker = ({ federation }: Service) => federation?.role === 'worker';
 
 function isolated(service: Service, folders: readonly ServiceFolder[]): ServiceFolder[] {
   return isolatedUsers(service).flatMap((user) =>

@@ -92,13 +92,13 @@ function decodeList(shape: Shape, value: readonly unknown[], path: string, readi
   if (value.length > most) {
     reading.problems.push({ path, message: `has ${value.length} entries, and at most ${most} are allowed` });
   }
-  const items = itemsOf(shape);
+  const items = itemShape(shape);
   return value.slice(0, most).map((item, index) => decodeAt(items, item, `${path}[${index}]`, reading));
 }
 
 function decodeBlock(shape: Shape, value: Record<string, unknown>, path: string, reading: Reading): unknown {
   const given = new Map<string, unknown>();
-  const spellings = spellingsOf(shape);
+  const spellings = spellingsFor(shape);
   for (const [key, item] of Object.entries(value)) {
     const name = spellings.get(key.toLowerCase());
     if (name !== undefined) given.set(name, item);
@@ -114,7 +114,7 @@ function decodeBlock(shape: Shape, value: Record<string, unknown>, path: string,
 }
 
 function decodeMap(shape: Shape, value: Record<string, unknown>, path: string, reading: Reading): unknown {
-  const item = valuesOf(shape);
+  const item = valueShape(shape);
   // Object.fromEntries makes own properties of any name, `__proto__` too.
   return Object.fromEntries(
     Object.entries(value).map(([key, entry]) => [key, decodeAt(item, entry, `${path}.${key}`, reading)]),
@@ -122,14 +122,14 @@ function decodeMap(shape: Shape, value: Record<string, unknown>, path: string, r
 }
 
 function encodeAt(shape: Shape, value: unknown): unknown {
-  if (shape.type === 'array') return (value as unknown[]).map((item) => encodeAt(itemsOf(shape), item));
+  if (shape.type === 'array') return (value as unknown[]).map((item) => encodeAt(itemShape(shape), item));
   if (shape.type !== 'object') return value;
   const object = value as Record<string, unknown>;
   if (!shape.properties) {
     return Object.fromEntries(
       Object.keys(object)
         .toSorted()
-        .map((key) => [key, encodeAt(valuesOf(shape), object[key])]),
+        .map((key) => [key, encodeAt(valueShape(shape), object[key])]),
     );
   }
   const result: Record<string, unknown> = {};
@@ -171,7 +171,7 @@ function isEmpty(shape: Shape, value: unknown): boolean {
 }
 
 function mismatch(shape: Shape, value: unknown, path: string, reading: Reading): unknown {
-  reading.problems.push({ path, message: `must be ${ARTICLES[shape.type]}, not ${nameOf(value)}` });
+  reading.problems.push({ path, message: `must be ${ARTICLES[shape.type]}, not ${describeType(value)}` });
   return zero(shape);
 }
 
@@ -184,7 +184,7 @@ const ARTICLES: Record<Shape['type'], string> = {
   number: 'a number',
 };
 
-function nameOf(value: unknown): string {
+function describeType(value: unknown): string {
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'an object';
   if (typeof value === 'string') return 'a string';
@@ -193,7 +193,7 @@ function nameOf(value: unknown): string {
 
 const spellingCache = new WeakMap<Shape, Map<string, string>>();
 
-function spellingsOf(shape: Shape): Map<string, string> {
+function spellingsFor(shape: Shape): Map<string, string> {
   let spellings = spellingCache.get(shape);
   if (!spellings) {
     spellings = new Map(Object.keys(shape.properties ?? {}).map((name) => [name.toLowerCase(), name]));
@@ -206,12 +206,12 @@ function isOptional(shape: Shape, name: string): boolean {
   return !(shape.required ?? []).includes(name);
 }
 
-function itemsOf(shape: Shape): Shape {
+function itemShape(shape: Shape): Shape {
   if (!shape.items) throw new TypeError('a list in the schema has no item type');
   return shape.items;
 }
 
-function valuesOf(shape: Shape): Shape {
+function valueShape(shape: Shape): Shape {
   const [values] = Object.values(shape.patternProperties ?? {});
   if (!values) throw new TypeError('a map in the schema has no value type');
   return values;

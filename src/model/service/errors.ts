@@ -7,11 +7,13 @@ export type ServiceErrorCode = 'invalid-definition' | 'not-supported' | 'invalid
 export class ServiceError extends OscarError<ServiceErrorCode> {}
 
 /** More than these help nobody. */
-const MOST_PROBLEMS = 20;
+const MAX_SHOWN_PROBLEMS = 20;
 
 /** All problems in one message, each with its path: `input[0].path: is empty`. */
 export function invalidDefinition(problems: readonly Problem[]): ServiceError {
-  const shown = problems.slice(0, MOST_PROBLEMS).map(({ path, message }) => (path ? `${path}: ${message}` : message));
-  if (problems.length > MOST_PROBLEMS) shown.push(`and ${problems.length - MOST_PROBLEMS} more`);
+  const shown = problems
+    .slice(0, MAX_SHOWN_PROBLEMS)
+    .map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  if (problems.length > MAX_SHOWN_PROBLEMS) shown.push(`and ${problems.length - MAX_SHOWN_PROBLEMS} more`);
   return new ServiceError('invalid-definition', shown.join('\n'));
 }

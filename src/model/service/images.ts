@@ -7,7 +7,7 @@ import { isSlash, trimEnd } from '../../lib/trim.ts';
  */
 export function isImageAllowed(image: string, repositories: readonly string[]): boolean {
   if (repositories.length === 0) return true;
-  const repository = repositoryOf(image);
+  const repository = parseRepository(image);
   return repositories.some((entry) => {
     const prefix = trimEnd(entry, isSlash);
     return prefix !== '' && (repository === prefix || repository.startsWith(`${prefix}/`));
@@ -15,7 +15,7 @@ export function isImageAllowed(image: string, repositories: readonly string[]): 
 }
 
 /** Without digest and tag; a colon before the last slash belongs to a port. */
-function repositoryOf(image: string): string {
+function parseRepository(image: string): string {
   const [name = ''] = image.split('@');
   const colon = name.indexOf(':', name.lastIndexOf('/') + 1);
   return colon < 0 ? name : name.slice(0, colon);

@@ -5,8 +5,8 @@ export { type FdlService, readFdl } from './fdl.ts';
 export { POLICY_NAMES, type PolicyName, policyNamed, scoreWord } from './federation-options.ts';
 export { isImageAllowed } from './images.ts';
 export { fdlSchema, type JsonSchema, requestSchema, responseSchema } from './json-schema.ts';
-export { annotationsOf, labelsOf, withoutReservedAnnotations, withoutReservedLabels } from './labels.ts';
-export { MOST_MEMBERS } from './limits.ts';
+export { serviceAnnotations, serviceLabels, withoutReservedAnnotations, withoutReservedLabels } from './labels.ts';
+export { MAX_MEMBERS } from './limits.ts';
 export {
   clusterId,
   clusterIdProblem,
@@ -26,7 +26,7 @@ export {
 } from './paths.ts';
 export { type ClusterStore, ownedBy, present } from './present.ts';
 export { type KnownStores, providerProblems, withoutClusterStore } from './providers.ts';
-export { bytes, millicores, quantityOf } from './quantity.ts';
+export { bytes, formatQuantity, millicores } from './quantity.ts';
 export { readDefinition } from './read.ts';
 export {
   type DefinedCluster,
@@ -49,4 +49,4 @@ export {
   settleSecrets,
 } from './secrets.ts';
 export { CLUSTER_ADMIN, type Definition, type FederationOrigin, type FederationRole, type Service } from './service.ts';
-export { unsupportedIn } from './unsupported.ts';
+export { findUnsupported } from './unsupported.ts';

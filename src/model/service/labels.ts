@@ -30,7 +30,7 @@ export function withoutReservedAnnotations(annotations: Record<string, string>):
 }
 
 /** The service's own labels with the manager's (docs/go-manager.md#labels-and-annotations). */
-export function labelsOf(service: Service): Record<string, string> {
+export function serviceLabels(service: Service): Record<string, string> {
   const { name, labels, vo, isolation_level } = service.definition;
   return {
     ...labels,
@@ -48,7 +48,7 @@ export function labelsOf(service: Service): Record<string, string> {
  * The service's own annotations, and for a worker those by which it is known as one
  * (docs/go-manager.md#labels-and-annotations).
  */
-export function annotationsOf({ definition, federation }: Service): Record<string, string> {
+export function serviceAnnotations({ definition, federation }: Service): Record<string, string> {
   if (federation?.role !== 'worker') return definition.annotations;
   const { origin, uid, revision } = federation;
   return {

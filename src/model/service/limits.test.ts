@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { countReads } from '../../lib/counted-reads.fixture.ts';
 import { outputFolders } from './buckets.ts';
 import { decodeStored } from './codec.ts';
-import { MOST_FOLDERS, MOST_MEMBERS, MOST_PLACES, MOST_USERS } from './limits.ts';
+import { MAX_ALLOWED_USERS, MAX_FOLDERS, MAX_MEMBERS, MAX_STORAGE_PATHS } from './limits.ts';
 import { loopProblems } from './paths.ts';
 import { readDefinition } from './read.ts';
 import { ServiceSchema } from './schema.ts';
@@ -17,9 +17,9 @@ const member = (index: number) => ({ cluster_id: `c${index}`, service_name: 'dem
 describe('limits: a list that is too long is refused before its entries are read', () => {
   const long = 20_000;
   const cases: [string, number, (entries: unknown) => Record<string, unknown>, (index: number) => object][] = [
-    ['federation.members', MOST_MEMBERS, (members) => ({ federation: { members } }), member],
-    ['input', MOST_PLACES, (input) => ({ input }), (index) => place(`in/${index}`)],
-    ['output', MOST_PLACES, (output) => ({ output }), (index) => place(`out/${index}`)],
+    ['federation.members', MAX_MEMBERS, (members) => ({ federation: { members } }), member],
+    ['input', MAX_STORAGE_PATHS, (input) => ({ input }), (index) => place(`in/${index}`)],
+    ['output', MAX_STORAGE_PATHS, (output) => ({ output }), (index) => place(`out/${index}`)],
   ];
   for (const [path, most, body, entry] of cases) {
     test(path, () => {
@@ -37,26 +37,26 @@ describe('limits: a list that is too long is refused before its entries are read
   }
 
   test('allowed_users', () => {
-    const allowed_users = list(MOST_USERS + 1, (index) => `user-${index}`);
+    const allowed_users = list(MAX_ALLOWED_USERS + 1, (index) => `user-${index}`);
     assert.throws(
       () => readDefinition({ ...least, allowed_users }),
       /^ServiceError: allowed_users: has 5001 entries, and at/,
     );
     assert.equal(
       readDefinition({ ...least, allowed_users: allowed_users.slice(1) }).definition.allowed_users.length,
-      MOST_USERS,
+      MAX_ALLOWED_USERS,
     );
   });
 
   test('filters of an output', () => {
-    const output = [{ ...place('out/x'), suffix: list(MOST_PLACES + 1, String) }];
+    const output = [{ ...place('out/x'), suffix: list(MAX_STORAGE_PATHS + 1, String) }];
     assert.throws(() => readDefinition({ ...least, output }), /output\[0\]\.suffix: has 101 entries/);
   });
 });
 
 test('limits: a stored definition keeps all its entries, whoever wrote it', () => {
-  const stored = { ...least, input: list(MOST_PLACES + 50, (index) => place(`in/${index}`)) };
-  assert.equal((decodeStored(ServiceSchema, stored) as { input: unknown[] }).input.length, MOST_PLACES + 50);
+  const stored = { ...least, input: list(MAX_STORAGE_PATHS + 50, (index) => place(`in/${index}`)) };
+  assert.equal((decodeStored(ServiceSchema, stored) as { input: unknown[] }).input.length, MAX_STORAGE_PATHS + 50);
 });
 
 describe('limits: the folders of isolation USER', () => {
@@ -74,13 +74,13 @@ describe('limits: the folders of isolation USER', () => {
     readDefinition(define(99, 10, 9));
     assert.throws(
       () => readDefinition(define(100, 10, 9)),
-      new RegExp(`isolation_level: gives each of 100 allowed users .* 10019 in all, and at most ${MOST_FOLDERS}`),
+      new RegExp(`isolation_level: gives each of 100 allowed users .* 10019 in all, and at most ${MAX_FOLDERS}`),
     );
   });
 
   test('are not computed where nobody is isolated', () => {
-    const { list: input, reads } = countReads(list(MOST_PLACES, (index) => place(`bucket-${index}/in`)));
-    const service = aService({ output: list(MOST_PLACES, (index) => place(`out/${index}`)) });
+    const { list: input, reads } = countReads(list(MAX_STORAGE_PATHS, (index) => place(`bucket-${index}/in`)));
+    const service = aService({ output: list(MAX_STORAGE_PATHS, (index) => place(`out/${index}`)) });
     outputFolders({ ...service, definition: { ...service.definition, input } });
     assert.equal(reads(), 0);
   });

@@ -1,6 +1,6 @@
 import { inputFolders } from './buckets.ts';
 import { encode } from './codec.ts';
-import { annotationsOf, labelsOf } from './labels.ts';
+import { serviceAnnotations, serviceLabels } from './labels.ts';
 import { type Deployment, type MinioProvider, type ServiceDocument, ServiceSchema } from './schema.ts';
 import { HIDDEN } from './secrets.ts';
 import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
@@ -22,19 +22,19 @@ export function present(service: Service, viewing: Viewing): unknown {
   const document: ServiceDocument = {
     ...definition,
     token: viewing.showToken ? service.token.reveal() : '',
-    labels: labelsOf(service),
-    annotations: annotationsOf(service),
+    labels: serviceLabels(service),
+    annotations: serviceAnnotations(service),
     storage_providers: {
       ...definition.storage_providers,
       minio: {
         ...definition.storage_providers?.minio,
-        default: { ...storeOf(service, viewing.store), access_key: HIDDEN, secret_key: HIDDEN },
+        default: { ...visibleStore(service, viewing.store), access_key: HIDDEN, secret_key: HIDDEN },
       },
     },
     owner: service.owner,
     namespace: service.namespace,
-    allowed_users: allowedUsersOf(service),
-    bucket_list: isolatedBucketsOf(service),
+    allowed_users: shownAllowedUsers(service),
+    bucket_list: listIsolatedBuckets(service),
     volume_status: { enabled: false },
     ...(viewing.deployment && { deployment: viewing.deployment }),
   };
@@ -42,14 +42,14 @@ export function present(service: Service, viewing: Viewing): unknown {
 }
 
 /** The data of a worker is at the store of its coordinator. */
-function storeOf({ federation }: Service, own: ClusterStore): ClusterStore {
+function visibleStore({ federation }: Service, own: ClusterStore): ClusterStore {
   return federation?.role === 'worker' && federation.origin.store !== ''
     ? { ...own, endpoint: federation.origin.store }
     : own;
 }
 
 /** With isolation USER the owner is one of the users (docs/go-manager.md#in-minio). */
-function allowedUsersOf({ owner, definition }: Service): string[] {
+function shownAllowedUsers({ owner, definition }: Service): string[] {
   const { allowed_users } = definition;
   return addsOwner(definition, owner) && allowed_users.length > 0 ? [...allowed_users, owner] : allowed_users;
 }
@@ -65,7 +65,7 @@ function addsOwner({ isolation_level }: Definition, owner: string): boolean {
 }
 
 /** With isolation USER each allowed user has a bucket beside each input bucket (docs/go-manager.md#in-minio). */
-function isolatedBucketsOf(service: Service): string[] {
+function listIsolatedBuckets(service: Service): string[] {
   const theirs = inputFolders(service).filter(({ user }) => user !== undefined);
   return [...new Set(theirs.map(({ bucket }) => bucket))];
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { bytes, millicores, quantityOf } from './quantity.ts';
+import { bytes, formatQuantity, millicores } from './quantity.ts';
 
 const cpus: [string, number | undefined][] = [
   ['1', 1000],
@@ -82,11 +82,11 @@ test('a whole number of any unit is counted exactly', () => {
 });
 
 test('a number of bytes is written in the largest unit that divides it, and read back the same', () => {
-  assert.equal(quantityOf(0), '0');
-  assert.equal(quantityOf(5), '5');
-  assert.equal(quantityOf(52_428_800), '50Mi');
-  assert.equal(quantityOf(1_610_612_736), '1536Mi');
-  fc.assert(fc.property(fc.maxSafeNat(), (amount) => assert.equal(bytes(quantityOf(amount)), amount)));
+  assert.equal(formatQuantity(0), '0');
+  assert.equal(formatQuantity(5), '5');
+  assert.equal(formatQuantity(52_428_800), '50Mi');
+  assert.equal(formatQuantity(1_610_612_736), '1536Mi');
+  fc.assert(fc.property(fc.maxSafeNat(), (amount) => assert.equal(bytes(formatQuantity(amount)), amount)));
 });
 
 test('any text is either a number or nothing, never an exception', () => {

@@ -45,7 +45,7 @@ export function millicores(text: string): number | undefined {
 }
 
 /** 1610612736 → `1536Mi`: as Kubernetes writes a number of bytes, in the largest unit that divides it. */
-export function quantityOf(amount: number): string {
+export function formatQuantity(amount: number): string {
   for (const [suffix, power] of Object.entries(BINARY).toReversed()) {
     const unit = 2 ** Number(power);
     if (amount !== 0 && amount % unit === 0) return `${amount / unit}${suffix}`;

@@ -57,9 +57,9 @@ function canonicalise(document: ServiceDocument, problems: Problem[]): Definitio
   const providers = withoutClusterStore(storage_providers);
   const canonical = {
     ...rest,
-    log_level: oneOf('log_level', given.log_level, given.log_level.toUpperCase(), report),
-    visibility: oneOf('visibility', given.visibility, given.visibility, report),
-    isolation_level: oneOf('isolation_level', given.isolation_level, given.isolation_level.toUpperCase(), report),
+    log_level: checkOneOf('log_level', given.log_level, given.log_level.toUpperCase(), report),
+    visibility: checkOneOf('visibility', given.visibility, given.visibility, report),
+    isolation_level: checkOneOf('isolation_level', given.isolation_level, given.isolation_level.toUpperCase(), report),
     input: given.input.map((io, index) => readStorageIO(io, given.name, `input[${index}]`, report)),
     output: given.output.map((io, index) => readStorageIO(io, given.name, `output[${index}]`, report)),
     script: given.script.replace(/\r\n?/g, '\n'),
@@ -76,7 +76,7 @@ function canonicalise(document: ServiceDocument, problems: Problem[]): Definitio
 type Report = (path: string, message: string | undefined) => void;
 
 /** A value outside the schema's list would open buckets to everybody (S11) or be ignored later: it is refused now. */
-function oneOf(
+function checkOneOf(
   key: 'log_level' | 'visibility' | 'isolation_level',
   written: string,
   value: string,

@@ -1,6 +1,6 @@
 import { type Static, type TObject, type TProperties, type TSchema, Type } from 'typebox';
 import { DELEGATE_WHEN, DEPLOYMENTS, POLICY_NAMES, TOPOLOGIES } from './federation-options.ts';
-import { MOST_MEMBERS, MOST_PLACES, MOST_USERS } from './limits.ts';
+import { MAX_ALLOWED_USERS, MAX_MEMBERS, MAX_STORAGE_PATHS } from './limits.ts';
 
 /**
  * The service definition as it travels (docs/fdl.md#all-keys). One schema gives the TypeScript types, reads request
@@ -49,8 +49,8 @@ const StorageIOSchema = block(
       '`<type>[.<id>]`; the types are minio, s3, onedata, webdav and rucio, the id is `default` if left out',
     ),
     path: text('`<bucket>/<folder>`; without a slash the bucket is named like the service'),
-    suffix: maybe(texts('upload only files that end with one of these', { maxItems: MOST_PLACES })),
-    prefix: maybe(texts('upload only files that begin with one of these', { maxItems: MOST_PLACES })),
+    suffix: maybe(texts('upload only files that end with one of these', { maxItems: MAX_STORAGE_PATHS })),
+    prefix: maybe(texts('upload only files that begin with one of these', { maxItems: MAX_STORAGE_PATHS })),
     options: maybe(text('for a mount: further rclone options')),
   },
   'A place in an object store that files are read from or written to',
@@ -91,7 +91,7 @@ const FederationSchema = block(
     members: maybe(
       Type.Array(ReplicaSchema, {
         description: 'the services of this federation on other clusters',
-        maxItems: MOST_MEMBERS,
+        maxItems: MAX_MEMBERS,
       }),
     ),
     weights: maybe(Type.Record(Type.String(), Type.Number(), { description: 'for `random`: weight per cluster id' })),
@@ -274,8 +274,8 @@ export const ServiceSchema = block(
     alpine: flag('the image is based on musl'),
     token: text('invokes this service; made by the manager'),
     file_stage_in: flag('do not download the input'),
-    input: Type.Array(StorageIOSchema, { description: 'where files arrive', maxItems: MOST_PLACES }),
-    output: Type.Array(StorageIOSchema, { description: 'where results go', maxItems: MOST_PLACES }),
+    input: Type.Array(StorageIOSchema, { description: 'where files arrive', maxItems: MAX_STORAGE_PATHS }),
+    output: Type.Array(StorageIOSchema, { description: 'where results go', maxItems: MAX_STORAGE_PATHS }),
     script: text('the script that is run'),
     image_pull_secrets: maybe(texts('names of pull secrets')),
     expose: ExposeSchema,
@@ -297,7 +297,7 @@ export const ServiceSchema = block(
     namespace: maybe(text('where its objects live; set by the manager')),
     interlink_node_name: text('run on that virtual node. Not supported yet'),
     visibility: text('who sees and invokes it', { default: 'private', enum: ['private', 'restricted', 'public'] }),
-    allowed_users: texts('with `restricted`: who else, by uid', { maxItems: MOST_USERS }),
+    allowed_users: texts('with `restricted`: who else, by uid', { maxItems: MAX_ALLOWED_USERS }),
     isolation_level: text('`USER` gives each allowed user a bucket of their own', { enum: ['', 'SERVICE', 'USER'] }),
     bucket_list: texts('the buckets of the allowed users; set by the manager'),
     mount: StorageIOSchema,

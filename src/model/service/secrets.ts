@@ -70,7 +70,7 @@ export function blankSecrets<
     }),
     ...(federation && { federation: blankMembers(federation) }),
   };
-  const given = slotsOf(document).filter(({ value, hidden }) => value !== '' && !(hidden && value === HIDDEN));
+  const given = secretSlots(document).filter(({ value, hidden }) => value !== '' && !(hidden && value === HIDDEN));
   return {
     blank,
     secrets: {
@@ -113,10 +113,10 @@ export function settleSecrets(
   stored: StoredSecrets | undefined,
 ): { secrets: DefinitionSecrets; problems: Problem[] } {
   const { vaulted, environment } = settleEnvironment(definition, given, stored);
-  const before = new Map(stored ? slotsOf(stored.definition).map((slot) => [slot.key, slot.target]) : []);
+  const before = new Map(stored ? secretSlots(stored.definition).map((slot) => [slot.key, slot.target]) : []);
   const credentials: [string, Secret][] = [];
   const problems: Problem[] = [];
-  for (const { key, path, value, target, hidden, keptAs = key } of slotsOf(definition)) {
+  for (const { key, path, value, target, hidden, keptAs = key } of secretSlots(definition)) {
     const brought = own(given.credentials, key) ?? own(vaulted, key);
     const isForSame = keptAs !== key || before.get(key) === target;
     const kept = isForSame ? own(stored?.secrets.credentials, keptAs) : undefined;
@@ -152,7 +152,7 @@ function settleEnvironment(definition: Definition, given: DefinitionSecrets, sto
   };
 }
 
-function slotsOf(
+function secretSlots(
   document: Pick<ServiceDocument, 'environment' | 'storage_providers' | 'clusters' | 'federation'>,
 ): Slot[] {
   const slots: Slot[] = [];

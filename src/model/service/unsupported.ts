@@ -4,7 +4,7 @@ import type { Definition } from './service.ts';
  * Blocks that are read and typed, but whose behaviour this manager does not have yet. A service that uses one is
  * refused: accepting it and doing nothing would be worse. Their inactive forms, which clients always send, are fine.
  */
-export function unsupportedIn(definition: Definition): string[] {
+export function findUnsupported(definition: Definition): string[] {
   const { volume, mount, expose, kserve, interlink_node_name, total_cpu, total_memory } = definition;
   const storages = [...definition.input, ...definition.output].map(({ storage_provider }) => storage_provider);
   const used: [string, boolean][] = [

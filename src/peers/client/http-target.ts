@@ -1,4 +1,4 @@
-import { takenName } from '../../jobs/index.ts';
+import { hostedAttemptName } from '../../jobs/index.ts';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import { serviceName } from '../../model/service/index.ts';
 import type { PeerConnection } from '../connection/peer-connection.ts';
@@ -105,7 +105,7 @@ export class HttpTarget implements Target {
 
   #pathOf({ service, job, epoch }: AttemptAt, { uid, member }: PeerCredentials): string {
     const worker = legal(serviceName, service, this.#address);
-    return `${worker}/${takenName(uid, member, job, epoch, worker)}`;
+    return `${worker}/${hostedAttemptName(uid, member, job, epoch, worker)}`;
   }
 
   #understood<T>(read: { readonly value: T } | { readonly problems: readonly string[] }): T {

@@ -1,6 +1,6 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Secret } from '../../lib/secret.ts';
-import type { AskedBefore, SignedAsk } from '../../model/job/index.ts';
+import type { SeenRequest, SeenRequests } from '../../model/job/index.ts';
 import { type MemberClaim, readMember, writeMember } from '../messages/federation.ts';
 import type { MemberKey } from '../peer.ts';
 
@@ -89,7 +89,7 @@ const KEPT = 8;
  * are too many are known by the time of the latest of them alone: nothing that was signed before it is believed. It is kept
  * where a compare-and-swap lets one of several managers have it.
  */
-export function withAsking(before: AskedBefore | undefined, asking: SignedAsk): AskedBefore | undefined {
+export function withAsking(before: SeenRequests | undefined, asking: SeenRequest): SeenRequests | undefined {
   const { last = [], forgotten = Number.NEGATIVE_INFINITY } = before ?? {};
   if (asking.time <= forgotten || last.some(({ nonce }) => nonce === asking.nonce)) return undefined;
   const byTime = [...last, asking].toSorted((a, b) => a.time - b.time);

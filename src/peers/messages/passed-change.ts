@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { type Field, fields, mapRead, oneOf, optional, type Read, text } from '../../lib/fields.ts';
-import { decode, MOST_MEMBERS, type Problem, type Replica, ServiceSchema } from '../../model/service/index.ts';
+import { decode, MAX_MEMBERS, type Problem, type Replica, ServiceSchema } from '../../model/service/index.ts';
 import * as field from './fields.ts';
 
 /** What a worker passes on to its coordinator, and hears of it (docs/peer-protocol.md). */
@@ -30,7 +30,7 @@ export function readPassedChange(raw: unknown): Read<PassedChange> {
 }
 
 const { items } = ServiceSchema.properties.federation.properties.members;
-const MembersSchema = Type.Object({ members: Type.Array(items, { maxItems: MOST_MEMBERS }) });
+const MembersSchema = Type.Object({ members: Type.Array(items, { maxItems: MAX_MEMBERS }) });
 
 const members: Field<readonly Replica[]> = {
   is: 'a list of members',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Demand } from '../../model/job/index.ts';
-import type { Capacity, NodeRoom } from '../capacity.ts';
+import type { Capacity, NodeCapacity } from '../capacity.ts';
 import { eventually } from './eventually.ts';
 
 export interface CapacityUnderTest {
@@ -89,8 +89,8 @@ export function describeCapacity(name: string, make: Make): void {
     test('whoever waits for room is told when some is given back, and no longer when they end it', async (t) => {
       const capacity = await start(t);
       const told = { one: 0, other: 0 };
-      const end = capacity.onRoom(() => told.one++);
-      t.after(capacity.onRoom(() => told.other++));
+      const end = capacity.onFreed(() => told.one++);
+      t.after(capacity.onFreed(() => told.other++));
 
       capacity.reserve('a', NOTHING);
       capacity.release('a');
@@ -109,7 +109,7 @@ export function describeCapacity(name: string, make: Make): void {
       const { total } = largestNode(capacity);
       let took = false;
       t.after(
-        capacity.onRoom(() => {
+        capacity.onFreed(() => {
           if (took) return;
           took = capacity.reserve('waiting', total);
           capacity.release('waiting');
@@ -210,7 +210,7 @@ function stepsOn(capacity: Capacity): fc.Arbitrary<Step[]> {
 const mostOf = (dimension: (typeof DIMENSIONS)[number], capacity: Capacity) =>
   Math.max(...capacity.nodes().map(({ total }) => total[dimension]));
 
-function largestNode(capacity: Capacity): NodeRoom {
+function largestNode(capacity: Capacity): NodeCapacity {
   const [node] = capacity.nodes().toSorted((a, b) => b.total.cpu - a.total.cpu);
   return node ?? assert.fail('there is no node');
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Cursor } from '../../lib/version.ts';
 import type { JobState, NewJob } from '../../model/job/index.ts';
-import { everyPage } from '../cursor.ts';
+import { listAllPages } from '../cursor.ts';
 import type { JobQuery, UsageRow } from '../job-store.ts';
 import { eventually } from './eventually.ts';
 import { accepted, acceptedInTurn, assertListed, type StartJobs, unfinished } from './job-store-under-test.ts';
@@ -36,7 +36,7 @@ function describeList(start: StartJobs): void {
     const made = await acceptedInTurn(store, ['a', 'b', 'c', 'd', 'e', 'f', 'g']);
     for (const limit of [1, 3, 7, 8]) {
       await eventually(async () => {
-        const pages = await everyPage((cursor) => store.list({ service: 'cow', limit, ...(cursor && { cursor }) }));
+        const pages = await listAllPages((cursor) => store.list({ service: 'cow', limit, ...(cursor && { cursor }) }));
         assert.deepEqual(pages.flat(), made.toReversed());
         assert.ok(pages.every((page) => page.length <= limit));
       });
@@ -48,7 +48,7 @@ function describeList(start: StartJobs): void {
     const ids = ['a', 'b', 'c', 'd', 'e'];
     await Promise.all(ids.map((id) => accepted(store, sampleJob(id))));
     await eventually(async () => {
-      const pages = await everyPage((cursor) => store.list({ service: 'cow', limit: 2, ...(cursor && { cursor }) }));
+      const pages = await listAllPages((cursor) => store.list({ service: 'cow', limit: 2, ...(cursor && { cursor }) }));
       const found = pages.flat().map(({ id }) => id);
       assert.deepEqual(
         found.toSorted(),
@@ -64,7 +64,7 @@ function describeList(start: StartJobs): void {
     const go = made.filter((_, n) => n % 2 === 0);
     let round = 0;
     await eventually(async () => {
-      const pages = await everyPage(async (cursor) => {
+      const pages = await listAllPages(async (cursor) => {
         const page = await store.list({ service: 'cow', limit: 2, ...(cursor && { cursor }) });
         round += 1;
         await accepted(store, sampleJob(`new${round}`, { acceptedAt: EPOCH + (100 + round) * SECOND }));

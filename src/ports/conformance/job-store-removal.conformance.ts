@@ -147,14 +147,14 @@ function describeMarks(start: StartJobs): void {
     const shown = await accepted(store, storageJob('shown', {}, EPOCH - 1), FINISHED);
     const running = await accepted(store, storageJob('running', {}, EPOCH - 1), sampleProgress('running'));
 
-    assert.equal(await store.dropMarks('uid-of-cow', EPOCH), 1);
+    assert.equal(await store.dropTombstones('uid-of-cow', EPOCH), 1);
     await accepted(store, storageJob('old'));
     for (const job of [storageJob('young'), storageJob('old', { service: 'dog' })]) {
       assert.equal((await store.accept(job, sampleProgress(), EVENT)).outcome, 'exists');
     }
     assert.deepEqual(await store.get(shown), shown);
     assert.deepEqual(await store.get(running), running);
-    assert.equal(await store.dropMarks('uid-of-cow', EPOCH), 0);
+    assert.equal(await store.dropTombstones('uid-of-cow', EPOCH), 0);
   });
 
   test('a mark whose object has no time counts by when the job was accepted', async (t) => {
@@ -162,7 +162,7 @@ function describeMarks(start: StartJobs): void {
     const object = { bucket: 'meadow', key: 'in/a' };
     await hide(store, storageJob('old', { object, acceptedAt: EPOCH - 1 }));
     await hide(store, storageJob('young', { object, acceptedAt: EPOCH }));
-    assert.equal(await store.dropMarks('uid-of-cow', EPOCH), 1);
+    assert.equal(await store.dropTombstones('uid-of-cow', EPOCH), 1);
     await accepted(store, storageJob('old'));
     assert.equal((await store.accept(storageJob('young'), sampleProgress(), EVENT)).outcome, 'exists');
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { JobProgress, JobRecord, NewJob } from '../../model/job/index.ts';
-import { everyPage } from '../cursor.ts';
+import { listAllPages } from '../cursor.ts';
 import type { JobQuery, JobStore } from '../job-store.ts';
 import { eventually } from './eventually.ts';
 import { EPOCH, sampleJob, sampleProgress } from './sample-job.ts';
@@ -33,7 +33,7 @@ export async function acceptedInTurn(store: JobStore, ids: readonly string[]): P
 }
 
 export async function listed(store: JobStore, query: Partial<JobQuery> = {}): Promise<string[]> {
-  const pages = await everyPage((cursor) =>
+  const pages = await listAllPages((cursor) =>
     store.list({ service: 'cow', limit: 2, ...query, ...(cursor && { cursor }) }),
   );
   return pages.flat().map(({ id }) => id);

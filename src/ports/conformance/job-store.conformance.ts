@@ -50,9 +50,9 @@ function describeAcceptance(start: StartJobs): void {
     const store = await start(t);
     const made = await accepted(store, sampleJob('a'));
     const next = await store.update(made, made.version, { state: 'failed' });
-    assert.deepEqual(await store.look(made), next);
+    assert.deepEqual(await store.getFresh(made), next);
     await store.remove(made);
-    assert.equal(await store.look(made), undefined);
+    assert.equal(await store.getFresh(made), undefined);
   });
 
   test('a job that was never accepted is not there', async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { everyPage } from '../cursor.ts';
+import { listAllPages } from '../cursor.ts';
 import { JOURNAL_STATE_BYTES, type Journal, type JournalState } from '../journal.ts';
 import { onlyOneWon } from './only-one-won.ts';
 
@@ -139,5 +139,5 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
 }
 
 async function listed(journal: Journal, prefix: string): Promise<string[]> {
-  return (await everyPage((cursor) => journal.list(prefix, cursor))).flat().map(({ key }) => key);
+  return (await listAllPages((cursor) => journal.list(prefix, cursor))).flat().map(({ key }) => key);
 }

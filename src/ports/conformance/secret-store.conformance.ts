@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import type { Version } from '../../lib/version.ts';
-import { everyPage } from '../cursor.ts';
+import { listAllPages } from '../cursor.ts';
 import type { SecretKind, SecretRecord, SecretStore, SecretValues } from '../secret-store.ts';
 import { onlyOneWon } from './only-one-won.ts';
 
@@ -116,9 +116,9 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       const keys = ['a', 'a-b/c', 'a/b', 'b', 'b%', 'b_', 'c', 'd'];
       for (const key of keys.toReversed()) await store.put('credentials', key, values({ A: 'hush' }));
       await store.put('user', 'aa', values({ A: 'hush' }));
-      const listed = (await everyPage((cursor) => store.keys('credentials', cursor))).flat();
+      const listed = (await listAllPages((cursor) => store.keys('credentials', cursor))).flat();
       assert.deepEqual(listed, keys.toSorted());
-      assert.deepEqual((await everyPage((cursor) => store.keys('grant', cursor))).flat(), []);
+      assert.deepEqual((await listAllPages((cursor) => store.keys('grant', cursor))).flat(), []);
     });
 
     test('an error names the record and never a value', async (t) => {

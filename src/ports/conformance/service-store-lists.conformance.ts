@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { everyPage } from '../cursor.ts';
+import { listAllPages } from '../cursor.ts';
 import { type IndexTerm, labelled, readsBucket, type ServiceStore, visibleTo, visibleToAll } from '../service-store.ts';
 import { eventually } from './eventually.ts';
 import { revealed, sampleService } from './sample-service.ts';
@@ -40,7 +40,7 @@ export function describeLists(start: StartStore): void {
     for (const name of all.toReversed()) await created(store, sampleService(name));
     for (const limit of [1, 3, 7, 8]) {
       await eventually(async () => {
-        const pages = await everyPage((cursor) => store.list({ limit, ...(cursor && { cursor }) }));
+        const pages = await listAllPages((cursor) => store.list({ limit, ...(cursor && { cursor }) }));
         assert.deepEqual(pages.flat().map(nameOf), all);
         assert.ok(pages.every((page) => page.length <= limit));
       });
@@ -54,7 +54,7 @@ export function describeLists(start: StartStore): void {
     let round = 0;
     await eventually(async () => {
       round += 1;
-      const pages = await everyPage(async (cursor) => {
+      const pages = await listAllPages(async (cursor) => {
         const page = await store.list({ limit: 2, ...(cursor && { cursor }) });
         for (const name of ['a', 'c', 'g']) await flip(store, name, `${name}-${round}`);
         return page;
@@ -138,7 +138,7 @@ const restricted = (name: string, owner: string, allowed_users: string[]) =>
   sampleService(name, { owner, definition: { visibility: 'restricted', allowed_users } });
 
 async function names(store: ServiceStore, query: { anyOf?: IndexTerm[]; limit?: number } = {}): Promise<string[]> {
-  const pages = await everyPage((cursor) => store.list({ ...query, ...(cursor && { cursor }) }));
+  const pages = await listAllPages((cursor) => store.list({ ...query, ...(cursor && { cursor }) }));
   return pages.flat().map(nameOf);
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Version } from '../../lib/version.ts';
-import { everyPage } from '../cursor.ts';
+import { listAllPages } from '../cursor.ts';
 import type { ServiceStore } from '../service-store.ts';
 import { eventually } from './eventually.ts';
 import { sampleService } from './sample-service.ts';
@@ -99,7 +99,7 @@ function follow(store: ServiceStore, t: TestContext): Map<string, Version> {
 }
 
 async function relist(store: ServiceStore, view: Map<string, Version>): Promise<void> {
-  const pages = await everyPage((cursor) => store.list(cursor ? { cursor } : {}));
+  const pages = await listAllPages((cursor) => store.list(cursor ? { cursor } : {}));
   view.clear();
   for (const { service, version } of pages.flat()) view.set(service.definition.name, version);
 }

@@ -32,8 +32,8 @@ export function describeServiceStore(name: string, make: () => Promise<ServiceSt
 function describeHomes(start: StartStore): void {
   test('an owner has one home, the same each time, and services can be made there', async (t) => {
     const { store } = await start(t);
-    const home = await store.home('alice', 'home-of-alice');
-    assert.equal(await store.home('alice', 'home-of-alice'), home);
+    const home = await store.claimNamespace('alice', 'home-of-alice');
+    assert.equal(await store.claimNamespace('alice', 'home-of-alice'), home);
     const { service } = await created(store, sampleService('cow', { namespace: home }));
     assert.equal(service.namespace, home);
     assert.equal((await store.get('cow'))?.service.namespace, home);
@@ -258,11 +258,11 @@ function describeWrites(start: StartStore): void {
   test('who looks, or lists anew, meets what was written last', async (t) => {
     const { store } = await start(t);
     const record = await created(store, sampleService('a'));
-    assert.deepEqual(await store.look('a'), record);
+    assert.deepEqual(await store.getFresh('a'), record);
     const names = async () => (await store.list({ fresh: true })).items.map(({ service }) => service.definition.name);
     assert.deepEqual(await names(), ['a']);
     await store.remove('a', record.version);
-    assert.equal(await store.look('a'), undefined);
+    assert.equal(await store.getFresh('a'), undefined);
     assert.deepEqual(await names(), []);
   });
 

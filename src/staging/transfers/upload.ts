@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { Slots } from '../../lib/concurrency.ts';
 import {
+  MAX_MANIFEST_FILES,
   type ManifestFile,
-  MOST_MANIFEST_FILES,
   type ObjectAt,
   type PlannedUpload,
   writeManifest,
@@ -31,7 +31,7 @@ export async function upload(
   { store: storeOf, slots }: UploadMeans,
 ): Promise<string | undefined> {
   const { directory, files, attempt, resumed, manifest } = order;
-  if (manifest && files.length > MOST_MANIFEST_FILES) throw tooMany(files.length);
+  if (manifest && files.length > MAX_MANIFEST_FILES) throw tooMany(files.length);
   const stopping = new AbortController();
   const { signal } = stopping;
   const failures: StagingError[] = [];
@@ -87,5 +87,5 @@ function failure(what: string, { store, bucket }: ObjectAt, cause: unknown): Sta
 const tooMany = (count: number) =>
   new StagingError(
     'output-failed',
-    `there are ${count} output files, and at most ${MOST_MANIFEST_FILES} can be handed over: pack them into an archive`,
+    `there are ${count} output files, and at most ${MAX_MANIFEST_FILES} can be handed over: pack them into an archive`,
   );

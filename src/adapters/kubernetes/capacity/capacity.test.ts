@@ -28,7 +28,7 @@ const requested = (capacity: KubernetesCapacity) =>
 
 function toldBy(capacity: KubernetesCapacity) {
   let times = 0;
-  capacity.onRoom(() => times++);
+  capacity.onFreed(() => times++);
   return {
     isTold: async () => {
       await eventually(() => assert.ok(times > 0));

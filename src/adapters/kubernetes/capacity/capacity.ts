@@ -1,6 +1,6 @@
 import { cores, gpus, size } from '../../../lib/amounts.ts';
 import type { Demand } from '../../../model/job/index.ts';
-import { type Capacity, type NodeRoom, type Obstacle, refusalBy, type Usage } from '../../../ports/index.ts';
+import { type Capacity, explainRefusal, type NodeCapacity, type Obstacle, type Usage } from '../../../ports/index.ts';
 import type { Listener } from '../client/informer.ts';
 import { isWithin, larger, NOTHING, sameDemand, sum } from './quantities.ts';
 import { type NodeAccount, NodeAccounts, Rooms } from './rooms.ts';
@@ -67,14 +67,14 @@ export class KubernetesCapacity implements Capacity {
     return open.some(hasGpus) ? 'ours' : 'gpus';
   }
 
-  nodes(): readonly NodeRoom[] {
+  nodes(): readonly NodeCapacity[] {
     return this.#accounts.counted().map(({ name, node, requested }) => {
       const { cpu, memory } = this.#used(name) ?? requested;
       return { name, ready: node.takesWork, total: node.total, requested, used: { cpu, memory }, state: node.state };
     });
   }
 
-  onRoom(listener: () => void): () => void {
+  onFreed(listener: () => void): () => void {
     // Of its own, so that one who listens twice ends each alone.
     const listening = () => listener();
     this.#listeners.add(listening);
@@ -165,7 +165,7 @@ const isSameRoom = (a: SeenNode, b: SeenNode) =>
 function refusalOf(totals: readonly Demand[], demand: Demand): string | undefined {
   if (totals.length === 0 || totals.some((total) => isWithin(demand, total))) return undefined;
   return (
-    refusalBy(totals.reduce(larger, NOTHING), demand) ??
+    explainRefusal(totals.reduce(larger, NOTHING), demand) ??
     `it needs ${amountsText(demand)} on one node, and none has all that`
   );
 }

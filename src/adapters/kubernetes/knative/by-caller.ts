@@ -20,9 +20,9 @@ const FINISH_MS = 8_000;
 
 /** There is always a place for a call: Knative makes one when it is needed, and no room is asked for a second time. */
 const ALWAYS: Standby = {
-  keep: () => undefined,
-  take: () => true,
-  giveBack: () => undefined,
+  setRequests: () => undefined,
+  claim: () => true,
+  release: () => undefined,
   onReady: () => () => undefined,
 };
 

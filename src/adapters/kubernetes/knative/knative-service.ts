@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { annotationsOf, bytes, labelsOf, millicores, type Service } from '../../../model/service/index.ts';
+import { bytes, millicores, type Service, serviceAnnotations, serviceLabels } from '../../../model/service/index.ts';
 import { CALL_LAYOUT, CALL_MOUNTS, CALL_WRAPPER } from '../../../staging/index.ts';
 import { CONFIG_MAP, type KubeKind, type KubeObject, type Stored } from '../client/kinds.ts';
 import { derivedName, legalAnnotations, legalLabels } from '../objects/labels.ts';
@@ -87,11 +87,11 @@ export function knativeServiceOf(
   const { name, enable_sgx } = service.definition;
   const { apiVersion, kind } = CONFIG_MAP;
   const labels = {
-    ...legalLabels(ours(labelsOf(service))),
+    ...legalLabels(ours(serviceLabels(service))),
     'networking.knative.dev/visibility': 'cluster-local',
   };
   const annotations = {
-    ...legalAnnotations(ours(annotationsOf(service))),
+    ...legalAnnotations(ours(serviceAnnotations(service))),
     [TOKEN_NAME]: tokenName(service),
     ...(enable_sgx && {
       'kubernetes.podspec-securitycontext': 'enabled',
@@ -120,7 +120,7 @@ const digestOf = (object: unknown) => createHash('sha256').update(JSON.stringify
 
 function templateOf(service: Service, settings: KnativeSettings) {
   const { name, synchronous, image_pull_secrets = [] } = service.definition;
-  const { vo } = labelsOf(service);
+  const { vo } = serviceLabels(service);
   return {
     metadata: {
       labels: { ...legalLabels({ ...(vo !== undefined && { vo }) }), [CALLS]: name },

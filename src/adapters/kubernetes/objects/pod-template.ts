@@ -1,4 +1,4 @@
-import { labelsOf, type Service } from '../../../model/service/index.ts';
+import { type Service, serviceLabels } from '../../../model/service/index.ts';
 import { CONFIG_MAP, type KubeObject, type Stored } from '../client/kinds.ts';
 import { legalAnnotations, legalLabels } from './labels.ts';
 
@@ -23,7 +23,7 @@ export function podTemplateOf(service: Service, definition: Stored<KubeObject>):
     metadata: {
       name,
       namespace: service.namespace,
-      labels: legalLabels(labelsOf(service)),
+      labels: legalLabels(serviceLabels(service)),
       annotations: legalAnnotations(annotations),
       ownerReferences: [{ apiVersion, kind, name, uid: definition.metadata.uid }],
     },

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { backOff } from '../../../lib/retry.ts';
 import { Secret } from '../../../lib/secret.ts';
 import type { Attempt, StoreAccess } from '../../../model/job/index.ts';
-import { type BlobStore, isAway } from '../../../ports/index.ts';
+import { type BlobStore, isUnavailable } from '../../../ports/index.ts';
 import { writeStores } from '../../../staging/index.ts';
 import { isShelved, shelfKey } from './place.ts';
 
@@ -102,7 +102,7 @@ export class PodKeys {
         failures = 0;
       } catch (problem) {
         this.#problem = problem instanceof Error ? problem.message : String(problem);
-        this.#isAway = isAway(problem);
+        this.#isAway = isUnavailable(problem);
         report(problem);
         wait = backOff(++failures, RETRY, Math.random());
       }

@@ -194,7 +194,7 @@ test('a call whose pod goes before it has it gets one of its own, with all that 
   const { runner, server } = scene(t);
   const traits = { namespace: 'ns', labels: {}, annotations: {}, imagePullSecrets: [], sgx: false };
   const { image, demand } = SAMPLE;
-  runner.standby.keep([{ service: 'cows', count: 1, image, demand, traits }]);
+  runner.standby.setRequests([{ service: 'cows', count: 1, image, demand, traits }]);
   const warm = await eventually(() => (server.all('pods') as Stored<Pod>[])[0] ?? assert.fail('none waits'));
   const container = { state: { running: { startedAt: '2026-01-01T00:00:00Z' } } };
   const status = {
@@ -204,7 +204,7 @@ test('a call whose pod goes before it has it gets one of its own, with all that 
   };
   await server.put(POD, warm.metadata, { ...warm, status });
   const job = { service: 'cows', id: 'cows-1' };
-  await eventually(() => assert.ok(runner.standby.take(job)));
+  await eventually(() => assert.ok(runner.standby.claim(job)));
   const labels = { [RECORD]: 'job' };
   const spec = { managedBy: 'us', template: { metadata: {}, spec: {} } };
   await server.post(JOB, 'ns', { metadata: { name: jobObjectName(job), namespace: 'ns', labels }, spec });

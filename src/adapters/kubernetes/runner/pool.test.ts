@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../ports/conformance/eventually.ts';
-import type { StandbyOrder } from '../../../ports/index.ts';
+import type { StandbyRequest } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
 import { ApiError } from '../client/api-error.ts';
 import type { KubeKind, ObjectPlace, Stored } from '../client/kinds.ts';
@@ -12,7 +12,7 @@ import { ATTEMPT as SAMPLE, SETTINGS } from './pods.fixture.ts';
 import { WarmPool } from './pool.ts';
 
 const TRAITS = { namespace: 'ns', labels: {}, annotations: {}, imagePullSecrets: [], sgx: false };
-const order = (service: string, count: number, image = 'busybox'): StandbyOrder => ({
+const order = (service: string, count: number, image = 'busybox'): StandbyRequest => ({
   service,
   count,
   image,
@@ -131,13 +131,13 @@ function scene(t: { after(end: () => void): void }, listed = Promise.resolve()) 
 
 test('as many pods as are wanted wait, no more and no fewer', async (t) => {
   const { pool, there } = scene(t);
-  pool.keep([order('cows', 3), order('pigs', 1, 'alpine')]);
+  pool.setRequests([order('cows', 3), order('pigs', 1, 'alpine')]);
   await there(3, 'busybox');
   await there(1, 'alpine');
-  pool.keep([order('cows', 1)]);
+  pool.setRequests([order('cows', 1)]);
   await there(1, 'busybox');
   await there(0, 'alpine');
-  pool.keep([]);
+  pool.setRequests([]);
   await there(0);
 });
 
@@ -145,9 +145,9 @@ test('whoever begins to lead makes none before it knows those that are there', a
   const listed = Promise.withResolvers<void>();
   const { pool, pods, there } = scene(t, listed.promise);
   const first = scene(t);
-  first.pool.keep([order('cows', 2)]);
+  first.pool.setRequests([order('cows', 2)]);
   await first.there(2);
-  pool.keep([order('cows', 3)]);
+  pool.setRequests([order('cows', 3)]);
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
   assert.equal(pods.asked, 0);
   for (const pod of first.pods.all.values()) await pods.post(POD, 'ns', pod);
@@ -160,7 +160,7 @@ test('whoever begins to lead makes none before it knows those that are there', a
 test('one belongs to its service, which is said to replace it: it goes with it, and a node can be drained', async (t) => {
   const { pool, pods, there } = scene(t);
   pods.services.add('cows');
-  pool.keep([order('cows', 1)]);
+  pool.setRequests([order('cows', 1)]);
   await there(1);
   const [pod] = pods.all.values();
   assert.deepEqual(pod?.metadata.ownerReferences, [
@@ -171,14 +171,14 @@ test('one belongs to its service, which is said to replace it: it goes with it, 
 
 test('one that is ready is set aside for one job, and replaced when it has got it', async (t) => {
   const { pool, pods, there } = scene(t);
-  pool.keep([order('cows', 1)]);
+  pool.setRequests([order('cows', 1)]);
   await there(1);
-  assert.equal(pool.take(job('cows')), false);
+  assert.equal(pool.claim(job('cows')), false);
   pods.ready();
-  assert.equal(pool.take(job('pigs')), false);
-  assert.equal(pool.take(job('cows')), true);
-  assert.equal(pool.take(job('cows')), true);
-  assert.equal(pool.take(job('cows', '2')), false);
+  assert.equal(pool.claim(job('pigs')), false);
+  assert.equal(pool.claim(job('cows')), true);
+  assert.equal(pool.claim(job('cows')), true);
+  assert.equal(pool.claim(job('cows', '2')), false);
   const [name = ''] = pods.names();
   const attempt = { ...SAMPLE, answer: true, traits: { ...TRAITS, job: job('cows') } };
   assert.equal(pool.choose(attempt), name);
@@ -189,45 +189,45 @@ test('one that is ready is set aside for one job, and replaced when it has got i
 
 test('one whose container beside the script has died is not ready', async (t) => {
   const { pool, pods, there } = scene(t);
-  pool.keep([order('cows', 1)]);
+  pool.setRequests([order('cows', 1)]);
   await there(1);
   const [name = ''] = pods.names();
   pods.become(name, { ...READY, initContainerStatuses: [{ name: 'stage-out', state: { waiting: {} } }] });
-  assert.equal(pool.take(job('cows')), false);
+  assert.equal(pool.claim(job('cows')), false);
 });
 
 test('one that is not as the attempt needs it is not chosen, and free for others', async (t) => {
   const { pool, pods, there } = scene(t);
-  pool.keep([order('cows', 1)]);
+  pool.setRequests([order('cows', 1)]);
   await there(1);
   pods.ready();
   const traits = { ...TRAITS, job: job('cows') };
   assert.equal(pool.choose({ ...SAMPLE, answer: true, image: 'changed', traits }), undefined);
   assert.equal(pool.choose({ ...SAMPLE, answer: false, traits }), undefined);
-  assert.equal(pool.take(job('cows', '2')), true);
+  assert.equal(pool.claim(job('cows', '2')), true);
 });
 
 test('whoever listens is told once of each that is ready, and again of one that was given back', async (t) => {
   const { pool, pods, there } = scene(t);
   const told: string[] = [];
   const end = pool.onReady((service) => told.push(service));
-  pool.keep([order('cows', 1)]);
+  pool.setRequests([order('cows', 1)]);
   await there(1);
   pods.ready();
   await eventually(() => assert.deepEqual(told, ['cows']));
-  pool.take(job('cows'));
-  pool.giveBack(job('cows'));
+  pool.claim(job('cows'));
+  pool.release(job('cows'));
   await eventually(() => assert.deepEqual(told, ['cows', 'cows']));
   end();
-  pool.take(job('cows'));
-  pool.giveBack(job('cows'));
+  pool.claim(job('cows'));
+  pool.release(job('cows'));
   await new Promise(setImmediate);
   assert.equal(told.length, 2);
 });
 
 test('one that dies is removed, and another is made', async (t) => {
   const { pool, pods, there } = scene(t);
-  pool.keep([order('cows', 1)]);
+  pool.setRequests([order('cows', 1)]);
   await there(1);
   const [name = ''] = pods.names();
   pods.become(name, { phase: 'Failed' });
@@ -238,12 +238,12 @@ test('one that dies is removed, and another is made', async (t) => {
 test('those that have waited for more than a day are replaced, one by one, but not those that are set aside', async (t) => {
   const { pool, pods, there } = scene(t);
   pods.clock -= 25 * 3_600_000;
-  pool.keep([order('cows', 3)]);
+  pool.setRequests([order('cows', 3)]);
   await there(3);
   pods.clock = Date.now();
   const [aside = '', ...others] = pods.names();
   pods.become(aside, READY);
-  assert.equal(pool.take(job('cows')), true);
+  assert.equal(pool.claim(job('cows')), true);
   pods.ready();
   for (const [index] of others.entries()) {
     await eventually(() => assert.equal(others.filter((name) => pods.all.has(name)).length, 1 - index));
@@ -258,21 +258,21 @@ test('those that have waited for more than a day are replaced, one by one, but n
 
 test('one that is set aside stays when others are wanted, until its job has it or gives it back', async (t) => {
   const { pool, pods, there } = scene(t);
-  pool.keep([order('cows', 2)]);
+  pool.setRequests([order('cows', 2)]);
   await there(2);
   pods.ready();
-  assert.equal(pool.take(job('cows')), true);
-  pool.keep([order('cows', 1, 'alpine')]);
+  assert.equal(pool.claim(job('cows')), true);
+  pool.setRequests([order('cows', 1, 'alpine')]);
   await there(1, 'busybox');
   await there(1, 'alpine');
-  pool.giveBack(job('cows'));
+  pool.release(job('cows'));
   await there(0, 'busybox');
 });
 
 test('a server that refuses is not asked in a loop', async (t) => {
   const { pool, pods, problems } = scene(t);
   pods.refuses = true;
-  pool.keep([order('cows', 2)]);
+  pool.setRequests([order('cows', 2)]);
   await eventually(() => assert.equal(problems.length, 2));
   for (let turn = 0; turn < 20; turn++) {
     pool.look();
@@ -283,12 +283,12 @@ test('a server that refuses is not asked in a loop', async (t) => {
 
 test('who leads no more leaves everything as it is', async (t) => {
   const { pool, pods, there } = scene(t);
-  pool.keep([order('cows', 2)]);
+  pool.setRequests([order('cows', 2)]);
   await there(2);
   pods.ready();
   pool.rest();
   pool.look();
   await new Promise(setImmediate);
   assert.equal(pods.names().length, 2);
-  assert.equal(pool.take(job('cows')), false);
+  assert.equal(pool.claim(job('cows')), false);
 });

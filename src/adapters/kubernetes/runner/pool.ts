@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../../lib/concurrency.ts';
 import { backOff } from '../../../lib/retry.ts';
 import type { Attempt, JobKey } from '../../../model/job/index.ts';
-import type { Standby, StandbyOrder } from '../../../ports/index.ts';
+import type { Standby, StandbyRequest } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
 import { CONFIG_MAP, type Stored } from '../client/kinds.ts';
 import { createObject, removeObject } from '../client/writes.ts';
@@ -22,7 +22,7 @@ export interface PoolDeps {
 }
 
 interface Line {
-  readonly order: StandbyOrder;
+  readonly order: StandbyRequest;
   /** Tries in a row that came to nothing, and until when it is not tried again. */
   failures: number;
   notBefore: number;
@@ -67,7 +67,7 @@ export class WarmPool implements Standby {
     closed.addEventListener('abort', () => this.rest(), { once: true });
   }
 
-  keep(orders: readonly StandbyOrder[]): void {
+  setRequests(orders: readonly StandbyRequest[]): void {
     const before = this.#lines;
     const lines = new Map<string, Line>();
     for (const order of orders) {
@@ -86,7 +86,7 @@ export class WarmPool implements Standby {
     clearTimeout(this.#timer);
   }
 
-  take(job: JobKey): boolean {
+  claim(job: JobKey): boolean {
     if (this.#taken.has(nameOf(job))) return true;
     const taken = new Set(this.#taken.values());
     const pod = this.#deps.picture.waiting.values().find((each) => {
@@ -98,7 +98,7 @@ export class WarmPool implements Standby {
     return true;
   }
 
-  giveBack(job: JobKey): void {
+  release(job: JobKey): void {
     const pod = this.#taken.get(nameOf(job));
     if (pod === undefined) return;
     this.#taken.delete(nameOf(job));
@@ -109,12 +109,12 @@ export class WarmPool implements Standby {
   /** The pod that is set aside for this attempt, or can be, if it is as the attempt needs it. */
   choose({ answer, traits, ...attempt }: Attempt): string | undefined {
     // Who waits for no answer leaves them to those who do.
-    if (!traits || !answer || !this.take(traits.job)) return undefined;
+    if (!traits || !answer || !this.claim(traits.job)) return undefined;
     const name = this.#taken.get(nameOf(traits.job)) ?? '';
     const pod = this.#deps.picture.waiting.get(name);
     const key = warmKey(traits.job.service, { ...attempt, traits }, traits.namespace, this.#deps.settings);
     if (pod && keyOf(pod) === key) return name;
-    this.giveBack(traits.job);
+    this.release(traits.job);
     return undefined;
   }
 
@@ -244,7 +244,7 @@ export class WarmPool implements Standby {
  * It goes with its service, whether a manager is there or not. Without a controller `kubectl drain` would not let it go: it
  * could not know that somebody makes another.
  */
-async function ownersOf({ service, traits }: StandbyOrder, api: Api): Promise<readonly ControllerReference[]> {
+async function ownersOf({ service, traits }: StandbyRequest, api: Api): Promise<readonly ControllerReference[]> {
   const definition = await read(api, CONFIG_MAP, { metadata: { name: service, namespace: traits.namespace } });
   if (!definition) return [];
   const { apiVersion, kind } = CONFIG_MAP;

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { isAway } from '../../../ports/index.ts';
+import { isUnavailable } from '../../../ports/index.ts';
 import { podRefusal } from './refusal.ts';
 
 const RETRY_MS = 1_000;
@@ -69,4 +69,4 @@ export class Starts {
   }
 }
 
-const isPassing = (error: unknown) => isAway(error) && !podRefusal(error)?.final;
+const isPassing = (error: unknown) => isUnavailable(error) && !podRefusal(error)?.final;

@@ -1,6 +1,6 @@
 import type { Cursor } from '../../../lib/version.ts';
 import type { JobRecord, JobState } from '../../../model/job/index.ts';
-import { cursorExpired, cursorOf, partsOf, type UsageRow } from '../../../ports/index.ts';
+import { cursorExpired, decodeCursor, encodeCursor, type UsageRow } from '../../../ports/index.ts';
 import { endedAt, isFinalJob, type JobEntry } from './job-object.ts';
 
 const WAITING: ReadonlySet<JobState> = new Set(['accepted', 'queued', 'offering']);
@@ -191,23 +191,23 @@ function compare(a: IndexPosition, b: IndexPosition): number {
 
 /** A list goes on before this job. */
 export function listCursor({ at, text }: IndexPosition): Cursor {
-  return cursorOf(at, text);
+  return encodeCursor(at, text);
 }
 
 export function readListCursor(cursor: Cursor | undefined): IndexPosition {
   if (cursor === undefined) return HIGHEST;
-  const [at, text] = partsOf(cursor);
+  const [at, text] = decodeCursor(cursor);
   if (typeof at !== 'number' || typeof text !== 'string') throw cursorExpired();
   return { at, text };
 }
 
 /** Changes go on behind this version of the API, which is one for all its objects. */
 export function changeCursor(resourceVersion: string): Cursor {
-  return cursorOf(resourceVersion);
+  return encodeCursor(resourceVersion);
 }
 
 export function readChangeCursor(cursor: Cursor): string {
-  const [resourceVersion] = partsOf(cursor);
+  const [resourceVersion] = decodeCursor(cursor);
   if (typeof resourceVersion !== 'string' || !/^\d+$/.test(resourceVersion)) throw cursorExpired();
   return resourceVersion;
 }

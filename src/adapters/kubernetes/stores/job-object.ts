@@ -6,8 +6,8 @@ import {
   type JobRecord,
   type JobState,
   type NewJob,
-  newJobIn,
-  progressIn,
+  pickNewJob,
+  pickProgress,
 } from '../../../model/job/index.ts';
 import type { Service } from '../../../model/service/index.ts';
 import { StoreError } from '../../../ports/index.ts';
@@ -98,8 +98,8 @@ export function toJob(
       labels: { ...labels, [RECORD]: 'job', [SERVICE_UID]: digest(job.serviceUid) },
       annotations: {
         ...annotations,
-        [NEW_JOB]: JSON.stringify(newJobIn(job)),
-        [PROGRESS]: JSON.stringify(progressIn(progress)),
+        [NEW_JOB]: JSON.stringify(pickNewJob(job)),
+        [PROGRESS]: JSON.stringify(pickProgress(progress)),
         [VERSION]: newJobVersion(),
         [EVENT_BYTES]: String(event.bytes),
         ...('inline' in event.place
@@ -113,7 +113,7 @@ export function toJob(
 
 /** The same with another progress: what the change does not name stays, what it names as undefined goes. */
 export function withJobProgress(object: Stored<KubeJob>, change: Partial<JobProgress>): Stored<KubeJob> {
-  const progress = { ...(parse(object, PROGRESS) as JobProgress), ...progressIn(change) };
+  const progress = { ...(parse(object, PROGRESS) as JobProgress), ...pickProgress(change) };
   return annotated(object, { [PROGRESS]: JSON.stringify(progress), [VERSION]: newJobVersion() });
 }
 

@@ -167,7 +167,7 @@ export class KubernetesJobStore implements JobStore {
     return entry && this.#shown(entry);
   }
 
-  async look(key: JobKey): Promise<JobRecord | undefined> {
+  async getFresh(key: JobKey): Promise<JobRecord | undefined> {
     const object = await this.#objects.look(key);
     return object && readJob(object).record;
   }
@@ -274,7 +274,7 @@ export class KubernetesJobStore implements JobStore {
     return removed.filter((record) => record !== undefined);
   }
 
-  async dropMarks(serviceUid: string, modifiedBefore: number): Promise<number> {
+  async dropTombstones(serviceUid: string, modifiedBefore: number): Promise<number> {
     const old = [...this.#cache.index.hiddenOf(serviceUid)].filter(({ markedAt }) => markedAt < modifiedBefore);
     const dropped = await inTurns(old, (entry) => this.#objects.delete(entry));
     return dropped.filter(Boolean).length;

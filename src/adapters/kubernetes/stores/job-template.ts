@@ -1,5 +1,5 @@
 import type { NewJob } from '../../../model/job/index.ts';
-import { annotationsOf, bytes, labelsOf, type Service } from '../../../model/service/index.ts';
+import { bytes, type Service, serviceAnnotations, serviceLabels } from '../../../model/service/index.ts';
 import type { KubeJob } from '../client/kinds.ts';
 import { QUEUE } from '../kueue/index.ts';
 import { legalAnnotations, legalLabels } from '../objects/labels.ts';
@@ -36,11 +36,11 @@ export function templateOf(job: NewJob, service: Service, { managedBy, kueue, tt
   const queue = managedBy ? kueue?.queueOf(service) : undefined;
   const owner = (job.invoker || job.principal).split('@', 1)[0]?.slice(0, MOST_OF_OWNER) ?? '';
   const labels = legalLabels({
-    ...labelsOf(service),
+    ...serviceLabels(service),
     [JOB_OWNER]: owner,
     ...(queue !== undefined && { [QUEUE]: queue }),
   });
-  const annotations = legalAnnotations(annotationsOf(service));
+  const annotations = legalAnnotations(serviceAnnotations(service));
   // One that an object caused leaves a mark, which Kubernetes would not: only the manager removes it.
   const leavesMark = job.object !== undefined || job.trigger === 'storage';
   return {

@@ -1,10 +1,10 @@
 import {
   type IndexTerm,
+  indexTermsFor,
   type SecretValues,
   type ServiceChange,
   type ServiceRecord,
   StoreError,
-  termsOf,
 } from '../../../ports/index.ts';
 import type { Listener } from '../client/informer.ts';
 import { type ConfigMap, isNewer, type KubeObject, type Stored } from '../client/kinds.ts';
@@ -184,7 +184,7 @@ class ServiceIndex {
 
   put(place: string, record: ServiceRecord): void {
     this.delete(place);
-    const terms = termsOf(record.service);
+    const terms = indexTermsFor(record.service);
     this.#records.set(place, { record, terms });
     this.#places.add(place);
     for (const term of terms) {

@@ -52,16 +52,16 @@ test('who removes something because of a service that is not there asks the serv
   assert.deepEqual(names(await here.list({ fresh: true })), ['cow']);
   const changed = await there.replace(sampleService('cow', { definition: { cpu: '2' } }), made.version);
   assert.equal((await here.get('cow'))?.version, made.version);
-  assert.equal((await here.look('cow'))?.version, changed.version);
+  assert.equal((await here.getFresh('cow'))?.version, changed.version);
   await there.remove('cow', changed.version);
   assert.deepEqual(names(await here.list({ fresh: true })), []);
-  assert.equal(await here.look('cow'), undefined);
+  assert.equal(await here.getFresh('cow'), undefined);
 });
 
 test('who was overtaken knows by whom: the next try can succeed', async (t) => {
   const { server, here, there } = await scene(t);
   const made = await created(there, sampleService('cow'));
-  await here.look('cow');
+  await here.getFresh('cow');
   server.isMute = true;
   const first = await there.replace(sampleService('cow', { definition: { cpu: '2' } }), made.version);
   await assert.rejects(here.replace(sampleService('cow'), made.version), { code: 'conflict' });

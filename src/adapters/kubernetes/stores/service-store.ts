@@ -59,7 +59,7 @@ export class KubernetesServiceStore implements ServiceStore {
     this.#api = api;
     this.#options = options;
     this.#cache = new ServiceCache(
-      (change) => this.#watchers.tell(change),
+      (change) => this.#watchers.notify(change),
       (problem) => {
         const known = toStoreError(problem, 'watch the services');
         this.#trouble = known instanceof Error ? known.message : String(known);
@@ -107,7 +107,7 @@ export class KubernetesServiceStore implements ServiceStore {
     return this.#informer.lists;
   }
 
-  async home(owner: string, wanted: string): Promise<string> {
+  async claimNamespace(owner: string, wanted: string): Promise<string> {
     return this.#options.namespaces.home(owner, wanted);
   }
 
@@ -136,7 +136,7 @@ export class KubernetesServiceStore implements ServiceStore {
     const { reservations, objectStore } = this.#options;
     toConfigMap(service, objectStore);
     if (reservation.name !== name || reservation.uid !== service.uid) throw lost(name);
-    const namespace = await this.home(service.owner, service.namespace);
+    const namespace = await this.claimNamespace(service.owner, service.namespace);
     const hold = await reservations.use(reservation);
     if (!hold) throw lost(name);
 
@@ -206,7 +206,7 @@ export class KubernetesServiceStore implements ServiceStore {
     return readable(await this.#current(name));
   }
 
-  async look(name: string): Promise<ServiceRecord | undefined> {
+  async getFresh(name: string): Promise<ServiceRecord | undefined> {
     return readable(await this.#look(name));
   }
 

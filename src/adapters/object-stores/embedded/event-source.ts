@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { type Backlog, type EventSource, type KeptEvent, MOST_COUNTED } from '../../../ports/index.ts';
+import { type Backlog, type EventSource, MAX_COUNTED_EVENTS, type PendingEvent } from '../../../ports/index.ts';
 import type { ObjectStoreServer } from '../../../s3-server/index.ts';
 
 /** Events that are looked at in one go when they are counted: others wait so long, about a millisecond. */
@@ -15,7 +15,7 @@ export class EmbeddedEvents implements EventSource {
     this.#outbox = outbox;
   }
 
-  async take(limit: number, after?: number): Promise<KeptEvent[]> {
+  async take(limit: number, after?: number): Promise<PendingEvent[]> {
     return this.#outbox.takeEvents(limit, after).map(({ seq, event }) => ({ number: seq, json: Buffer.from(event) }));
   }
 
@@ -37,7 +37,7 @@ export class EmbeddedEvents implements EventSource {
       after = some.at(-1)?.seq;
       if (some.length < COUNTED_AT_ONCE) break;
       await turn();
-    } while (events < MOST_COUNTED);
+    } while (events < MAX_COUNTED_EVENTS);
     return { events, ...(oldest && { oldestAt: oldest.modifiedAt }) };
   }
 }

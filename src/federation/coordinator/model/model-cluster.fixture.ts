@@ -109,12 +109,12 @@ export function secretsOf(cluster: ModelCluster, passage: Passage): SecretStore 
   };
 }
 
-type Parts = Pick<ServiceStore, 'get' | 'look' | 'list' | 'replace'>;
+type Parts = Pick<ServiceStore, 'get' | 'getFresh' | 'list' | 'replace'>;
 
 export function servicesOf(cluster: ModelCluster, passage: Passage): ServiceStore {
   const parts: Parts = {
     get: async (name) => cluster.services.get(name),
-    look: async (name) => cluster.services.get(name),
+    getFresh: async (name) => cluster.services.get(name),
     list: async () => ({ items: [...cluster.services.values()] }),
     replace: async (service, expected) =>
       passage.write(() => {

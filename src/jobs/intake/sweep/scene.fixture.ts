@@ -41,19 +41,19 @@ export function openScene(directory = makeTemporaryDirectory()) {
   const objects = new EmbeddedStore({ server, endpoint: 'http://127.0.0.1' });
   const source = new EmbeddedEvents(server);
   const enqueued: string[] = [];
-  const dispatcher = {
+  const scheduler = {
     // As the real one: a job that is in line already is not put there again.
     enqueue: ({ id }: { id: string }) => {
       if (!enqueued.includes(id)) enqueued.push(id);
     },
     cancel: async () => undefined,
-    ended: async () => undefined,
+    waitUntilEnded: async () => undefined,
   };
   const problems: unknown[] = [];
   const report = (problem: unknown) => problems.push(problem);
   const jobs = {
     store: cluster.jobs,
-    dispatcher,
+    scheduler,
     now,
     place: 'here',
     services: cluster.services,

@@ -80,7 +80,7 @@ describe('a pass that is cut short', () => {
 
 describe('marks of removed jobs', () => {
   /** How many marks there are, seen by what can be dropped. */
-  const marks = (scene: Scene, uid: string) => scene.jobs.store.dropMarks(uid, Number.MAX_SAFE_INTEGER);
+  const marks = (scene: Scene, uid: string) => scene.jobs.store.dropTombstones(uid, Number.MAX_SAFE_INTEGER);
 
   async function withMark(scene: Scene, ...paths: string[]) {
     const service = await subscribed(scene, 'demo', ...paths);

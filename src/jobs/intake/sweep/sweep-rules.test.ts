@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
-import { afterPass, beginning, forgettableBefore, isDue, SETTLING, spanOf, type Watched } from './watched-prefixes.ts';
+import {
+  afterPass,
+  forgettableBefore,
+  isDue,
+  newWatch,
+  SETTLING_MS,
+  sweepSpan,
+  type Watched,
+} from './watched-prefixes.ts';
 
 const HOUR = 60 * 60_000;
 const T = 1_000 * HOUR;
 
-const watched = (more: Partial<Watched> = {}): Watched => ({ ...beginning('b', 'in/', T), ...more });
+const watched = (more: Partial<Watched> = {}): Watched => ({ ...newWatch('b', 'in/', T), ...more });
 const object = (modifiedAt: number, more = {}) => ({ key: 'in/a', bytes: 1, eTag: 'e', modifiedAt, ...more });
 
 describe('what a pass looks at', () => {
@@ -14,8 +22,8 @@ describe('what a pass looks at', () => {
   const cases = [
     { name: 'an object as old as the subscription: no', at: T, due: false },
     { name: 'the first one after it: yes', at: T + 1, due: true },
-    { name: 'one that is just old enough: yes', at: begun - SETTLING, due: true },
-    { name: 'one that may not have settled: no', at: begun - SETTLING + 1, due: false },
+    { name: 'one that is just old enough: yes', at: begun - SETTLING_MS, due: true },
+    { name: 'one that may not have settled: no', at: begun - SETTLING_MS + 1, due: false },
     { name: 'one that the watermark stands on: no', at: T + 60, due: false, watermark: T + 60 },
     { name: 'one after the watermark: yes', at: T + 61, due: true, watermark: T + 60 },
     { name: 'one before the subscription, whatever the watermark says: no', at: T - 1, due: false, watermark: 0 },
@@ -24,7 +32,7 @@ describe('what a pass looks at', () => {
     { name: 'an empty file: yes', at: T + 1, due: true, bytes: 0 },
   ];
   for (const { name, at, due, watermark = T, ...more } of cases) {
-    test(name, () => assert.equal(isDue(object(at, more), spanOf(watched({ watermark }), begun)), due));
+    test(name, () => assert.equal(isDue(object(at, more), sweepSpan(watched({ watermark }), begun)), due));
   }
 });
 
@@ -34,14 +42,14 @@ describe('where the watermark goes', () => {
       name: 'to the beginning of the pass, less the time to settle',
       found: 1,
       begun: T + HOUR / 2,
-      to: T + HOUR / 2 - SETTLING,
+      to: T + HOUR / 2 - SETTLING_MS,
     },
-    { name: 'nowhere when nothing was found a moment later', found: 0, begun: T + SETTLING + 60_000, to: undefined },
+    { name: 'nowhere when nothing was found a moment later', found: 0, begun: T + SETTLING_MS + 60_000, to: undefined },
     {
       name: 'on after a while, also when nothing is found',
       found: 0,
       begun: T + HOUR / 2,
-      to: T + HOUR / 2 - SETTLING,
+      to: T + HOUR / 2 - SETTLING_MS,
     },
     { name: 'never back, when the clock of the store is', found: 1, begun: T - HOUR, to: T },
   ];
@@ -59,13 +67,13 @@ describe('what may be forgotten', () => {
     const first = afterPass(watched(), T + HOUR, 1);
     assert.deepEqual(first?.forgettable, T);
     const second = first && afterPass(first, T + 2 * HOUR + 1, 1);
-    assert.deepEqual(second?.forgettable, T + HOUR - SETTLING);
+    assert.deepEqual(second?.forgettable, T + HOUR - SETTLING_MS);
   });
 
   test('nothing new after days of silence, until another hour has gone by', () => {
     const late = T + 100 * HOUR;
     const moved = afterPass(watched(), late, 1);
-    assert.deepEqual([moved?.watermark, moved?.forgettable], [late - SETTLING, T]);
+    assert.deepEqual([moved?.watermark, moved?.forgettable], [late - SETTLING_MS, T]);
   });
 
   test('of a service with several prefixes only what all of them have passed', () => {
@@ -87,7 +95,7 @@ test('whenever passes happen, each object after the subscription is looked at, n
         const passed: { watermark: number; at: number }[] = [];
         for (const gap of gaps) {
           now += gap * 60_000;
-          const span = spanOf(state, now);
+          const span = sweepSpan(state, now);
           const due = objects.filter((each) => each.modifiedAt <= now && isDue(each, span));
           for (const { modifiedAt } of due) seen.add(modifiedAt);
           const next = afterPass(state, now, due.length) ?? state;
@@ -100,7 +108,7 @@ test('whenever passes happen, each object after the subscription is looked at, n
           state = next;
         }
         for (const { modifiedAt } of objects) {
-          const settled = modifiedAt > T && modifiedAt <= now - SETTLING;
+          const settled = modifiedAt > T && modifiedAt <= now - SETTLING_MS;
           assert.equal(seen.has(modifiedAt), settled, `written ${(modifiedAt - T) / 60_000} minutes after`);
         }
       },

@@ -5,7 +5,14 @@ import type { Service } from '../../../model/service/index.ts';
 import type { Journal, StoredObject } from '../../../ports/index.ts';
 import type { Jobs } from '../../jobs.ts';
 import { acceptEvent } from '../storage-events.ts';
-import { afterPass, forgettableBefore, isDue, spanOf, type WatchedEntry, WatchedPrefixes } from './watched-prefixes.ts';
+import {
+  afterPass,
+  forgettableBefore,
+  isDue,
+  sweepSpan,
+  type WatchedEntry,
+  WatchedPrefixes,
+} from './watched-prefixes.ts';
 
 interface SweepOptions {
   readonly jobs: SweepDeps['jobs'];
@@ -118,7 +125,7 @@ export class Sweep {
     while (!signal.aborted) {
       try {
         for await (const change of this.#options.jobs.services.watch(signal)) {
-          if (change.kind === 'changed') await this.#align(change.name);
+          if (change.kind === 'changed') await this.#reconcile(change.name);
           // What was missed is found by a pass.
           else if (change.kind === 'resync') this.#woken.resolve();
         }
@@ -130,11 +137,11 @@ export class Sweep {
     }
   }
 
-  async #align(name: string): Promise<void> {
+  async #reconcile(name: string): Promise<void> {
     try {
       const now = await this.#options.storeTime();
       const record = await this.#options.jobs.services.get(name);
-      if (record) await this.#prefixes.align(record.service, now);
+      if (record) await this.#prefixes.reconcile(record.service, now);
     } catch (error) {
       this.#report(error);
     }
@@ -150,7 +157,7 @@ export class Sweep {
 }
 
 interface SweepDeps {
-  readonly jobs: Pick<Jobs, 'store' | 'dispatcher' | 'now' | 'place' | 'services' | 'objects' | 'storeAccount'>;
+  readonly jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'services' | 'objects' | 'storeAccount'>;
   readonly prefixes: WatchedPrefixes;
   /** Told of what could not be swept: the next pass begins where this one did. */
   readonly report: (problem: unknown) => void;
@@ -168,12 +175,12 @@ async function sweepService(
   deps: SweepDeps,
 ): Promise<void> {
   const { prefixes, jobs } = deps;
-  const before = await prefixes.align(service, begun, known);
+  const before = await prefixes.reconcile(service, begun, known);
   const after: WatchedEntry[] = [];
   for (const entry of before) after.push(await sweepPrefix(service, entry, begun, deps));
   const isForgettable = after.some(({ watched }, index) => watched.forgettable !== before[index]?.watched.forgettable);
   if (!isForgettable) return;
-  await jobs.store.dropMarks(service.uid, forgettableBefore(after.map(({ watched }) => watched)));
+  await jobs.store.dropTombstones(service.uid, forgettableBefore(after.map(({ watched }) => watched)));
 }
 
 /** Resolves to the entry as it is afterwards: where it was, unless everything due has been accepted. */
@@ -202,7 +209,7 @@ async function acceptDue(
   { jobs, signal }: SweepDeps,
 ): Promise<number> {
   const { bucket, prefix } = watched;
-  const span = spanOf(watched, begun);
+  const span = sweepSpan(watched, begun);
   if (span.upTo <= span.after) return 0;
   let found = 0;
   let cursor: Cursor | undefined;
@@ -251,7 +258,7 @@ export function sweptEvent(bucket: string, { key, bytes, eTag, modifiedAt }: Sto
       s3SchemaVersion: '1.0',
       configurationId: 'Config',
       bucket: { name: bucket, ownerIdentity: { principalId: '' }, arn: `arn:aws:s3:::${bucket}` },
-      object: { key: encodeAsQuery(key), size: bytes, eTag, sequencer: sequencerOf(modifiedAt) },
+      object: { key: encodeAsQuery(key), size: bytes, eTag, sequencer: toSequencer(modifiedAt) },
     },
     source: { host: '', port: '', userAgent: '' },
   };
@@ -263,5 +270,5 @@ export function sweptEvent(bucket: string, { key, bytes, eTag, modifiedAt }: Sto
 const encodeAsQuery = (key: string) => encodeURIComponent(key).replaceAll('%20', '+');
 
 /** The modification time in nanoseconds, of which a listing shows the milliseconds. */
-const sequencerOf = (modifiedAt: number) =>
+const toSequencer = (modifiedAt: number) =>
   (BigInt(modifiedAt) * 1_000_000n).toString(16).toUpperCase().padStart(16, '0');

@@ -12,7 +12,7 @@ export interface WatchedEntry {
   readonly watched: Watched;
 }
 
-const ROOM = 'sweep/';
+const JOURNAL_PREFIX = 'sweep/';
 
 /**
  * Which prefixes the services wait for, and how far each has been swept: an entry of the journal for each. It is kept apart
@@ -29,29 +29,32 @@ export class WatchedPrefixes {
    * Makes the entries what the service says: a prefix that is new begins now, one that is no longer waited for is
    * forgotten, so that it begins anew if it ever comes back.
    */
-  async align(service: Service, now: number, known?: readonly WatchedEntry[]): Promise<WatchedEntry[]> {
+  async reconcile(service: Service, now: number, known?: readonly WatchedEntry[]): Promise<WatchedEntry[]> {
     const { uid, definition } = service;
     const wanted = new Map(
-      storageClaim(service).subscriptions.map(({ bucket, prefix }) => [keyOf(uid, bucket, prefix), { bucket, prefix }]),
+      storageClaim(service).subscriptions.map(({ bucket, prefix }) => [
+        entryKey(uid, bucket, prefix),
+        { bucket, prefix },
+      ]),
     );
-    const entries = known ?? (await this.#list(`${ROOM}${uid}/`));
+    const entries = known ?? (await this.#list(`${JOURNAL_PREFIX}${uid}/`));
     await Promise.all(entries.filter(({ key }) => !wanted.has(key)).map((entry) => this.forget(entry)));
     const kept = entries.filter(({ key }) => wanted.delete(key));
     const begun = [...wanted].map(([key, { bucket, prefix }]) =>
-      this.#begin(key, { uid, name: definition.name }, beginning(bucket, prefix, now)),
+      this.#begin(key, { uid, name: definition.name }, newWatch(bucket, prefix, now)),
     );
     return [...kept, ...(await Promise.all(begun)).filter((entry) => entry !== undefined)];
   }
 
   /** Of all services, those that are gone included. */
   all(): Promise<WatchedEntry[]> {
-    return this.#list(ROOM);
+    return this.#list(JOURNAL_PREFIX);
   }
 
   /** Nothing happens when another manager was first: it has seen the same objects. */
   async move(entry: WatchedEntry, watched: Watched): Promise<WatchedEntry | undefined> {
     const version = await unlessOvertaken(
-      this.#journal.advance(entry.key, entry.version, stateOf(entry.service, watched)),
+      this.#journal.advance(entry.key, entry.version, toState(entry.service, watched)),
     );
     return version && { ...entry, version, watched };
   }
@@ -61,7 +64,7 @@ export class WatchedPrefixes {
   }
 
   async #begin(key: string, service: WatchedEntry['service'], watched: Watched): Promise<WatchedEntry | undefined> {
-    const entry = await unlessOvertaken(this.#journal.begin(key, stateOf(service, watched)));
+    const entry = await unlessOvertaken(this.#journal.begin(key, toState(service, watched)));
     return entry && { key, version: entry.version, service, watched };
   }
 
@@ -69,7 +72,7 @@ export class WatchedPrefixes {
     const entries: WatchedEntry[] = [];
     let page = await this.#journal.list(prefix);
     for (;;) {
-      entries.push(...page.items.map(entryOf));
+      entries.push(...page.items.map(toEntry));
       if (page.next === undefined) return entries;
       page = await this.#journal.list(prefix, page.next);
     }
@@ -77,17 +80,17 @@ export class WatchedPrefixes {
 }
 
 /** Short, whatever the path is. */
-const keyOf = (uid: string, bucket: string, prefix: string) =>
-  `${ROOM}${uid}/${hash('sha256', JSON.stringify([bucket, prefix]), 'hex').slice(0, 32)}`;
+const entryKey = (uid: string, bucket: string, prefix: string) =>
+  `${JOURNAL_PREFIX}${uid}/${hash('sha256', JSON.stringify([bucket, prefix]), 'hex').slice(0, 32)}`;
 
-const stateOf = ({ uid, name }: WatchedEntry['service'], watched: Watched) => ({
+const toState = ({ uid, name }: WatchedEntry['service'], watched: Watched) => ({
   uid,
   name,
   ...watched,
   next: { ...watched.next },
 });
 
-function entryOf({ key, version, state }: JournalEntry): WatchedEntry {
+function toEntry({ key, version, state }: JournalEntry): WatchedEntry {
   // Nobody else writes into this room.
   const { uid, name, ...watched } = state as unknown as WatchedEntry['service'] & Watched;
   return { key, version, service: { uid, name }, watched };
@@ -120,13 +123,13 @@ export interface Watched {
  * How old an object must be before it is looked at. Shorter: the sweep runs what its event is still on the way for, which
  * the job id makes harmless, and may pass by an object that the store lists late. Longer: a lost event costs more time.
  */
-export const SETTLING = 2 * 60_000;
+export const SETTLING_MS = 2 * 60_000;
 
 /**
  * How long the mark of a removed job stays after the watermark has passed its object. Shorter: a store that delivers its
  * queue late runs a job again. Longer: more marks.
  */
-const REMEMBERED = 60 * 60_000;
+const TOMBSTONE_LIFETIME = 60 * 60_000;
 
 /**
  * How far a watermark may lag behind passes that found nothing. Shorter: a write for every prefix of every service in
@@ -135,13 +138,13 @@ const REMEMBERED = 60 * 60_000;
 const LAG = 10 * 60_000;
 
 /** A subscription that is made, changed or restored begins now. */
-export function beginning(bucket: string, prefix: string, now: number): Watched {
+export function newWatch(bucket: string, prefix: string, now: number): Watched {
   return { bucket, prefix, since: now, watermark: now, forgettable: 0, next: { before: now, at: now } };
 }
 
 /** Which objects a pass that began then looks at: later than the first, not later than the second. */
-export function spanOf({ since, watermark }: Watched, begun: number): { after: number; upTo: number } {
-  return { after: Math.max(since, watermark), upTo: begun - SETTLING };
+export function sweepSpan({ since, watermark }: Watched, begun: number): { after: number; upTo: number } {
+  return { after: Math.max(since, watermark), upTo: begun - SETTLING_MS };
 }
 
 /** Is the object to be looked at? An empty one that is called like a folder is a folder. */
@@ -160,8 +163,8 @@ export function isDue(
  * silence it moves by days in one pass, and the store may yet deliver what it kept meanwhile.
  */
 export function afterPass(watched: Watched, begun: number, found: number): Watched | undefined {
-  const watermark = Math.max(watched.watermark, begun - SETTLING);
-  const isOver = begun - watched.next.at >= REMEMBERED;
+  const watermark = Math.max(watched.watermark, begun - SETTLING_MS);
+  const isOver = begun - watched.next.at >= TOMBSTONE_LIFETIME;
   if (found === 0 && !isOver && watermark - watched.watermark < LAG) return undefined;
   if (!isOver) return { ...watched, watermark };
   return { ...watched, watermark, forgettable: watched.next.before, next: { before: watermark, at: begun } };
