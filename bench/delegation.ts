@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { realClock, Scoreboard } from '../src/delegation/index.ts';
-import type { DelegationMember, WorkingFederation } from '../src/delegation/origin/members.ts';
+import { Scoreboard, systemClock } from '../src/delegation/index.ts';
+import type { DelegatingFederation, DelegationMember } from '../src/delegation/origin/members.ts';
 import { chooseMember } from '../src/delegation/origin/offer.ts';
 import { InFlightJobs } from '../src/delegation/scoreboard/scoreboard.ts';
 import { Secret } from '../src/lib/secret.ts';
@@ -72,16 +72,27 @@ export async function run(): Promise<Measured<typeof figures>> {
 async function decided() {
   const board = new Scoreboard();
   const members = Array.from({ length: MANY_MEMBERS }, (_, index) => memberAt(index));
-  const asked = members.map((member) => ({ place: member.board, ask: () => member.target.status(member.as) }));
-  board.interested(asked);
-  while (members.some((member) => board.snapshotOf(member.board) === undefined)) await Promise.resolve();
+  const asked = members.map((member) => ({
+    endpoint: member.endpoint,
+    fetchSnapshot: () => member.target.status(member.credentials),
+  }));
+  board.watch(asked);
+  while (members.some((member) => board.snapshotFor(member.endpoint) === undefined)) await Promise.resolve();
 
   // What is under way counts too.
-  for (let sent = 0; sent < UNDER_WAY; sent++) board.send(memberAt(sent % MANY_MEMBERS).board, aJob().demand).arrived();
-  const own = { snapshot: await statusOf(0), waiting: 0 };
-  const settling = new InFlightJobs(() => 0);
-  const here = { clusterId: 'here', store: STORE };
-  const deps = { board, own: () => own, settling, here, chance: Math.random, clock: realClock };
+  for (let sent = 0; sent < UNDER_WAY; sent++)
+    board.addInFlight(memberAt(sent % MANY_MEMBERS).endpoint, aJob().demand).accepted();
+  const status = { snapshot: await statusOf(0), waiting: 0 };
+  const enteringQueue = new InFlightJobs(() => 0);
+  const self = { clusterId: 'here', store: STORE };
+  const deps = {
+    scoreboard: board,
+    ownStatus: () => status,
+    enteringQueue,
+    self,
+    random: Math.random,
+    clock: systemClock,
+  };
   const times = POLICY_NAMES.map((policy) => {
     const federation = federationOf(policy, members);
     const question = { record: aJob(), federation, mode: 'any', refusals: new Map() } as const;
@@ -121,14 +132,14 @@ function memberAt(index: number): DelegationMember {
     place: `cluster-${index}`,
     service: `demo-${index}`,
     priority: index % 3,
-    board: id,
-    speaks: true,
+    endpoint: id,
+    sendsReports: true,
     target: { status: () => statusOf(index) } as Partial<Target> as Target,
-    as: { uid: 'federation', member: id, key: new Secret('key') },
+    credentials: { uid: 'federation', member: id, key: new Secret('key') },
   };
 }
 
-function federationOf(delegation: string, members: readonly DelegationMember[]): WorkingFederation {
+function federationOf(delegation: string, members: readonly DelegationMember[]): DelegatingFederation {
   const listed = members.map(({ place, service }) => ({ type: 'oscar', cluster_id: place, service_name: service }));
   const service = aService({ federation: { topology: 'star', delegation, delegate_when: 'always', members: listed } });
   return { service, uid: 'federation', members };

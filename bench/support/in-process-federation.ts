@@ -8,14 +8,14 @@ import { type LocalCluster, openLocalCluster } from '../../src/adapters/sqlite/i
 import {
   commit,
   type DelegationServer,
+  DelegationTarget,
   Delegator,
-  realClock,
+  FederationCache,
   Scoreboard,
   selfOrigin,
   selfTarget,
-  snapshotOfNodes,
-  TakenJobs,
-  WorkingFederations,
+  snapshotFromNodes,
+  systemClock,
 } from '../../src/delegation/index.ts';
 import { Ledgers } from '../../src/federation/index.ts';
 import { newServiceToken } from '../../src/identity/index.ts';
@@ -116,7 +116,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
     const jobs = partsOf(at, id);
     const dispatcher = opened.adopt(new Dispatcher({ ...jobs, report }), (it) => it.stop());
     const taken = opened.adopt(
-      new TakenJobs({
+      new DelegationTarget({
         ...jobs,
         dispatcher,
         coordinatorOf: async () => ({ origin, key }),
@@ -131,7 +131,7 @@ export async function startInProcess(members: number): Promise<InProcessFederati
     await dispatcher.start();
     const target: Partial<DelegationServer> = {
       offer: (...it) => taken.offer(...it),
-      status: async () => snapshotOfNodes(jobs.capacity.nodes()),
+      status: async () => snapshotFromNodes(jobs.capacity.nodes()),
     };
     targets.set(id, selfTarget({ ...self, server: target as DelegationServer, workers: workersOf(at), clusterId: id }));
   }
@@ -142,26 +142,26 @@ export async function startInProcess(members: number): Promise<InProcessFederati
   const delegator = opened.adopt(
     new Delegator({
       ...jobs,
-      line: dispatcher,
-      federations: new WorkingFederations({
+      scheduler: dispatcher,
+      federations: new FederationCache({
         ...cluster,
         ledgers: new Ledgers(cluster),
-        reach: ({ member }) => {
+        targetFor: ({ member }) => {
           const target = 'clusterId' in member ? targets.get(member.clusterId) : undefined;
           if (!target) throw new Error('there is no such member');
           return target;
         },
-        clock: realClock,
+        clock: systemClock,
       }),
-      board,
-      own: () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes()), waiting: dispatcher.waiting }),
-      here: { clusterId: HERE, store: STORE },
+      scoreboard: board,
+      ownStatus: () => ({ snapshot: snapshotFromNodes(jobs.capacity.nodes()), waiting: dispatcher.waiting }),
+      self: { clusterId: HERE, store: STORE },
       commit: (order) =>
         commit(order, { ...jobs, staging: { fetch: nothing, upload: nothing }, directory: join(directory, 'way') }),
-      threshold: 10_000,
+      reofferAfter: 10_000,
       lease: { lease: 90_000, grace: 60_000 },
-      clock: realClock,
-      chance: Math.random,
+      clock: systemClock,
+      random: Math.random,
       report,
     }),
     (it) => it.stop(),

@@ -12,7 +12,7 @@ import {
   type RemoteLogOptions,
   type Report,
 } from '../peers/index.ts';
-import type { DelegationServer, ProvenOwner, ProvenWorker } from './server.ts';
+import type { AuthenticatedOwner, DelegationServer, ProvenWorker } from './server.ts';
 
 export const SNAPSHOT: Snapshot = {
   nodes: [
@@ -42,7 +42,7 @@ export const PERMIT: Permit = {
 
 /** The other side of delegation, in a few maps: what it was asked, by whom, and what it is told to answer. */
 export class MemoryServer implements DelegationServer {
-  readonly offers: { readonly offer: Offer; readonly from: ProvenOwner }[] = [];
+  readonly offers: { readonly offer: Offer; readonly from: AuthenticatedOwner }[] = [];
   readonly attempts = new Map<string, Offer>();
   readonly stopped: JobKey[] = [];
   readonly permits: { readonly attempt: AttemptKey; readonly from: ProvenWorker }[] = [];
@@ -54,7 +54,7 @@ export class MemoryServer implements DelegationServer {
   /** Thrown instead of an answer. */
   problem: Error | undefined;
 
-  async offer(offer: Offer, from: ProvenOwner) {
+  async offer(offer: Offer, from: AuthenticatedOwner) {
     this.#fail();
     this.offers.push({ offer, from });
     const attempt = hostedAttemptName(from.uid, from.member, offer.job, offer.epoch, offer.service);

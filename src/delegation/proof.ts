@@ -3,14 +3,14 @@ import { CLUSTER_ADMIN } from '../model/service/index.ts';
 import { DelegationError, type MemberKey } from '../peers/index.ts';
 import type { ServiceRecord, ServiceStore } from '../ports/index.ts';
 import { ServicesError } from '../services/index.ts';
-import type { ProvenCoordinator } from './server.ts';
+import type { AuthenticatedCoordinator } from './server.ts';
 
 /** The worker that this federation has here under that name; throws `not-found`. It proves nothing yet. */
-export async function claimedWorker(
+export async function findClaimedWorker(
   { uid, member }: Pick<MemberKey, 'uid' | 'member'>,
   service: string,
   { services }: { readonly services: ServiceStore },
-): Promise<ProvenCoordinator> {
+): Promise<AuthenticatedCoordinator> {
   const worker = await services.get(service);
   const role = worker?.service.federation;
   if (worker && role?.role === 'worker' && role.uid === uid) return { uid, member, worker };
@@ -21,7 +21,7 @@ export async function claimedWorker(
  * Who a job runs for: the owner of the worker. A key says which federation asks; that its owner still lets it is proven by a
  * token of theirs, which a federation that they left cannot have. The administrator's services are vouched for by the key.
  */
-export async function provenOwner(
+export async function authenticateOwner(
   { service: { owner, definition } }: ServiceRecord,
   authenticate: () => Promise<Admin | User>,
 ): Promise<Admin | User> {

@@ -20,8 +20,8 @@ import {
   sign,
   type Target,
 } from '../peers/index.ts';
-import { claimedWorker, provenOwner } from './proof.ts';
-import type { DelegationServer, ProvenCoordinator, ProvenWorker } from './server.ts';
+import { authenticateOwner, findClaimedWorker } from './proof.ts';
+import type { AuthenticatedCoordinator, DelegationServer, ProvenWorker } from './server.ts';
 
 export interface SelfDeps {
   readonly server: DelegationServer;
@@ -39,7 +39,7 @@ export function selfTarget(deps: SelfDeps): Target {
     async offer(offer, as) {
       try {
         const from = await coordinator(as, offer.service, deps);
-        const principal = await provenOwner(from.worker, () => authenticated(as, deps));
+        const principal = await authenticateOwner(from.worker, () => authenticated(as, deps));
         return { kind: 'taken', ...(await server.offer(offer, { ...from, principal })) };
       } catch (error) {
         const code = error instanceof OscarError ? refusalByCode(error.code) : undefined;
@@ -80,9 +80,13 @@ export function selfOrigin(deps: SelfDeps): Origin {
   };
 }
 
-async function coordinator(as: PeerCredentials, service: string, { workers }: SelfDeps): Promise<ProvenCoordinator> {
+async function coordinator(
+  as: PeerCredentials,
+  service: string,
+  { workers }: SelfDeps,
+): Promise<AuthenticatedCoordinator> {
   await authenticateCoordinator({ ...signedBy(as, workers.catalog.now()), service }, workers);
-  return claimedWorker(as, service, workers.catalog);
+  return findClaimedWorker(as, service, workers.catalog);
 }
 
 function worker(as: MemberKey, service: string, { coordination }: SelfDeps): Promise<ProvenWorker> {

@@ -14,16 +14,16 @@ export interface DelegationServer extends TargetServer, OriginServer {}
 
 export interface TargetServer {
   /** Takes the job, or throws why not. The same offer again: the same attempt. */
-  offer(offer: Offer, from: ProvenOwner): Promise<{ readonly attempt: string }>;
+  offer(offer: Offer, from: AuthenticatedOwner): Promise<{ readonly attempt: string }>;
 
   /** Ends an attempt that was taken from this federation. One that is not there, or has ended, or is none of theirs: nothing. */
-  stop(attempt: JobKey, from: ProvenCoordinator): Promise<void>;
+  stop(attempt: JobKey, from: AuthenticatedCoordinator): Promise<void>;
 
   /** Throws `job-gone` for what was not taken from this federation. It must throw before the first piece is asked for. */
-  logs(attempt: JobKey, options: RemoteLogOptions, from: ProvenCoordinator): Promise<AsyncIterable<Uint8Array>>;
+  logs(attempt: JobKey, options: RemoteLogOptions, from: AuthenticatedCoordinator): Promise<AsyncIterable<Uint8Array>>;
 
   /** What is free here. */
-  status(from: ProvenCoordinator): Promise<Snapshot>;
+  status(from: AuthenticatedCoordinator): Promise<Snapshot>;
 }
 
 export interface OriginServer {
@@ -37,7 +37,7 @@ export interface OriginServer {
 }
 
 /** The coordinator of a worker of this cluster, known by the key that they share. */
-export interface ProvenCoordinator {
+export interface AuthenticatedCoordinator {
   /** Of the federation. */
   readonly uid: string;
   /** `<cluster id>/<service>`: who is asked. */
@@ -47,7 +47,7 @@ export interface ProvenCoordinator {
 }
 
 /** The same, for what only the owner of the worker may have done. */
-export interface ProvenOwner extends ProvenCoordinator {
+export interface AuthenticatedOwner extends AuthenticatedCoordinator {
   /** Who owns the worker: proven by a bearer, except for the services of the administrator. */
   readonly principal: Admin | User;
 }

@@ -9,21 +9,21 @@ import {
   commit,
   type DelegationMeters,
   type DelegationServer,
+  DelegationTarget,
   Delegator,
   type Entered,
   enterJob,
+  FederationCache,
+  type LocalDurations,
   OriginFollower,
-  type OwnDurations,
-  readLogAnywhere,
-  realClock,
+  readJobLog,
   Scoreboard,
   selfOrigin,
   selfTarget,
-  snapshotOfNodes,
-  TakenJobs,
+  snapshotFromNodes,
+  systemClock,
   upstreamOrigins,
   type WorkerRole,
-  WorkingFederations,
 } from '../delegation/index.ts';
 import { type Coordination, Ledgers } from '../federation/index.ts';
 import type { Authenticator, Principal } from '../identity/index.ts';
@@ -61,7 +61,7 @@ interface DelegationParts {
   readonly authenticator: Authenticator;
   readonly getOwnerToken: GetOwnerToken | undefined;
   readonly meters: DelegationMeters;
-  readonly durations: OwnDurations;
+  readonly durations: LocalDurations;
   /** What owners of services may still run here, where that is limited. */
   readonly quotas: KubernetesCluster['kueue'];
 }
@@ -86,7 +86,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   });
   federation.tell(board);
   const endpoints = new Endpoints(config.peerNetworks, catalog);
-  const own = () => ({ snapshot: snapshotOfNodes(jobs.capacity.nodes(), durations.mean), waiting: line.waiting });
+  const own = () => ({ snapshot: snapshotFromNodes(jobs.capacity.nodes(), durations.mean), waiting: line.waiting });
   const ways = peerClients(lines, {
     get target() {
       return selfTarget(self);
@@ -95,33 +95,33 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
       return selfOrigin(self);
     },
   });
-  const federations = new WorkingFederations({
+  const federations = new FederationCache({
     services: catalog.services,
     ledgers: new Ledgers(coordination),
     secrets: catalog.secrets,
-    reach: (where, service) =>
+    targetFor: (where, service) =>
       where.type === 'endpoint'
         ? endpoints.targetOf(where.member, service)
         : ways.targetAt(federation.addressOf(where.member)),
-    clock: realClock,
+    clock: systemClock,
   });
   const origin = {
     ...jobs,
-    line,
+    scheduler: line,
     federations,
-    board,
-    own,
-    here: { clusterId: config.clusterId, store: jobs.publicStore ?? jobs.ownStore },
+    scoreboard: board,
+    ownStatus: own,
+    self: { clusterId: config.clusterId, store: jobs.publicStore ?? jobs.ownStore },
     ...(getOwnerToken && {
       getOwnerToken: (service: Service, audience: string) => getOwnerToken(service, 'delegation', audience),
     }),
     commit: (order: Parameters<typeof commit>[0]) =>
       commit(order, { ...jobs, staging, directory: commitsDirectory(config) }),
-    threshold: config.reschedulerThresholdSeconds * 1000,
-    when: { arriving: config.resourceManagerEnable, waiting: config.reschedulerEnable },
+    reofferAfter: config.reschedulerThresholdSeconds * 1000,
+    offerJobs: { onArrival: config.resourceManagerEnable, whileWaiting: config.reschedulerEnable },
     lease: { lease: config.leaseSeconds * 1000, grace: config.leaseGraceSeconds * 1000 },
-    clock: realClock,
-    chance: Math.random,
+    clock: systemClock,
+    random: Math.random,
     meters,
     report,
   };
@@ -131,7 +131,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
   /** The same, since it knows of all that is under way. */
   let begun: Delegator | undefined;
   const coordinatorOf = coordinators({ ways, coordination, catalog });
-  const taken = new TakenJobs({
+  const taken = new DelegationTarget({
     ...jobs,
     dispatcher: line,
     coordinatorOf,
@@ -167,7 +167,7 @@ export function openDelegation(config: Config, parts: DelegationParts, log: Logg
     enter: (principal, worker, event) =>
       enterJob(principal, worker, event, { coordinatorOf, maxEventBytes: config.maxEventBytes }),
     origins: upstreamOrigins({ registered: config.clusters, lines, unreadable: probe.unreadable }),
-    logs: (record, options) => readLogAnywhere(record, options, origin),
+    logs: (record, options) => readJobLog(record, options, origin),
     outstanding: (serviceUid, member) => (begun ?? desk).outstanding(serviceUid, member),
     forTerm({ defer }) {
       const leading = new Delegator(origin);

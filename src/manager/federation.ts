@@ -44,9 +44,9 @@ export interface OpenFederation extends Federations {
 /** Whoever wants to know that other managers can be reached. They are named by their endpoints, as the ledger has them. */
 interface ManagerWatcher {
   /** A manager that did not answer has answered. */
-  answersAgain(endpoint: string): void;
+  onReachable(endpoint: string): void;
   /** The manager of a member has asked for something. `hope` lets one request to it through, although it did not answer. */
-  heardFrom(endpoint: string, hope: () => void): void;
+  onRequestFrom(endpoint: string, hope: () => void): void;
 }
 
 /** What is said of what was done to a federation. */
@@ -89,7 +89,7 @@ export async function openFederation(
   let watcher: ManagerWatcher | undefined;
   const back = ({ endpoint: at }: PeerAddress) => {
     reconciler?.answersAgain(at);
-    watcher?.answersAgain(at);
+    watcher?.onReachable(at);
   };
   const peers = createPeers({ self, isOwn, networks: config.peerNetworks, back });
   const { clusterId, maxMembers: mostMembers } = config;
@@ -120,7 +120,7 @@ export async function openFederation(
     },
     heardFrom(member) {
       reconciler?.heardFrom(member);
-      watcher?.heardFrom(member.endpoint, () => {
+      watcher?.onRequestFrom(member.endpoint, () => {
         const line = peers.lineTo(memberAddress(member, coordination));
         if (line !== 'self') line.hope();
       });

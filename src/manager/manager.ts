@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import { ensureUserKeys, rotateUserKeys } from '../buckets/index.ts';
 import { type Config, hasOwnStore } from '../config/index.ts';
-import { OwnDurations } from '../delegation/index.ts';
+import { LocalDurations } from '../delegation/index.ts';
 import { createServer, delegationMeters, jobMeters, Meters, type ServerOptions, singleProcess } from '../http/index.ts';
 import { AccessTokenSource, createAuthenticator, createTokenVerifier, newServiceToken } from '../identity/index.ts';
 import { type JobObserver, type Jobs, observedJobs, removeServiceJobs } from '../jobs/index.ts';
@@ -56,7 +56,7 @@ export async function startManager(
   const meters = new Meters();
   const account = storeKeys.accessKey.reveal();
   const tracing = opened.adopt(openTracing(config, log), (it) => it.close());
-  const durations = new OwnDurations(config.clusterId);
+  const durations = new LocalDurations(config.clusterId);
   const observers = [jobMeters(meters), durations, ...tracing.observers];
   const running = await jobsOf(config, cluster, { ...store, description, account }, observers, log);
   if (running) opened.defer(() => running.close());

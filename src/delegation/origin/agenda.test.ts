@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { Agenda } from './agenda.ts';
+import { TimerQueue } from './agenda.ts';
 import { HandClock } from './clock.fixture.ts';
 
 test('everything comes at its time and in order, what was moved at its last time, and what was dropped never', () => {
@@ -19,7 +19,7 @@ test('everything comes at its time and in order, what was moved at its last time
       const clock = new HandClock(0);
       const expected = new Map<string, number>();
       let last = 0;
-      const agenda = new Agenda<number>(clock, (at, name) => {
+      const agenda = new TimerQueue<number>(clock, (at, name) => {
         assert.equal(at, expected.get(name));
         assert.ok(at <= clock.now() && at >= last);
         last = at;
@@ -47,7 +47,7 @@ test('everything comes at its time and in order, what was moved at its last time
 test('one timer is enough for all, and none is left when it is closed', () => {
   const clock = new HandClock(0);
   const calls: string[] = [];
-  const agenda = new Agenda<string>(clock, (item) => calls.push(item));
+  const agenda = new TimerQueue<string>(clock, (item) => calls.push(item));
   agenda.add('late', 20, 'late');
   agenda.add('early', 10, 'early');
   clock.pass(10);

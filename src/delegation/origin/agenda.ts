@@ -5,7 +5,7 @@ interface Entry<T> {
 }
 
 /** What is to be done later, each under a name: one timer for all of it, however much there is. */
-export class Agenda<T> {
+export class TimerQueue<T> {
   readonly #clock: Clock;
   readonly #due: (item: T, name: string) => void;
   readonly #entries = new Map<string, Entry<T>>();
@@ -118,7 +118,7 @@ export interface Clock {
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Nothing that waits here keeps the process alive: it is in the records. */
-export const realClock: Clock = {
+export const systemClock: Clock = {
   now: Date.now,
   at(time, call) {
     const timer = setTimeout(call, Math.min(Math.max(0, time - Date.now()), LONGEST_TIMER));

@@ -8,7 +8,7 @@ import type { JobRecord } from '../../model/job/index.ts';
 import { aService } from '../../model/service/service.fixture.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
 import type { DelegationMember } from './members.ts';
-import { chooseMember, refusalsOf } from './offer.ts';
+import { chooseMember, summarizeRefusals } from './offer.ts';
 import { ScriptedTarget } from './scripted-target.fixture.ts';
 
 const SELF = 'here/demo';
@@ -26,11 +26,11 @@ const memberOf = (id: string, unfit?: string): DelegationMember => ({
   place: id,
   service: 'demo',
   priority: 0,
-  board: id,
-  speaks: true,
+  endpoint: id,
+  sendsReports: true,
   target: new ScriptedTarget(id),
-  as: { uid: 'u', member: id, key: new Secret('k') },
-  ...(unfit !== undefined && { unfit }),
+  credentials: { uid: 'u', member: id, key: new Secret('k') },
+  ...(unfit !== undefined && { ineligible: unfit }),
 });
 
 interface Case {
@@ -47,7 +47,7 @@ interface Case {
   readonly full?: readonly string[];
   readonly waiting?: number;
   /** Millicores that were just decided to be used here. */
-  readonly settling?: number;
+  readonly enteringQueue?: number;
   /** For how long, in milliseconds, this cluster has not let it start. */
   readonly held?: { readonly for: number };
   /** Who may be asked, in this order. */
@@ -63,7 +63,7 @@ const cases: Case[] = [
   {
     name: 'nor when what was just decided for it needs that room',
     mode: 'any',
-    settling: 3950,
+    enteringQueue: 3950,
     order: ['b', 'c', 'd'],
   },
   {
@@ -132,7 +132,7 @@ const cases: Case[] = [
 
 for (const each of cases) {
   test(each.name, () => {
-    const { free = {}, full = [], unfit = {}, refusals = {}, openedBy, waiting = 0, settling = 0, held } = each;
+    const { free = {}, full = [], unfit = {}, refusals = {}, openedBy, waiting = 0, enteringQueue = 0, held } = each;
     const service = aService({ federation: { topology: 'star', ...each.federation } });
     const federation = { service, uid: 'u', members: ['b', 'c', 'd'].map((id) => memberOf(id, unfit[id])) };
     const job = sampleJob('1', { ...(openedBy !== undefined && { openedBy }) });
@@ -148,20 +148,20 @@ for (const each of cases) {
         last: each.last,
       },
       {
-        board: {
-          snapshotOf,
-          inFlightTo: () => ({ cpu: 0, memory: 0, gpu: 0 }),
-          interested: () => {},
-          send: () => ({ arrived: () => {}, refused: () => {}, ended: () => {} }),
-          noRoom: () => {},
-          noRoomFor: (_, member) => (full.includes(member) ? 'no room' : undefined),
+        scoreboard: {
+          snapshotFor: snapshotOf,
+          inFlightFor: () => ({ cpu: 0, memory: 0, gpu: 0 }),
+          watch: () => {},
+          addInFlight: () => ({ accepted: () => {}, rejected: () => {}, ended: () => {} }),
+          noteNoRoom: () => {},
+          noRoomReason: (_, member) => (full.includes(member) ? 'no room' : undefined),
           onChange: () => () => {},
-          ended: () => {},
+          noteDuration: () => {},
         },
-        settling: { total: { cpu: settling, memory: 0, gpu: 0 } },
-        own: () => ({ snapshot: snapshotOf(SELF), waiting }),
-        here: { clusterId: 'here', store: { endpoint: '', region: '', verify: true } },
-        chance: () => 0.5,
+        enteringQueue: { total: { cpu: enteringQueue, memory: 0, gpu: 0 } },
+        ownStatus: () => ({ snapshot: snapshotOf(SELF), waiting }),
+        self: { clusterId: 'here', store: { endpoint: '', region: '', verify: true } },
+        random: () => 0.5,
         clock: { now: () => job.acceptedAt + (held?.for ?? 0), at: () => () => {} },
       },
     );
@@ -185,9 +185,12 @@ test('who has the same reason is named once, and long lists are cut', () => {
     },
     refusal,
   });
-  assert.equal(refusalsOf([refused('b', 'full'), refused('c', 'away'), refused('d', 'full')]), 'b, d: full; c: away');
+  assert.equal(
+    summarizeRefusals([refused('b', 'full'), refused('c', 'away'), refused('d', 'full')]),
+    'b, d: full; c: away',
+  );
   const many = Array.from({ length: 8 }, (_, index) => refused(`m${index}`, 'full'));
-  assert.equal(refusalsOf(many), 'm0, m1, m2, m3, m4 and 3 more: full');
+  assert.equal(summarizeRefusals(many), 'm0, m1, m2, m3, m4 and 3 more: full');
   const reasons = Array.from({ length: 7 }, (_, index) => refused(`m${index}`, `reason ${index}`));
-  assert.match(refusalsOf(reasons), /m4: reason 4; and 2 more reasons$/);
+  assert.match(summarizeRefusals(reasons), /m4: reason 4; and 2 more reasons$/);
 });

@@ -153,7 +153,7 @@ async function placeHere(
   { objects }: { readonly objects: Pick<ObjectStore, 'place'> },
 ): Promise<void> {
   const { mark, principal } = commission;
-  await forEachConcurrent(files, COPIES_AT_ONCE, async ({ name, to: { bucket, key } }) => {
+  await runConcurrently(files, COPIES_AT_ONCE, async ({ name, to: { bucket, key } }) => {
     const placed = await objects.place(stagedObject(commission, name), { bucket, key }, { mark, as: principal });
     if (typeof placed === 'object') {
       throw new OutputFailed(`the output "${name}" could not be written to "${bucket}/${key}": ${placed.refused}`);
@@ -201,7 +201,7 @@ async function carryElsewhere(
   const own: S3Access = { type: 's3', ...deps.ownStore, accessKey, secretKey, sessionToken, guarded: false };
   try {
     const byName = Map.groupBy(files, ({ name }) => name);
-    await forEachConcurrent([...byName], UPLOADS_AT_ONCE, async ([name, places]) => {
+    await runConcurrently([...byName], UPLOADS_AT_ONCE, async ([name, places]) => {
       const way = await mkdtemp(join(directory, 'commit-'));
       try {
         await fetchStaged(name, join(way, name), own, commission, deps);
@@ -288,7 +288,7 @@ const missing = (name: string) =>
   new OutputFailed(`the output "${name}" is not there, and the other cluster had reported it`);
 
 /** So many at once. After a failure none is begun, and whoever hears of it knows that none is under way. */
-async function forEachConcurrent<T>(
+async function runConcurrently<T>(
   items: readonly T[],
   atOnce: number,
   work: (item: T) => Promise<void>,

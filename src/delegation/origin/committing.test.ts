@@ -5,7 +5,7 @@ import type { JobRecord } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
 import { HandClock } from './clock.fixture.ts';
-import { Committing, type CommittingDeps } from './committing.ts';
+import { Committer, type CommitterDeps } from './committing.ts';
 
 test('a commit that fails is tried again, also if its next try comes due while that is still being written down', async () => {
   const clock = new HandClock();
@@ -20,8 +20,8 @@ test('a commit that fails is tried again, also if its next try comes due while t
   let tries = 0;
   const deps = {
     clock,
-    chance: () => 0.5,
-    here: { clusterId: 'here' },
+    random: () => 0.5,
+    self: { clusterId: 'here' },
     store: {
       get: async () => record,
       event: async () => new Uint8Array(),
@@ -38,8 +38,8 @@ test('a commit that fails is tried again, also if its next try comes due while t
     },
     report: () => undefined,
     ended: () => undefined,
-  } as unknown as CommittingDeps;
-  const committing = new Committing(deps);
+  } as unknown as CommitterDeps;
+  const committing = new Committer(deps);
   committing.begin(record);
   await eventually(() => assert.equal(saying, true));
   clock.pass(120_000);

@@ -3,18 +3,18 @@ import { Slots } from '../../lib/concurrency.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { advance, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { delegationBackoff } from '../backoff.ts';
-import { Agenda } from './agenda.ts';
+import { TimerQueue } from './agenda.ts';
 import { NO_METERS } from './meters.ts';
 import { type OriginDeps, placeInRecord } from './origin.ts';
-import { inputOf } from './permit.ts';
+import { findInput } from './permit.ts';
 
-export interface CommittingDeps
+export interface CommitterDeps
   extends Pick<
     OriginDeps,
-    'store' | 'objects' | 'services' | 'commit' | 'clock' | 'chance' | 'here' | 'meters' | 'report'
+    'store' | 'objects' | 'services' | 'commit' | 'clock' | 'random' | 'self' | 'meters' | 'report'
   > {
   /** It has ended. */
-  readonly ended: (record: JobRecord) => void;
+  readonly onEnded: (record: JobRecord) => void;
 }
 
 /** Commits at once. Each has several files under way, and jobs that run here share the disk. */
@@ -24,16 +24,16 @@ const AT_ONCE = 16;
  * Brings the results of jobs that ended on other clusters to their places. The record says which attempt counts, and no
  * longer changes its mind: what fails on the way is tried until it is done, and the record says meanwhile what fails.
  */
-export class Committing {
-  readonly #deps: CommittingDeps;
+export class Committer {
+  readonly #deps: CommitterDeps;
   readonly #under = new Set<string>();
   readonly #slots = new Slots(AT_ONCE);
-  readonly #later: Agenda<{ readonly key: JobKey; readonly tries: number }>;
+  readonly #later: TimerQueue<{ readonly key: JobKey; readonly tries: number }>;
   #stopped = false;
 
-  constructor(deps: CommittingDeps) {
+  constructor(deps: CommitterDeps) {
     this.#deps = deps;
-    this.#later = new Agenda(deps.clock, ({ key, tries }) => this.#begin(key, tries));
+    this.#later = new TimerQueue(deps.clock, ({ key, tries }) => this.#begin(key, tries));
   }
 
   /** Again, while it is under way or waits for its next try: nothing happens. */
@@ -58,8 +58,8 @@ export class Committing {
     this.#under.delete(name);
     if (isDone || this.#stopped) return;
     // Not before: what comes due while it is still under way would be passed over, and never come again.
-    const { clock, chance } = this.#deps;
-    this.#later.add(name, clock.now() + delegationBackoff(tries + 1, chance), { key, tries: tries + 1 });
+    const { clock, random } = this.#deps;
+    this.#later.add(name, clock.now() + delegationBackoff(tries + 1, random), { key, tries: tries + 1 });
   }
 
   /** Is nothing left to be done? Never fails. */
@@ -85,14 +85,14 @@ export class Committing {
   }
 
   async #commit(key: JobKey): Promise<void> {
-    const { store, clock, here, ended, meters = NO_METERS } = this.#deps;
+    const { store, clock, self, onEnded, meters = NO_METERS } = this.#deps;
     const record = await store.get(key);
     if (this.#stopped || record?.state !== 'committing') return;
     const began = performance.now();
     const end = await this.#bring(record);
     const at = clock.now();
     const place =
-      end.state === 'succeeded' ? placeInRecord(record.placement?.member ?? here.clusterId) : here.clusterId;
+      end.state === 'succeeded' ? placeInRecord(record.placement?.member ?? self.clusterId) : self.clusterId;
     const last = await changeJob(key, store, (job) =>
       job.epoch === record.epoch
         ? advance(job, { ...end, at, place }, { finishedAt: job.finishedAt ?? at })
@@ -100,7 +100,7 @@ export class Committing {
     );
     if (!last) return;
     meters.committed(end.state, (performance.now() - began) / 1000);
-    ended(last);
+    onEnded(last);
   }
 
   async #bring(record: JobRecord) {
@@ -109,7 +109,7 @@ export class Committing {
     const [found, event] = await Promise.all([services.get(record.service), store.event(record)]);
     const service = found?.service;
     if (service?.uid !== record.serviceUid || !event || manifest === undefined) return failed('ServiceRemoved', GONE);
-    const input = await inputOf(record, service, event, objects);
+    const input = await findInput(record, service, event, objects);
     const result = await commit({ service, record, manifest, ...(input && { eventBucket: input.bucket }) });
     if (result.outcome === 'failed') return failed(result.reason, result.message);
     const notes = result.notes.length === 0 ? '' : `: ${result.notes.join('; ')}`;

@@ -68,7 +68,7 @@ test('a script that failed there has failed here, with its exit code and where i
 });
 
 test('where arriving jobs are not offered, one that has waited is', async () => {
-  await using scene = await openScene({ deps: { when: { arriving: false, waiting: true } } });
+  await using scene = await openScene({ deps: { offerJobs: { onArrival: false, whileWaiting: true } } });
   scene.fill();
   const key = await scene.submit();
   assert.equal(scene.target('b').offers.length, 0);
@@ -76,7 +76,7 @@ test('where arriving jobs are not offered, one that has waited is', async () => 
 });
 
 test('where arriving jobs are not offered, the definition says how long one waits', async () => {
-  const deps = { when: { arriving: false, waiting: true }, threshold: 3_600_000 };
+  const deps = { offerJobs: { onArrival: false, whileWaiting: true }, reofferAfter: 3_600_000 };
   await using scene = await openScene({ deps, federation: { rescheduler_threshold: 5 } });
   scene.fill();
   const begun = scene.clock.now();
@@ -91,7 +91,7 @@ test('where arriving jobs are not offered, the definition says how long one wait
 });
 
 test('where waiting jobs are not offered, nobody is asked a second time', async () => {
-  await using scene = await openScene({ deps: { when: { arriving: true, waiting: false } } });
+  await using scene = await openScene({ deps: { offerJobs: { onArrival: true, whileWaiting: false } } });
   scene.fill();
   for (const target of scene.targets.values()) target.plays = [{ refuse: 'no-room' }];
   const key = await scene.submit();

@@ -6,20 +6,20 @@ import type { AttemptKey, EnteredJob, Permit, Report } from '../../peers/index.t
 import { delegationBackoff } from '../backoff.ts';
 import { InFlightJobs } from '../scoreboard/index.ts';
 import type { OriginServer, ProvenWorker } from '../server.ts';
-import { Agenda } from './agenda.ts';
+import { TimerQueue } from './agenda.ts';
 import { sweepStaging } from './commit.ts';
-import { Committing } from './committing.ts';
-import { Following } from './follow.ts';
-import { HeldAttempts } from './held.ts';
+import { Committer } from './committing.ts';
+import { TargetPoller } from './follow.ts';
+import { RemoteAttempts } from './held.ts';
 import { LeaseWatch } from './lease-watch.ts';
-import { OfferLoop, type OfferLoopDeps, type OfferLoopEnd, thresholdOf, type Wish } from './offer-loop.ts';
+import { OfferLoop, type OfferLoopDeps, type OfferLoopResult, type OfferOptions, reofferDelay } from './offer-loop.ts';
 import { credentialsFor, type OriginDeps, requesterFor } from './origin.ts';
 import { openJob } from './origin-follower.ts';
-import { endKeys, givePermit } from './permit.ts';
-import { takeReport } from './report.ts';
+import { issuePermit, revokeKeys } from './permit.ts';
+import { handleReport } from './report.ts';
 import { SaturationCache } from './saturation-cache.ts';
 import { StagingSweep } from './staging-sweep.ts';
-import { type NewsSoFar, WaitingJobs } from './waiting.ts';
+import { type ChangeCount, WaitingJobs } from './waiting.ts';
 
 /** Jobs that are offered at once. More: members are asked faster than they answer. Fewer: a slow member holds up others. */
 const AT_ONCE = 64;
@@ -28,10 +28,10 @@ const AT_ONCE = 64;
 const STOP_TRIES = 3;
 const STOP_AGAIN_MS = 2_000;
 
-const ALWAYS = { arriving: true, waiting: true };
+const ALWAYS = { onArrival: true, whileWaiting: true };
 
 /** A round that is to come. */
-interface Due extends Wish {
+interface Due extends OfferOptions {
   readonly key: JobKey;
   /** How often it was tried in a row. */
   readonly tries: number;
@@ -43,39 +43,43 @@ interface Due extends Wish {
  */
 export class Delegator implements Delegation, OriginServer {
   readonly #deps: OriginDeps;
-  readonly #held = new HeldAttempts();
+  readonly #held = new RemoteAttempts();
   readonly #slots = new Slots(AT_ONCE);
-  readonly #agenda: Agenda<Due>;
+  readonly #agenda: TimerQueue<Due>;
   readonly #leases: LeaseWatch;
-  readonly #committing: Committing;
+  readonly #committing: Committer;
   readonly #sweep: StagingSweep;
-  readonly #following: Following;
+  readonly #following: TargetPoller;
   readonly #waiting: WaitingJobs;
   /** What rounds know beside the dependencies. */
-  readonly #parts: Pick<OfferLoopDeps, 'held' | 'full' | 'settling' | 'follow' | 'stopping'>;
+  readonly #parts: Pick<OfferLoopDeps, 'attempts' | 'saturation' | 'enteringQueue' | 'poll' | 'stopping'>;
   /** Jobs that are looked at, each with what came up meanwhile. */
-  readonly #rounds = new Map<string, { again?: Wish }>();
+  readonly #rounds = new Map<string, { again?: OfferOptions }>();
   readonly #begun = Promise.withResolvers<void>();
   readonly #stopping = new AbortController();
   #deaf: (() => void) | undefined;
 
   constructor(deps: OriginDeps) {
     this.#deps = deps;
-    this.#agenda = new Agenda(deps.clock, ({ key, tries, ...wish }) => void this.#look(key, wish, tries));
+    this.#agenda = new TimerQueue(deps.clock, ({ key, tries, ...wish }) => void this.#look(key, wish, tries));
     this.#waiting = new WaitingJobs((key, wish) =>
       this.#rounds.has(jobKeyText(key)) ? undefined : this.#look(key, wish, 0),
     );
     const held = this.#held;
     const ended = (record: JobRecord) => this.#ended(record);
-    this.#committing = new Committing({ ...deps, ended });
-    this.#leases = new LeaseWatch({ ...deps, held, back: (record, last) => void this.#back(record, { last }) });
+    this.#committing = new Committer({ ...deps, onEnded: ended });
+    this.#leases = new LeaseWatch({
+      ...deps,
+      attempts: held,
+      onExpired: (record, last) => void this.#back(record, { lastChoice: last }),
+    });
     this.#sweep = new StagingSweep(deps);
-    this.#following = new Following({ ...deps, held, ended });
+    this.#following = new TargetPoller({ ...deps, attempts: held, onEnded: ended });
     this.#parts = {
-      held,
-      full: new SaturationCache(),
-      settling: new InFlightJobs(() => deps.clock.now()),
-      follow: (record) => this.#following.begin(record),
+      attempts: held,
+      saturation: new SaturationCache(),
+      enteringQueue: new InFlightJobs(() => deps.clock.now()),
+      poll: (record) => this.#following.begin(record),
       stopping: this.#stopping.signal,
     };
   }
@@ -84,9 +88,9 @@ export class Delegator implements Delegation, OriginServer {
   start(): void {
     this.#leases.start();
     this.#sweep.start();
-    this.#deaf = this.#deps.board.onChange((board, change) => {
-      this.#parts.full.clear();
-      this.#waiting.news(board, change);
+    this.#deaf = this.#deps.scoreboard.onChange((board, change) => {
+      this.#parts.saturation.clear();
+      this.#waiting.onClusterChange(board, change);
     });
     this.#begun.resolve();
   }
@@ -105,9 +109,9 @@ export class Delegator implements Delegation, OriginServer {
   consider(key: JobKey, mode: PlacementMode): void {
     if (this.#rounds.has(jobKeyText(key))) return;
     const inLine = mode === 'overflow';
-    const { when = ALWAYS } = this.#deps;
-    if (!inLine || when.arriving) this.#look(key, { inLine }, 0);
-    else if (when.waiting) void this.#lookLater(key);
+    const { offerJobs = ALWAYS } = this.#deps;
+    if (!inLine || offerJobs.onArrival) this.#look(key, { queuedLocally: inLine }, 0);
+    else if (offerJobs.whileWaiting) void this.#lookLater(key);
   }
 
   resume(record: JobRecord): void {
@@ -129,7 +133,7 @@ export class Delegator implements Delegation, OriginServer {
     if (record.state === 'committing') this.#committing.begin(record);
     if (!held || held.epoch !== record.epoch) return;
     if (record.state === 'queued' && (wasReleased(record) || !this.#rounds.has(jobKeyText(record)))) {
-      void this.#back(record, { without: held.member });
+      void this.#back(record, { exclude: held.member });
     }
     if (record.state === 'committing') this.#endKeys(record);
     if (isFinal(record.state)) this.#ended(record);
@@ -142,21 +146,21 @@ export class Delegator implements Delegation, OriginServer {
   }
 
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
-    return givePermit(attempt, requesterFor(from), { ...this.#deps, noted: (record) => this.#held.note(record) });
+    return issuePermit(attempt, requesterFor(from), { ...this.#deps, onChanged: (record) => this.#held.note(record) });
   }
 
   report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
-    return takeReport(attempt, requesterFor(from), report, {
+    return handleReport(attempt, requesterFor(from), report, {
       ...this.#deps,
-      noted: (record) => this.#held.noteReport(record),
-      back: (record, without) => void this.#back(record, { without }),
-      commit: (record) => {
+      onChanged: (record) => this.#held.noteReport(record),
+      onReleased: (record, without) => void this.#back(record, { exclude: without }),
+      onSucceeded: (record) => {
         void this.#noteDuration(record);
         // It has ended there and needs them no more.
         this.#endKeys(record);
         this.#committing.begin(record);
       },
-      ended: (record) => {
+      onEnded: (record) => {
         void this.#noteDuration(record);
         this.#ended(record);
       },
@@ -177,12 +181,12 @@ export class Delegator implements Delegation, OriginServer {
     const key = { service, id };
     const name = jobKeyText(key);
     const since = this.#deps.clock.now();
-    const federation = await this.#deps.federations.of(service).catch(() => undefined);
+    const federation = await this.#deps.federations.get(service).catch(() => undefined);
     if (this.#rounds.has(name)) return;
-    this.#agenda.add(name, since + thresholdOf(federation, this.#deps), { key, inLine: true, tries: 0 });
+    this.#agenda.add(name, since + reofferDelay(federation, this.#deps), { key, queuedLocally: true, tries: 0 });
   }
 
-  #look({ service, id }: JobKey, wish: Wish, tries: number): OfferLoop | undefined {
+  #look({ service, id }: JobKey, wish: OfferOptions, tries: number): OfferLoop | undefined {
     const key = { service, id };
     const name = jobKeyText(key);
     const under = this.#rounds.get(name);
@@ -193,45 +197,45 @@ export class Delegator implements Delegation, OriginServer {
     this.#agenda.drop(name);
     const round = new OfferLoop(key, wish, { ...this.#deps, ...this.#parts });
     this.#rounds.set(name, {});
-    const known = this.#waiting.newsSoFar;
+    const known = this.#waiting.changeCount;
     void this.#begun.promise
       .then(() => this.#slots.use(() => round.run()))
-      .catch((problem: unknown): OfferLoopEnd => {
+      .catch((problem: unknown): OfferLoopResult => {
         this.#deps.report(problem, key);
         return { kind: 'unsettled', boards: [] };
       })
-      .then((end) => this.#after({ key, tries, inLine: round.inLine }, end, known));
+      .then((end) => this.#after({ key, tries, queuedLocally: round.inLine }, end, known));
     return round;
   }
 
   /** `known`: the news that there had been when the round began. */
-  #after(due: Due, end: OfferLoopEnd, known: NewsSoFar): void {
-    const { key, tries, inLine = false } = due;
+  #after(due: Due, end: OfferLoopResult, known: ChangeCount): void {
+    const { key, tries, queuedLocally = false } = due;
     const name = jobKeyText(key);
     const again = this.#rounds.get(name)?.again;
     this.#rounds.delete(name);
     if (this.#stopping.signal.aborted) return;
-    if (again) return void this.#look(key, { inLine, ...again }, 0);
+    if (again) return void this.#look(key, { queuedLocally, ...again }, 0);
     if (end.kind === 'over') return this.#waiting.drop(key);
-    const { clock, chance, when = ALWAYS } = this.#deps;
+    const { clock, random, offerJobs = ALWAYS } = this.#deps;
     const later = (after: number) => this.#agenda.add(name, clock.now() + after, { ...due, tries: tries + 1 });
     if (end.kind === 'waits' && end.after !== undefined) {
-      if (!when.waiting) return;
+      if (!offerJobs.whileWaiting) return;
       later(end.after);
       const { boards, refusals } = end;
-      this.#waiting.forRoom({ key, wish: { inLine, refusals }, boards }, known);
+      this.#waiting.waitForCapacity({ key, options: { queuedLocally, refusals }, endpoints: boards }, known);
     } else {
-      later(delegationBackoff(tries + 1, chance));
-      this.#waiting.forAnswer({ key, wish: { inLine }, boards: end.boards }, known);
+      later(delegationBackoff(tries + 1, random));
+      this.#waiting.waitForMember({ key, options: { queuedLocally }, endpoints: end.boards }, known);
     }
   }
 
   /** A job that a member had waits here again: in line, if it may run here, and offered at once. */
-  async #back(record: JobRecord, wish: Wish): Promise<void> {
-    const federation = await this.#deps.federations.of(record.service).catch(() => undefined);
+  async #back(record: JobRecord, wish: OfferOptions): Promise<void> {
+    const federation = await this.#deps.federations.get(record.service).catch(() => undefined);
     const inLine = federation !== undefined && placementModeFor(federation.service, record) === 'overflow';
-    if (inLine) this.#deps.line.enqueue(record, 'local');
-    this.#look(record, { ...wish, inLine }, 0);
+    if (inLine) this.#deps.scheduler.enqueue(record, 'local');
+    this.#look(record, { ...wish, queuedLocally: inLine }, 0);
   }
 
   /** Tells who waits for it, ends its keys, and sweeps what it left; what is left later, the sweep finds. */
@@ -239,18 +243,18 @@ export class Delegator implements Delegation, OriginServer {
     this.#held.forget(record);
     this.#agenda.drop(jobKeyText(record));
     this.#waiting.drop(record);
-    if (!told) this.#deps.line.notify(record);
+    if (!told) this.#deps.scheduler.notify(record);
     this.#endKeys(record);
     sweepStaging(record, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, record));
   }
 
   #endKeys({ service, id }: JobKey): void {
     const key = { service, id };
-    endKeys(key, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, key));
+    revokeKeys(key, this.#deps.objects).catch((problem: unknown) => this.#deps.report(problem, key));
   }
 
   async #stop({ service, id, placement, epoch }: JobRecord): Promise<void> {
-    const federation = await this.#deps.federations.of(service);
+    const federation = await this.#deps.federations.get(service);
     const member = federation?.members.find((each) => each.id === placement?.member);
     if (!federation || !member) return;
     const attempt = { job: { service, id }, epoch, service: member.service };
@@ -267,9 +271,9 @@ export class Delegator implements Delegation, OriginServer {
   /** How long jobs take at a member counts for who decides where the next one goes. */
   async #noteDuration({ service, startedAt, finishedAt, placement }: JobRecord): Promise<void> {
     if (startedAt === undefined || finishedAt === undefined) return;
-    const federation = await this.#deps.federations.of(service).catch(() => undefined);
+    const federation = await this.#deps.federations.get(service).catch(() => undefined);
     const member = federation?.members.find(({ id }) => id === placement?.member);
-    if (member) this.#deps.board.ended(member.board, (finishedAt - startedAt) / 1000);
+    if (member) this.#deps.scoreboard.noteDuration(member.endpoint, (finishedAt - startedAt) / 1000);
   }
 }
 

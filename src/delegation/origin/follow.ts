@@ -2,24 +2,24 @@ import { changeJob, jobKeyText } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { advance, isFinal, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
 import type { AttemptAt, PeerCredentials, Target } from '../../peers/index.ts';
-import { Agenda } from './agenda.ts';
-import type { HeldAttempts } from './held.ts';
+import { TimerQueue } from './agenda.ts';
+import type { RemoteAttempts } from './held.ts';
 import type { DelegationMember } from './members.ts';
-import { placementOf } from './moves.ts';
+import { currentPlacement } from './moves.ts';
 import { credentialsFor, type OriginDeps, placeInRecord } from './origin.ts';
 
 /** A cluster that says nothing by itself, and can be asked how a job goes: a manager written in Go. */
-export interface FollowedTarget extends Target {
-  state(attempt: AttemptAt, as: PeerCredentials): Promise<FollowedJob | undefined>;
+export interface PolledTarget extends Target {
+  state(attempt: AttemptAt, as: PeerCredentials): Promise<PolledJob | undefined>;
 }
 
-export interface FollowedJob {
+export interface PolledJob {
   readonly phase: string;
   readonly startedAt?: number;
   readonly finishedAt?: number;
 }
 
-export const isFollowed = (target: Target): target is FollowedTarget => 'state' in target;
+export const isPolled = (target: Target): target is PolledTarget => 'state' in target;
 
 /** How often it is asked. Its list of jobs is all that there is, so each time costs a page of it. */
 const ASK_EVERY_MS = 10_000;
@@ -27,20 +27,20 @@ const ASK_EVERY_MS = 10_000;
 /** A job that has not been in its list for so long is lost: it has no other way to say so. */
 const LOST_AFTER_MS = 10 * 60_000;
 
-export interface FollowingDeps
-  extends Pick<OriginDeps, 'store' | 'federations' | 'clock' | 'here' | 'getOwnerToken' | 'report'> {
-  readonly held: HeldAttempts;
-  readonly ended: (record: JobRecord) => void;
+export interface TargetPollerDeps
+  extends Pick<OriginDeps, 'store' | 'federations' | 'clock' | 'self' | 'getOwnerToken' | 'report'> {
+  readonly attempts: RemoteAttempts;
+  readonly onEnded: (record: JobRecord) => void;
 }
 
 /** Asks those who do not speak how their jobs go, only while they have some. What they write they write themselves. */
-export class Following {
-  readonly #deps: FollowingDeps;
-  readonly #agenda: Agenda<JobKey>;
+export class TargetPoller {
+  readonly #deps: TargetPollerDeps;
+  readonly #agenda: TimerQueue<JobKey>;
 
-  constructor(deps: FollowingDeps) {
+  constructor(deps: TargetPollerDeps) {
     this.#deps = deps;
-    this.#agenda = new Agenda(deps.clock, (key) => {
+    this.#agenda = new TimerQueue(deps.clock, (key) => {
       void this.#ask(key).catch((problem: unknown) => {
         if (!(problem instanceof OscarError)) deps.report(problem, key);
         this.#later(key);
@@ -62,30 +62,30 @@ export class Following {
   }
 
   async #ask(key: JobKey): Promise<void> {
-    const { store, federations, held, ended } = this.#deps;
+    const { store, federations, attempts, onEnded } = this.#deps;
     const record = await store.get(key);
     if (record?.state !== 'delegated') return;
-    const federation = await federations.of(key.service);
-    const member = federation?.members.find(({ id }) => id === placementOf(record)?.member);
-    if (!federation || !member || !isFollowed(member.target)) return;
+    const federation = await federations.get(key.service);
+    const member = federation?.members.find(({ id }) => id === currentPlacement(record)?.member);
+    if (!federation || !member || !isPolled(member.target)) return;
     const as = await credentialsFor(member, federation, this.#deps);
     const seen = await member.target.state({ job: key, epoch: record.epoch, service: member.service }, as);
     const changed = await changeJob(key, store, (job) =>
       job.state === 'delegated' && job.epoch === record.epoch ? this.#changeBy(seen, job, member) : undefined,
     );
-    if (changed) held.noteReport(changed);
-    if (changed && isFinal(changed.state)) ended(changed);
+    if (changed) attempts.noteReport(changed);
+    if (changed && isFinal(changed.state)) onEnded(changed);
     else this.#later(key);
   }
 
-  #changeBy(seen: FollowedJob | undefined, job: JobRecord, { id }: DelegationMember): Partial<JobProgress> | undefined {
-    const { clock, here } = this.#deps;
+  #changeBy(seen: PolledJob | undefined, job: JobRecord, { id }: DelegationMember): Partial<JobProgress> | undefined {
+    const { clock, self } = this.#deps;
     const at = clock.now();
     const place = placeInRecord(id);
     const silent = at - (job.placement?.heardAt ?? at);
     if (!seen) {
       const message = `${id} does not know it any more`;
-      const word = { state: 'failed', at, reason: 'Lost', message, place: here.clusterId } as const;
+      const word = { state: 'failed', at, reason: 'Lost', message, place: self.clusterId } as const;
       return silent > LOST_AFTER_MS ? advance(job, word, { finishedAt: at }) : undefined;
     }
     const { phase, startedAt, finishedAt = at } = seen;

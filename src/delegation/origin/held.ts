@@ -1,9 +1,9 @@
 import { jobKeyText } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
-import type { Shipment } from '../scoreboard/index.ts';
+import type { InFlightJob } from '../scoreboard/index.ts';
 
 /** An attempt that a member was asked to run and that has not ended, as far as this manager has seen. */
-export interface HeldAttempt {
+export interface RemoteAttempt {
   readonly key: JobKey;
   readonly serviceUid: string;
   readonly member: string;
@@ -11,15 +11,15 @@ export interface HeldAttempt {
   /** When the member last said something about it. Absent before it was let run it. */
   readonly heardAt?: number;
   /** The room that it takes there, as the scoreboard counts it. Absent where a manager before this one sent it. */
-  readonly shipment?: Shipment;
+  readonly inFlight?: InFlightJob;
 }
 
 /**
  * Which attempts members hold. It only saves looking through all jobs: what counts is in the records, and whatever is done
  * because of it is decided there again.
  */
-export class HeldAttempts {
-  readonly #attempts = new Map<string, HeldAttempt>();
+export class RemoteAttempts {
+  readonly #attempts = new Map<string, RemoteAttempt>();
 
   /** Takes a record as it was just written. */
   note(record: JobRecord): void {
@@ -32,15 +32,15 @@ export class HeldAttempts {
     const { member, heardAt } = placement;
     const heard = state === 'delegated' && heardAt !== undefined;
     const before = this.#attempts.get(name);
-    const shipment = before?.epoch === epoch ? before.shipment : undefined;
-    const more = { ...(heard && { heardAt }), ...(shipment && { shipment }) };
+    const inFlight = before?.epoch === epoch ? before.inFlight : undefined;
+    const more = { ...(heard && { heardAt }), ...(inFlight && { inFlight }) };
     this.#attempts.set(name, { key: { service, id }, serviceUid, member, epoch, ...more });
   }
 
   /** The room that the current attempt takes at its member. Does nothing if the attempt is over. */
-  carries({ epoch, ...key }: JobKey & { readonly epoch: number }, shipment: Shipment): void {
+  setInFlight({ epoch, ...key }: JobKey & { readonly epoch: number }, inFlight: InFlightJob): void {
     const attempt = this.get(key);
-    if (attempt?.epoch === epoch) this.#attempts.set(jobKeyText(key), { ...attempt, shipment });
+    if (attempt?.epoch === epoch) this.#attempts.set(jobKeyText(key), { ...attempt, inFlight });
   }
 
   /**
@@ -50,10 +50,10 @@ export class HeldAttempts {
   noteReport(record: JobRecord): void {
     const before = this.get(record);
     this.note(record);
-    if (before?.epoch === record.epoch && !this.get(record)) before.shipment?.ended();
+    if (before?.epoch === record.epoch && !this.get(record)) before.inFlight?.ended();
   }
 
-  get(key: JobKey): HeldAttempt | undefined {
+  get(key: JobKey): RemoteAttempt | undefined {
     return this.#attempts.get(jobKeyText(key));
   }
 
@@ -62,7 +62,7 @@ export class HeldAttempts {
   }
 
   /** Those that members were let run. */
-  delegated(): (HeldAttempt & { readonly heardAt: number })[] {
+  delegated(): (RemoteAttempt & { readonly heardAt: number })[] {
     return [...this.#attempts.values()].flatMap((each) => {
       const { heardAt } = each;
       return heardAt === undefined ? [] : [{ ...each, heardAt }];

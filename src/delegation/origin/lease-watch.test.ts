@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { changeJob } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
-import { HeldAttempts } from './held.ts';
+import { RemoteAttempts } from './held.ts';
 import { LeaseWatch } from './lease-watch.ts';
 import { idOf, openScene, type Scene } from './origin.fixture.ts';
 import type { OriginDeps } from './origin.ts';
@@ -24,10 +24,15 @@ async function heard(scene: Scene, id: string): Promise<JobKey> {
 async function watching(scene: Scene, keys: JobKey[], more: Partial<OriginDeps> = {}) {
   const { deps, delegator } = scene.manager.current;
   delegator.stop();
-  const held = new HeldAttempts();
+  const held = new RemoteAttempts();
   const back: [string, string][] = [];
   for (const key of keys) held.note(await scene.job(key));
-  const watch = new LeaseWatch({ ...deps, ...more, held, back: ({ id }, member) => back.push([id, member]) });
+  const watch = new LeaseWatch({
+    ...deps,
+    ...more,
+    attempts: held,
+    onExpired: ({ id }, member) => back.push([id, member]),
+  });
   watch.start();
   return { watch, back, held };
 }
@@ -39,10 +44,10 @@ test('a member that is silent for longer than lease and grace loses the job', as
   const key = await heard(scene, 'b');
   const { watch, back } = await watching(scene, [key]);
   scene.clock.pass(150_000);
-  await watch.look();
+  await watch.check();
   assert.equal(await stateOf(scene, key), 'delegated');
   scene.clock.pass(1_000);
-  await watch.look();
+  await watch.check();
   const record = await scene.job(key);
   assert.deepEqual(
     [record.state, record.epoch, record.message],
@@ -59,10 +64,10 @@ test('while this manager was away nobody could be heard: leases count from its r
   scene.clock.pass(3_600_000);
   const { watch } = await watching(scene, [key]);
   scene.clock.pass(150_000);
-  await watch.look();
+  await watch.check();
   assert.equal(await stateOf(scene, key), 'delegated');
   scene.clock.pass(1_000);
-  await watch.look();
+  await watch.check();
   assert.equal(await stateOf(scene, key), 'queued');
   watch.stop();
 });
@@ -72,10 +77,10 @@ test('when all members fall silent at once the fault is probably here, and they 
   const [first, second] = [await heard(scene, 'b'), await heard(scene, 'c')];
   const { watch } = await watching(scene, [first, second]);
   scene.clock.pass(600_000);
-  await watch.look();
+  await watch.check();
   assert.deepEqual([await stateOf(scene, first), await stateOf(scene, second)], ['delegated', 'delegated']);
   scene.clock.pass(151_000);
-  await watch.look();
+  await watch.check();
   assert.deepEqual([await stateOf(scene, first), await stateOf(scene, second)], ['queued', 'queued']);
   watch.stop();
 });
@@ -89,7 +94,7 @@ test('two members at one cluster fall silent with it, which casts no doubt on us
   }));
   const { watch } = await watching(scene, keys);
   scene.clock.pass(151_000);
-  await watch.look();
+  await watch.check();
   assert.deepEqual(await Promise.all(keys.map((key) => stateOf(scene, key))), ['queued', 'queued']);
   watch.stop();
 });
@@ -100,7 +105,7 @@ test('a word that came in while the watch was looking counts', async () => {
   const { watch } = await watching(scene, [key]);
   scene.clock.pass(200_000);
   await scene.target('b').says({ state: 'running' });
-  await watch.look();
+  await watch.check();
   assert.equal(await stateOf(scene, key), 'delegated');
   watch.stop();
 });
@@ -111,16 +116,16 @@ test('who is no member any more has no key to speak with, and loses its job at o
   const { deps } = scene.manager.current;
   let left: string | undefined;
   const federations = {
-    of: async (name: string) => {
-      const federation = await deps.federations.of(name);
+    get: async (name: string) => {
+      const federation = await deps.federations.get(name);
       return federation && { ...federation, members: federation.members.filter(({ id }) => id !== left) };
     },
   };
   const { watch, back } = await watching(scene, [key], { federations });
-  await watch.look();
+  await watch.check();
   assert.equal(await stateOf(scene, key), 'delegated');
   left = idOf('b');
-  await watch.look();
+  await watch.check();
   const record = await scene.job(key);
   assert.deepEqual(
     [record.state, record.timeline.at(-1)?.reason, record.message],
@@ -136,7 +141,7 @@ test('what another manager took back and did not look at again is looked at', as
   const { watch, back, held } = await watching(scene, [key]);
   await changeJob(key, scene.manager.current.deps.store, () => ({ state: 'queued' }));
   scene.clock.pass(151_000);
-  await watch.look();
+  await watch.check();
   // The clock has rung as well: to be looked at twice does no harm.
   assert.ok(back.length > 0);
   assert.ok(back.every(([id, member]) => id === key.id && member === idOf('b')));

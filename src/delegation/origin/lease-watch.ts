@@ -1,16 +1,16 @@
 import { changeJob } from '../../jobs/index.ts';
 import type { JobRecord } from '../../model/job/index.ts';
-import type { HeldAttempt, HeldAttempts } from './held.ts';
+import type { RemoteAttempt, RemoteAttempts } from './held.ts';
 import { expiredLeases, type Leased } from './lease.ts';
 import { NO_METERS } from './meters.ts';
-import { givenBack, placementOf } from './moves.ts';
+import { currentPlacement, toQueued } from './moves.ts';
 import { type OriginDeps, placeInRecord } from './origin.ts';
 
 export interface LeaseWatchDeps
-  extends Pick<OriginDeps, 'store' | 'lease' | 'clock' | 'here' | 'meters' | 'report' | 'federations'> {
-  readonly held: HeldAttempts;
+  extends Pick<OriginDeps, 'store' | 'lease' | 'clock' | 'self' | 'meters' | 'report' | 'federations'> {
+  readonly attempts: RemoteAttempts;
   /** The job waits here again; that member had it. */
-  readonly back: (record: JobRecord, member: string) => void;
+  readonly onExpired: (record: JobRecord, member: string) => void;
 }
 
 interface Standing<A> {
@@ -47,20 +47,20 @@ export class LeaseWatch {
     if (this.#stopped) return;
     const { clock, lease } = this.#deps;
     const every = Math.min(LOOK_EVERY_MS, Math.max(1, lease.lease / 4));
-    this.#undo = clock.at(clock.now() + every, () => void this.look().finally(() => this.#next()));
+    this.#undo = clock.at(clock.now() + every, () => void this.check().finally(() => this.#next()));
   }
 
   /** Looks once. */
-  async look(): Promise<void> {
-    const { held, clock, lease, meters = NO_METERS } = this.#deps;
-    const { speaking, gone } = await this.#standing(held.delegated());
-    const attempts = speaking.map((each) => ({ ...each, heardAt: Math.max(each.heardAt, this.#since) }));
+  async check(): Promise<void> {
+    const { attempts, clock, lease, meters = NO_METERS } = this.#deps;
+    const { speaking, gone } = await this.#standing(attempts.delegated());
+    const leased = speaking.map((each) => ({ ...each, heardAt: Math.max(each.heardAt, this.#since) }));
     const now = clock.now();
     await Promise.all([
       ...gone.map((each) =>
         this.#takeBack(each, { reason: 'MemberGone', message: `${each.member} is no member any more` }),
       ),
-      ...expiredLeases(attempts, now, lease).map(async (each) => {
+      ...expiredLeases(leased, now, lease).map(async (each) => {
         const message = `${each.member} has not been heard of for ${Math.round((now - each.heardAt) / 1000)} s`;
         if (await this.#takeBack(each, { reason: 'LeaseExpired', message })) meters.leaseExpired();
       }),
@@ -71,15 +71,15 @@ export class LeaseWatch {
    * Those who never speak of a job are not silent. Who is no member any more has no key to speak with: there is nothing to
    * wait for.
    */
-  async #standing<A extends HeldAttempt>(attempts: readonly A[]): Promise<Standing<A>> {
+  async #standing<A extends RemoteAttempt>(attempts: readonly A[]): Promise<Standing<A>> {
     const standing: Standing<A> = { speaking: [], gone: [] };
     for (const [service, held] of Map.groupBy(attempts, ({ key }) => key.service)) {
-      const federation = await this.#deps.federations.of(service).catch(() => undefined);
+      const federation = await this.#deps.federations.get(service).catch(() => undefined);
       for (const attempt of held) {
         const member = federation?.members.find(({ id }) => id === attempt.member);
         if (federation?.service.uid === attempt.serviceUid && !member) standing.gone.push(attempt);
-        else if (member?.speaks !== false) {
-          standing.speaking.push({ ...attempt, cluster: member?.board ?? placeInRecord(attempt.member) });
+        else if (member?.sendsReports !== false) {
+          standing.speaking.push({ ...attempt, cluster: member?.endpoint ?? placeInRecord(attempt.member) });
         }
       }
     }
@@ -88,23 +88,23 @@ export class LeaseWatch {
 
   /** False when it has ended, or was heard of, meanwhile. */
   async #takeBack(
-    { key, member, epoch, heardAt }: HeldAttempt & { readonly heardAt: number },
+    { key, member, epoch, heardAt }: RemoteAttempt & { readonly heardAt: number },
     why: { readonly reason: string; readonly message: string },
   ): Promise<boolean> {
-    const { store, clock, here, held, report, back } = this.#deps;
-    const word = { at: clock.now(), ...why, place: here.clusterId };
+    const { store, clock, self, attempts, report, onExpired } = this.#deps;
+    const word = { at: clock.now(), ...why, place: self.clusterId };
     try {
       const record = await changeJob(key, store, (job) => {
-        const placement = placementOf(job);
+        const placement = currentPlacement(job);
         const isSilent = job.state === 'delegated' && placement?.epoch === epoch && (placement.heardAt ?? 0) <= heardAt;
-        return isSilent ? givenBack(job, word) : undefined;
+        return isSilent ? toQueued(job, word) : undefined;
       });
       if (!record) {
         await this.#catchUp(key, member, epoch);
         return false;
       }
-      held.note(record);
-      back(record, member);
+      attempts.note(record);
+      onExpired(record, member);
       return true;
     } catch (problem) {
       report(problem, key);
@@ -113,11 +113,11 @@ export class LeaseWatch {
   }
 
   /** Somebody else wrote it. Another manager may have taken it back and stopped just then: it waits, and nobody looks. */
-  async #catchUp(key: HeldAttempt['key'], member: string, epoch: number): Promise<void> {
-    const { store, held, back } = this.#deps;
+  async #catchUp(key: RemoteAttempt['key'], member: string, epoch: number): Promise<void> {
+    const { store, attempts, onExpired } = this.#deps;
     const record = await store.get(key);
-    if (!record) return held.forget(key);
-    held.note(record);
-    if (record.state === 'queued' && record.epoch === epoch) back(record, member);
+    if (!record) return attempts.forget(key);
+    attempts.note(record);
+    if (record.state === 'queued' && record.epoch === epoch) onExpired(record, member);
   }
 }

@@ -1,11 +1,11 @@
 import { changeJob } from '../../jobs/index.ts';
 import { advance, type DecisionRecord, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
-import type { HeldAttempts } from './held.ts';
-import { decided, givenBack } from './moves.ts';
+import type { RemoteAttempts } from './held.ts';
+import { appendDecision, toQueued } from './moves.ts';
 import type { OriginDeps } from './origin.ts';
 
-export interface LocalFallbackDeps extends Pick<OriginDeps, 'store' | 'line' | 'clock' | 'here'> {
-  readonly held: HeldAttempts;
+export interface LocalFallbackDeps extends Pick<OriginDeps, 'store' | 'scheduler' | 'clock' | 'self'> {
+  readonly attempts: RemoteAttempts;
 }
 
 /** A job at the cluster that it belongs to: its record, and its place in line here. */
@@ -14,9 +14,9 @@ export class LocalFallback {
   readonly #deps: LocalFallbackDeps;
   #inLine: boolean;
 
-  constructor(key: JobKey, inLine: boolean, deps: LocalFallbackDeps) {
+  constructor(key: JobKey, isQueued: boolean, deps: LocalFallbackDeps) {
     this.#key = key;
-    this.#inLine = inLine;
+    this.#inLine = isQueued;
     this.#deps = deps;
   }
 
@@ -29,10 +29,10 @@ export class LocalFallback {
     seen: JobRecord,
     change: (job: JobRecord) => Partial<JobProgress> | undefined,
   ): Promise<JobRecord | undefined> {
-    const { store, held } = this.#deps;
+    const { store, attempts } = this.#deps;
     const isSame = (job: JobRecord) => job.state === seen.state && job.epoch === seen.epoch;
     const changed = await changeJob(this.#key, store, (job) => (isSame(job) ? change(job) : undefined), seen);
-    if (changed) held.note(changed);
+    if (changed) attempts.note(changed);
     return changed;
   }
 
@@ -42,42 +42,42 @@ export class LocalFallback {
     { reason, message }: { readonly reason: string; readonly message: string },
     decision?: DecisionRecord,
   ): Promise<boolean> {
-    const { clock, here } = this.#deps;
-    const word = { at: clock.now(), reason, message, place: here.clusterId };
+    const { clock, self } = this.#deps;
+    const word = { at: clock.now(), reason, message, place: self.clusterId };
     if (record.state !== 'queued') {
-      return (await this.change(record, (job) => givenBack(job, word, decision))) !== undefined;
+      return (await this.change(record, (job) => toQueued(job, word, decision))) !== undefined;
     }
     // What was said before need not be written again; that it runs here after all is.
     if (record.message === message && decision?.chosen === undefined) return true;
     if (reason === 'StaysHere') {
       // A line of its own in the story: nobody is asked, so nothing else tells why.
-      return (await this.change(record, (job) => givenBack({ ...job, state: 'offering' }, word))) !== undefined;
+      return (await this.change(record, (job) => toQueued({ ...job, state: 'offering' }, word))) !== undefined;
     }
     const changed = await this.change(record, (job) => ({
       message,
-      ...(decision && { decisions: decided(job, decision) }),
+      ...(decision && { decisions: appendDecision(job, decision) }),
     }));
     return changed !== undefined;
   }
 
   async fail(record: JobRecord, reason: string, message: string): Promise<boolean> {
-    const { clock, here, line } = this.#deps;
+    const { clock, self, scheduler } = this.#deps;
     const at = clock.now();
-    const word = { state: 'failed', at, reason, message, place: here.clusterId } as const;
+    const word = { state: 'failed', at, reason, message, place: self.clusterId } as const;
     const failed = await this.change(record, (job) => advance(job, word, { finishedAt: at }));
-    if (failed) line.notify(failed);
+    if (failed) scheduler.notify(failed);
     return failed !== undefined;
   }
 
   /** It may begin here as soon as there is room. */
-  lineUp(record: JobRecord): void {
+  enqueue(record: JobRecord): void {
     if (this.#inLine) return;
     this.#inLine = true;
-    this.#deps.line.enqueue(record, 'local');
+    this.#deps.scheduler.enqueue(record, 'local');
   }
 
-  leaveLine(): void {
+  withdraw(): void {
     this.#inLine = false;
-    this.#deps.line.withdraw(this.#key);
+    this.#deps.scheduler.withdraw(this.#key);
   }
 }

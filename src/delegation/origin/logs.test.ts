@@ -4,12 +4,12 @@ import { Secret } from '../../lib/secret.ts';
 import type { JobKey } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import type { LogOptions } from '../../ports/index.ts';
-import { readLogAnywhere } from './logs.ts';
+import { readJobLog } from './logs.ts';
 import { openScene, type Scene } from './origin.fixture.ts';
 
 async function read(scene: Scene, key: JobKey, options: Partial<LogOptions> = {}): Promise<string> {
   const deps = { ...scene.manager.current.deps, runner: scene.runner, place: 'here' };
-  const chunks = readLogAnywhere(await scene.job(key), { timestamps: false, follow: false, ...options }, deps);
+  const chunks = readJobLog(await scene.job(key), { timestamps: false, follow: false, ...options }, deps);
   return Buffer.concat(await Array.fromAsync(chunks)).toString();
 }
 

@@ -3,7 +3,7 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import type { AttemptRecord, JobRecord } from '../../model/job/index.ts';
 import type { AttemptAt, PeerCredentials } from '../../peers/index.ts';
 import type { LogOptions } from '../../ports/index.ts';
-import type { DelegationMember, WorkingFederation } from './members.ts';
+import type { DelegatingFederation, DelegationMember } from './members.ts';
 import { credentialsFor, type OriginDeps } from './origin.ts';
 
 export interface LogDeps
@@ -15,11 +15,7 @@ export interface LogDeps
  * begins when the job does and ends with it. A cluster that cannot be asked is told of in the log, where the rest of it
  * would be.
  */
-export async function* readLogAnywhere(
-  record: JobRecord,
-  options: LogOptions,
-  deps: LogDeps,
-): AsyncGenerator<Uint8Array> {
+export async function* readJobLog(record: JobRecord, options: LogOptions, deps: LogDeps): AsyncGenerator<Uint8Array> {
   const { follow, signal } = options;
   const current = follow ? await waitUntilJob(record, ({ attempts }) => attempts.length > 0, signal, deps) : record;
   const attempt = current?.attempts.at(-1);
@@ -27,7 +23,7 @@ export async function* readLogAnywhere(
   // Managers of another kind have no names of their own: a job is called there as it is here.
   const isOurs = attempt.place === deps.place && attempt.name === attemptName(current, attempt.epoch);
   if (isOurs) return yield* readLog(current, options, deps);
-  const federation = await deps.federations.of(current.service);
+  const federation = await deps.federations.get(current.service);
   const member = federation && whoRan(attempt, current, federation);
   if (federation && member) {
     const { service, id } = current;
@@ -55,12 +51,12 @@ async function* remoteLog(
 function whoRan(
   { name, epoch, place }: AttemptRecord,
   { service, id }: JobRecord,
-  { uid, members }: WorkingFederation,
+  { uid, members }: DelegatingFederation,
 ): DelegationMember | undefined {
   return members.find(
     (each) =>
       each.place === place &&
-      (!each.speaks || hostedAttemptName(uid, each.id, { service, id }, epoch, each.service) === name),
+      (!each.sendsReports || hostedAttemptName(uid, each.id, { service, id }, epoch, each.service) === name),
   );
 }
 

@@ -10,7 +10,7 @@ type Ledger = NonNullable<Awaited<ReturnType<Ledgers['read']>>>['ledger'];
 type LedgerMember = Ledger['members'][number];
 
 /** A federation, as its coordinator gives work to it. */
-export interface WorkingFederation {
+export interface DelegatingFederation {
   readonly service: Service;
   readonly uid: string;
   readonly members: readonly DelegationMember[];
@@ -26,29 +26,29 @@ export interface DelegationMember {
   readonly service: string;
   readonly priority: number;
   /** By which the scoreboard knows its cluster. */
-  readonly board: string;
+  readonly endpoint: string;
   /**
    * It asks for leave before it runs something, and tells how that goes. Others only take it or not, and are asked how it
    * goes, if they can be.
    */
-  readonly speaks: boolean;
+  readonly sendsReports: boolean;
   readonly target: Target;
-  readonly as: PeerCredentials;
+  readonly credentials: PeerCredentials;
   /** Why it gets no work now. */
-  readonly unfit?: string;
+  readonly ineligible?: string;
 }
 
 /** Where a member is. */
-export type Whereabouts =
+export type MemberLocation =
   | { readonly type: 'oscar'; readonly member: LedgerMember }
   | { readonly type: 'endpoint'; readonly member: Replica };
 
-export interface FederationsDeps {
+export interface FederationCacheDeps {
   readonly services: Pick<ServiceStore, 'get'>;
   readonly ledgers: Pick<Ledgers, 'read'>;
   readonly secrets: Pick<SecretStore, 'get'>;
   /** How a member is spoken to. */
-  readonly reach: (where: Whereabouts, service: Service) => Target | Promise<Target>;
+  readonly targetFor: (where: MemberLocation, service: Service) => Target | Promise<Target>;
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -64,20 +64,20 @@ const MOST_KEPT = 1_000;
 interface Kept {
   readonly version: ServiceRecord['version'];
   readonly readAt: number;
-  readonly federation: Promise<WorkingFederation | undefined>;
+  readonly federation: Promise<DelegatingFederation | undefined>;
 }
 
 /** The federations that services here coordinate, with their members; kept so that a job does not pay for reading them. */
-export class WorkingFederations {
-  readonly #deps: FederationsDeps;
+export class FederationCache {
+  readonly #deps: FederationCacheDeps;
   readonly #kept = new Map<string, Kept>();
 
-  constructor(deps: FederationsDeps) {
+  constructor(deps: FederationCacheDeps) {
     this.#deps = deps;
   }
 
   /** Undefined when there is no such service, or it coordinates nothing. */
-  async of(name: string): Promise<WorkingFederation | undefined> {
+  async get(name: string): Promise<DelegatingFederation | undefined> {
     const record = await this.#deps.services.get(name);
     if (!record) return undefined;
     const now = this.#deps.clock.now();
@@ -89,7 +89,7 @@ export class WorkingFederations {
     return federation;
   }
 
-  async #read(service: Service): Promise<WorkingFederation | undefined> {
+  async #read(service: Service): Promise<DelegatingFederation | undefined> {
     const role = service.federation;
     if (role?.role !== 'coordinator') return undefined;
     const entry = await this.#deps.ledgers.read(role.uid);
@@ -116,10 +116,10 @@ export class WorkingFederations {
       place: URL.parse(url)?.host ?? url,
       service: '',
       priority,
-      board: url,
-      speaks: false,
-      target: await this.#deps.reach({ type: 'endpoint', member: replica }, service),
-      as: { uid: service.uid, member: url, key: NO_KEY },
+      endpoint: url,
+      sendsReports: false,
+      target: await this.#deps.targetFor({ type: 'endpoint', member: replica }, service),
+      credentials: { uid: service.uid, member: url, key: NO_KEY },
     };
   }
 
@@ -133,11 +133,11 @@ export class WorkingFederations {
       place: member.clusterId,
       service: member.service,
       priority,
-      board: member.endpoint,
-      speaks: member.kind === 'oscar',
-      target: await this.#deps.reach({ type: 'oscar', member }, service),
-      as: { uid, member: id, key: key ?? NO_KEY },
-      ...(unfit !== undefined && { unfit }),
+      endpoint: member.endpoint,
+      sendsReports: member.kind === 'oscar',
+      target: await this.#deps.targetFor({ type: 'oscar', member }, service),
+      credentials: { uid, member: id, key: key ?? NO_KEY },
+      ...(unfit !== undefined && { ineligible: unfit }),
     };
   }
 
@@ -147,7 +147,7 @@ export class WorkingFederations {
    */
   async #leaving(member: LedgerMember, service: Service, uid: string): Promise<DelegationMember> {
     const deployed = await this.#deployed(member, 0, service, uid);
-    return { ...deployed, unfit: deployed.unfit ?? LEAVING };
+    return { ...deployed, ineligible: deployed.ineligible ?? LEAVING };
   }
 
   #keep(name: string, kept: Kept): void {

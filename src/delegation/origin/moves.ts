@@ -17,27 +17,27 @@ type Change = Partial<JobProgress> | undefined;
 type Word = Pick<Transition, 'at' | 'reason' | 'message' | 'place'>;
 
 /** The placement, as far as it counts. */
-export function placementOf({ state, epoch, placement }: JobRecord): Placement | undefined {
+export function currentPlacement({ state, epoch, placement }: JobRecord): Placement | undefined {
   const counts = state === 'offering' || state === 'delegated' || state === 'committing';
   return counts && placement?.epoch === epoch ? placement : undefined;
 }
 
 /** The job is offered to this member, and nobody else has it any more: a new epoch. */
-export function claimed(job: JobRecord, member: string, decision: DecisionRecord, word: Word): Change {
+export function toOffering(job: JobRecord, member: string, decision: DecisionRecord, word: Word): Change {
   const epoch = job.epoch + 1;
-  const facts = { epoch, placement: { member, epoch }, decisions: decided(job, { ...decision, epoch }) };
+  const facts = { epoch, placement: { member, epoch }, decisions: appendDecision(job, { ...decision, epoch }) };
   // From one member to the next there is no state between; each offer is a line in the story all the same.
   const from = job.state === 'offering' ? { ...job, state: 'queued' as const } : job;
   return advance(from, { ...word, state: 'offering' }, facts);
 }
 
 /** It waits here again. The epoch stays: whatever runs next, here or elsewhere, raises it. */
-export function givenBack(job: JobRecord, word: Word, decision?: DecisionRecord): Change {
-  return advance(job, { ...word, state: 'queued' }, decision && { decisions: decided(job, decision) });
+export function toQueued(job: JobRecord, word: Word, decision?: DecisionRecord): Change {
+  return advance(job, { ...word, state: 'queued' }, decision && { decisions: appendDecision(job, decision) });
 }
 
 /** The member may run it, or was told so before and asks again. */
-export function permitted(job: JobRecord, before: Placement, asked: SeenRequests, word: Word): Change {
+export function toDelegated(job: JobRecord, before: Placement, asked: SeenRequests, word: Word): Change {
   const { at } = word;
   const placement = { ...before, asked, heardAt: at };
   if (job.state === 'delegated') return { placement };
@@ -46,6 +46,6 @@ export function permitted(job: JobRecord, before: Placement, asked: SeenRequests
 }
 
 /** The decisions with this one as the last. */
-export function decided({ decisions }: JobRecord, decision: DecisionRecord): readonly DecisionRecord[] {
+export function appendDecision({ decisions }: JobRecord, decision: DecisionRecord): readonly DecisionRecord[] {
   return [...decisions, decision].slice(-KEPT_DECISIONS);
 }

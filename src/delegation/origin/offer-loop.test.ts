@@ -291,7 +291,7 @@ test('a burst spreads over the members by their room, since what was just sent c
   // The first one has the members asked what is free.
   await scene.until(await scene.submit(), isDelegated);
   const { board } = scene.manager.current;
-  await eventually(() => assert.ok(['b', 'c', 'd'].every((id) => board.snapshotOf(`https://${id}.example`))));
+  await eventually(() => assert.ok(['b', 'c', 'd'].every((id) => board.snapshotFor(`https://${id}.example`))));
   const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
   for (const key of keys) await scene.until(key, isDelegated);
   const counts = ['b', 'c', 'd'].map((id) => offersTo(scene, id).length);
@@ -322,7 +322,7 @@ test('with `always` and `load-based` a burst spreads, also when this cluster is 
   // The first one has the members asked what is free.
   await scene.submit();
   const { board } = scene.manager.current;
-  await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotOf(`https://${id}.example`))));
+  await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotFor(`https://${id}.example`))));
   const keys = await Promise.all(Array.from({ length: 60 }, () => scene.submit()));
   const jobs = await Promise.all(
     keys.map((key) => scene.until(key, ({ state }) => state === 'running' || state === 'delegated')),
@@ -350,7 +350,7 @@ test('many jobs that wait for members without room do not each find that out', a
   for (const id of ['b', 'c']) scene.target(id).snapshot = none;
   const { board } = scene.manager.current;
   await scene.until(await scene.submit(), isDelegated);
-  await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotOf(`https://${id}.example`))));
+  await eventually(() => assert.ok(['b', 'c'].every((id) => board.snapshotFor(`https://${id}.example`))));
   const keys = await Promise.all(Array.from({ length: 20 }, () => scene.submit()));
   for (const key of keys) {
     const { message } = await scene.until(key, (job) => job.message.startsWith('no member'));

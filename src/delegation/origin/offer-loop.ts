@@ -10,53 +10,53 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import type { DecisionRecord, JobKey, JobRecord } from '../../model/job/index.ts';
 import { isClusterStore, parseProvider, type Service } from '../../model/service/index.ts';
 import type { OfferAnswer } from '../../peers/index.ts';
-import { decisionOf, type MemberId } from '../policies/index.ts';
-import type { InFlightJobs, Shipment } from '../scoreboard/index.ts';
-import { isFollowed } from './follow.ts';
-import type { HeldAttempts } from './held.ts';
+import { type MemberId, toDecisionRecord } from '../policies/index.ts';
+import type { InFlightJob, InFlightJobs } from '../scoreboard/index.ts';
+import { isPolled } from './follow.ts';
+import type { RemoteAttempts } from './held.ts';
 import { LocalFallback } from './local-fallback.ts';
-import type { DelegationMember, WorkingFederation } from './members.ts';
+import type { DelegatingFederation, DelegationMember } from './members.ts';
 import { NO_METERS } from './meters.ts';
-import { claimed, placementOf } from './moves.ts';
+import { currentPlacement, toOffering } from './moves.ts';
 import {
   bearerFor,
   type Chosen,
   chooseMember,
-  type Offered,
+  type MemberChoice,
+  type OfferParts,
   offerJob,
   ownId,
-  type PolicyAnswer,
-  pinOf,
-  refusalsOf,
+  pinnedMember,
+  summarizeRefusals,
 } from './offer.ts';
 import { credentialsFor, type OriginDeps } from './origin.ts';
 import type { SaturationCache } from './saturation-cache.ts';
-import { takenUnpermitted } from './unpermitted.ts';
+import { recordUnpermittedStart } from './unpermitted.ts';
 
 export interface OfferLoopDeps extends OriginDeps {
-  readonly held: HeldAttempts;
-  readonly full: SaturationCache;
+  readonly attempts: RemoteAttempts;
+  readonly saturation: SaturationCache;
   /** Jobs that were decided to run here, until they are in line. */
-  readonly settling: InFlightJobs;
+  readonly enteringQueue: InFlightJobs;
   /** Whoever comes after takes up what is under way: nothing is decided here any more. */
   readonly stopping: AbortSignal;
   /** A member has it that does not speak: it has to be asked. */
-  readonly follow: (record: JobRecord) => void;
+  readonly poll: (record: JobRecord) => void;
 }
 
 /** What was known when a round began. */
-export interface Wish {
+export interface OfferOptions {
   /** It is in line here, for when there is room. */
-  readonly inLine?: boolean;
+  readonly queuedLocally?: boolean;
   /** This member had it and lost it, so it is asked last; or gave it back, so it is not asked. */
-  readonly last?: MemberId;
-  readonly without?: MemberId;
+  readonly lastChoice?: MemberId;
+  readonly exclude?: MemberId;
   /** Who refused it before, for another reason than room, and is not asked again. */
   readonly refusals?: ReadonlyMap<MemberId, string>;
 }
 
 /** How a round ended. `over`: somebody has the job, or nobody needs to. `unsettled`: somebody may have it. */
-export type OfferLoopEnd =
+export type OfferLoopResult =
   | { readonly kind: 'over' }
   /** With the clusters that may know. */
   | { readonly kind: 'unsettled'; readonly boards: readonly string[] }
@@ -72,7 +72,7 @@ interface Waits {
   readonly refusals: ReadonlyMap<MemberId, string>;
 }
 
-const OVER: OfferLoopEnd = { kind: 'over' };
+const OVER: OfferLoopResult = { kind: 'over' };
 
 /** Nobody is asked more often than this, whatever the definition says. */
 const SHORTEST_THRESHOLD = 1_000;
@@ -96,13 +96,17 @@ export class OfferLoop {
   /** Was anybody asked? */
   #asked = false;
 
-  constructor(key: JobKey, { inLine = false, last, without, refusals = new Map() }: Wish, deps: OfferLoopDeps) {
+  constructor(
+    key: JobKey,
+    { queuedLocally = false, lastChoice, exclude, refusals = new Map() }: OfferOptions,
+    deps: OfferLoopDeps,
+  ) {
     this.#key = key;
     this.#deps = deps;
     this.#refusals = new Map(refusals);
-    this.#home = new LocalFallback(key, inLine, deps);
-    this.#last = last;
-    if (without !== undefined) this.#refusals.set(without, 'it gave the job back');
+    this.#home = new LocalFallback(key, queuedLocally, deps);
+    this.#last = lastChoice;
+    if (exclude !== undefined) this.#refusals.set(exclude, 'it gave the job back');
   }
 
   /** Is the job in line here, as the round has left it? */
@@ -118,7 +122,7 @@ export class OfferLoop {
     return this.#decided.promise;
   }
 
-  async run(): Promise<OfferLoopEnd> {
+  async run(): Promise<OfferLoopResult> {
     try {
       for (;;) {
         const record = await this.#deps.store.get(this.#key);
@@ -134,9 +138,9 @@ export class OfferLoop {
   }
 
   /** Undefined: look again, something has changed. */
-  async #step(record: JobRecord): Promise<OfferLoopEnd | undefined> {
+  async #step(record: JobRecord): Promise<OfferLoopResult | undefined> {
     if (record.state !== 'queued' && record.state !== 'offering' && record.state !== 'delegated') return OVER;
-    const federation = await this.#deps.federations.of(record.service);
+    const federation = await this.#deps.federations.get(record.service);
     const current = federation?.service.uid === record.serviceUid ? federation : undefined;
     if (this.#refusedEpoch !== record.epoch && mayBeThere(record, current)) return this.#resume(record, current);
     if (!current) return this.#stay(record, 'its service has no members any more');
@@ -146,8 +150,8 @@ export class OfferLoop {
   }
 
   /** Somebody was let run it, and it is not known whether they do: the same offer again, until there is an answer. */
-  async #resume(record: JobRecord, federation: WorkingFederation | undefined): Promise<OfferLoopEnd | undefined> {
-    const placement = placementOf(record);
+  async #resume(record: JobRecord, federation: DelegatingFederation | undefined): Promise<OfferLoopResult | undefined> {
+    const placement = currentPlacement(record);
     const member = federation?.members.find(({ id }) => id === placement?.member);
     const isHeard = record.attempts.some(({ epoch }) => epoch === record.epoch);
     // Who is no member any more cannot be asked: its word, or the end of its lease, will tell.
@@ -160,19 +164,19 @@ export class OfferLoop {
 
   async #next(
     record: JobRecord,
-    federation: WorkingFederation,
+    federation: DelegatingFederation,
     mode: PlacementMode,
-  ): Promise<OfferLoopEnd | undefined> {
-    const { board, full, clock } = this.#deps;
-    const pinnedTo = pinOf(federation, record);
+  ): Promise<OfferLoopResult | undefined> {
+    const { scoreboard, saturation, clock } = this.#deps;
+    const pinnedTo = pinnedMember(federation, record);
     if (pinnedTo !== undefined && !federation.members.some(({ id }) => id === pinnedTo)) {
       const why = `it entered at ${pinnedTo}, which is no member any more`;
       return (await this.#home.fail(record, 'MemberGone', why)) ? OVER : undefined;
     }
-    const known = this.#home.inLine && !this.#asked ? full.reasonFor(record, clock.now()) : undefined;
+    const known = this.#home.inLine && !this.#asked ? saturation.messageFor(record, clock.now()) : undefined;
     if (known !== undefined) return this.#wait(record, federation, known);
 
-    board.interested(boardsOf(federation, this.#deps));
+    scoreboard.watch(boardsOf(federation, this.#deps));
     const began = performance.now();
     const question = { record, federation, mode, refusals: this.#refusals, last: this.#last };
     const answer = chooseMember(question, this.#deps);
@@ -186,13 +190,13 @@ export class OfferLoop {
   /** Everything that can be known before, then the claim, then the offer. */
   async #try(
     record: JobRecord,
-    federation: WorkingFederation,
-    answer: PolicyAnswer,
+    federation: DelegatingFederation,
+    answer: MemberChoice,
     { id, member }: { readonly id: MemberId; readonly member: DelegationMember },
-  ): Promise<OfferLoopEnd | undefined> {
-    const { board, store, objects } = this.#deps;
+  ): Promise<OfferLoopResult | undefined> {
+    const { scoreboard, store, objects } = this.#deps;
     // At once, before anything is waited for: the next job that is looked at sees it there (F16).
-    const shipment = board.send(member.board, record.demand);
+    const shipment = scoreboard.addInFlight(member.endpoint, record.demand);
     this.#decided.resolve(true);
     let settled = false;
     try {
@@ -201,7 +205,7 @@ export class OfferLoop {
       const { file } = readEvent(event);
       const { service } = federation;
       const readable = file && (await readableFile(file, record, service, objects));
-      const reason = whyHere(service, readable);
+      const reason = localOnlyReason(service, readable);
       if (reason !== undefined) return await this.#stay(record, reason);
       const bearer = await bearerFor(member, federation, this.#deps);
       if (typeof bearer === 'string') {
@@ -211,12 +215,12 @@ export class OfferLoop {
       if (this.#deps.stopping.aborted) return OVER;
       const taken = await this.#claim(record, id, this.#decision(federation, answer, id), member.place);
       if (!taken) return undefined;
-      this.#deps.held.carries(taken, shipment);
+      this.#deps.attempts.setInFlight(taken, shipment);
       const end = await this.#offer(taken, { member, federation, event, bearer }, shipment);
       settled = true;
       return end;
     } finally {
-      if (!settled) shipment.refused();
+      if (!settled) shipment.rejected();
     }
   }
 
@@ -229,24 +233,28 @@ export class OfferLoop {
   ): Promise<JobRecord | undefined> {
     const message = `it is offered to ${member}`;
     const word = { at: this.#deps.clock.now(), reason: 'Offered', message, place };
-    const taken = await this.#home.change(record, (job) => claimed(job, member, decision, word));
+    const taken = await this.#home.change(record, (job) => toOffering(job, member, decision, word));
     if (!taken) return undefined;
     this.#asked = true;
-    this.#home.leaveLine();
+    this.#home.withdraw();
     return taken;
   }
 
-  async #offer(record: JobRecord, offered: Offered, shipment: Shipment | undefined): Promise<OfferLoopEnd | undefined> {
+  async #offer(
+    record: JobRecord,
+    offered: OfferParts,
+    shipment: InFlightJob | undefined,
+  ): Promise<OfferLoopResult | undefined> {
     const { member } = offered;
     const answer = await offerJob(record, offered, this.#deps);
     if (answer === 'silent') return this.#unanswered(record, offered, shipment);
     if (answer.kind === 'taken') {
-      shipment?.arrived();
+      shipment?.accepted();
       return this.#taken(record, member, answer);
     }
-    shipment?.refused();
+    shipment?.rejected();
     if (answer.code === 'no-room') {
-      this.#deps.board.noRoom(member.board, member.id, record.demand, answer.reason);
+      this.#deps.scoreboard.noteNoRoom(member.endpoint, member.id, record.demand, answer.reason);
       this.#full.add(member.id);
     }
     this.#refusals.set(member.id, answer.reason);
@@ -257,21 +265,21 @@ export class OfferLoop {
   /** Nothing is known of what became of the offer, but whether there was leave to run it. */
   async #unanswered(
     record: JobRecord,
-    { member, federation }: Offered,
-    shipment: Shipment | undefined,
-  ): Promise<OfferLoopEnd | undefined> {
+    { member, federation }: OfferParts,
+    shipment: InFlightJob | undefined,
+  ): Promise<OfferLoopResult | undefined> {
     const now = await this.#deps.store.get(this.#key);
     if (now?.state === 'delegated' && now.epoch === record.epoch) {
-      shipment?.arrived();
+      shipment?.accepted();
       return unsettledAt(member);
     }
-    if (now?.epoch === record.epoch && now.state === 'offering' && isFollowed(member.target)) {
+    if (now?.epoch === record.epoch && now.state === 'offering' && isPolled(member.target)) {
       const sighted = await this.#sighted(record, member, federation);
-      if (sighted) shipment?.arrived();
+      if (sighted) shipment?.accepted();
       if (sighted) return sighted;
       this.#refusedEpoch = record.epoch;
     }
-    shipment?.refused();
+    shipment?.rejected();
     this.#refusals.set(member.id, 'it did not answer');
     return undefined;
   }
@@ -280,9 +288,9 @@ export class OfferLoop {
   async #sighted(
     record: JobRecord,
     member: DelegationMember,
-    federation: WorkingFederation,
-  ): Promise<OfferLoopEnd | undefined> {
-    if (!isFollowed(member.target)) return undefined;
+    federation: DelegatingFederation,
+  ): Promise<OfferLoopResult | undefined> {
+    if (!isPolled(member.target)) return undefined;
     try {
       const as = await credentialsFor(member, federation, this.#deps);
       const at = { job: this.#key, epoch: record.epoch, service: member.service };
@@ -298,86 +306,86 @@ export class OfferLoop {
     record: JobRecord,
     member: DelegationMember,
     answer: Extract<OfferAnswer, { kind: 'taken' }>,
-  ): Promise<OfferLoopEnd> {
-    const last = await takenUnpermitted(record, member, answer, this.#deps);
-    if (last) this.#deps.held.note(last);
-    if (last?.state === 'delegated') this.#deps.follow(last);
+  ): Promise<OfferLoopResult> {
+    const last = await recordUnpermittedStart(record, member, answer, this.#deps);
+    if (last) this.#deps.attempts.note(last);
+    if (last?.state === 'delegated') this.#deps.poll(last);
     return OVER;
   }
 
   async #noneTakes(
     record: JobRecord,
-    federation: WorkingFederation,
-    answer: PolicyAnswer,
+    federation: DelegatingFederation,
+    answer: MemberChoice,
     pinnedTo: MemberId | undefined,
-  ): Promise<OfferLoopEnd | undefined> {
-    const reasons = refusalsOf(answer.rankings);
+  ): Promise<OfferLoopResult | undefined> {
+    const reasons = summarizeRefusals(answer.rankings);
     const message =
       pinnedTo === undefined
         ? `no member could take it: ${reasons}`
         : `it waits for ${pinnedTo}, where it entered: ${reasons}`;
-    if (!this.#asked && pinnedTo === undefined) this.#deps.full.note(record, message, this.#deps.clock.now());
+    if (!this.#asked && pinnedTo === undefined) this.#deps.saturation.note(record, message, this.#deps.clock.now());
     return this.#wait(record, federation, message, answer);
   }
 
   /** Back in line here, or still there, with the reason; and offered again after a while. */
   async #wait(
     record: JobRecord,
-    federation: WorkingFederation,
+    federation: DelegatingFederation,
     message: string,
-    answer?: PolicyAnswer,
-  ): Promise<OfferLoopEnd | undefined> {
+    answer?: MemberChoice,
+  ): Promise<OfferLoopResult | undefined> {
     const decision = answer && this.#decision(federation, answer, undefined);
     if (!(await this.#home.wait(record, { reason: 'NoMember', message }, decision))) return undefined;
-    if (pinOf(federation, record) === undefined) this.#home.lineUp(record);
+    if (pinnedMember(federation, record) === undefined) this.#home.enqueue(record);
     return this.#waits(record, federation);
   }
 
-  #waits(record: JobRecord, federation: WorkingFederation): Waits {
-    const pinnedTo = pinOf(federation, record);
+  #waits(record: JobRecord, federation: DelegatingFederation): Waits {
+    const pinnedTo = pinnedMember(federation, record);
     const members = federation.members.filter(({ id }) => pinnedTo === undefined || id === pinnedTo);
     return {
       kind: 'waits',
-      ...(pinnedTo === undefined && { after: thresholdOf(federation, this.#deps) }),
-      boards: members.map(({ board }) => board),
+      ...(pinnedTo === undefined && { after: reofferDelay(federation, this.#deps) }),
+      boards: members.map(({ endpoint }) => endpoint),
       refusals: new Map([...this.#refusals].filter(([member]) => !this.#full.has(member))),
     };
   }
 
   async #runHere(
     record: JobRecord,
-    federation: WorkingFederation,
-    answer: PolicyAnswer,
-  ): Promise<OfferLoopEnd | undefined> {
+    federation: DelegatingFederation,
+    answer: MemberChoice,
+  ): Promise<OfferLoopResult | undefined> {
     const end = this.#waits(record, federation);
     // It is in line already, and the decision is written down.
     if (this.#home.inLine && record.state === 'queued') return end;
     // At once, as for members: in line it has its room, or is seen to wait, but the record is written first (F16).
-    const settling = this.#deps.settling.add(record.demand);
+    const settling = this.#deps.enteringQueue.add(record.demand);
     try {
       const decision = this.#decision(federation, answer, ownId(federation, this.#deps));
       const word = { reason: 'Waiting', message: 'waits for room' };
       if (!(await this.#home.wait(record, word, decision))) return undefined;
-      this.#home.lineUp(record);
+      this.#home.enqueue(record);
       return end;
     } finally {
-      settling.refused();
+      settling.rejected();
     }
   }
 
   /** It runs here or not at all: nobody is asked again. */
-  async #stay(record: JobRecord, message: string): Promise<OfferLoopEnd | undefined> {
+  async #stay(record: JobRecord, message: string): Promise<OfferLoopResult | undefined> {
     if (!(await this.#home.wait(record, { reason: 'StaysHere', message }))) return undefined;
-    this.#home.lineUp(record);
+    this.#home.enqueue(record);
     return OVER;
   }
 
   #decision(
-    { service }: WorkingFederation,
-    { rankings }: PolicyAnswer,
+    { service }: DelegatingFederation,
+    { rankings }: MemberChoice,
     chosen: Chosen['id'] | undefined,
   ): DecisionRecord {
-    return decisionOf(service.definition.federation?.delegation, rankings, chosen, this.#deps.clock.now());
+    return toDecisionRecord(service.definition.federation?.delegation, rankings, chosen, this.#deps.clock.now());
   }
 
   get #meters() {
@@ -385,30 +393,30 @@ export class OfferLoop {
   }
 }
 
-const unsettledAt = ({ board }: DelegationMember): OfferLoopEnd => ({ kind: 'unsettled', boards: [board] });
+const unsettledAt = ({ endpoint }: DelegationMember): OfferLoopResult => ({ kind: 'unsettled', boards: [endpoint] });
 
 /** How long a job waits before it is offered again, in milliseconds. */
-export function thresholdOf(
-  federation: WorkingFederation | undefined,
-  { threshold }: Pick<OriginDeps, 'threshold'>,
+export function reofferDelay(
+  federation: DelegatingFederation | undefined,
+  { reofferAfter }: Pick<OriginDeps, 'reofferAfter'>,
 ): number {
   const seconds = federation?.service.definition.federation?.rescheduler_threshold;
-  return Math.max(SHORTEST_THRESHOLD, seconds === undefined ? threshold : seconds * 1000);
+  return Math.max(SHORTEST_THRESHOLD, seconds === undefined ? reofferAfter : seconds * 1000);
 }
 
 /** Has a member the job, for all that is known? Who asks for no leave may have it before it answers. */
-function mayBeThere(record: JobRecord, federation: WorkingFederation | undefined): boolean {
+function mayBeThere(record: JobRecord, federation: DelegatingFederation | undefined): boolean {
   if (record.state === 'delegated') return true;
-  const member = federation?.members.find(({ id }) => id === placementOf(record)?.member);
-  return record.state === 'offering' && member !== undefined && isFollowed(member.target);
+  const member = federation?.members.find(({ id }) => id === currentPlacement(record)?.member);
+  return record.state === 'offering' && member !== undefined && isPolled(member.target);
 }
 
-function boardsOf(federation: WorkingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
+function boardsOf(federation: DelegatingFederation, deps: Pick<OriginDeps, 'getOwnerToken'>) {
   return federation.members
-    .filter(({ type, unfit }) => type === 'oscar' && unfit === undefined)
+    .filter(({ type, ineligible }) => type === 'oscar' && ineligible === undefined)
     .map((member) => ({
-      place: member.board,
-      ask: async () => member.target.status(await credentialsFor(member, federation, deps)),
+      endpoint: member.endpoint,
+      fetchSnapshot: async () => member.target.status(await credentialsFor(member, federation, deps)),
     }));
 }
 
@@ -417,7 +425,7 @@ function boardsOf(federation: WorkingFederation, deps: Pick<OriginDeps, 'getOwne
  * manager that holds them (docs/delegation.md#when), so whatever needs one runs here: a file that lies elsewhere, or a
  * script that gets its input itself.
  */
-export function whyHere(
+export function localOnlyReason(
   { definition }: Pick<Service, 'definition'>,
   file: ReadableFile | undefined,
 ): string | undefined {

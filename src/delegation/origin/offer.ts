@@ -6,29 +6,29 @@ import { CLUSTER_ADMIN } from '../../model/service/index.ts';
 import type { Offer, OfferAnswer } from '../../peers/index.ts';
 import { type Candidate, type MemberId, type Ranking, rank } from '../policies/index.ts';
 import type { InFlightJobs } from '../scoreboard/index.ts';
-import type { DelegationMember, WorkingFederation } from './members.ts';
+import type { DelegatingFederation, DelegationMember } from './members.ts';
 import { NO_METERS } from './meters.ts';
 import type { OriginDeps } from './origin.ts';
 
 /** Everything that goes into an offer beside the record. */
-export interface Offered {
+export interface OfferParts {
   readonly member: DelegationMember;
-  readonly federation: WorkingFederation;
+  readonly federation: DelegatingFederation;
   readonly event: Uint8Array;
   readonly bearer: Secret | undefined;
 }
 
-type Deps = Pick<OriginDeps, 'here' | 'meters' | 'report'>;
+type Deps = Pick<OriginDeps, 'self' | 'meters' | 'report'>;
 
 /** Asks a member to run the current attempt of a job. `silent`: it is not known what became of that. */
-export async function offerJob(record: JobRecord, offered: Offered, deps: Deps): Promise<OfferAnswer | 'silent'> {
+export async function offerJob(record: JobRecord, offered: OfferParts, deps: Deps): Promise<OfferAnswer | 'silent'> {
   const { meters = NO_METERS, report } = deps;
   const { member, bearer } = offered;
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   try {
     const answer = await member.target.offer(wordsOf(record, offered, deps), {
-      ...member.as,
+      ...member.credentials,
       ...(bearer && { bearer }),
     });
     meters.offered(answer.kind === 'taken' ? 'taken' : answer.code, seconds());
@@ -40,16 +40,16 @@ export async function offerJob(record: JobRecord, offered: Offered, deps: Deps):
   }
 }
 
-function wordsOf(record: JobRecord, { member, federation, event }: Offered, { here }: Deps): Offer {
+function wordsOf(record: JobRecord, { member, federation, event }: OfferParts, { self }: Deps): Offer {
   const job = { service: record.service, id: record.id };
   return {
     job,
     epoch: record.epoch,
     service: member.service,
-    from: here.clusterId,
+    from: self.clusterId,
     event,
     trigger: record.trigger === 'storage' ? 'storage' : 'job',
-    pinned: pinOf(federation, record) !== undefined,
+    pinned: pinnedMember(federation, record) !== undefined,
     trace: toTraceparent(job),
   };
 }
@@ -57,7 +57,7 @@ function wordsOf(record: JobRecord, { member, federation, event }: Offered, { he
 /** A token of the owner for this member. Undefined where none is needed; a sentence where it cannot be had. */
 export async function bearerFor(
   { type, place }: DelegationMember,
-  { service }: WorkingFederation,
+  { service }: DelegatingFederation,
   { getOwnerToken, report }: Pick<OriginDeps, 'getOwnerToken' | 'report'>,
 ): Promise<Secret | string | undefined> {
   if (!getOwnerToken || type === 'endpoint' || service.owner === CLUSTER_ADMIN) return undefined;
@@ -71,9 +71,9 @@ export async function bearerFor(
 }
 
 /** What is asked before a job is offered. */
-interface Question {
+interface ChoiceInput {
   readonly record: JobRecord;
-  readonly federation: WorkingFederation;
+  readonly federation: DelegatingFederation;
   readonly mode: PlacementMode;
   /** Who has refused it already, and why. */
   readonly refusals: ReadonlyMap<MemberId, string>;
@@ -82,37 +82,37 @@ interface Question {
 }
 
 /** All who were thought of, best first; and the first of them that the job may be offered to. */
-export interface PolicyAnswer {
+export interface MemberChoice {
   readonly rankings: readonly Ranking[];
   readonly chosen: Chosen | undefined;
 }
 
 export type Chosen = { readonly id: MemberId; readonly member: DelegationMember | 'here' };
 
-interface Asking extends Pick<OriginDeps, 'board' | 'own' | 'here' | 'chance' | 'clock'> {
+interface Asking extends Pick<OriginDeps, 'scoreboard' | 'ownStatus' | 'self' | 'random' | 'clock'> {
   /** What was decided for this cluster and is not in line yet: the room it needs is not reserved. */
-  readonly settling: Pick<InFlightJobs, 'total'>;
+  readonly enteringQueue: Pick<InFlightJobs, 'total'>;
 }
 
 /** Where the job goes next, by its policy and what is known now. No time passes in here. */
-export function chooseMember(question: Question, deps: Asking): PolicyAnswer {
+export function chooseMember(question: ChoiceInput, deps: Asking): MemberChoice {
   const { record, federation, mode, refusals } = question;
   const { delegation, weights } = federation.service.definition.federation ?? {};
-  const pinnedTo = pinOf(federation, record);
+  const pinnedTo = pinnedMember(federation, record);
   const members = federation.members.filter(({ id }) => pinnedTo === undefined || id === pinnedTo);
   const candidates = members.map((member) => candidateOf(member, deps));
   const self = mode === 'any' && pinnedTo === undefined ? ownCandidate(federation, deps) : undefined;
 
   const why = new Map([
-    ...members.flatMap(({ id, board, unfit }) => {
+    ...members.flatMap(({ id, endpoint, ineligible }) => {
       // What entered there waits there: whether there is room now is not the question.
-      const full = pinnedTo === undefined ? deps.board.noRoomFor(board, id, record.demand) : undefined;
-      const reason = unfit ?? full;
+      const full = pinnedTo === undefined ? deps.scoreboard.noRoomReason(endpoint, id, record.demand) : undefined;
+      const reason = ineligible ?? full;
       return reason === undefined ? [] : [[id, reason] as const];
     }),
     ...refusals,
   ]);
-  if (self && deps.own().waiting > 0) why.set(self.member, 'jobs wait here already');
+  if (self && deps.ownStatus().waiting > 0) why.set(self.member, 'jobs wait here already');
   // Just accepted, it may be let in at any moment (F15).
   const isLong = deps.clock.now() - record.acceptedAt > SUSPENDED_PATIENCE_MS;
   if (self && record.held !== undefined && isLong) why.set(self.member, `it ${record.held}`);
@@ -121,7 +121,7 @@ export function chooseMember(question: Question, deps: Asking): PolicyAnswer {
   const able = all.filter(({ member }) => !why.has(member));
   const ranked: readonly Ranking[] =
     pinnedTo === undefined
-      ? rank({ policy: delegation, weights }, able, record.demand, deps.chance)
+      ? rank({ policy: delegation, weights }, able, record.demand, deps.random)
       : able.map((candidate) => ({ candidate }));
   const refused = all.flatMap((candidate): Ranking[] => {
     const refusal = why.get(candidate.member);
@@ -134,28 +134,31 @@ export function chooseMember(question: Question, deps: Asking): PolicyAnswer {
 }
 
 /** The member that a job must run at, because it entered there: only in a mesh others may have it. */
-export function pinOf({ service }: WorkingFederation, { openedBy }: Pick<JobRecord, 'openedBy'>): MemberId | undefined {
+export function pinnedMember(
+  { service }: DelegatingFederation,
+  { openedBy }: Pick<JobRecord, 'openedBy'>,
+): MemberId | undefined {
   return service.definition.federation?.topology.toLowerCase() === 'mesh' ? undefined : openedBy;
 }
 
 /** This cluster among the candidates. */
-export const ownId = ({ service }: WorkingFederation, { here }: Pick<OriginDeps, 'here'>): MemberId =>
-  `${here.clusterId}/${service.definition.name}`;
+export const ownId = ({ service }: DelegatingFederation, { self }: Pick<OriginDeps, 'self'>): MemberId =>
+  `${self.clusterId}/${service.definition.name}`;
 
-function candidateOf(member: DelegationMember, { board }: Asking): Candidate {
+function candidateOf(member: DelegationMember, { scoreboard }: Asking): Candidate {
   return {
     member: member.id,
     type: member.type,
     isSelf: false,
     priority: member.priority,
-    snapshot: board.snapshotOf(member.board),
-    inFlight: board.inFlightTo(member.board),
+    snapshot: scoreboard.snapshotFor(member.endpoint),
+    inFlight: scoreboard.inFlightFor(member.endpoint),
   };
 }
 
-function ownCandidate(federation: WorkingFederation, deps: Asking): Candidate {
+function ownCandidate(federation: DelegatingFederation, deps: Asking): Candidate {
   const { priority = 0, weight } = federation.service.definition.federation?.self ?? {};
-  const { snapshot, waiting } = deps.own();
+  const { snapshot, waiting } = deps.ownStatus();
   return {
     member: ownId(federation, deps),
     type: 'oscar',
@@ -163,12 +166,12 @@ function ownCandidate(federation: WorkingFederation, deps: Asking): Candidate {
     priority,
     ...(weight !== undefined && { weight }),
     snapshot: { ...snapshot, pending: waiting },
-    inFlight: deps.settling.total,
+    inFlight: deps.enteringQueue.total,
   };
 }
 
 /** In a mesh a job stays where it entered if there is room, or comes here if this cluster is not full; then the policy. */
-function preferred({ record, federation }: Question, self: MemberId | undefined): MemberId[] {
+function preferred({ record, federation }: ChoiceInput, self: MemberId | undefined): MemberId[] {
   if (record.openedBy === undefined) return [];
   const always = federation.service.definition.federation?.delegate_when === 'always';
   return self === undefined || always ? [record.openedBy] : [record.openedBy, self];
@@ -190,7 +193,7 @@ function chosenOf({ member: id, isSelf }: Candidate, members: readonly Delegatio
 }
 
 /** Why nobody takes a job, for people: who has the same reason is named once. */
-export function refusalsOf(rankings: readonly Ranking[]): string {
+export function summarizeRefusals(rankings: readonly Ranking[]): string {
   const byReason = Map.groupBy(
     rankings.filter(({ refusal }) => refusal !== undefined),
     ({ refusal }) => refusal,

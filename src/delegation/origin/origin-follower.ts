@@ -3,14 +3,14 @@ import { acceptJob, eventTooLarge } from '../../jobs/index.ts';
 import { jobName } from '../../model/job/index.ts';
 import { type AttemptKey, DelegationError, type EnteredJob, type Permit, type Report } from '../../peers/index.ts';
 import type { OriginServer, ProvenWorker } from '../server.ts';
-import { placementOf } from './moves.ts';
+import { currentPlacement } from './moves.ts';
 import { type OriginDeps, requesterFor } from './origin.ts';
-import { givePermit } from './permit.ts';
-import { inOneLine, takeReport } from './report.ts';
+import { issuePermit } from './permit.ts';
+import { handleReport, toSingleLine } from './report.ts';
 
 type DeskDeps = Pick<
   OriginDeps,
-  'store' | 'line' | 'objects' | 'here' | 'maxEventBytes' | 'lease' | 'clock' | 'meters'
+  'store' | 'scheduler' | 'objects' | 'self' | 'maxEventBytes' | 'lease' | 'clock' | 'meters'
 >;
 
 /**
@@ -25,12 +25,12 @@ export class OriginFollower implements OriginServer {
   }
 
   permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
-    return givePermit(attempt, requesterFor(from), { ...this.#deps, noted: nothing });
+    return issuePermit(attempt, requesterFor(from), { ...this.#deps, onChanged: nothing });
   }
 
   report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
-    const toDo = { noted: nothing, back: nothing, commit: nothing, ended: nothing };
-    return takeReport(attempt, requesterFor(from), report, { ...this.#deps, ...toDo });
+    const toDo = { onChanged: nothing, onReleased: nothing, onSucceeded: nothing, onEnded: nothing };
+    return handleReport(attempt, requesterFor(from), report, { ...this.#deps, ...toDo });
   }
 
   open(job: EnteredJob, from: ProvenWorker): Promise<void> {
@@ -42,7 +42,7 @@ export class OriginFollower implements OriginServer {
     let held = 0;
     for await (const record of this.#deps.store.unfinished()) {
       const isHeld = record.state === 'offering' || record.state === 'delegated';
-      if (isHeld && record.serviceUid === serviceUid && placementOf(record)?.member === member) held++;
+      if (isHeld && record.serviceUid === serviceUid && currentPlacement(record)?.member === member) held++;
     }
     return held;
   }
@@ -59,7 +59,13 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export async function openJob(
   { job, event, invoker }: EnteredJob,
   from: ProvenWorker,
-  { store, line, clock, here, maxEventBytes }: Pick<OriginDeps, 'store' | 'line' | 'clock' | 'here' | 'maxEventBytes'>,
+  {
+    store,
+    scheduler,
+    clock,
+    self,
+    maxEventBytes,
+  }: Pick<OriginDeps, 'store' | 'scheduler' | 'clock' | 'self' | 'maxEventBytes'>,
 ): Promise<void> {
   const { member, service } = requesterFor(from);
   const { name } = service.definition;
@@ -79,12 +85,12 @@ export async function openJob(
   const arrival = {
     id: job.id,
     principal: service.owner,
-    invoker: inOneLine(invoker),
+    invoker: toSingleLine(invoker),
     trigger: 'job',
     byToken: true,
     openedBy: member,
   } as const;
-  const deps = { store, now: () => clock.now(), place: here.clusterId, scheduler: line };
+  const deps = { store, now: () => clock.now(), place: self.clusterId, scheduler };
   await acceptJob(service, arrival, event, deps);
 
   // Afterwards: two members may come with one id at the same moment.

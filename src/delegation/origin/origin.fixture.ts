@@ -24,12 +24,12 @@ import type { AttemptKey, Report } from '../../peers/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import type { JobStore, ServiceRecord } from '../../ports/index.ts';
 import { openObjectStore } from '../../s3-server/index.ts';
-import { snapshotOfNodes } from '../scoreboard/own.ts';
+import { snapshotFromNodes } from '../scoreboard/own.ts';
 import { Scoreboard } from '../scoreboard/scoreboard.ts';
 import { HandClock } from './clock.fixture.ts';
 import { commit, stagingArea } from './commit.ts';
 import { Delegator } from './delegator.ts';
-import { WorkingFederations } from './members.ts';
+import { FederationCache } from './members.ts';
 import type { OriginDeps } from './origin.ts';
 import { digestOf, FollowedScript, QuietTarget, ScriptedTarget } from './scripted-target.fixture.ts';
 
@@ -120,17 +120,17 @@ export async function openScene(options: SceneOptions = {}) {
     };
     const report = (problem: unknown) => void problems.push(problem);
     const { line, lead } = openLine({ ...parts, report }, options.shared ?? false);
-    const board = new Scoreboard({ elapsed: clock.now, chance: () => 0.5 });
+    const board = new Scoreboard({ elapsed: clock.now, random: () => 0.5 });
     const deps: OriginDeps = {
       store,
       services: cluster.services,
-      line,
+      scheduler: line,
       objects,
-      federations: new WorkingFederations({
+      federations: new FederationCache({
         services: cluster.services,
         ledgers: new Ledgers(cluster),
         secrets: cluster.secrets,
-        reach: ({ member }) => {
+        targetFor: ({ member }) => {
           const id = 'clusterId' in member ? `${member.clusterId}/${member.service}` : member.url;
           const target = targets.get(id);
           if (!target) throw new Error(`there is no ${id}`);
@@ -138,15 +138,15 @@ export async function openScene(options: SceneOptions = {}) {
         },
         clock,
       }),
-      board,
-      own: () => ({ snapshot: snapshotOfNodes(capacity.nodes()), waiting: line.waiting }),
-      here: { clusterId: 'here', store: OWN_STORE },
+      scoreboard: board,
+      ownStatus: () => ({ snapshot: snapshotFromNodes(capacity.nodes()), waiting: line.waiting }),
+      self: { clusterId: 'here', store: OWN_STORE },
       commit: (order) => commit(order, scene.commitDeps),
       maxEventBytes: 1024,
-      threshold: 10_000,
+      reofferAfter: 10_000,
       lease: { lease: 90_000, grace: 60_000 },
       clock,
-      chance: () => 0.5,
+      random: () => 0.5,
       report,
       ...options.deps,
     };

@@ -11,36 +11,43 @@ import type { ProvenWorker } from '../server.ts';
 import type { Clock } from './agenda.ts';
 import type { CommitOrder, CommitResult } from './commit.ts';
 import type { LeaseTerms } from './lease.ts';
-import type { DelegationMember, WorkingFederation, WorkingFederations } from './members.ts';
+import type { DelegatingFederation, DelegationMember, FederationCache } from './members.ts';
 import type { DelegationMeters } from './meters.ts';
 
 /** What it takes to have the jobs of this cluster run on others. */
 export interface OriginDeps {
   readonly store: JobStore;
   readonly services: Pick<ServiceStore, 'get'>;
-  readonly line: Scheduler;
+  readonly scheduler: Scheduler;
   readonly objects: Pick<ObjectStore, 'stagingBucket' | 'bucket' | 'issue' | 'revokeFor' | 'objects' | 'removeObjects'>;
-  readonly federations: Pick<WorkingFederations, 'of'>;
-  readonly board: Pick<
+  readonly federations: Pick<FederationCache, 'get'>;
+  readonly scoreboard: Pick<
     Scoreboard,
-    'interested' | 'snapshotOf' | 'inFlightTo' | 'send' | 'noRoom' | 'noRoomFor' | 'onChange' | 'ended'
+    | 'watch'
+    | 'snapshotFor'
+    | 'inFlightFor'
+    | 'addInFlight'
+    | 'noteNoRoom'
+    | 'noRoomReason'
+    | 'onChange'
+    | 'noteDuration'
   >;
   /** What is free on this cluster, and how many jobs wait for it. */
-  readonly own: () => { readonly snapshot: Snapshot; readonly waiting: number };
+  readonly ownStatus: () => { readonly snapshot: Snapshot; readonly waiting: number };
   /** This cluster, as others know it and reach its store. */
-  readonly here: { readonly clusterId: string; readonly store: ClusterStore };
+  readonly self: { readonly clusterId: string; readonly store: ClusterStore };
   /** An access token of the owner of a service, for that cluster. Absent: members are asked without. */
   readonly getOwnerToken?: (service: Service, clusterId: string) => Promise<Secret>;
   /** Brings the results of an attempt to their places. What it throws may go better another time. */
   readonly commit: (order: CommitOrder) => Promise<CommitResult>;
   readonly maxEventBytes: number;
   /** Milliseconds that a job waits before it is offered again, unless its service says otherwise. */
-  readonly threshold: number;
+  readonly reofferAfter: number;
   /** Are jobs offered when they come and there is no room, and when they have waited? Both if left out. */
-  readonly when?: { readonly arriving: boolean; readonly waiting: boolean };
+  readonly offerJobs?: { readonly onArrival: boolean; readonly whileWaiting: boolean };
   readonly lease: LeaseTerms;
   readonly clock: Clock;
-  readonly chance: Random;
+  readonly random: Random;
   readonly meters?: DelegationMeters;
   /** Told of what nobody waits for. */
   readonly report: (problem: unknown, key: JobKey) => void;
@@ -70,9 +77,11 @@ export const placeInRecord = (member: string): string => member.split('/')[0] ??
 
 /** As whom a member is spoken to about jobs that it has: by its key, or by the owner where it knows no keys. */
 export async function credentialsFor(
-  { speaks, type, as, place }: DelegationMember,
-  { service }: WorkingFederation,
+  { sendsReports, type, credentials, place }: DelegationMember,
+  { service }: DelegatingFederation,
   { getOwnerToken }: Pick<OriginDeps, 'getOwnerToken'>,
 ): Promise<PeerCredentials> {
-  return speaks || type === 'endpoint' || !getOwnerToken ? as : { ...as, bearer: await getOwnerToken(service, place) };
+  return sendsReports || type === 'endpoint' || !getOwnerToken
+    ? credentials
+    : { ...credentials, bearer: await getOwnerToken(service, place) };
 }

@@ -5,13 +5,13 @@ import type { Service } from '../../model/service/index.ts';
 import { type AttemptKey, DelegationError, type Permit, withAsking } from '../../peers/index.ts';
 import type { KeyScope, ObjectStore } from '../../ports/index.ts';
 import { stagingArea } from './commit.ts';
-import { permitted } from './moves.ts';
+import { toDelegated } from './moves.ts';
 import { type OriginDeps, placeInRecord, type Requester } from './origin.ts';
-import { changeAsTold, fenced, isItsAttempt, spokenOf } from './report.ts';
+import { changeForMember, fencedError, findRequestedJob, isCurrentAttempt } from './report.ts';
 
-interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here' | 'lease' | 'clock' | 'meters'> {
+interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'self' | 'lease' | 'clock' | 'meters'> {
   /** Told of the record that says so. */
-  readonly noted: (record: JobRecord) => void;
+  readonly onChanged: (record: JobRecord) => void;
 }
 
 /**
@@ -20,11 +20,11 @@ interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'here' | 'le
  * input, if the job may have it, and write below the attempt's own part of the staging area: whatever becomes of them, no
  * result of anybody is within their reach.
  */
-export async function givePermit(attempt: AttemptKey, asker: Requester, deps: PermitDeps): Promise<Permit> {
-  const { store, clock, here, lease } = deps;
-  const record = await spokenOf(attempt, asker, deps);
+export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: PermitDeps): Promise<Permit> {
+  const { store, clock, self, lease } = deps;
+  const record = await findRequestedJob(attempt, asker, deps);
   const event = await store.event(attempt.job);
-  const input = event && (await inputOf(record, asker.service, event, deps.objects));
+  const input = event && (await findInput(record, asker.service, event, deps.objects));
   if (input && input.store !== OWN_STORE) {
     throw new DelegationError('input-unreadable', `the keys of ${input.store} stay at the origin: the job runs there`);
   }
@@ -34,22 +34,22 @@ export async function givePermit(attempt: AttemptKey, asker: Requester, deps: Pe
     message: `${asker.member} was let run it`,
     place: placeInRecord(asker.member),
   };
-  const written = await changeAsTold(
+  const written = await changeForMember(
     attempt.job,
     store,
     (job) => {
       const { state, placement } = job;
-      const counts = (state === 'offering' || state === 'delegated') && isItsAttempt(job, attempt, asker);
+      const counts = (state === 'offering' || state === 'delegated') && isCurrentAttempt(job, attempt, asker);
       if (!counts || !placement) return undefined;
       const asked = withAsking(placement.asked, asker.asking);
       // What somebody recorded would get them keys.
       if (!asked) throw refusals.repeated();
-      return permitted(job, placement, asked, word);
+      return toDelegated(job, placement, asked, word);
     },
     record,
   );
-  if (!written) throw fenced(attempt, deps);
-  deps.noted(written);
+  if (!written) throw fencedError(attempt, deps);
+  deps.onChanged(written);
 
   const area = stagingArea(attempt.job, attempt.epoch, deps.objects);
   const below = [{ bucket: area.bucket, prefix: area.prefix }];
@@ -58,7 +58,7 @@ export async function givePermit(attempt: AttemptKey, asker: Requester, deps: Pe
   const keys = await issueFor(attempt.job, scope, record.principal, deps.objects);
   return {
     store: {
-      ...here.store,
+      ...self.store,
       accessKey: keys.accessKey,
       secretKey: keys.secretKey,
       sessionToken: keys.sessionToken,
@@ -81,13 +81,13 @@ const issueFor = (job: JobKey, scope: KeyScope, onBehalfOf: string, objects: Pic
   objects.issue(scope, KEY_SECONDS, onBehalfOf, { purpose: purposeOf(job) });
 
 /** Ends what other clusters were given for a job, by whichever manager of this one, where the store can. */
-export const endKeys = (job: JobKey, objects: Pick<ObjectStore, 'revokeFor'>): Promise<void> =>
+export const revokeKeys = (job: JobKey, objects: Pick<ObjectStore, 'revokeFor'>): Promise<void> =>
   objects.revokeFor(purposeOf(job));
 
 const purposeOf = (job: JobKey) => `delegated/${jobKeyText(job)}`;
 
 /** The file that is the input of a job, by the rights of the job. Undefined: its event is, or its script gets it itself. */
-export async function inputOf(
+export async function findInput(
   record: JobRecord,
   service: Service,
   event: Uint8Array,

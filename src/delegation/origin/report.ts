@@ -10,7 +10,7 @@ import {
 } from '../../model/job/index.ts';
 import { type AttemptKey, DelegationError, type Report } from '../../peers/index.ts';
 import { NO_METERS } from './meters.ts';
-import { givenBack } from './moves.ts';
+import { toQueued } from './moves.ts';
 import { type OriginDeps, placeInRecord, type Requester } from './origin.ts';
 
 /**
@@ -20,52 +20,52 @@ import { type OriginDeps, placeInRecord, type Requester } from './origin.ts';
 const MOST_PINNED_TRIES = 8;
 const MOST_GIVEN_BACK = 5;
 
-interface ReportDeps extends Pick<OriginDeps, 'store' | 'here' | 'clock' | 'meters'> {
+interface ReportDeps extends Pick<OriginDeps, 'store' | 'self' | 'clock' | 'meters'> {
   /** Told of the record that says so. */
-  readonly noted: (record: JobRecord) => void;
+  readonly onChanged: (record: JobRecord) => void;
   /** The member gave it back: it waits here again. */
-  readonly back: (record: JobRecord, member: string) => void;
+  readonly onReleased: (record: JobRecord, member: string) => void;
   /** Its results are to be brought to their places. */
-  readonly commit: (record: JobRecord) => void;
+  readonly onSucceeded: (record: JobRecord) => void;
   /** It has ended. */
-  readonly ended: (record: JobRecord) => void;
+  readonly onEnded: (record: JobRecord) => void;
 }
 
 /**
  * Hears how an attempt goes. Only the current one has a say; its end may be said again, and is heard once. Throws `fenced`
  * or `job-gone`.
  */
-export async function takeReport(
+export async function handleReport(
   attempt: AttemptKey,
   asker: Requester,
   report: Report,
   deps: ReportDeps,
 ): Promise<void> {
-  const known = await spokenOf(attempt, asker, deps);
+  const known = await findRequestedJob(attempt, asker, deps);
   let repeated = false;
-  const record = await changeAsTold(
+  const record = await changeForMember(
     attempt.job,
     deps.store,
     (job) => {
       repeated = saysNothingNew(job, attempt, asker, report);
-      const counts = job.state === 'delegated' && isItsAttempt(job, attempt, asker);
+      const counts = job.state === 'delegated' && isCurrentAttempt(job, attempt, asker);
       return counts ? changeBy(report, job, asker, deps) : undefined;
     },
     known,
   );
   if (!record) {
     if (repeated) return;
-    throw fenced(attempt, deps);
+    throw fencedError(attempt, deps);
   }
-  deps.noted(record);
-  if (record.state === 'queued') deps.back(record, asker.member);
-  if (record.state === 'committing') deps.commit(record);
-  if (isFinal(record.state)) deps.ended(record);
+  deps.onChanged(record);
+  if (record.state === 'queued') deps.onReleased(record, asker.member);
+  if (record.state === 'committing') deps.onSucceeded(record);
+  if (isFinal(record.state)) deps.onEnded(record);
 }
 
 /** The answer to the same word was lost, or a word that it still runs came after its end. */
 function saysNothingNew(job: JobRecord, attempt: AttemptKey, asker: Requester, report: Report): boolean {
-  if (!isItsAttempt(job, attempt, asker)) return false;
+  if (!isCurrentAttempt(job, attempt, asker)) return false;
   const { state, placement } = job;
   const committed = state === 'committing' || state === 'succeeded' || state === 'failed';
   switch (report.state) {
@@ -85,7 +85,7 @@ function changeBy(
   report: Report,
   job: JobRecord,
   asker: Requester,
-  { clock, here }: Pick<OriginDeps, 'clock' | 'here'>,
+  { clock, self }: Pick<OriginDeps, 'clock' | 'self'>,
 ): Partial<JobProgress> | undefined {
   const at = clock.now();
   const { member } = asker;
@@ -93,25 +93,26 @@ function changeBy(
   const placement = { ...(job.placement ?? { member, epoch: job.epoch }), heardAt: at };
   if (report.state === 'released') {
     const unheard = unheardOf(member);
-    const message = report.reason === 'OriginAway' ? unheard : `${member} gave it back: ${inOneLine(report.message)}`;
+    const message =
+      report.reason === 'OriginAway' ? unheard : `${member} gave it back: ${toSingleLine(report.message)}`;
     const before = job.timeline.filter(({ reason, message: said }) => reason === 'Released' && said !== unheard);
     const isTooOften = job.epoch >= MOST_PINNED_TRIES && before.length + 1 >= MOST_GIVEN_BACK;
     if (isPinned(job, asker) && message !== unheard && isTooOften) {
-      return advance(job, { state: 'failed', at, reason: inOneWord(report.reason, 'Released'), message, place });
+      return advance(job, { state: 'failed', at, reason: toReasonCode(report.reason, 'Released'), message, place });
     }
-    return givenBack(job, { at, reason: 'Released', message, place: here.clusterId });
+    return toQueued(job, { at, reason: 'Released', message, place: self.clusterId });
   }
   const course = courseOf(report, at);
   const attempts = withCourse(job, asker, course);
   if (report.state === 'running') {
     const { startedAt } = course;
-    const message = inOneLine(report.message ?? '') || (startedAt === undefined ? job.message : 'the script runs');
+    const message = toSingleLine(report.message ?? '') || (startedAt === undefined ? job.message : 'the script runs');
     return { placement, attempts, message, ...(startedAt !== undefined && { startedAt }) };
   }
   const { reason, message } = report;
   const facts = { placement, attempts, ...course };
   if (report.state === 'failed') {
-    const word = { at, reason: inOneWord(reason, 'ScriptFailed'), message: inOneLine(message), place };
+    const word = { at, reason: toReasonCode(reason, 'ScriptFailed'), message: toSingleLine(message), place };
     return advance(job, { ...word, state: 'failed' }, facts);
   }
   const manifest = { ...placement, manifest: report.manifest };
@@ -149,7 +150,7 @@ function withCourse(
 }
 
 /** The job that somebody speaks of. Throws `job-gone` where their federation has no such job. */
-export async function spokenOf(
+export async function findRequestedJob(
   { job }: AttemptKey,
   { service }: Requester,
   { store }: Pick<OriginDeps, 'store'>,
@@ -163,7 +164,7 @@ export async function spokenOf(
 }
 
 /** Is this the attempt that the record says this member has, or had when it ended? */
-export function isItsAttempt({ epoch, placement }: JobRecord, attempt: AttemptKey, { member }: Requester): boolean {
+export function isCurrentAttempt({ epoch, placement }: JobRecord, attempt: AttemptKey, { member }: Requester): boolean {
   return epoch === attempt.epoch && placement?.epoch === epoch && placement.member === member;
 }
 
@@ -172,7 +173,7 @@ export function isItsAttempt({ epoch, placement }: JobRecord, attempt: AttemptKe
  * and this one not heard of that yet: before nothing is changed, and the member told that it has no say, the record is read
  * as it is now. A run would end for a no.
  */
-export async function changeAsTold(
+export async function changeForMember(
   key: JobKey,
   store: OriginDeps['store'],
   decide: (record: JobRecord) => Partial<JobProgress> | undefined,
@@ -185,7 +186,7 @@ export async function changeAsTold(
 }
 
 /** For who speaks for an attempt that does not count any more. */
-export function fenced(
+export function fencedError(
   { job, epoch }: AttemptKey,
   { meters = NO_METERS }: Pick<OriginDeps, 'meters'>,
 ): DelegationError {
@@ -197,11 +198,11 @@ export function fenced(
 const MOST_CHARACTERS = 500;
 
 /** What another cluster wrote, as it can be shown: one line, not too long, and nothing that a terminal would obey. */
-export function inOneLine(text: string): string {
+export function toSingleLine(text: string): string {
   const line = text.replace(/[\p{Cc}\p{Cf}\p{Z}]+/gu, ' ').trim();
   return line.length > MOST_CHARACTERS ? `${line.slice(0, MOST_CHARACTERS)}…` : line;
 }
 
 /** The reason of an end: one word for programs. */
-export const inOneWord = (text: string, otherwise: string): string =>
+export const toReasonCode = (text: string, otherwise: string): string =>
   /^[A-Za-z]{1,40}$/.test(text) ? text : otherwise;

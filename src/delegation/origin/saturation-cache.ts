@@ -32,7 +32,7 @@ export class SaturationCache {
   }
 
   /** What was found for a job like this one. One that entered at a member is another matter. */
-  reasonFor({ serviceUid, demand, openedBy }: JobRecord, now: number): string | undefined {
+  messageFor({ serviceUid, demand, openedBy }: JobRecord, now: number): string | undefined {
     const found = this.#found.get(serviceUid);
     if (!found || openedBy !== undefined || now - found.at >= BELIEVED_MS) return undefined;
     const { cpu, memory, gpu } = found.demand;

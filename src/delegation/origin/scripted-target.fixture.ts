@@ -12,7 +12,7 @@ import {
   type Report,
   type Target,
 } from '../../peers/index.ts';
-import type { FollowedJob, FollowedTarget } from './follow.ts';
+import type { PolledJob, PolledTarget } from './follow.ts';
 
 /** The origin, as a member of it speaks to it. */
 export interface OriginOfMember {
@@ -125,9 +125,9 @@ export class QuietTarget extends ScriptedTarget {
 }
 
 /** One that can be asked how its jobs go. */
-export class FollowedScript extends QuietTarget implements FollowedTarget {
+export class FollowedScript extends QuietTarget implements PolledTarget {
   /** By id of the job. What it has taken and is not here is Pending. */
-  readonly states = new Map<string, FollowedJob>();
+  readonly states = new Map<string, PolledJob>();
   asked = 0;
   cannotSay = false;
 
@@ -135,7 +135,7 @@ export class FollowedScript extends QuietTarget implements FollowedTarget {
     super(member, false);
   }
 
-  async state({ job }: AttemptAt): Promise<FollowedJob | undefined> {
+  async state({ job }: AttemptAt): Promise<PolledJob | undefined> {
     this.asked++;
     if (this.cannotSay) throw away();
     return this.states.get(job.id) ?? (this.taken.has(job.id) ? { phase: 'Pending' } : undefined);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aService } from '../../model/service/service.fixture.ts';
-import { whyHere } from './offer-loop.ts';
+import { localOnlyReason } from './offer-loop.ts';
 
 const own = { store: 'minio.default', bucket: 'demo', key: 'in/a' };
 const far = { store: 's3.archive', bucket: 'demo', key: 'in/a' };
@@ -33,7 +33,7 @@ const cases = [
 
 for (const { name, body, file, why } of cases) {
   test(name, () => {
-    const reason = whyHere(aService(body), file);
+    const reason = localOnlyReason(aService(body), file);
     if (why) assert.match(reason ?? '', why);
     else assert.equal(reason, undefined);
   });

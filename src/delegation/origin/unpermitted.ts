@@ -10,11 +10,11 @@ type Taken = Extract<OfferAnswer, { kind: 'taken' }>;
  * A member has taken a job without asking for leave first: a plain endpoint, which has done it when it answers, or a manager
  * of another kind. Resolves to the record as it is then; undefined when it has changed, by the leave that was given or else.
  */
-export async function takenUnpermitted(
+export async function recordUnpermittedStart(
   { service, id, epoch }: JobRecord,
   { id: member, place }: DelegationMember,
   { attempt, done }: Taken,
-  { store, clock, line }: Pick<OriginDeps, 'store' | 'clock' | 'line'>,
+  { store, clock, scheduler }: Pick<OriginDeps, 'store' | 'clock' | 'scheduler'>,
 ): Promise<JobRecord | undefined> {
   const at = clock.now();
   const taken = { state: 'delegated', at, reason: 'Taken', message: `${member} has it`, place } as const;
@@ -33,6 +33,6 @@ export async function takenUnpermitted(
       {},
     );
   });
-  if (changed?.state === 'succeeded') line.notify(changed);
+  if (changed?.state === 'succeeded') scheduler.notify(changed);
   return changed;
 }

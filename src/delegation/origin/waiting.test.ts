@@ -35,7 +35,7 @@ async function fillAll(scene: Scene, waiting: number) {
   const first = await scene.submit();
   await scene.until(first, isDelegated);
   // The record says `delegated` from the permit on; the member's answer to the offer arrives later.
-  await eventually(() => assert.equal(scene.manager.current.board.snapshotOf(boardOf('b'))?.pending, 0));
+  await eventually(() => assert.equal(scene.manager.current.board.snapshotFor(boardOf('b'))?.pending, 0));
   const others: JobKey[] = [];
   for (let count = 0; count < waiting; count++) {
     const key = await scene.submit();
@@ -72,8 +72,8 @@ test('room: also when the member itself showed the job that ended as taken room'
   b.snapshot = free(0);
   scene.clock.pass(11_000);
   const { board } = scene.manager.current;
-  await eventually(() => assert.equal(board.snapshotOf(boardOf('b'))?.freeCpu, 0));
-  assert.equal(board.inFlightTo(boardOf('b')).cpu, 0);
+  await eventually(() => assert.equal(board.snapshotFor(boardOf('b'))?.freeCpu, 0));
+  assert.equal(board.inFlightFor(boardOf('b')).cpu, 0);
   await waits(scene, second);
   await b.says(failure(scene.clock.now()), attemptOf(b, first));
   await scene.until(second, isDelegated);
@@ -98,7 +98,7 @@ test('room: jobs for which a member shows room are offered side by side, and no 
   const keys: JobKey[] = [];
   for (let count = 0; count < 5; count++) keys.push(await scene.submit());
   for (const key of keys) await waits(scene, key);
-  await eventually(() => assert.ok(scene.manager.current.board.snapshotOf(boardOf('b'))));
+  await eventually(() => assert.ok(scene.manager.current.board.snapshotFor(boardOf('b'))));
   const before = b.offers.length;
   // It answers no offer before it has three of them.
   const { promise: three, resolve } = Promise.withResolvers<void>();
@@ -115,7 +115,7 @@ test('room: jobs for which a member shows room are offered side by side, and no 
   b.plays = ['take'];
   b.snapshot = free(3);
   scene.clock.pass(1);
-  scene.manager.current.board.answersAgain(boardOf('b'));
+  scene.manager.current.board.onReachable(boardOf('b'));
   for (const key of keys.slice(0, 3)) await scene.until(key, isDelegated);
   for (const key of keys.slice(3)) await waits(scene, key);
   assert.equal(b.offers.length - before, 3);
@@ -131,12 +131,12 @@ test('room: a member that refused a job for another reason is not asked because 
   const key = await scene.submit();
   await waits(scene, key);
   const { board } = scene.manager.current;
-  await eventually(() => assert.ok(board.snapshotOf(boardOf('c'))));
+  await eventually(() => assert.ok(board.snapshotFor(boardOf('c'))));
   const asked = b.offers.length;
   c.snapshot = free(1);
   c.plays = ['take'];
   scene.clock.pass(6_000);
-  board.interested([{ place: boardOf('c'), ask: () => c.status() }]);
+  board.watch([{ endpoint: boardOf('c'), fetchSnapshot: () => c.status() }]);
   const record = await scene.until(key, isDelegated);
   assert.equal(record.placement?.member, idOf('c'));
   assert.equal(b.offers.length, asked);
@@ -152,7 +152,7 @@ test('return: a member that was away and answers again gets the jobs that wait, 
   for (const key of keys) await waits(scene, key);
   b.plays = ['take'];
   b.status = async () => free(4);
-  scene.manager.current.board.answersAgain(boardOf('b'));
+  scene.manager.current.board.onReachable(boardOf('b'));
   for (const key of keys) await scene.until(key, isDelegated);
 });
 
@@ -165,7 +165,7 @@ test('return: a job that entered at a member which was away is offered there as 
   await scene.until(key, ({ message }) => message.startsWith('it waits for'));
   b.plays = ['take'];
   b.status = async () => free(4);
-  scene.manager.current.board.answersAgain(boardOf('b'));
+  scene.manager.current.board.onReachable(boardOf('b'));
   await scene.until(key, isDelegated);
 });
 
@@ -177,9 +177,9 @@ test('return: an offer whose answer was lost is repeated as soon as the member i
   const key = await scene.submit();
   await scene.until(key, isDelegated);
   const { board } = scene.manager.current;
-  await eventually(() => assert.ok(board.snapshotOf(boardOf('b'))));
+  await eventually(() => assert.ok(board.snapshotFor(boardOf('b'))));
   await eventually(() => {
-    if (b.offers.length < 2) board.answersAgain(boardOf('b'));
+    if (b.offers.length < 2) board.onReachable(boardOf('b'));
     assert.equal(b.offers.length, 2);
   });
   assert.deepEqual([b.offers[1]?.offer.epoch, b.taken.size], [1, 1]);

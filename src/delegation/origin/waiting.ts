@@ -1,18 +1,18 @@
 import { jobKeyText } from '../../jobs/index.ts';
 import type { JobKey } from '../../model/job/index.ts';
-import type { BoardChange } from '../scoreboard/index.ts';
-import type { OfferLoop, Wish } from './offer-loop.ts';
+import type { ClusterChange } from '../scoreboard/index.ts';
+import type { OfferLoop, OfferOptions } from './offer-loop.ts';
 
 /** A job that no member has taken so far, and what its next round begins with. */
 interface WaitingJob {
   readonly key: JobKey;
-  readonly wish: Wish;
+  readonly options: OfferOptions;
   /** The clusters whose news concern it. */
-  readonly boards: readonly string[];
+  readonly endpoints: readonly string[];
 }
 
 /** How often there was news of members. */
-export interface NewsSoFar {
+export interface ChangeCount {
   readonly all: number;
   /** Those of a return. */
   readonly returns: number;
@@ -34,23 +34,23 @@ interface Service {
  * member alone as soon as it is back.
  */
 export class WaitingJobs {
-  readonly #look: (key: JobKey, wish: Wish) => Pick<OfferLoop, 'decided'> | undefined;
+  readonly #look: (key: JobKey, wish: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined;
   readonly #forRoom = new Map<string, Service>();
   readonly #forAnswer = new Map<string, WaitingJob>();
 
-  #newsSoFar: NewsSoFar = { all: 0, returns: 0 };
+  #newsSoFar: ChangeCount = { all: 0, returns: 0 };
 
   /** `look` begins a round; undefined when one is under way already. */
-  constructor(look: (key: JobKey, wish: Wish) => Pick<OfferLoop, 'decided'> | undefined) {
+  constructor(look: (key: JobKey, wish: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined) {
     this.#look = look;
   }
 
-  get newsSoFar(): NewsSoFar {
+  get changeCount(): ChangeCount {
     return this.#newsSoFar;
   }
 
   /** Any of its members may take it as soon as there is room. If there was news since `known`, it is offered again at once. */
-  forRoom(given: WaitingJob, known: NewsSoFar): void {
+  waitForCapacity(given: WaitingJob, known: ChangeCount): void {
     const job = known.returns === this.#newsSoFar.returns ? given : withoutRefusals(given);
     const { service } = job.key;
     const waiting = this.#forRoom.get(service) ?? {
@@ -59,7 +59,7 @@ export class WaitingJobs {
       isOffering: false,
       again: false,
     };
-    waiting.boards = new Set(job.boards);
+    waiting.boards = new Set(job.endpoints);
     waiting.jobs.set(jobKeyText(job.key), job);
     this.#forRoom.set(service, waiting);
     if (known.all !== this.#newsSoFar.all) void this.#offer(service, waiting);
@@ -69,9 +69,9 @@ export class WaitingJobs {
    * One member has to answer: it is the only one that may run the job, or it may have it already. If somebody came back since
    * `known`, it is offered again at once.
    */
-  forAnswer(job: WaitingJob, known: NewsSoFar): void {
+  waitForMember(job: WaitingJob, known: ChangeCount): void {
     this.#forAnswer.set(jobKeyText(job.key), job);
-    if (known.returns !== this.#newsSoFar.returns) this.#look(job.key, job.wish);
+    if (known.returns !== this.#newsSoFar.returns) this.#look(job.key, job.options);
   }
 
   /** Does nothing if the job does not wait. */
@@ -83,7 +83,7 @@ export class WaitingJobs {
   }
 
   /** Something is known of a cluster that was not known before. */
-  news(board: string, change: BoardChange): void {
+  onClusterChange(board: string, change: ClusterChange): void {
     const { all, returns } = this.#newsSoFar;
     const isBack = change === 'back';
     this.#newsSoFar = { all: all + 1, returns: isBack ? returns + 1 : returns };
@@ -94,8 +94,8 @@ export class WaitingJobs {
   }
 
   #isBack(board: string): void {
-    for (const { key, wish, boards } of this.#forAnswer.values()) {
-      if (boards.includes(board)) this.#look(key, wish);
+    for (const { key, options, endpoints } of this.#forAnswer.values()) {
+      if (endpoints.includes(board)) this.#look(key, options);
     }
     for (const { boards, jobs } of this.#forRoom.values()) {
       if (!boards.has(board)) continue;
@@ -111,8 +111,8 @@ export class WaitingJobs {
     waiting.isOffering = true;
     while (waiting.again) {
       waiting.again = false;
-      for (const { key, wish } of waiting.jobs.values()) {
-        const round = this.#look(key, wish);
+      for (const { key, options } of waiting.jobs.values()) {
+        const round = this.#look(key, options);
         if (round && !(await round.decided)) break;
       }
     }
@@ -121,6 +121,6 @@ export class WaitingJobs {
   }
 }
 
-function withoutRefusals({ wish: { refusals: _, ...wish }, ...job }: WaitingJob): WaitingJob {
-  return { ...job, wish };
+function withoutRefusals({ options: { refusals: _, ...wish }, ...job }: WaitingJob): WaitingJob {
+  return { ...job, options: wish };
 }

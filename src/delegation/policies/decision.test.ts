@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clusterWith, memberOn, never, SMALL } from './candidate.fixture.ts';
-import { decisionOf } from './decision.ts';
+import { toDecisionRecord } from './decision.ts';
 import { rank } from './rank.ts';
 
 const many = rank(
@@ -12,7 +12,7 @@ const many = rank(
 );
 
 const keptWith = (chosen: string | undefined) =>
-  decisionOf('static', many, chosen, 1).candidates.map(({ member }) => member);
+  toDecisionRecord('static', many, chosen, 1).candidates.map(({ member }) => member);
 
 const firstOf = (count: number) => Array.from({ length: count }, (_, index) => `c${index}/demo`);
 
@@ -25,7 +25,7 @@ test('a decision says what was known of each and who was chosen', () => {
     memberOn('e', { snapshot: clusterWith([64], { age: 90_000 }) }),
   ];
   const rankings = rank({ policy: 'load-based' }, given, SMALL, never);
-  assert.deepEqual(decisionOf('load-based', rankings, 'b/demo', 1234), {
+  assert.deepEqual(toDecisionRecord('load-based', rankings, 'b/demo', 1234), {
     at: 1234,
     policy: 'load-based',
     chosen: 'b/demo',
@@ -40,7 +40,7 @@ test('a decision says what was known of each and who was chosen', () => {
 });
 
 test('nobody was chosen: the record names nobody', () => {
-  assert.deepEqual(decisionOf(undefined, [], undefined, 5), { at: 5, policy: 'static', candidates: [] });
+  assert.deepEqual(toDecisionRecord(undefined, [], undefined, 5), { at: 5, policy: 'static', candidates: [] });
 });
 
 test('the ten best are kept', () => assert.deepEqual(keptWith('c0/demo'), firstOf(10)));

@@ -6,7 +6,7 @@ import { type Candidate, type MemberId, type Ranking } from './policy.ts';
 const KEPT_CANDIDATES = 10;
 
 /** A decision as the job keeps it: the best candidates, and always the one that was chosen. */
-export function decisionOf(
+export function toDecisionRecord(
   policy: string | undefined,
   rankings: readonly Ranking[],
   chosen: MemberId | undefined,

@@ -6,13 +6,13 @@ import { deepFreeze } from '../../lib/freeze.ts';
 import { candidates, demands } from './candidate.arbitrary.ts';
 import { clusterWith, memberOn, namesIn, never, SMALL } from './candidate.fixture.ts';
 import type { Candidate, Ranking } from './policy.ts';
-import { type Choice, rank } from './rank.ts';
+import { type PolicyChoice, rank } from './rank.ts';
 import { STALE } from './room.ts';
 
 const seeds = fc.integer();
 
 /** What a ranking promises, whatever the policy. */
-export function describePolicy(name: string, choice: Choice): void {
+export function describePolicy(name: string, choice: PolicyChoice): void {
   const everyRanking = (check: (rankings: readonly Ranking[], given: readonly Candidate[]) => void) =>
     fc.assert(
       fc.property(candidates, demands, seeds, (given, demand, seed) => {

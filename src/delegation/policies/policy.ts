@@ -24,12 +24,12 @@ export interface Candidate {
 }
 
 /** A candidate whose status counts. */
-export interface Known extends Candidate {
+export interface KnownCandidate extends Candidate {
   readonly snapshot: Snapshot;
 }
 
 /** One that the job may be offered to. */
-export interface Taker {
+export interface Eligible {
   readonly candidate: Candidate;
   /** Lower is better. Absent: the policy goes by status and has none, so it is asked after those that have a score. */
   readonly score?: number;
@@ -37,20 +37,23 @@ export interface Taker {
 }
 
 /** One that the job is not offered to. */
-export interface Refused {
+export interface Excluded {
   readonly candidate: Candidate;
   /** Why, as a sentence. */
   readonly refusal: string;
   readonly score?: undefined;
 }
 
-export type Ranking = Taker | Refused;
+export type Ranking = Eligible | Excluded;
 
 /** How a policy orders the candidates that can take a job. */
 export type DelegationPolicy =
   | {
       readonly goesBy: 'definition';
-      order(candidates: readonly Candidate[], weights: Weights, chance: Random): Taker[];
+      order(candidates: readonly Candidate[], weights: Weights, chance: Random): Eligible[];
     }
   /** Candidates whose status is not known come after the others. */
-  | { readonly goesBy: 'status'; order(candidates: readonly Known[], weights: Weights, chance: Random): Taker[] };
+  | {
+      readonly goesBy: 'status';
+      order(candidates: readonly KnownCandidate[], weights: Weights, chance: Random): Eligible[];
+    };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { memberOn, namesIn, never } from './candidate.fixture.ts';
 import type { Candidate, Weights } from './policy.ts';
-import { byChance, shuffled } from './random.ts';
+import { orderRandomly, shuffle } from './random.ts';
 
 const DRAWS = 20_000;
 
@@ -31,7 +31,7 @@ function assertDistributed(counts: Map<string, number>, expected: Readonly<Recor
 }
 
 const drawing = (given: readonly Candidate[], weights: Weights) =>
-  ordersOf((chance) => namesIn(byChance(given, weights, chance)));
+  ordersOf((chance) => namesIn(orderRandomly(given, weights, chance)));
 
 /** Of three without weights, and of a list that is shuffled. */
 const alike = { abc: 1 / 6, acb: 1 / 6, bac: 1 / 6, bca: 1 / 6, cab: 1 / 6, cba: 1 / 6 };
@@ -82,12 +82,12 @@ test('a cluster that is named like something every object has needs a weight of 
 });
 
 test('the score is the turn', () => {
-  const scores = byChance(members('a', 'b', 'c'), {}, seededRandom(1)).map(({ score }) => score);
+  const scores = orderRandomly(members('a', 'b', 'c'), {}, seededRandom(1)).map(({ score }) => score);
   assert.deepEqual(scores, [0, 1, 2]);
 });
 
 test('a point at the very beginning draws somebody who has a weight', () => {
-  const [first] = byChance(members('zero', 'a'), { zero: 0 }, never);
+  const [first] = orderRandomly(members('zero', 'a'), { zero: 0 }, never);
   assert.equal(first?.candidate.member, 'a/demo');
 });
 
@@ -95,14 +95,14 @@ test('a point at the very end of sums that are not exact draws somebody who has 
   const justBelowOne = 1 - Number.EPSILON / 2;
   for (let count = 2; count < 40; count++) {
     const given = Array.from({ length: count }, (_, index) => memberOn(`m${index}`, { weight: 0.1 + index / 7 }));
-    const [first] = byChance([...given, memberOn('zero', { weight: 0 })], {}, () => justBelowOne);
+    const [first] = orderRandomly([...given, memberOn('zero', { weight: 0 })], {}, () => justBelowOne);
     assert.notEqual(first?.candidate.weight, 0);
   }
 });
 
 test('shuffling gives every order alike', () => {
   assertDistributed(
-    ordersOf((chance) => shuffled(['a', 'b', 'c'], chance)),
+    ordersOf((chance) => shuffle(['a', 'b', 'c'], chance)),
     alike,
   );
 });

@@ -1,15 +1,15 @@
-import type { Candidate, Random, Taker, Weights } from './policy.ts';
+import type { Candidate, Eligible, Random, Weights } from './policy.ts';
 
 /**
  * Draws one after the other, so that whoever is asked second was drawn as well. The score is the turn. All alike without
  * weights; with some, a candidate that has none counts as 1, and 0 is drawn only when nobody else is left.
  */
-export function byChance(candidates: readonly Candidate[], weights: Weights, chance: Random): Taker[] {
+export function orderRandomly(candidates: readonly Candidate[], weights: Weights, chance: Random): Eligible[] {
   const weighed = candidates.map((candidate) => ({ candidate, weight: weightOf(candidate, weights) }));
   const most = Math.max(...weighed.map(({ weight }) => weight));
   // Shares of the largest: weights of any size can be added up.
   const left = weighed.map(({ candidate, weight }) => ({ candidate, share: most > 0 ? weight / most : 0 }));
-  const drawn: Taker[] = [];
+  const drawn: Eligible[] = [];
   while (left.length > 0) {
     for (const { candidate } of left.splice(draw(left, chance), 1)) drawn.push({ candidate, score: drawn.length });
   }
@@ -17,7 +17,7 @@ export function byChance(candidates: readonly Candidate[], weights: Weights, cha
 }
 
 /** The same in another order; each order is as likely as any other. */
-export function shuffled<T>(list: readonly T[], chance: Random): T[] {
+export function shuffle<T>(list: readonly T[], chance: Random): T[] {
   const left = [...list];
   return list.flatMap(() => left.splice(Math.floor(chance() * left.length), 1));
 }

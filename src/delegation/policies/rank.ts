@@ -1,23 +1,23 @@
 import type { Demand } from '../../model/job/index.ts';
 import { type PolicyName, policyNamed } from '../../model/service/index.ts';
-import { byLoad } from './load-based.ts';
-import type { Candidate, DelegationPolicy, Known, Random, Ranking, Taker, Weights } from './policy.ts';
-import { byChance } from './random.ts';
-import { isKnown, roomFor } from './room.ts';
-import { byPriority } from './static.ts';
-import { byTopsis } from './topsis.ts';
+import { orderByLoad } from './load-based.ts';
+import type { Candidate, DelegationPolicy, Eligible, KnownCandidate, Random, Ranking, Weights } from './policy.ts';
+import { orderRandomly } from './random.ts';
+import { explainNoRoom, isKnown } from './room.ts';
+import { orderByPriority } from './static.ts';
+import { orderByTopsis } from './topsis.ts';
 
 /** How the definition wants it: `federation.delegation` and `federation.weights`. */
-export interface Choice {
+export interface PolicyChoice {
   readonly policy?: string | undefined;
   readonly weights?: Weights | undefined;
 }
 
 const POLICIES: Readonly<Record<PolicyName, DelegationPolicy>> = {
-  static: { goesBy: 'definition', order: byPriority },
-  random: { goesBy: 'definition', order: byChance },
-  'load-based': { goesBy: 'status', order: (candidates, _weights, chance) => byLoad(candidates, chance) },
-  topsis: { goesBy: 'status', order: (candidates, _weights, chance) => byTopsis(candidates, chance) },
+  static: { goesBy: 'definition', order: orderByPriority },
+  random: { goesBy: 'definition', order: orderRandomly },
+  'load-based': { goesBy: 'status', order: (candidates, _weights, chance) => orderByLoad(candidates, chance) },
+  topsis: { goesBy: 'status', order: (candidates, _weights, chance) => orderByTopsis(candidates, chance) },
 };
 
 /**
@@ -26,7 +26,7 @@ const POLICIES: Readonly<Record<PolicyName, DelegationPolicy>> = {
  * those they know, by priority and by what they were just sent.
  */
 export function rank(
-  choice: Choice,
+  choice: PolicyChoice,
   candidates: readonly Candidate[],
   demand: Demand,
   chance: Random,
@@ -34,7 +34,7 @@ export function rank(
   const able: Candidate[] = [];
   const refused: Ranking[] = [];
   for (const candidate of candidates) {
-    const refusal = neverUsed(candidate) ?? roomFor(demand, candidate);
+    const refusal = neverUsed(candidate) ?? explainNoRoom(demand, candidate);
     if (refusal === undefined) able.push(candidate);
     else refused.push({ candidate, refusal });
   }
@@ -48,7 +48,7 @@ function neverUsed({ priority }: Candidate): string | undefined {
   return priority < NEVER ? undefined : `its priority is ${priority}: a member with ${NEVER} or more is never used`;
 }
 
-function ordered({ policy, weights = {} }: Choice, able: readonly Candidate[], chance: Random): Taker[] {
+function ordered({ policy, weights = {} }: PolicyChoice, able: readonly Candidate[], chance: Random): Eligible[] {
   const chosen = POLICIES[policyNamed(policy)];
   if (chosen.goesBy === 'definition') return chosen.order(able, weights, chance);
   return knownFirst(able, (known) => chosen.order(known, weights, chance));
@@ -58,11 +58,11 @@ function ordered({ policy, weights = {} }: Choice, able: readonly Candidate[], c
  * Before the first status has come, a burst spreads over members of one priority by what they were sent (F16). Of an
  * `endpoint` that is never counted: it comes after those of whom it is, as it does when they are known.
  */
-function knownFirst(able: readonly Candidate[], order: (known: readonly Known[]) => Taker[]): Taker[] {
+function knownFirst(able: readonly Candidate[], order: (known: readonly KnownCandidate[]) => Eligible[]): Eligible[] {
   const leastSent = able
     .filter((candidate) => !isKnown(candidate))
     .toSorted((a, b) => Number(a.type === 'endpoint') - Number(b.type === 'endpoint') || sent(a) - sent(b));
-  const unknown = byPriority(leastSent);
+  const unknown = orderByPriority(leastSent);
   return [...order(able.filter(isKnown)), ...unknown.map(({ candidate }) => ({ candidate }))];
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import { clusterWith, GiB, memberOn, NOTHING } from './candidate.fixture.ts';
-import { roomFor } from './room.ts';
+import { explainNoRoom } from './room.ts';
 
 const node = (cpu: number, memory: number, gpu = 0): Free => ({ cpu: cpu * 1000, memory: memory * GiB, gpu });
 
@@ -114,5 +114,5 @@ const cases: {
 ];
 
 for (const { name, snapshot, inFlight = NOTHING, needs, refusal } of cases) {
-  test(name, () => assert.equal(roomFor(needs, memberOn('a', { snapshot, inFlight })), refusal));
+  test(name, () => assert.equal(explainNoRoom(needs, memberOn('a', { snapshot, inFlight })), refusal));
 }

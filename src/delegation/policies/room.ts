@@ -1,7 +1,7 @@
 import { cores, gpus, inCores, size } from '../../lib/amounts.ts';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Demand } from '../../model/job/index.ts';
-import type { Candidate, Known } from './policy.ts';
+import type { Candidate, KnownCandidate } from './policy.ts';
 
 /**
  * Why a candidate has no room for a job, as a sentence; undefined when it has, or when nothing is known of it. One node
@@ -11,7 +11,7 @@ import type { Candidate, Known } from './policy.ts';
  * roomFor({ cpu: 4000, memory: GiB, gpu: 0 }, candidate);
  * // 'it needs 4 cores and no node has more than 2 free'
  */
-export function roomFor(demand: Demand, candidate: Candidate): string | undefined {
+export function explainNoRoom(demand: Demand, candidate: Candidate): string | undefined {
   if (!isKnown(candidate)) return undefined;
   if (candidate.snapshot.nodes.length === 0) return 'it has no node that takes work now';
   const nodes = nodesOf(candidate);
@@ -22,7 +22,7 @@ export function roomFor(demand: Demand, candidate: Candidate): string | undefine
 }
 
 /** What is free on all nodes together, without what was just sent there. */
-export function freeIn({ snapshot: { nodes, freeCpu }, inFlight }: Known): Free {
+export function freeCapacity({ snapshot: { nodes, freeCpu }, inFlight }: KnownCandidate): Free {
   const sum = (dimension: 'memory' | 'gpu') => nodes.reduce((total, node) => total + atLeastNone(node[dimension]), 0);
   return {
     cpu: atLeastNone(freeCpu - inFlight.cpu),
@@ -39,8 +39,8 @@ const atLeastNone = (value: number) => Math.max(0, value);
  * Nobody knows which node takes what was just sent there: none of them has more than is left of all. Nor which node has what
  * was given back since: each of them may.
  */
-function nodesOf(candidate: Known): Free[] {
-  const left = freeIn(candidate);
+function nodesOf(candidate: KnownCandidate): Free[] {
+  const left = freeCapacity(candidate);
   const freeOn = (node: Free, dimension: keyof Free) =>
     Math.min(atLeastNone(node[dimension]) + atLeastNone(-candidate.inFlight[dimension]), left[dimension]);
   return candidate.snapshot.nodes.map((node) => ({
@@ -77,7 +77,7 @@ function all({ cpu, memory, gpu }: Demand): string {
 export const STALE = 60_000;
 
 /** Is there a status of this candidate that can be believed? An `endpoint` is any url and has none. */
-export function isKnown(candidate: Candidate): candidate is Known {
+export function isKnown(candidate: Candidate): candidate is KnownCandidate {
   const { type, snapshot } = candidate;
   return type === 'oscar' && snapshot !== undefined && snapshot.age <= STALE && numbersIn(snapshot).every(isSensible);
 }

@@ -1,7 +1,7 @@
-import type { Candidate, Taker } from './policy.ts';
+import type { Candidate, Eligible } from './policy.ts';
 
 /** By priority, 0 first. Among equals this cluster is first, then the order of the members counts. */
-export function byPriority(candidates: readonly Candidate[]): Taker[] {
+export function orderByPriority(candidates: readonly Candidate[]): Eligible[] {
   return candidates
     .toSorted((a, b) => a.priority - b.priority || Number(b.isSelf) - Number(a.isSelf))
     .map((candidate) => ({ candidate, score: candidate.priority }));

@@ -1,12 +1,12 @@
-import type { Known, Random, Taker } from './policy.ts';
-import { shuffled } from './random.ts';
-import { freeIn } from './room.ts';
+import type { Eligible, KnownCandidate, Random } from './policy.ts';
+import { shuffle } from './random.ts';
+import { freeCapacity } from './room.ts';
 
 interface Criterion {
   readonly weight: number;
   readonly better: 'more' | 'less';
   /** A value of each, in their order. */
-  readonly values: (candidates: readonly Known[]) => readonly number[];
+  readonly values: (candidates: readonly KnownCandidate[]) => readonly number[];
 }
 
 /** Seconds, where no job has ended yet. */
@@ -19,8 +19,8 @@ const NO_DURATION = 1e6;
 const CRITERIA: readonly Criterion[] = [
   { weight: 1, better: 'less', values: (all) => orMost(all.map(({ snapshot }) => snapshot.roundTrip)) },
   { weight: 8, better: 'more', values: (all) => all.map(({ snapshot }) => snapshot.nodeCount) },
-  { weight: 18, better: 'more', values: (all) => all.map((each) => freeIn(each).memory) },
-  { weight: 65, better: 'more', values: (all) => all.map((each) => freeIn(each).cpu) },
+  { weight: 18, better: 'more', values: (all) => all.map((each) => freeCapacity(each).memory) },
+  { weight: 65, better: 'more', values: (all) => all.map((each) => freeCapacity(each).cpu) },
   { weight: 2, better: 'less', values: (all) => all.map(({ snapshot }) => snapshot.meanDuration ?? NO_DURATION) },
   {
     weight: 6,
@@ -36,20 +36,20 @@ const AS_GOOD_AS_THE_BEST = 0.8;
  * TOPSIS: how far is each from the best and from the worst of all, by six criteria at once? The score is 0 for the best
  * in everything and 100 for the worst in everything. Those within 20 % of the best come first, in an order of chance.
  */
-export function byTopsis(candidates: readonly Known[], chance: Random): Taker[] {
+export function orderByTopsis(candidates: readonly KnownCandidate[], chance: Random): Eligible[] {
   const closeness = closenessOf(candidates);
   const rated = candidates.map((candidate, index) => ({ candidate, closeness: closeness[index] ?? 0 }));
   const best = Math.max(...closeness);
   const [good, others] = [true, false].map((wanted) =>
     rated.filter((each) => each.closeness >= best * AS_GOOD_AS_THE_BEST === wanted),
   );
-  return [...shuffled(good ?? [], chance), ...(others ?? []).toSorted((a, b) => b.closeness - a.closeness)].map(
+  return [...shuffle(good ?? [], chance), ...(others ?? []).toSorted((a, b) => b.closeness - a.closeness)].map(
     (each) => ({ candidate: each.candidate, score: 100 - 100 * each.closeness }),
   );
 }
 
 /** From 0, the worst in everything, to 1, the best in everything. Where there is no difference, all are the best. */
-function closenessOf(candidates: readonly Known[]): number[] {
+function closenessOf(candidates: readonly KnownCandidate[]): number[] {
   const columns = CRITERIA.map(({ weight, better, values }) => {
     const column = normalised(values(candidates)).map((value) => value * weight);
     const [least, most] = [Math.min(...column), Math.max(...column)];

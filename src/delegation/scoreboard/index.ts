@@ -1,1 +1,1 @@
-export { type BoardChange, InFlightJobs, type Scoreboard, type Shipment } from './scoreboard.ts';
+export { type ClusterChange, type InFlightJob, InFlightJobs, type Scoreboard } from './scoreboard.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Version } from '../../lib/version.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
-import { OwnDurations } from './own.ts';
+import { LocalDurations } from './own.ts';
 
 const ended = (
   seconds: number,
@@ -18,7 +18,7 @@ const ended = (
 });
 
 test('jobs that ran here are averaged, the newest counting most', () => {
-  const durations = new OwnDurations('here');
+  const durations = new LocalDurations('here');
   assert.equal(durations.mean, undefined);
   durations.finished(ended(10));
   durations.finished(ended(20, { state: 'failed' }));
@@ -26,7 +26,7 @@ test('jobs that ran here are averaged, the newest counting most', () => {
 });
 
 test('what ran elsewhere, was cancelled, never began or was called does not count', () => {
-  const durations = new OwnDurations('here');
+  const durations = new LocalDurations('here');
   durations.finished(ended(10, { place: 'b' }));
   durations.finished(ended(10, { state: 'cancelled' }));
   durations.finished(ended(10, { attempts: [] }));

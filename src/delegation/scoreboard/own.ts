@@ -2,15 +2,15 @@ import type { JobObserver } from '../../jobs/index.ts';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import type { NodeCapacity } from '../../ports/index.ts';
-import { RecentMean } from './scoreboard.ts';
+import { MovingAverage } from './scoreboard.ts';
 
 /**
  * How long recent jobs took on this cluster. Calls are left out: whoever waits for an answer waits here, so they say nothing
  * about a job that may go elsewhere.
  */
-export class OwnDurations implements Required<Pick<JobObserver, 'finished'>> {
+export class LocalDurations implements Required<Pick<JobObserver, 'finished'>> {
   readonly #clusterId: string;
-  readonly #seconds = new RecentMean();
+  readonly #seconds = new MovingAverage();
 
   constructor(clusterId: string) {
     this.#clusterId = clusterId;
@@ -29,7 +29,7 @@ export class OwnDurations implements Required<Pick<JobObserver, 'finished'>> {
 }
 
 /** This cluster as others see it: what is not asked for by anybody, on nodes that take work, and how long jobs take, in seconds. */
-export function snapshotOfNodes(nodes: readonly NodeCapacity[], meanDuration?: number): Snapshot {
+export function snapshotFromNodes(nodes: readonly NodeCapacity[], meanDuration?: number): Snapshot {
   const free = nodes.filter(({ ready }) => ready).map(freeOn);
   return {
     nodes: free,

@@ -12,8 +12,8 @@ function scene() {
   const clock = { ms: 1_000 };
   const questions: PromiseWithResolvers<Snapshot>[] = [];
   const board = {
-    place: 'b',
-    ask: () => {
+    endpoint: 'b',
+    fetchSnapshot: () => {
       const question = Promise.withResolvers<Snapshot>();
       questions.push(question);
       return question.promise;
@@ -22,180 +22,180 @@ function scene() {
   const problems: unknown[] = [];
   const scores = new Scoreboard({
     elapsed: () => clock.ms,
-    chance: () => 0.5,
+    random: () => 0.5,
     report: (problem) => problems.push(problem),
   });
   const answered = async (snapshot: Partial<Snapshot> = {}) => {
     questions.at(-1)?.resolve({ ...SNAPSHOT, ...snapshot });
-    await eventually(() => assert.ok(scores.snapshotOf('b') !== undefined));
+    await eventually(() => assert.ok(scores.snapshotFor('b') !== undefined));
   };
   return { clock, questions, board, problems, scores, answered };
 }
 
 test('nobody is asked before somebody is interested', () => {
   const { questions, scores } = scene();
-  assert.equal(scores.snapshotOf('b'), undefined);
+  assert.equal(scores.snapshotFor('b'), undefined);
   assert.equal(questions.length, 0);
 });
 
 test('the first who is interested has the cluster asked at once, and does not wait for it', async (t) => {
   const { questions, board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
-  scores.interested([board]);
+  scores.watch([board]);
+  scores.watch([board]);
   assert.equal(questions.length, 1);
-  assert.equal(scores.snapshotOf('b'), undefined);
+  assert.equal(scores.snapshotFor('b'), undefined);
   await answered();
-  assert.equal(scores.snapshotOf('b')?.freeCpu, 4000);
+  assert.equal(scores.snapshotFor('b')?.freeCpu, 4000);
 });
 
 test('a snapshot ages from the moment that it was asked for', async (t) => {
   const { clock, board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
+  scores.watch([board]);
   clock.ms += 300;
   await answered();
   clock.ms += 700;
-  assert.equal(scores.snapshotOf('b')?.age, 1_000);
+  assert.equal(scores.snapshotFor('b')?.age, 1_000);
 });
 
 test('a cluster that does not answer is reported, stays unknown and is not asked again at once', async (t) => {
   const { questions, board, problems, scores } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
+  scores.watch([board]);
   questions[0]?.reject(new Error('away'));
   await eventually(() => assert.ok(problems.length === 1));
-  scores.interested([board]);
+  scores.watch([board]);
   assert.equal(questions.length, 1);
-  assert.equal(scores.snapshotOf('b'), undefined);
+  assert.equal(scores.snapshotFor('b'), undefined);
 });
 
 test('a cluster that stopped answering keeps what it said, ever older', async (t) => {
   const { clock, questions, board, problems, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
+  scores.watch([board]);
   await answered();
   clock.ms += 100_000;
-  scores.interested([board]);
+  scores.watch([board]);
   assert.equal(questions.length, 2);
   questions[1]?.reject(new Error('away'));
   await eventually(() => assert.ok(problems.length === 1));
-  assert.equal(scores.snapshotOf('b')?.age, 100_000);
+  assert.equal(scores.snapshotFor('b')?.age, 100_000);
 });
 
 test('what nobody is interested in any more is forgotten', async (t) => {
   const { clock, board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
+  scores.watch([board]);
   await answered();
   clock.ms += 3_600_000;
-  scores.interested([{ ...board, place: 'c' }]);
-  assert.equal(scores.snapshotOf('b'), undefined);
+  scores.watch([{ ...board, endpoint: 'c' }]);
+  assert.equal(scores.snapshotFor('b'), undefined);
 });
 
 test('what was sent counts at once, and no more when it was refused', (t) => {
   const { board, scores } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
-  const shipment = scores.send('b', JOB);
-  scores.send('b', JOB);
-  assert.deepEqual(scores.inFlightTo('b'), { cpu: 2000, memory: 4, gpu: 0 });
-  shipment.refused();
-  shipment.refused();
-  assert.deepEqual(scores.inFlightTo('b'), JOB);
+  scores.watch([board]);
+  const shipment = scores.addInFlight('b', JOB);
+  scores.addInFlight('b', JOB);
+  assert.deepEqual(scores.inFlightFor('b'), { cpu: 2000, memory: 4, gpu: 0 });
+  shipment.rejected();
+  shipment.rejected();
+  assert.deepEqual(scores.inFlightFor('b'), JOB);
 });
 
 test('what arrived before a snapshot was asked for is in it; what arrived after, or not yet, is not', async (t) => {
   const { clock, questions, board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
-  const before = scores.send('b', JOB);
+  scores.watch([board]);
+  const before = scores.addInFlight('b', JOB);
   await answered();
-  before.arrived();
+  before.accepted();
   clock.ms += 100_000;
-  scores.interested([board]);
+  scores.watch([board]);
   assert.equal(questions.length, 2);
-  const after = scores.send('b', JOB);
-  scores.send('b', JOB);
-  after.arrived();
+  const after = scores.addInFlight('b', JOB);
+  scores.addInFlight('b', JOB);
+  after.accepted();
   questions[1]?.resolve(SNAPSHOT);
-  await eventually(() => assert.ok(scores.inFlightTo('b').cpu === 2000));
+  await eventually(() => assert.ok(scores.inFlightFor('b').cpu === 2000));
 });
 
 test('what a cluster took long ago, and never said what is free, is forgotten', (t) => {
   const { clock, board, scores } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
-  for (let sent = 0; sent < 5; sent++) scores.send('b', JOB).arrived();
+  scores.watch([board]);
+  for (let sent = 0; sent < 5; sent++) scores.addInFlight('b', JOB).accepted();
   clock.ms += 60_000;
-  scores.send('b', JOB).arrived();
-  assert.equal(scores.inFlightTo('b').cpu, 6_000);
+  scores.addInFlight('b', JOB).accepted();
+  assert.equal(scores.inFlightFor('b').cpu, 6_000);
   clock.ms += 1;
-  scores.send('b', JOB);
-  assert.equal(scores.inFlightTo('b').cpu, 2_000);
+  scores.addInFlight('b', JOB);
+  assert.equal(scores.inFlightFor('b').cpu, 2_000);
 });
 
 test('durations are averaged, the newest counting most', async (t) => {
   const { board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
+  scores.watch([board]);
   await answered();
-  scores.ended('b', 10);
-  assert.equal(scores.snapshotOf('b')?.meanDuration, 10);
-  scores.ended('b', 20);
-  assert.equal(scores.snapshotOf('b')?.meanDuration, 12);
+  scores.noteDuration('b', 10);
+  assert.equal(scores.snapshotFor('b')?.meanDuration, 10);
+  scores.noteDuration('b', 20);
+  assert.equal(scores.snapshotFor('b')?.meanDuration, 12);
 });
 
 test('how long our jobs took there counts before what the cluster says of all', async (t) => {
   const { board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
+  scores.watch([board]);
   await answered({ meanDuration: 40 });
-  assert.equal(scores.snapshotOf('b')?.meanDuration, 40);
-  scores.ended('b', 10);
-  assert.equal(scores.snapshotOf('b')?.meanDuration, 10);
+  assert.equal(scores.snapshotFor('b')?.meanDuration, 40);
+  scores.noteDuration('b', 10);
+  assert.equal(scores.snapshotFor('b')?.meanDuration, 10);
 });
 
 test('room: a job that ends before a snapshot shows it gives back what was counted for it, once', async (t) => {
   const { board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
+  scores.watch([board]);
   await answered();
-  const shipment = scores.send('b', JOB);
-  scores.send('b', JOB);
-  shipment.arrived();
+  const shipment = scores.addInFlight('b', JOB);
+  scores.addInFlight('b', JOB);
+  shipment.accepted();
   shipment.ended();
   shipment.ended();
-  assert.deepEqual(scores.inFlightTo('b'), JOB);
+  assert.deepEqual(scores.inFlightFor('b'), JOB);
 });
 
 test('room: a job that the snapshot shows is free room when it ends, until the next snapshot', async (t) => {
   const { clock, questions, board, scores, answered } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
-  const shipment = scores.send('b', JOB);
-  shipment.arrived();
+  scores.watch([board]);
+  const shipment = scores.addInFlight('b', JOB);
+  shipment.accepted();
   await answered();
   clock.ms += 100_000;
-  scores.interested([board]);
+  scores.watch([board]);
   questions[1]?.resolve(SNAPSHOT);
-  await eventually(() => assert.equal(scores.inFlightTo('b').cpu, 0));
+  await eventually(() => assert.equal(scores.inFlightFor('b').cpu, 0));
   shipment.ended();
   shipment.ended();
-  assert.deepEqual(scores.inFlightTo('b'), { cpu: -1000, memory: -2, gpu: 0 });
+  assert.deepEqual(scores.inFlightFor('b'), { cpu: -1000, memory: -2, gpu: 0 });
   clock.ms += 100_000;
-  scores.interested([board]);
+  scores.watch([board]);
   questions[2]?.resolve(SNAPSHOT);
-  await eventually(() => assert.equal(scores.inFlightTo('b').cpu, 0));
+  await eventually(() => assert.equal(scores.inFlightFor('b').cpu, 0));
 });
 
 test('room: a member that has none is believed for as much or more, until a job ends there', (t) => {
   const { board, scores } = scene();
   t.after(() => scores.close());
-  scores.interested([board]);
-  const shipment = scores.send('b', JOB);
-  scores.noRoom('b', 'b/demo', JOB, 'no room');
-  const reasonFor = (cpu: number, member = 'b/demo') => scores.noRoomFor('b', member, { ...JOB, cpu });
+  scores.watch([board]);
+  const shipment = scores.addInFlight('b', JOB);
+  scores.noteNoRoom('b', 'b/demo', JOB, 'no room');
+  const reasonFor = (cpu: number, member = 'b/demo') => scores.noRoomReason('b', member, { ...JOB, cpu });
   assert.deepEqual([reasonFor(1000), reasonFor(2000), reasonFor(999)], ['no room', 'no room', undefined]);
   assert.equal(reasonFor(1000, 'b/other'), undefined);
   shipment.ended();
@@ -207,21 +207,21 @@ test('room: a member that had none is asked again once its cluster was asked lat
   t.after(() => scores.close());
   const changes: string[] = [];
   scores.onChange((place, change) => changes.push(`${place} ${change}`));
-  scores.interested([board]);
+  scores.watch([board]);
   clock.ms += 1;
-  scores.noRoom('b', 'b/demo', JOB, 'no room');
+  scores.noteNoRoom('b', 'b/demo', JOB, 'no room');
   questions[0]?.resolve(SNAPSHOT);
   await eventually(() => assert.deepEqual(changes, ['b room']));
   // It was asked before the member refused.
-  assert.equal(scores.noRoomFor('b', 'b/demo', JOB), 'no room');
+  assert.equal(scores.noRoomReason('b', 'b/demo', JOB), 'no room');
   clock.ms += 4_990;
-  scores.answersAgain('b');
+  scores.onReachable('b');
   questions[1]?.resolve(SNAPSHOT);
-  await eventually(() => assert.equal(scores.noRoomFor('b', 'b/demo', JOB), undefined));
+  await eventually(() => assert.equal(scores.noRoomReason('b', 'b/demo', JOB), undefined));
 
-  scores.noRoom('b', 'b/demo', JOB, 'no room');
+  scores.noteNoRoom('b', 'b/demo', JOB, 'no room');
   clock.ms += 5_000;
-  assert.equal(scores.noRoomFor('b', 'b/demo', JOB), undefined);
+  assert.equal(scores.noRoomReason('b', 'b/demo', JOB), undefined);
 });
 
 test('return: a cluster that answers somebody again is asked at once, and its answer is a return', async (t) => {
@@ -229,15 +229,15 @@ test('return: a cluster that answers somebody again is asked at once, and its an
   t.after(() => scores.close());
   const changes: string[] = [];
   scores.onChange((place, change) => changes.push(`${place} ${change}`));
-  scores.interested([board]);
+  scores.watch([board]);
   questions[0]?.reject(new Error('away'));
   await eventually(() => assert.equal(problems.length, 1));
   assert.deepEqual(changes, []);
-  scores.answersAgain('b');
+  scores.onReachable('b');
   assert.equal(questions.length, 2);
   questions[1]?.resolve(SNAPSHOT);
   await eventually(() => assert.deepEqual(changes, ['b back']));
-  scores.answersAgain('elsewhere');
+  scores.onReachable('elsewhere');
   assert.equal(questions.length, 2);
 });
 
@@ -245,8 +245,8 @@ test('return: a cluster that did not answer and asks for something is asked, but
   const { clock, questions, board, problems, scores } = scene();
   t.after(() => scores.close());
   let hopes = 0;
-  const heard = () => scores.heardFrom('b', () => hopes++);
-  scores.interested([board]);
+  const heard = () => scores.onRequestFrom('b', () => hopes++);
+  scores.watch([board]);
   heard();
   questions[0]?.reject(new Error('away'));
   await eventually(() => assert.equal(problems.length, 1));
@@ -262,7 +262,7 @@ test('return: a cluster that jobs may go to is asked every ten seconds or so, ho
   const { clock, questions, board, problems, scores } = scene();
   t.after(() => scores.close());
   for (let failures = 1; failures <= 6; failures++) {
-    scores.interested([board]);
+    scores.watch([board]);
     assert.equal(questions.length, failures);
     questions.at(-1)?.reject(new Error(`away ${failures}`));
     await eventually(() => assert.equal(problems.length, failures));
@@ -275,14 +275,14 @@ test('cause: why a cluster does not answer is reported when it is new, and again
   t.after(() => scores.close());
   const asked = async (answer: Snapshot | Error) => {
     clock.ms += 10_000;
-    scores.interested([board]);
+    scores.watch([board]);
     if (answer instanceof Error) questions.at(-1)?.reject(answer);
     else questions.at(-1)?.resolve(answer);
     const count = questions.length;
     // It is asked again only when it is known what became of this one.
     await eventually(() => {
       clock.ms += 10_000;
-      scores.interested([board]);
+      scores.watch([board]);
       assert.equal(questions.length, count + 1);
     });
   };

@@ -4,16 +4,16 @@ import type { Demand } from '../../model/job/index.ts';
 import { type MemberId, STALE } from '../policies/index.ts';
 
 /** A cluster that jobs may go to, by where its manager is: two members there are one cluster. */
-interface Board {
-  readonly place: string;
+interface MonitoredCluster {
+  readonly endpoint: string;
   /** Asks it what is free. */
-  readonly ask: () => Promise<Snapshot>;
+  readonly fetchSnapshot: () => Promise<Snapshot>;
 }
 
 interface ScoreboardOptions {
   /** Milliseconds that never go back. */
   readonly elapsed?: () => number;
-  readonly chance?: () => number;
+  readonly random?: () => number;
   /** Hears why a cluster did not say what is free there, unless that is the same as the last time. */
   readonly report?: (problem: unknown, place: string) => void;
 }
@@ -22,7 +22,7 @@ interface ScoreboardOptions {
  * What was learned of a cluster. `room`: there may be more room than before. `back`: the same, and it answers again after it
  * did not.
  */
-export type BoardChange = 'room' | 'back';
+export type ClusterChange = 'room' | 'back';
 
 /** How often a cluster is asked while jobs of ours may go there. Shorter: more requests. Longer: more wrong offers. */
 const BUSY_MS = 5_000;
@@ -38,7 +38,7 @@ const BUSY_FOR_MS = 30_000;
 const ASKED_FOR_MS = 10 * 60_000;
 
 interface Row {
-  board: Board;
+  board: MonitoredCluster;
   wantedAt: number;
   snapshot?: Snapshot;
   /** When the snapshot was asked for. What was sent since is not in it. */
@@ -54,7 +54,7 @@ interface Row {
   /** Members there that had no room, for which demand, and when they said so. */
   readonly full: Map<MemberId, { readonly demand: Demand; readonly reason: string; readonly at: number }>;
   /** Of jobs of ours, in seconds. */
-  readonly durations: RecentMean;
+  readonly durations: MovingAverage;
   readonly sent: InFlightJobs;
 }
 
@@ -67,22 +67,22 @@ export class Scoreboard {
   readonly #elapsed: () => number;
   readonly #chance: () => number;
   readonly #report: (problem: unknown, place: string) => void;
-  readonly #listeners = new Set<(place: string, change: BoardChange) => void>();
+  readonly #listeners = new Set<(place: string, change: ClusterChange) => void>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ elapsed, chance, report }: ScoreboardOptions = {}) {
+  constructor({ elapsed, random, report }: ScoreboardOptions = {}) {
     this.#elapsed = elapsed ?? (() => performance.now());
-    this.#chance = chance ?? Math.random;
+    this.#chance = random ?? Math.random;
     this.#report = report ?? (() => {});
   }
 
   /** There is a job that may go to one of these. */
-  interested(boards: readonly Board[]): void {
+  watch(boards: readonly MonitoredCluster[]): void {
     const now = this.#elapsed();
     for (const board of boards) {
-      const row = this.#rows.get(board.place);
-      if (!row) this.#rows.set(board.place, this.#newRow(board, now));
+      const row = this.#rows.get(board.endpoint);
+      if (!row) this.#rows.set(board.endpoint, this.#newRow(board, now));
       else {
         Object.assign(row, { board, wantedAt: now });
         row.dueAt = Math.min(row.dueAt, this.#nextOf(row, now));
@@ -92,7 +92,7 @@ export class Scoreboard {
   }
 
   /** What is known of a cluster; undefined when it never said anything. */
-  snapshotOf(place: string): Snapshot | undefined {
+  snapshotFor(place: string): Snapshot | undefined {
     const row = this.#rows.get(place);
     if (!row?.snapshot) return undefined;
     const { snapshot, askedAt, durations, sent } = row;
@@ -100,18 +100,18 @@ export class Scoreboard {
     return {
       ...snapshot,
       age: this.#elapsed() - askedAt,
-      pending: snapshot.pending ?? sent.undecided,
+      pending: snapshot.pending ?? sent.unanswered,
       ...(meanDuration !== undefined && { meanDuration }),
     };
   }
 
   /** What was sent to a cluster and is not in its snapshot; below zero when more has ended there since. */
-  inFlightTo(place: string): Demand {
+  inFlightFor(place: string): Demand {
     return this.#rows.get(place)?.sent.total ?? { cpu: 0, memory: 0, gpu: 0 };
   }
 
   /** A job is being offered to a cluster: it counts at once, so that a burst spreads (F16). */
-  send(place: string, demand: Demand): Shipment {
+  addInFlight(place: string, demand: Demand): InFlightJob {
     const row = this.#rows.get(place);
     if (!row) return NOWHERE;
     const shipment = row.sent.add(demand);
@@ -126,12 +126,12 @@ export class Scoreboard {
   }
 
   /** A member there has no room for this. It is believed until a job of ours ends there or the cluster is asked again. */
-  noRoom(place: string, member: MemberId, demand: Demand, reason: string): void {
+  noteNoRoom(place: string, member: MemberId, demand: Demand, reason: string): void {
     this.#rows.get(place)?.full.set(member, { demand, reason, at: this.#elapsed() });
   }
 
   /** Why this member has no room, if it just said that it has none for this or for less. */
-  noRoomFor(place: string, member: MemberId, { cpu, memory, gpu }: Demand): string | undefined {
+  noRoomReason(place: string, member: MemberId, { cpu, memory, gpu }: Demand): string | undefined {
     const full = this.#rows.get(place)?.full.get(member);
     if (!full || this.#elapsed() - full.at >= BUSY_MS) return undefined;
     const { demand, reason } = full;
@@ -139,13 +139,13 @@ export class Scoreboard {
   }
 
   /** Calls it whenever there may be more room somewhere. What it returns undoes that. */
-  onChange(listener: (place: string, change: BoardChange) => void): () => void {
+  onChange(listener: (place: string, change: ClusterChange) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
   /** The manager there was silent, and has answered somebody: it is asked at once. */
-  answersAgain(place: string): void {
+  onReachable(place: string): void {
     const row = this.#rows.get(place);
     if (!row) return;
     row.isReturning = true;
@@ -156,7 +156,7 @@ export class Scoreboard {
    * The manager there has asked for something. If it did not answer before, it is asked at once, but not more often than a
    * cluster that answers: one that speaks and cannot be reached speaks a lot. `hope` is called before that.
    */
-  heardFrom(place: string, hope: () => void): void {
+  onRequestFrom(place: string, hope: () => void): void {
     const row = this.#rows.get(place);
     if (!row || row.failures === 0 || row.asking) return;
     const now = this.#elapsed();
@@ -166,7 +166,7 @@ export class Scoreboard {
   }
 
   /** A job of ours took so long there. */
-  ended(place: string, seconds: number): void {
+  noteDuration(place: string, seconds: number): void {
     this.#rows.get(place)?.durations.add(seconds);
   }
 
@@ -180,7 +180,7 @@ export class Scoreboard {
     this.#refresh();
   }
 
-  #tell(place: string, change: BoardChange): void {
+  #tell(place: string, change: ClusterChange): void {
     for (const listener of this.#listeners) listener(place, change);
   }
 
@@ -210,30 +210,30 @@ export class Scoreboard {
     row.dueAt = this.#nextOf(row, now);
     if (this.#closed) return;
     this.#schedule(now);
-    if (change) this.#tell(row.board.place, change);
+    if (change) this.#tell(row.board.endpoint, change);
   }
 
   /** Undefined when there was no answer. */
-  async #look(row: Row): Promise<BoardChange | undefined> {
+  async #look(row: Row): Promise<ClusterChange | undefined> {
     const askedAt = this.#elapsed();
     try {
-      row.snapshot = await row.board.ask();
+      row.snapshot = await row.board.fetchSnapshot();
     } catch (problem) {
       row.failures++;
       row.failedAt = this.#elapsed();
       const failure = rootMessage(problem);
-      if (failure !== row.failure) this.#report(problem, row.board.place);
+      if (failure !== row.failure) this.#report(problem, row.board.endpoint);
       row.failure = failure;
       return undefined;
     }
-    row.sent.shown(askedAt);
+    row.sent.onSnapshot(askedAt);
     for (const [member, { at }] of row.full) if (at < askedAt) row.full.delete(member);
     const isBack = row.failures > 0 || row.isReturning;
     Object.assign(row, { askedAt, failures: 0, failure: undefined, isReturning: false });
     return isBack ? 'back' : 'room';
   }
 
-  #newRow(board: Board, now: number): Row {
+  #newRow(board: MonitoredCluster, now: number): Row {
     return {
       board,
       wantedAt: now,
@@ -244,7 +244,7 @@ export class Scoreboard {
       dueAt: now,
       asking: false,
       full: new Map(),
-      durations: new RecentMean(),
+      durations: new MovingAverage(),
       sent: new InFlightJobs(this.#elapsed),
     };
   }
@@ -258,14 +258,14 @@ export class Scoreboard {
 }
 
 /** For a place that nobody was interested in. */
-const NOWHERE: Shipment = { arrived: () => {}, refused: () => {}, ended: () => {} };
+const NOWHERE: InFlightJob = { accepted: () => {}, rejected: () => {}, ended: () => {} };
 
 /** One job on its way to a cluster, and there. Each call counts once, and none after `refused` or `ended`. */
-export interface Shipment {
+export interface InFlightJob {
   /** The cluster took it: it counts until the cluster's own snapshot shows it. */
-  arrived(): void;
+  accepted(): void;
   /** The cluster did not take it. */
-  refused(): void;
+  rejected(): void;
   /** It has ended there: its room is free again, also while the last snapshot still shows it as taken. */
   ended(): void;
 }
@@ -297,24 +297,24 @@ export class InFlightJobs {
   }
 
   /** How many were offered and not answered yet. */
-  get undecided(): number {
+  get unanswered(): number {
     return [...this.#entries].filter(({ arrivedAt }) => arrivedAt === undefined).length;
   }
 
-  add(demand: Demand): Shipment {
+  add(demand: Demand): InFlightJob {
     this.#forgetOld();
     const entry: Entry = { demand };
     this.#entries.add(entry);
     this.#count(demand, 1);
     return {
-      arrived: () => void (entry.arrivedAt ??= this.#elapsed()),
-      refused: () => this.#drop(entry),
+      accepted: () => void (entry.arrivedAt ??= this.#elapsed()),
+      rejected: () => this.#drop(entry),
       ended: () => this.#end(entry),
     };
   }
 
   /** The cluster has said what is free, asked at this moment: what had arrived or ended by then is in it. */
-  shown(askedAt: number): void {
+  onSnapshot(askedAt: number): void {
     for (const entry of this.#entries) {
       if ((entry.arrivedAt ?? Infinity) >= askedAt) continue;
       this.#drop(entry);
@@ -365,7 +365,7 @@ export class InFlightJobs {
 const NEWEST_COUNTS = 0.2;
 
 /** The mean of values, of which the newest count most. */
-export class RecentMean {
+export class MovingAverage {
   #value: number | undefined;
 
   /** Undefined when there was none yet. */

@@ -3,9 +3,9 @@ import { hostedAttemptName, jobKeyText, serviceDemand } from '../../jobs/index.t
 import { accepted, type JobKey, type JobRecord, type NewJob, type TakenJob } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import { DelegationError, type Offer, type Permit } from '../../peers/index.ts';
-import { type OriginContact, overBecause, wordAs } from './origin-contact.ts';
-import { keepTelling } from './reporting.ts';
-import { accessTo } from './store-of-origin.ts';
+import { attemptOverReason, contactAs, type OriginContact } from './origin-contact.ts';
+import { keepReporting } from './reporting.ts';
+import { originStoreAccess } from './store-of-origin.ts';
 import type { TargetDeps, WorkerRole } from './target.ts';
 
 /** A service that runs jobs of another cluster. */
@@ -39,12 +39,12 @@ export async function acceptOffer(
   const key = { service, id: hostedAttemptName(uid, member, offer.job, offer.epoch, service) };
   const payload = hash('sha256', offer.event);
   const asked: TakenJob = { uid, member, job: offer.job, epoch: offer.epoch, payload };
-  return hosting.turns.take(jobKeyText(key), async () => {
+  return hosting.mutex.run(jobKeyText(key), async () => {
     const known = await hosting.store.get(key);
     if (known) return again(known, payload, hosting);
     const room = takeRoom(key, offer, worker, hosting);
     try {
-      const word = await wordAs(service, asked, worker.federation, hosting);
+      const word = await contactAs(service, asked, worker.federation, hosting);
       const permit = await askPermit(word, offer.from);
       await proveReadable(permit, word, hosting);
       hosting.permits.keep({ ...key, taken: asked }, permit);
@@ -90,7 +90,7 @@ async function askPermit({ origin, attempt, as }: OriginContact, from: string): 
   try {
     return await origin.permit(attempt, as);
   } catch (error) {
-    if (overBecause(error) !== undefined) throw error;
+    if (attemptOverReason(error) !== undefined) throw error;
     const why = `cluster "${from}" offered a job and did not answer when it was asked for the keys of its files`;
     throw new DelegationError('origin-silent', why, { cause: error });
   }
@@ -102,14 +102,14 @@ async function proveReadable(
   { role }: OriginContact,
   hosting: TargetDeps,
 ): Promise<void> {
-  const { reached, now } = hosting;
-  if (!input && now() - (reached.get(store.endpoint) ?? -Infinity) < REACHED_MS) return;
-  const access = accessTo(store, role.origin, hosting.stores);
+  const { reachableStores, now } = hosting;
+  if (!input && now() - (reachableStores.get(store.endpoint) ?? -Infinity) < REACHED_MS) return;
+  const access = originStoreAccess(store, role.origin, hosting.stores);
   const until = AbortSignal.timeout(HEAD_DEADLINE);
   const object = input ?? { bucket: staging.bucket, key: staging.manifest };
   const problem = await (input ? hosting.unreadable : hosting.unreachable)(object, access, until);
-  if (problem === undefined) return void reached.set(store.endpoint, now());
-  reached.delete(store.endpoint);
+  if (problem === undefined) return void reachableStores.set(store.endpoint, now());
+  reachableStores.delete(store.endpoint);
   throw new DelegationError('input-unreadable', `${object.bucket}/${object.key} cannot be read from here: ${problem}`);
 }
 
@@ -150,7 +150,7 @@ async function keep(
     // One that the cluster has not let in yet holds no room.
     capacity.release(jobKeyText(key));
     dispatcher.enqueue(record ?? job);
-    if (record) keepTelling(record, 'queued', hosting.closing, hosting);
+    if (record) keepReporting(record, 'queued', hosting.closing, hosting);
   }
   return { attempt: key.id, repeated: false };
 }

@@ -6,8 +6,8 @@ import { type JobKey, jobName } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import { DelegationError } from '../../peers/index.ts';
 import type { WorkerService } from './accept.ts';
-import { overBecause, wordAs } from './origin-contact.ts';
-import type { TargetParts } from './target.ts';
+import { attemptOverReason, contactAs } from './origin-contact.ts';
+import type { TargetConfig } from './target.ts';
 
 export interface Entered {
   /** At the coordinator. */
@@ -25,7 +25,7 @@ export async function enterJob(
   principal: Principal,
   worker: WorkerService,
   event: Uint8Array,
-  hosting: Pick<TargetParts, 'coordinatorOf' | 'maxEventBytes'>,
+  hosting: Pick<TargetConfig, 'coordinatorOf' | 'maxEventBytes'>,
 ): Promise<Entered> {
   if (event.length > hosting.maxEventBytes) throw eventTooLarge(hosting.maxEventBytes);
   const { definition, federation } = worker;
@@ -34,11 +34,11 @@ export async function enterJob(
   const known = byToken ? jobForBytes(event, atCoordinator(worker)) : undefined;
   const job = { service, id: known?.id ?? jobName(service, randomUUID()) };
   const member = `${definition.cluster_id}/${definition.name}`;
-  const { origin, as } = await wordAs(definition.name, { member, job, epoch: 0 }, federation, hosting);
+  const { origin, as } = await contactAs(definition.name, { member, job, epoch: 0 }, federation, hosting);
   try {
     await origin.open({ job, event, invoker: principal.kind === 'user' ? principal.uid : '' }, as);
   } catch (error) {
-    if (overBecause(error) !== undefined) throw error;
+    if (attemptOverReason(error) !== undefined) throw error;
     const why = `jobs of "${definition.name}" are opened at cluster "${clusterId}", which does not answer: try again`;
     throw new DelegationError('origin-silent', why, { cause: error });
   }

@@ -1,7 +1,7 @@
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { JobRecord, TakenJob } from '../../model/job/index.ts';
 import { type AttemptKey, DelegationError, type MemberKey, type Origin } from '../../peers/index.ts';
-import type { TargetParts, WorkerRole } from './target.ts';
+import type { TargetConfig, WorkerRole } from './target.ts';
 
 /** Whom to speak to about an attempt, and as whom. */
 export interface OriginContact {
@@ -11,7 +11,7 @@ export interface OriginContact {
   readonly role: WorkerRole;
 }
 
-type Speaking = Pick<TargetParts, 'services' | 'coordinatorOf'>;
+type Speaking = Pick<TargetConfig, 'services' | 'coordinatorOf'>;
 
 /** About a job that was taken. Throws `fenced` when its service is no worker of that federation any more. */
 export async function contactOrigin(
@@ -21,15 +21,15 @@ export async function contactOrigin(
   const service = (await hosting.services.get(name))?.service;
   const role = service?.uid === serviceUid ? service.federation : undefined;
   if (!taken || role?.role !== 'worker' || role.uid !== taken.uid) throw noWorker(name);
-  return wordAs(name, taken, role, hosting);
+  return contactAs(name, taken, role, hosting);
 }
 
 /** About an attempt of the federation in which a service has this role. Throws `origin-silent` while it has no key, `fenced` when nobody knows its coordinator. */
-export async function wordAs(
+export async function contactAs(
   name: string,
   { member, job, epoch }: Pick<TakenJob, 'member' | 'job' | 'epoch'>,
   role: WorkerRole,
-  { coordinatorOf }: Pick<TargetParts, 'coordinatorOf'>,
+  { coordinatorOf }: Pick<TargetConfig, 'coordinatorOf'>,
 ): Promise<OriginContact> {
   const coordinator = await coordinatorOf(role);
   if (!coordinator) throw noWorker(name);
@@ -51,6 +51,6 @@ const OVER: Readonly<Record<string, string>> = {
 };
 
 /** Why nobody wants the attempt any more; undefined when the origin did not say that. */
-export function overBecause(error: unknown): string | undefined {
+export function attemptOverReason(error: unknown): string | undefined {
   return error instanceof OscarError && Object.hasOwn(OVER, error.code) ? OVER[error.code] : undefined;
 }

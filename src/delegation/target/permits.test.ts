@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import type { Permit } from '../../peers/index.ts';
-import { Permits } from './target.ts';
+import { PermitCache } from './target.ts';
 
 const key = new Secret('k');
 const permit = (lease: number): Permit => ({
@@ -14,7 +14,7 @@ const taken = (uid: string) => ({ uid, member: 'b/calf', job: { service: 'cow', 
 
 test('keys of jobs that never began are not held for ever', () => {
   let now = 0;
-  const permits = new Permits({ services: undefined as never, coordinatorOf: undefined as never, now: () => now });
+  const permits = new PermitCache({ services: undefined as never, coordinatorOf: undefined as never, now: () => now });
   for (let n = 0; n < 100; n++) {
     now += 10_000;
     permits.keep({ service: 'calf', id: `calf-${n}`, taken: taken('u') }, permit(90_000));
@@ -23,8 +23,8 @@ test('keys of jobs that never began are not held for ever', () => {
 });
 
 test('each federation has the lease that its origin last said', () => {
-  const permits = new Permits({ services: undefined as never, coordinatorOf: undefined as never, now: () => 0 });
+  const permits = new PermitCache({ services: undefined as never, coordinatorOf: undefined as never, now: () => 0 });
   permits.keep({ service: 'calf', id: 'calf-1', taken: taken('u') }, permit(30_000));
-  assert.equal(permits.leaseOf({ taken: taken('u') }), 30_000);
-  assert.equal(permits.leaseOf({ taken: taken('v') }), 90_000);
+  assert.equal(permits.leaseFor({ taken: taken('u') }), 30_000);
+  assert.equal(permits.leaseFor({ taken: taken('v') }), 90_000);
 });

@@ -5,8 +5,8 @@ import type { Service } from '../../model/service/index.ts';
 import type { Permit } from '../../peers/index.ts';
 import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
 import { delegationBackoff } from '../backoff.ts';
-import { overBecause } from './origin-contact.ts';
-import { accessTo, ORIGIN_STORE } from './store-of-origin.ts';
+import { attemptOverReason } from './origin-contact.ts';
+import { ORIGIN_STORE, originStoreAccess } from './store-of-origin.ts';
 import type { TargetDeps } from './target.ts';
 
 /** How long what a script made is kept for an origin that does not answer (docs/delegation.md#how). */
@@ -23,7 +23,7 @@ const DELIVERY_PATIENCE = 10 * 60_000;
  * the store of the origin, and the id that it is known by is the origin's. All results go to staging, whatever outputs
  * the service has: where they belong is decided there.
  */
-export async function prepareTaken(
+export async function prepareDelegated(
   name: string,
   record: JobRecord,
   service: Service,
@@ -61,9 +61,9 @@ async function askLeave(name: string, record: JobRecord, hosting: TargetDeps): P
     await hosting.permits.current(record);
   } catch (cause) {
     if ((await hosting.runner.list()).includes(name)) return;
-    const over = overBecause(cause);
+    const over = attemptOverReason(cause);
     if (over !== undefined) throw new NotRun('called-off', over, { cause });
-    const patience = hosting.permits.leaseOf(record);
+    const patience = hosting.permits.leaseFor(record);
     throw new NotRun('origin-away', 'its origin does not answer', { cause, patience });
   }
 }
@@ -75,7 +75,7 @@ async function storesOf(
 ): Promise<ReadonlyMap<string, StoreAccess>> {
   const { store } = await patiently(record, hosting);
   if (federation?.role !== 'worker') throw new Error('its service is no worker any more');
-  return new Map([[ORIGIN_STORE, accessTo(store, federation.origin, hosting.stores)]]);
+  return new Map([[ORIGIN_STORE, originStoreAccess(store, federation.origin, hosting.stores)]]);
 }
 
 /**
@@ -83,13 +83,13 @@ async function storesOf(
  * for, but the room of a script that has ended is not kept for that.
  */
 async function patiently(record: JobRecord, hosting: TargetDeps): Promise<Permit> {
-  const { now, wait, chance, closing, permits, capacity, store } = hosting;
+  const { now, wait, random, closing, permits, capacity, store } = hosting;
   const until = now() + RESULT_KEPT;
   for (let tries = 1; ; tries++) {
     try {
       return await permits.current(record);
     } catch (error) {
-      const over = overBecause(error);
+      const over = attemptOverReason(error);
       if (over !== undefined) throw new Error(over, { cause: error });
       const job = await store.get(record).catch(() => record);
       if (now() >= until || !job || job.cancelRequested) {
@@ -99,7 +99,7 @@ async function patiently(record: JobRecord, hosting: TargetDeps): Promise<Permit
       if (closing.aborted) return new Promise(() => {});
     }
     capacity.release(jobKeyText(record));
-    await wait(Math.min(delegationBackoff(tries, chance), LONGEST_PAUSE), closing);
+    await wait(Math.min(delegationBackoff(tries, random), LONGEST_PAUSE), closing);
   }
 }
 

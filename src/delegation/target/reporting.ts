@@ -1,7 +1,7 @@
 import type { JobRecord, JobState, PendingResult, Transition } from '../../model/job/index.ts';
 import type { Report } from '../../peers/index.ts';
 import { delegationBackoff } from '../backoff.ts';
-import { contactOrigin, overBecause } from './origin-contact.ts';
+import { attemptOverReason, contactOrigin } from './origin-contact.ts';
 import { RESULT_KEPT } from './prepare.ts';
 import type { TargetDeps } from './target.ts';
 
@@ -9,7 +9,7 @@ import type { TargetDeps } from './target.ts';
  * Tells the origin that a job which it gave away is still here, for as long as it is in this state: at once when its
  * script has begun, then three times within a lease. If the origin does not want it any more, it is ended.
  */
-export function keepTelling(
+export function keepReporting(
   record: JobRecord,
   state: Extract<JobState, 'queued' | 'running'>,
   until: AbortSignal,
@@ -29,7 +29,7 @@ async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal,
     if (due && (await say(job, stillThere(job), hosting)).kind === 'over') {
       return dispatcher.cancel({ service: job.service, id: job.id }, 'superseded');
     }
-    await wait(permits.leaseOf(job) / 3, until);
+    await wait(permits.leaseFor(job) / 3, until);
     due = true;
     job = until.aborted ? undefined : await current(job, hosting);
   }
@@ -56,7 +56,7 @@ async function say(record: JobRecord, report: Report, hosting: TargetDeps): Prom
     await origin.report(attempt, report, as);
     return { kind: 'heard' };
   } catch (problem) {
-    const why = overBecause(problem);
+    const why = attemptOverReason(problem);
     return why === undefined ? { kind: 'silent', problem } : { kind: 'over', why };
   }
 }
@@ -67,7 +67,7 @@ export async function reportResult(
   stopping: AbortSignal,
   hosting: TargetDeps,
 ): Promise<Pick<Transition, 'state' | 'reason' | 'message'> | undefined> {
-  const { now, wait, chance, permits } = hosting;
+  const { now, wait, random, permits } = hosting;
   const end = record.handIn;
   if (!end) return { state: 'failed', reason: 'Lost', message: 'it is not known how it ended' };
   const until = AbortSignal.any([stopping, hosting.closing]);
@@ -80,7 +80,7 @@ export async function reportResult(
     }
     if (tries === 1) hosting.report(said.problem, { service: record.service, id: record.id });
     // Once the origin is back it is to hear of it before its patience is over, and somebody else runs it again.
-    await wait(Math.min(delegationBackoff(tries, chance), permits.leaseOf(record) / 3), until);
+    await wait(Math.min(delegationBackoff(tries, random), permits.leaseFor(record) / 3), until);
   }
   return undefined;
 }
@@ -106,13 +106,13 @@ const isGivenBack = ({ outcome, reason }: PendingResult) => outcome === 'cancell
 const lastWord = (end: PendingResult) => (isGivenBack(end) ? `it was given back: ${end.message}` : end.message);
 
 /** Somebody here ended a job that waited. Told a few times: if nobody hears, the lease ends, and says the same. */
-export async function tellCancelled(record: JobRecord, hosting: TargetDeps): Promise<void> {
+export async function reportCancelled(record: JobRecord, hosting: TargetDeps): Promise<void> {
   const { message, finishedAt = hosting.now() } = record;
   const end: PendingResult = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };
   for (let tries = 1; tries <= TRIES && !hosting.closing.aborted; tries++) {
     const said = await say(record, reportOf(record, end), hosting);
     if (said.kind !== 'silent') return;
-    await hosting.wait(delegationBackoff(tries, hosting.chance), hosting.closing);
+    await hosting.wait(delegationBackoff(tries, hosting.random), hosting.closing);
   }
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Config } from '../../config/index.ts';
 import { Secret } from '../../lib/secret.ts';
-import { accessTo } from './store-of-origin.ts';
+import { originStoreAccess } from './store-of-origin.ts';
 
 const cases = [
   {
@@ -23,7 +23,7 @@ const cases = [
 for (const { name, store, of = 'c', endpoint = 'https://them', guarded } of cases) {
   test(name, () => {
     const key = new Secret('k');
-    const access = accessTo(
+    const access = originStoreAccess(
       { endpoint: store, region: 'eu', verify: true, accessKey: key, secretKey: key, sessionToken: key, expiresAt: 7 },
       { clusterId: of, service: 'cow', endpoint, store },
       {

@@ -21,7 +21,7 @@ export const ORIGIN_STORE = 'minio.origin';
  * The store of an origin, as it is dialled (docs/security.md#addresses-that-users-choose): with care, since whoever
  * made the worker says where it is; unless the operator says the same, or it is our own.
  */
-export function accessTo(store: StoreOfOrigin, origin: FederationOrigin, known: OperatorStores): S3Access {
+export function originStoreAccess(store: StoreOfOrigin, origin: FederationOrigin, known: OperatorStores): S3Access {
   const { endpoint, region, verify, accessKey, secretKey, sessionToken, expiresAt } = store;
   const keys = { accessKey, secretKey, ...(sessionToken && { sessionToken }), expiresAt };
   return { type: 's3', endpoint, region, verify, ...keys, guarded: !isVouchedFor(endpoint, origin, known) };

@@ -2,18 +2,18 @@ import { type HostedJobs, jobKeyText, readLog } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import { CLUSTER_ADMIN } from '../../model/service/index.ts';
 import { DelegationError, type Offer, type RemoteLogOptions } from '../../peers/index.ts';
-import type { ProvenCoordinator, ProvenOwner, TargetServer } from '../server.ts';
+import type { AuthenticatedCoordinator, AuthenticatedOwner, TargetServer } from '../server.ts';
 import { acceptOffer, type TakenOffer, type WorkerService } from './accept.ts';
-import { prepareTaken } from './prepare.ts';
-import { keepTelling, reportResult, tellCancelled } from './reporting.ts';
-import { openTarget, type TargetDeps, type TargetParts } from './target.ts';
+import { prepareDelegated } from './prepare.ts';
+import { keepReporting, reportCancelled, reportResult } from './reporting.ts';
+import { openTarget, type TargetConfig, type TargetDeps } from './target.ts';
 
 /** The jobs that were taken from other clusters, and what is done with them. */
-export class TakenJobs implements HostedJobs, Omit<TargetServer, 'status'> {
+export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'> {
   readonly #closing = new AbortController();
   readonly #hosting: TargetDeps;
 
-  constructor(parts: TargetParts) {
+  constructor(parts: TargetConfig) {
     this.#hosting = openTarget(parts, this.#closing.signal);
   }
 
@@ -22,28 +22,28 @@ export class TakenJobs implements HostedJobs, Omit<TargetServer, 'status'> {
     this.#closing.abort();
   }
 
-  async offer(offer: Offer, from: ProvenOwner): Promise<TakenOffer> {
+  async offer(offer: Offer, from: AuthenticatedOwner): Promise<TakenOffer> {
     return acceptOffer(offer, workerOf(from), from.member, this.#hosting);
   }
 
-  stop(attempt: JobKey, from: ProvenCoordinator): Promise<void> {
+  stop(attempt: JobKey, from: AuthenticatedCoordinator): Promise<void> {
     return stopAttempt(attempt, from, this.#hosting);
   }
 
-  logs(attempt: JobKey, options: RemoteLogOptions, from: ProvenCoordinator): Promise<AsyncIterable<Uint8Array>> {
+  logs(attempt: JobKey, options: RemoteLogOptions, from: AuthenticatedCoordinator): Promise<AsyncIterable<Uint8Array>> {
     return attemptLog(attempt, options, from, this.#hosting);
   }
 
   prepare(...[name, record, service, event]: Parameters<HostedJobs['prepare']>): ReturnType<HostedJobs['prepare']> {
-    return prepareTaken(name, record, service, event, this.#hosting);
+    return prepareDelegated(name, record, service, event, this.#hosting);
   }
 
   reportQueued(record: JobRecord, until: AbortSignal): void {
-    keepTelling(record, 'queued', until, this.#hosting);
+    keepReporting(record, 'queued', until, this.#hosting);
   }
 
   reportRunning(record: JobRecord, until: AbortSignal): void {
-    keepTelling(record, 'running', until, this.#hosting);
+    keepReporting(record, 'running', until, this.#hosting);
   }
 
   reportResult(record: JobRecord, stopping: AbortSignal): ReturnType<HostedJobs['reportResult']> {
@@ -52,12 +52,12 @@ export class TakenJobs implements HostedJobs, Omit<TargetServer, 'status'> {
 
   /** One that waited here was ended here. */
   reportCancelled(record: JobRecord): void {
-    tellCancelled(record, this.#hosting).catch((problem: unknown) => this.#hosting.report(problem, record));
+    reportCancelled(record, this.#hosting).catch((problem: unknown) => this.#hosting.report(problem, record));
   }
 }
 
 /** The worker, for somebody who may have jobs run there. */
-function workerOf({ worker: { service }, principal }: ProvenOwner): WorkerService {
+function workerOf({ worker: { service }, principal }: AuthenticatedOwner): WorkerService {
   const { definition, owner, federation } = service;
   const who = principal.kind === 'admin' ? CLUSTER_ADMIN : principal.uid;
   if (owner === who && federation?.role === 'worker') return { ...service, federation };
@@ -68,7 +68,7 @@ function workerOf({ worker: { service }, principal }: ProvenOwner): WorkerServic
 async function attemptLog(
   key: JobKey,
   options: RemoteLogOptions,
-  from: ProvenCoordinator,
+  from: AuthenticatedCoordinator,
   hosting: TargetDeps,
 ): Promise<AsyncIterable<Uint8Array>> {
   const record = await findTaken(key, from, hosting);
@@ -80,8 +80,8 @@ async function attemptLog(
  * Ends an attempt that its origin does not want any more. One that is not there, or has ended, or is none of theirs:
  * nothing. An offer of it that is being taken is waited for, so that it does not begin afterwards.
  */
-async function stopAttempt(key: JobKey, from: ProvenCoordinator, hosting: TargetDeps): Promise<void> {
-  await hosting.turns.take(jobKeyText(key), async () => {
+async function stopAttempt(key: JobKey, from: AuthenticatedCoordinator, hosting: TargetDeps): Promise<void> {
+  await hosting.mutex.run(jobKeyText(key), async () => {
     const record = await findTaken(key, from, hosting);
     if (record) await hosting.dispatcher.cancel(key, 'superseded');
   });
@@ -90,7 +90,7 @@ async function stopAttempt(key: JobKey, from: ProvenCoordinator, hosting: Target
 /** The job of an attempt that was taken from this very federation and member. */
 async function findTaken(
   { service, id }: JobKey,
-  { uid, member }: ProvenCoordinator,
+  { uid, member }: AuthenticatedCoordinator,
   { store }: Pick<TargetDeps, 'store'>,
 ): Promise<JobRecord | undefined> {
   const record = await store.get({ service, id });

@@ -24,11 +24,11 @@ import type { JobStore, ObjectStore, Runner, ServiceRecord } from '../../ports/i
 import type { ObjectStoreServer } from '../../s3-server/index.ts';
 import { createObjectProbe } from '../../staging/index.ts';
 import { embeddedStore, scratch } from '../../staging/transfers/embedded-store.fixture.ts';
-import type { ProvenOwner } from '../server.ts';
+import type { AuthenticatedOwner } from '../server.ts';
 import type { TakenOffer, WorkerService } from './accept.ts';
 import { mortal } from './mortal.fixture.ts';
-import { TakenJobs } from './taken-jobs.ts';
-import type { TargetParts } from './target.ts';
+import { DelegationTarget } from './taken-jobs.ts';
+import type { TargetConfig } from './target.ts';
 
 export type Context = Pick<TestContext, 'after'>;
 
@@ -106,7 +106,7 @@ export interface TargetOptions<R extends Runner = PuppetRunner> {
   readonly runner?: R;
   /** What stands in the worker's definition. */
   readonly definition?: Record<string, unknown>;
-  readonly parts?: Partial<TargetParts>;
+  readonly parts?: Partial<TargetConfig>;
   /** What becomes of the store of its jobs. */
   readonly store?: (store: JobStore) => JobStore;
   /** How much faster waits go by. */
@@ -120,13 +120,13 @@ export class TestTarget<R extends Runner = PuppetRunner> {
   readonly runner: R;
   readonly capacity: OneNode;
   readonly dispatcher: Dispatcher;
-  readonly taken: TakenJobs;
+  readonly taken: DelegationTarget;
   readonly worker: ServiceRecord;
   readonly problems: unknown[] = [];
   /** Milliseconds that the clock of this cluster is ahead. */
   ahead = 0;
   readonly #options: TargetOptions<R>;
-  readonly #probe: Pick<TargetParts, 'unreadable' | 'unreachable'>;
+  readonly #probe: Pick<TargetConfig, 'unreadable' | 'unreachable'>;
   readonly #death = new AbortController();
   readonly #writes = new Set<unknown>();
 
@@ -136,7 +136,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     worker: ServiceRecord,
     runner: R,
     options: TargetOptions<R>,
-    probe: Pick<TargetParts, 'unreadable' | 'unreachable'>,
+    probe: Pick<TargetConfig, 'unreadable' | 'unreachable'>,
   ) {
     this.cluster = cluster;
     this.origin = origin;
@@ -165,7 +165,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     };
     this.dispatcher = new Dispatcher(jobs);
     const registered = new Map([[ORIGIN_ID, { store: origin.store.endpoint }]]) as unknown as Config['clusters'];
-    this.taken = new TakenJobs({
+    this.taken = new DelegationTarget({
       ...jobs,
       dispatcher: this.dispatcher,
       coordinatorOf: async () => ({ origin: mortal<Origin>(origin, death), key: KEY }),
@@ -183,7 +183,7 @@ export class TestTarget<R extends Runner = PuppetRunner> {
     return this.worker.service as WorkerService;
   }
 
-  get from(): ProvenOwner {
+  get from(): AuthenticatedOwner {
     const principal = { kind: 'user', uid: ALICE, name: ALICE, groups: [], operator: false } as const;
     return { uid: this.service.federation.uid, member: MEMBER, worker: this.worker, principal };
   }

@@ -9,7 +9,7 @@ import type { OperatorStores } from './store-of-origin.ts';
 export type WorkerRole = Extract<FederationRole, { role: 'worker' }>;
 
 /** What it takes to run jobs for other clusters. */
-export interface TargetParts
+export interface TargetConfig
   extends Pick<
     Jobs,
     'store' | 'runner' | 'capacity' | 'services' | 'secrets' | 'place' | 'node' | 'timeout' | 'maxEventBytes' | 'now'
@@ -28,7 +28,7 @@ export interface TargetParts
   readonly report: (problem: unknown, key: JobKey) => void;
   /** Resolves after so many milliseconds, or when it is not worth waiting any more. */
   readonly wait?: (ms: number, until: AbortSignal) => Promise<void>;
-  readonly chance?: () => number;
+  readonly random?: () => number;
 }
 
 interface Quotas {
@@ -55,26 +55,26 @@ interface StoredAt {
 }
 
 /** The same, with what is only known while this manager runs. */
-export interface TargetDeps extends Required<TargetParts> {
-  readonly turns: KeyedMutex;
-  readonly permits: Permits;
+export interface TargetDeps extends Required<TargetConfig> {
+  readonly mutex: KeyedMutex;
+  readonly permits: PermitCache;
   /** Stores that answered lately, by their endpoints, and when. */
-  readonly reached: Map<string, number>;
+  readonly reachableStores: Map<string, number>;
   /** Aborts when this manager stops. */
   readonly closing: AbortSignal;
 }
 
-export function openTarget(parts: TargetParts, closing: AbortSignal): TargetDeps {
+export function openTarget(parts: TargetConfig, closing: AbortSignal): TargetDeps {
   const hosting = {
     wait,
-    chance: Math.random,
+    random: Math.random,
     quotas: NO_QUOTAS,
     ...parts,
-    turns: new KeyedMutex(),
-    reached: new Map(),
+    mutex: new KeyedMutex(),
+    reachableStores: new Map(),
     closing,
   };
-  return { ...hosting, permits: new Permits(hosting) };
+  return { ...hosting, permits: new PermitCache(hosting) };
 }
 
 /**
@@ -97,7 +97,7 @@ const wait = (ms: number, until: AbortSignal): Promise<void> =>
 class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 
-  async take<T>(name: string, work: () => Promise<T>): Promise<T> {
+  async run<T>(name: string, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(name);
     const mine = before ? before.then(work, work) : work();
     this.#last.set(name, mine);
@@ -121,14 +121,14 @@ type TakenFrom = JobKey & Pick<JobRecord, 'taken'>;
  * Leave to run attempts, with keys for their files. Between an offer and the start of its script one is enough, so that a
  * young one is not asked for again: whoever comes later is fenced by what the origin commits, not by this.
  */
-export class Permits {
-  readonly #hosting: Pick<TargetParts, 'services' | 'coordinatorOf' | 'now'>;
+export class PermitCache {
+  readonly #hosting: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>;
   /** The oldest first. */
   readonly #kept = new Map<string, { readonly permit: Permit; readonly until: number }>();
   /** By federation. */
   readonly #leases = new Map<string, number>();
 
-  constructor(hosting: Pick<TargetParts, 'services' | 'coordinatorOf' | 'now'>) {
+  constructor(hosting: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>) {
     this.#hosting = hosting;
   }
 
@@ -156,7 +156,7 @@ export class Permits {
   }
 
   /** Milliseconds. */
-  leaseOf({ taken }: Pick<JobRecord, 'taken'>): number {
+  leaseFor({ taken }: Pick<JobRecord, 'taken'>): number {
     return this.#leases.get(taken?.uid ?? '') ?? USUAL_LEASE;
   }
 

@@ -3,9 +3,9 @@ import type { UpstreamOrigins } from '../../jobs/index.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { S3Access } from '../../model/job/index.ts';
 import { authorization, DelegationError, type PeerConnections, PeerError, resolveCluster } from '../../peers/index.ts';
-import type { TargetParts } from './target.ts';
+import type { TargetConfig } from './target.ts';
 
-export interface UpstreamOriginsDeps extends Pick<TargetParts, 'unreadable'> {
+export interface UpstreamOriginsDeps extends Pick<TargetConfig, 'unreadable'> {
   /** `OSCAR_CLUSTERS`. */
   readonly registered: Config['clusters'];
   readonly lines: Pick<PeerConnections, 'lineTo'>;

@@ -1,6 +1,11 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { claimedWorker, type ProvenCoordinator, type ProvenOwner, provenOwner } from '../../delegation/index.ts';
+import {
+  type AuthenticatedCoordinator,
+  type AuthenticatedOwner,
+  authenticateOwner,
+  findClaimedWorker,
+} from '../../delegation/index.ts';
 import { authenticateCoordinator, precheckCoordinator } from '../../federation/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
 import { longestBody, readOffer, traceIn, writeStatus } from '../../peers/index.ts';
@@ -15,7 +20,7 @@ import type { DelegationDeps } from './delegation.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     /** Whom an offer claims to be for; known before the body is read. */
-    offered: ProvenOwner | undefined;
+    offered: AuthenticatedOwner | undefined;
   }
 }
 
@@ -26,11 +31,11 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   const route = { ...SIGNED, schema: { hide: true } };
   app.decorateRequest('offered', undefined);
 
-  const coordinator = async (request: FastifyRequest, service: string): Promise<ProvenCoordinator> => {
+  const coordinator = async (request: FastifyRequest, service: string): Promise<AuthenticatedCoordinator> => {
     await authenticateCoordinator({ ...signedPartsOf(request), service }, workers);
     const { uid, member } = claimIn(request);
     request.who = `coordinator of ${member}`;
-    return claimedWorker({ uid, member }, service, workers.catalog);
+    return findClaimedWorker({ uid, member }, service, workers.catalog);
   };
 
   const known = async (request: FastifyRequest, service: string) => {
@@ -42,9 +47,9 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
     bodyLimit: longestBody(maxEventBytes),
     ...beforeBody(async (request) => {
       const { uid, member } = claimIn(request);
-      const claimed = await claimedWorker({ uid, member }, nameParam(request), workers.catalog);
+      const claimed = await findClaimedWorker({ uid, member }, nameParam(request), workers.catalog);
       await known(request, nameParam(request));
-      const principal = await provenOwner(claimed.worker, () => systemPrincipal(request, authenticator));
+      const principal = await authenticateOwner(claimed.worker, () => systemPrincipal(request, authenticator));
       request.offered = { ...claimed, principal };
     }),
   };
@@ -83,7 +88,7 @@ export function offerRoutes(app: FastifyInstance, deps: DelegationDeps): void {
   });
 }
 
-function ownerIn({ offered }: FastifyRequest): ProvenOwner['principal'] {
+function ownerIn({ offered }: FastifyRequest): AuthenticatedOwner['principal'] {
   if (!offered) throw new Error('an offer came past its authentication');
   return offered.principal;
 }
