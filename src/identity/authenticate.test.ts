@@ -31,73 +31,78 @@ const refused = (promise: Promise<unknown>, code: IdentityErrorCode) =>
     return true;
   });
 
-suite('on /system', () => {
-  test('Basic is the administrator', async () => {
+suite('authentication on /system', () => {
+  test('Basic credentials authenticate the administrator', async () => {
     assert.deepEqual(await withOidc.system([basic('oscar:s3cret')]), { kind: 'admin' });
   });
-  test('an access token is its user', async () => {
+  test('an access token authenticates its user', async () => {
     assert.deepEqual(await withOidc.system(['Bearer jwt-of-alice']), ALICE);
   });
-  test('wrong Basic credentials are refused', () =>
+  test('wrong Basic credentials are rejected', () =>
     refused(withOidc.system([basic('oscar:gu3ss')]), 'bad-credentials'));
-  test('unreadable Basic credentials are refused', () => refused(withOidc.system(['Basic gu3ss']), 'bad-credentials'));
-  test('a bearer that is no access token is refused', () => refused(withOidc.system(['Bearer x']), 'bad-token'));
-  test('a service token is refused', () => refused(withOidc.system([`Bearer ${TOKEN}`]), 'bad-token'));
-  test('two headers are refused', () =>
+  test('Basic credentials that cannot be decoded are rejected', () =>
+    refused(withOidc.system(['Basic gu3ss']), 'bad-credentials'));
+  test('a bearer token that is not an access token is rejected', () =>
+    refused(withOidc.system(['Bearer x']), 'bad-token'));
+  test('a service token is rejected', () => refused(withOidc.system([`Bearer ${TOKEN}`]), 'bad-token'));
+  test('two Authorization headers are rejected', () =>
     refused(withOidc.system([basic('oscar:s3cret'), 'Bearer jwt-of-alice']), 'ambiguous-credentials'));
   for (const values of [[], ['Bearer'], ['bearer jwt-of-alice'], ['Digest x']]) {
-    test(`${JSON.stringify(values)} is no credentials`, () => refused(withOidc.system(values), 'no-credentials'));
+    test(`${JSON.stringify(values)} counts as no credentials`, () =>
+      refused(withOidc.system(values), 'no-credentials'));
   }
-  test('without OIDC a bearer is no credentials', async () => {
+  test('without OIDC a bearer token counts as no credentials', async () => {
     await refused(basicOnly.system(['Bearer jwt-of-alice']), 'no-credentials');
     await refused(basicOnly.system([`Bearer ${TOKEN}`]), 'no-credentials');
   });
-  test('without OIDC Basic is the administrator', async () => {
+  test('without OIDC Basic credentials authenticate the administrator', async () => {
     assert.deepEqual(await basicOnly.system([basic('oscar:s3cret')]), { kind: 'admin' });
   });
 });
 
-suite('on a route of a service', () => {
+suite('authentication on a route of a service', () => {
   const holder = { kind: 'service-token', service: 'cowsay' };
 
-  test('its token is its holder, with and without OIDC', async () => {
+  test('the service token authenticates its holder, with and without OIDC', async () => {
     assert.deepEqual(await withOidc.service([`Bearer ${TOKEN}`], route()), holder);
     assert.deepEqual(await basicOnly.service([`Bearer ${TOKEN}`], route()), holder);
   });
-  test('an access token is its user', async () => {
+  test('an access token authenticates its user', async () => {
     assert.deepEqual(await withOidc.service(['Bearer jwt-of-alice'], route()), ALICE);
   });
-  test('the token of another service is refused', () =>
+  test('the token of another service is rejected', () =>
     refused(withOidc.service([`Bearer ${OTHER_TOKEN}`], route()), 'bad-token'));
-  test('an unknown service is answered like a wrong token', () =>
+  test('an unknown service gets the same answer as a wrong token', () =>
     refused(withOidc.service([`Bearer ${TOKEN}`], route({ service: undefined })), 'bad-token'));
-  test('an access token without OIDC is refused', () =>
+  test('an access token is rejected without OIDC', () =>
     refused(basicOnly.service(['Bearer jwt-of-alice'], route()), 'bad-token'));
-  test('Basic is the administrator where Basic is allowed', async () => {
+  test('Basic credentials authenticate the administrator if the route allows Basic', async () => {
     assert.deepEqual(await withOidc.service([basic('oscar:s3cret')], route({ allowBasic: true })), { kind: 'admin' });
   });
-  test('wrong Basic credentials are refused where Basic is allowed', () =>
+  test('wrong Basic credentials are rejected if the route allows Basic', () =>
     refused(withOidc.service([basic('oscar:gu3ss')], route({ allowBasic: true })), 'bad-credentials'));
   for (const values of [[basic('oscar:s3cret')], ['Basic gu3ss'], ['Digest x'], []]) {
-    test(`${JSON.stringify(values)} is not the bearer that is required`, () =>
+    test(`${JSON.stringify(values)} gets bearer-required`, () =>
       refused(withOidc.service(values, route()), 'bearer-required'));
   }
-  test('nothing is no credentials where Basic is allowed', () =>
+  test('a request without credentials gets no-credentials if the route allows Basic', () =>
     refused(withOidc.service([], route({ allowBasic: true })), 'no-credentials'));
-  test('two headers are refused', () =>
+  test('two Authorization headers are rejected', () =>
     refused(withOidc.service([`Bearer ${TOKEN}`, `Bearer ${TOKEN}`], route()), 'ambiguous-credentials'));
 });
 
-suite('a token from a query or a cookie', () => {
-  test('is taken when there is no Authorization', async () => {
+suite('authentication with a token from a query parameter or a cookie', () => {
+  test('the token is used if there is no Authorization header', async () => {
     assert.deepEqual(await withOidc.service([], extra(TOKEN)), { kind: 'service-token', service: 'cowsay' });
   });
-  test('is refused when it is the token of another service', () =>
+  test('the token of another service is rejected', () =>
     refused(withOidc.service([], extra(OTHER_TOKEN)), 'bad-token'));
-  test('is not for us when it has another form', () => refused(withOidc.service([], extra('abc')), 'no-credentials'));
-  test('does not help a wrong bearer', () => refused(withOidc.service(['Bearer x'], extra(TOKEN)), 'bad-token'));
-  test('does not help Basic where a bearer is required', () =>
+  test('a token without the form of a service token is ignored', () =>
+    refused(withOidc.service([], extra('abc')), 'no-credentials'));
+  test('the token does not replace a wrong bearer token', () =>
+    refused(withOidc.service(['Bearer x'], extra(TOKEN)), 'bad-token'));
+  test('the token does not replace Basic where a bearer token is required', () =>
     refused(withOidc.service([basic('oscar:s3cret')], route({ extraToken: TOKEN })), 'bearer-required'));
-  test('does not help wrong Basic credentials', () =>
+  test('the token does not replace wrong Basic credentials', () =>
     refused(withOidc.service([basic('oscar:gu3ss')], extra(TOKEN)), 'bad-credentials'));
 });

@@ -5,7 +5,7 @@ import { IdentityError } from './errors.ts';
 import type { Admin, Principal, ServiceToken, User } from './principal.ts';
 import { isServiceToken, matchesServiceToken } from './service-token.ts';
 
-/** Knows the users of the configured issuers by their access tokens. */
+/** Verifies access tokens of the configured issuers and returns their users. */
 export interface TokenVerifier {
   /** @throws {IdentityError} `bad-token`, `not-in-group` or `issuer-unavailable` */
   verify(token: string): Promise<User>;
@@ -13,24 +13,24 @@ export interface TokenVerifier {
 
 export interface AuthenticatorOptions {
   readonly admin: BasicAccount;
-  /** Absent when OIDC is off: then Basic is the only way into `/system` (docs/security.md#who-asks). */
+  /** Absent when OIDC is off: then `/system` accepts Basic credentials only (docs/security.md#who-asks). */
   readonly oidc?: TokenVerifier | undefined;
 }
 
-/** A route that also takes the token of one service. */
+/** A route that also accepts the token of one service. */
 export interface ServiceRoute {
-  /** The service in the path; `undefined` if there is none, which is answered like a wrong token (R8). */
+  /** The service in the path. `undefined` if it does not exist, which gets the same answer as a wrong token (R8). */
   readonly service: (Pick<Service, 'token'> & { readonly definition: { readonly name: string } }) | undefined;
-  /** Whether the administrator may come in; `/job` and `/run` take bearers only (docs/security.md#who-asks). */
+  /** Whether the administrator is accepted; `/job` and `/run` accept bearer tokens only (docs/security.md#who-asks). */
   readonly allowBasic: boolean;
   /**
-   * A service token from a query or a cookie, for callers that cannot set headers
+   * A service token from a query parameter or a cookie, for clients that cannot set headers
    * (docs/go-manager.md#forward-authentication).
    */
   readonly extraToken?: string | undefined;
 }
 
-/** Says who it is by all values of the `Authorization` header, or throws an {@link IdentityError}. */
+/** Authenticates a request by all values of its `Authorization` header, or throws an {@link IdentityError}. */
 export interface Authenticator {
   /** For `/system`: the administrator or a user. */
   system(authorization: readonly string[]): Promise<Admin | User>;
@@ -45,13 +45,13 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
     new IdentityError(
       'no-credentials',
       oidc
-        ? 'say who you are: send Authorization with Basic credentials or a Bearer access token'
-        : 'say who you are: send Authorization with Basic credentials, this cluster accepts no access tokens',
+        ? 'authentication required: send Authorization with Basic credentials or a Bearer access token'
+        : 'authentication required: send Authorization with Basic credentials, this cluster accepts no access tokens',
     );
 
   function administrator(account: BasicAccount | undefined): Admin {
     if (account && isAccount(account, admin)) return ADMIN;
-    throw new IdentityError('bad-credentials', 'the user name or the password is wrong: check both');
+    throw new IdentityError('bad-credentials', 'wrong user name or password');
   }
 
   function user(token: Secret): Promise<User> {
@@ -67,7 +67,7 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
       if (credentials.scheme === 'basic') return administrator(credentials.account);
       if (credentials.scheme === 'none' || !oidc) throw noCredentials();
       if (isServiceToken(credentials.token.reveal())) {
-        throw new IdentityError('bad-token', 'a service token only invokes its service: use your access token here');
+        throw new IdentityError('bad-token', 'a service token can only invoke its service: send an access token here');
       }
       return user(credentials.token);
     },
@@ -81,12 +81,12 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
         if (!oidc && allowBasic) throw noCredentials();
         return user(credentials.token);
       }
-      // An application behind the forward-auth may have a `token` of its own in its query: not meant for us.
+      // An application behind the forward-auth may have its own `token` query parameter, which is not meant for us.
       if (credentials.scheme === 'none' && extraToken !== undefined && isServiceToken(extraToken)) {
         return authenticateServiceToken(extraToken, service);
       }
       if (allowBasic) throw noCredentials();
-      throw new IdentityError('bearer-required', 'send your access token or the token of the service as Bearer');
+      throw new IdentityError('bearer-required', 'send an access token or the service token as Bearer');
     },
   };
 }
@@ -94,7 +94,7 @@ export function createAuthenticator({ admin, oidc }: AuthenticatorOptions): Auth
 function readOne(authorization: readonly string[]): Exclude<Credentials, { scheme: 'ambiguous' }> {
   const credentials = readAuthorization(authorization);
   if (credentials.scheme !== 'ambiguous') return credentials;
-  throw new IdentityError('ambiguous-credentials', 'there is more than one Authorization header: send one');
+  throw new IdentityError('ambiguous-credentials', 'the request has more than one Authorization header: send one');
 }
 
 function authenticateServiceToken(token: string, service: ServiceRoute['service']): ServiceToken {
@@ -102,6 +102,6 @@ function authenticateServiceToken(token: string, service: ServiceRoute['service'
     return { kind: 'service-token', service: service.definition.name };
   throw new IdentityError(
     'bad-token',
-    'this is not the token of that service: read the service again to see its token',
+    'the service token does not match this service: read the service definition to get its current token',
   );
 }

@@ -5,7 +5,7 @@ import { readAuthorization } from './authorization-header.ts';
 
 const base64 = (text: string | Uint8Array) => Buffer.from(text).toString('base64');
 
-/** What was read, with its secrets shown. */
+/** The parsed credentials with their secrets revealed. */
 function read(...values: string[]): string {
   const credentials = readAuthorization(values);
   switch (credentials.scheme) {
@@ -36,17 +36,21 @@ const cases = [
   },
   { name: 'a user may begin with a BOM', values: [`Basic ${base64('\uFEFFa:b')}`], result: 'basic \uFEFFa b' },
   { name: 'lower-case basic is an unknown scheme', values: [`basic ${base64('oscar:s3cret')}`], result: 'none' },
-  { name: 'Basic without anything is an unknown scheme', values: ['Basic'], result: 'none' },
+  { name: 'Basic without a value is an unknown scheme', values: ['Basic'], result: 'none' },
   { name: 'Basic needs a colon', values: [`Basic ${base64('oscar')}`], result: 'basic unreadable' },
   { name: 'Basic needs a user', values: [`Basic ${base64(':s3cret')}`], result: 'basic unreadable' },
   { name: 'Basic needs a password', values: [`Basic ${base64('oscar:')}`], result: 'basic unreadable' },
   { name: 'Basic needs base64', values: ['Basic oscar:s3cret'], result: 'basic unreadable' },
   {
-    name: 'Basic needs all of base64',
+    name: 'Basic needs complete base64',
     values: [`Basic ${base64('oscar:s3cre').slice(0, -1)}`],
     result: 'basic unreadable',
   },
-  { name: 'Basic needs nothing but base64', values: [`Basic ${base64('oscar:s3cret')} x`], result: 'basic unreadable' },
+  {
+    name: 'Basic allows nothing after the base64',
+    values: [`Basic ${base64('oscar:s3cret')} x`],
+    result: 'basic unreadable',
+  },
   {
     name: 'Basic needs UTF-8',
     values: [`Basic ${base64(Uint8Array.of(0x61, 0x3a, 0xff))}`],
@@ -60,10 +64,10 @@ const cases = [
 ];
 
 for (const { name, values, result } of cases) {
-  test(name, () => assert.equal(read(...values), result));
+  test(`authorization header: ${name}`, () => assert.equal(read(...values), result));
 }
 
-test('whatever account is sent is read as it was meant', () => {
+test('authorization header: any account is read as it was encoded', () => {
   const username = fc.string({ unit: 'grapheme', minLength: 1 }).filter((text) => !text.includes(':'));
   const password = fc.string({ unit: 'grapheme', minLength: 1 });
   fc.assert(

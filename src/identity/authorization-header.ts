@@ -1,18 +1,18 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Secret } from '../lib/secret.ts';
 
-/** What a request brought along to say who makes it; nothing of it is verified yet. */
+/** The credentials of a request as they were sent. They are not verified yet. */
 export type Credentials =
-  /** No header, a scheme we do not know, or `Bearer` with nothing behind it. */
+  /** No header, an unknown scheme, or `Bearer` without a token. */
   | { readonly scheme: 'none' }
   | { readonly scheme: 'ambiguous' }
-  /** Without an account when what follows `Basic` is unreadable. */
+  /** `account` is undefined if the text after `Basic` cannot be decoded. */
   | { readonly scheme: 'basic'; readonly account: BasicAccount | undefined }
   | { readonly scheme: 'bearer'; readonly token: Secret };
 
 /**
- * Reads all values of `Authorization`. Schemes are matched letter by letter, `basic` is not `Basic`
- * (docs/go-manager.md#http): RFC 9110 would allow both, but clients see the answer to one that today's manager gives.
+ * Parses all values of `Authorization`. Schemes are case-sensitive: `basic` is not `Basic` (docs/go-manager.md#http).
+ * RFC 9110 would allow both, but existing clients rely on the answer of the Go manager.
  */
 export function readAuthorization(values: readonly string[]): Credentials {
   const [value, ...others] = values;
@@ -37,7 +37,7 @@ function readBasic(rest: string): Credentials {
   return { scheme: 'basic', account: { username, password: new Secret(password) } };
 }
 
-/** Node reads base64 leniently and replaces bad UTF-8; either would make one account of two different headers. */
+/** Strict: Node decodes base64 leniently and replaces bad UTF-8, so that two different headers could be one account. */
 function decode(base64: string): string | undefined {
   const bytes = Buffer.from(base64, 'base64');
   if (bytes.toString('base64') !== base64) return undefined;
@@ -54,10 +54,10 @@ export interface BasicAccount {
 }
 
 /**
- * Whether these are the credentials of that account. Both parts are always compared, as hashes of one length, so that
- * the time taken tells neither which part was wrong nor how long it is (S13).
+ * Whether the given credentials are those of the account. Both parts are always compared, as hashes of equal length, so
+ * that the duration reveals neither which part was wrong nor how long it is (S13).
  *
- * An account without a name or password matches nothing: a manager whose password was forgotten must not be open.
+ * An account without a name or password matches nothing: a manager without a configured password must not be open.
  */
 export function isAccount(given: BasicAccount, account: BasicAccount): boolean {
   const sameUser = sameText(given.username, account.username);

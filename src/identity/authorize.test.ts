@@ -101,7 +101,7 @@ const ACTIONS: Action[] = [
 
 for (const [[visibility = '', ...people] = [], ...rows] of blocks) {
   for (const [index, action] of ACTIONS.entries()) {
-    test(`${action} on a ${visibility} service: who may`, () => {
+    test(`authorize: ${action} on a ${visibility} service`, () => {
       const decided = people.map((who) => may(principal(who), action, service(visibility)));
       const [name, ...cells] = rows[index] ?? [];
       assert.equal(name, action);
@@ -113,7 +113,7 @@ for (const [[visibility = '', ...people] = [], ...rows] of blocks) {
   }
 }
 
-test('the table has every principal, visibility and action', () => {
+test('authorize: the table covers every principal, visibility and action', () => {
   const visibilities = blocks.map(([heading]) => heading?.[0]);
   assert.deepEqual(visibilities, ['private', 'restricted', 'public']);
   for (const [[, ...people] = [], ...rows] of blocks) {
@@ -122,13 +122,13 @@ test('the table has every principal, visibility and action', () => {
   }
 });
 
-test('a visibility that is no such word is private', () => {
+test('authorize: an unknown visibility counts as private', () => {
   for (const word of ['Public', 'RESTRICTED', 'publik', '']) {
     assert.equal(may(user('bob'), 'read', service(word)), 'hidden', word);
   }
 });
 
-test('a uid is compared whole, not up to its @', () => {
+test('authorize: the whole uid is compared, not only the part before the @', () => {
   assert.equal(may(user('62bb11b40398f737'), 'read', service('private')), 'hidden');
 });
 
@@ -148,7 +148,7 @@ const anyService: fc.Arbitrary<Guarded> = fc.record({
   }),
 });
 
-test('nobody but the administrator and the owner ever changes a service', () => {
+test('authorize: only the administrator and the owner can change a service', () => {
   const changes: Action[] = ['update', 'delete', 'lifecycle', 'change-federation'];
   fc.assert(
     fc.property(anybody, anyService, fc.constantFrom(...changes), (who, what, action) => {
@@ -158,7 +158,7 @@ test('nobody but the administrator and the owner ever changes a service', () => 
   );
 });
 
-test('who must not know of a service gets the same answer whatever they try', () => {
+test('authorize: a service that is hidden from a caller is hidden for every action', () => {
   fc.assert(
     fc.property(anybody, anyService, (who, what) => {
       if (may(who, 'read', what) !== 'hidden') return;

@@ -2,9 +2,9 @@ import type { Service } from '../model/service/index.ts';
 import type { Principal } from './principal.ts';
 
 export type Action =
-  /** The definition, alone or in a list; the deployment and its logs. */
+  /** Read the definition, alone or in a list; the deployment and its logs. */
   | 'read'
-  /** The service token inside the definition. */
+  /** See the service token in the definition. */
   | 'see-token'
   | 'invoke'
   /**
@@ -15,29 +15,29 @@ export type Action =
   | 'delete-jobs'
   | 'update'
   | 'delete'
-  /** Start, stop and restart what stays up. */
+  /** Start, stop and restart an exposed service. */
   | 'lifecycle'
   | 'read-federation'
-  /** Add a member that is not there yet, on a cluster that is known already. */
+  /** Add a new member on a cluster that the service already knows. */
   | 'add-member'
   | 'change-federation';
 
-/** `own`: only executions of the caller's. `hidden`: as if there were no such service. */
+/** `own`: only the caller's own jobs. `hidden`: answer as if the service did not exist. */
 export type Decision = 'yes' | 'own' | 'forbidden' | 'hidden';
 
-/** What of a service decides who may do what. */
+/** The fields of a service that decide who may do what. */
 export type Guarded = Pick<Service, 'owner'> & {
   readonly definition: Pick<Service['definition'], 'name' | 'visibility' | 'allowed_users'>;
 };
 
-/** What a principal is to one service. */
+/** The role of a principal for one service. */
 type Relation = 'admin' | 'owner' | 'guest' | 'privateToken' | 'sharedToken' | 'stranger';
 
 const [yes, own, no, hidden] = ['yes', 'own', 'forbidden', 'hidden'] as const;
 
-// The table of docs/security.md#who-may-do-what: Basic never invokes; a guest deletes its own jobs, not everybody's
-// (S20); federation belongs to the owner (F28); a service token, which every script can read, adds members to a private
-// service and changes nothing else.
+// The table of docs/security.md#who-may-do-what. Basic credentials never invoke. A guest deletes only its own jobs (S20).
+// Only the owner changes the federation (F28). A service token, which every script can read, may add members to a
+// private service and change nothing else.
 // biome-ignore format: a table
 const RULES: Record<Action, Record<Relation, Decision>> = {
   'read':              { admin: yes, owner: yes, guest: yes, privateToken: no,  sharedToken: no,  stranger: hidden },
@@ -55,10 +55,10 @@ const RULES: Record<Action, Record<Relation, Decision>> = {
 };
 
 /**
- * Whether somebody may do something to a service.
+ * Whether a principal may perform an action on a service.
  *
  * @example
- * may(bob, 'update', publicServiceOfAlice);  // 'forbidden': bob sees it, it is not his
+ * may(bob, 'update', publicServiceOfAlice);  // 'forbidden': bob sees it but does not own it
  * may(bob, 'update', privateServiceOfAlice); // 'hidden': bob must not learn that it exists
  */
 export function may(principal: Principal, action: Action, service: Guarded): Decision {
@@ -68,14 +68,14 @@ export function may(principal: Principal, action: Action, service: Guarded): Dec
 function relation(principal: Principal, { owner, definition }: Guarded): Relation {
   if (principal.kind === 'admin') return 'admin';
 
-  // Any visibility but these two exact words is private: a typo must not open a service (S11).
+  // Any other visibility is private: a typo must not open a service (S11).
   const shared = definition.visibility === 'public' || definition.visibility === 'restricted';
   if (principal.kind === 'service-token') {
     if (principal.service !== definition.name) return 'stranger';
     return shared ? 'sharedToken' : 'privateToken';
   }
 
-  // The whole uid, never a shortened one: `…@egi.eu` owners were locked out of their own services (R10).
+  // Compare the whole uid: with a shortened one, `…@egi.eu` owners were locked out of their own services (R10).
   if (principal.uid === owner) return 'owner';
   if (definition.visibility === 'public') return 'guest';
   const listed = definition.visibility === 'restricted' && definition.allowed_users.includes(principal.uid);

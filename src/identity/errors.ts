@@ -1,24 +1,24 @@
 import { OscarError } from '../lib/oscar-error.ts';
 
 export type IdentityErrorCode =
-  /** No `Authorization`, a scheme we do not know, or a bearer where only Basic is configured: ask for Basic. */
+  /** No `Authorization`, an unknown scheme, or a bearer token where only Basic is configured. The answer asks for Basic. */
   | 'no-credentials'
   /**
-   * A route that takes a bearer token alone was called without one; Basic is no answer there
+   * A route that accepts only bearer tokens was called without one. The answer does not ask for Basic
    * (docs/security.md#who-asks).
    */
   | 'bearer-required'
-  /** More than one `Authorization`: whichever we chose, a proxy before us may have checked the other. */
+  /** More than one `Authorization`: a proxy in front of the manager may have checked another one than we would use. */
   | 'ambiguous-credentials'
   /** Basic credentials that are not the administrator's. */
   | 'bad-credentials'
-  /** A bearer that is no valid access token, or not the token of the service it was sent to. */
+  /** A bearer token that is not a valid access token, and not the token of the requested service. */
   | 'bad-token'
-  /** A valid token of somebody who is in none of the groups that this cluster admits. */
+  /** A valid token of a user who is in none of the groups that this cluster admits. */
   | 'not-in-group'
-  /** The issuer of the token cannot be asked now; nothing was said about the token itself. */
+  /** The issuer does not answer now, so that the token could not be verified. */
   | 'issuer-unavailable'
-  /** The virtual organisation of a service is not one of its owner's. */
+  /** The owner of the service is not a member of its virtual organisation. */
   | 'vo-refused';
 
 export class IdentityError extends OscarError<IdentityErrorCode> {}

@@ -47,7 +47,12 @@ const cases: (GroupsSource & { name: string; groups: string[] | undefined })[] =
     groups: [],
   },
   { name: 'no claim says nothing about groups', authorizationEndpoint: OTHER, claims: { sub: 'x' }, groups: undefined },
-  { name: 'nor does it for EGI', authorizationEndpoint: EGI, claims: { sub: 'x' }, groups: undefined },
+  {
+    name: 'no claim says nothing about groups for EGI either',
+    authorizationEndpoint: EGI,
+    claims: { sub: 'x' },
+    groups: undefined,
+  },
   {
     name: 'a claim that the operator names is used for any issuer, as it is',
     authorizationEndpoint: EGI,
@@ -56,14 +61,14 @@ const cases: (GroupsSource & { name: string; groups: string[] | undefined })[] =
     groups: ['Staff'],
   },
   {
-    name: 'it may be a path',
+    name: "the operator's claim may be a path",
     authorizationEndpoint: OTHER,
     groupsClaim: 'resource_access.oscar.roles',
     claims: { resource_access: { oscar: { roles: ['user'] } } },
     groups: ['user'],
   },
   {
-    name: 'it may be a name with dots',
+    name: "the operator's claim may be a name with dots",
     authorizationEndpoint: OTHER,
     groupsClaim: 'https://example.org/groups',
     claims: { 'https://example.org/groups': ['a'] },
@@ -77,13 +82,13 @@ const cases: (GroupsSource & { name: string; groups: string[] | undefined })[] =
     groups: undefined,
   },
   {
-    name: 'values that are no text are left out',
+    name: 'values that are not strings are ignored',
     authorizationEndpoint: OTHER,
     claims: { group_membership: ['/a', 1, null, ['/b'], { c: 1 }, '', '/d'] },
     groups: ['/a', '/d'],
   },
   {
-    name: 'a text where a list belongs says nothing',
+    name: 'a string instead of a list is ignored',
     authorizationEndpoint: OTHER,
     claims: { group_membership: '/oscar' },
     groups: undefined,
@@ -91,10 +96,10 @@ const cases: (GroupsSource & { name: string; groups: string[] | undefined })[] =
 ];
 
 for (const { name, groups, ...source } of cases) {
-  test(name, () => assert.deepEqual(readGroups(source), groups));
+  test(`groups: ${name}`, () => assert.deepEqual(readGroups(source), groups));
 }
 
-test('no claims are too odd', () => {
+test('groups: any claims are read without an error', () => {
   const claims = fc.record(
     { entitlements: fc.anything(), realm_access: fc.anything(), group_membership: fc.anything() },
     { requiredKeys: [] },

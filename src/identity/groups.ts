@@ -1,30 +1,30 @@
-/** Claims of a token or of userinfo: whatever the issuer put there. */
+/** Claims of a token or of userinfo, with values of any type. */
 export type Claims = Readonly<Record<string, unknown>>;
 
 export interface GroupsSource {
   readonly claims: Claims;
   /**
-   * Of the issuer; tells the federations apart that name groups in their own way (docs/go-manager.md#users-and-groups).
+   * Of the issuer. Identifies the identity federations with their own group formats (docs/go-manager.md#users-and-groups).
    */
   readonly authorizationEndpoint: string;
-  /** The claim the operator names, instead of the one we would look for: `roles`, `realm_access.roles`. */
+  /** `OIDC_GROUPS_CLAIM`: the claim to read instead of the usual one, such as `roles` or `realm_access.roles`. */
   readonly groupsClaim?: string | undefined;
 }
 
 /**
- * The groups that claims carry, or `undefined` if they say nothing about groups. An empty list does say something:
- * this person is in none.
+ * Returns the groups in the claims, or `undefined` if the claims do not mention groups. An empty list means that the
+ * user is in no group.
  */
 export function readGroups({ claims, authorizationEndpoint, groupsClaim }: GroupsSource): string[] | undefined {
-  if (groupsClaim) return texts(at(claims, groupsClaim));
-  if (authorizationEndpoint.includes('/realms/egi')) return egiGroups(texts(claims['entitlements']));
-  if (authorizationEndpoint.includes('/realms/ai4eosc')) return texts(at(claims, 'realm_access.roles'));
-  return texts(claims['group_membership']);
+  if (groupsClaim) return stringsIn(claimAt(claims, groupsClaim));
+  if (authorizationEndpoint.includes('/realms/egi')) return egiGroups(stringsIn(claims['entitlements']));
+  if (authorizationEndpoint.includes('/realms/ai4eosc')) return stringsIn(claimAt(claims, 'realm_access.roles'));
+  return stringsIn(claims['group_membership']);
 }
 
 const EGI_GROUP = 'urn:mace:egi.eu:group:';
 
-/** `urn:mace:egi.eu:group:vo.example.eu:role=member#aai.egi.eu` → `vo.example.eu`. One urn per role: names repeat. */
+/** `urn:mace:egi.eu:group:vo.example.eu:role=member#aai.egi.eu` → `vo.example.eu`. There is one URN per role. */
 function egiGroups(entitlements: string[] | undefined): string[] | undefined {
   const names = entitlements
     ?.map((urn) => urn.toLowerCase())
@@ -34,8 +34,8 @@ function egiGroups(entitlements: string[] | undefined): string[] | undefined {
   return names && [...new Set(names)];
 }
 
-/** A claim whose own name has dots, such as `https://example.org/groups`, comes before a path. */
-function at(claims: Claims, path: string): unknown {
+/** A claim whose name contains dots, such as `https://example.org/groups`, takes precedence over a path. */
+function claimAt(claims: Claims, path: string): unknown {
   if (Object.hasOwn(claims, path)) return claims[path];
   return path
     .split('.')
@@ -46,7 +46,7 @@ function isClaims(value: unknown): value is Claims {
   return typeof value === 'object' && value !== null;
 }
 
-function texts(value: unknown): string[] | undefined {
+function stringsIn(value: unknown): string[] | undefined {
   if (!Array.isArray(value)) return undefined;
   return value.filter((item): item is string => typeof item === 'string' && item !== '');
 }

@@ -16,7 +16,7 @@ const cases = [
   { name: 'letters become small', uid: 'ALICEINWONDERLAND', namespace: 'oscar-svc-aliceinw' },
   { name: 'a uid that fits exactly is used as it is', uid: 'alice-bo', namespace: 'oscar-svc-alice-bo' },
   { name: 'a short uid is filled up with its hash', uid: 'bob', namespace: `oscar-svc-bob-${sha1('bob').slice(0, 4)}` },
-  { name: 'one character short of the room leaves no room for a hash', uid: 'seven77', namespace: 'oscar-svc-seven77' },
+  { name: 'a uid one character too short leaves no place for a hash', uid: 'seven77', namespace: 'oscar-svc-seven77' },
   {
     name: 'what is no letter, digit or hyphen becomes one hyphen, none at the ends',
     uid: '__a@@b!!',
@@ -32,18 +32,18 @@ const cases = [
 ];
 
 for (const { name, uid, namespace } of cases) {
-  test(name, () => assert.equal(namespaceFor(uid, 'oscar-svc'), namespace));
+  test(`user namespace: ${name}`, () => assert.equal(namespaceFor(uid, 'oscar-svc'), namespace));
 }
 
-test('a shorter prefix leaves more room', () => {
+test('user namespace: a shorter prefix leaves more characters for the user', () => {
   assert.equal(namespaceFor('00000001-alice-4000', 'svc'), 'svc-00000001-alice');
 });
 
-test('a prefix that leaves no room is cut', () => {
+test('user namespace: a prefix that is too long is cut', () => {
   assert.equal(namespaceFor('00000001-alice-4000', 'oscar-services-of-ours'), 'oscar-ser-00000001');
 });
 
-test('any uid and prefix give a legal name that is always the same', () => {
+test('user namespace: any uid and prefix give a legal, deterministic name', () => {
   const prefix = fc.stringMatching(/^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$/);
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), prefix, (uid, servicesNamespace) => {

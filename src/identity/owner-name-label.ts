@@ -3,7 +3,7 @@ import { trimEnds } from '../lib/trim.ts';
 /** Longest value of a Kubernetes label. */
 const LABEL_LENGTH = 63;
 
-/** Letters that do not come apart into a plain letter and an accent. */
+/** Letters that Unicode does not decompose into a plain letter and an accent. */
 // biome-ignore format: pairs
 const PLAIN: Readonly<Record<string, string>> = {
   Æ: 'AE', æ: 'ae', Đ: 'D', đ: 'd', Ð: 'D', ð: 'd', Ł: 'L', ł: 'l', Ø: 'O', ø: 'o',
@@ -11,9 +11,9 @@ const PLAIN: Readonly<Record<string, string>> = {
 };
 
 /**
- * The label `owner_name`: a person's name without accents and with `_` for spaces
- * (docs/go-manager.md#labels-and-annotations), always a legal label value. A name in which no letter is Latin becomes
- * `unnamed`; the owner's uid is what counts.
+ * The value of the label `owner_name`: a user's name without accents and with `_` for spaces
+ * (docs/go-manager.md#labels-and-annotations), always a legal label value. A name without Latin letters becomes
+ * `unnamed`; the owner is identified by the uid.
  *
  * @example
  * ownerNameLabel('José Łoś'); // 'Jose_Los'

@@ -1,31 +1,30 @@
 /**
- * Who makes a request: one object per request, made by authentication and handed on; nothing else says who is asking
- * (S2).
+ * The caller of a request: created by authentication, once per request, and passed on explicitly (S2).
  */
 export type Principal = Admin | User | ServiceToken;
 
-/** The cluster's administrator, by Basic credentials. */
+/** The administrator of the cluster, authenticated by Basic credentials. */
 export interface Admin {
   readonly kind: 'admin';
 }
 
-/** A person, by an access token of one of the configured issuers. */
+/** A user, authenticated by an access token of one of the configured issuers. */
 export interface User {
   readonly kind: 'user';
   /** The `sub` of the token. */
   readonly uid: string;
-  /** The `iss` of the token. Known of everybody who brought one. */
+  /** The `iss` of the token. Present if the user was authenticated by a token. */
   readonly issuer?: string;
-  /** For people to read; nothing is decided by it. */
+  /** For display only; no decision depends on it. */
   readonly name: string;
   readonly groups: readonly string[];
-  /** Listed in `USERS_ADMIN`: sees the whole status and the execution log, nothing more. */
+  /** Listed in `USERS_ADMIN`: may read the full status and the execution log, nothing more. */
   readonly operator: boolean;
 }
 
-/** Whoever holds the token of one service: its script, its storage events, those it was given to. */
+/** The holder of a service token: the script, the store that reports events, or anyone who was given the token. */
 export interface ServiceToken {
   readonly kind: 'service-token';
-  /** The name of that service. */
+  /** The name of the service. */
   readonly service: string;
 }

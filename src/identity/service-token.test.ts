@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import { Secret } from '../lib/secret.ts';
 import { isServiceToken, matchesServiceToken, newServiceToken } from './service-token.ts';
 
-test('a new token is 64 lower-case hex digits and never the same', () => {
+test('service token: a new one is 64 lower-case hex digits, and unique', () => {
   const tokens = Array.from({ length: 100 }, () => newServiceToken().reveal());
   for (const token of tokens) assert.match(token, /^[0-9a-f]{64}$/);
   assert.equal(new Set(tokens).size, tokens.length);
 });
 
-test('a token is recognised by its form', () => {
+test('service token: is recognised by its form', () => {
   const token = newServiceToken().reveal();
   assert.equal(isServiceToken(token), true);
   for (const other of ['', token.slice(1), `${token}0`, token.replace(/^./, 'G'), 'A'.repeat(64), `${token}\n`]) {
@@ -17,12 +17,12 @@ test('a token is recognised by its form', () => {
   }
 });
 
-test('a token opens its service and no other', () => {
+test('service token: matches its own service only', () => {
   const token = newServiceToken();
   assert.equal(matchesServiceToken(token.reveal(), { token }), true);
   assert.equal(matchesServiceToken(token.reveal(), { token: newServiceToken() }), false);
 });
 
-test('a service whose token got lost is opened by nothing', () => {
+test('service token: nothing matches a service with an empty token', () => {
   assert.equal(matchesServiceToken('', { token: new Secret('') }), false);
 });

@@ -21,20 +21,26 @@ const accepted: (VoRequest & { name: string; vo: string })[] = [
     vo: 'vo.other.eu',
   },
   {
-    name: 'without one the first listed group of the user is taken, in the order of the list',
+    name: 'without vo the first listed group of the user is used, in the order of the list',
     userGroups: ['/staff', '/oscar'],
     allowedGroups: ALLOWED,
     vo: '/oscar',
   },
   {
-    name: 'a blank one is the same as none',
+    name: 'an empty vo counts as absent',
     requested: '',
     userGroups: ['/staff'],
     allowedGroups: ALLOWED,
     vo: '/staff',
   },
-  { name: 'where everybody is admitted none is needed', userGroups: [], allowedGroups: [], vo: '' },
-  { name: 'where everybody is admitted any is accepted', requested: '/x', userGroups: [], allowedGroups: [], vo: '/x' },
+  { name: 'no vo is needed if every user is admitted', userGroups: [], allowedGroups: [], vo: '' },
+  {
+    name: 'any vo is accepted if every user is admitted',
+    requested: '/x',
+    userGroups: [],
+    allowedGroups: [],
+    vo: '/x',
+  },
   {
     name: 'an update that repeats the vo is not checked again',
     requested: '/staff',
@@ -61,20 +67,20 @@ const accepted: (VoRequest & { name: string; vo: string })[] = [
   },
 ];
 
-for (const { name, vo, ...question } of accepted) {
-  test(name, () => assert.deepEqual(chooseVo(question), { vo }));
+for (const { name, vo, ...request } of accepted) {
+  test(`vo: ${name}`, () => assert.deepEqual(chooseVo(request), { vo }));
 }
 
 const refused: (VoRequest & { name: string; message: RegExp })[] = [
   {
-    name: 'a listed vo needs its membership',
+    name: 'a listed vo requires membership',
     requested: '/staff',
     userGroups: ['/oscar'],
     allowedGroups: ALLOWED,
     message: /not a member of "\/staff"/,
   },
   {
-    name: 'without one the user must be in some listed group',
+    name: 'without vo the user must be in a listed group',
     userGroups: ['/others'],
     allowedGroups: ALLOWED,
     message: /\/oscar, \/staff/,
@@ -89,10 +95,10 @@ const refused: (VoRequest & { name: string; message: RegExp })[] = [
   },
 ];
 
-for (const { name, message, ...question } of refused) {
-  test(name, () => {
+for (const { name, message, ...request } of refused) {
+  test(`vo: ${name}`, () => {
     assert.throws(
-      () => chooseVo(question),
+      () => chooseVo(request),
       (error) => error instanceof IdentityError && error.code === 'vo-refused' && message.test(error.message),
     );
   });

@@ -64,7 +64,7 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
     assert.equal(offersTo(a, name).length, offers, 'nobody was asked');
     const condition = await conditionOf(name);
     assert.equal(condition?.type, 'CredentialsExpired');
-    assert.match(condition.reason, /^revoked by its owner: bring a new refresh token$/);
+    assert.match(condition.reason, /^revoked by its owner: send a new refresh token$/);
 
     const { refreshToken } = await people.issuer.tokensFor(ALICE);
     const body = delegatingBody(name, [member(a, name)], refreshToken, { script: copying() });
@@ -90,7 +90,7 @@ describe('without a good token of the owner jobs stay here, with the reason', ()
       }
       const condition = await conditionOf(name);
       assert.equal(condition?.type, 'CredentialsExpired');
-      assert.match(condition.reason, /its issuer refuses the refresh token .*: bring a new refresh token$/);
+      assert.match(condition.reason, /its issuer refuses the refresh token .*: send a new refresh token$/);
       assert.deepEqual(offersTo(a, name), []);
       expectStatus(await origin.call('GET', '/health'), 200);
     });

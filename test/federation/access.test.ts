@@ -68,7 +68,7 @@ describe('people who are not the owner (F28)', () => {
         token,
       );
       const answer = expectStatus(await origin.call('POST', '/system/services', { as, body }), 403);
-      assert.match(answer.text, /brought by somebody else/);
+      assert.match(answer.text, /already sent by another user/);
     }
     await expectNothing(registered.all, ['stolen', 'stolen1']);
   });

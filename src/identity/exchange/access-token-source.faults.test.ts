@@ -19,7 +19,7 @@ const answer =
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   };
 
-test('an issuer that goes away and comes back in the middle ends nothing', async () => {
+test('token exchange: an outage of the issuer does not end the grant', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   await exchange.tokens.getToken(S1, 'before');
@@ -37,7 +37,7 @@ test('an issuer that goes away and comes back in the middle ends nothing', async
   assert.equal(auditRecords(exchange.lines).length, 3);
 });
 
-test('the answer of an issuer that takes its time is waited for: the token that it spent is worth nothing any more', async () => {
+test('token exchange: a slow answer of the issuer is awaited, because the token that was sent is spent', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   await exchange.tokens.getToken(S1, 'before');
@@ -56,7 +56,7 @@ test('the answer of an issuer that takes its time is waited for: the token that 
   await exchange.tokens.getToken(S1, 'after');
 });
 
-test('nobody begins so late in a turn that it could be over before the issuer has answered', async () => {
+test('grant lock: an exchange does not start if the lock could expire before the issuer answers', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   const { secrets } = exchange.vault;
@@ -70,7 +70,7 @@ test('nobody begins so late in a turn that it could be over before the issuer ha
     keys: (...which) => secrets.keys(...which),
     async put(...change) {
       const version = await secrets.put(...change);
-      // The first is taken, and whoever has it is held up.
+      // The first holder of the lock is delayed.
       if (turns === 1) exchange.wait(GRANT_LOCK_MS - REDEEM_DEADLINE);
       return version;
     },
@@ -79,7 +79,7 @@ test('nobody begins so late in a turn that it could be over before the issuer ha
   assert.deepEqual([turns, asked.token], [2, before + 1]);
 });
 
-test('an issuer that is away when it is first needed ends nothing', async () => {
+test('token exchange: an issuer that is down at first use does not end the grant', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   await exchange.issuer.stop();
@@ -89,15 +89,15 @@ test('an issuer that is away when it is first needed ends nothing', async () => 
   await exchange.tokens.getToken(S1, 'offer');
 });
 
-describe('what says nothing about the token ends nothing:', () => {
+describe('token exchange: an answer that says nothing about the token does not end the grant:', () => {
   const cases: [string, RequestListener][] = [
     ['503', answer(503, { error: 'invalid_grant' })],
     ['429', answer(429, { error: 'invalid_grant' })],
-    ['a page of a proxy', answer(403, '<h1>no</h1>', 'text/html')],
+    ['an error page of a proxy', answer(403, '<h1>no</h1>', 'text/html')],
     ['a redirect', answer(302, '')],
-    ['an answer that is cut', (request) => void request.socket.destroy()],
-    ['an answer without end', (_request, response) => void response.end('x'.repeat(ISSUER_ANSWER_LIMIT + 1))],
-    ['an answer that is no JSON', answer(200, 'yes')],
+    ['an answer that is cut off', (request) => void request.socket.destroy()],
+    ['an answer that is too long', (_request, response) => void response.end('x'.repeat(ISSUER_ANSWER_LIMIT + 1))],
+    ['an answer that is not JSON', answer(200, 'yes')],
     ['an answer without tokens', answer(200, { token_type: 'Bearer' })],
     ['tokens of another kind', answer(200, { access_token: 'x', token_type: 'mac' })],
     ['null', answer(200, null)],
@@ -110,7 +110,7 @@ describe('what says nothing about the token ends nothing:', () => {
       await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
       const asked = exchange.issuer.requests.token;
       await assert.rejects(exchange.tokens.getToken(S1, 'offer'), AWAY);
-      assert.equal(exchange.issuer.requests.token, asked, 'who asks at once again is not passed on');
+      assert.equal(exchange.issuer.requests.token, asked, 'an immediate retry is answered from the cache');
       restore();
       exchange.wait(3_000);
       await exchange.tokens.getToken(S1, 'offer');
@@ -118,7 +118,7 @@ describe('what says nothing about the token ends nothing:', () => {
   }
 });
 
-test('what an issuer says to one token does not keep others waiting', async () => {
+test('token exchange: a failure for one token does not delay other tokens', async () => {
   await using exchange = await openExchange();
   await submit('crashes-the-issuer', asUser(BOB), 's2', exchange.vault);
   const restore = exchange.issuer.answerInstead('token', answer(500, 'oops'));
@@ -128,7 +128,7 @@ test('what an issuer says to one token does not keep others waiting', async () =
   await exchange.tokens.getToken(S1, 'offer');
 });
 
-test('a new refresh token is kept even if nothing else of the answer can be used', async () => {
+test('token exchange: a new refresh token is stored even if the rest of the answer is unusable', async () => {
   await using exchange = await openExchange();
   const brought = await exchange.submit('s1');
   const { refreshToken } = await exchange.issuer.refresh(brought);
@@ -141,7 +141,7 @@ test('a new refresh token is kept even if nothing else of the answer can be used
   await exchange.tokens.getToken(S1, 'offer');
 });
 
-test('an issuer that cannot say now whose a token is has not proven it', async () => {
+test('token exchange: a grant stays unproven while the issuer cannot confirm the user', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   const restore = exchange.issuer.answerInstead('jwks', answer(500, 'oops'));
@@ -153,7 +153,7 @@ test('an issuer that cannot say now whose a token is has not proven it', async (
   assert.equal((await exchange.grant('s1')).grant.state, 'proven');
 });
 
-test('a refresh token of whom nobody can tell whose it is is not used', async () => {
+test('token exchange: a refresh token whose user cannot be identified is not used', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   const opaque = { access_token: 'opaque', token_type: 'Bearer', expires_in: 3600 };
@@ -168,11 +168,11 @@ test('a refresh token of whom nobody can tell whose it is is not used', async ()
   assert.equal((await exchange.grant('s1')).grant.state, 'unproven');
 });
 
-test('a store that fails after the exchange loses no refresh token', async () => {
+test('token exchange: no refresh token is lost if the store fails after the exchange', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   const { secrets } = exchange.vault;
-  // Goes down as soon as the issuer has been asked.
+  // The store goes down as soon as the issuer has got the request.
   const asked = exchange.issuer.requests.token;
   let isBack = false;
   const isDown = () => !isBack && exchange.issuer.requests.token > asked;
@@ -185,7 +185,7 @@ test('a store that fails after the exchange loses no refresh token', async () =>
   const source = exchange.replica({ vault: { ...exchange.vault, secrets: failing } });
   await assert.rejects(source.getToken(S1, 'offer'), { code: 'unavailable' });
   await assert.rejects(source.getToken(S1, 'offer'), { code: 'unavailable' });
-  assert.deepEqual(auditRecords(exchange.lines), [], 'nothing is handed out before it is stored');
+  assert.deepEqual(auditRecords(exchange.lines), [], 'no token is returned before it is stored');
   isBack = true;
   await source.getToken(S1, 'offer');
   assert.equal((await exchange.grant('s1')).grant.state, 'proven');

@@ -10,7 +10,7 @@ import { asUser, HOUR, openExchange, toService } from './exchange.fixture.ts';
 
 const S1 = toService('s1');
 
-test('managers that share a vault never show a refresh token twice', async () => {
+test('grant lock: managers that share a vault never send a refresh token twice', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer(), fc.integer({ min: 2, max: 4 }), async (seed, managers) => {
       await using exchange = await openExchange({ random: seededRandom(seed) });
@@ -19,7 +19,7 @@ test('managers that share a vault never show a refresh token twice', async () =>
       for (let round = 1; round <= 3; round++) {
         exchange.wait(HOUR);
         const uses = sources.flatMap((source) => [source.getToken(S1, 'offer'), source.getToken(S1, 'offer')]);
-        // Others change the grant meanwhile.
+        // Other services join the grant concurrently.
         const joins = [1, 2].map((n) =>
           submit(brought, asUser(ALICE, exchange.issuer.url), `j${round}-${n}`, exchange.vault),
         );
@@ -27,14 +27,14 @@ test('managers that share a vault never show a refresh token twice', async () =>
       }
       const { grant, token } = await exchange.grant('s1');
       assert.equal(grant.lineage.length, 1 + 3 * managers, 'each manager has exchanged once in each round');
-      // Reuse would have ended the whole lineage.
+      // If a token had been reused, the issuer would have revoked the whole lineage.
       await exchange.issuer.refresh(token?.reveal() ?? '');
     }),
     { numRuns: 2 * Number(process.env['OSCAR_TEST_ROUNDS'] ?? 3) },
   );
 });
 
-test('a manager that has died in its turn is waited for, and no longer', async () => {
+test('grant lock: other managers wait for a crashed holder until its lock expires', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   const { grant } = await exchange.grant('s1');
@@ -50,7 +50,7 @@ test('a manager that has died in its turn is waited for, and no longer', async (
   assert.equal(asked.token, 2);
 });
 
-test('revocation waits for an exchange that is under way, and revokes what came of it', async () => {
+test('revocation: waits for a running exchange and revokes its new refresh token', async () => {
   await using exchange = await openExchange();
   await exchange.submit('s1');
   const [obtained] = await Promise.allSettled([

@@ -9,14 +9,14 @@ import { asUser, auditRecords, HOUR, openExchange, toService } from './exchange.
 
 const S1 = toService('s1');
 
-/** Of a lineage that still is: otherwise the issuer has seen a token twice, or revoked it. */
+/** Asserts that the issuer still accepts the refresh token: it has not seen a token twice, and has not revoked the lineage. */
 async function assertAlive(exchange: Awaited<ReturnType<typeof openExchange>>, service = 's1'): Promise<void> {
   const { token } = await exchange.grant(service);
   await exchange.issuer.refresh(token?.reveal() ?? 'none');
 }
 
-describe('an access token of the owner', () => {
-  test('comes from the refresh token of the service, and the new refresh token is kept', async () => {
+describe('access token of the owner', () => {
+  test('is exchanged for the refresh token, and the new refresh token is stored', async () => {
     await using exchange = await openExchange();
     const brought = await exchange.submit('s1');
     const token = await exchange.tokens.getToken(S1, 'offer');
@@ -29,7 +29,7 @@ describe('an access token of the owner', () => {
     await assertAlive(exchange);
   });
 
-  test('is kept until half a minute before its end', async () => {
+  test('is cached until half a minute before it expires', async () => {
     await using exchange = await openExchange({ accessTokenTtl: 3600 });
     await exchange.submit('s1');
     const asked = exchange.issuer.requests.token;
@@ -41,7 +41,7 @@ describe('an access token of the owner', () => {
     assert.equal(exchange.issuer.requests.token - asked, 2);
   });
 
-  test('that lives for seconds is got anew for each use, and its lineage goes on', async () => {
+  test('with a lifetime of seconds is requested for each use, and the lineage continues', async () => {
     await using exchange = await openExchange({ accessTokenTtl: 5 });
     await exchange.submit('s1');
     for (let use = 0; use < 5; use++) await exchange.tokens.getToken(S1, 'offer');
@@ -49,7 +49,7 @@ describe('an access token of the owner', () => {
     await assertAlive(exchange);
   });
 
-  test('is got once for two hundred who ask at once', async () => {
+  test('is requested once for two hundred concurrent callers', async () => {
     await using exchange = await openExchange();
     await exchange.submit('s1');
     await exchange.tokens.getToken(S1, 'before');
@@ -61,7 +61,7 @@ describe('an access token of the owner', () => {
     assert.equal(auditRecords(exchange.lines).length, 201);
   });
 
-  test('is one for all services of a grant', async () => {
+  test('is shared by all services of a grant', async () => {
     await using exchange = await openExchange();
     const brought = await exchange.submit('s1');
     await submit(brought, asUser(ALICE, exchange.issuer.url), 's2', exchange.vault);
@@ -70,7 +70,7 @@ describe('an access token of the owner', () => {
       exchange.tokens.getToken(toService('s2'), 'b'),
     ]);
     assert.ok(one.equals(other));
-    // The token that she knows is spent by now, and still joins the lineage.
+    // The token that the user knows is spent by now, but it still identifies the grant.
     await submit(brought, asUser(ALICE, exchange.issuer.url), 's3', exchange.vault);
     exchange.wait(HOUR);
     await exchange.tokens.getToken(toService('s3'), 'c');
@@ -78,7 +78,7 @@ describe('an access token of the owner', () => {
     await assertAlive(exchange);
   });
 
-  test('comes also where refresh tokens stay, and where clients have a secret', async () => {
+  test('works with issuers that do not rotate refresh tokens, and with a client secret', async () => {
     await using exchange = await openExchange({ rotateRefreshTokens: false, clientSecret: 'a long secret: %/+&' });
     const brought = await exchange.submit('s1');
     await exchange.tokens.getToken(S1, 'offer');
@@ -89,7 +89,7 @@ describe('an access token of the owner', () => {
     assert.deepEqual([grant.lineage.length, grant.turn, grant.state], [1, undefined, 'proven']);
   });
 
-  test('may be opaque: then the ID token says whose it is', async () => {
+  test('may be opaque: then the ID token identifies the user', async () => {
     await using exchange = await openExchange({ accessTokenFormat: 'opaque' });
     await exchange.submit('s1');
     await exchange.submit('s2', BOB, ALICE);
@@ -100,7 +100,7 @@ describe('an access token of the owner', () => {
 });
 
 describe('no access token', () => {
-  test('without a grant, or with that of somebody else', async () => {
+  test('without a grant, or with the grant of another user', async () => {
     await using exchange = await openExchange();
     await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'no-grant' });
     await exchange.submit('s1');
@@ -108,7 +108,7 @@ describe('no access token', () => {
     assert.deepEqual(auditRecords(exchange.lines), []);
   });
 
-  test('from what was brought with Basic credentials', async () => {
+  test('from a token that was sent with Basic credentials', async () => {
     await using exchange = await openExchange();
     const { refreshToken } = await exchange.issuer.tokensFor(ALICE);
     await submit(refreshToken, ADMIN, 's1', exchange.vault);
@@ -116,7 +116,7 @@ describe('no access token', () => {
     await exchange.issuer.refresh(refreshToken);
   });
 
-  test("from another user's refresh token, which ends the grant before anything is used", async () => {
+  test("from another user's refresh token, which ends the grant before any token is used", async () => {
     await using exchange = await openExchange();
     await exchange.submit('s1', ALICE, BOB);
     await assert.rejects(exchange.tokens.getToken(S1, 'offer'), {
@@ -129,13 +129,13 @@ describe('no access token', () => {
   });
 
   for (const bad of ['dummy-token', 'a.b.c', 'eyJhbGciOiJub25lIn0.e30.', ' ', '"\u{1f511}\r\n&client_id=x']) {
-    test(`from ${JSON.stringify(bad)}: the grant ends, a new token heals it`, async () => {
+    test(`from ${JSON.stringify(bad)}: the grant ends, and a new token replaces it`, async () => {
       await using exchange = await openExchange();
       await submit(bad, asUser(ALICE), 's1', exchange.vault);
       await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'credentials-expired', message: /refuses/ });
       const asked = exchange.issuer.requests.token;
       await assert.rejects(exchange.tokens.getToken(S1, 'offer'), { code: 'credentials-expired' });
-      assert.equal(exchange.issuer.requests.token, asked, 'nobody is asked again');
+      assert.equal(exchange.issuer.requests.token, asked, 'the issuer is not asked again');
       await exchange.submit('s1');
       await exchange.tokens.getToken(S1, 'offer');
     });
@@ -149,7 +149,7 @@ describe('no access token', () => {
     assert.equal((await exchange.grant('s1')).grant.state, 'ended');
   });
 
-  test('as long as the operator has not said which client it is', async () => {
+  test('while the client is not configured', async () => {
     await using exchange = await openExchange();
     await exchange.submit('s1');
     const unset = exchange.replica({ client: undefined });
@@ -157,11 +157,11 @@ describe('no access token', () => {
     const wrong = exchange.replica({ client: { id: 'unknown' } });
     await assert.rejects(wrong.getToken(S1, 'offer'), { code: 'exchange-refused', message: /invalid_client/ });
     await assert.rejects(wrong.getToken(S1, 'offer'), { code: 'exchange-refused' });
-    assert.equal(exchange.issuer.requests.token, 2, 'one login, one refusal: a refusal holds for a while');
+    assert.equal(exchange.issuer.requests.token, 2, 'one login, one refusal: the refusal is cached');
     await exchange.tokens.getToken(S1, 'offer');
   });
 
-  test('which whoever looks at the service is told, until a token can be had again', async () => {
+  test('and the status of the service shows why, until an exchange succeeds', async () => {
     await using exchange = await openExchange();
     await exchange.submit('s1');
     const condition = async () => grantCondition(S1, exchange.vault, 30);
@@ -175,13 +175,13 @@ describe('no access token', () => {
     };
     await refused({ client: undefined }, /set OIDC_CLIENT_ID/);
     await refused({ client: { id: 'unknown' } }, /invalid_client.*OIDC_CLIENT_SECRET/);
-    await refused({ issuers: [] }, /not accepted here any more/);
-    await refused({ issuers: [], narrow: true, client: undefined }, /not accepted here any more/);
+    await refused({ issuers: [] }, /no longer accepted here/);
+    await refused({ issuers: [], narrow: true, client: undefined }, /no longer accepted here/);
     await exchange.tokens.getToken(S1, 'offer');
     assert.equal(await condition(), undefined);
   });
 
-  test('at an issuer that is not configured, whatever the token says', async () => {
+  test('at an issuer that is not configured, even if the token names it', async () => {
     await using exchange = await openExchange();
     await using other = await openExchange();
     const forged = await other.issuer.sign({ azp: 'oscar' });
@@ -198,10 +198,10 @@ describe('no access token', () => {
   });
 });
 
-describe('a token for one audience', () => {
+describe('access token for one audience', () => {
   const narrow = { exchangeAudiences: ['cluster-b', 'cluster-c'], source: { narrow: true } };
 
-  test('is good for that one alone, and kept for each', async () => {
+  test('is valid for that audience only, and cached per audience', async () => {
     await using exchange = await openExchange(narrow);
     await exchange.submit('s1');
     const asked = exchange.issuer.requests.token;
@@ -216,7 +216,7 @@ describe('a token for one audience', () => {
     assert.equal(decodeJwt((await exchange.tokens.getToken(S1, 'wide')).reveal()).aud, 'oscar');
   });
 
-  test('that the issuer refuses is not replaced by a wide one', async () => {
+  test('is not replaced by a wider token if the issuer refuses it', async () => {
     await using exchange = await openExchange(narrow);
     await exchange.submit('s1');
     const wanted = exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-x' });
@@ -225,7 +225,7 @@ describe('a token for one audience', () => {
     await exchange.tokens.getToken(S1, 'offer', { audience: 'cluster-b' });
   });
 
-  test('is as wide as it was granted where nobody wants it otherwise, or the issuer cannot', async () => {
+  test('is not narrowed if OIDC_TOKEN_EXCHANGE is off or the issuer does not support it', async () => {
     await using able = await openExchange({ exchangeAudiences: ['cluster-b'] });
     await using unable = await openExchange({ source: { narrow: true } });
     for (const exchange of [able, unable]) {
@@ -240,8 +240,8 @@ describe('a token for one audience', () => {
   });
 });
 
-describe('to revoke', () => {
-  test('ends the refresh token at its issuer and the grant here', async () => {
+describe('revocation of a grant', () => {
+  test('revokes the refresh token at its issuer and ends the grant', async () => {
     await using exchange = await openExchange();
     await exchange.submit('s1');
     await exchange.tokens.getToken(S1, 'offer');
@@ -250,7 +250,7 @@ describe('to revoke', () => {
     await assert.rejects(exchange.issuer.refresh(token?.reveal() ?? ''), /invalid_grant/);
     const { grant, token: none } = await exchange.grant('s1');
     assert.deepEqual([grant.state, grant.reason, none], ['ended', 'revoked by its owner', undefined]);
-    // Also the access token that is still in memory, here and in other managers.
+    // The cached access token is not returned either, here and in other managers.
     await assert.rejects(exchange.tokens.getToken(S1, 'offer'), {
       code: 'credentials-expired',
       message: /revoked by its owner/,
@@ -264,7 +264,7 @@ describe('to revoke', () => {
     );
   });
 
-  test('waits for an issuer that is away, and nothing has changed then', async () => {
+  test('fails without any change while the issuer is down', async () => {
     await using exchange = await openExchange();
     await exchange.submit('s1');
     await exchange.issuer.stop();
@@ -276,7 +276,7 @@ describe('to revoke', () => {
     assert.equal((await exchange.grant('s1')).grant.state, 'ended');
   });
 
-  test('forgets also what the issuer does not revoke, and what is not shown to it', async () => {
+  test('ends the grant even if the issuer refuses the revocation, or never saw the token', async () => {
     await using exchange = await openExchange();
     await exchange.submit('s1');
     await exchange.replica({ client: { id: 'unknown' } }).revokeGrant(S1);
@@ -289,7 +289,7 @@ describe('to revoke', () => {
   });
 });
 
-test('every use is recorded, and no token is in any log', async () => {
+test('audit log: every use of a grant is recorded, and no token is logged', async () => {
   await using exchange = await openExchange({ exchangeAudiences: ['cluster-b'], source: { narrow: true } });
   const seen = [await exchange.submit('s1')];
   for (const why of ['offer', 'again']) {
@@ -299,7 +299,7 @@ test('every use is recorded, and no token is in any log', async () => {
   seen.push('dummy-token-of-mallory');
   await submit('dummy-token-of-mallory', asUser(ALICE), 's2', exchange.vault);
   await assert.rejects(exchange.tokens.getToken(toService('s2'), 'offer'));
-  // An issuer that repeats what it was sent, in a refusal and in an answer that makes no sense.
+  // An issuer that echoes the token in an error and in an invalid answer.
   seen.push('echo-of-a-token');
   await submit('echo-of-a-token', asUser(ALICE), 's3', exchange.vault);
   for (const [status, body] of [

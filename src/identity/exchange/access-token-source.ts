@@ -8,7 +8,7 @@ import { GrantError } from '../grants/errors.ts';
 import { type Grant, type GrantRecord, isAlive, readGrant, type Vault } from '../grants/grant.ts';
 import { acquireGrantLock, type HeldGrantLock, releaseGrantLock } from '../grants/grant-lock.ts';
 import { endGrant, proveGrant, recordRefusal, recordUse, rotateGrant } from '../grants/lifecycle.ts';
-import type { OidcLogger } from '../oidc/logger.ts';
+import type { OidcLogger } from '../oidc/issuer.ts';
 import {
   type AccessToken,
   AuthorizationServer,
@@ -17,47 +17,46 @@ import {
   type Redeemed,
 } from './authorization-server.ts';
 import { chooseClient, chooseIssuer, type OidcClient, readHints } from './choose.ts';
-import { ExchangeError } from './errors.ts';
+import { ExchangeError, type ExchangeErrorCode } from './errors.ts';
 import { identifySubject } from './identify-subject.ts';
-import { TokenCache } from './kept-tokens.ts';
 
 export interface AccessTokenSourceOptions {
   readonly vault: Vault;
-  /** By their exact names; none where OIDC is off. */
+  /** Exact issuer names; empty if OIDC is off. */
   readonly issuers: readonly string[];
-  /** Says whose an access token is, as it does of those who come in. */
+  /** Identifies the user of an access token, as for incoming requests. */
   readonly verifier?: TokenVerifier | undefined;
   /** `OIDC_CLIENT_ID` and `OIDC_CLIENT_SECRET`. */
   readonly client?: OidcClient | undefined;
-  /** `OIDC_TOKEN_EXCHANGE`: tokens for an audience are made for it alone. */
+  /** `OIDC_TOKEN_EXCHANGE`: request tokens for a single audience. */
   readonly narrow?: boolean | undefined;
   readonly log: OidcLogger;
 }
 
-/** Why a grant has ended that its issuer does not honour. */
+/** Stored as the reason of a grant whose refresh token the issuer rejected. */
 const REFUSED = 'its issuer refuses the refresh token as expired, revoked or of another client';
 
-/** How long the store may take to keep what the issuer has given. Within the turn: the next one shows what is kept. */
-const KEEPING_MS = 10_000;
+/** How long storing a rotated token may take. It must fit into the grant lock: the next holder sends the stored token. */
+const STORE_MS = 10_000;
 
-/** An issuer, and as whom we go there. */
+/** An issuer, and the client id that this manager uses there. */
 interface IssuerClient {
-  readonly authority: AuthorizationServer;
+  readonly server: AuthorizationServer;
   readonly client: OidcClient;
 }
 
 type GrantService = Pick<Service, 'uid' | 'owner'>;
 
 /**
- * Makes access tokens of a service's owner from the grant of that service, so that the manager can act for users when they
- * are not there (docs/invoking-async.md#the-refresh-token). One exchange at a time per grant, here and in all managers
- * that share the vault; a new refresh token is stored before what came with it is used.
+ * Gets access tokens of a service's owner from the grant of that service, so that the manager can act for users who are
+ * not connected (docs/invoking-async.md#the-refresh-token). All managers that share the vault do one exchange at a time per
+ * grant, and store a rotated refresh token before they use the access token that came with it.
  */
 export class AccessTokenSource {
   readonly #options: AccessTokenSourceOptions;
-  readonly #authorities: readonly AuthorizationServer[];
+  readonly #servers: readonly AuthorizationServer[];
   readonly #tokens: TokenCache;
-  /** New refresh tokens that could not be stored yet, by grant: the old ones are spent, and only here is the way on. */
+  /** Rotated refresh tokens that could not be stored yet, by grant. The stored ones are spent, so losing these ends the grant. */
   readonly #unsaved = new Map<string, Rotation>();
 
   readonly #cannotNarrow = new Set<string>();
@@ -66,26 +65,26 @@ export class AccessTokenSource {
     const { vault, issuers, log } = options;
     this.#options = options;
     this.#tokens = new TokenCache(vault.now);
-    this.#authorities = issuers.map((url) => new AuthorizationServer(url, { now: vault.now, logger: log }));
+    this.#servers = issuers.map((url) => new AuthorizationServer(url, { now: vault.now, logger: log }));
   }
 
   /**
-   * An access token of the service's owner; `why` goes to the audit record. With an audience it is good for that one alone,
-   * where this is wanted and the issuer can do it.
+   * Returns an access token of the service's owner; `why` goes to the audit log. With an audience, the token is valid for
+   * that audience only, if `OIDC_TOKEN_EXCHANGE` is on and the issuer supports it.
    *
-   * @throws {ExchangeError} and, when the vault cannot be reached, what its store throws
+   * @throws {ExchangeError}, or the error of the secret store if the vault cannot be reached
    */
   async getToken(service: GrantService, why: string, { audience }: { audience?: string } = {}): Promise<Secret> {
     const { vault, narrow, log } = this.#options;
     const { grant, token: refresh } = await this.#usableGrant(service);
-    // Only who goes there needs to know where: mostly there is a token at hand.
-    const desk = () => this.#noting(grant, async () => this.#deskFor(grant, refresh));
-    const wide = () => this.#tokens.get(grant.id, async () => this.#exchange(grant, await desk()));
+    // The issuer is resolved only on a cache miss.
+    const issuer = () => this.#recordingRefusal(grant, async () => this.#issuerFor(grant, refresh));
+    const wide = () => this.#tokens.get(grant.id, async () => this.#exchange(grant, await issuer()));
     const { token } =
-      audience !== undefined && narrow && (await this.#canNarrow((await desk()).authority))
+      audience !== undefined && narrow && (await this.#canNarrow((await issuer()).server))
         ? await this.#tokens.get(`${grant.id} ${audience}`, async () => {
-            const { authority, client } = await desk();
-            return authority.narrow(await wide(), audience, client);
+            const { server, client } = await issuer();
+            return server.narrow(await wide(), audience, client);
           })
         : await wide();
     recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why, at: vault.now() }, log);
@@ -93,25 +92,25 @@ export class AccessTokenSource {
   }
 
   /**
-   * Revokes the refresh token of a service at its issuer, and ends the grant, for all services that it is of. An issuer that
-   * is away is to be asked again: nothing has changed then. Without a grant nothing happens.
+   * Revokes the refresh token of a service at its issuer and ends the grant, for all services that share it. If the issuer
+   * is unavailable, nothing has changed and the caller must retry. A service without a grant is a no-op.
    */
   async revokeGrant(service: GrantService): Promise<void> {
     const { vault, log } = this.#options;
     const { grant } = (await findGrant(service, vault)) ?? {};
     if (!grant) return;
-    const turn = grant.local ? undefined : await this.#takeTurn(grant.id);
-    if (turn) {
+    const lock = grant.local ? undefined : await this.#acquireLock(grant.id);
+    if (lock) {
       recordUse({ grant: grant.id, owner: grant.owner, service: service.uid, why: 'revoke', at: vault.now() }, log);
       try {
-        const { authority, client } = this.#deskFor(grant, turn.token);
-        await authority.revoke(turn.token, client);
+        const { server, client } = this.#issuerFor(grant, lock.token);
+        await server.revoke(lock.token, client);
       } catch (err) {
         if (!(err instanceof ExchangeError) || isIssuerUnavailable(err)) {
-          await releaseGrantLock(grant.id, turn.holder, vault);
+          await releaseGrantLock(grant.id, lock.holder, vault);
           throw err;
         }
-        log.warn({ grant: grant.id, err }, 'refresh token forgotten, but not revoked at its issuer');
+        log.warn({ grant: grant.id, err }, 'refresh token deleted, but not revoked at its issuer');
       }
     }
     await endGrant(grant.id, 'revoked by its owner', vault);
@@ -122,13 +121,13 @@ export class AccessTokenSource {
     if (record?.grant.local) {
       throw new ExchangeError(
         'local-grant',
-        'the refresh token was brought with Basic credentials, and is not used: its user has to bring it with an access token',
+        'the refresh token was sent with Basic credentials and is not used: its user must send it with an access token',
       );
     }
     if (record?.grant.owner !== service.owner) {
       throw new ExchangeError(
         'no-grant',
-        'the service has no refresh token of its owner: bring one under environment.secrets.refresh_token',
+        'the service has no refresh token of its owner: send one as environment.secrets.refresh_token',
       );
     }
     const { grant, token } = record;
@@ -136,120 +135,123 @@ export class AccessTokenSource {
     return { ...record, token };
   }
 
-  /** Where the token of a grant is shown, and as whom: the same for its whole lineage. */
-  #deskFor(grant: Grant, token: Secret): IssuerClient {
+  /** The issuer and client for the token of a grant. They are the same for the whole lineage. */
+  #issuerFor(grant: Grant, token: Secret): IssuerClient {
     const hints = readHints(token);
     return {
-      authority: chooseIssuer(grant, hints, this.#authorities),
+      server: chooseIssuer(grant, hints, this.#servers),
       client: chooseClient(hints, this.#options.client),
     };
   }
 
-  /** Where the issuer cannot, tokens are as wide as they were granted: the operator is told once. */
-  async #canNarrow(authority: AuthorizationServer): Promise<boolean> {
-    if (await authority.canNarrow()) return true;
-    const { url: issuer } = authority;
+  /** If the issuer does not support it, tokens are used as they were granted, and the log says so once. */
+  async #canNarrow(server: AuthorizationServer): Promise<boolean> {
+    if (await server.canNarrow()) return true;
+    const { url: issuer } = server;
     if (!this.#cannotNarrow.has(issuer)) {
       this.#options.log.warn(
         { issuer },
-        'issuer does not exchange tokens (RFC 8693): those for members are not narrowed',
+        'issuer does not support token exchange (RFC 8693): tokens for members are not narrowed',
       );
     }
     this.#cannotNarrow.add(issuer);
     return false;
   }
 
-  async #exchange(grant: Grant, desk: IssuerClient): Promise<AccessToken> {
-    const access = await this.#noting(grant, () => this.#exchangeAt(grant.id, desk));
-    if (grant.refusal) await this.#note(grant, undefined);
+  async #exchange(grant: Grant, issuer: IssuerClient): Promise<AccessToken> {
+    const access = await this.#recordingRefusal(grant, () => this.#exchangeAt(grant.id, issuer));
+    if (grant.refusal) await this.#recordRefusal(grant, undefined);
     return access;
   }
 
-  async #exchangeAt(id: string, desk: IssuerClient): Promise<AccessToken> {
+  async #exchangeAt(id: string, issuer: IssuerClient): Promise<AccessToken> {
     try {
-      // Before it is our turn: a turn is short.
-      await desk.authority.issuer();
+      // Discovery happens before the lock is acquired, because the lock is held for a short time only.
+      await issuer.server.issuer();
       for (;;) {
-        const turn = await this.#takeTurn(id);
-        if (!turn) throw expired((await readGrant(id, this.#options.vault))?.grant);
-        const access = await this.#exchangeInTurn(turn, desk);
+        const lock = await this.#acquireLock(id);
+        if (!lock) throw expired((await readGrant(id, this.#options.vault))?.grant);
+        const access = await this.#exchangeWithLock(lock, issuer);
         if (access !== 'lost') return access;
       }
     } catch (err) {
-      this.#options.log.warn({ grant: id, issuer: desk.authority.url, err }, 'refresh token not exchanged');
+      this.#options.log.warn({ grant: id, issuer: issuer.server.url, err }, 'refresh token not exchanged');
       throw err;
     }
   }
 
-  /** What stands in the way of all tokens of a grant is kept with it, so that whoever looks at a service can see it. */
-  async #noting<T>(grant: Grant, work: () => Promise<T>): Promise<T> {
+  /** Stores a refusal that affects all tokens of a grant, so that it is shown with the service. */
+  async #recordingRefusal<T>(grant: Grant, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (err) {
-      if (err instanceof ExchangeError && err.code === 'exchange-refused') await this.#note(grant, err.message);
+      if (err instanceof ExchangeError && err.code === 'exchange-refused')
+        await this.#recordRefusal(grant, err.message);
       throw err;
     }
   }
 
-  /** For people: that it cannot be written down changes nothing about the token. */
-  async #note({ id, refusal }: Grant, reason: string | undefined): Promise<void> {
+  /** Only for display: a failure to store it does not affect the token. */
+  async #recordRefusal({ id, refusal }: Grant, reason: string | undefined): Promise<void> {
     if (refusal?.reason === reason) return;
     const { vault, log } = this.#options;
-    await recordRefusal(id, reason, vault).catch((err: unknown) => log.warn({ grant: id, err }, 'refusal not noted'));
-  }
-
-  async #takeTurn(id: string): Promise<HeldGrantLock | undefined> {
-    const unsaved = this.#unsaved.get(id);
-    if (unsaved) await this.#keep(id, unsaved);
-    return acquireGrantLock(id, this.#options.vault);
-  }
-
-  /** `lost`: the grant has another token by now, or none. */
-  async #exchangeInTurn(turn: HeldGrantLock, desk: IssuerClient): Promise<AccessToken | 'lost'> {
-    const { grant, token } = turn;
-    const { vault } = this.#options;
-    const redeemed = await this.#redeem(turn, desk);
-    if (redeemed === 'lost') return redeemed;
-    if (redeemed === 'spent') {
-      await endGrant(grant.id, REFUSED, vault, token);
-      return 'lost';
-    }
-    if ((await this.#keep(grant.id, { from: token, to: redeemed.refreshToken ?? token })) === 'lost') return 'lost';
-    if (!redeemed.access) throw desk.authority.away(new Error('its answer has no token that can be used'));
-    if (grant.state === 'proven') return redeemed.access;
-    return (await this.#prove(grant, redeemed, desk)) ? redeemed.access : 'lost';
-  }
-
-  async #redeem(turn: HeldGrantLock, { authority, client }: IssuerClient): Promise<Redeemed | 'spent' | 'lost'> {
-    const { vault } = this.#options;
-    try {
-      // Whoever was held up for so long may be given up soon, and the token be spent by somebody else.
-      const latest = turn.until - REDEEM_DEADLINE - KEEPING_MS;
-      if (vault.now() <= latest) return await authority.redeem(turn.token, client);
-    } catch (error) {
-      await releaseGrantLock(turn.grant.id, turn.holder, vault);
-      throw error;
-    }
-    await releaseGrantLock(turn.grant.id, turn.holder, vault);
-    return 'lost';
-  }
-
-  /** False when it is another user's: then it has ended. */
-  async #prove({ id }: Grant, redeemed: Redeemed, { authority, client }: IssuerClient): Promise<boolean> {
-    const { verifier, vault } = this.#options;
-    const proof = verifier && (await identifySubject(redeemed, client, authority, verifier));
-    if (proof) return proveGrant(id, proof, vault);
-    throw new ExchangeError(
-      'exchange-refused',
-      `${authority.url} does not say whose the refresh token is: bring one that has the scopes openid and offline_access`,
+    await recordRefusal(id, reason, vault).catch((err: unknown) =>
+      log.warn({ grant: id, err }, 'refusal not recorded'),
     );
   }
 
-  async #keep(id: string, rotation: Rotation): Promise<'kept' | 'lost'> {
+  async #acquireLock(id: string): Promise<HeldGrantLock | undefined> {
+    const unsaved = this.#unsaved.get(id);
+    if (unsaved) await this.#store(id, unsaved);
+    return acquireGrantLock(id, this.#options.vault);
+  }
+
+  /** `lost`: the grant has another token by now, or has ended. */
+  async #exchangeWithLock(lock: HeldGrantLock, issuer: IssuerClient): Promise<AccessToken | 'lost'> {
+    const { grant, token } = lock;
+    const { vault } = this.#options;
+    const redeemed = await this.#redeem(lock, issuer);
+    if (redeemed === 'lost') return redeemed;
+    if (redeemed === 'token-invalid') {
+      await endGrant(grant.id, REFUSED, vault, token);
+      return 'lost';
+    }
+    if ((await this.#store(grant.id, { from: token, to: redeemed.refreshToken ?? token })) === 'lost') return 'lost';
+    if (!redeemed.access) throw issuer.server.unavailable(new Error('its answer has no usable token'));
+    if (grant.state === 'proven') return redeemed.access;
+    return (await this.#prove(grant, redeemed, issuer)) ? redeemed.access : 'lost';
+  }
+
+  async #redeem(lock: HeldGrantLock, { server, client }: IssuerClient): Promise<Redeemed | 'token-invalid' | 'lost'> {
+    const { vault } = this.#options;
+    try {
+      // After this time the lock could expire before the answer is stored, and another manager could spend the token.
+      const latest = lock.until - REDEEM_DEADLINE - STORE_MS;
+      if (vault.now() <= latest) return await server.redeem(lock.token, client);
+    } catch (error) {
+      await releaseGrantLock(lock.grant.id, lock.holder, vault);
+      throw error;
+    }
+    await releaseGrantLock(lock.grant.id, lock.holder, vault);
+    return 'lost';
+  }
+
+  /** Returns false, and ends the grant, if the token belongs to another user. */
+  async #prove({ id }: Grant, redeemed: Redeemed, { server, client }: IssuerClient): Promise<boolean> {
+    const { verifier, vault } = this.#options;
+    const subject = verifier && (await identifySubject(redeemed, client, server, verifier));
+    if (subject) return proveGrant(id, subject, vault);
+    throw new ExchangeError(
+      'exchange-refused',
+      `${server.url} does not identify the user of the refresh token: send one with the scopes openid and offline_access`,
+    );
+  }
+
+  async #store(id: string, rotation: Rotation): Promise<'stored' | 'lost'> {
     this.#unsaved.set(id, rotation);
     const outcome = await storeRotated(id, rotation, this.#options.vault).catch(async (error: unknown) => {
       if (!(error instanceof GrantError)) throw error;
-      await endGrant(id, 'its issuer gave a refresh token that another grant has already', this.#options.vault);
+      await endGrant(id, 'its issuer returned a refresh token that another grant already has', this.#options.vault);
       return 'lost' as const;
     });
     this.#unsaved.delete(id);
@@ -261,37 +263,95 @@ function expired(grant: Grant | undefined): ExchangeError {
   const reason = grant?.reason ?? 'its service was changed or removed';
   return new ExchangeError(
     'credentials-expired',
-    `the refresh token is of no use any more (${reason}): update the service with a new one`,
+    `the refresh token is no longer valid (${reason}): update the service with a new one`,
   );
 }
 
-/** What an issuer gave for the token of a grant. */
+/** The refresh token that was sent to an issuer, and the one that it returned. */
 interface Rotation {
   readonly from: Secret;
-  /** The same where tokens are good for more than once. */
+  /** Equal to `from` if the issuer does not rotate refresh tokens. */
   readonly to: Secret;
 }
 
-/** A race is lost to somebody who joins the grant or leaves it: a request or two to the store. */
-const AGAIN_MS = 5;
+/** Wait after a lost compare-and-swap: another service joined or left the grant, which takes one or two store requests. */
+const STORE_RETRY_MS = 5;
 
 /**
- * Stores the new token of a grant in place of the one that was exchanged, however often others change the grant meanwhile.
- * `lost` when the grant has ended, or has yet another token: whoever came in between goes on with that one.
+ * Replaces the token of a grant with the rotated one, and retries while other services change the grant.
+ * `lost` if the grant has ended or already has another token; the caller continues with that one.
  */
-async function storeRotated(id: string, { from, to }: Rotation, vault: Vault): Promise<'kept' | 'lost'> {
+async function storeRotated(id: string, { from, to }: Rotation, vault: Vault): Promise<'stored' | 'lost'> {
   for (;;) {
     const record = await readGrant(id, vault);
     if (!record?.token || !isAlive(record.grant)) return 'lost';
-    // Kept by an attempt that was told otherwise. (Where it stays the same, the turn is yet to be ended.)
-    if (record.token.equals(to) && !from.equals(to)) return 'kept';
+    // An earlier write that was reported as failed has succeeded. (If `to` equals `from`, the lock is yet to be released.)
+    if (record.token.equals(to) && !from.equals(to)) return 'stored';
     if (!record.token.equals(from)) return 'lost';
     try {
       await rotateGrant(id, record.version, to, vault);
-      return 'kept';
+      return 'stored';
     } catch (error) {
       if (!isRace(error)) throw error;
-      await pause(AGAIN_MS * (0.5 + Math.random()));
+      await pause(STORE_RETRY_MS * (0.5 + Math.random()));
     }
+  }
+}
+
+/**
+ * A token is not returned from the cache this long before it expires. Shorter: it may expire in transit or while the
+ * other cluster uses it. Longer: issuers whose tokens live for minutes get more requests.
+ */
+const MARGIN_MS = 30_000;
+
+/**
+ * How long a failure is cached, for callers that retry at once. It is cached per grant: the answer of an issuer to a forged
+ * token must not delay other grants.
+ */
+const FAILURE_MS: Readonly<Partial<Record<string, number>>> = {
+  'exchange-refused': 30_000,
+  'issuer-unavailable': 2_000,
+} satisfies Partial<Record<ExchangeErrorCode, number>>;
+
+type CacheEntry = ({ readonly access: AccessToken } | { readonly failure: ExchangeError }) & { readonly until: number };
+
+/** Caches access tokens until shortly before they expire. Concurrent callers that miss the cache share one request. */
+class TokenCache {
+  readonly #now: () => number;
+  readonly #entries = new Map<string, CacheEntry>();
+  readonly #pending = new Map<string, Promise<AccessToken>>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  async get(key: string, fetch: () => Promise<AccessToken>): Promise<AccessToken> {
+    const entry = this.#entries.get(key);
+    if (entry && this.#now() < entry.until) {
+      if ('access' in entry) return entry.access;
+      throw entry.failure;
+    }
+    const pending = this.#pending.get(key) ?? this.#fetch(key, fetch).finally(() => this.#pending.delete(key));
+    this.#pending.set(key, pending);
+    return pending;
+  }
+
+  async #fetch(key: string, fetch: () => Promise<AccessToken>): Promise<AccessToken> {
+    try {
+      const access = await fetch();
+      this.#put(key, { access, until: (access.expiresAt ?? -Infinity) - MARGIN_MS });
+      return access;
+    } catch (error) {
+      if (error instanceof ExchangeError) {
+        this.#put(key, { failure: error, until: this.#now() + (FAILURE_MS[error.code] ?? 0) });
+      }
+      throw error;
+    }
+  }
+
+  #put(key: string, entry: CacheEntry): void {
+    const now = this.#now();
+    for (const [old, { until }] of this.#entries) if (until <= now) this.#entries.delete(old);
+    if (entry.until > now) this.#entries.set(key, entry);
   }
 }

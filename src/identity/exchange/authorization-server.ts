@@ -23,27 +23,27 @@ const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 /**
- * How long an issuer may take to redeem a refresh token. Shorter: an answer that comes later is not heard, and the token in
- * it, without which there is no way on where tokens are good once, is lost. Longer: jobs wait for an issuer that hangs.
+ * How long an issuer may take to redeem a refresh token. Shorter: a late answer is lost, and with it the next refresh token
+ * where issuers rotate them, which ends the grant. Longer: jobs wait for an issuer that hangs.
  */
 export const REDEEM_DEADLINE = 30_000;
 
 export interface AccessToken {
   readonly token: Secret;
-  /** Absent when the issuer does not say. */
+  /** Absent if the issuer does not report it. */
   readonly expiresAt?: number;
 }
 
-/** What an issuer gave for a refresh token. */
+/** The answer of an issuer to a refresh token. */
 export interface Redeemed {
-  /** Instead of the one that it was shown; that one is spent, whatever is wrong with the rest. */
+  /** Replaces the token that was sent, which is spent even if the rest of the answer is unusable. */
   readonly refreshToken?: Secret;
-  /** Absent when the rest cannot be used. */
+  /** Absent if the answer has no usable access token. */
   readonly access?: AccessToken;
   readonly idToken?: Secret;
 }
 
-/** An issuer as the one who exchanges and revokes tokens. Found by its metadata, and dialled nowhere else (F9). */
+/** Exchanges and revokes tokens at an issuer. Sends requests only to the endpoints in the issuer's metadata (F9). */
 export class AuthorizationServer {
   readonly url: string;
   readonly #now: () => number;
@@ -58,20 +58,20 @@ export class AuthorizationServer {
   /** @throws {ExchangeError} `issuer-unavailable` */
   async issuer(): Promise<Issuer> {
     return this.#connect().catch((error: unknown) => {
-      throw this.away(error instanceof Error ? error.cause : error);
+      throw this.unavailable(error instanceof Error ? error.cause : error);
     });
   }
 
-  /** The tokens of a refresh token, as they were granted; `spent` if it is good for nothing any more. */
-  async redeem(token: Secret, client: OidcClient): Promise<Redeemed | 'spent'> {
-    const { metadata: told } = await this.issuer();
-    const heard: IssuerResponse = {};
+  /** Exchanges a refresh token. Returns `token-invalid` if the issuer rejects it for good. */
+  async redeem(token: Secret, client: OidcClient): Promise<Redeemed | 'token-invalid'> {
+    const { metadata } = await this.issuer();
+    const response: IssuerResponse = {};
     const since = this.#now();
-    const tokens = await this.#ask(heard, 'redeem the refresh token', () =>
-      refreshTokenGrant(this.#configure(told, client, heard, REDEEM_DEADLINE), token.reveal()),
+    const tokens = await this.#request(response, 'redeem the refresh token', () =>
+      refreshTokenGrant(this.#configure(metadata, client, response, REDEEM_DEADLINE), token.reveal()),
     );
-    if (tokens === 'spent') return tokens;
-    const [refresh, id] = [heard.body?.['refresh_token'], tokens?.id_token];
+    if (tokens === 'token-invalid') return tokens;
+    const [refresh, id] = [response.body?.['refresh_token'], tokens?.id_token];
     return {
       ...(typeof refresh === 'string' && refresh !== '' && { refreshToken: new Secret(refresh) }),
       ...(tokens && { access: toAccessToken(tokens, since) }),
@@ -80,15 +80,15 @@ export class AuthorizationServer {
   }
 
   async canNarrow(): Promise<boolean> {
-    const { metadata: told } = await this.issuer();
-    const types = told['grant_types_supported'];
+    const { metadata } = await this.issuer();
+    const types = metadata['grant_types_supported'];
     return Array.isArray(types) && types.includes(TOKEN_EXCHANGE);
   }
 
-  /** A token that is good for one audience only, in exchange for one that is good for more. */
+  /** Exchanges an access token for one that is valid for a single audience. */
   async narrow({ token }: AccessToken, audience: string, client: OidcClient): Promise<AccessToken> {
-    const { metadata: told } = await this.issuer();
-    const heard: IssuerResponse = {};
+    const { metadata } = await this.issuer();
+    const response: IssuerResponse = {};
     const since = this.#now();
     const parameters = {
       subject_token: token.reveal(),
@@ -96,72 +96,73 @@ export class AuthorizationServer {
       requested_token_type: ACCESS_TOKEN,
       audience,
     };
-    const what = `make a token for "${audience}" alone (OIDC_TOKEN_EXCHANGE)`;
-    const tokens = await this.#ask(heard, what, () =>
-      genericGrantRequest(this.#configure(told, client, heard), TOKEN_EXCHANGE, parameters),
+    const what = `issue a token for "${audience}" alone (OIDC_TOKEN_EXCHANGE)`;
+    const tokens = await this.#request(response, what, () =>
+      genericGrantRequest(this.#configure(metadata, client, response), TOKEN_EXCHANGE, parameters),
     );
-    if (tokens === 'spent') throw this.#refused(what, heard);
-    if (!tokens) throw this.away(new Error('its answer has no token that can be used'));
+    if (tokens === 'token-invalid') throw this.#refused(what, response);
+    if (!tokens) throw this.unavailable(new Error('its answer has no usable token'));
     return toAccessToken(tokens, since);
   }
 
-  /** Again, or with a token that it does not know: nothing happens. Issuers need not have such an endpoint (RFC 7009). */
+  /** An unknown or already revoked token is a no-op. So is an issuer without a revocation endpoint (RFC 7009). */
   async revoke(token: Secret, client: OidcClient): Promise<void> {
-    const { metadata: told } = await this.issuer();
-    if (typeof told['revocation_endpoint'] !== 'string') return;
-    const heard: IssuerResponse = {};
-    await this.#ask(heard, 'revoke the refresh token', () =>
-      tokenRevocation(this.#configure(told, client, heard), token.reveal(), { token_type_hint: 'refresh_token' }),
+    const { metadata } = await this.issuer();
+    if (typeof metadata['revocation_endpoint'] !== 'string') return;
+    const response: IssuerResponse = {};
+    await this.#request(response, 'revoke the refresh token', () =>
+      tokenRevocation(this.#configure(metadata, client, response), token.reveal(), {
+        token_type_hint: 'refresh_token',
+      }),
     );
   }
 
-  /** Of what openid-client throws nothing is passed on: it holds answers, and those may hold tokens. */
-  async #ask<T>(heard: IssuerResponse, what: string, ask: () => Promise<T>): Promise<T | 'spent' | undefined> {
+  /** Errors of openid-client are not passed on, because they contain answers, which may contain tokens. */
+  async #request<T>(
+    response: IssuerResponse,
+    what: string,
+    send: () => Promise<T>,
+  ): Promise<T | 'token-invalid' | undefined> {
     try {
-      return await ask();
+      return await send();
     } catch {
-      const handling: Record<ResponseClass, () => 'spent' | undefined> = {
-        answered: () => undefined,
-        spent: () => 'spent',
-        refused: () => {
-          throw this.#refused(what, heard);
-        },
-        away: () => {
-          throw this.away(heard.failure ?? new Error(`it answered with ${heard.status ?? 'nothing'}`));
-        },
-      };
-      return handling[classifyResponse(heard)]();
+      switch (classifyResponse(response)) {
+        case 'ok':
+          return undefined;
+        case 'token-invalid':
+          return 'token-invalid';
+        case 'refused':
+          throw this.#refused(what, response);
+        case 'unavailable':
+          throw this.unavailable(response.failure ?? new Error(`it answered with ${response.status ?? 'nothing'}`));
+      }
     }
   }
 
   #configure(
-    told: Issuer['metadata'],
+    metadata: Issuer['metadata'],
     { id, secret }: OidcClient,
-    heard: IssuerResponse,
+    response: IssuerResponse,
     deadline = ISSUER_DEADLINE,
   ): Configuration {
-    const config = new Configuration(
-      told as ServerMetadata,
-      id,
-      undefined,
-      secret ? clientAuthFor(told, secret) : None(),
-    );
-    config[customFetch] = recordingFetch(heard);
+    const auth = secret ? clientAuthFor(metadata, secret) : None();
+    const config = new Configuration(metadata as ServerMetadata, id, undefined, auth);
+    config[customFetch] = recordingFetch(response);
     config.timeout = deadline / 1000;
-    // The operator chose plain http by the address of the issuer, or did not.
+    // The operator allows plain http by configuring such an issuer address.
     if (this.url.startsWith('http:')) allowInsecureRequests(config);
     return config;
   }
 
-  away(cause: unknown): ExchangeError {
-    const sentence = `no access token can be got because ${this.url} does not answer as it should: it is tried again`;
-    return new ExchangeError('issuer-unavailable', sentence, { cause });
+  unavailable(cause: unknown): ExchangeError {
+    const message = `cannot get an access token because ${this.url} does not answer correctly: the manager retries`;
+    return new ExchangeError('issuer-unavailable', message, { cause });
   }
 
-  #refused(what: string, heard: IssuerResponse): ExchangeError {
+  #refused(what: string, response: IssuerResponse): ExchangeError {
     return new ExchangeError(
       'exchange-refused',
-      `${this.url} does not ${what} for this manager (${knownErrorCode(heard)}): ask the operator to check OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and what that client may do there`,
+      `${this.url} does not ${what} for this manager (${knownErrorCode(response)}): ask the operator to check OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and the permissions of that client`,
     );
   }
 }
@@ -169,31 +170,31 @@ export class AuthorizationServer {
 export const isIssuerUnavailable = (error: unknown) =>
   error instanceof ExchangeError && error.code === 'issuer-unavailable';
 
-/** Keeps what is heard: a new refresh token must not be lost because openid-client does not like the rest. */
+/** Records the response, so that a new refresh token is not lost if openid-client rejects the rest of it. */
 const recordingFetch =
-  (heard: IssuerResponse): CustomFetch =>
+  (recorded: IssuerResponse): CustomFetch =>
   async (url, { method, headers, body, signal }) => {
     try {
       if (!(body instanceof URLSearchParams)) throw new TypeError('only forms are sent to issuers');
       const response = await boundedRequest(url, { method, headers, body, ...(signal && { signal }) });
-      heard.status = response.status;
+      recorded.status = response.status;
       const parsed: unknown = await response
         .clone()
         .json()
         .catch(() => undefined);
-      if (typeof parsed === 'object' && parsed !== null) heard.body = { ...parsed };
+      if (typeof parsed === 'object' && parsed !== null) recorded.body = { ...parsed };
       return response;
     } catch (error) {
-      heard.failure = error;
+      recorded.failure = error;
       throw error;
     }
   };
 
-/** RFC 8414 §2: `client_secret_basic` if the issuer does not say what it takes. */
-function clientAuthFor(told: Issuer['metadata'], secret: Secret): ClientAuth {
-  const methods = told['token_endpoint_auth_methods_supported'];
-  const takesBasic = !Array.isArray(methods) || methods.includes('client_secret_basic');
-  return takesBasic ? ClientSecretBasic(secret.reveal()) : ClientSecretPost(secret.reveal());
+/** RFC 8414 §2: `client_secret_basic` is the default if the metadata lists no methods. */
+function clientAuthFor(metadata: Issuer['metadata'], secret: Secret): ClientAuth {
+  const methods = metadata['token_endpoint_auth_methods_supported'];
+  const acceptsBasic = !Array.isArray(methods) || methods.includes('client_secret_basic');
+  return acceptsBasic ? ClientSecretBasic(secret.reveal()) : ClientSecretPost(secret.reveal());
 }
 
 function toAccessToken(tokens: { access_token: string; expires_in?: number | undefined }, since: number): AccessToken {
@@ -201,41 +202,41 @@ function toAccessToken(tokens: { access_token: string; expires_in?: number | und
   return { token: new Secret(access_token), ...(expires_in !== undefined && { expiresAt: since + expires_in * 1000 }) };
 }
 
-/** What came back from an endpoint of an issuer. */
+/** The response of an endpoint of an issuer. */
 export interface IssuerResponse {
-  /** Absent when there was no answer. */
+  /** Absent if there was no response. */
   status?: number;
-  /** Of an answer that is a JSON object. */
+  /** Present if the response is a JSON object. */
   body?: Readonly<Record<string, unknown>>;
-  /** Why there was no answer. */
+  /** Why there was no response. */
   failure?: unknown;
 }
 
 /**
- * `answered`: it did what it was asked. `spent`: it wants nothing to do with that token, ever. `refused`: it does not do
- * that for us. `away`: anything that says nothing, and may be otherwise a minute later.
+ * `token-invalid`: the issuer rejects this token for good. `refused`: the issuer does not do this for our client.
+ * `unavailable`: the response says nothing about token or client, so that a retry may succeed.
  */
-export type ResponseClass = 'answered' | 'spent' | 'refused' | 'away';
+export type ResponseClass = 'ok' | 'token-invalid' | 'refused' | 'unavailable';
 
-/** Some issuers say `invalid_token` of a refresh token, as they would of an access token. */
-const SPENT: unknown[] = ['invalid_grant', 'invalid_token'];
+/** Some issuers answer a refresh token with `invalid_token`, the code for access tokens. */
+const TOKEN_INVALID: unknown[] = ['invalid_grant', 'invalid_token'];
 
-/** RFC 6749 §4.1.2.1, RFC 8628 §3.5: not meant for the token endpoint, and used there. */
-const LATER: unknown[] = ['temporarily_unavailable', 'server_error', 'slow_down'];
+/** RFC 6749 §4.1.2.1, RFC 8628 §3.5: not specified for the token endpoint, but used there. */
+const RETRYABLE: unknown[] = ['temporarily_unavailable', 'server_error', 'slow_down'];
 
 /** Request Timeout and Too Many Requests. */
-const LATER_STATUS = [408, 429];
+const RETRYABLE_STATUS = [408, 429];
 
-/** Whatever an issuer says in other words than RFC 6749 §5.2 has is said by something else: a proxy, a page of an error. */
+/** An answer without an error code of RFC 6749 §5.2 is not from the issuer, but from a proxy, or an error page. */
 export function classifyResponse({ status = 0, body = {} }: IssuerResponse): ResponseClass {
-  if (status === 200) return 'answered';
+  if (status === 200) return 'ok';
   const { error } = body;
-  if (status < 400 || status >= 500 || LATER_STATUS.includes(status)) return 'away';
-  if (typeof error !== 'string' || LATER.includes(error)) return 'away';
-  return SPENT.includes(error) ? 'spent' : 'refused';
+  if (status < 400 || status >= 500 || RETRYABLE_STATUS.includes(status)) return 'unavailable';
+  if (typeof error !== 'string' || RETRYABLE.includes(error)) return 'unavailable';
+  return TOKEN_INVALID.includes(error) ? 'token-invalid' : 'refused';
 }
 
-/** Words of RFC 6749 §5.2, RFC 7009 §2.2.1 and RFC 8693 §2.2.2. Others are not repeated: they may hold anything. */
+/** Codes of RFC 6749 §5.2, RFC 7009 §2.2.1 and RFC 8693 §2.2.2. Others are not shown, because they may contain secrets. */
 const KNOWN_ERROR_CODES = [
   'access_denied',
   'invalid_client',
@@ -249,7 +250,7 @@ const KNOWN_ERROR_CODES = [
   'unsupported_token_type',
 ];
 
-/** The issuer's own word for a refusal, for people to look up. */
+/** The error code of the issuer if it is a known one, for error messages. */
 export function knownErrorCode({ body }: IssuerResponse): string {
-  return KNOWN_ERROR_CODES.find((word) => word === body?.['error']) ?? 'no reason';
+  return KNOWN_ERROR_CODES.find((code) => code === body?.['error']) ?? 'no reason';
 }

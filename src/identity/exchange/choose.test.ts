@@ -7,13 +7,13 @@ import { chooseClient, chooseIssuer, readHints } from './choose.ts';
 const [A, B, ELSEWHERE] = ['https://a.example', 'https://b.example', 'https://evil.example'];
 const REFUSED = { code: 'exchange-refused' };
 
-describe('the issuer that a refresh token is shown to', () => {
+describe('the issuer to which a refresh token is sent', () => {
   const cases = [
-    { name: 'is that of the grant', grant: { issuer: B }, hints: { issuer: A }, chosen: B },
-    { name: 'else that of the token', grant: {}, hints: { issuer: B }, chosen: B },
-    { name: 'is never one that only the token knows', grant: {}, hints: { issuer: ELSEWHERE }, chosen: A },
-    { name: 'is the first one if nobody says', grant: {}, hints: {}, chosen: A },
-    { name: 'is none if the grant is of one that is not accepted any more', grant: { issuer: ELSEWHERE }, hints: {} },
+    { name: 'is the issuer of the grant', grant: { issuer: B }, hints: { issuer: A }, chosen: B },
+    { name: 'else the issuer that the token names', grant: {}, hints: { issuer: B }, chosen: B },
+    { name: 'is never an issuer that is not configured', grant: {}, hints: { issuer: ELSEWHERE }, chosen: A },
+    { name: 'is the first configured one if neither grant nor token names one', grant: {}, hints: {}, chosen: A },
+    { name: 'is none if the issuer of the grant is no longer configured', grant: { issuer: ELSEWHERE }, hints: {} },
     { name: 'is none if none is configured', grant: {}, hints: { issuer: A }, configured: [] },
   ];
   for (const { name, grant, hints, chosen, configured = [A, B] } of cases) {
@@ -30,7 +30,7 @@ describe('the issuer that a refresh token is shown to', () => {
   }
 });
 
-describe('the client that a refresh token is redeemed as', () => {
+describe('the client with which a refresh token is redeemed', () => {
   const ours = { id: 'oscar', secret: new Secret('s3cret') };
   const cases = [
     { name: 'is the configured one', hints: {}, configured: ours, chosen: ours },
@@ -41,13 +41,18 @@ describe('the client that a refresh token is redeemed as', () => {
       chosen: ours,
     },
     {
-      name: 'is a public one that the token names',
+      name: 'is the public client that the token names',
       hints: { client: 'cli' },
       configured: undefined,
       chosen: { id: 'cli' },
     },
-    { name: 'never gets the secret of another', hints: { client: 'cli' }, configured: ours, chosen: { id: 'cli' } },
-    { name: 'is unknown if nobody says', hints: {}, configured: undefined },
+    {
+      name: 'never gets the secret of another client',
+      hints: { client: 'cli' },
+      configured: ours,
+      chosen: { id: 'cli' },
+    },
+    { name: 'is an error if neither setting nor token names one', hints: {}, configured: undefined },
   ];
   for (const { name, hints, configured, chosen } of cases) {
     test(name, () => {
@@ -57,16 +62,16 @@ describe('the client that a refresh token is redeemed as', () => {
   }
 });
 
-describe('what a refresh token says about itself', () => {
+describe('hints in a refresh token', () => {
   const jwt = (claims: Record<string, unknown>) => new UnsecuredJWT(claims).encode();
   const cases: [string, string, object][] = [
     ['issuer and client', jwt({ iss: A, azp: 'cli' }), { issuer: A, client: 'cli' }],
-    ['another word for the client', jwt({ client_id: 'cli' }), { client: 'cli' }],
-    ['claims of other types are nothing', jwt({ azp: ['cli'], client_id: '' }), {}],
-    ['an opaque one says nothing', 'dummy-token', {}],
-    ['nor does one that looks like a JWT', 'a.b.c', {}],
-    ['nor an empty one', '', {}],
-    ['nor a JWT of no object', `${btoa('{}')}.${btoa('null')}.`, {}],
+    ['another claim for the client', jwt({ client_id: 'cli' }), { client: 'cli' }],
+    ['claims of other types are ignored', jwt({ azp: ['cli'], client_id: '' }), {}],
+    ['an opaque token has no hints', 'dummy-token', {}],
+    ['a token that only looks like a JWT has no hints', 'a.b.c', {}],
+    ['an empty token has no hints', '', {}],
+    ['a JWT whose payload is not an object has no hints', `${btoa('{}')}.${btoa('null')}.`, {}],
   ];
   for (const [name, token, hints] of cases) test(name, () => assert.deepEqual(readHints(new Secret(token)), hints));
 });

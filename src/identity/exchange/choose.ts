@@ -3,19 +3,19 @@ import type { Secret } from '../../lib/secret.ts';
 import type { Grant } from '../grants/grant.ts';
 import { ExchangeError } from './errors.ts';
 
-/** What a refresh token says about itself. Unverified: it chooses among what the operator has set, and nothing else (F9). */
+/** Unverified claims of a refresh token. They only select among the issuers and clients that are configured (F9). */
 export interface TokenHints {
   readonly issuer?: string;
   readonly client?: string;
 }
 
-/** As whom this manager goes to an issuer. Without a secret it is a public client. */
+/** The client id of this manager at an issuer. Without a secret it is a public client. */
 export interface OidcClient {
   readonly id: string;
   readonly secret?: Secret | undefined;
 }
 
-/** Most refresh tokens say nothing: only some issuers make them JWTs. */
+/** Most refresh tokens are opaque and give no hints; some issuers use JWTs. */
 export function readHints(token: Secret): TokenHints {
   try {
     const { iss, azp, client_id } = decodeJwt(token.reveal());
@@ -26,7 +26,7 @@ export function readHints(token: Secret): TokenHints {
   }
 }
 
-/** The issuer that a refresh token is shown to: always one of those that are configured. */
+/** Chooses the issuer to which a refresh token is sent. It is always one of the configured ones. */
 export function chooseIssuer<T extends { readonly url: string }>(
   { issuer }: Pick<Grant, 'issuer'>,
   hints: Pick<TokenHints, 'issuer'>,
@@ -36,26 +36,26 @@ export function chooseIssuer<T extends { readonly url: string }>(
   if (issuer !== undefined && !known(issuer)) {
     throw new ExchangeError(
       'exchange-refused',
-      `the refresh token is of ${issuer}, which is not accepted here any more: bring one of another issuer, or ask the operator to list it in OIDC_ISSUERS`,
+      `the refresh token was issued by ${issuer}, which is no longer accepted here: send one of another issuer, or ask the operator to add it to OIDC_ISSUERS`,
     );
   }
   const chosen = known(issuer) ?? known(hints.issuer) ?? configured[0];
   if (chosen) return chosen;
   throw new ExchangeError(
     'exchange-refused',
-    'this cluster has no issuer, and so cannot use refresh tokens: ask the operator to set OIDC_ENABLE and OIDC_ISSUERS',
+    'this cluster cannot use refresh tokens because it has no issuer: ask the operator to set OIDC_ENABLE and OIDC_ISSUERS',
   );
 }
 
 /**
- * The client that a refresh token is of. One that names its client is good for no other (RFC 6749 §10.4); if that is not
- * the configured one, whose secret would be wrong, it can only be a public one.
+ * Chooses the client with which a refresh token is redeemed. A token that names its client is valid for no other
+ * (RFC 6749 §10.4); if that is not the configured one, it is treated as a public client, because our secret is not its.
  */
 export function chooseClient({ client }: Pick<TokenHints, 'client'>, configured: OidcClient | undefined): OidcClient {
   if (configured && (client === undefined || client === configured.id)) return configured;
   if (client !== undefined) return { id: client };
   throw new ExchangeError(
     'exchange-refused',
-    'the refresh token does not say which client it was made for: ask the operator to set OIDC_CLIENT_ID to that client',
+    'the refresh token does not name the client it was issued to: ask the operator to set OIDC_CLIENT_ID to that client',
   );
 }

@@ -2,15 +2,15 @@ import type { Service } from '../../model/service/index.ts';
 import { findGrant } from '../grants/attach.ts';
 import { grantAge, type Vault } from '../grants/grant.ts';
 
-/** What is the matter with the refresh token of a federated service, for whoever looks at the federation. */
+/** A problem with the refresh token of a federated service, shown in the status of the federation. */
 export interface GrantCondition {
   /**
-   * `CredentialsExpired`: nothing is done for its owner any more. `CredentialsRefused`: nor is it now, though the token may
-   * be good. `CredentialsOld`: that may be soon.
+   * `CredentialsExpired`: the manager cannot act for the owner any more. `CredentialsRefused`: it cannot at present, though
+   * the token may be valid. `CredentialsOld`: the token may expire soon.
    */
   readonly type: 'CredentialsExpired' | 'CredentialsRefused' | 'CredentialsOld';
   readonly reason: string;
-  /** ISO 8601. Absent where nobody wrote it down. */
+  /** ISO 8601. Absent if it was not recorded. */
   readonly since?: string;
 }
 
@@ -25,18 +25,18 @@ export async function grantCondition(
   if (!grant) return undefined;
   if (grant.state === 'ended') {
     const since = grant.endedAt === undefined ? {} : { since: new Date(grant.endedAt).toISOString() };
-    return { type: 'CredentialsExpired', reason: `${grant.reason ?? 'ended'}: bring a new refresh token`, ...since };
+    return { type: 'CredentialsExpired', reason: `${grant.reason ?? 'ended'}: send a new refresh token`, ...since };
   }
   if (grant.refusal) {
     const { reason, since } = grant.refusal;
     return { type: 'CredentialsRefused', reason, since: new Date(since).toISOString() };
   }
-  // One that is used for nothing may be as old as it likes.
+  // A local grant is never used, so its age does not matter.
   const age = grantAge(grant, vault.now());
   if (grant.local || age < warnDays * DAY) return undefined;
   return {
     type: 'CredentialsOld',
-    reason: `the refresh token was brought ${Math.floor(age / DAY)} days ago: bring a new one before it expires`,
+    reason: `the refresh token was sent ${Math.floor(age / DAY)} days ago: send a new one before it expires`,
     since: new Date(grant.createdAt + warnDays * DAY).toISOString(),
   };
 }

@@ -1,18 +1,18 @@
 import { OscarError } from '../../lib/oscar-error.ts';
 
 export type ExchangeErrorCode =
-  /** The service has no refresh token of its owner's. */
+  /** The service has no refresh token of its owner. */
   | 'no-grant'
   /**
-   * Its refresh token was brought with Basic credentials: it is nobody's at an issuer, and is not used
+   * The refresh token was sent with Basic credentials, so that its user is not known, and it is not used
    * (docs/invoking-async.md#the-refresh-token).
    */
   | 'local-grant'
-  /** Its refresh token is expired, revoked or another user's. Its owner brings a new one. */
+  /** The refresh token is expired, revoked or another user's. The owner must send a new one. */
   | 'credentials-expired'
-  /** Temporary: the issuer cannot be asked now, and nothing was said about the token. */
+  /** Retryable: the issuer does not answer now. The token may be valid. */
   | 'issuer-unavailable'
-  /** The issuer, or a setting of this manager, does not allow it. Says nothing about the token; the operator can mend it. */
+  /** The issuer, or a setting of this manager, does not allow it. The token may be valid; the operator can fix it. */
   | 'exchange-refused';
 
 export class ExchangeError extends OscarError<ExchangeErrorCode> {}

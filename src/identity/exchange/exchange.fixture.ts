@@ -12,13 +12,13 @@ export interface Exchange extends AsyncDisposable {
   readonly issuer: Issuer;
   readonly vault: TestVault;
   readonly tokens: AccessTokenSource;
-  /** Whatever was logged, as it stands in the log. */
+  /** The lines of the log. */
   readonly lines: string[];
-  /** Goes on by that many milliseconds. */
+  /** Advances the clock. */
   wait(ms: number): void;
-  /** One more manager with the same vault. */
+  /** The token source of another manager with the same vault. */
   replica(options?: Partial<AccessTokenSourceOptions>): AccessTokenSource;
-  /** A user brings a refresh token for a service; the issuer has just given it to `of`. Gives the token. */
+  /** `user` sends a refresh token of `of` for a service. Returns the token. */
   submit(service: string, user?: TestUser, of?: TestUser): Promise<string>;
   /** The grant of a service. */
   grant(service: string, owner?: TestUser): Promise<GrantRecord>;
@@ -26,7 +26,7 @@ export interface Exchange extends AsyncDisposable {
 
 interface ExchangeOptions extends IssuerOptions {
   readonly source?: Partial<AccessTokenSourceOptions>;
-  /** Lets requests to the vault overtake each other. */
+  /** Reorders concurrent requests to the vault. */
   readonly random?: () => number;
 }
 
@@ -77,7 +77,7 @@ export async function openExchange({ source: changes, random, ...options }: Exch
   };
 }
 
-/** What of the log is about uses of grants. */
+/** The audit records in the log. */
 export const auditRecords = (lines: readonly string[]) =>
   lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ audit }) => audit === 'grant');
 

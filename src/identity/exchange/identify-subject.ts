@@ -7,45 +7,45 @@ import type { AuthorizationServer, Redeemed } from './authorization-server.ts';
 import type { OidcClient } from './choose.ts';
 
 /**
- * Whose the tokens of an exchange are: what the access token says, as if its bearer came to us, or else the ID token that
- * came with it. Undefined when neither says so.
+ * Finds the user of the tokens of an exchange: from the access token, verified like that of an incoming request, or else
+ * from the ID token. Undefined if neither identifies the user.
  */
 export async function identifySubject(
   { access, idToken }: Redeemed,
   client: OidcClient,
-  authority: AuthorizationServer,
+  server: AuthorizationServer,
   verifier: TokenVerifier,
 ): Promise<TokenSubject | undefined> {
   try {
     if (access) {
-      const { uid, issuer = authority.url } = await verifier.verify(access.token.reveal());
+      const { uid, issuer = server.url } = await verifier.verify(access.token.reveal());
       return { issuer, subject: uid };
     }
   } catch (error) {
-    // An opaque one, one for another audience, or of somebody who is let in elsewhere: they still have a name.
+    // The token is opaque, for another audience, or of a user who is not admitted here: the ID token may still identify it.
     if (!(error instanceof IdentityError)) throw error;
-    if (error.code === 'issuer-unavailable') throw authority.away(error.cause);
+    if (error.code === 'issuer-unavailable') throw server.unavailable(error.cause);
   }
-  return idToken && readIdToken(idToken.reveal(), client, authority);
+  return idToken && readIdToken(idToken.reveal(), client, server);
 }
 
 async function readIdToken(
   token: string,
   { id }: OidcClient,
-  authority: AuthorizationServer,
+  server: AuthorizationServer,
 ): Promise<TokenSubject | undefined> {
-  const { keys } = await authority.issuer();
+  const { keys } = await server.issuer();
   try {
     const { payload } = await jwtVerify(token, keys, {
       algorithms: JWT_ALGORITHMS,
-      issuer: authority.url,
+      issuer: server.url,
       audience: id,
       clockTolerance: CLOCK_TOLERANCE,
       requiredClaims: ['sub', 'exp'],
     });
-    return payload.sub === undefined ? undefined : { issuer: authority.url, subject: payload.sub };
+    return payload.sub === undefined ? undefined : { issuer: server.url, subject: payload.sub };
   } catch (error) {
-    if (error instanceof IdentityError) throw authority.away(error.cause);
+    if (error instanceof IdentityError) throw server.unavailable(error.cause);
     if (error instanceof errors.JOSEError) return undefined;
     throw error;
   }

@@ -25,7 +25,7 @@ import {
   type TokenEntry,
 } from './holdings.ts';
 
-/** Who brings a token: an administrator or a user, as authentication knows them. */
+/** Who sends a refresh token: the administrator or an authenticated user. */
 export type Submitter = { readonly kind: 'admin' } | Person;
 
 interface Person {
@@ -34,40 +34,41 @@ interface Person {
   readonly issuer?: string | undefined;
 }
 
-/** More than services that one user makes at one moment; each attempt lets one of them through. */
+/** More than the services that one user creates at the same time; in each round one of them succeeds. */
 const ATTEMPTS = 100;
 
-/** A removal, or somebody else's turn, is two requests to the store. */
+/** A removal, or a concurrent attach, takes two requests to the store. */
 const FIRST_WAIT_MS = 5;
 
-/** Shorter: many who bring one token keep each other from it. Longer: the last of a few waits for nothing. */
+/** Shorter: many concurrent requests with one token conflict again and again. Longer: the last of a few waits needlessly. */
 const LONGEST_WAIT_MS = 50;
 
-/** A random time, so that those who met do not meet again. */
+/** Random, so that requests that conflicted once do not conflict again. */
 const waitBefore = (attempt: number) => Math.random() * Math.min(FIRST_WAIT_MS * (attempt - 1), LONGEST_WAIT_MS);
 
 /**
- * Puts a refresh token into the vault for a service, and gives the id of its grant. A token that was seen before joins its
- * grant, if that is the grant of whoever brings it; otherwise it is refused and not kept. Again: nothing changes.
+ * Stores a refresh token in the vault for a service and returns the id of its grant. If the token is known, the service
+ * joins its grant, provided that the same user sends it; otherwise the token is rejected and not stored. Calling it again is
+ * a no-op.
  *
- * What a service has beyond the grant in its slot is left by `detachGrants`.
+ * `detachGrants` removes the service from all grants but the one in its slot.
  */
-export async function attachGrant(token: Secret, bringer: Submitter, service: string, vault: Vault): Promise<string> {
+export async function attachGrant(token: Secret, submitter: Submitter, service: string, vault: Vault): Promise<string> {
   const hash = tokenHash(token);
   const tried = new Set<string>();
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     if (attempt > 2) await pause(waitBefore(attempt));
-    const mark = await findTokenEntry(hash, vault);
-    const found = mark && (await readGrant(mark.grant, vault));
+    const entry = await findTokenEntry(hash, vault);
+    const found = entry && (await readGrant(entry.grant, vault));
     try {
       if (found && isAlive(found.grant)) {
         tried.add(found.grant.id);
-        return await joinGrant(found, bringer, service, vault);
+        return await joinGrant(found, submitter, service, vault);
       }
-      if (bringer.kind === 'admin') return await attachLocalGrant(token, service, vault);
-      // And once more around: it is found, unless somebody was faster or has forgotten it already.
-      if (!isBeingRemoved(mark, vault.now()))
-        await createSharedGrant(token, { owner: bringer.uid, ...toIssuerField(bringer) }, mark, service, vault);
+      if (submitter.kind === 'admin') return await attachLocalGrant(token, service, vault);
+      // The next round finds and joins the new grant, unless a concurrent request has replaced or removed it.
+      if (!isBeingRemoved(entry, vault.now()))
+        await createSharedGrant(token, { owner: submitter.uid, ...toIssuerField(submitter) }, entry, service, vault);
     } catch (error) {
       if (isRace(error)) continue;
       await dropUnusedHoldings(tried, service, vault);
@@ -75,10 +76,10 @@ export async function attachGrant(token: Secret, bringer: Submitter, service: st
     }
   }
   await dropUnusedHoldings(tried, service, vault);
-  throw new StoreError('unavailable', 'the refresh token is being brought by many at once: try again');
+  throw new StoreError('unavailable', 'too many concurrent requests send this refresh token: try again');
 }
 
-/** It may have noted to be in a grant that ended before it was. */
+/** Removes the holdings of grants that ended before the service could join them. */
 async function dropUnusedHoldings(tried: ReadonlySet<string>, service: string, vault: Vault): Promise<void> {
   for (const id of tried) {
     const record = await readGrant(id, vault);
@@ -86,12 +87,12 @@ async function dropUnusedHoldings(tried: ReadonlySet<string>, service: string, v
   }
 }
 
-/** Written also when nothing changes: who wants to leave the grant on behalf of this service looks again. */
-async function joinGrant({ grant, token, version }: GrantRecord, bringer: Submitter, service: string, vault: Vault) {
-  if (!grant.services.includes(service) && !isSubject(grant, bringer)) {
+/** Writes even if nothing changes, so that a concurrent detach of this service gets a conflict and checks again. */
+async function joinGrant({ grant, token, version }: GrantRecord, submitter: Submitter, service: string, vault: Vault) {
+  if (!grant.services.includes(service) && !isSubject(grant, submitter)) {
     throw new GrantError(
       'grant-refused',
-      'environment.secrets.refresh_token: this token was brought by somebody else, and was not kept: get one of your own from your identity provider',
+      'environment.secrets.refresh_token: this token was already sent by another user and was not stored: get your own from your identity provider',
     );
   }
   await addHolding(service, grant.id, vault);
@@ -99,10 +100,10 @@ async function joinGrant({ grant, token, version }: GrantRecord, bringer: Submit
   return grant.id;
 }
 
-function isSubject(grant: Grant, bringer: Submitter): boolean {
-  if (bringer.kind === 'admin' || grant.local) return false;
-  if (grant.issuer !== undefined && bringer.issuer !== undefined && grant.issuer !== bringer.issuer) return false;
-  return (grant.subject ?? grant.owner) === bringer.uid;
+function isSubject(grant: Grant, submitter: Submitter): boolean {
+  if (submitter.kind === 'admin' || grant.local) return false;
+  if (grant.issuer !== undefined && submitter.issuer !== undefined && grant.issuer !== submitter.issuer) return false;
+  return (grant.subject ?? grant.owner) === submitter.uid;
 }
 
 const toIssuerField = ({ issuer }: Person) => (issuer === undefined ? {} : { issuer });
@@ -110,13 +111,13 @@ const toIssuerField = ({ issuer }: Person) => (issuer === undefined ? {} : { iss
 async function createSharedGrant(
   token: Secret,
   whose: Pick<Grant, 'owner' | 'issuer'>,
-  instead: TokenEntry | undefined,
+  replaced: TokenEntry | undefined,
   service: string,
   vault: Vault,
 ): Promise<void> {
   const id = await createGrant(token, { ...whose, local: false }, service, vault);
   try {
-    await putTokenEntry(tokenHash(token), id, instead, vault);
+    await putTokenEntry(tokenHash(token), id, replaced, vault);
   } catch (error) {
     if (isRace(error)) {
       await dropGrant(id, vault);
@@ -126,7 +127,7 @@ async function createSharedGrant(
   }
 }
 
-/** Without a mark: nobody finds it, nobody joins it, and nobody is kept from bringing their own token. */
+/** A local grant has no index entry: no other service can find or join it, and it does not block a user's own token. */
 async function attachLocalGrant(token: Secret, service: string, vault: Vault): Promise<string> {
   const { grants } = await readHoldings(service, vault);
   for (const id of grants) {
@@ -159,9 +160,9 @@ async function createGrant(
 }
 
 /**
- * Takes a service out of every grant but the one that its slot names; a service that is gone has no slot. A grant that is
- * left by its last service is forgotten, with its token and all marks of its lineage. Again: nothing happens, and what
- * somebody who died has left is finished.
+ * Removes a service from all grants but the one in its slot; a deleted service has no slot. A grant without services is
+ * removed, with its token and the index entries of its lineage. Calling it again is a no-op, and completes a call that was
+ * interrupted by a crash.
  */
 export async function detachGrants(service: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
   for (;;) {
@@ -179,7 +180,7 @@ export async function detachGrants(service: string, vault: Pick<Vault, 'secrets'
   }
 }
 
-/** The slot is read after the grant: whoever has filled it since has written the grant as well, and is noticed. */
+/** The slot is read after the grant: a concurrent attach that fills the slot also writes the grant, which is a conflict. */
 async function leaveGrant(
   id: string,
   service: string,
@@ -199,13 +200,13 @@ export async function readGrantSlot(service: string, { secrets }: Pick<Vault, 's
   return (await secrets.get('credentials', service))?.values[GRANT_SLOT]?.reveal();
 }
 
-/** The grant goes last: who begins again after a crash still finds its lineage. */
+/** The grant is removed last: a retry after a crash still finds its lineage. */
 async function removeGrant({ id, lineage }: Grant, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
   for (const hash of lineage) await removeTokenEntry(hash, id, vault);
   await dropGrant(id, vault);
 }
 
-/** The grant of a service. Undefined when it has none. */
+/** Returns the grant of a service, or undefined if it has none. */
 export async function findGrant(
   service: Pick<Service, 'uid' | 'owner'>,
   vault: Vault,
@@ -215,8 +216,8 @@ export async function findGrant(
 }
 
 /**
- * The id of the grant. Services that were made before there was a vault have the token itself, which is taken for its
- * owner's.
+ * Returns the id of the grant. Services that were created before there was a vault store the token itself; it is moved to
+ * the vault as its owner's.
  */
 async function migrateToken({ uid, owner }: Pick<Service, 'uid' | 'owner'>, vault: Vault): Promise<string | undefined> {
   for (;;) {
@@ -234,9 +235,9 @@ async function migrateToken({ uid, owner }: Pick<Service, 'uid' | 'owner'>, vaul
   }
 }
 
-async function attachUnlessRefused(token: Secret, bringer: Submitter, service: string, vault: Vault) {
+async function attachUnlessRefused(token: Secret, submitter: Submitter, service: string, vault: Vault) {
   try {
-    return await attachGrant(token, bringer, service, vault);
+    return await attachGrant(token, submitter, service, vault);
   } catch (error) {
     if (error instanceof GrantError) return undefined;
     throw error;

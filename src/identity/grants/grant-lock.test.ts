@@ -8,7 +8,7 @@ import { openVault, submit, user } from './vault.fixture.ts';
 
 const alice = user('alice');
 
-test('one of many has the turn, and the next has it when that is over', async () => {
+test('grant lock: one of many holds it, and the next acquires it after the release', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   let [holders, most] = [0, 0];
@@ -17,7 +17,7 @@ test('one of many has the turn, and the next has it when that is over', async ()
     assert.ok(turn);
     holders += 1;
     most = Math.max(most, holders);
-    // Others join and leave it meanwhile.
+    // Other services join the grant concurrently.
     await submit('t1', alice, turn.holder, vault);
     holders -= 1;
     await releaseGrantLock(id, turn.holder, vault);
@@ -27,7 +27,7 @@ test('one of many has the turn, and the next has it when that is over', async ()
   assert.equal((await readGrant(id, vault))?.grant.turn, undefined);
 });
 
-test('a turn that was not ended is over after a while, also when the clock was set back', async () => {
+test('grant lock: an unreleased lock expires, also if the clock was set back', async () => {
   await using vault = openVault();
   const start = Date.now();
   const id = await submit('t1', alice, 's1', vault);
@@ -36,12 +36,16 @@ test('a turn that was not ended is over after a while, also when the clock was s
   const next = await acquireGrantLock(id, vault);
   assert.ok(died && next);
   await releaseGrantLock(id, died.holder, vault);
-  assert.equal((await readGrant(id, vault))?.grant.turn?.holder, next.holder, 'whoever is late ends nothing');
+  assert.equal(
+    (await readGrant(id, vault))?.grant.turn?.holder,
+    next.holder,
+    'a late release by a former holder is a no-op',
+  );
   vault.now = () => start;
   assert.ok(await acquireGrantLock(id, vault));
 });
 
-test('a new token ends the turn; a grant that has ended has none', async () => {
+test('grant lock: a rotation releases it, and an ended grant cannot be locked', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   const turn = await acquireGrantLock(id, vault);
@@ -52,7 +56,7 @@ test('a new token ends the turn; a grant that has ended has none', async () => {
   assert.ok(again);
   assert.ok(again.token.equals('t2'));
   await endGrant(id, 'refused', vault, new Secret('t1'));
-  assert.equal((await readGrant(id, vault))?.grant.state, 'unproven', 'another token was refused');
+  assert.equal((await readGrant(id, vault))?.grant.state, 'unproven', 'the refused token is not the current one');
   await endGrant(id, 'refused', vault, again.token);
   assert.equal((await readGrant(id, vault))?.grant.turn, undefined);
   assert.equal(await acquireGrantLock(id, vault), undefined);

@@ -4,69 +4,70 @@ import type { Version } from '../../lib/version.ts';
 import { type SecretStore, StoreError } from '../../ports/index.ts';
 
 /**
- * A user's refresh token and its lineage at one issuer (docs/invoking-async.md#the-refresh-token). The vault of grants
- * is its one holder: services keep the id of their grant, and no pod, log, answer, definition or other cluster ever
- * gets the token (F36).
+ * A user's refresh token and its lineage at one issuer (docs/invoking-async.md#the-refresh-token). Only the vault of grants
+ * stores the token: services store the id of their grant, and no pod, log, answer, definition or other cluster ever gets
+ * the token (F36).
  */
 export interface Grant {
-  /** Random; never used again, so that whoever is late can harm no other. */
+  /** Random and never reused, so that a late write cannot affect another grant. */
   readonly id: string;
-  /** Whose it is. Of an unproven one it is what its owner says. */
+  /** Issuer and subject of the token. For an unproven grant, what its owner claims. */
   readonly issuer?: string;
   readonly subject?: string;
-  /** Who brought it: uid of a user, or the owner of the administrator's services. */
+  /** Who sent the token: the uid of a user, or the owner of the administrator's services. */
   readonly owner: string;
-  /** Brought with Basic credentials, which are nobody at an issuer: it is not shared, and not used outside this manager. */
+  /** Sent with Basic credentials, which no issuer knows: the grant is not shared, and not used outside this manager. */
   readonly local: boolean;
-  /** `unproven`: the issuer has not said yet whose it is. `ended`: expired, revoked or another user's; the token is gone. */
+  /** `unproven`: the issuer has not confirmed the user yet. `ended`: expired, revoked or another user's; the token is deleted. */
   readonly state: 'unproven' | 'proven' | 'ended';
   /** Why it ended. */
   readonly reason?: string;
   readonly endedAt?: number;
-  /** Why it could not be exchanged the last time, and since when that is so: it may be good, but nothing comes of it. */
+  /** Why the last exchange was refused, and since when exchanges are refused. The token may still be valid. */
   readonly refusal?: { readonly reason: string; readonly since: number } | undefined;
-  /** Whose turn it is to show the token to its issuer. */
+  /** The lock for sending the token to its issuer. Stored under this name. */
   readonly turn?: GrantLock | undefined;
   readonly createdAt: number;
-  /** SHA-256 of the tokens seen, the one that was brought first. */
+  /** SHA-256 of all tokens of the grant; the first is the one that the user sent. */
   readonly lineage: readonly string[];
-  /** Uids of the services that it is for. Empty while it is being forgotten: nobody joins it any more. */
+  /** Uids of the services that use it. Empty while the grant is being removed: no service can join it any more. */
   readonly services: readonly string[];
 }
 
-/** The right to show the token of a grant to its issuer, by compare-and-swap on the grant. See `grant-lock.ts`. */
+/** The right to send the token of a grant to its issuer, acquired by compare-and-swap on the grant. See `grant-lock.ts`. */
 interface GrantLock {
-  /** Random, one for each turn. */
+  /** Random, a new one for each acquisition. */
   readonly holder: string;
   readonly since: number;
 }
 
 export interface GrantRecord {
   readonly grant: Grant;
-  /** Absent once it has ended. */
+  /** Absent once the grant has ended. */
   readonly token?: Secret;
   readonly version: Version;
 }
 
-/** What the verbs of the vault need. */
+/** What the functions of this folder need. */
 export interface Vault {
   readonly secrets: SecretStore;
   readonly now: () => number;
   readonly newUid: () => string;
 }
 
-const ROOM = 'grant';
-const place = (id: string) => `grant/${id}`;
+const KIND = 'grant';
+const keyFor = (id: string) => `grant/${id}`;
 
 export async function readGrant(id: string, { secrets }: Pick<Vault, 'secrets'>): Promise<GrantRecord | undefined> {
-  const record = await secrets.get(ROOM, place(id));
+  const record = await secrets.get(KIND, keyFor(id));
   if (!record) return undefined;
   const { grant, token } = record.values;
-  if (!grant) throw new StoreError('damaged', `the grant ${id} is incomplete: forget it by a PUT with a new token`);
+  if (!grant)
+    throw new StoreError('damaged', `the grant ${id} is incomplete: replace it by a PUT with a new refresh token`);
   return { grant: JSON.parse(grant.reveal()) as Grant, ...(token && { token }), version: record.version };
 }
 
-/** Under the version that was read, always: of two who change a grant, one begins again. */
+/** Always a compare-and-swap: of two concurrent writers, one gets a conflict and must read again. */
 export async function writeGrant(
   grant: Grant,
   token: Secret | undefined,
@@ -74,19 +75,19 @@ export async function writeGrant(
   { secrets }: Pick<Vault, 'secrets'>,
 ): Promise<Version> {
   const values = { grant: new Secret(JSON.stringify(grant)), ...(token && { token }) };
-  return secrets.put(ROOM, place(grant.id), values, expected);
+  return secrets.put(KIND, keyFor(grant.id), values, expected);
 }
 
 export async function dropGrant(id: string, { secrets }: Pick<Vault, 'secrets'>): Promise<void> {
-  await secrets.remove(ROOM, place(id));
+  await secrets.remove(KIND, keyFor(id));
 }
 
-/** Can a service still join it? */
+/** Whether a service can still join the grant. */
 export const isAlive = ({ state, services }: Grant) => state !== 'ended' && services.length > 0;
 
 export const tokenHash = (token: Secret) => hash('sha256', token.reveal());
 
-/** Milliseconds since its token was brought. Whoever shows it decides when to warn. */
+/** Milliseconds since the user sent the token. */
 export function grantAge({ createdAt }: Pick<Grant, 'createdAt'>, now: number): number {
   return Math.max(0, now - createdAt);
 }

@@ -10,7 +10,7 @@ import { isAlive, readGrant, type Vault } from './grant.ts';
 import { endGrant, rotateGrant } from './lifecycle.ts';
 import { ADMIN, contents, openVault, removeService, submit, user } from './vault.fixture.ts';
 
-/** Services and whose they are. */
+/** Services and their owners. */
 const OWNERS: Record<string, string> = { a1: 'alice', a2: 'alice', a3: 'alice', b1: 'bob', b2: 'bob' };
 
 type Step =
@@ -39,7 +39,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** Steps of one group are taken at the same moment, each for another service. */
+/** The steps of a group run concurrently, each for another service. */
 const group = fc.uniqueArray(step, { minLength: 1, maxLength: 4, selector: ({ service: which }) => which });
 
 async function take(each: Step, vault: Vault): Promise<void> {
@@ -56,7 +56,7 @@ async function take(each: Step, vault: Vault): Promise<void> {
   await rotateGrant(id, record.version, new Secret(each.token), vault);
 }
 
-/** A refusal and a lost race are answers. */
+/** A rejection and a conflict are valid outcomes. */
 async function attempt(each: Step, vault: Vault): Promise<void> {
   await take(each, vault).catch((error) => {
     if (!(error instanceof GrantError) && !isRace(error)) throw error;
@@ -69,23 +69,24 @@ async function assertSound(vault: Vault): Promise<void> {
   const shared = grants.filter((grant) => isAlive(grant) && !grant.local);
 
   const held = shared.flatMap(({ lineage }) => lineage);
-  assert.equal(new Set(held).size, held.length, 'a token has two holders');
-  for (const { id, lineage } of shared) for (const hash of lineage) assert.equal(marks.get(hash), id, 'a lost mark');
-  for (const [hash, id] of marks) assert.ok(byId.get(id)?.lineage.includes(hash), 'a mark of nothing');
+  assert.equal(new Set(held).size, held.length, 'a token is in two grants');
+  for (const { id, lineage } of shared)
+    for (const hash of lineage) assert.equal(marks.get(hash), id, 'a missing index entry');
+  for (const [hash, id] of marks) assert.ok(byId.get(id)?.lineage.includes(hash), 'an index entry without a grant');
 
   for (const { id, owner, local, services } of grants) {
-    assert.ok(services.length > 0, 'a grant of nobody');
+    assert.ok(services.length > 0, 'a grant without services');
     if (local) assert.equal(services.length, 1, 'a grant of a Basic caller is shared');
     for (const uid of services) {
-      assert.equal(await readGrantSlot(uid, vault), id, 'a grant that its service does not know');
+      assert.equal(await readGrantSlot(uid, vault), id, 'a grant that is not in the slot of its service');
       assert.ok(holdings.get(uid)?.includes(id));
-      if (!local) assert.equal(OWNERS[uid], owner, "somebody else's grant");
+      if (!local) assert.equal(OWNERS[uid], owner, 'a grant of another user');
     }
   }
   for (const uid of Object.keys(OWNERS)) {
     const slot = await readGrantSlot(uid, vault);
     if (slot !== undefined) assert.ok(byId.get(slot)?.services.includes(uid), 'a slot without a grant');
-    else assert.equal(holdings.has(uid), false, 'a service without a slot holds something');
+    else assert.equal(holdings.has(uid), false, 'a service without a slot has holdings');
   }
 }
 
@@ -96,7 +97,7 @@ const keepsPromises = (groups: Step[][], vault: Vault) =>
     await assertSound(vault);
   }, Promise.resolve());
 
-test('whatever is brought, left, rotated and ended: one holder per token, nobody else’s grant, nothing orphaned', async () => {
+test('grants: after any concurrent steps each token is in one grant, of its own user, and nothing is orphaned', async () => {
   const runs = fc.array(group, { minLength: 1, maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(runs, fc.integer(), async (groups, seed) => {

@@ -22,7 +22,7 @@ async function grant(uid: string, vault: Vault, owner = 'alice'): Promise<GrantR
   return found;
 }
 
-test('a token that was not seen before is a grant of its own, unproven', async () => {
+test('attach: an unknown token creates an unproven grant', async () => {
   await using vault = openVault();
   await submit('t1', alice, 's1', vault);
   const { grant: made, token } = await grant('s1', vault);
@@ -34,7 +34,7 @@ test('a token that was not seen before is a grant of its own, unproven', async (
   assert.equal(await findGrant({ uid: 's2', owner: 'alice' }, vault), undefined);
 });
 
-test('a token brought twice by one user joins its grant', async () => {
+test('attach: a token that its user sends again joins its grant', async () => {
   await using vault = openVault();
   const first = await submit('t1', alice, 's1', vault);
   assert.equal(await submit('t1', alice, 's2', vault), first);
@@ -43,7 +43,7 @@ test('a token brought twice by one user joins its grant', async () => {
   assert.equal((await contents(vault)).grants.length, 1);
 });
 
-test("somebody else's token is refused and not kept, also by a name of its lineage", async () => {
+test("attach: any token of another user's lineage is rejected and not stored", async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault);
@@ -54,14 +54,14 @@ test("somebody else's token is refused and not kept, also by a name of its linea
   assert.deepEqual(await contents(vault), before);
 });
 
-test('one name at two issuers is two users', async () => {
+test('attach: the same uid at two issuers is two users', async () => {
   await using vault = openVault();
   await submit('t1', { ...alice, issuer: 'https://a.example' }, 's1', vault);
   await assert.rejects(submit('t1', { ...alice, issuer: 'https://b.example' }, 's2', vault), REFUSED);
   await submit('t1', { ...alice, issuer: 'https://a.example' }, 's2', vault);
 });
 
-test('what Basic callers bring is shared with nobody and hinders nobody', async () => {
+test('attach: a token sent with Basic credentials is not shared and blocks no user', async () => {
   await using vault = openVault();
   const ids = [await submit('t1', ADMIN, 's1', vault), await submit('t1', ADMIN, 's2', vault)];
   assert.notEqual(ids[0], ids[1]);
@@ -75,14 +75,14 @@ test('what Basic callers bring is shared with nobody and hinders nobody', async 
   assert.equal(await proveGrant(local.id, { issuer: 'i', subject: CLUSTER_ADMIN }, vault), false);
 });
 
-test('the administrator may send a service again with the token that it has', async () => {
+test('attach: the administrator may resubmit a service with its current token', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   assert.equal(await submit('t1', ADMIN, 's1', vault), id);
   assert.equal((await grant('s1', vault)).grant.local, false);
 });
 
-test('another token replaces the grant, and the old one is forgotten', async () => {
+test('attach: another token replaces the grant, and the old grant is removed', async () => {
   await using vault = openVault();
   await submit('t1', alice, 's1', vault);
   await submit('t2', alice, 's1', vault);
@@ -91,7 +91,7 @@ test('another token replaces the grant, and the old one is forgotten', async () 
   assert.deepEqual([...marks.keys()], [hashOf('t2')]);
 });
 
-test('with its last service a grant is forgotten, and its token is anybody’s to bring', async () => {
+test('detach: a grant is removed with its last service, and its token can be sent again', async () => {
   await using vault = openVault();
   await submit('t1', alice, 's1', vault);
   await submit('t1', alice, 's2', vault);
@@ -103,7 +103,7 @@ test('with its last service a grant is forgotten, and its token is anybody’s t
   await submit('t1', bob, 's3', vault);
 });
 
-test('a service that was never made, and has no slot yet, leaves nothing', async () => {
+test('detach: a service that was never created leaves nothing behind', async () => {
   await using vault = openVault();
   await attachGrant(new Secret('t1'), alice, 's1', vault);
   await attachGrant(new Secret('t2'), alice, 's1', vault);
@@ -111,7 +111,7 @@ test('a service that was never made, and has no slot yet, leaves nothing', async
   assert.deepEqual((await contents(vault)).keys, []);
 });
 
-test('rotation adds to the lineage under the version that was read', async () => {
+test('rotation: the new token is added to the lineage by compare-and-swap', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   const { version } = await grant('s1', vault);
@@ -122,30 +122,30 @@ test('rotation adds to the lineage under the version that was read', async () =>
   assert.equal(rotated.version, next);
   assert.ok(rotated.token?.equals('t2'));
   assert.deepEqual(rotated.grant.lineage, [hashOf('t1'), hashOf('t2')]);
-  assert.equal(await submit('t1', alice, 's2', vault), id, 'the token that she knows');
+  assert.equal(await submit('t1', alice, 's2', vault), id, 'the token that the user knows');
   assert.equal(await submit('t2', alice, 's3', vault), id);
-  assert.ok((await grant('s2', vault)).token?.equals('t2'), 'bringing an old one again does not bring it back');
+  assert.ok((await grant('s2', vault)).token?.equals('t2'), 'sending an old token does not restore it');
 });
 
-test('an issuer that gives the same token again changes nothing', async () => {
+test('rotation: the same token again changes nothing', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t1'), vault);
   assert.deepEqual((await grant('s1', vault)).grant.lineage, [hashOf('t1')]);
 });
 
-test('a token that another grant has is not taken by rotation', async () => {
+test('rotation: a token of another grant is rejected', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   await submit('t2', bob, 's2', vault);
   await assert.rejects(rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault), REFUSED);
 });
 
-test('of a long lineage the token that was brought and the newest are remembered', async () => {
+test('rotation: a long lineage keeps the token that was sent and the newest ones', async () => {
   await using vault = openVault();
   const id = await submit('t0', alice, 's1', vault);
   let { version, grant: made, token } = await grant('s1', vault);
-  // As if a thousand had been given already.
+  // As if the issuer had already rotated the token 999 times.
   const lineage = [...made.lineage, ...Array.from({ length: 999 }, (_, n) => `${n}`)];
   const values = { grant: new Secret(JSON.stringify({ ...made, lineage })), ...(token && { token }) };
   version = await vault.secrets.put('grant', `grant/${id}`, values, version);
@@ -158,7 +158,7 @@ test('of a long lineage the token that was brought and the newest are remembered
   assert.equal((await contents(vault)).marks.has('0'), false);
 });
 
-test('the first exchange proves whose it is, and another’s token ends the grant', async () => {
+test("proof: the first exchange confirms the user, and another user's token ends the grant", async () => {
   await using vault = openVault();
   const [good, stolen] = [await submit('t1', alice, 's1', vault), await submit('t2', bob, 's2', vault)];
   assert.equal(await proveGrant(good, { issuer: 'https://i', subject: 'alice' }, vault), true);
@@ -170,10 +170,10 @@ test('the first exchange proves whose it is, and another’s token ends the gran
   const ended = await grant('s2', vault);
   assert.deepEqual([ended.grant.state, ended.grant.reason, ended.token], ['ended', "another user's token", undefined]);
   await submit('t2', alice, 's3', vault);
-  assert.equal((await grant('s3', vault)).grant.state, 'unproven', 'whose it really is may bring it');
+  assert.equal((await grant('s3', vault)).grant.state, 'unproven', 'its real user may send it');
 });
 
-test('a grant that has ended is healed by bringing a token', async () => {
+test('attach: a new token replaces an ended grant', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   await endGrant(id, 'revoked', vault);
@@ -191,14 +191,14 @@ test('a grant that has ended is healed by bringing a token', async () => {
   assert.deepEqual([...marks.values()], [grants[0]?.id]);
 });
 
-test('of many services that bring one token at once all are in one grant', async () => {
+test('attach: concurrent services with one token share one grant', async () => {
   await using vault = openVault();
   const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => submit('t1', alice, `s${n}`, vault)));
   assert.equal(new Set(ids).size, 1);
   assert.equal((await grant('s0', vault)).grant.services.length, 12);
 });
 
-test('more who bring one token at once than there are attempts all get in', async () => {
+test('attach: more concurrent services with one token than attempts all succeed', async () => {
   await using vault = openVault();
   const services = Array.from({ length: 120 }, (_, n) => `s${n}`);
   const ids = await Promise.all(services.map((service) => attachGrant(new Secret('t1'), alice, service, vault)));
@@ -206,7 +206,7 @@ test('more who bring one token at once than there are attempts all get in', asyn
   assert.deepEqual((await readGrant(ids[0] ?? '', vault))?.grant.services.toSorted(), services.toSorted());
 });
 
-test('of two users who bring one token at once, one has it', async () => {
+test('attach: of two users who send one token concurrently, one gets the grant', async () => {
   await using vault = openVault();
   const people = [alice, bob];
   const tries = people.map((who, n) => submit('t1', who, `s${n}`, vault));
@@ -215,7 +215,7 @@ test('of two users who bring one token at once, one has it', async () => {
   assert.equal((await contents(vault)).grants.filter(({ local }) => !local).length, 1);
 });
 
-test('who joins a grant that ends meanwhile, and finds somebody else’s in its place, has noted nothing', async () => {
+test("attach: joining a grant that ends and is replaced by another user's leaves no holdings", async () => {
   await using vault = openVault();
   const first = await submit('t1', alice, 's1', vault);
   let ended = false;
@@ -239,7 +239,7 @@ test('who joins a grant that ends meanwhile, and finds somebody else’s in its 
   assert.deepEqual([...(await contents(vault)).holdings.keys()].toSorted(), ['s1', 's3']);
 });
 
-test('a mark whose removal was interrupted is not taken at once, and not for ever', async () => {
+test('attach: an index entry with an interrupted removal blocks its token for a limited time', async () => {
   await using vault = openVault();
   const begun = Date.now();
   await vault.secrets.put('grant', `token/${hashOf('t1')}`, {
@@ -253,13 +253,13 @@ test('a mark whose removal was interrupted is not taken at once, and not for eve
   assert.equal((await contents(vault)).marks.size, 1);
 });
 
-test('a token that is brought while it is forgotten keeps its mark', async () => {
+test('attach: a token that is sent while its grant is removed keeps its index entry', async () => {
   await using vault = openVault();
   await submit('t1', alice, 's1', vault);
   await vault.secrets.remove('credentials', 's1');
   const { secrets } = vault;
   let brought: Promise<string> | undefined;
-  /** How often the one who brings it has looked for the mark, and whether it is done. */
+  /** How often the concurrent attach has read the index entry, and whether it has finished. */
   let looks = 0;
   let isDone = false;
   const watched: typeof secrets = {
@@ -293,7 +293,7 @@ const plain = (secrets: SecretStore): SecretStore => ({
   remove: (room, key) => secrets.remove(room, key),
 });
 
-test('who dies while a grant is forgotten leaves it to the next one', async () => {
+test('detach: a crash during the removal of a grant is completed by the next call', async () => {
   await using vault = openVault();
   const id = await submit('t1', alice, 's1', vault);
   await rotateGrant(id, (await grant('s1', vault)).version, new Secret('t2'), vault);
@@ -312,12 +312,12 @@ test('who dies while a grant is forgotten leaves it to the next one', async () =
       () => true,
     );
     if (!died) break;
-    assert.ok((await contents(vault)).holdings.has('s1'), 'what is left can be found');
+    assert.ok((await contents(vault)).holdings.has('s1'), 'the remains can be found');
   }
   assert.deepEqual((await contents(vault)).keys, []);
 });
 
-test('a token that a service kept itself goes to the vault when its grant is first asked for', async () => {
+test('migration: a token stored by the service itself moves to the vault at first use', async () => {
   await using vault = openVault();
   const old = { [REFRESH_TOKEN_SLOT]: new Secret('t1'), 'clusters/b/auth_password': new Secret('pw') };
   for (const uid of ['s1', 's2']) await vault.secrets.put('credentials', uid, old);
@@ -326,12 +326,12 @@ test('a token that a service kept itself goes to the vault when its grant is fir
   assert.ok(one.token?.equals('t1'));
   const { values } = (await vault.secrets.get('credentials', 's1')) ?? {};
   assert.deepEqual(Object.keys(values ?? {}).toSorted(), ['clusters/b/auth_password', 'federation/grant']);
-  assert.equal(await findGrant({ uid: 's2', owner: 'bob' }, vault), undefined, 'it is not his');
+  assert.equal(await findGrant({ uid: 's2', owner: 'bob' }, vault), undefined, 'it belongs to another user');
   const left = (await vault.secrets.get('credentials', 's2'))?.values ?? {};
   assert.deepEqual(Object.keys(left), ['clusters/b/auth_password']);
 });
 
-test('age counts from when the token was brought', async () => {
+test('grant age: counts from the time when the token was sent', async () => {
   await using vault = openVault();
   vault.now = () => 1000;
   await submit('t1', alice, 's1', vault);
@@ -340,7 +340,7 @@ test('age counts from when the token was brought', async () => {
   assert.equal(grantAge(made, 500), 0, 'a clock that was set back');
 });
 
-test('every use is one line that says who, for what and when, and nothing secret', () => {
+test('audit log: each use is one line with owner, purpose and time, and no secret', () => {
   const lines: unknown[] = [];
   recordUse(
     { grant: 'g1', owner: 'alice', service: 's1', why: 'to make a member', at: 0 },

@@ -4,29 +4,29 @@ import { isRace } from '../../ports/index.ts';
 import type { Vault } from './grant.ts';
 
 /**
- * The grants that a service may be in, written before it is in them: whoever cleans up after a crash finds them here, and
- * need not look at every grant.
+ * The grants that a service may have joined, written before it joins them, so that the clean-up after a crash finds them
+ * without reading every grant.
  */
 interface Holdings {
   readonly grants: readonly string[];
   readonly version: Version | 'absent';
 }
 
-const ROOM = 'grant';
-const place = (service: string) => `service/${service}`;
+const KIND = 'grant';
+const holdingsKey = (service: string) => `service/${service}`;
 
 export async function readHoldings(service: string, { secrets }: Pick<Vault, 'secrets'>): Promise<Holdings> {
-  const record = await secrets.get(ROOM, place(service));
+  const record = await secrets.get(KIND, holdingsKey(service));
   const grants = JSON.parse(record?.values['grants']?.reveal() ?? '[]') as string[];
   return { grants, version: record?.version ?? 'absent' };
 }
 
-/** Written also when it is there: a {@link replaceHoldings} that goes by what it read before is refused. */
+/** Writes even if nothing changes, so that a concurrent {@link replaceHoldings} gets a conflict. */
 export async function addHolding(service: string, grant: string, vault: Pick<Vault, 'secrets'>): Promise<void> {
   await change(service, (grants) => [...new Set([...grants, grant])], vault);
 }
 
-/** For a grant that the service is not in. */
+/** For a grant that the service has not joined. */
 export async function dropHolding(service: string, grant: string, vault: Pick<Vault, 'secrets'>): Promise<void> {
   await change(service, (grants) => grants.filter((id) => id !== grant), vault);
 }
@@ -53,35 +53,34 @@ export async function replaceHoldings(
   { version }: Pick<Holdings, 'version'>,
   { secrets }: Pick<Vault, 'secrets'>,
 ): Promise<void> {
-  await secrets.put(ROOM, place(service), { grants: new Secret(JSON.stringify(grants)) }, version);
-  if (grants.length === 0) await secrets.remove(ROOM, place(service));
+  await secrets.put(KIND, holdingsKey(service), { grants: new Secret(JSON.stringify(grants)) }, version);
+  if (grants.length === 0) await secrets.remove(KIND, holdingsKey(service));
 }
 
-/** Says of which grant a token is, by its SHA-256: a token that comes again is found, and not looked for. */
+/** Index entry from the SHA-256 of a token to its grant, so that a token that is sent again is found. */
 export interface TokenEntry {
   readonly grant: string;
-  /** When it began to be removed. */
+  /** When its removal began. */
   readonly removalSince?: number;
   readonly version: Version;
 }
 
-const MARK_ROOM = 'grant';
-const markPlace = (hash: string) => `token/${hash}`;
+const tokenKey = (hash: string) => `token/${hash}`;
 
 /**
- * A mark that leaves may not be taken over: a removal that is under way would take the new one with it. Shorter: a store that
- * hangs for that long loses a mark. Longer: after a crash within a removal, that token is refused for longer.
+ * How long an entry that is being removed cannot be replaced, because the removal would delete the new entry too. Shorter:
+ * an entry is lost if the store hangs for longer. Longer: after a crash during a removal, the token is rejected for longer.
  */
 const REMOVAL_MS = 30_000;
 
-export const isBeingRemoved = (mark: TokenEntry | undefined, now: number) =>
-  mark?.removalSince !== undefined && now - mark.removalSince < REMOVAL_MS;
+export const isBeingRemoved = (entry: TokenEntry | undefined, now: number) =>
+  entry?.removalSince !== undefined && now - entry.removalSince < REMOVAL_MS;
 
 export async function findTokenEntry(
   hash: string,
   { secrets }: Pick<Vault, 'secrets'>,
 ): Promise<TokenEntry | undefined> {
-  const record = await secrets.get(MARK_ROOM, markPlace(hash));
+  const record = await secrets.get(KIND, tokenKey(hash));
   if (!record) return undefined;
   const { grant, leaving } = record.values;
   return {
@@ -91,29 +90,29 @@ export async function findTokenEntry(
   };
 }
 
-/** Throws like any lost race when somebody else has it by now. */
+/** Throws a conflict if another writer was first. */
 export async function putTokenEntry(
   hash: string,
   grant: string,
-  instead: TokenEntry | undefined,
+  replaced: TokenEntry | undefined,
   { secrets }: Pick<Vault, 'secrets'>,
 ): Promise<void> {
-  await secrets.put(MARK_ROOM, markPlace(hash), { grant: new Secret(grant) }, instead?.version ?? 'absent');
+  await secrets.put(KIND, tokenKey(hash), { grant: new Secret(grant) }, replaced?.version ?? 'absent');
 }
 
-/** Removes the mark, unless it is of another grant by now. */
+/** Removes the entry, unless it belongs to another grant by now. */
 export async function removeTokenEntry(
   hash: string,
   grant: string,
   { secrets, now }: Pick<Vault, 'secrets' | 'now'>,
 ): Promise<void> {
   for (;;) {
-    const mark = await findTokenEntry(hash, { secrets });
-    if (mark?.grant !== grant) return;
+    const entry = await findTokenEntry(hash, { secrets });
+    if (entry?.grant !== grant) return;
     try {
       const values = { grant: new Secret(grant), leaving: new Secret(String(now())) };
-      await secrets.put(MARK_ROOM, markPlace(hash), values, mark.version);
-      return await secrets.remove(MARK_ROOM, markPlace(hash));
+      await secrets.put(KIND, tokenKey(hash), values, entry.version);
+      return await secrets.remove(KIND, tokenKey(hash));
     } catch (error) {
       if (!isRace(error)) throw error;
     }

@@ -6,16 +6,17 @@ import { isAlive, readGrant, tokenHash, type Vault, writeGrant } from './grant.t
 import { findTokenEntry, isBeingRemoved, putTokenEntry, removeTokenEntry } from './holdings.ts';
 
 /**
- * How many tokens of a lineage are remembered. Users know the one they brought, which always is; of those that the issuer
- * gave since, the oldest go first. Fewer: nothing is won. More: an issuer that gives one an hour fills a Secret within a year.
+ * How many tokens of a lineage are remembered: always the one that the user sent, and the newest that the issuer returned.
+ * Smaller: a user who sends an older one again is not recognised. Larger: an issuer that rotates hourly fills a Kubernetes
+ * Secret within a year.
  */
-const REMEMBERED = 1000;
+const LINEAGE_LENGTH = 1000;
 
 /**
- * Stores the token that the issuer gave in exchange for the one in the grant, which ends the turn of whoever asked for it;
- * to be done before what came with it is used.
- * Throws `conflict` when the grant is in another version: read it again, and if the token is still the one that was
- * exchanged, store the new one under that version.
+ * Stores the token that the issuer returned for the one in the grant, and releases the lock. Call it before using the
+ * access token that came with it.
+ * Throws `conflict` if the grant has another version: read it again, and if its token is still the one that was exchanged,
+ * retry with that version.
  */
 export async function rotateGrant(
   id: string,
@@ -29,7 +30,7 @@ export async function rotateGrant(
   }
   const { grant } = record;
   if (grant.local) {
-    throw new GrantError('grant-refused', 'a refresh token that was brought with Basic credentials is not exchanged');
+    throw new GrantError('grant-refused', 'a refresh token that was sent with Basic credentials is not exchanged');
   }
   const hash = tokenHash(token);
   await claimToken(hash, id, vault);
@@ -46,31 +47,31 @@ export async function rotateGrant(
 }
 
 const trimLineage = (lineage: readonly string[]) =>
-  lineage.length <= REMEMBERED ? lineage : [...lineage.slice(0, 1), ...lineage.slice(1 - REMEMBERED)];
+  lineage.length <= LINEAGE_LENGTH ? lineage : [...lineage.slice(0, 1), ...lineage.slice(1 - LINEAGE_LENGTH)];
 
-/** Before the grant has it: of two grants that are given one token, one is refused. */
+/** Called before the grant stores the token: if two grants get the same token, one is rejected. */
 async function claimToken(hash: string, id: string, vault: Pick<Vault, 'secrets' | 'now'>): Promise<void> {
-  const mark = await findTokenEntry(hash, vault);
-  if (mark?.grant === id) return;
-  const other = mark && (await readGrant(mark.grant, vault));
+  const entry = await findTokenEntry(hash, vault);
+  if (entry?.grant === id) return;
+  const other = entry && (await readGrant(entry.grant, vault));
   if (other && isAlive(other.grant)) {
-    throw new GrantError('grant-refused', `the grant ${id} was given a token that another grant has already`);
+    throw new GrantError('grant-refused', `the issuer returned a token to grant ${id} that another grant already has`);
   }
-  if (isBeingRemoved(mark, vault.now())) throw changed(id);
-  await putTokenEntry(hash, id, mark, vault);
+  if (isBeingRemoved(entry, vault.now())) throw changed(id);
+  await putTokenEntry(hash, id, entry, vault);
 }
 
-const changed = (id: string) => new StoreError('conflict', `the grant ${id} has changed meanwhile: read it again`);
+const changed = (id: string) => new StoreError('conflict', `the grant ${id} was changed concurrently: read it again`);
 
-/** Whose tokens an exchange gave. */
+/** The user whose tokens an exchange returned. */
 export interface TokenSubject {
   readonly issuer: string;
   readonly subject: string;
 }
 
 /**
- * Compares what the first exchange says with who brought the token. A difference ends the grant; says whether the tokens of
- * that exchange may be used.
+ * Compares the user of the first exchange with the user who sent the token, and ends the grant if they differ. Returns
+ * whether the tokens of the exchange may be used.
  */
 export async function proveGrant(
   id: string,
@@ -97,8 +98,8 @@ export async function proveGrant(
 }
 
 /**
- * The grant is good for nothing any more: expired, revoked, another user's. Its token is dropped, its services see why, and
- * whoever brings the token again begins anew. With `refused` only if that is the token it still has.
+ * Ends a grant that is expired, revoked or another user's. Its token is deleted, its services show the reason, and a user
+ * who sends the token again gets a new grant. With `refused`, ends it only if that is still its token.
  */
 export async function endGrant(
   id: string,
@@ -121,8 +122,8 @@ export async function endGrant(
 }
 
 /**
- * Why the token of a grant cannot be exchanged though it may be good, for whoever looks at its services; undefined when it
- * could be. What stands there already is not written again. A grant that has ended says why itself.
+ * Stores why the token of a grant cannot be exchanged though it may be valid, for the status of its services; undefined
+ * after a successful exchange. An unchanged reason is not written again. A grant that has ended keeps its own reason.
  */
 export async function recordRefusal(
   id: string,
@@ -142,19 +143,18 @@ export async function recordRefusal(
   }
 }
 
-/** One use of a grant, for whoever asks later who did what with it. */
+/** One use of a grant, for the audit log. */
 interface GrantUse {
-  /** Its id. */
+  /** Id of the grant. */
   readonly grant: string;
-  /** Whose it is. */
   readonly owner: string;
-  /** Uid of the service on whose behalf. */
+  /** Uid of the service for which the token was used. */
   readonly service: string;
   readonly why: string;
   readonly at: number;
 }
 
-/** Fits pino. */
+/** Compatible with pino. */
 interface AuditLog {
   info(fields: object, message: string): void;
 }

@@ -12,7 +12,7 @@ export interface TestVault extends Vault, AsyncDisposable {
   now: () => number;
 }
 
-/** On a real store. With `random` requests to it overtake each other. */
+/** A vault on a real store. `random` reorders concurrent requests to it. */
 export function openVault(random?: () => number): TestVault {
   const directory = makeTemporaryDirectory();
   const cluster = openLocalCluster({ directory });
@@ -43,9 +43,9 @@ function shuffled(store: SecretStore, random: () => number): SecretStore {
 export const user = (uid: string) => ({ kind: 'user', uid }) as const satisfies Submitter;
 export const ADMIN: Submitter = { kind: 'admin' };
 
-/** As a change of a service does it: in comes the new grant, its id is kept, and the old one is left. */
-export async function submit(token: string, bringer: Submitter, service: string, vault: Vault): Promise<string> {
-  const id = await attachGrant(new Secret(token), bringer, service, vault);
+/** As an update of a service does it: attach the new grant, store its id in the slot, detach the old one. */
+export async function submit(token: string, submitter: Submitter, service: string, vault: Vault): Promise<string> {
+  const id = await attachGrant(new Secret(token), submitter, service, vault);
   await vault.secrets.put('credentials', service, { [GRANT_SLOT]: new Secret(id) });
   await detachGrants(service, vault);
   return id;
@@ -56,7 +56,7 @@ export async function removeService(service: string, vault: Vault): Promise<void
   await detachGrants(service, vault);
 }
 
-/** Everything that is in the vault. */
+/** The complete contents of the vault. */
 export async function contents({ secrets }: Pick<Vault, 'secrets'>) {
   const keys = (await listAllPages((cursor) => secrets.keys('grant', cursor))).flat();
   const grants: Grant[] = [];

@@ -20,14 +20,14 @@ after(() => {
   server.closeAllConnections();
 });
 
-test('an answer is passed on with its status', async () => {
+test('bounded request: the answer is returned with its status', async () => {
   answer = (_request, response) => response.writeHead(418).end('{"a":1}');
   const response = await boundedFetch(url);
   assert.equal(response.status, 418);
   assert.deepEqual(await response.json(), { a: 1 });
 });
 
-test('a form is sent as it is, within the same bounds', async () => {
+test('bounded request: a form is sent with the same limits', async () => {
   answer = (request, response) => {
     response.write(`${request.method} ${request.headers['content-type']} `);
     request.pipe(response);
@@ -39,24 +39,24 @@ test('a form is sent as it is, within the same bounds', async () => {
   await assert.rejects(boundedRequest(url, { method: 'POST', body }), /longer than/);
 });
 
-test('an empty answer is no error', async () => {
+test('bounded request: an empty answer is not an error', async () => {
   answer = (_request, response) => response.writeHead(204).end();
   assert.equal((await boundedFetch(url)).status, 204);
 });
 
-test('a redirect is not followed', async () => {
+test('bounded request: a redirect is not followed', async () => {
   answer = (_request, response) => response.writeHead(302, { location: 'http://169.254.169.254/' }).end();
   assert.equal((await boundedFetch(url)).status, 302);
 });
 
-test('an answer of the longest length is read, a longer one is an error', async () => {
+test('bounded request: an answer longer than the limit is an error', async () => {
   answer = (_request, response) => response.end('x'.repeat(ISSUER_ANSWER_LIMIT));
   assert.equal((await (await boundedFetch(url)).text()).length, ISSUER_ANSWER_LIMIT);
   answer = (_request, response) => response.end('x'.repeat(ISSUER_ANSWER_LIMIT + 1));
   await assert.rejects(boundedFetch(url), /longer than/);
 });
 
-test('the deadline is over the whole answer, not only its head', async () => {
+test('bounded request: the deadline includes the body of the answer', async () => {
   const deadline = new AbortController();
   answer = (_request, response) => {
     response.writeHead(200).write('begun');

@@ -1,12 +1,12 @@
 /**
- * How long an issuer may take to answer. Shorter: a busy issuer counts as down. Longer: its users wait that long before
- * they are told so, since a request that needs the issuer holds its caller.
+ * How long an issuer may take to answer. Shorter: a busy issuer counts as down. Longer: callers whose request needs the
+ * issuer wait longer before they get an error.
  */
 export const ISSUER_DEADLINE = 5_000;
 
 /**
- * Longest answer read from an issuer. Metadata and keys are a few kilobytes and userinfo grows with the groups of one
- * person; 256 KiB is beyond all of them and still nothing to the manager's memory.
+ * Longest answer that is read from an issuer. Smaller: userinfo of a user with many groups is rejected; metadata and keys are
+ * a few kilobytes. Larger: a malicious issuer can use more of the manager's memory.
  */
 export const ISSUER_ANSWER_LIMIT = 256 * 1024;
 
@@ -23,8 +23,8 @@ interface BoundedRequest {
 }
 
 /**
- * A request with a deadline over the whole answer, a limit on its length, and no redirects. Issuers are addresses that the
- * operator chose, plain `http` included; where a redirect leads, the operator did not choose.
+ * A request with a deadline for the whole answer, a limit on its length, and no redirects. The operator chose the address
+ * of the issuer, which may be plain `http`, but not the target of a redirect.
  */
 export async function boundedRequest(url: string, request: BoundedRequest): Promise<Response> {
   const signal = request.signal ?? AbortSignal.timeout(ISSUER_DEADLINE);
@@ -32,7 +32,7 @@ export async function boundedRequest(url: string, request: BoundedRequest): Prom
   return new Response(await read(response), { status: response.status, headers: response.headers });
 }
 
-/** A GET within the same bounds. */
+/** A GET with the same limits. */
 export const boundedFetch: Fetch = (url, init = {}) => boundedRequest(url, { ...init, method: 'GET' });
 
 async function read(response: Response): Promise<Uint8Array<ArrayBuffer> | null> {

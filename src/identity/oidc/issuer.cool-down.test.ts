@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { withCoolDown } from './issuer.ts';
 
-/** A call that fails while `down`, and a clock that moves when told. */
+/** A call that fails while `down`, with a manual clock. */
 function setUp() {
   const state = { now: 0, down: true, attempts: 0, waits: [] as number[] };
   const call = withCoolDown(
@@ -17,14 +17,14 @@ function setUp() {
   return { state, call };
 }
 
-test('while it works every call is an attempt', async () => {
+test('cool-down: without failures every call is an attempt', async () => {
   const { state, call } = setUp();
   state.down = false;
   assert.deepEqual([await call('a'), await call('b')], ['a', 'b']);
   assert.equal(state.attempts, 2);
 });
 
-test('after a failure calls fail at once, for the same reason, until the wait is over', async () => {
+test('cool-down: after a failure calls fail at once with the same error until the wait is over', async () => {
   const { state, call } = setUp();
   await assert.rejects(call('a'), /down at 0/);
   state.now = 999;
@@ -36,7 +36,7 @@ test('after a failure calls fail at once, for the same reason, until the wait is
   assert.equal(await call('a'), 'a');
 });
 
-test('each further failure doubles the wait, up to half a minute', async () => {
+test('cool-down: each further failure doubles the wait, up to 30 s', async () => {
   const { state, call } = setUp();
   for (let i = 0; i < 7; i += 1) {
     await assert.rejects(call('a'));
@@ -45,7 +45,7 @@ test('each further failure doubles the wait, up to half a minute', async () => {
   assert.deepEqual(state.waits, [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
 });
 
-test('a success makes the next wait short again', async () => {
+test('cool-down: a success resets the wait', async () => {
   const { state, call } = setUp();
   await assert.rejects(call('a'));
   state.now = 1_000;
@@ -58,7 +58,7 @@ test('a success makes the next wait short again', async () => {
   assert.deepEqual(state.waits, [1_000, 2_000, 1_000]);
 });
 
-test('calls that fail together are one failure', async () => {
+test('cool-down: concurrent failures count as one', async () => {
   const { state, call } = setUp();
   const results = await Promise.allSettled(Array.from({ length: 10 }, () => call('a')));
   assert.ok(results.every(({ status }) => status === 'rejected'));

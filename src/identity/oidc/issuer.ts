@@ -2,28 +2,33 @@ import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from 'j
 import { IdentityError } from '../errors.ts';
 import type { Claims } from '../groups.ts';
 import { boundedFetch, type Fetch, ISSUER_DEADLINE } from './bounded-fetch.ts';
-import type { OidcLogger } from './logger.ts';
+
+/** Reports the availability of issuers and uses of tokens to the operator. Compatible with pino. */
+export interface OidcLogger {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
 
 /**
- * How long after fetching the keys an unknown key id may make us fetch them again. Shorter: strangers who invent key
- * ids make us bother the issuer more often. Longer: tokens signed with a brand-new key are refused that long.
+ * How long after fetching the keys an unknown key id does not cause another fetch. Shorter: tokens with forged key ids
+ * cause more requests to the issuer. Longer: tokens that are signed with a new key are rejected for longer.
  */
 const UNKNOWN_KEY_COOL_DOWN = 10_000;
 
 /**
- * How long keys are used before they are fetched again. Shorter: more requests wait for the issuer, and need it to be
- * up. Longer: a key that the issuer has withdrawn signs good tokens for that long.
+ * How long keys are used before they are fetched again. Shorter: more requests wait for the issuer, and fail if it is
+ * down. Longer: tokens of a key that the issuer has withdrawn are accepted for longer.
  */
 const KEYS_MAX_AGE = 10 * 60_000;
 
-/** An issuer that has told us about itself. */
+/** A discovered issuer. */
 export interface Issuer {
   readonly authorizationEndpoint: string;
-  /** Its metadata. */
+  /** The complete metadata document. */
   readonly metadata: Metadata['all'];
   /** Finds the key that signed a token. */
   readonly keys: JWTVerifyGetKey;
-  /** What it says about the holder of a token; `undefined` if it has no such endpoint. */
+  /** Claims of the userinfo endpoint; `undefined` if the issuer has none. */
   userinfo(token: string, subject: string): Promise<Claims | undefined>;
 }
 
@@ -33,8 +38,8 @@ export interface IssuerOptions {
 }
 
 /**
- * An issuer, discovered when it is first needed and then kept. Whatever keeps us from asking it is
- * `issuer-unavailable`; after a cool-down the next request tries again, without a restart (R12).
+ * An issuer that is discovered when it is first needed. If it cannot be reached, the error is `issuer-unavailable`, and the
+ * first request after a cool-down tries again, without a restart (R12).
  */
 export function lazyIssuer(url: string, { now, logger }: IssuerOptions): () => Promise<Issuer> {
   const failed = (err: unknown, retryIn: number) => logger?.warn({ issuer: url, err, retryIn }, 'issuer unavailable');
@@ -45,7 +50,7 @@ export function lazyIssuer(url: string, { now, logger }: IssuerOptions): () => P
   const unavailable = (cause: unknown) =>
     new IdentityError(
       'issuer-unavailable',
-      `your access token cannot be checked because ${url} does not answer as it should: try again in a minute`,
+      `could not verify the access token because ${url} does not answer correctly: try again in a minute`,
       { cause },
     );
 
@@ -93,11 +98,11 @@ export function lazyIssuer(url: string, { now, logger }: IssuerOptions): () => P
 
 const fetchOk: Fetch = async (url, init) => {
   const response = await boundedFetch(url, init);
-  if (response.status !== 200) throw new Error(`its keys were answered with ${response.status}`);
+  if (response.status !== 200) throw new Error(`the jwks_uri of the issuer answered with ${response.status}`);
   return response;
 };
 
-/** Whether looking for a key failed because of the token that names it, and not because of the issuer. */
+/** Whether the search for a key failed because of the token, and not because of the issuer. */
 function isAboutToken(error: unknown): boolean {
   return (
     error instanceof errors.JWKSNoMatchingKey ||
@@ -106,21 +111,22 @@ function isAboutToken(error: unknown): boolean {
   );
 }
 
-/** Wait after the first failure: a burst of requests makes one attempt, and people hardly notice. */
+/** Wait after the first failure. Shorter: a burst of requests causes more attempts. Longer: users notice a short outage. */
 const FIRST_WAIT = 1_000;
 
-/** Longest wait. Longer: an issuer that is back is noticed late. Shorter: one that hangs is waited for more often. */
+/** Longest wait. Longer: the end of an outage is noticed late. Shorter: more requests wait for an issuer that hangs. */
 const LONGEST_WAIT = 30_000;
 
 interface CoolDownOptions {
   readonly now: () => number;
-  /** Told of each failure that starts a wait, not of the calls that fail because of it. */
+  /** Called for each failure that starts a wait, not for the calls that fail during the wait. */
   readonly failed?: (reason: unknown, wait: number) => void;
 }
 
 /**
- * Makes a failing call fail at once for a while, twice as long after each further failure: what is down is asked
- * rarely and nobody waits for it. There is no timer, the first call after the wait is the next attempt.
+ * A circuit breaker: after a failure, calls fail at once for a while, twice as long after each further failure. So an
+ * issuer that is down gets few requests and delays no caller. There is no timer: the first call after the wait is the next
+ * attempt.
  */
 export function withCoolDown<Args extends unknown[], T>(
   attempt: (...args: Args) => Promise<T>,
@@ -138,7 +144,7 @@ export function withCoolDown<Args extends unknown[], T>(
       failures = 0;
       return result;
     } catch (error) {
-      // Attempts that were under way together are one failure, not many.
+      // Concurrent attempts count as one failure.
       if (failures === round) {
         const wait = Math.min(FIRST_WAIT * 2 ** round, LONGEST_WAIT);
         [failures, notBefore, reason] = [round + 1, now() + wait, error];
@@ -149,32 +155,32 @@ export function withCoolDown<Args extends unknown[], T>(
   };
 }
 
-/** What we need to know of an issuer, from its metadata. */
+/** The parts of an issuer's metadata that we use. */
 interface Metadata {
   readonly authorizationEndpoint: string;
   readonly jwksUri: string;
   readonly userinfoEndpoint: string | undefined;
-  /** All of it, as it was told. */
+  /** The complete document. */
   readonly all: Readonly<Record<string, unknown>> & { readonly issuer: string };
 }
 
 /**
- * Reads the metadata of an issuer (OpenID Connect Discovery 1.0 §4). The issuer named inside must be the very string
- * that was configured (§4.3), or whoever answers there could speak for another.
+ * Fetches the metadata of an issuer (OpenID Connect Discovery 1.0 §4). Its `issuer` must equal the configured one exactly
+ * (§4.3); otherwise that server could impersonate another issuer.
  */
 async function discover(issuer: string, fetch: Fetch): Promise<Metadata> {
   const response = await fetch(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
-  if (response.status !== 200) throw new Error(`its metadata was answered with ${response.status}`);
+  if (response.status !== 200) throw new Error(`the metadata of the issuer was answered with ${response.status}`);
 
   const metadata: unknown = await response.json();
-  if (!isRecord(metadata)) throw new Error('its metadata is not an object');
+  if (!isRecord(metadata)) throw new Error('the metadata of the issuer is not an object');
   if (metadata['issuer'] !== issuer) {
     throw new Error(
-      `its metadata is that of ${JSON.stringify(metadata['issuer'])}: configure the issuer by this very name`,
+      `the metadata names the issuer ${JSON.stringify(metadata['issuer'])}: set OIDC_ISSUERS to exactly this name`,
     );
   }
   const jwksUri = metadata['jwks_uri'];
-  if (!isUrl(jwksUri)) throw new Error('its metadata has no jwks_uri');
+  if (!isUrl(jwksUri)) throw new Error('the metadata of the issuer has no jwks_uri');
 
   const [authorization, userinfo] = [metadata['authorization_endpoint'], metadata['userinfo_endpoint']];
   return {
@@ -194,27 +200,28 @@ function isUrl(value: unknown): value is string {
 }
 
 /**
- * What the issuer says about the holder of a token (OpenID Connect Core §5.3). An answer about another subject than the
+ * Fetches the claims of a token's user from userinfo (OpenID Connect Core §5.3). An answer about another subject than the
  * token's must not be used (§5.3.2).
  *
- * @throws {IdentityError} `bad-token` when the issuer refuses the token, any other error when it does not answer
+ * @throws {IdentityError} `bad-token` if the issuer rejects the token; any other error if it does not answer
  */
 async function fetchClaims(endpoint: string, token: string, subject: string, fetch: Fetch): Promise<Claims> {
   const response = await fetch(endpoint, { headers: { authorization: `Bearer ${token}`, accept: 'application/json' } });
   if (response.status === 401 || response.status === 403) {
     throw new IdentityError(
       'bad-token',
-      'its issuer refuses to say who this access token belongs to: get a new one, with the scopes openid and profile',
+      'the userinfo endpoint of the issuer rejected the access token: get a new one, with the scopes openid and profile',
     );
   }
-  if (response.status !== 200) throw new Error(`its userinfo was answered with ${response.status}`);
+  if (response.status !== 200) throw new Error(`the userinfo endpoint of the issuer answered with ${response.status}`);
 
   const claims: unknown = await response.json();
-  if (typeof claims !== 'object' || claims === null || !('sub' in claims)) throw new Error('its userinfo has no sub');
+  if (typeof claims !== 'object' || claims === null || !('sub' in claims))
+    throw new Error('the userinfo of the issuer has no sub');
   if (claims.sub !== subject) {
     throw new IdentityError(
       'bad-token',
-      'its issuer says that this access token belongs to somebody else: get a new one',
+      'the userinfo endpoint of the issuer reports another user for this access token: get a new one',
     );
   }
   return { ...claims };

@@ -6,22 +6,22 @@ const verdict = (uid: string): VerificationResult => ({
   user: { kind: 'user', uid, name: uid, groups: [], operator: false },
 });
 
-test('a verdict is told until its time, and not at it', () => {
+test('verification cache: an entry is returned before its expiry, and not at it', () => {
   const tokens = new VerificationCache(10);
   tokens.keep('a', verdict('alice'), 1_000);
   assert.deepEqual(tokens.find('a', 999), verdict('alice'));
   assert.equal(tokens.find('a', 1_000), undefined);
-  assert.equal(tokens.find('a', 999), undefined, 'and it is gone for good');
+  assert.equal(tokens.find('a', 999), undefined, 'and it has been removed');
 });
 
-test('a newer verdict replaces the older', () => {
+test('verification cache: a newer entry replaces the older one', () => {
   const tokens = new VerificationCache(10);
   tokens.keep('a', verdict('alice'), 1_000);
   tokens.keep('a', verdict('bob'), 2_000);
   assert.deepEqual(tokens.find('a', 1_500), verdict('bob'));
 });
 
-test('when there are too many, the one that was not asked for longest goes', () => {
+test('verification cache: the least recently used entry is evicted', () => {
   const tokens = new VerificationCache(2);
   tokens.keep('a', verdict('alice'), 1_000);
   tokens.keep('b', verdict('bob'), 1_000);

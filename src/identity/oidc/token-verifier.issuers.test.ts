@@ -9,7 +9,7 @@ const unavailable = (error: unknown) => error instanceof IdentityError && error.
 
 const tokenOf = async (issuer: Issuer) => (await issuer.tokensFor(ALICE)).accessToken;
 
-/** An OIDC that trusts these issuers, with a clock that moves when told and a list of what it logged. */
+/** A verifier that trusts these issuers, with a manual clock and its log messages. */
 function trust(...issuers: Issuer[]) {
   const clock = { now: Date.now() };
   const logged: string[] = [];
@@ -24,7 +24,7 @@ function trust(...issuers: Issuer[]) {
   return { oidc, clock, logged };
 }
 
-test('an issuer that is down hurts only its own users, and is back by itself', async () => {
+test('issuer outage: affects only its own users, and ends without a restart', async () => {
   await using up = await startIssuer();
   await using down = await startIssuer();
   const [ofUp, ofDown] = [await tokenOf(up), await tokenOf(down)];
@@ -35,14 +35,14 @@ test('an issuer that is down hurts only its own users, and is back by itself', a
   assert.equal((await oidc.verify(ofUp)).uid, ALICE.sub);
 
   await down.start();
-  await assert.rejects(oidc.verify(ofDown), unavailable, 'not asked again at once');
+  await assert.rejects(oidc.verify(ofDown), unavailable, 'not requested again at once');
   assert.equal(down.requests.discovery, 0);
   clock.now += 1_000;
   assert.equal((await oidc.verify(ofDown)).uid, ALICE.sub);
   assert.deepEqual(logged, ['issuer unavailable', 'issuer discovered', 'issuer discovered']);
 });
 
-test('many first requests are one discovery, also when it fails', async () => {
+test('issuer discovery: concurrent first requests share one, also if it fails', async () => {
   await using issuer = await startIssuer();
   const tokens = await Promise.all(Array.from({ length: 10 }, () => tokenOf(issuer)));
   const { oidc, clock } = trust(issuer);
@@ -61,14 +61,14 @@ test('many first requests are one discovery, also when it fails', async () => {
 
 const metadata: { name: string; of: (url: string) => unknown }[] = [
   { name: 'of another issuer', of: (url) => ({ issuer: 'https://example.org', jwks_uri: `${url}/jwks` }) },
-  { name: 'of an issuer called almost the same', of: (url) => ({ issuer: `${url}/`, jwks_uri: `${url}/jwks` }) },
+  { name: 'of an issuer with almost the same name', of: (url) => ({ issuer: `${url}/`, jwks_uri: `${url}/jwks` }) },
   { name: 'without keys', of: (issuer) => ({ issuer }) },
-  { name: 'whose keys are nowhere', of: (issuer) => ({ issuer, jwks_uri: 'nowhere' }) },
+  { name: 'with an invalid jwks_uri', of: (issuer) => ({ issuer, jwks_uri: 'nowhere' }) },
   { name: 'that is a list', of: () => [] },
-  { name: 'that is nothing', of: () => null },
+  { name: 'that is null', of: () => null },
 ];
 for (const { name, of } of metadata) {
-  test(`an issuer with metadata ${name} is unavailable`, async () => {
+  test(`issuer discovery: an issuer with metadata ${name} is unavailable`, async () => {
     await using issuer = await startIssuer();
     const token = await tokenOf(issuer);
     issuer.answerInstead('discovery', (_request, response) => response.end(JSON.stringify(of(issuer.url))));
@@ -78,11 +78,11 @@ for (const { name, of } of metadata) {
 
 const keys = [
   { name: 'cannot be fetched', status: 500, body: '' },
-  { name: 'are no JSON', status: 200, body: '<html>' },
-  { name: 'are no key set', status: 200, body: '{"keys":7}' },
+  { name: 'are not JSON', status: 200, body: '<html>' },
+  { name: 'are not a key set', status: 200, body: '{"keys":7}' },
 ];
 for (const { name, status, body } of keys) {
-  test(`a token is not called bad because the keys ${name}`, async () => {
+  test(`issuer outage: a token is not rejected as bad if the keys ${name}`, async () => {
     await using issuer = await startIssuer();
     const token = await tokenOf(issuer);
     const { oidc, clock } = trust(issuer);
@@ -94,7 +94,7 @@ for (const { name, status, body } of keys) {
   });
 }
 
-test('keys that cannot be fetched are not asked for again at once', async () => {
+test('issuer outage: keys are not requested again at once after a failure', async () => {
   await using issuer = await startIssuer();
   const token = await tokenOf(issuer);
   const { oidc } = trust(issuer);
@@ -104,7 +104,7 @@ test('keys that cannot be fetched are not asked for again at once', async () => 
   assert.equal(issuer.requests.jwks, 1);
 });
 
-test('keys that are known stay good while unknown ones cannot be looked up', async (t) => {
+test('issuer outage: known keys stay valid while new ones cannot be fetched', async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   await using issuer = await startIssuer();
   const [first, second] = [await tokenOf(issuer), await tokenOf(issuer)];
@@ -118,7 +118,7 @@ test('keys that are known stay good while unknown ones cannot be looked up', asy
   assert.equal((await oidc.verify(second)).uid, ALICE.sub);
 });
 
-test('an issuer that fails says why in the cause, and the token is nowhere', async () => {
+test('issuer outage: the error has a cause and does not contain the token', async () => {
   await using issuer = await startIssuer();
   const token = await tokenOf(issuer);
   await issuer.stop();

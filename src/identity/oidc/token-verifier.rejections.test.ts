@@ -9,19 +9,19 @@ import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
 import { createTokenVerifier } from './token-verifier.ts';
 
-/** Tokens that must not get in (S1). Each differs from a good one in what its name says. */
+/** Tokens that must be rejected (S1). Each differs from a valid one as its test name says. */
 
 let issuer: Issuer;
-let stranger: Issuer;
+let otherIssuer: Issuer;
 let oidc: TokenVerifier;
 const now = () => Math.floor(Date.now() / 1000);
 const good = () => ({ sub: ALICE.sub, group_membership: ['/oscar'], exp: now() + 60 });
 
 before(async () => {
-  [issuer, stranger] = await Promise.all([startIssuer(), startIssuer()]);
+  [issuer, otherIssuer] = await Promise.all([startIssuer(), startIssuer()]);
   oidc = createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], audience: 'oscar', usersAdmin: [] });
 });
-after(() => Promise.all([issuer.stop(), stranger.stop()]));
+after(() => Promise.all([issuer.stop(), otherIssuer.stop()]));
 
 async function rejected(token: string, message: RegExp): Promise<void> {
   await assert.rejects(oidc.verify(token), (error) => {
@@ -33,15 +33,16 @@ async function rejected(token: string, message: RegExp): Promise<void> {
   });
 }
 
-test('a token without any fault is accepted, so that the others fail for their fault', async () => {
+test('token verification: a valid token is accepted, so that the others fail for the reason in their name', async () => {
   assert.equal((await oidc.verify(await issuer.sign(good()))).uid, ALICE.sub);
 });
 
 for (const text of ['x', 'a.b', 'a.b.c', 'a'.repeat(64), '..', 'e30.e30.', 'null', 'ä.ö.ü']) {
-  test(`${text.slice(0, 10)} is not a JWT`, () => rejected(text, /not a JWT|does not say who issued it/));
+  test(`token verification: ${text.slice(0, 10)} is rejected because it is not a JWT`, () =>
+    rejected(text, /not a JWT|has no "iss"/));
 }
 
-test('whatever text is sent, it is refused and nothing breaks', async () => {
+test('token verification: any random text is rejected with bad-token', async () => {
   const part = fc.oneof(
     fc.string(),
     fc.json().map((json) => Buffer.from(json).toString('base64url')),
@@ -57,32 +58,32 @@ test('whatever text is sent, it is refused and nothing breaks', async () => {
   );
 });
 
-test('a token of another issuer', async () => {
-  await rejected((await stranger.tokensFor(ALICE)).accessToken, /issuer that is not accepted/);
+test('token verification: a token of another issuer is rejected', async () => {
+  await rejected((await otherIssuer.tokensFor(ALICE)).accessToken, /issuer of the access token is not accepted/);
 });
 
-test('a token of another issuer that claims to be of ours', async () => {
-  await rejected(await stranger.sign({ ...good(), iss: issuer.url }), /not one that its issuer signed/);
+test('token verification: a token of another issuer that names ours is rejected', async () => {
+  await rejected(await otherIssuer.sign({ ...good(), iss: issuer.url }), /no valid signature of its issuer/);
 });
 
-test('a token of an issuer whose name only begins like ours', async () => {
-  await rejected(await issuer.sign({ ...good(), iss: `${issuer.url}/` }), /issuer that is not accepted/);
+test('token verification: an issuer name that only starts with ours is rejected', async () => {
+  await rejected(await issuer.sign({ ...good(), iss: `${issuer.url}/` }), /issuer of the access token is not accepted/);
 });
 
-test('a token that does not say its issuer', async () => {
-  await rejected(await issuer.sign({ ...good(), iss: undefined }), /does not say who issued it/);
+test('token verification: a token without an issuer is rejected', async () => {
+  await rejected(await issuer.sign({ ...good(), iss: undefined }), /has no "iss"/);
 });
 
-test('a token signed by another key that claims to be the key of the issuer', async () => {
+test("token verification: a token with another key under the issuer's key id is rejected", async () => {
   const { privateKey } = await generateKeyPair('RS256');
   const { kid = '' } = issuer.publicKey();
   const token = await new SignJWT({ ...good(), iss: issuer.url, aud: 'oscar' })
     .setProtectedHeader({ alg: 'RS256', kid })
     .sign(privateKey);
-  await rejected(token, /not one that its issuer signed/);
+  await rejected(token, /no valid signature of its issuer/);
 });
 
-test('a token that brings its own key', async () => {
+test('token verification: a token with its own key in the header is rejected', async () => {
   const { privateKey, publicKey } = await generateKeyPair('RS256');
   const token = await new SignJWT({ ...good(), iss: issuer.url, aud: 'oscar' })
     .setProtectedHeader({
@@ -90,10 +91,10 @@ test('a token that brings its own key', async () => {
       jwk: await exportJWK(publicKey),
     })
     .sign(privateKey);
-  await rejected(token, /not one that its issuer signed/);
+  await rejected(token, /no valid signature of its issuer/);
 });
 
-test('a token signed with the public key of the issuer as a shared secret', async () => {
+test("token verification: a token signed with the issuer's public key as a shared secret is rejected", async () => {
   const jwk = issuer.publicKey();
   const key = await importJWK(jwk, 'RS256', { extractable: true });
   assert.ok(!(key instanceof Uint8Array));
@@ -101,51 +102,51 @@ test('a token signed with the public key of the issuer as a shared secret', asyn
     const token = await new SignJWT({ ...good(), iss: issuer.url, aud: 'oscar' })
       .setProtectedHeader({ alg: 'HS256', kid: jwk.kid ?? '' })
       .sign(new TextEncoder().encode(secret));
-    await rejected(token, /not signed in a way that is accepted/);
+    await rejected(token, /signature algorithm of the access token is not accepted/);
   }
 });
 
-test('a token without a signature', async () => {
+test('token verification: an unsigned token is rejected', async () => {
   const token = new UnsecuredJWT({ ...good(), iss: issuer.url, aud: 'oscar' }).encode();
-  await rejected(token, /not signed in a way that is accepted|not one that its issuer signed/);
+  await rejected(token, /signature algorithm of the access token is not accepted|no valid signature of its issuer/);
 });
 
-test('a good token with its signature cut off', async () => {
+test('token verification: a token with its signature removed is rejected', async () => {
   const [header, payload] = (await issuer.sign(good())).split('.');
-  await rejected(`${header}.${payload}.`, /not one that its issuer signed/);
+  await rejected(`${header}.${payload}.`, /no valid signature of its issuer/);
 });
 
-test('a good token with another payload', async () => {
+test('token verification: a token with another payload is rejected', async () => {
   const [header, , signature] = (await issuer.sign(good())).split('.');
   const payload = Buffer.from(JSON.stringify({ ...good(), sub: 'mallory', iss: issuer.url, aud: 'oscar' }));
-  await rejected(`${header}.${payload.toString('base64url')}.${signature}`, /not one that its issuer signed/);
+  await rejected(`${header}.${payload.toString('base64url')}.${signature}`, /no valid signature of its issuer/);
 });
 
 const faults: { name: string; claims: () => Record<string, unknown>; typ?: string; message: RegExp }[] = [
   { name: 'that has expired', claims: () => ({ exp: now() - 60 }), message: /has expired/ },
-  { name: 'that never expires', claims: () => ({ exp: undefined }), message: /does not say when it expires/ },
-  { name: 'whose expiry is no number', claims: () => ({ exp: '2099' }), message: /does not say when it expires/ },
+  { name: 'that never expires', claims: () => ({ exp: undefined }), message: /no valid "exp"/ },
+  { name: 'with an expiry that is not a number', claims: () => ({ exp: '2099' }), message: /no valid "exp"/ },
   { name: 'that is not valid yet', claims: () => ({ nbf: now() + 60 }), message: /not valid yet/ },
   { name: 'for another audience', claims: () => ({ aud: ['account', 'other'] }), message: /another audience.*"oscar"/ },
   { name: 'for no audience', claims: () => ({ aud: undefined }), message: /another audience/ },
-  { name: 'about nobody', claims: () => ({ sub: undefined }), message: /does not say who you are/ },
-  { name: 'about a number', claims: () => ({ sub: 7 }), message: /does not say who you are/ },
-  { name: 'about two lines', claims: () => ({ sub: 'a\nb' }), message: /does not say who you are/ },
-  { name: 'about the administrator', claims: () => ({ sub: 'cluster_admin' }), message: /no user may be called/ },
+  { name: 'without a subject', claims: () => ({ sub: undefined }), message: /no valid "sub"/ },
+  { name: 'with a number as subject', claims: () => ({ sub: 7 }), message: /no valid "sub"/ },
+  { name: 'with a line break in the subject', claims: () => ({ sub: 'a\nb' }), message: /no valid "sub"/ },
+  { name: 'with the reserved subject cluster_admin', claims: () => ({ sub: 'cluster_admin' }), message: /is reserved/ },
   { name: 'that is an ID token of Keycloak', claims: () => ({ typ: 'ID' }), message: /another kind/ },
-  { name: 'that tells of a log-out', claims: () => ({}), typ: 'logout+jwt', message: /another kind/ },
+  { name: 'that is a logout token', claims: () => ({}), typ: 'logout+jwt', message: /another kind/ },
 ];
 for (const { name, claims, typ, message } of faults) {
-  test(`a well-signed token ${name}`, async () => {
+  test(`token verification: a correctly signed token ${name} is rejected`, async () => {
     await rejected(await issuer.sign({ ...good(), ...claims() }, { alg: 'RS256', ...(typ ? { typ } : {}) }), message);
   });
 }
 
-test('clocks may differ by a few seconds', async () => {
+test('token verification: clocks may differ by a few seconds', async () => {
   await oidc.verify(await issuer.sign({ ...good(), exp: now() - 5 }));
   await oidc.verify(await issuer.sign({ ...good(), nbf: now() + 5 }));
 });
 
-test('a token of which one audience is ours is accepted', async () => {
+test('token verification: a token with several audiences is accepted if one is ours', async () => {
   await oidc.verify(await issuer.sign({ ...good(), aud: ['account', 'oscar'] }));
 });

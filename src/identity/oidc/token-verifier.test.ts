@@ -8,7 +8,7 @@ import { createTokenVerifier, type TokenVerifierOptions } from './token-verifier
 const MINUTE = 60_000;
 const isRefusal = (code: string) => (error: unknown) => error instanceof IdentityError && error.code === code;
 
-suite('an issuer whose tokens carry groups', () => {
+suite('token verifier, with groups in the tokens', () => {
   let issuer: Issuer;
   before(async () => {
     issuer = await startIssuer();
@@ -18,7 +18,7 @@ suite('an issuer whose tokens carry groups', () => {
   const oidc = (more: Partial<TokenVerifierOptions> = {}) =>
     createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], ...more });
 
-  test('a user is known by an access token', async () => {
+  test('an access token gives its user', async () => {
     const { accessToken } = await issuer.tokensFor(ALICE);
     assert.deepEqual(await oidc().verify(accessToken), {
       kind: 'user',
@@ -30,22 +30,22 @@ suite('an issuer whose tokens carry groups', () => {
     });
   });
 
-  test('a user who is listed is an operator', async () => {
+  test('a user in USERS_ADMIN is an operator', async () => {
     const { accessToken } = await issuer.tokensFor(BOB);
     assert.equal((await oidc({ usersAdmin: [BOB.sub] }).verify(accessToken)).operator, true);
   });
 
-  test('a user of no admitted group stays out', async () => {
+  test('a user in no admitted group is rejected', async () => {
     const { accessToken } = await issuer.tokensFor(CAROL);
     await assert.rejects(oidc().verify(accessToken), isRefusal('not-in-group'));
   });
 
-  test('groups are compared whole, in their letter case', async () => {
+  test('groups are compared exactly and case-sensitively', async () => {
     const { accessToken } = await issuer.tokensFor(ALICE);
     await assert.rejects(oidc({ groups: ['/Oscar', '/osc', 'oscar'] }).verify(accessToken), isRefusal('not-in-group'));
   });
 
-  test('no admitted groups admit every user', async () => {
+  test('an empty list of groups admits every user', async () => {
     const { accessToken } = await issuer.tokensFor(CAROL);
     assert.deepEqual((await oidc({ groups: [] }).verify(accessToken)).groups, ['/carols']);
   });
@@ -55,17 +55,17 @@ suite('an issuer whose tokens carry groups', () => {
     assert.deepEqual((await oidc({ groupsClaim: 'realm.roles' }).verify(token)).groups, ['/oscar']);
   });
 
-  test('a user without a name is called by the uid', async () => {
+  test('a user without a name is shown by the uid', async () => {
     const token = await issuer.sign({ sub: 'x', exp: Date.now() / 1000 + 60, group_membership: ['/oscar'] });
     assert.equal((await oidc().verify(token)).name, 'x');
   });
 
-  test('what is known of a user cannot be changed by one who was told', async () => {
+  test('the returned user is immutable', async () => {
     const user = await oidc().verify((await issuer.tokensFor(ALICE)).accessToken);
     assert.ok(Object.isFrozen(user) && Object.isFrozen(user.groups));
   });
 
-  test('users at the same time do not become each other', async () => {
+  test('concurrent verifications return the right users', async () => {
     const verifier = oidc();
     const people = [ALICE, BOB, ALICE, BOB, ALICE, BOB];
     const tokens = await Promise.all(people.map((person) => issuer.tokensFor(person)));
@@ -86,14 +86,14 @@ suite('an issuer whose tokens carry groups', () => {
     assert.equal(issuer.requests.userinfo - asked.userinfo, 0);
   });
 
-  test('an issuer is not asked anything before it is needed', () => {
+  test('the issuer gets no request before it is needed', () => {
     const asked = { ...issuer.requests };
     oidc();
     assert.deepEqual(issuer.requests, asked);
   });
 });
 
-suite('an issuer whose tokens are silent about groups', () => {
+suite('token verifier, without groups in the tokens', () => {
   let issuer: Issuer;
   before(async () => {
     issuer = await startIssuer({ accessTokenClaims: [] });
@@ -103,12 +103,12 @@ suite('an issuer whose tokens are silent about groups', () => {
   const oidc = (more: Partial<TokenVerifierOptions> = {}) =>
     createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [], ...more });
 
-  test('userinfo has the groups, and the name', async () => {
+  test('groups and name come from userinfo', async () => {
     const user = await oidc().verify((await issuer.tokensFor(ALICE)).accessToken);
     assert.deepEqual([user.name, user.groups], ['Alice', ['/oscar', '/alices']]);
   });
 
-  test('userinfo is not asked when groups do not matter', async () => {
+  test('userinfo is not requested if groups are not restricted', async () => {
     const asked = issuer.requests.userinfo;
     const user = await oidc({ groups: [] }).verify((await issuer.tokensFor(ALICE)).accessToken);
     assert.deepEqual([user.name, user.groups], [ALICE.sub, []]);
@@ -125,7 +125,7 @@ suite('an issuer whose tokens are silent about groups', () => {
     assert.equal(issuer.requests.userinfo - asked, 1);
   });
 
-  test('a refusal is remembered for seconds, not for the life of the token', async () => {
+  test('a rejection is cached for seconds, not for the lifetime of the token', async () => {
     const asked = issuer.requests.userinfo;
     let now = Date.now();
     const verifier = oidc({ now: () => now });
@@ -141,33 +141,33 @@ suite('an issuer whose tokens are silent about groups', () => {
 
   const answers = [
     {
-      name: 'is about somebody else',
+      name: 'is about another user',
       status: 200,
       body: JSON.stringify({ sub: BOB.sub, ...ALICE.claims }),
       code: 'bad-token',
     },
-    { name: 'refuses the token', status: 401, body: '', code: 'bad-token' },
+    { name: 'rejects the token', status: 401, body: '', code: 'bad-token' },
     { name: 'wants another scope', status: 403, body: '', code: 'bad-token' },
     { name: 'is broken', status: 500, body: '', code: 'issuer-unavailable' },
-    { name: 'is about nobody', status: 200, body: '{"group_membership":["/oscar"]}', code: 'issuer-unavailable' },
-    { name: 'is no JSON', status: 200, body: '<html>', code: 'issuer-unavailable' },
-    { name: 'is endless', status: 200, body: 'x'.repeat(1024 * 1024), code: 'issuer-unavailable' },
+    { name: 'has no subject', status: 200, body: '{"group_membership":["/oscar"]}', code: 'issuer-unavailable' },
+    { name: 'is not JSON', status: 200, body: '<html>', code: 'issuer-unavailable' },
+    { name: 'is too long', status: 200, body: 'x'.repeat(1024 * 1024), code: 'issuer-unavailable' },
     {
-      name: 'says nothing about groups either',
+      name: 'has no groups either',
       status: 200,
       body: JSON.stringify({ sub: ALICE.sub }),
       code: 'not-in-group',
     },
   ];
   for (const { name, status, body, code } of answers) {
-    test(`a userinfo that ${name} is ${code}`, async (t) => {
+    test(`a userinfo answer that ${name} gives ${code}`, async (t) => {
       t.after(issuer.answerInstead('userinfo', (_request, response) => response.writeHead(status).end(body)));
       const { accessToken } = await issuer.tokensFor(ALICE);
       await assert.rejects(oidc().verify(accessToken), isRefusal(code));
     });
   }
 
-  test('a userinfo that was down is asked again after a moment', async (t) => {
+  test('userinfo is requested again after an outage', async (t) => {
     let now = Date.now();
     const verifier = oidc({ now: () => now });
     const { accessToken } = await issuer.tokensFor(ALICE);
@@ -181,7 +181,7 @@ suite('an issuer whose tokens are silent about groups', () => {
   });
 });
 
-test('EGI is recognised by its address, and its groups by their urn', async () => {
+test('token verifier: EGI is recognised by its address, and its groups by their URN', async () => {
   const entitlements = ['urn:mace:egi.eu:group:vo.Example.eu:role=member#aai.egi.eu'];
   const users = [{ ...ALICE, claims: { name: 'Alice', entitlements } }];
   await using issuer = await startIssuer({ path: '/auth/realms/egi', users, accessTokenClaims: [] });
@@ -189,8 +189,8 @@ test('EGI is recognised by its address, and its groups by their urn', async () =
   assert.deepEqual((await oidc.verify((await issuer.tokensFor(ALICE)).accessToken)).groups, ['vo.example.eu']);
 });
 
-suite('a token that was verified', () => {
-  test('is not known any more when it has expired', async () => {
+suite('token verifier: a verified token', () => {
+  test('is rejected once it has expired', async () => {
     await using issuer = await startIssuer({ accessTokenTtl: 600 });
     let now = Date.now();
     const oidc = createTokenVerifier({ issuers: [issuer.url], groups: [], usersAdmin: [], now: () => now });
@@ -205,7 +205,7 @@ suite('a token that was verified', () => {
     );
   });
 
-  test('is looked at again after an hour, however long it lives', async () => {
+  test('is verified again after an hour, even if it lives longer', async () => {
     const day = 24 * 60 * 60;
     await using issuer = await startIssuer({ accessTokenTtl: day, accessTokenClaims: [] });
     let now = Date.now();
@@ -220,7 +220,7 @@ suite('a token that was verified', () => {
     assert.equal(issuer.requests.userinfo, 2);
   });
 
-  test('is good while its issuer is down', async () => {
+  test('is accepted while its issuer is down', async () => {
     await using issuer = await startIssuer();
     const oidc = createTokenVerifier({ issuers: [issuer.url], groups: ['/oscar'], usersAdmin: [] });
     const { accessToken } = await issuer.tokensFor(ALICE);
@@ -230,8 +230,8 @@ suite('a token that was verified', () => {
   });
 });
 
-suite('when the issuer signs with a new key', () => {
-  test('its tokens are accepted as soon as the keys may be asked for again', async (t) => {
+suite('token verifier: key rotation of the issuer', () => {
+  test('tokens of a new key are accepted as soon as the keys may be fetched again', async (t) => {
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     await using issuer = await startIssuer();
     const oidc = createTokenVerifier({ issuers: [issuer.url], groups: [], usersAdmin: [] });
@@ -240,14 +240,14 @@ suite('when the issuer signs with a new key', () => {
     await issuer.rotateKeys();
     const { accessToken } = await issuer.tokensFor(ALICE);
     await assert.rejects(oidc.verify(accessToken), isRefusal('bad-token'));
-    assert.equal(issuer.requests.jwks, 1, 'an unknown key so soon is not looked up');
+    assert.equal(issuer.requests.jwks, 1, 'an unknown key is not fetched so soon');
 
     t.mock.timers.tick(10_000);
     assert.equal((await oidc.verify(accessToken)).uid, ALICE.sub);
     assert.equal(issuer.requests.jwks, 2);
   });
 
-  test('tokens of the old key are good while it is published, even if they do not name it', async () => {
+  test('tokens of an old key are accepted while it is published, even if they do not name it', async () => {
     await using issuer = await startIssuer();
     const exp = Date.now() / 1000 + 60;
     const [old, oldUnnamed] = [

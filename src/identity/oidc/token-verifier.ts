@@ -5,32 +5,34 @@ import type { TokenVerifier } from '../authenticate.ts';
 import { IdentityError } from '../errors.ts';
 import { type Claims, readGroups } from '../groups.ts';
 import type { User } from '../principal.ts';
-import { type Issuer, lazyIssuer } from './issuer.ts';
-import type { OidcLogger } from './logger.ts';
+import { type Issuer, lazyIssuer, type OidcLogger } from './issuer.ts';
 import { type VerifiedClaims, verifyToken } from './verify-token.ts';
 
-/** Tokens remembered. More than the users of a cluster at work at one time; at most a few megabytes. */
-const REMEMBERED_TOKENS = 10_000;
+/**
+ * Entries of the cache. Fewer: tokens are verified again while their users are active. More: memory, a few megabytes for
+ * this number.
+ */
+const CACHE_SIZE = 10_000;
 
 /**
- * Longest time without another look at a token that lives longer. Shorter: more questions to the issuer. Longer: who
- * lost their groups there, or whose key was withdrawn, is let in for longer.
+ * Longest time for which a verification is cached. Shorter: more requests to the issuer. Longer: a user who was removed from
+ * a group, or a token whose key was withdrawn, is accepted for longer.
  */
-const TRUSTED_FOR = 60 * 60_000;
+const CACHED_FOR = 60 * 60_000;
 
 /**
- * How long somebody who is in no admitted group is refused without asking again: a client that polls must not make us
- * poll userinfo, and people who were just added want in soon. Nothing else bad is remembered: forging tokens costs
- * nothing, so that remembering them would only push out good ones.
+ * How long a user who is in no admitted group is rejected without asking the issuer again. Shorter: a polling client causes
+ * more userinfo requests. Longer: users who were just added to a group wait longer. Other failures are not cached: forged
+ * tokens cost nothing to create, and would evict the valid ones.
  */
-const REFUSED_FOR = 10_000;
+const REJECTION_CACHED_FOR = 10_000;
 
 export interface TokenVerifierOptions {
-  /** By the exact name that their tokens carry in `iss`. Each may vouch for any uid, so trust them alike. */
+  /** By the exact name in the `iss` of their tokens. An issuer can impersonate any user of the others. */
   readonly issuers: readonly string[];
-  /** Groups that are admitted; empty admits every user of the issuers. */
+  /** Admitted groups; an empty list admits every user of the issuers. */
   readonly groups: readonly string[];
-  /** What tokens must be made for; without it tokens made for any client of the issuer are good (S14). */
+  /** Required audience of tokens; without it, tokens for any client of the issuer are accepted (S14). */
   readonly audience?: string | undefined;
   /** Claim with the groups, as in {@link readGroups}. */
   readonly groupsClaim?: string | undefined;
@@ -41,32 +43,35 @@ export interface TokenVerifierOptions {
 }
 
 /**
- * Knows users by the access tokens of the configured issuers. A token that was verified is known again by its hash
- * until it expires; requests that bring a new one at the same time share one verification.
+ * Verifies access tokens of the configured issuers. Verified tokens are cached by their hash until they expire; concurrent
+ * requests with the same new token share one verification.
  */
 export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier {
   const now = options.now ?? Date.now;
   const issuers = new Map(options.issuers.map((url) => [url, lazyIssuer(url, { now, logger: options.logger })]));
-  const verified = new VerificationCache(REMEMBERED_TOKENS);
+  const verified = new VerificationCache(CACHE_SIZE);
   const pending = new Map<string, Promise<VerificationResult>>();
 
   async function verifyUncached(token: string, hash: string): Promise<VerificationResult> {
     const url = readIssuer(token);
     const connect = issuers.get(url);
     if (!connect) {
-      throw new IdentityError('bad-token', 'the access token is of an issuer that is not accepted here: use another');
+      throw new IdentityError(
+        'bad-token',
+        'the issuer of the access token is not accepted here: use a token of another issuer',
+      );
     }
     const issuer = await connect();
     const claims = await verifyToken(token, issuer, { issuer: url, audience: options.audience, now });
     const uid = readUid(claims);
-    const { groups, about } = await learnGroups(token, uid, claims, issuer);
+    const { groups, userinfo } = await findGroups(token, uid, claims, issuer);
 
     if (options.groups.length > 0 && !options.groups.some((group) => groups.includes(group))) {
       const refusal = new IdentityError(
         'not-in-group',
-        `you are in none of the groups that are admitted here (${options.groups.join(', ')}): join one of them`,
+        `you are in none of the groups that this cluster admits (${options.groups.join(', ')}): join one of them`,
       );
-      verified.keep(hash, { refusal }, Math.min(claims.exp * 1000, now() + REFUSED_FOR));
+      verified.keep(hash, { refusal }, Math.min(claims.exp * 1000, now() + REJECTION_CACHED_FOR));
       return { refusal };
     }
 
@@ -74,82 +79,84 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       kind: 'user',
       uid,
       issuer: url,
-      name: readPersonName(claims) ?? readPersonName(about) ?? uid,
+      name: readPersonName(claims) ?? readPersonName(userinfo) ?? uid,
       groups: Object.freeze(groups),
       operator: options.usersAdmin.includes(uid),
     });
-    verified.keep(hash, { user }, Math.min(claims.exp * 1000, now() + TRUSTED_FOR));
+    verified.keep(hash, { user }, Math.min(claims.exp * 1000, now() + CACHED_FOR));
     return { user };
   }
 
-  /** The issuer is asked only if groups matter and the token itself is silent about them (R13). */
-  async function learnGroups(token: string, uid: string, claims: VerifiedClaims, issuer: Issuer) {
+  /** Userinfo is requested only if groups are restricted and the token has no groups claim (R13). */
+  async function findGroups(token: string, uid: string, claims: VerifiedClaims, issuer: Issuer) {
     const { authorizationEndpoint } = issuer;
     const read = (from: Claims) =>
       readGroups({ claims: from, authorizationEndpoint, groupsClaim: options.groupsClaim });
 
     const groups = read(claims);
-    if (groups || options.groups.length === 0) return { groups: groups ?? [], about: {} };
-    const about = (await issuer.userinfo(token, uid)) ?? {};
-    return { groups: read(about) ?? [], about };
+    if (groups || options.groups.length === 0) return { groups: groups ?? [], userinfo: {} };
+    const userinfo = (await issuer.userinfo(token, uid)) ?? {};
+    return { groups: read(userinfo) ?? [], userinfo };
   }
 
   return {
     async verify(token) {
       const hash = createHash('sha256').update(token).digest('base64');
-      let verdict = verified.find(hash, now());
-      if (!verdict) {
+      let result = verified.find(hash, now());
+      if (!result) {
         const judging = pending.get(hash) ?? verifyUncached(token, hash).finally(() => pending.delete(hash));
         pending.set(hash, judging);
-        verdict = await judging;
+        result = await judging;
       }
-      if ('refusal' in verdict) throw verdict.refusal;
-      return verdict.user;
+      if ('refusal' in result) throw result.refusal;
+      return result.user;
     },
   };
 }
 
-/** Whom a token says it is of; believed only after its signature was verified with that issuer's keys. */
+/** The issuer that a token names. Trusted only after the signature was verified with the keys of that issuer. */
 function readIssuer(token: string): string {
   try {
     const { iss } = decodeJwt(token);
     if (typeof iss === 'string') return iss;
   } catch (cause) {
-    throw new IdentityError('bad-token', 'the bearer is not a JWT: send an access token of your issuer', { cause });
+    throw new IdentityError('bad-token', 'the bearer token is not a JWT: send an access token of your issuer', {
+      cause,
+    });
   }
-  throw new IdentityError('bad-token', 'the access token does not say who issued it: send one of your issuer');
+  throw new IdentityError('bad-token', 'the access token has no "iss": send an access token of your issuer');
 }
 
 /** Longest `sub` that an issuer may use (OpenID Connect Core §2). */
 const UID_LENGTH = 255;
 
-/** Longest name shown; anything beyond is not a name. */
+/** Names are cut to this length for display. */
 const NAME_LENGTH = 255;
 
-/** What does not print, or changes how its neighbours print. */
+/** Characters that are invisible or change how their neighbours are displayed. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 /**
- * The uid of the person a token is about. It goes into labels, names and logs, and decides who owns what, so that a
- * user called like the owner of the administrator's services would own them.
+ * Reads the uid of the user of a token. It is used in labels, names and logs, and decides ownership. A user with the name
+ * of the owner of the administrator's services would own them, so that this name is rejected.
  *
  * @throws {IdentityError} `bad-token`
  */
 export function readUid(claims: Claims): string {
   const uid = claims['sub'];
   if (typeof uid !== 'string' || uid.trim() === '' || uid.length > UID_LENGTH || INVISIBLE.test(uid)) {
-    throw new IdentityError(
-      'bad-token',
-      'the access token does not say who you are: its "sub" must be a readable text',
-    );
+    throw new IdentityError('bad-token', 'the access token has no valid "sub": it must be a printable text');
   }
   if (uid === CLUSTER_ADMIN) {
-    throw new IdentityError('bad-token', `no user may be called "${CLUSTER_ADMIN}": ask the issuer for another "sub"`);
+    throw new IdentityError(
+      'bad-token',
+      `"${CLUSTER_ADMIN}" is reserved and cannot be the "sub" of a user: ask the issuer for another one`,
+    );
   }
   return uid;
 }
 
-/** The name of that person for people to read, if the claims have one. */
+/** Reads the display name of the user, if the claims have one. */
 export function readPersonName(claims: Claims): string | undefined {
   return [claims['name'], claims['preferred_username']].map(readable).find((name) => name !== '');
 }
@@ -159,17 +166,16 @@ function readable(value: unknown): string {
   return value.replace(new RegExp(INVISIBLE, 'gu'), '').trim().slice(0, NAME_LENGTH);
 }
 
-/** Who a verified token belongs to, or why its holder is not let in. */
+/** The user of a verified token, or why the user is rejected. */
 export type VerificationResult = { readonly user: User } | { readonly refusal: IdentityError };
 
 interface Entry {
-  readonly verdict: VerificationResult;
+  readonly result: VerificationResult;
   readonly until: number;
 }
 
 /**
- * Verdicts by the hash of their token, the least recently used forgotten first. None is told after its time: what was
- * true of a token says nothing about it once it has expired.
+ * An LRU cache of verification results by the hash of their token. An entry is never returned after its expiry.
  */
 export class VerificationCache {
   readonly #entries = new Map<string, Entry>();
@@ -185,12 +191,12 @@ export class VerificationCache {
     this.#entries.delete(hash);
     if (now >= entry.until) return undefined;
     this.#entries.set(hash, entry);
-    return entry.verdict;
+    return entry.result;
   }
 
-  keep(hash: string, verdict: VerificationResult, until: number): void {
+  keep(hash: string, result: VerificationResult, until: number): void {
     this.#entries.delete(hash);
-    this.#entries.set(hash, { verdict, until });
+    this.#entries.set(hash, { result, until });
     if (this.#entries.size <= this.#capacity) return;
     const [oldest] = this.#entries.keys();
     if (oldest !== undefined) this.#entries.delete(oldest);

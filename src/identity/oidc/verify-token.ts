@@ -3,8 +3,8 @@ import { IdentityError } from '../errors.ts';
 import type { Issuer } from './issuer.ts';
 
 /**
- * Signatures that only the holder of a private key can make. Not `none`, and no `HS*`: there the key that verifies also
- * signs, and a verifier that takes both can be given the issuer's public key as the secret (RFC 8725 §2.1, §3.1).
+ * Asymmetric signatures only. `none` is excluded, and so is `HS*`: its verification key also signs, and a verifier that
+ * accepts both kinds can be attacked with the issuer's public key as the shared secret (RFC 8725 §2.1, §3.1).
  */
 // biome-ignore format: families
 export const JWT_ALGORITHMS = [
@@ -15,18 +15,18 @@ export const JWT_ALGORITHMS = [
 ];
 
 /**
- * Seconds by which the issuer's clock and ours may differ. Shorter: a token that was made this instant is "not valid
- * yet" for a manager whose clock lags. Longer: a token is good for that much longer than it says.
+ * Seconds by which the issuer's clock and ours may differ. Shorter: a manager whose clock is behind rejects new tokens as
+ * "not valid yet". Longer: tokens are accepted for longer after they have expired.
  */
 export const CLOCK_TOLERANCE = 10;
 
-/** Header `typ` of an access token: RFC 9068 §2.1, or nothing in particular as before it. */
+/** Header `typ` of an access token: as in RFC 9068 §2.1, or as issuers used it before that RFC. */
 const ACCESS_TOKEN_TYPES = ['', 'jwt', 'at+jwt', 'application/at+jwt'];
 
-/** Claim `typ` by which Keycloak marks what is signed with the same keys and is no access token. */
-const OTHER_KINDS: unknown[] = ['ID', 'Refresh', 'Offline', 'Logout'];
+/** Claim `typ` of tokens that Keycloak signs with the same keys and that are not access tokens. */
+const OTHER_TOKEN_TYPES: unknown[] = ['ID', 'Refresh', 'Offline', 'Logout'];
 
-/** Claims of a token whose signature, issuer, times and audience are right. */
+/** Claims of a token whose signature, issuer, times and audience were verified. */
 export type VerifiedClaims = JWTPayload & { readonly exp: number };
 
 export interface VerifyOptions {
@@ -50,21 +50,24 @@ export async function verifyToken(token: string, issuer: Issuer, options: Verify
       if (error instanceof errors.JWKSMultipleMatchingKeys) return verifyWithAny(error, token, checks);
       throw error;
     });
-    // Whatever else the issuer signs must not pass for an access token (RFC 8725 §3.12).
+    // Other tokens of the issuer must not be accepted as access tokens (RFC 8725 §3.12).
     if (
       !ACCESS_TOKEN_TYPES.includes((protectedHeader.typ ?? '').toLowerCase()) ||
-      OTHER_KINDS.includes(payload['typ'])
+      OTHER_TOKEN_TYPES.includes(payload['typ'])
     ) {
-      throw new IdentityError('bad-token', 'this is a token of another kind: send the access token');
+      throw new IdentityError(
+        'bad-token',
+        'this is not an access token but a token of another kind: send the access token',
+      );
     }
     return { ...payload, exp: Number(payload.exp) };
   } catch (error) {
     if (!(error instanceof errors.JOSEError)) throw error;
-    throw new IdentityError('bad-token', sentence(error, options), { cause: error });
+    throw new IdentityError('bad-token', describeError(error, options), { cause: error });
   }
 }
 
-/** A token need not say which key signed it (RFC 7515 §4.1.4): then each of the issuer's keys is tried. */
+/** A token need not name its key (RFC 7515 §4.1.4): then each of the issuer's keys is tried. */
 async function verifyWithAny(keys: errors.JWKSMultipleMatchingKeys, token: string, checks: JWTVerifyOptions) {
   for await (const key of keys) {
     try {
@@ -76,20 +79,20 @@ async function verifyWithAny(keys: errors.JWKSMultipleMatchingKeys, token: strin
   throw new errors.JWSSignatureVerificationFailed();
 }
 
-function sentence(error: errors.JOSEError, { audience }: VerifyOptions): string {
+function describeError(error: errors.JOSEError, { audience }: VerifyOptions): string {
   if (error instanceof errors.JWTExpired) return 'the access token has expired: get a new one';
   if (error instanceof errors.JWTClaimValidationFailed) {
     switch (error.claim) {
       case 'aud':
-        return `the access token was made for another audience: ask its issuer for one for "${audience}"`;
+        return `the access token is for another audience: request one for "${audience}"`;
       case 'nbf':
-        return 'the access token is not valid yet: check the clock of the machine, or wait';
+        return 'the access token is not valid yet: check the clocks, or try again later';
       case 'exp':
-        return 'the access token does not say when it expires: ask the issuer for one that does';
+        return 'the access token has no valid "exp": get one that expires';
     }
   }
   if (error instanceof errors.JOSEAlgNotAllowed || error instanceof errors.JOSENotSupported) {
-    return `the access token is not signed in a way that is accepted here: use one of ${JWT_ALGORITHMS.join(', ')}`;
+    return `the signature algorithm of the access token is not accepted: use one of ${JWT_ALGORITHMS.join(', ')}`;
   }
-  return 'the access token is not one that its issuer signed: get a new one';
+  return 'the access token has no valid signature of its issuer: get a new one';
 }

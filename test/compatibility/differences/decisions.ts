@@ -32,13 +32,13 @@ export const DECISIONS: readonly Difference[] = [
       'It is always 401, and the header `WWW-Authenticate: Bearer` says what is wrong with it, as RFC 6750 has it. ' +
       'The Go manager sends no such header, one for Basic, or 400.',
     cases: [
-      { matches: [25], ours: challenged(/not one that its issuer signed/) },
-      { matches: [134, 140, 176, 177], ours: challenged(/not the token of that service/) },
+      { matches: [25], ours: challenged(/no valid signature of its issuer/) },
+      { matches: [134, 140, 176, 177], ours: challenged(/service token does not match this service/) },
       { matches: [135], ours: challenged(/is not a JWT/) },
       { matches: [314, 315, 317], ours: challenged(/has expired/) },
-      { matches: [181], ours: challenged(/issuer that is not accepted here/) },
+      { matches: [181], ours: challenged(/issuer of the access token is not accepted here/) },
       { matches: [584], ours: challenged(/accepts no access tokens/) },
-      { matches: [554, 555, 556, 557], ours: challenged(/none of the groups that are admitted here/) },
+      { matches: [554, 555, 556, 557], ours: challenged(/none of the groups that this cluster admits/) },
     ],
   },
   {

@@ -13,8 +13,8 @@ export const DEFECTS: readonly Difference[] = [
       'Here the request ends with 401.',
     cases: [
       { matches: [23, 29, 31, 126, 261, 487], ours: challenged(/is not a JWT/) },
-      { matches: [24], ours: challenged(/issuer that is not accepted/) },
-      { matches: [26], ours: challenged(/service token only invokes/) },
+      { matches: [24], ours: challenged(/issuer of the access token is not accepted/) },
+      { matches: [26], ours: challenged(/service token can only invoke/) },
     ],
   },
   {
@@ -22,7 +22,7 @@ export const DEFECTS: readonly Difference[] = [
     kind: 'defect',
     title: 'A service token for a service that does not exist is a wrong token',
     reason: 'The Go manager fails with 500. Here it is 401, as for any token that does not fit.',
-    cases: [{ matches: [142], ours: challenged(/not the token of that service/) }],
+    cases: [{ matches: [142], ours: challenged(/service token does not match this service/) }],
   },
   {
     id: 'visibility-is-checked',

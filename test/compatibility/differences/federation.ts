@@ -239,7 +239,7 @@ export const FEDERATION: readonly Difference[] = [
     cases: [
       {
         matches: [606],
-        ours: refused(403, /^environment\.secrets\.refresh_token: this token was brought by somebody else/),
+        ours: refused(403, /^environment\.secrets\.refresh_token: this token was already sent by another user/),
       },
     ],
   },

@@ -17,7 +17,7 @@ export const JOBS: readonly Difference[] = [
     // Defect R9.
     cases: [
       { matches: [180], ours: challenged(/is not a JWT/) },
-      { matches: [182], ours: challenged(/not one that its issuer signed/) },
+      { matches: [182], ours: challenged(/no valid signature of its issuer/) },
       { matches: [316], ours: challenged(/has expired/) },
     ],
   },

@@ -10,7 +10,12 @@ const cases = [
   { name: 'both right', given: account('oscar', 's3cret'), configured: ADMIN, same: true },
   { name: 'another user', given: account('Oscar', 's3cret'), configured: ADMIN, same: false },
   { name: 'another password', given: account('oscar', 's3cret '), configured: ADMIN, same: false },
-  { name: 'user and password cut elsewhere', given: account('oscars', '3cret'), configured: ADMIN, same: false },
+  {
+    name: 'user and password divided at another character',
+    given: account('oscars', '3cret'),
+    configured: ADMIN,
+    same: false,
+  },
   {
     name: 'no password configured and none given',
     given: account('oscar', ''),
@@ -26,5 +31,6 @@ const cases = [
 ];
 
 for (const { name, given, configured, same } of cases) {
-  test(`${name}: ${same ? 'is' : 'is not'} the account`, () => assert.equal(isAccount(given, configured), same));
+  test(`Basic account: ${name}: ${same ? 'matches' : 'does not match'}`, () =>
+    assert.equal(isAccount(given, configured), same));
 }
