@@ -1,10 +1,10 @@
 import { isLoopback } from './kinds/network.ts';
 import type { Config } from './settings.ts';
 
-/** A rule about several settings. It has nothing to say while one of those is wrong by itself, and so not there. */
+/** A rule about several settings. It is skipped if one of them is invalid and so has no value. */
 type Check = (values: object) => string | undefined;
 
-/** A check can read only what it says it is about. */
+/** Creates a check that can read only the settings in `about`. */
 function check<const K extends keyof Config>(
   about: readonly K[],
   problem: (config: Pick<Config, K>) => string | undefined,
@@ -13,7 +13,7 @@ function check<const K extends keyof Config>(
   return (values) => (hasAll(values) ? problem(values) : undefined);
 }
 
-/** Does this manager run the object store itself? It does unless it was given the address of another. */
+/** Whether this manager runs the object store itself: it does unless `MINIO_ENDPOINT` names another one. */
 export function hasOwnStore({ backend, minioEndpoint, storePort }: Pick<Config, StoreKey>): boolean {
   return backend === 'local' && minioEndpoint === `http://127.0.0.1:${storePort}`;
 }
@@ -21,7 +21,7 @@ export function hasOwnStore({ backend, minioEndpoint, storePort }: Pick<Config, 
 const STORE = ['backend', 'minioEndpoint', 'storePort'] as const;
 type StoreKey = (typeof STORE)[number];
 
-function neededForTheStore(variable: string, config: Pick<Config, StoreKey>): string | undefined {
+function requiredForStore(variable: string, config: Pick<Config, StoreKey>): string | undefined {
   if (hasOwnStore(config)) return undefined;
   return `${variable} is missing; it is required for the store at ${config.minioEndpoint}`;
 }
@@ -39,19 +39,19 @@ export const CHECKS: readonly Check[] = [
       : undefined,
   ),
   check([...STORE, 'minioAccessKey'], (config) =>
-    config.minioAccessKey ? undefined : neededForTheStore('MINIO_ACCESS_KEY', config),
+    config.minioAccessKey ? undefined : requiredForStore('MINIO_ACCESS_KEY', config),
   ),
   check([...STORE, 'minioSecretKey'], (config) =>
-    config.minioSecretKey ? undefined : neededForTheStore('MINIO_SECRET_KEY', config),
+    config.minioSecretKey ? undefined : requiredForStore('MINIO_SECRET_KEY', config),
   ),
   check([...STORE, 'minioAccessKey', 'minioSecretKey'], (config) =>
     hasOwnStore(config) && !config.minioAccessKey !== !config.minioSecretKey
-      ? 'MINIO_ACCESS_KEY and MINIO_SECRET_KEY belong together; set both, or neither to have them made'
+      ? 'MINIO_ACCESS_KEY and MINIO_SECRET_KEY belong together; set both, or neither to have them generated'
       : undefined,
   ),
   check([...STORE, 'listen'], (config) =>
     hasOwnStore(config) && config.storePort !== 0 && config.listen.port === config.storePort
-      ? `OSCAR_STORE_PORT is ${config.storePort}, on which the manager itself listens; choose another for one of them`
+      ? `OSCAR_STORE_PORT is ${config.storePort}, the port on which the manager itself listens; change one of them`
       : undefined,
   ),
   check(['backend', 'serverlessBackend'], ({ backend, serverlessBackend }) =>
@@ -75,8 +75,8 @@ export const CHECKS: readonly Check[] = [
   check(['backend', 'listen', 'localAllowRemote'], ({ backend, listen, localAllowRemote }) =>
     backend === 'local' && !isLoopback(listen.host) && !localAllowRemote
       ? `OSCAR_LISTEN is "${listen.host}", which other machines can reach, and with OSCAR_BACKEND=local jobs run as ` +
-        'processes of this machine: whoever may create a service could run any program here. Listen on 127.0.0.1, ' +
-        'or set OSCAR_LOCAL_ALLOW_REMOTE=true if that is what you want'
+        'processes of this machine: any user who may create a service could run any program here. Listen on 127.0.0.1, ' +
+        'or set OSCAR_LOCAL_ALLOW_REMOTE=true to allow it'
       : undefined,
   ),
 ];

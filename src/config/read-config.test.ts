@@ -30,7 +30,7 @@ const KUBERNETES = {
   MINIO_SECRET_KEY: 'x',
 };
 
-test('nothing needs to be set on a laptop', () => {
+test('config: no setting is required on a laptop', () => {
   const config = readConfig({}, noFiles);
   assert.equal(config.backend, 'local');
   assert.equal(config.clusterId, 'oscar-cluster');
@@ -43,19 +43,19 @@ test('nothing needs to be set on a laptop', () => {
   assert.equal(config.reschedulerEnable, true);
 });
 
-test('defaults follow the backend', () => {
+test('config: defaults depend on the backend', () => {
   const config = readConfig(KUBERNETES, noFiles);
   assert.deepEqual(config.listen, { host: '0.0.0.0', port: 8080 });
   assert.equal(config.minioEndpoint, 'https://minio-service.minio:9000');
 });
 
-test('defaults follow the settings they are made of, however those are written', () => {
+test('config: defaults use the parsed value of other settings', () => {
   const config = readConfig({ OSCAR_STORE_PORT: '9100.0', OSCAR_SERVICE_PORT: '8180.0' }, noFiles);
   assert.equal(config.minioEndpoint, 'http://127.0.0.1:9100');
   assert.deepEqual(config.listen, { host: '127.0.0.1', port: 8180 });
 });
 
-test('an empty variable counts as unset', () => {
+test('config: an empty variable counts as not set', () => {
   const config = readConfig(
     { OSCAR_SERVICE_PORT: '', OSCAR_PASSWORD: '', OIDC_GROUPS: ' ', OSCAR_CONFIG: '' },
     noFiles,
@@ -64,7 +64,7 @@ test('an empty variable counts as unset', () => {
   assert.equal(config.password, undefined);
 });
 
-test('a file gives what the environment does not', () => {
+test('config: the environment takes precedence over the file', () => {
   const text = `
     OSCAR_SERVICE_PORT: 8090
     OSCAR_PASSWORD: 0123
@@ -83,7 +83,7 @@ test('a file gives what the environment does not', () => {
   assert.equal(config.reschedulerIntervalSeconds, 30);
 });
 
-test('every problem is in one message, a line each', () => {
+test('config: all problems are in one message, one line each', () => {
   const environment = {
     OSCAR_BACKEND: 'docker',
     OSCAR_STORE_PORT: '70000',
@@ -105,19 +105,19 @@ test('every problem is in one message, a line each', () => {
   });
 });
 
-test('more members than can be kept are refused at the start', () => {
+test('config: OSCAR_MAX_MEMBERS above the limit is rejected at start', () => {
   assert.equal(readConfig({ OSCAR_MAX_MEMBERS: '120' }, noFiles).maxMembers, 120);
   assert.throws(() => readConfig({ OSCAR_MAX_MEMBERS: '121' }, noFiles), {
     message: /OSCAR_MAX_MEMBERS is "121"; accepted is a whole number, 1 to 120/,
   });
 });
 
-test('what belongs to the Go manager alone stops nothing', () => {
+test('config: settings of the Go manager are ignored', () => {
   const text = IGNORED_NAMES.map((name) => `${name}: whatever\n`).join('');
   assert.deepEqual(readFile(text), readConfig({}, noFiles));
 });
 
-test('a file that cannot be read is the problem, not what it might have held', () => {
+test('config: an unreadable file is reported, and no missing settings', () => {
   assert.deepEqual(
     problemsOf(() => readConfig({ OSCAR_BACKEND: 'kubernetes', OSCAR_CONFIG: 'none.yaml' }, noFiles)),
     ['OSCAR_CONFIG is "none.yaml", a file that cannot be read: no such file: none.yaml'],
@@ -135,7 +135,7 @@ test('a file that cannot be read is the problem, not what it might have held', (
   );
 });
 
-test('no problem shows a secret', () => {
+test('config: no problem shows a secret', () => {
   const files = ['OSCAR_PASSWORD: [hunter2]', '{OSCAR_PASSWORD:hunter2}', 'MINIO_SECRET_KEY: {a: hunter2}', 'hunter2'];
   for (const text of files) {
     const problems = problemsOf(() => readFile(text));
@@ -161,89 +161,89 @@ const checks: { name: string; set: Record<string, string>; says: RegExp | undefi
     says: /^OSCAR_STAGING_IMAGE is missing; with OSCAR_BACKEND=kubernetes it is the image of this manager/,
   },
   {
-    name: 'without a store there are no jobs, and no image for them',
+    name: 'without a store the staging image is not required',
     set: { ...KUBERNETES, OSCAR_STAGING_IMAGE: '', OSCAR_EXTERNAL_STORE: 'none' },
     says: undefined,
   },
   {
-    name: 'a store that is not our own needs keys on a laptop too',
+    name: 'an external store needs keys on a laptop too',
     set: { MINIO_ENDPOINT: 'https://minio.example.org', MINIO_SECRET_KEY: 'x' },
     says: /^MINIO_ACCESS_KEY is missing; it is required for the store at https:\/\/minio\.example\.org$/,
   },
   {
-    name: 'one key without the other is no use',
+    name: 'one key without the other is rejected',
     set: { MINIO_SECRET_KEY: 'x' },
     says: /^MINIO_ACCESS_KEY and MINIO_SECRET_KEY belong together/,
   },
-  { name: 'both keys may be chosen', set: { MINIO_ACCESS_KEY: 'x', MINIO_SECRET_KEY: 'x' }, says: undefined },
+  { name: 'both keys may be set', set: { MINIO_ACCESS_KEY: 'x', MINIO_SECRET_KEY: 'x' }, says: undefined },
   {
     name: 'OIDC needs an issuer',
     set: { OIDC_ENABLE: 'true', OIDC_ISSUERS: ',' },
     says: /^OIDC_ISSUERS is missing; with OIDC_ENABLE=true/,
   },
   {
-    name: 'the secret of a client needs the client',
+    name: 'a client secret needs a client id',
     set: { OIDC_CLIENT_SECRET: 'x' },
     says: /^OIDC_CLIENT_ID is missing; OIDC_CLIENT_SECRET/,
   },
   {
-    name: 'issuers may be there before OIDC is switched on',
+    name: 'issuers may be set while OIDC is off',
     set: { OIDC_ISSUERS: 'https://a.example.org' },
     says: undefined,
   },
   {
     name: 'manager and store cannot share a port',
     set: { OSCAR_SERVICE_PORT: '9000' },
-    says: /^OSCAR_STORE_PORT is 9000, on which the manager itself listens/,
+    says: /^OSCAR_STORE_PORT is 9000, the port on which the manager itself listens/,
   },
   {
-    name: 'the port of a store that is not started is free',
+    name: 'the port of a store that is not started may be used',
     set: { ...KUBERNETES, OSCAR_SERVICE_PORT: '9000' },
     says: undefined,
   },
   {
-    name: 'a machine that runs jobs as processes is not opened to others by accident',
+    name: 'listening on a public address with the process runtime is rejected',
     set: { OSCAR_LISTEN: '0.0.0.0' },
     says: /^OSCAR_LISTEN is "0\.0\.0\.0", which other machines .* run as processes .* OSCAR_LOCAL_ALLOW_REMOTE=true/,
   },
   {
-    name: 'a machine that runs jobs as processes is opened on purpose',
+    name: 'OSCAR_LOCAL_ALLOW_REMOTE allows a public address with the process runtime',
     set: { OSCAR_LISTEN: '[::]:8081', OSCAR_LOCAL_ALLOW_REMOTE: 'true' },
     says: undefined,
   },
-  { name: 'localhost is this machine alone', set: { OSCAR_LISTEN: 'localhost:8081' }, says: undefined },
-  { name: 'Knative answers on Kubernetes', set: { ...KUBERNETES, SERVERLESS_BACKEND: 'knative' }, says: undefined },
+  { name: 'localhost is a loopback address', set: { OSCAR_LISTEN: 'localhost:8081' }, says: undefined },
+  { name: 'Knative is accepted on Kubernetes', set: { ...KUBERNETES, SERVERLESS_BACKEND: 'knative' }, says: undefined },
   {
-    name: 'there is no Knative on a laptop',
+    name: 'Knative is rejected with the local backend',
     set: { SERVERLESS_BACKEND: 'knative' },
     says: /^SERVERLESS_BACKEND is "knative", which needs OSCAR_BACKEND=kubernetes$/,
   },
   {
-    name: 'OpenFaaS is refused',
+    name: 'OpenFaaS is rejected',
     set: { ...KUBERNETES, SERVERLESS_BACKEND: 'openfaas' },
     says: /^SERVERLESS_BACKEND is "openfaas"; accepted is `knative`, or empty; OpenFaaS is not supported$/,
   },
   {
-    name: 'there is no Kueue on a laptop',
+    name: 'Kueue is rejected with the local backend',
     set: { KUEUE_ENABLE: 'True' },
     says: /^KUEUE_ENABLE is true, which needs OSCAR_BACKEND=kubernetes$/,
   },
-  { name: 'Kueue lets in on Kubernetes', set: { ...KUBERNETES, KUEUE_ENABLE: 'true' }, says: undefined },
+  { name: 'Kueue is accepted on Kubernetes', set: { ...KUBERNETES, KUEUE_ENABLE: 'true' }, says: undefined },
   {
-    name: 'YuniKorn is refused',
+    name: 'YuniKorn is rejected',
     set: { YUNIKORN_ENABLE: 'True' },
     says: /^YUNIKORN_ENABLE is true, but that is not supported by this manager yet/,
   },
 ];
 for (const { name, set, says } of checks) {
-  test(name, () => {
+  test(`config: ${name}`, () => {
     const problems = problemsOf(() => readConfig(set, noFiles));
     assert.equal(problems.length, says ? 1 : 0, problems.join('\n'));
     if (says) assert.match(problems[0] ?? '', says);
   });
 }
 
-test('no variable is described twice, and each says what it is for', () => {
+test('config: each setting is described once, with its meaning and default', () => {
   const grouped = SETTING_GROUPS.flatMap(({ settings }) => Object.values(settings));
   const names = [...grouped.map(({ name }) => name), ...IGNORED_NAMES];
   assert.equal(new Set(names).size, names.length);

@@ -16,8 +16,8 @@ import { parseYamlMap, readText } from './kinds/yaml.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
 /**
- * The settings of this manager, from the environment and from the file that `OSCAR_CONFIG` names; the environment wins.
- * Throws one `ConfigError` with everything that is wrong.
+ * Reads the settings from the environment and from the file that `OSCAR_CONFIG` names; the environment takes precedence.
+ * Throws one `ConfigError` with all problems.
  *
  * @example
  * const config = readConfig(process.env, (name) => readFileSync(name, 'utf8'));
@@ -41,7 +41,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const BY_NAME: ReadonlyMap<string, Setting> = new Map(Object.values(SETTINGS).map((each) => [each.name, each]));
 
-/** Reads settings one by one; each is parsed once, because others may depend on it. */
+/** Parses settings on demand, each one once, because others may depend on it. */
 class SettingsReader implements Context {
   readonly files: Files;
   readonly #environment: Environment;
@@ -66,7 +66,7 @@ class SettingsReader implements Context {
     return parsed && 'value' in parsed ? parsed.value : undefined;
   }
 
-  /** The lines about one setting. */
+  /** One line for each problem of a setting. */
   describe({ name }: Setting, problems: readonly SettingProblem[]): string[] {
     const where = this.#given(name)?.where ?? '';
     return problems.map(({ path, text }) => `${where}${name}${path} ${text}`);
@@ -87,7 +87,7 @@ class SettingsReader implements Context {
     return text === undefined ? { problems: [] } : setting.kind.parse(text, this);
   }
 
-  /** Undefined when it depends on a setting that is wrong. */
+  /** Undefined if it depends on an invalid setting. */
   #default(given: NonNullable<Setting['default']>): string | undefined {
     const backend = typeof given === 'string' ? 'local' : this.valueOf('OSCAR_BACKEND');
     if (backend !== 'local' && backend !== 'kubernetes') return undefined;
@@ -99,10 +99,10 @@ class SettingsReader implements Context {
   }
 }
 
-/** Names the file of settings. Only the environment has it. */
+/** Names the settings file. It is read from the environment only. */
 const CONFIG_FILE = 'OSCAR_CONFIG';
 
-/** A value that was given, and where, as the beginning of a problem's line. */
+/** A value that was set. `where` is its position in the file, with which the line of a problem begins. */
 interface Given {
   readonly raw: Raw;
   readonly where: string;
@@ -111,7 +111,7 @@ interface Given {
 interface ConfigFile {
   readonly given: ReadonlyMap<string, Given>;
   readonly problems: readonly string[];
-  /** When it is not, nobody knows what is missing. */
+  /** If false, the checks are skipped, because settings that seem to be missing may be in the file. */
   readonly readable: boolean;
 }
 
@@ -137,7 +137,7 @@ function readConfigFile(name: string | undefined, files: Files): ConfigFile {
   return { given, problems, readable: true };
 }
 
-/** Settings of the Go manager that mean nothing here: they may stay where they are, and are not looked at. */
+/** Settings of the Go manager that have no effect here. They are accepted and ignored. */
 export const IGNORED: readonly { readonly names: readonly string[]; readonly why: string }[] = [
   {
     names: [
@@ -148,7 +148,7 @@ export const IGNORED: readonly { readonly names: readonly string[]; readonly why
       'WATCHDOG_WRITE_TIMEOUT',
       'WATCHDOG_HEALTHCHECK_INTERVAL',
     ],
-    why: 'They are for fwatchdog, which is not used: the supervisor of this manager runs the script itself.',
+    why: 'They configure fwatchdog, which is not used: this manager runs the script itself.',
   },
   {
     names: ['YUNIKORN_NAMESPACE', 'YUNIKORN_CONFIGMAP', 'YUNIKORN_CONFIG_FILENAME'],
@@ -178,14 +178,14 @@ export const IGNORED: readonly { readonly names: readonly string[]; readonly why
   { names: ['SUPERVISOR_KIT_IMAGE'], why: 'interLink is not supported yet.' },
   {
     names: ['PROMETHEUS_URL', 'PROMETHEUS_CPU_QUERY', 'PROMETHEUS_GPU_QUERY', 'LOKI_URL', 'LOKI_QUERY'],
-    why: 'Metrics and logs are taken from the records of jobs, which the manager keeps anyway.',
+    why: 'Metrics and logs come from the job records of the manager.',
   },
-  { names: ['OIDC_SUBJECT'], why: 'The Go manager reads it and does nothing with it.' },
+  { names: ['OIDC_SUBJECT'], why: 'The Go manager reads it but does not use it.' },
 ];
 
 export const IGNORED_NAMES: readonly string[] = IGNORED.flatMap(({ names }) => names);
 
-/** The manager cannot start like this. Names everything that is wrong, so that one correction is enough. */
+/** The manager cannot start. The message lists all problems, so that the operator can correct them at once. */
 export class ConfigError extends OscarError<'invalid-config'> {
   readonly problems: readonly string[];
 

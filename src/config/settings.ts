@@ -17,8 +17,8 @@ interface Group {
 }
 
 /**
- * Every setting once, each group in a file of its own. `docs/configuration.md` is made from these tables
- * (`node tools/generate-docs.ts`), and the type `Config` from their kinds: a setting with a default always has a value.
+ * All settings; each group is a file. `docs/configuration.md` is generated from these tables (`npm run docs`), and the type
+ * `Config` is derived from their kinds: a setting with a default always has a value.
  */
 export const SETTING_GROUPS: readonly Group[] = [
   { title: 'This cluster', settings: cluster },
@@ -46,5 +46,5 @@ export const SETTINGS = {
   ...unsupported,
 } as const satisfies Settings;
 
-/** The settings as they were read. */
+/** The parsed settings. */
 export interface Config extends Values<typeof SETTINGS> {}

@@ -6,7 +6,7 @@ export const cluster = {
     name: 'OSCAR_BACKEND',
     kind: kind.oneOf(...BACKENDS),
     default: 'local',
-    meaning: 'Where services and jobs live: on this machine, or in the Kubernetes cluster the manager runs in.',
+    meaning: 'Where services and jobs run: on this machine, or in the Kubernetes cluster of the manager.',
   },
   clusterId: {
     name: 'OSCAR_CLUSTER_ID',
@@ -17,13 +17,14 @@ export const cluster = {
   endpoint: {
     name: 'OSCAR_ENDPOINT',
     kind: kind.url,
-    unset: 'none; needed where other clusters are to reach this one',
-    meaning: 'The address under which users and other clusters reach this manager.',
+    unset: 'none; required if other clusters connect to this one',
+    meaning: 'The URL at which users and other clusters reach this manager.',
   },
   name: {
     name: 'OSCAR_NAME',
     kind: kind.label,
     default: 'oscar',
-    meaning: 'The name of this manager: owner of the buckets of the administrator, and its service on Kubernetes.',
+    meaning:
+      "The name of this manager. It is the owner of the administrator's buckets, and the name of its Kubernetes Service.",
   },
 } as const satisfies Settings;

@@ -9,46 +9,46 @@ export const federation = {
     kind: clustersSetting,
     default: '{}',
     meaning:
-      'The clusters this one knows. They count before what a definition says about the same id. ' +
+      'The clusters that this one knows. They take precedence over clusters with the same id in a definition. ' +
       'See [below](#clusters).',
   },
   reconcileIntervalSeconds: {
     name: 'OSCAR_RECONCILE_INTERVAL',
     kind: kind.seconds,
     default: '60',
-    meaning: 'How often the members of federations are looked at, so that what went wrong there is put right.',
+    meaning: 'How often the manager checks the members of federations and repairs them.',
   },
   maxMembers: {
     name: 'OSCAR_MAX_MEMBERS',
     kind: kind.members,
     default: '100',
-    meaning: 'The most members that one federation may have.',
+    meaning: 'The maximum number of members of a federation.',
   },
   grantWarnDays: {
     name: 'OSCAR_GRANT_WARN_DAYS',
     kind: kind.count,
     default: '30',
-    meaning: 'After how many days a federation shows that its refresh token is old.',
+    meaning: 'After how many days the status of a federation warns that its refresh token is old.',
   },
   leaseSeconds: {
     name: 'OSCAR_LEASE_SECONDS',
     kind: kind.seconds,
     default: '90',
     meaning:
-      'How long another cluster may be silent about a job that it runs for this one. It speaks three times in it.',
+      'How long another cluster may be silent about a job that it runs for this one. It reports three times in this period.',
   },
   leaseGraceSeconds: {
     name: 'OSCAR_LEASE_GRACE_SECONDS',
     kind: kind.secondsOrNone,
     default: '60',
-    meaning: 'How much longer it is waited for before the job is given to somebody else.',
+    meaning: 'How much longer the manager waits after that before it offers the job to another member.',
   },
   peerNetworks: {
     name: 'OSCAR_PEER_NETWORKS',
     kind: networks,
     default: '',
     meaning:
-      'Private networks that definitions may point to. Otherwise they may name registered clusters and, over https, ' +
-      'public addresses.',
+      'Private networks to which addresses in definitions may point. Without them, definitions may name registered clusters ' +
+      'and public https addresses only.',
   },
 } as const satisfies Settings;

@@ -6,19 +6,20 @@ export const local = {
     name: 'OSCAR_DATA_DIR',
     kind: kind.text,
     default: './.oscar',
-    meaning: 'The directory that holds everything: services, jobs, objects and the secrets made at the first start.',
+    meaning:
+      'The directory for all data: services, jobs, objects and the secrets that are generated at the first start.',
   },
   localCpuMillicores: {
     name: 'OSCAR_LOCAL_CPU',
     kind: kind.cpu,
     unset: 'all of this machine',
-    meaning: 'How much CPU jobs get together. Those that do not fit wait, or go elsewhere.',
+    meaning: 'The CPU for all running jobs. Jobs that do not fit wait, or are delegated.',
   },
   localMemoryBytes: {
     name: 'OSCAR_LOCAL_MEMORY',
     kind: kind.memory,
     unset: 'all of this machine',
-    meaning: 'How much memory jobs get together.',
+    meaning: 'The memory for all running jobs.',
   },
   localRuntime: {
     name: 'OSCAR_LOCAL_RUNTIME',
@@ -26,28 +27,28 @@ export const local = {
     default: 'auto',
     meaning:
       'How scripts run: in containers of their image (`docker`, which may be Podman), or as plain processes of this ' +
-      'machine (`process`); `auto` is containers if Docker answers.',
+      'machine (`process`); `auto` uses containers if Docker is available.',
   },
   localUid: {
     name: 'OSCAR_LOCAL_UID',
     kind: kind.count,
     default: '60600',
     meaning:
-      'With plain processes and a manager that is root: the first of 500 user ids that scripts run under, one for ' +
-      'each that runs. Nobody else may have them: whatever they run is ended with a job.',
+      'With plain processes and a manager that runs as root: the first of 500 user ids for scripts, one for each running ' +
+      'script. Do not use them for anything else: when a job ends, all processes of its user id are killed.',
   },
   localDiskBytes: {
     name: 'OSCAR_LOCAL_DISK',
     kind: kind.memory,
     default: '10Gi',
-    meaning: 'How much disk the files of one job may take.',
+    meaning: 'How much disk the files of one job may use.',
   },
   localAllowRemote: {
     name: 'OSCAR_LOCAL_ALLOW_REMOTE',
     kind: kind.flag,
     default: 'false',
     meaning:
-      'Allow `OSCAR_LISTEN` to be an address that other machines reach. **Whoever may create a service then runs ' +
-      'programs on this machine**, as processes of the manager.',
+      'Allow `OSCAR_LISTEN` to be an address that other machines can reach. **Every user who may create a service can then ' +
+      'run programs on this machine**, as processes of the manager.',
   },
 } as const satisfies Settings;

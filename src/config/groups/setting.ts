@@ -4,9 +4,9 @@ export const BACKENDS = ['local', 'kubernetes'] as const;
 export type BackendName = (typeof BACKENDS)[number];
 
 export interface Setting extends Omit<SettingField, 'default' | 'required'> {
-  /** As one would write it; `<NAME>` stands for the number that another setting has. */
+  /** As an operator would write it; `<NAME>` is replaced with the number in another setting. */
   readonly default?: string | Readonly<Record<BackendName, string>>;
-  /** What holds when it is not set and there is no default. */
+  /** For the documentation: what applies if it is not set and has no default. */
   readonly unset?: string;
 }
 

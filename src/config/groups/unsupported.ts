@@ -6,13 +6,13 @@ export const unsupported = {
     name: 'YUNIKORN_ENABLE',
     kind: kind.unsupportedSetting,
     default: 'false',
-    meaning: 'Queues per service with YuniKorn.',
+    meaning: 'Queues for each service with YuniKorn.',
   },
   volumeEnable: {
     name: 'VOLUME_ENABLE',
     kind: kind.unsupportedSetting,
     default: 'false',
-    meaning: 'Volumes that outlive jobs.',
+    meaning: 'Persistent volumes.',
   },
   kserveEnable: {
     name: 'KSERVE_ENABLE',

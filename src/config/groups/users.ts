@@ -6,19 +6,19 @@ export const users = {
     name: 'OSCAR_USERNAME',
     kind: kind.accountName,
     default: 'oscar',
-    meaning: 'The name of the administrator.',
+    meaning: 'The user name of the administrator.',
   },
   password: {
     name: 'OSCAR_PASSWORD',
     kind: kind.secret,
-    unset: 'local: made at the first start; kubernetes: required',
+    unset: 'local: generated at the first start; kubernetes: required',
     meaning: 'The password of the administrator.',
   },
   oidcEnable: {
     name: 'OIDC_ENABLE',
     kind: kind.flag,
     default: 'false',
-    meaning: 'Let users of the issuers in with their access tokens.',
+    meaning: 'Accept access tokens of the issuers.',
   },
   oidcIssuers: {
     name: 'OIDC_ISSUERS',
@@ -30,25 +30,25 @@ export const users = {
     name: 'OIDC_GROUPS',
     kind: kind.texts,
     default: '',
-    meaning: 'Users must be in one of these groups. Every user of the issuers is let in if empty.',
+    meaning: 'Users must be in one of these groups. If empty, every user of the issuers is accepted.',
   },
   oidcGroupsClaim: {
     name: 'OIDC_GROUPS_CLAIM',
     kind: kind.text,
-    unset: 'the usual one of each issuer, `group_membership` for those not known',
-    meaning: 'The claim that holds the groups of a user.',
+    unset: 'the usual claim of each issuer, `group_membership` for unknown issuers',
+    meaning: 'The claim with the groups of a user.',
   },
   oidcAudience: {
     name: 'OIDC_AUDIENCE',
     kind: kind.text,
     unset: 'the audience is not checked',
-    meaning: 'The audience that tokens must be made for.',
+    meaning: 'The required audience of access tokens.',
   },
   oidcClientId: {
     name: 'OIDC_CLIENT_ID',
     kind: kind.text,
-    unset: 'the one that a refresh token names, if it is a JWT',
-    meaning: 'The client under which this manager redeems and revokes the refresh tokens of federated services.',
+    unset: 'the client that the refresh token names, if it is a JWT',
+    meaning: 'The client id with which this manager redeems and revokes the refresh tokens of federated services.',
   },
   oidcClientSecret: {
     name: 'OIDC_CLIENT_SECRET',
@@ -61,13 +61,13 @@ export const users = {
     kind: kind.flag,
     default: 'false',
     meaning:
-      'Make the tokens that are sent to another cluster for that one alone: their audience is its id. Only with issuers ' +
-      'that offer token exchange (RFC 8693).',
+      'Restrict tokens that are sent to another cluster to that cluster: their audience is its id. Needs issuers that ' +
+      'support token exchange (RFC 8693).',
   },
   usersAdmin: {
     name: 'USERS_ADMIN',
     kind: kind.texts,
     default: '',
-    meaning: 'Uids of users who see the whole status and the execution log of the cluster.',
+    meaning: 'Uids of users who may read the full status and the execution log of the cluster.',
   },
 } as const satisfies Settings;

@@ -31,15 +31,15 @@ function read(text: string) {
 
 const plain = { endpoint: 'https://b.example.org', store: undefined, sslVerify: true, ca: undefined, kind: 'oscar' };
 
-test('a cluster needs only an endpoint, and is verified unless it says otherwise', () => {
+test('clusters: only the endpoint is required, and the certificate is verified by default', () => {
   assert.deepEqual(read('b: {endpoint: "https://b.example.org/"}'), { value: new Map([['b', plain]]) });
 });
 
-test('clusters may stand in a file', () => {
+test('clusters: may be in a file', () => {
   assert.deepEqual(read('clusters.yaml'), { value: new Map([['b', plain]]) });
 });
 
-test('everything about a cluster is read', () => {
+test('clusters: all fields are read', () => {
   const text = `
     c.old:
       endpoint: http://10.0.0.2:8080
@@ -58,7 +58,7 @@ test('everything about a cluster is read', () => {
   assert.deepEqual(read(text), { value: new Map([['c.old', cluster]]) });
 });
 
-test('certificates may stand in place', () => {
+test('clusters: certificates may be given inline', () => {
   const parsed = read(JSON.stringify({ b: { endpoint: 'https://b.example.org', ca: CA } }));
   assert.deepEqual(parsed, { value: new Map([['b', { ...plain, ca: CA }]]) });
 });
@@ -67,46 +67,46 @@ const endpoint = 'endpoint: https://b.example.org';
 const wrong = [
   { name: 'a cluster without an endpoint', text: 'b: {}', says: /^\.b\.endpoint is missing; accepted is an http/ },
   {
-    name: 'an endpoint that is none',
+    name: 'an invalid endpoint',
     text: 'b: {endpoint: b.example.org}',
     says: /^\.b\.endpoint is "b\.example\.org"/,
   },
   {
-    name: 'a kind nobody knows',
+    name: 'an unknown kind',
     text: `b: {${endpoint}, kind: k3s}`,
     says: /^\.b\.kind is "k3s"; accepted is `oscar` or/,
   },
   {
-    name: 'a key nobody knows',
+    name: 'an unknown key',
     text: `b: {${endpoint}, sslverify: x}`,
     says: /^\.b\.sslverify is not known, did you mean ssl_/,
   },
-  { name: 'an id that fits into no path', text: `a/b: {${endpoint}}`, says: /^\.a\/b is not a cluster id: it must be/ },
+  { name: 'an id with a slash', text: `a/b: {${endpoint}}`, says: /^\.a\/b is not a cluster id: it must be/ },
   {
-    name: 'a cluster that is only an address',
+    name: 'a cluster that is only a URL',
     text: 'b: https://b.example.org',
     says: /^\.b is not a map with endpoint/,
   },
   {
-    name: 'a file that is not there',
+    name: 'a missing file',
     text: 'none.yaml',
     says: /^ is "none\.yaml", a file that cannot be read: ENOENT/,
   },
-  { name: 'a file that is no map', text: 'list.yaml', says: /^ is "list\.yaml", which is not a map/ },
+  { name: 'a file that is not a map', text: 'list.yaml', says: /^ is "list\.yaml", which is not a map/ },
   {
     name: 'a file that is not YAML',
     text: 'broken.yaml',
     says: /^ is "broken\.yaml", which is not YAML, line 2, column 1/,
   },
-  { name: 'YAML that is broken in place', text: 'b: {', says: /^ is not YAML, line 1, column 5/ },
+  { name: 'invalid inline YAML', text: 'b: {', says: /^ is not YAML, line 1, column 5/ },
   { name: 'a list', text: '[b]', says: /^ is not a map from cluster ids/ },
   {
-    name: 'a certificate that is not there',
+    name: 'a missing certificate file',
     text: `b: {${endpoint}, ca: no.pem}`,
     says: /^\.b\.ca is "no\.pem", a file that/,
   },
   {
-    name: 'a key for a certificate',
+    name: 'a private key instead of a certificate',
     text: `b: {${endpoint}, ca: key.pem}`,
     says: /^\.b\.ca is "key\.pem", a file without PEM/,
   },
@@ -117,7 +117,7 @@ const wrong = [
   },
 ];
 for (const { name, text, says } of wrong) {
-  test(`${name} is a problem`, () => {
+  test(`clusters: ${name} is a problem`, () => {
     const parsed = read(text);
     assert.ok('problems' in parsed);
     assert.deepEqual(parsed.problems.length, 1);

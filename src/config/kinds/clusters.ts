@@ -6,7 +6,7 @@ import { mapOrFile, readText } from './yaml.ts';
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Certificates are read here, so that a wrong file stops the start and not the first request to that cluster. */
+/** Certificates are parsed here, so that a wrong file is reported at start and not at the first request to that cluster. */
 const certificates: SettingKind<string> = {
   accepts: 'PEM certificates, or the name of a file with them',
   parse(raw, context) {
@@ -29,19 +29,19 @@ function isCertificate(pem: string): boolean {
 }
 
 export const CLUSTER_FIELDS = {
-  endpoint: { name: 'endpoint', kind: url, required: true, meaning: 'Address of the manager of that cluster.' },
-  store: { name: 'store', kind: url, meaning: 'Address of its object store, if jobs are to read from it.' },
+  endpoint: { name: 'endpoint', kind: url, required: true, meaning: 'URL of the manager of that cluster.' },
+  store: { name: 'store', kind: url, meaning: 'URL of its object store, if jobs read from it.' },
   sslVerify: { name: 'ssl_verify', kind: flag, default: 'true', meaning: 'Verify its certificate.' },
-  ca: { name: 'ca', kind: certificates, meaning: 'The private certification authority it is verified against.' },
+  ca: { name: 'ca', kind: certificates, meaning: 'The private certification authority that signed its certificate.' },
   kind: {
     name: 'kind',
     kind: oneOf('oscar', 'upstream'),
     default: 'oscar',
-    meaning: '`upstream` for a manager written in Go, which knows less of federation.',
+    meaning: '`upstream` for a manager written in Go, which supports fewer federation features.',
   },
 } as const;
 
-/** A cluster that the operator vouches for (docs/security.md#addresses-that-users-choose). */
+/** A cluster that the operator trusts (docs/security.md#addresses-that-users-choose). */
 export type RegisteredCluster = Values<typeof CLUSTER_FIELDS>;
 
 const cluster = record(CLUSTER_FIELDS);

@@ -1,34 +1,34 @@
 import { closest } from '../../lib/closest.ts';
 
-/** Gives the text of a file, or throws as `readFileSync` does. */
+/** Returns the text of a file, or throws like `readFileSync`. */
 export type Files = (name: string) => string;
 
-/** A value as it is given: text from the environment; text, list or map from YAML, where scalars stay as written. */
+/** An unparsed value: text from the environment; text, list or map from YAML, where scalars stay as written. */
 export type Raw = string | null | Raw[] | Map<string, Raw>;
 
-/** `path` leads from the setting to the place inside it; `text` goes on from there: `is "x"; accepted is …`. */
+/** `path` is the path inside the setting; `text` completes the sentence: `is "x"; accepted is …`. */
 export interface SettingProblem {
   readonly path: string;
   readonly text: string;
 }
 
-/** Without problems and without a value: it depends on another setting, and that one has the problem. */
+/** An empty list of problems means that the value depends on another setting, which is invalid. */
 export type Parsed<T> = { readonly value: T } | { readonly problems: readonly SettingProblem[] };
 
 export interface Context {
   readonly files: Files;
-  /** The parsed value of another setting, by its variable; undefined when it has none or is wrong. */
+  /** The parsed value of another setting, by its variable; undefined if it has none or is invalid. */
   valueOf(variable: string): unknown;
 }
 
-/** What kind of value a setting takes. */
+/** The type of a setting's value. */
 export interface SettingKind<T> {
-  /** Ends the sentence "accepted is …", in problems and in the documentation. */
+  /** Completes the sentence "accepted is …", in problems and in the documentation. */
   readonly accepts: string;
   parse(raw: Raw, context: Context): Parsed<T>;
 }
 
-/** An empty value counts as none. */
+/** An empty value counts as not set. */
 export const isEmptyValue = (raw: Raw | undefined): raw is '' | null | undefined =>
   raw === undefined || raw === null || (typeof raw === 'string' && raw.trim() === '');
 
@@ -40,10 +40,10 @@ export function refusedSetting(raw: Raw, accepts: string): { problems: SettingPr
   return problem(`is ${shown(raw)}; accepted is ${accepts}`);
 }
 
-/** Long enough to recognise what one wrote; a pasted certificate would fill the screen. */
+/** Shorter: the operator does not recognise the value. Longer: a pasted certificate fills the screen. */
 const LONGEST_SHOWN = 80;
 
-/** A value as a problem shows it. Credentials inside a URL are nobody's business. */
+/** A value as it is shown in a problem, without credentials in URLs. */
 function shown(raw: Raw): string {
   if (raw === null) return 'empty';
   if (Array.isArray(raw)) return 'a list';
@@ -52,12 +52,12 @@ function shown(raw: Raw): string {
   return JSON.stringify(safe.length > LONGEST_SHOWN ? `${safe.slice(0, LONGEST_SHOWN)}…` : safe);
 }
 
-/** `{secret_key:abc}`, without a blank after the colon, is one long key with the secret in it. */
+/** Hides what follows a colon: in `{secret_key:abc}`, without a space after the colon, the secret is part of the key. */
 export function shownKey(key: string): string {
   return key.replace(/:.*/s, ':…');
 }
 
-/** A kind that is written as one word or line; `read` gives undefined for what it does not accept. */
+/** A single value; `read` returns undefined for a text that it does not accept. */
 export function scalar<T>(accepts: string, read: (text: string) => T | undefined): SettingKind<T> {
   return {
     accepts,
@@ -68,7 +68,7 @@ export function scalar<T>(accepts: string, read: (text: string) => T | undefined
   };
 }
 
-/** Separated by commas, or a YAML list. Blank items are dropped, so that a trailing comma does no harm. */
+/** A list separated by commas, or a YAML list. Empty items are ignored, so that a trailing comma is allowed. */
 export function listOf<T>(accepts: string, read: (item: string) => T | undefined): SettingKind<readonly T[]> {
   return {
     accepts,
@@ -89,12 +89,12 @@ export function listOf<T>(accepts: string, read: (item: string) => T | undefined
   };
 }
 
-/** One key of a map, described once: for reading, for types and for the documentation. */
+/** One key of a map. The parser, the types and the documentation are derived from it. */
 export interface SettingField {
   readonly name: string;
   readonly kind: SettingKind<unknown>;
   readonly meaning: string;
-  /** As one would write it. */
+  /** As an operator would write it. */
   readonly default?: string;
   readonly required?: true;
 }
@@ -107,7 +107,7 @@ type ValueOf<F> = F extends { readonly kind: SettingKind<infer T> }
     : T | undefined
   : never;
 
-/** What reading those fields gives. */
+/** The parsed values of these fields. */
 export type Values<F> = { readonly [K in keyof F]: ValueOf<F[K]> };
 
 /** A map with exactly these keys. */
@@ -132,7 +132,7 @@ export function record<const F extends SettingFields>(fields: F): SettingKind<Va
   };
 }
 
-/** Has every field been read? Then the object has the type that the fields describe. */
+/** Whether every field has a value. Then the object has the type that the fields describe. */
 export function isComplete<F extends object>(values: object, fields: F): values is Values<F> {
   return Object.keys(fields).every((key) => key in values);
 }
@@ -143,7 +143,7 @@ function readField(field: SettingField, given: Raw | undefined, context: Context
   return field.required ? problem(`is missing; accepted is ${field.kind.accepts}`) : { value: undefined };
 }
 
-/** A map from ids to values of one kind, or of a kind that the id decides; `entry` gives a problem for a wrong id. */
+/** A map from ids to values. `entry` returns the kind of value for an id, or the problem of an invalid id. */
 export function mapOf<T>(
   accepts: string,
   entry: (id: string) => SettingKind<T> | string,

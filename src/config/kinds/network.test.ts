@@ -6,15 +6,15 @@ const listen = listenAddress('OSCAR_SERVICE_PORT');
 const context = { files: () => '', valueOf: () => 8080 };
 
 const addresses = [
-  { name: 'an address without a port takes that of the other setting', text: '0.0.0.0', host: '0.0.0.0', port: 8080 },
-  { name: 'an address may bring its port', text: '127.0.0.1:9090', host: '127.0.0.1', port: 9090 },
+  { name: 'an address without a port uses that of the other setting', text: '0.0.0.0', host: '0.0.0.0', port: 8080 },
+  { name: 'an address may have a port', text: '127.0.0.1:9090', host: '127.0.0.1', port: 9090 },
   { name: 'a name is an address', text: 'oscar.example.org:80', host: 'oscar.example.org', port: 80 },
-  { name: 'an IPv6 address stands in brackets', text: '[::1]', host: '::1', port: 8080 },
-  { name: 'an IPv6 address may bring its port', text: '[fd00::1]:9090', host: 'fd00::1', port: 9090 },
+  { name: 'an IPv6 address is in brackets', text: '[::1]', host: '::1', port: 8080 },
+  { name: 'an IPv6 address may have a port', text: '[fd00::1]:9090', host: 'fd00::1', port: 9090 },
   { name: 'port 0 is any free port', text: 'localhost:0', host: 'localhost', port: 0 },
 ];
 for (const { name, text, host, port } of addresses) {
-  test(name, () => assert.deepEqual(listen.parse(text, context), { value: { host, port } }));
+  test(`listen address: ${name}`, () => assert.deepEqual(listen.parse(text, context), { value: { host, port } }));
 }
 
 for (const text of [
@@ -30,14 +30,14 @@ for (const text of [
   '-a',
   'a b',
 ]) {
-  test(`nobody can listen on ${text}`, () => assert.ok('problems' in listen.parse(text, context)));
+  test(`listen address: ${text} is rejected`, () => assert.ok('problems' in listen.parse(text, context)));
 }
 
-test('an address that needs a port which is wrong has no problem of its own', () => {
+test('listen address: no second problem is reported if the port setting is invalid', () => {
   assert.deepEqual(listen.parse('0.0.0.0', { files: () => '', valueOf: () => undefined }), { problems: [] });
 });
 
-test('only addresses of this machine alone are loopback', () => {
+test('loopback: only addresses that other machines cannot reach', () => {
   for (const host of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1', 'localhost', 'LOCALHOST']) {
     assert.equal(isLoopback(host), true, host);
   }
@@ -46,7 +46,7 @@ test('only addresses of this machine alone are loopback', () => {
   }
 });
 
-test('a network is an address and the length of its prefix', () => {
+test('networks: an address and a prefix length', () => {
   assert.deepEqual(networks.parse('10.0.0.0/8, fd00::/8', context), {
     value: [
       { address: '10.0.0.0', prefix: 8, family: 'ipv4' },

@@ -2,7 +2,7 @@ import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net';
 import { listOf, refusedSetting, type SettingKind } from './kind.ts';
 import { port } from './single.ts';
 
-/** Where a server listens; the host of an IPv6 address stands without brackets, as `listen` wants it. */
+/** The address of a server. An IPv6 host has no brackets, as `listen` expects. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
@@ -11,7 +11,7 @@ export interface ListenAddress {
 const FORM = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[A-Za-z0-9.-]+))(?::(?<port>\d+))?$/;
 const ACCEPTS = '`host` or `host:port`, an IPv6 address in brackets; port 0 is any free one';
 
-/** An address to listen on; without a port it is that of another setting. */
+/** An address to listen on. Its default port is the value of another setting. */
 export function listenAddress(portVariable: string): SettingKind<ListenAddress> {
   return {
     accepts: ACCEPTS,
@@ -30,14 +30,14 @@ export function listenAddress(portVariable: string): SettingKind<ListenAddress> 
   };
 }
 
-/** `10.0.0.256` is not a host that nobody has heard of, it is a mistyped address. */
+/** Rejects `10.0.0.256`: digits and dots that are not an IPv4 address are a typing error, not a host name. */
 const isHost = (text: string) => isIPv4(text) || (!/^[\d.]+$/.test(text) && /^[A-Za-z0-9]/.test(text));
 
 const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Can only this machine reach it? Of names only `localhost` is certain. */
+/** Whether only this machine can reach the host. The only name that counts is `localhost`. */
 export function isLoopback(host: string): boolean {
   const family = isIP(host);
   if (family === 0) return host.toLowerCase() === 'localhost';

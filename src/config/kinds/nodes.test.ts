@@ -4,7 +4,7 @@ import { nodeLabels, tolerations } from './nodes.ts';
 
 const context = { files: () => '', valueOf: () => undefined };
 
-test('labels of nodes are pairs', () => {
+test('node labels: key and value', () => {
   assert.deepEqual(nodeLabels.parse('oscar=jobs, example.org/gpu=', context), {
     value: [
       ['oscar', 'jobs'],
@@ -14,7 +14,7 @@ test('labels of nodes are pairs', () => {
 });
 
 for (const text of ['=jobs', 'a b=c', 'a=b c', 'a=b=c']) {
-  test(`${JSON.stringify(text)} is no label of a node`, () => {
+  test(`node labels: ${JSON.stringify(text)} is rejected`, () => {
     const parsed = nodeLabels.parse(text, context);
     assert.ok('problems' in parsed);
     assert.match(parsed.problems[0]?.text ?? '', /accepted is labels such as/);
@@ -30,10 +30,11 @@ const TAINTS = [
   { text: 'example.org/edge', is: { key: 'example.org/edge', operator: 'Exists' } },
 ];
 for (const { text, is } of TAINTS) {
-  test(`${text} is put up with as Kubernetes means it`, () =>
+  test(`tolerations: ${text} is parsed as in Kubernetes`, () =>
     assert.deepEqual(tolerations.parse(text, context), { value: [is] }));
 }
 
 for (const text of [':NoSchedule', 'a=b:Never', 'a b', 'a=b c:NoSchedule']) {
-  test(`${JSON.stringify(text)} is no taint`, () => assert.ok('problems' in tolerations.parse(text, context)));
+  test(`tolerations: ${JSON.stringify(text)} is rejected`, () =>
+    assert.ok('problems' in tolerations.parse(text, context)));
 }

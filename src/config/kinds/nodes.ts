@@ -9,7 +9,7 @@ export const nodeLabels = listOf('labels such as `oscar=jobs`, separated by comm
 
 const EFFECTS = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'];
 
-/** Taints of nodes that are put up with. Without a value it is every one of that key, without an effect every effect. */
+/** Tolerated taints. Without a value all values of the key are tolerated, without an effect all effects. */
 export const tolerations = listOf(
   'taints such as `dedicated=oscar:NoSchedule`, `dedicated:NoSchedule` or `dedicated`, separated by commas',
   (given) => {
@@ -22,7 +22,7 @@ export const tolerations = listOf(
   },
 );
 
-function split(text: string, mark: string): { readonly key: string; readonly value?: string } {
-  const at = text.indexOf(mark);
+function split(text: string, separator: string): { readonly key: string; readonly value?: string } {
+  const at = text.indexOf(separator);
   return at < 0 ? { key: text } : { key: text.slice(0, at), value: text.slice(at + 1) };
 }

@@ -20,7 +20,7 @@ const TEXT = `
     password: hunter2
 `;
 
-test('providers of each type are read', () => {
+test('storage providers: each type is read', () => {
   const parsed = read(TEXT);
   assert.ok('value' in parsed);
   const { accessKey, secretKey, ...minio } = { accessKey: null, secretKey: null, ...parsed.value.get('minio.shared') };
@@ -32,7 +32,7 @@ test('providers of each type are read', () => {
   for (const key of [accessKey, secretKey]) assert.ok(key !== null && key instanceof Secret);
 });
 
-test('a key is text even when it looks like a number', () => {
+test('storage providers: a key is text even if it looks like a number', () => {
   const parsed = read(TEXT);
   const shared = 'value' in parsed ? parsed.value.get('minio.shared') : undefined;
   assert.ok(shared?.type === 'minio');
@@ -51,9 +51,9 @@ const wrong = [
     text: 'onedata.x: {}',
     says: /^\.onedata\.x is not .* types are minio, s3 and webdav/,
   },
-  { name: 'a name that objects have anyway', text: 'constructor.x: {}', says: /^\.constructor\.x is not/ },
+  { name: 'a name of an object property', text: 'constructor.x: {}', says: /^\.constructor\.x is not/ },
   { name: 'an id with two dots', text: 's3.a.b: {}', says: /^\.s3\.a\.b is not/ },
-  { name: 'a key that is missing', text: 's3.x: {access_key: a}', says: /^\.s3\.x\.secret_key is missing/ },
+  { name: 'a missing key', text: 's3.x: {access_key: a}', says: /^\.s3\.x\.secret_key is missing/ },
   {
     name: 'keys of another type',
     text: 's3.x: {access_key: a, secret_key: b, login: c}',
@@ -61,7 +61,7 @@ const wrong = [
   },
 ];
 for (const { name, text, says } of wrong) {
-  test(`${name} is a problem`, () => {
+  test(`storage providers: ${name} is a problem`, () => {
     const parsed = read(text);
     assert.ok('problems' in parsed);
     const [problem] = parsed.problems;
@@ -78,7 +78,7 @@ const careless = [
   '{s3.x:hunter2}',
 ];
 for (const text of careless) {
-  test(`the secret in ${text} is not shown`, () => {
+  test(`storage providers: the secret in ${text} is not shown`, () => {
     const parsed = read(text);
     assert.ok('problems' in parsed && parsed.problems.length > 0);
     assert.doesNotMatch(JSON.stringify(parsed.problems), /hunter2/);

@@ -25,7 +25,7 @@ export const PROVIDER_FIELDS = {
 
 type ProviderType = keyof typeof PROVIDER_FIELDS;
 
-/** A store that definitions may name without carrying its keys (docs/configuration.md#storage-providers). */
+/** A store that definitions may use by name, without its keys (docs/configuration.md#storage-providers). */
 export type StorageProvider = {
   [T in ProviderType]: { readonly type: T } & Values<(typeof PROVIDER_FIELDS)[T]>;
 }[ProviderType];
@@ -53,7 +53,8 @@ const PROVIDER_ID = /^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$/;
 
 export const providers = mapOrFile(
   mapOf<StorageProvider>('a map from `<type>.<id>` to the keys of a provider', (id) => {
-    if (id === 'minio.default') return 'is always the store of this cluster, set by MINIO_ENDPOINT; choose another id';
+    if (id === 'minio.default')
+      return 'is always the store of this cluster, which MINIO_ENDPOINT sets; choose another id';
     const [type, name = ''] = id.split('.', 2);
     const kind = Object.entries(KINDS).find(([known]) => known === type)?.[1];
     return kind && PROVIDER_ID.test(name) && id === `${type}.${name}`

@@ -35,7 +35,7 @@ const cases: { name: string; kind: SettingKind<unknown>; accepted: [Raw, unknown
     refused: ['0', '-1', '15.5', '15.', '1e3', '0x10', '99999999999999999999', 'many', new Map()],
   },
   {
-    name: 'a port is one that can be dialled',
+    name: 'a port is 1 to 65535',
     kind: kind.port,
     accepted: [
       ['1', 1],
@@ -43,9 +43,9 @@ const cases: { name: string; kind: SettingKind<unknown>; accepted: [Raw, unknown
     ],
     refused: ['0', '65536'],
   },
-  { name: 'a time to live may be nothing', kind: kind.secondsOrNone, accepted: [['0', 0]], refused: ['-1'] },
+  { name: 'a time to live may be 0', kind: kind.secondsOrNone, accepted: [['0', 0]], refused: ['-1'] },
   {
-    name: 'the bucket for staging has a name that no user’s can have',
+    name: 'the staging bucket has a name that no user’s bucket can have',
     kind: kind.stagingBucket,
     accepted: [
       ['oscar-staging', 'oscar-staging'],
@@ -54,7 +54,7 @@ const cases: { name: string; kind: SettingKind<unknown>; accepted: [Raw, unknown
     refused: ['staging', 'my-oscar-staging', 'oscar-staging-', 'oscar-staging.2', `oscar-staging${'x'.repeat(51)}`],
   },
   {
-    name: 'names of objects are a list of them',
+    name: 'object names are a list',
     kind: kind.objectNames,
     accepted: [
       ['', []],
@@ -93,7 +93,7 @@ const cases: { name: string; kind: SettingKind<unknown>; accepted: [Raw, unknown
     refused: ['ftp://x', 'oscar.example.org', 'https://user:word@x', 'https://x?a=b', 'https://x/#top', 'https://'],
   },
   {
-    name: 'issuers are kept to the letter',
+    name: 'issuers are kept exactly as written',
     kind: kind.issuers,
     accepted: [
       [
@@ -114,7 +114,7 @@ const cases: { name: string; kind: SettingKind<unknown>; accepted: [Raw, unknown
     refused: ['https://a.example.org/ui', 'a.example.org'],
   },
   {
-    name: 'a list loses blanks and empty items, and may be a YAML list',
+    name: 'a list ignores spaces and empty items, and may be a YAML list',
     kind: kind.texts,
     accepted: [
       [' a, b ,,', ['a', 'b']],
@@ -163,26 +163,26 @@ const cases: { name: string; kind: SettingKind<unknown>; accepted: [Raw, unknown
 ];
 
 for (const { name, kind: of, accepted, refused } of cases) {
-  test(name, () => {
+  test(`setting kinds: ${name}`, () => {
     for (const [raw, value] of accepted) assert.deepEqual(read(of, raw), value, JSON.stringify(raw));
     for (const raw of refused) assert.equal(read(of, raw), 'refused', JSON.stringify(raw));
   });
 }
 
-test('a secret is kept as written, blanks included', () => {
+test('setting kinds: a secret is kept as written, including spaces', () => {
   const value = read(kind.secret, ' s3cret ');
   assert.ok(value instanceof Secret);
   assert.equal(value.reveal(), ' s3cret ');
 });
 
-test('what is not supported may be switched off, not on', () => {
+test('setting kinds: an unsupported feature may be set to false, not to true', () => {
   assert.equal(read(kind.unsupportedSetting, 'false'), false);
   assert.deepEqual(kind.unsupportedSetting.parse('1', context), {
     problems: [{ path: '', text: 'is true, but that is not supported by this manager yet; accepted is `false`' }],
   });
 });
 
-test('a problem shows the beginning of a long value, and no credentials of a URL', () => {
+test('setting kinds: a problem shows the beginning of a long value, and no credentials of a URL', () => {
   assert.match(JSON.stringify(kind.url.parse('x'.repeat(1000), context)), /is \\"x{80}…\\"; accepted/);
   assert.doesNotMatch(JSON.stringify(kind.url.parse('https://user:w@rd@host', context)), /user|w@rd/);
 });

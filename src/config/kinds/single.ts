@@ -2,11 +2,11 @@ import { Secret } from '../../lib/secret.ts';
 import { bytes, clusterIdProblem, MAX_MEMBERS, millicores } from '../../model/service/index.ts';
 import { listOf, problem, refusedSetting, type SettingKind, scalar } from './kind.ts';
 
-/** The kinds of single values. Each gives undefined for a text it does not accept. */
+/** The kinds of single values. */
 
 export const text = scalar('text', (given) => given || undefined);
 
-/** Kept as written, blanks at the ends included, and never shown. */
+/** Kept as written, including spaces at both ends, and never shown. */
 export const secret: SettingKind<Secret> = {
   accepts: 'text',
   parse: (raw) => (typeof raw === 'string' ? { value: new Secret(raw) } : refusedSetting(raw, 'text')),
@@ -15,12 +15,12 @@ export const secret: SettingKind<Secret> = {
 const TRUE = /^(1|t|T|true|True|TRUE)$/;
 const FALSE = /^(0|f|F|false|False|FALSE)$/;
 
-/** The forms that Go's ParseBool takes. */
+/** The forms that Go's ParseBool accepts. */
 export const flag = scalar('`true` or `false`', (given) =>
   TRUE.test(given) ? true : FALSE.test(given) ? false : undefined,
 );
 
-/** A switch of the Go manager for something this one cannot do. */
+/** A setting of the Go manager for a feature that this manager does not have. */
 export const unsupportedSetting: SettingKind<boolean> = {
   accepts: '`false`',
   parse(raw, context) {
@@ -32,7 +32,7 @@ export const unsupportedSetting: SettingKind<boolean> = {
 
 function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER) {
   return (given: string): number | undefined => {
-    // `15.0` is what Helm makes of a number.
+    // Helm may render a number as `15.0`.
     const value = /^\d+(\.0+)?$/.test(given) ? Number(given) : Number.NaN;
     return value >= least && value <= most ? value : undefined;
   };
@@ -62,7 +62,7 @@ export const knative = scalar('`knative`, or empty; OpenFaaS is not supported', 
   given === 'knative' ? given : undefined,
 );
 
-/** No credentials: they would be shown wherever the address is. No query: paths are appended to it. */
+/** Credentials are rejected because the URL is shown to users, a query because paths are appended to the URL. */
 function webAddress(given: string): URL | undefined {
   const url = URL.parse(given);
   const plain = url && /^https?:$/.test(url.protocol) && !url.username && !url.password && !/[?#]/.test(given);
@@ -77,7 +77,7 @@ export const url = scalar(URL_FORM, (given) => {
   return address && withoutSlash(address);
 });
 
-/** Kept to the letter: tokens name their issuer, and a slash more or less is another issuer. */
+/** Kept exactly as written: tokens name their issuer, and with another trailing slash it is another issuer. */
 export const issuers = listOf('http or https URLs, exactly as in the `iss` of tokens, separated by commas', (given) =>
   webAddress(given) ? given : undefined,
 );
@@ -102,12 +102,12 @@ const LABEL = '[a-z0-9]([a-z0-9-]*[a-z0-9])?';
 const DNS_LABEL = new RegExp(`^(?=.{1,63}$)${LABEL}$`);
 const DNS_NAME = new RegExp(`^(?=.{1,253}$)${LABEL}(\\.${LABEL})*$`);
 
-/** Of a namespace or a service. */
+/** The name of a namespace or a Kubernetes Service. */
 export const label = scalar('1 to 63 lower-case letters, digits and hyphens', (given) =>
   DNS_LABEL.test(given) ? given : undefined,
 );
 
-/** Of most other objects of Kubernetes. */
+/** The name of most other Kubernetes objects. */
 export const objectName = scalar('1 to 253 lower-case letters, digits, hyphens and dots', (given) =>
   DNS_NAME.test(given) ? given : undefined,
 );
@@ -116,7 +116,7 @@ export const objectNames = listOf('names of objects of Kubernetes, separated by 
   DNS_NAME.test(given) ? given : undefined,
 );
 
-/** No user's bucket is called so (docs/security.md#buckets). */
+/** No bucket of a user can have such a name (docs/security.md#buckets). */
 export const stagingBucket = scalar(
   'a name that begins with `oscar-staging`: at most 63 lower-case letters, digits and hyphens',
   (given) => (DNS_LABEL.test(given) && given.startsWith('oscar-staging') ? given : undefined),

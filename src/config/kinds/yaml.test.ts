@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseYaml, parseYamlMap } from './yaml.ts';
 
-test('scalars stay as they are written', () => {
+test('YAML: scalars stay as written', () => {
   assert.deepEqual(parseYaml('{a: 0123, b: true, c: 1e3, d: "null", e: [1.0, x], f: ~, g: }'), {
     value: new Map<string, unknown>([
       ['a', '0123'],
@@ -16,7 +16,7 @@ test('scalars stay as they are written', () => {
   });
 });
 
-test('each key of a map is known with its place', () => {
+test('YAML: each key of a map has its position', () => {
   const parsed = parseYamlMap('# settings\nA: 1\n"B":\n  - x\n');
   assert.ok('value' in parsed);
   assert.deepEqual(
@@ -28,7 +28,7 @@ test('each key of a map is known with its place', () => {
   );
 });
 
-test('an empty text is an empty map, other things are not', () => {
+test('YAML: an empty text is an empty map, a list or scalar is a problem', () => {
   for (const text of ['', '# nothing yet\n']) assert.deepEqual(parseYamlMap(text), { value: new Map() });
   for (const text of ['- a', 'a']) assert.ok('problems' in parseYamlMap(text));
 });
@@ -47,7 +47,7 @@ const broken = [
   'A: b\n---\nhunter2: c',
 ];
 for (const text of broken) {
-  test(`what is wrong with ${JSON.stringify(text)} is said without quoting it`, () => {
+  test(`YAML: the problem of ${JSON.stringify(text)} does not quote it`, () => {
     const parsed = parseYaml(text);
     assert.ok('problems' in parsed);
     const [problem] = parsed.problems;

@@ -11,8 +11,8 @@ import {
 import { type Context, type Parsed, problem, type Raw, type SettingKind } from './kind.ts';
 
 /**
- * Scalars are not resolved (`0123` stays `0123`, `true` is the text `true`), because each setting knows best what its
- * text means; only an empty value and `null` are special.
+ * Scalars are not resolved (`0123` stays `0123`, `true` is the text `true`), because the kind of each setting parses its
+ * own text. Only an empty value and `null` are special.
  */
 const OPTIONS: ParseOptions & DocumentOptions & SchemaOptions = {
   schema: 'failsafe',
@@ -33,18 +33,18 @@ function load(text: string): Parsed<Loaded> {
   const [error] = document.errors;
   if (error) {
     const { line, col } = lines.linePos(error.pos[0]);
-    return problem(`is not YAML, line ${line}, column ${col}: ${withoutQuotation(error.message)}`);
+    return problem(`is not YAML, line ${line}, column ${col}: ${stripQuotedText(error.message)}`);
   }
   try {
     const raw: Raw = document.toJS({ mapAsMap: true });
     return { value: { raw, document, lines } };
   } catch (unresolved) {
-    return problem(`is not YAML: ${withoutQuotation(String(unresolved))}`);
+    return problem(`is not YAML: ${stripQuotedText(String(unresolved))}`);
   }
 }
 
-/** The parser quotes what it stumbled over, and that may be a password. */
-function withoutQuotation(message: string): string {
+/** The parser's messages quote the invalid text, which may be a password. */
+function stripQuotedText(message: string): string {
   return message.replace(/^ReferenceError: /, '').replace(/[:;\\].*/s, '');
 }
 
@@ -53,14 +53,14 @@ export function parseYaml(text: string): Parsed<Raw> {
   return 'problems' in loaded ? loaded : { value: loaded.value.raw };
 }
 
-/** A key of a YAML map: its value, and where it stands. */
+/** A key of a YAML map: its value and its position. */
 interface Entry {
   readonly raw: Raw;
   readonly line: number;
   readonly column: number;
 }
 
-/** The keys of a YAML map with their places. An empty text is an empty map. */
+/** Parses a YAML map with the positions of its keys. An empty text is an empty map. */
 export function parseYamlMap(text: string): Parsed<ReadonlyMap<string, Entry>> {
   const loaded = load(text);
   if ('problems' in loaded) return loaded;
@@ -85,7 +85,7 @@ export function readText(name: string, { files }: Pick<Context, 'files'>): Parse
   }
 }
 
-/** A map in place (YAML in a variable, a map in a file), or the name of a YAML file: a single word is a name. */
+/** A map (as YAML in a variable, or inside the settings file), or the name of a YAML file. A single word is a file name. */
 export function mapOrFile<T>(map: SettingKind<T>): SettingKind<T> {
   const accepts = `the name of a YAML file, or YAML: ${map.accepts}`;
   return {
