@@ -23,7 +23,7 @@ after(() => daemon.stop());
 
 describeRunner('Docker', { image: BUSYBOX, basics: ['PATH', 'HOME', 'HOSTNAME'] }, make);
 
-async function make(): Promise<RunnerUnderTest> {
+async function make(grace: number): Promise<RunnerUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
   const stores = new DirectoryStores(join(directory, 'stores'));
   const instance = randomUUID();
@@ -32,7 +32,7 @@ async function make(): Promise<RunnerUnderTest> {
       directory: join(directory, 'runner'),
       staging: stores,
       launcher: createDockerLauncher({ socket: daemon.socket, instance, network: 'none' }),
-      grace: 300,
+      grace,
     });
   const attempts = join(directory, 'runner', 'attempts');
   const first = open();

@@ -27,16 +27,16 @@ const throughStarter = {
   close: () => undefined,
 };
 
-describeRunner('processes of the same user', traits, () => make({}));
-describeRunner('processes that a starter starts', traits, () => make({ starting: throughStarter }));
+describeRunner('processes of the same user', traits, (grace) => make(grace, {}));
+describeRunner('processes that a starter starts', traits, (grace) => make(grace, { starting: throughStarter }));
 if (process.getuid?.() === 0) {
   const uids = { first: 61_000, count: 16 };
-  describeRunner('processes of users of their own', traits, () => make({ uids, starting: throughStarter }));
+  describeRunner('processes of users of their own', traits, (grace) => make(grace, { uids, starting: throughStarter }));
 } else {
   process.emitWarning('scripts with users of their own are NOT tested: only root can give them some');
 }
 
-async function make(options: Omit<ProcessLauncherOptions, 'directory'>): Promise<RunnerUnderTest> {
+async function make(grace: number, options: Omit<ProcessLauncherOptions, 'directory'>): Promise<RunnerUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
   chmodSync(directory, 0o711);
   const stores = new DirectoryStores(join(directory, 'stores'));
@@ -45,7 +45,7 @@ async function make(options: Omit<ProcessLauncherOptions, 'directory'>): Promise
       directory: join(directory, 'runner'),
       staging: stores,
       launcher: createProcessLauncher({ directory: join(directory, 'runner'), ...options }),
-      grace: 300,
+      grace,
     });
   const attempts = join(directory, 'runner', 'attempts');
   const first = open();

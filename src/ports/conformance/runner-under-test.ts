@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import type { Attempt, Ended, ObjectAt, StoreAccess } from '../../model/job/index.ts';
 import type { Observation, Runner } from '../runner.ts';
 
-/** A runner to be tested, with a grace of less than a second, and the stores that its attempts use. */
+/** A runner to be tested and the stores that its attempts use. */
 export interface RunnerUnderTest {
   readonly runner: Runner;
   readonly stores: StoresUnderTest;
@@ -58,15 +58,24 @@ export interface RunnerTraits {
   readonly atOnce?: number;
 }
 
+/** Opens a runner that kills a script this many milliseconds after SIGTERM. */
+export type MakeRunner = (grace: number) => Promise<RunnerUnderTest>;
+
+/** For scripts that ignore SIGTERM: a test with such a script takes this long. */
+const SHORT_GRACE_MS = 300;
+
+/** For scripts that react to SIGTERM: long enough for them on a busy machine. */
+const LONG_GRACE_MS = 30_000;
+
 export const STORE = 'store';
 export const BUCKET = 'bucket';
 
 /** What is the same in all tests of one adapter. */
 export class RunnerBench {
   readonly traits: RunnerTraits;
-  readonly #make: () => Promise<RunnerUnderTest>;
+  readonly #make: MakeRunner;
 
-  constructor(traits: RunnerTraits, make: () => Promise<RunnerUnderTest>) {
+  constructor(traits: RunnerTraits, make: MakeRunner) {
     this.traits = traits;
     this.#make = make;
   }
@@ -75,7 +84,7 @@ export class RunnerBench {
   test(name: string, body: (place: RunnerUnderTest, t: TestContext) => Promise<void>, needs?: Trait): void {
     const reason = needs && this.traits.cannot?.[needs];
     test(name, { skip: reason ?? false }, async (t) => {
-      const place = await this.#make();
+      const place = await this.#make(needs === 'last words' ? LONG_GRACE_MS : SHORT_GRACE_MS);
       try {
         await body(place, t);
       } finally {

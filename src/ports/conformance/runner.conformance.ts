@@ -10,11 +10,11 @@ import { describeRunnerTakeUp } from './runner-take-up.conformance.ts';
 import {
   BUCKET,
   endOf,
+  type MakeRunner,
   objectAt,
   printed,
   RunnerBench,
   type RunnerTraits,
-  type RunnerUnderTest,
   run,
   STORE,
   toBucket,
@@ -29,7 +29,7 @@ const COPY = 'cat "$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/copy"';
 const ALL_MS = 900_000;
 
 /** What every runner promises (`runner.ts`), whatever runs the scripts. */
-export function describeRunner(name: string, traits: RunnerTraits, make: () => Promise<RunnerUnderTest>): void {
+export function describeRunner(name: string, traits: RunnerTraits, make: MakeRunner): void {
   const bench = new RunnerBench(traits, make);
   describe(`${name} as a Runner`, { concurrency: traits.atOnce ?? 1, timeout: ALL_MS }, () => {
     describe('what a script sees and leaves', () => describeFiles(bench));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../../ports/conformance/eventually.ts';
@@ -225,7 +225,7 @@ test('scripts are less urgent than the manager, and leave no cores', async (t) =
   const { launcher, order } = launcherFor(t);
   const made = order('nice; ulimit -c');
   await (await launcher.launch(made)).ended;
-  assert.equal(made.text(), '5\n0\n');
+  assert.equal(made.text(), `${Math.min(getPriority() + 5, 19)}\n0\n`);
 });
 
 test('nothing secret is written down', async (t) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../../ports/conformance/eventually.ts';
 import type { LaunchOrder } from '../launcher.ts';
@@ -130,7 +131,7 @@ test('a starter is told secrets where nobody else sees them, and knows nothing o
   const { launcher, order, starter } = await scene(t);
   const made = order('printf %s "$PASSWORD"; nice', { environment: { PASSWORD: 's3cret-value' } });
   await (await launcher.launch(made)).ended;
-  assert.equal(made.text(), 's3cret-value5\n');
+  assert.equal(made.text(), `s3cret-value${Math.min(getPriority() + 5, 19)}\n`);
   for (const word of ['s3cret-value', 'OSCAR_PROBE']) assert.equal(await processTable().mentions(starter, word), false);
   if (process.platform === 'linux') assert.ok(!readFileSync(`/proc/${starter}/environ`).includes('HOME='));
 });
