@@ -1,13 +1,4 @@
-import http from 'node:http';
-import https from 'node:https';
-import {
-  type Agents,
-  allowedAddresses,
-  createAgents,
-  type Network,
-  type Resolver,
-  toHttpClientError,
-} from '../../lib/http/index.ts';
+import { allowedAddresses, HttpClient, HttpClientError, type Network, type Resolver } from '../../lib/http/index.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Offer, OfferAnswer, Target } from '../delegation-ports.ts';
@@ -17,36 +8,36 @@ import { PeerError } from '../peer.ts';
 export interface EndpointOptions {
   readonly url: string;
   readonly verify: boolean;
-  /** What the owner of the service wants it to be sent. */
+  /** Headers that the definition of the service adds. */
   readonly headers: Readonly<Record<string, Secret>>;
-  /** What of the operator's own networks users may name. */
+  /** The operator's own networks that users may name. */
   readonly networks: readonly Network[];
   readonly resolve?: Resolver;
   readonly deadline?: number;
 }
 
 /**
- * How long an endpoint may take, in milliseconds: it answers when it has done its work
- * (docs/go-manager.md#federation-and-delegation). Shorter: what takes a while is asked of somebody else as well.
- * Longer: one that is dead keeps the job.
+ * Milliseconds that an endpoint may take: it answers when it has done its work
+ * (docs/go-manager.md#federation-and-delegation). Shorter: a slow job is also offered to another member. Longer: a dead endpoint
+ * delays the job.
  */
 const DEADLINE = 20_000;
 
-/** Requests at one endpoint at a time. */
-const MOST_AT_ONCE = 16;
+/** Requests to one endpoint at a time. */
+const MAX_CONNECTIONS = 16;
 
-/** These say how a message is sent, which is not for others to say. */
-const NOT_OURS_TO_SET =
+/** Headers of the message framing and of the connection: a definition cannot set them. */
+const RESERVED_HEADERS =
   /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$|^proxy-/i;
 
 /**
- * A member that is any server: it gets the event, and 200 is all that is known of it. Nothing of ours goes there but the
- * event: no token, no key, no name of a job (F32).
+ * A member that is any HTTP server. It receives the event, and its status 200 is all we know of the job. Nothing else is sent to it:
+ * no token, no key, no job id (F32).
  */
 export class EndpointTarget implements Target {
   readonly #url: URL;
   readonly #headers: EndpointOptions['headers'];
-  readonly #agents: Agents;
+  readonly #client: HttpClient;
   readonly #deadline: number;
 
   constructor({ url, verify, headers, networks, resolve, deadline = DEADLINE }: EndpointOptions) {
@@ -54,7 +45,7 @@ export class EndpointTarget implements Target {
     this.#headers = headers;
     this.#deadline = deadline;
     const allowed = allowedAddresses(networks);
-    this.#agents = createAgents({ verify, allowed, mostConnections: MOST_AT_ONCE, ...(resolve && { resolve }) });
+    this.#client = new HttpClient({ verify, allowed, maxConnections: MAX_CONNECTIONS, ...(resolve && { resolve }) });
   }
 
   async offer({ event }: Offer): Promise<OfferAnswer> {
@@ -63,47 +54,36 @@ export class EndpointTarget implements Target {
     return { kind: 'refused', code: 'failed', reason: `the endpoint at ${this.#url.host} answered ${status}` };
   }
 
-  /** What it has been given cannot be taken back. */
+  /** An event that was sent cannot be withdrawn. */
   async stop(): Promise<void> {}
 
   logs(): AsyncIterable<Uint8Array> {
-    const next = () => Promise.reject(this.#problem('keeps no logs that anybody could ask for'));
+    const next = () => Promise.reject(this.#problem('keeps no logs'));
     return { [Symbol.asyncIterator]: () => ({ next }) };
   }
 
   status(): Promise<Snapshot> {
-    return Promise.reject(this.#problem('has no status that anybody could ask for'));
+    return Promise.reject(this.#problem('has no status'));
   }
 
   close(): void {
-    this.#agents.close();
+    this.#client.close();
   }
 
-  /** The status is all that is read: what it says is nobody's business here, however long it is. */
+  /** Reads only the status: the body is ignored, however long it is. */
   async #post(body: string): Promise<number> {
-    const secure = this.#url.protocol === 'https:';
-    const signal = AbortSignal.timeout(this.#deadline);
-    const given = Object.entries(this.#headers).filter(([name]) => !NOT_OURS_TO_SET.test(name));
-    const headers = Object.fromEntries(given.map(([name, value]) => [name.toLowerCase(), value.reveal()]));
+    const chosen = Object.entries(this.#headers).filter(([name]) => !RESERVED_HEADERS.test(name));
+    const headers = Object.fromEntries(chosen.map(([name, value]) => [name.toLowerCase(), value.reveal()]));
+    const all = { 'content-type': 'application/json', ...headers };
+    const request = { method: 'POST', url: this.#url, headers: all, body, deadline: this.#deadline };
     try {
-      return await new Promise<number>((resolve, reject) => {
-        const options = {
-          method: 'POST',
-          headers: { 'content-type': 'application/json', ...headers, 'content-length': Buffer.byteLength(body) },
-          agent: secure ? this.#agents.https : this.#agents.http,
-          signal,
-        };
-        const sent = (secure ? https : http).request(this.#url, options, (response) => {
-          resolve(response.statusCode ?? 0);
-          response.destroy();
-        });
-        sent.on('error', reject).end(body);
-      });
+      const answer = await this.#client.open(request);
+      answer.body.on('error', () => undefined).destroy();
+      return answer.status;
     } catch (error) {
-      const failure = toHttpClientError(signal.aborted ? signal.reason : error, this.#url.hostname);
-      throw failure
-        ? new PeerError('unreachable', `the endpoint: ${failure.message}`, { cause: failure })
-        : this.#problem('does not speak HTTP as we do, or its headers are none');
+      if (!(error instanceof HttpClientError) || error.code === 'not-http')
+        throw this.#problem('does not answer with HTTP, or the headers of the definition are not valid');
+      throw new PeerError('unreachable', `the endpoint: ${error.message}`, { cause: error });
     }
   }
 

@@ -1,12 +1,12 @@
-import http from 'node:http';
-import https from 'node:https';
+import type { Readable } from 'node:stream';
 import {
-  type Agents,
   allowedAddresses,
-  createAgents,
+  HttpClient,
+  type HttpHead,
   type Network,
   type Resolver,
   toHttpClientError,
+  type WholeAnswer,
 } from '../../lib/http/index.ts';
 import { parseJson } from '../../lib/json.ts';
 import { isSlash, trimEnd } from '../../lib/trim.ts';
@@ -16,82 +16,85 @@ import { noManager } from './problems.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** One request to a manager. Headers may be made anew each time that it is sent. */
+/** One request to a manager. A function as `headers` is called each time that the request is sent. */
 export interface PeerRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** From the endpoint on: `/system/…`. */
+  /** Appended to the endpoint: `/system/…`. */
   readonly path: string;
   /** Without the question mark. */
   readonly query?: string;
   readonly headers: Headers | (() => Headers);
   readonly body?: string;
-  /** Milliseconds until all of the answer is here. */
+  /** Milliseconds until the whole answer was read. */
   readonly deadline: number;
-  /** Does it do no harm when it arrives twice? */
+  /** May the other manager receive it twice? */
   readonly repeatable: boolean;
 }
 
-/** A request whose answer is read as it comes, however long it gets. */
+/** A request whose answer is read as it arrives, with no limit to its length. */
 export interface StreamRequest extends Omit<PeerRequest, 'method' | 'headers' | 'body' | 'repeatable'> {
   readonly headers: Headers;
-  /** Milliseconds until the head of the answer is here. */
+  /** Milliseconds until the head of the answer was read. */
   readonly deadline: number;
-  /** Milliseconds that may pass without a byte of it while somebody reads. There is no limit to the whole. */
+  /** Milliseconds that may pass without a byte while the caller reads. */
   readonly idle: number;
-  /** Whoever reads has gone. */
+  /** Ends the stream without an error, when the reader is gone. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface PeerStream extends Pick<PeerAnswer, 'status' | 'date'> {
-  /** Of any other status than 200 nothing is read. Ends early, without an error, for the signal alone. */
+  /** Empty for any status but 200. Ends early, without an error, only because of the signal. */
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
 export interface PeerAnswer {
   readonly status: number;
-  /** Undefined when the body is none that we read. */
+  /** Undefined if the body is not JSON. */
   readonly json: unknown;
   readonly isEmpty: boolean;
-  /** The beginning of the body of an error, as it came: it may hold what was sent. */
+  /** The beginning of the body of an error, unchanged: it may repeat what was sent. */
   readonly text?: string;
-  /** The clock over there, to the second. */
+  /** The clock of the other manager, with a precision of one second. */
   readonly date: number | undefined;
-  /** What is said of a worker beside the body. */
+  /** The header that describes a worker. */
   readonly worker: string | undefined;
 }
 
 export interface TransportOptions {
-  /** What of the operator's own networks users may name. */
+  /** The operator's own networks that users may name. */
   readonly networks: readonly Network[];
   readonly resolve?: Resolver;
 }
 
 /**
- * Requests at one manager at a time. An offer of a job takes up to three round trips, since the other side asks back before
+ * Requests to one manager at a time. An offer of a job takes up to three round trips, because the other side asks back before
  * it answers: at 50 ms each, these are some 200 offers a second. More: a slow manager holds more of our memory. Fewer: a
  * burst of jobs waits for connections while the members have room.
  */
-const MOST_AT_ONCE = 32;
+const MAX_CONNECTIONS = 32;
 
-/** Logs are read for hours: they have connections of their own, so that nothing else waits for them. */
-const MOST_STREAMS = 64;
+/** Logs are read for hours: they have connections of their own, so that no other request waits for them. */
+const MAX_STREAMS = 64;
 
-/** A host that went away without a word is noticed by the system, which asks it after this many milliseconds of silence. */
-const KEEP_ALIVE = 30_000;
+/**
+ * Milliseconds that an idle connection is kept. Shorter: after a pause between two bursts of jobs new connections are made, and
+ * making one costs as much as a request. Longer: managers that are rarely used hold file descriptors.
+ */
+const KEEP_ALIVE = 300_000;
 
-/** Definitions are the longest that managers show each other, and those are far below. */
+/** Definitions are the longest messages between managers, and they are far shorter. */
 const LONGEST_ANSWER = 256 * 1024;
 
-/** Characters of an error that are kept. More than anybody is shown, so that what is masked in it is masked as a whole. */
+/** Characters of an error that are kept: more than is ever shown, so that a secret in it is masked as a whole. */
 const LONGEST_TEXT = 4096;
 
-/** The way to one manager: pooled connections, a deadline, a limit on what is read, and nobody is followed elsewhere. */
+/** The HTTP connection to one manager: pooled connections, a deadline, a limit on the length of answers, no redirects. */
 export class Transport {
   readonly #address: PeerAddress;
   readonly #base: URL;
-  readonly #agents: Agents;
-  readonly #streams: Agents;
-  #underWay = 0;
+  readonly #requests: HttpClient;
+  readonly #streams: HttpClient;
+  #pending = 0;
 
   constructor(address: PeerAddress, { networks, resolve }: TransportOptions) {
     this.#address = address;
@@ -101,165 +104,121 @@ export class Transport {
       ...(address.ca !== undefined && { ca: address.ca }),
       ...(address.guarded && { allowed: allowedAddresses(networks) }),
       ...(resolve && { resolve }),
+      keepAlive: KEEP_ALIVE,
     };
-    this.#agents = createAgents({ ...options, mostConnections: MOST_AT_ONCE });
-    this.#streams = createAgents({ ...options, mostConnections: MOST_STREAMS });
-    // Between two bursts they would be closed, and dialling again costs as much as asking.
-    this.#agents.http.maxFreeSockets = MOST_AT_ONCE;
-    this.#agents.https.maxFreeSockets = MOST_AT_ONCE;
+    this.#requests = new HttpClient({ ...options, maxConnections: MAX_CONNECTIONS });
+    this.#streams = new HttpClient({ ...options, maxConnections: MAX_STREAMS });
   }
 
   get isBusy(): boolean {
-    return this.#underWay > 0;
+    return this.#pending > 0;
   }
 
-  /** The answer, whatever it says. No answer is a {@link PeerError}. */
-  async send(request: PeerRequest): Promise<PeerAnswer> {
-    const deadline = AbortSignal.timeout(request.deadline);
-    this.#underWay++;
+  /** Resolves to the answer, of any status. Without an answer it rejects with a {@link PeerError}. */
+  async send({ method, headers, body, deadline, repeatable, ...target }: PeerRequest): Promise<PeerAnswer> {
+    const framing = body === undefined ? {} : { 'content-type': 'application/json' };
+    const made = () => ({
+      accept: 'application/json',
+      ...(typeof headers === 'function' ? headers() : headers),
+      ...framing,
+    });
+    this.#pending++;
     try {
-      return await this.#send(request, deadline);
+      const url = this.#url(target);
+      const request = { method, url, headers: made, body, deadline, repeatable, maxBytes: LONGEST_ANSWER };
+      return toPeerAnswer(await this.#requests.send(request));
     } catch (error) {
-      throw this.#failure(deadline.aborted ? deadline.reason : error);
+      throw this.#failure(error);
     } finally {
-      this.#underWay--;
+      this.#pending--;
     }
   }
 
-  /** The answer as it comes, whatever it says. No answer is a {@link PeerError}, and so is one that breaks off. */
-  async stream(request: StreamRequest): Promise<PeerStream> {
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(silence()), request.deadline);
-    this.#underWay++;
+  /** Resolves when the head of the answer was read. No answer, or one that breaks off, is a {@link PeerError}. */
+  async stream({ deadline, idle, signal, ...target }: StreamRequest): Promise<PeerStream> {
+    const headers = { accept: 'application/json', ...target.headers };
+    this.#pending++;
     try {
-      const asked = { ...request, method: 'GET' as const };
-      const response = await this.#start(asked, late.signal, this.#streams).response;
-      response.once('close', () => this.#underWay--);
-      response.socket.setKeepAlive(true, KEEP_ALIVE);
-      const { statusCode: status = 0 } = response;
-      if (status !== 200) response.destroy();
-      return { status, date: dateOf(response), chunks: status === 200 ? this.#chunks(response, request) : nothing() };
+      const answer = await this.#streams.open({ method: 'GET', url: this.#url(target), headers, deadline });
+      const { status, body } = answer;
+      body.once('close', () => this.#pending--).on('error', () => undefined);
+      if (status !== 200) body.destroy();
+      return { status, date: readDate(answer), chunks: status === 200 ? this.#chunks(body, idle, signal) : nothing() };
     } catch (error) {
-      this.#underWay--;
-      throw this.#failure(late.signal.aborted ? late.signal.reason : error);
-    } finally {
-      clearTimeout(timer);
+      this.#pending--;
+      throw this.#failure(error);
     }
   }
 
   close(): void {
-    this.#agents.close();
+    this.#requests.close();
     this.#streams.close();
   }
 
-  async *#chunks(response: http.IncomingMessage, { idle, signal }: StreamRequest): AsyncGenerator<Uint8Array> {
-    // A reader that is slow is not the other side's silence: it counts only while we wait for more.
-    const wait = () => setTimeout(() => response.destroy(silence()), idle);
-    const leave = () => response.destroy();
-    let timer = wait();
-    if (signal?.aborted) leave();
-    signal?.addEventListener('abort', leave, { once: true });
+  #url({ path, query }: Pick<PeerRequest, 'path' | 'query'>): string {
+    const { origin, pathname } = this.#base;
+    return `${origin}${trimEnd(pathname, isSlash)}${path}${query ? `?${query}` : ''}`;
+  }
+
+  async *#chunks(body: Readable, idle: number, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+    // Only while we wait for more: a slow reader is not a silent manager.
+    const startTimer = () =>
+      setTimeout(() => body.destroy(new DOMException('no answer in time', 'TimeoutError')), idle);
+    const stop = () => body.destroy();
+    let timer = startTimer();
+    if (signal?.aborted) stop();
+    signal?.addEventListener('abort', stop, { once: true });
     try {
-      for await (const chunk of response as AsyncIterable<Buffer>) {
+      for await (const chunk of body as AsyncIterable<Buffer>) {
         clearTimeout(timer);
         yield chunk;
-        timer = wait();
+        timer = startTimer();
       }
     } catch (error) {
       if (!signal?.aborted) throw this.#failure(error);
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', leave);
-      response.destroy();
+      signal?.removeEventListener('abort', stop);
+      body.destroy();
     }
-  }
-
-  async #send(request: PeerRequest, signal: AbortSignal): Promise<PeerAnswer> {
-    const attempt = this.#start(request, signal, this.#agents);
-    let response: http.IncomingMessage;
-    try {
-      response = await attempt.response;
-    } catch (error) {
-      // A connection of the pool that the other side had closed just then: nobody has read the request.
-      if (!request.repeatable || !attempt.sent.reusedSocket || !isReset(error)) throw error;
-      return this.#send(request, signal);
-    }
-    return read(response);
-  }
-
-  #start(request: Omit<PeerRequest, 'deadline' | 'repeatable'>, signal: AbortSignal, agents: Agents) {
-    const { method, path, query, headers, body } = request;
-    const secure = this.#base.protocol === 'https:';
-    const length =
-      body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
-    const sent = (secure ? https : http).request({
-      hostname: this.#base.hostname.replace(/^\[|\]$/g, ''),
-      port: this.#base.port || (secure ? 443 : 80),
-      method,
-      path: `${trimEnd(this.#base.pathname, isSlash)}${path}${query ? `?${query}` : ''}`,
-      headers: { accept: 'application/json', ...(typeof headers === 'function' ? headers() : headers), ...length },
-      agent: secure ? agents.https : agents.http,
-      signal,
-    });
-    const response = new Promise<http.IncomingMessage>((resolve, reject) => {
-      sent.once('response', resolve).on('error', reject);
-    });
-    sent.end(body);
-    return { sent, response };
   }
 
   #failure(error: unknown): PeerError {
     const { clusterId, endpoint } = this.#address;
     const failure = toHttpClientError(error, this.#base.hostname);
     if (failure?.code === 'untrusted') {
-      // What a certificate says is text of the other side.
-      const why = 'its certificate does not hold: give the cluster its own ca, or mend the certificate';
+      // The text of a certificate is written by the other side: it is not shown.
+      const why =
+        'its certificate is not valid: set its CA certificate as `ca` of the cluster, or correct the certificate';
       return new PeerError('unreachable', `cluster "${clusterId}" at ${endpoint}: ${why}`, { cause: failure });
     }
-    if (failure) return new PeerError('unreachable', `cluster "${clusterId}": ${failure.message}`, { cause: failure });
-    return noManager(this.#address);
+    if (!failure || failure.code === 'not-http' || failure.code === 'too-large') return noManager(this.#address);
+    return new PeerError('unreachable', `cluster "${clusterId}": ${failure.message}`, { cause: failure });
   }
 }
 
-async function read(response: http.IncomingMessage): Promise<PeerAnswer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    // Leaving the loop closes the connection.
-    if (length > LONGEST_ANSWER) throw new RangeError('the answer is longer than any that a manager gives');
-    chunks.push(chunk);
-  }
-  const { statusCode = 0, headers } = response;
-  const body = Buffer.concat(chunks);
+function toPeerAnswer({ status, headers, body }: WholeAnswer): PeerAnswer {
   return {
-    status: statusCode,
-    json: /^application\/json\b/i.test(headers['content-type'] ?? '') ? jsonOf(body) : undefined,
-    isEmpty: length === 0,
-    ...(statusCode >= 400 && { text: body.toString().slice(0, LONGEST_TEXT) }),
-    date: dateOf(response),
-    worker: headers[WORKER_HEADER]?.toString(),
+    status,
+    json: /^application\/json\b/i.test(headers['content-type'] ?? '') ? readJson(body) : undefined,
+    isEmpty: body.length === 0,
+    ...(status >= 400 && { text: body.toString().slice(0, LONGEST_TEXT) }),
+    date: readDate({ status, headers }),
+    worker: headers[WORKER_HEADER],
   };
 }
 
-function dateOf({ headers }: http.IncomingMessage): number | undefined {
-  const date = Date.parse(headers.date ?? '');
+function readDate({ headers }: HttpHead): number | undefined {
+  const date = Date.parse(headers['date'] ?? '');
   return Number.isNaN(date) ? undefined : date;
 }
 
-const silence = () => new DOMException('no answer in time', 'TimeoutError');
-
 async function* nothing(): AsyncGenerator<never, undefined> {}
 
-function jsonOf(body: Buffer): unknown {
+function readJson(body: Buffer): unknown {
   try {
     return parseJson(body);
   } catch {
     return undefined;
   }
 }
-
-const isReset = (error: unknown) => ['ECONNRESET', 'EPIPE'].includes(codeOf(error));
-
-const codeOf = (error: unknown) =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';

@@ -59,7 +59,7 @@ async function send(address: URL, agents: Agents, { method, file, signal }: Call
   return promise.catch((error: unknown) => {
     const failure = toHttpClientError(error, address.hostname);
     const message = failure?.message ?? `"${address.hostname}" does not answer like a store`;
-    throw new TransferError(message, { cause: error, retryable: failure?.code === 'unreachable' });
+    throw new TransferError(message, { cause: error, retryable: failure?.isTransient === true });
   });
 }
 

@@ -122,7 +122,7 @@ test('a certificate that nobody vouches for ends it', async (t) => {
   const { access, requests } = await davServer(t);
   setDefaultCACertificates(trusted);
   t.after(() => setDefaultCACertificates([...trusted, TEST_CERTIFICATE]));
-  await assert.rejects(fetch(t, access, 'a'), { message: /: the certificate of "localhost" does not hold: / });
+  await assert.rejects(fetch(t, access, 'a'), { message: /: the certificate of "localhost" is not valid: / });
   assert.deepEqual(requests, []);
 });
 

@@ -92,7 +92,7 @@ const addressOf = (access: WebdavAccess) => readAddress(`https://${access.hostna
 function lost(error: unknown, host: string): TransferError {
   const failure = toHttpClientError(error, host);
   const message = failure?.message ?? `"${host}" does not answer like a store`;
-  return new TransferError(message, { cause: error, retryable: failure?.code === 'unreachable' });
+  return new TransferError(message, { cause: error, retryable: failure?.isTransient === true });
 }
 
 const REASONS: Readonly<Record<number, string>> = {
