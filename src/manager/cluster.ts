@@ -104,7 +104,7 @@ async function openKubernetes(config: Config, objectStore: ClusterStore, log: Lo
     kubernetes: cluster,
     leadership,
     async tidy(catalog, { signal, defer }) {
-      const tidying = tidyNowAndThen(catalog, () => cluster.keepBeside(signal), signal, log);
+      const tidying = tidyNowAndThen(catalog, () => cluster.reconcileCompanions(signal), signal, log);
       defer(() => tidying);
     },
     async close() {

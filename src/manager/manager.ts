@@ -187,7 +187,7 @@ function knativeView({ kubernetes }: OpenedCluster): Pick<ServerOptions, 'server
   return {
     // The version is that of Kubernetes, as in the Go manager (docs/go-manager.md#configuration-and-status).
     serverless: () => ({ name: 'Knative', version: knative.installed ? kubernetes.version : '' }),
-    deploymentOf: (service) => knative.deploymentOf(service),
+    deploymentOf: (service) => knative.deploymentStatus(service),
   };
 }
 

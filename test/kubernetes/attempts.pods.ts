@@ -227,7 +227,7 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
       const attempt = attemptOf(script, { input, outputs: toBucket() });
       assert.equal((await run(runner, attempt)).outcome, 'succeeded');
       assert.ok(bytes.equals((await stores.get(BUCKET, 'copy')) ?? Buffer.of()));
-      await eventually(() => assert.deepEqual(stores.server.listObjects('shelf', { limit: 10 }).objects, []));
+      await eventually(() => assert.deepEqual(stores.server.listObjects('blobs', { limit: 10 }).objects, []));
     },
   );
 
@@ -448,9 +448,9 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
   podTest('an answer lies on the shelf until the attempt is forgotten', async ({ runner, stores, attemptOf }) => {
     const attempt = attemptOf('echo x >"$TMP_OUTPUT_DIR/x"', { answer: true });
     await run(runner, attempt);
-    assert.equal(stores.server.listObjects('shelf', { limit: 10 }).objects.length, 1);
+    assert.equal(stores.server.listObjects('blobs', { limit: 10 }).objects.length, 1);
     await runner.forget(attempt.name);
-    assert.deepEqual(stores.server.listObjects('shelf', { limit: 10 }).objects, []);
+    assert.deepEqual(stores.server.listObjects('blobs', { limit: 10 }).objects, []);
     assert.equal((await admin.ask('GET', `/api/v1/namespaces/${PODS_NAMESPACE}/secrets/${attempt.name}`)).status, 404);
   });
 

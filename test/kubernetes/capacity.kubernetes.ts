@@ -216,7 +216,8 @@ describe('nodes and pods that come and go', () => {
     t.after(() => set(GLOBAL_RULES));
     await assert.rejects(open(plane.port, { times: { startMs: 4_000 } }), {
       code: 'unavailable',
-      message: /within 4 s: .*give system:serviceaccount:oscar:oscar-sa the right to "list" nodes in the whole cluster/,
+      message:
+        /within 4 s: .*grant system:serviceaccount:oscar:oscar-sa the permission to "list" nodes in the whole cluster/,
     });
   });
 

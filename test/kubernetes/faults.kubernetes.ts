@@ -240,7 +240,7 @@ test('when the patience is over the store is unavailable, and says that it may h
   plane.pauseEtcd();
   await assert.rejects(cluster.journal.begin('other', {}), {
     code: 'unavailable',
-    message: /did not answer in time.*It may have happened all the same: look before you try again/,
+    message: /did not answer in time.*The write may have happened nevertheless: check before you retry/,
   });
   plane.resumeEtcd();
   await eventually(async () => assert.deepEqual(await cluster.journal.read('k'), entry));
@@ -329,7 +329,9 @@ test('rights that are taken away are named, the manager stays up, and works agai
   await give([]);
   const named = (verb: string, what: string) => ({
     code: 'unavailable',
-    message: new RegExp(`not allowed to .*give system:serviceaccount:oscar:oscar-sa the right to "${verb}" ${what}`),
+    message: new RegExp(
+      `not allowed to .*grant system:serviceaccount:oscar:oscar-sa the permission to "${verb}" ${what}`,
+    ),
   });
   await eventually(() =>
     assert.rejects(cluster.journal.begin('k', {}), named('create', 'configmaps in the namespace oscar')),
@@ -339,7 +341,7 @@ test('rights that are taken away are named, the manager stays up, and works agai
   const heard = bench.problems.length;
   proxy.cut();
   await eventually(() =>
-    assert.match(String(bench.problems.slice(heard)), /the right to "watch" configmaps in the whole cluster/),
+    assert.match(String(bench.problems.slice(heard)), /the permission to "watch" configmaps in the whole cluster/),
   );
   assert.equal((await cluster.services.list({})).items.length, 1);
 

@@ -49,7 +49,7 @@ async function start(t: TestContext, options: Partial<KubernetesClusterOptions> 
 async function beside(t: TestContext, options: Partial<KubernetesClusterOptions> = {}): Promise<KubernetesCluster> {
   const cluster = await bench.open(options);
   t.after(cluster.close);
-  cluster.useShelf(shelf);
+  cluster.useBlobStore(shelf);
   return cluster;
 }
 
@@ -119,7 +119,7 @@ describe('a job as Kubernetes has it', () => {
 
   test('nor does one that knows nothing of managedBy: it sees that the Job is suspended, and makes no pod', async (t) => {
     await start(t);
-    const event = { bytes: 0, place: { inline: new Uint8Array() } };
+    const event = { bytes: 0, location: { inline: new Uint8Array() } };
     const options = { managedBy: false };
     const job = toJob(sampleJob(someId()), sampleProgress(), event, sampleService('cow', { definition }), options);
     const { ownerReferences: _, ...metadata } = job.metadata;

@@ -22,7 +22,7 @@ await services.close();
 
 async function open(): Promise<KubernetesCluster> {
   const cluster = await bench.open();
-  cluster.useShelf(shelf);
+  cluster.useBlobStore(shelf);
   return cluster;
 }
 

@@ -91,7 +91,7 @@ test('without Knative, a service is not made, and why is told', async () => {
     });
     assert.equal(await without.services.get('early'), undefined);
     assert.equal(without.knative?.installed, false);
-    assert.equal(without.knative?.deploymentOf(ofAdmin('early'))?.state, 'failed');
+    assert.equal(without.knative?.deploymentStatus(ofAdmin('early'))?.state, 'failed');
     assert.match(String(bench.problems.at(0)), /no Knative Serving/);
   } finally {
     await without.close();
@@ -118,7 +118,7 @@ describe('with Knative', () => {
       ['ConfigMap'],
     );
     assert.equal(cluster.knative?.installed, true);
-    await eventually(() => assert.equal(cluster.knative?.deploymentOf(ofAdmin('called'))?.state, 'pending'));
+    await eventually(() => assert.equal(cluster.knative?.deploymentStatus(ofAdmin('called'))?.state, 'pending'));
   });
 
   test('it changes with its service, where that matters to it, and keeps what Knative wrote', async () => {
@@ -151,7 +151,7 @@ describe('with Knative', () => {
     const { service, version } = await created(cluster.services, ofAdmin('lent'));
     const lent = await cluster.services.replace({ ...service, federation: WORKER }, version);
     assert.equal(await statusOf('lent'), 404);
-    assert.equal(cluster.knative?.deploymentOf(lent.service), undefined);
+    assert.equal(cluster.knative?.deploymentStatus(lent.service), undefined);
     await cluster.services.replace(service, lent.version);
     assert.equal(await statusOf('lent'), 200);
   });
@@ -162,7 +162,7 @@ describe('with Knative', () => {
     await admin.do('DELETE', pathOf('called'));
     const other = await bench.open({ knative: { ...SETTINGS, image: 'localhost/oscar-manager:next' } });
     try {
-      await other.keepBeside(new AbortController().signal);
+      await other.reconcileCompanions(new AbortController().signal);
     } finally {
       await other.close();
     }

@@ -274,7 +274,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
         kueue: { flavor: 'f', millicores: 100, memoryBytes: 2 ** 28, gpus: 0, ephemeralBytes: 2 ** 30 },
         report: (problem) => process.stderr.write(`${String(problem)}\n`),
       });
-      const [mirror, outOfQueue] = [cluster.statusMirror(), cluster.outOfQueue()];
+      const [mirror, outOfQueue] = [cluster.statusMirror(), cluster.workloadReconciler()];
       mirror.start();
       outOfQueue?.start();
       stop = async () => {

@@ -155,10 +155,10 @@ test('a PodTemplate is made again when whoever made the service has died before 
   const { version } = await created(cluster.services, sampleService('cow'));
   const path = '/api/v1/namespaces/oscar-svc/podtemplates/cow';
   const { uid } = (await seen(path)).metadata;
-  await cluster.keepBeside(t.signal);
+  await cluster.reconcileCompanions(t.signal);
   assert.equal((await seen(path)).metadata.uid, uid);
   await admin.do('DELETE', path);
-  await cluster.keepBeside(t.signal);
+  await cluster.reconcileCompanions(t.signal);
   assert.equal((await seen(path)).metadata.labels?.['oscar_service'], 'cow');
   await cluster.services.remove('cow', version);
   assert.equal(await statusOf(path), 404);

@@ -64,7 +64,7 @@ export async function startPodBench(options: ClusterOptions = {}): Promise<PodBe
         });
         const runner = createKubernetesRunner({
           api,
-          shelf: stores.shelf,
+          blobs: stores.blobs,
           image: MANAGER_IMAGE,
           namespace: PODS_NAMESPACE,
           report,
@@ -110,7 +110,7 @@ async function openPlace(directory: string, open: PodBench['open']): Promise<Pod
   const names = new Set<string>();
   return {
     stores,
-    open: async (options) => showing(names, await open({ shelf: stores.shelf, ...TIMES, ...options })),
+    open: async (options) => showing(names, await open({ blobs: stores.blobs, ...TIMES, ...options })),
     async leave(last) {
       for (const name of await last.list()) {
         await last.stop(name, 'cancelled');

@@ -51,15 +51,15 @@ test('a new service’s namespace has a copy, and a changed one follows, of what
   assert.match((await copyIn('oscar-svc-alice'))?.text ?? '', /first/);
 
   await give('second');
-  await cluster.keepBeside(t.signal);
+  await cluster.reconcileCompanions(t.signal);
   const second = await copyIn('oscar-svc-alice');
   assert.match(second?.text ?? '', /second/);
   assert.match((await copyIn('oscar-svc'))?.text ?? '', /second/);
-  await cluster.keepBeside(t.signal);
+  await cluster.reconcileCompanions(t.signal);
   assert.equal((await copyIn('oscar-svc-alice'))?.metadata.resourceVersion, second?.metadata.resourceVersion);
 
   await give('third', 'kubernetes.io/dockercfg');
-  await cluster.keepBeside(t.signal);
+  await cluster.reconcileCompanions(t.signal);
   assert.match((await copyIn('oscar-svc'))?.text ?? '', /third/);
   assert.deepEqual(bench.problems, []);
 });
@@ -73,13 +73,13 @@ test('a manager that starts sees to the namespaces of services that another has 
     data: FROM_GO.data,
   });
   const cluster = await bench.open({ pullSecrets });
-  await cluster.keepBeside(t.signal);
+  await cluster.reconcileCompanions(t.signal);
   assert.match((await copyIn(namespace))?.text ?? '', /first/);
   await cluster.close();
 
   const without = await bench.open();
   t.after(without.close);
-  await without.keepBeside(t.signal);
+  await without.reconcileCompanions(t.signal);
   assert.equal(await copyIn(namespace), undefined);
   assert.equal((await admin.ask('GET', pathOf(MANAGER_NAMESPACE, 'registry'))).status, 200);
 });
@@ -94,5 +94,5 @@ test('the manager’s other Secrets are not handed out, whatever the settings sa
   await created(cluster.services, sampleService('cow'));
   const { items } = (await admin.do('GET', pathOf('oscar-svc'))) as unknown as { items: Seen[] };
   assert.doesNotMatch(JSON.stringify(items), /OSCAR_PASSWORD/);
-  assert.match(String(bench.problems), /passwords in namespace oscar.* is of type Opaque, and is not copied/);
+  assert.match(String(bench.problems), /passwords in namespace oscar.* is of type Opaque and is not copied/);
 });

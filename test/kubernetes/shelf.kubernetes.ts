@@ -25,8 +25,12 @@ const keys = async () => (await shelf.list()).items.map(({ key }) => key).toSort
 /** A manager, for which it is later than for the store. */
 async function opened(attempts: readonly string[] = []) {
   const cluster = await bench.open({ now: () => Date.now() + HOURS_MS });
-  cluster.useShelf(shelf);
-  const sweep = cluster.shelfSweep({ shelf, attempts: async () => new Set(attempts), removed: () => undefined });
+  cluster.useBlobStore(shelf);
+  const sweep = cluster.blobSweep({
+    blobs: shelf,
+    attempts: async () => new Set(attempts),
+    onRemoved: () => undefined,
+  });
   return { cluster, sweep };
 }
 

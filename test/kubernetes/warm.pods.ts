@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { after, type TestContext, test } from 'node:test';
 import { Api } from '../../src/adapters/kubernetes/client/api.ts';
 import { type Endpoint, readEndpoint } from '../../src/adapters/kubernetes/client/endpoint.ts';
-import type { KubeKind, KubeObject, ObjectPlace, Stored } from '../../src/adapters/kubernetes/client/kinds.ts';
+import type { KubeKind, KubeObject, ObjectRef, Stored } from '../../src/adapters/kubernetes/client/kinds.ts';
 import type { KubernetesRunnerOptions } from '../../src/adapters/kubernetes/runner/index.ts';
 import type { KubernetesRunner } from '../../src/adapters/kubernetes/runner/kubernetes-runner.ts';
 import { Secret } from '../../src/lib/secret.ts';
@@ -316,12 +316,12 @@ class DyingApi extends Api {
     return super.post(kind, namespace, object);
   }
 
-  override async put<T extends KubeObject>(kind: KubeKind, place: ObjectPlace, object: T): Promise<Stored<T>> {
+  override async put<T extends KubeObject>(kind: KubeKind, place: ObjectRef, object: T): Promise<Stored<T>> {
     await this.#survive('put', kind, object);
     return super.put(kind, place, object);
   }
 
-  override async delete(kind: KubeKind, place: ObjectPlace, preconditions: { uid?: string }): Promise<void> {
+  override async delete(kind: KubeKind, place: ObjectRef, preconditions: { uid?: string }): Promise<void> {
     await this.#survive('delete', kind, { metadata: { name: place.name ?? '' } });
     return super.delete(kind, place, preconditions);
   }

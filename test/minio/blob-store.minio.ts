@@ -29,12 +29,12 @@ test('what nobody needs any more is cleared from a part of MinIO, and nothing el
   for (const key of [...needed, ...gone]) await blobs.put(key, bytes);
   const sweep = (now: number) =>
     new BlobSweep({
-      shelf: blobs,
-      needed: async () => ({ events: new Set(['events/ns/known/1']), attempts: new Set(['known']) }),
-      isNeeded: async ({ name }) => name === 'asked',
+      blobs,
+      referenced: async () => ({ events: new Set(['events/ns/known/1']), attempts: new Set(['known']) }),
+      isReferenced: async ({ name }) => name === 'asked',
       now: () => now,
       report: (problem) => assert.fail(String(problem)),
-      removed: () => undefined,
+      onRemoved: () => undefined,
     });
   assert.equal(await sweep(Date.now()).pass(), 0, 'all of it is too young');
   assert.equal(await sweep(Date.now() + 2 * 60 * 60_000).pass(), gone.length);

@@ -13,33 +13,38 @@ import { type KubernetesCapacityOptions, type OpenCapacity, openKubernetesCapaci
 import { Api, type ApiMetrics, type RateLimit } from './client/api.ts';
 import { readEndpoint } from './client/endpoint.ts';
 import { Lease, type LeaseOptions } from './client/lease.ts';
-import { type ByCaller, type CallingOptions, Knative, type KnativeSettings, runnerByCaller } from './knative/index.ts';
+import {
+  createRoutingRunner,
+  Knative,
+  type KnativeSettings,
+  type RoutingRunner,
+  type RoutingRunnerOptions,
+} from './knative/index.ts';
 import { Kueue, type KueueSettings } from './kueue/index.ts';
 import { Namespaces } from './namespaces/namespaces.ts';
 import { PullSecrets } from './namespaces/pull-secrets.ts';
 import {
   createKubernetesRunner,
-  isNeeded,
   type KubernetesRunner,
   type KubernetesRunnerOptions,
   ManagersLog,
 } from './runner/index.ts';
-import { BlobSweep, type BlobSweepOptions } from './stores/blob-sweep.ts';
-import { allCompanions } from './stores/companions.ts';
-import { Inheritance } from './stores/inheritance.ts';
+import { BlobSweep, type BlobSweepOptions, isBlobReferenced } from './stores/blob-sweep.ts';
+import { combineCompanions } from './stores/companions.ts';
+import { GoManagerSecrets } from './stores/go-manager-secrets.ts';
 import { KubernetesJobStore } from './stores/job-store.ts';
 import { KubernetesJournal } from './stores/journal.ts';
-import type { OutOfQueue } from './stores/out-of-queue.ts';
 import { Reservations } from './stores/reservations.ts';
 import { KubernetesSecretStore } from './stores/secret-store.ts';
 import { KubernetesServiceStore } from './stores/service-store.ts';
 import { KubernetesSettingsStore } from './stores/settings-store.ts';
 import type { StatusMirror } from './stores/status-mirror.ts';
+import type { WorkloadReconciler } from './stores/workload-reconciler.ts';
 
 export type { KnativeSettings } from './knative/knative-service.ts';
 export type { KueueSettings } from './kueue/objects.ts';
 
-export type ClearingOptions = Pick<BlobSweepOptions, 'shelf' | 'removed'> & {
+export type ClusterSweepOptions = Pick<BlobSweepOptions, 'blobs' | 'onRemoved'> & {
   readonly attempts: () => Promise<ReadonlySet<string>>;
 };
 
@@ -48,18 +53,18 @@ export interface KubernetesCluster {
   readonly secrets: SecretStore;
   readonly journal: Journal;
   readonly settings: SettingsStore;
-  /** Events of more than 64 KiB are refused until there is a shelf. */
+  /** Events of more than 64 KiB are refused until there is a blobs. */
   readonly jobs: KubernetesJobs;
-  readonly useShelf: (shelf: BlobStore) => void;
+  readonly useBlobStore: (blobs: BlobStore) => void;
   /**
-   * Clears the shelf of what belongs to nothing any more: started by whoever leads, a new one each time, and stopped before
+   * Clears the blobs of what belongs to nothing any more: started by whoever leads, a new one each time, and stopped before
    * `close`. `attempts` names those that are there, or will be.
    */
-  readonly shelfSweep: (options: ClearingOptions) => BlobSweep;
+  readonly blobSweep: (options: ClusterSweepOptions) => BlobSweep;
   /** Shows the jobs to `kubectl`: started by whoever leads, a new one each time, and stopped before `close`. */
   readonly statusMirror: () => StatusMirror;
   /** Keeps what runs elsewhere out of the queues of Kueue, if that has any: in the same way. */
-  readonly outOfQueue: () => OutOfQueue | undefined;
+  readonly workloadReconciler: () => WorkloadReconciler | undefined;
   /** What its nodes can take. To be closed before this is. */
   readonly capacity: (options: Omit<KubernetesCapacityOptions, 'report' | 'times'>) => Promise<OpenCapacity>;
   /** Runs attempts as pods. To be closed before this is. */
@@ -67,13 +72,13 @@ export interface KubernetesCluster {
     options: Omit<KubernetesRunnerOptions, 'api' | 'namespace' | 'pullSecrets' | 'watch' | 'report'>,
   ) => KubernetesRunner;
   /** Has calls answered by Knative, if that is there, and all else run by the runner that it is given. To be closed before that is. */
-  readonly byCaller: (pods: KubernetesRunner, calling: CallingOptions) => ByCaller;
+  readonly routingRunner: (pods: KubernetesRunner, calling: RoutingRunnerOptions) => RoutingRunner;
   /** What answers calls, if that is Knative. */
-  readonly knative?: Pick<Knative, 'installed' | 'deploymentOf'>;
+  readonly knative?: Pick<Knative, 'installed' | 'deploymentStatus'>;
   /** What lets jobs of users in, if that is Kueue. */
   readonly kueue?: Pick<Kueue, 'problem' | 'reserve' | 'release'>;
   /** Sees to it that everything stands beside the services that should. For whoever leads, now and then. */
-  readonly keepBeside: (signal: AbortSignal) => Promise<void>;
+  readonly reconcileCompanions: (signal: AbortSignal) => Promise<void>;
   /** One of the managers of this cluster leads; see `lease.ts`. It is to be started, and stopped before `close`. */
   readonly lease: (options: Omit<LeaseOptions, 'namespace' | 'report'>) => Lease;
   /** What its managers have printed, if they run as a Deployment of this name. */
@@ -143,7 +148,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   const knative = options.knative && new Knative({ api, settings: { ...options.knative, ...pulled }, watch, report });
   const kueue = options.kueue && new Kueue({ api, settings: options.kueue, servicesNamespace, watch, report });
   const services = new KubernetesServiceStore(api, {
-    beside: allCompanions([kueue, knative].filter((each): each is Kueue | Knative => each !== undefined)),
+    companions: combineCompanions([kueue, knative].filter((each): each is Kueue | Knative => each !== undefined)),
     namespaces: new Namespaces(api, {
       manager: namespace,
       services: servicesNamespace,
@@ -156,14 +161,17 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     pullSecrets,
     reservations: new Reservations(api, namespace, now),
     objectStore,
-    takeOverSecrets: (service) => secrets.takeOver(service.uid, `${service.namespace}/${service.definition.name}`),
+    adoptSecrets: (service) => secrets.adopt(service.uid, `${service.namespace}/${service.definition.name}`),
     watch,
     report,
   });
   const secrets = new KubernetesSecretStore(api, {
     namespace,
     declared: (key) => services.declaredSecrets(key),
-    inheritance: new Inheritance(api, { servicesNamespace, credentialsOf: (uid) => services.credentialsOf(uid) }),
+    goManagerSecrets: new GoManagerSecrets(api, {
+      servicesNamespace,
+      credentialsFor: (uid) => services.credentialsFor(uid),
+    }),
   });
   let jobs: KubernetesJobStore | undefined;
   const close = async () => {
@@ -175,12 +183,12 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
   };
   let version: string;
   try {
-    await opened(services, 'services', startMs, endpoint.url);
+    await openWithin(services, 'services', startMs, endpoint.url);
     version = await api.version();
-    if (kueue && !knowsManagedBy(version)) throw tooOldForKueue(version);
-    if (kueue) await opened(kueue, 'queues of Kueue', startMs, endpoint.url);
+    if (kueue && !supportsManagedBy(version)) throw tooOldForKueue(version);
+    if (kueue) await openWithin(kueue, 'queues of Kueue', startMs, endpoint.url);
     jobs = new KubernetesJobStore(api, {
-      managedBy: knowsManagedBy(version),
+      managedBy: supportsManagedBy(version),
       kueue,
       ...(options.jobTtlSeconds !== undefined && { ttlSeconds: options.jobTtlSeconds }),
       serviceNamed: async (name) => (await services.get(name))?.service,
@@ -188,7 +196,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
       now,
       report,
     });
-    await opened(jobs, 'jobs', startMs, endpoint.url);
+    await openWithin(jobs, 'jobs', startMs, endpoint.url);
     await knative?.open();
   } catch (error) {
     await close();
@@ -199,27 +207,27 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
     version,
     services,
     jobs: store,
-    useShelf: (shelf) => store.useShelf(shelf),
-    shelfSweep: ({ attempts, ...clearing }) =>
+    useBlobStore: (blobs) => store.useBlobStore(blobs),
+    blobSweep: ({ attempts, ...clearing }) =>
       new BlobSweep({
         ...clearing,
-        needed: async () => ({ events: store.shelvedEvents(), attempts: await attempts() }),
-        isNeeded: (suspect) => isNeeded(suspect, api),
+        referenced: async () => ({ events: store.eventBlobKeys(), attempts: await attempts() }),
+        isReferenced: (suspect) => isBlobReferenced(suspect, api),
         now,
         report,
       }),
     statusMirror: () => store.statusMirror(),
-    outOfQueue: () => store.outOfQueue(),
+    workloadReconciler: () => store.workloadReconciler(),
     secrets,
     journal: new KubernetesJournal(api, namespace),
     settings: new KubernetesSettingsStore(api, namespace, options.settingsName),
     capacity: (choice) => openKubernetesCapacity(api, { ...choice, report, times: { watchMs, silenceMs, startMs } }),
     runner: (settings) =>
       createKubernetesRunner({ ...settings, ...pulled, api, namespace: servicesNamespace, watch, report }),
-    byCaller: (pods, calling) => runnerByCaller(pods, calling, { api, watch, report, knative }),
+    routingRunner: (pods, calling) => createRoutingRunner(pods, calling, { api, watch, report, knative }),
     ...(knative && { knative }),
     ...(kueue && { kueue }),
-    keepBeside: (signal) => services.keepBeside(signal),
+    reconcileCompanions: (signal) => services.reconcileCompanions(signal),
     lease: (lease) => new Lease(api, { namespace, report, ...lease }),
     managersLog: (name) => new ManagersLog(api, { namespace, name, report }),
     metrics: () => ({
@@ -233,7 +241,7 @@ export async function openKubernetesCluster(options: KubernetesClusterOptions): 
 }
 
 /** `managedBy` is in every API server from 1.32 on. */
-function knowsManagedBy(version: string): boolean {
+function supportsManagedBy(version: string): boolean {
   const [, major = 0, minor = 0] = /^v(\d+)\.(\d+)/.exec(version)?.map(Number) ?? [];
   return major > 1 || minor >= 32;
 }
@@ -249,7 +257,7 @@ interface Opening {
   readonly trouble: string | undefined;
 }
 
-async function opened(store: Opening, what: string, startMs: number, { href }: URL): Promise<void> {
+async function openWithin(store: Opening, what: string, startMs: number, { href }: URL): Promise<void> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     const reason = store.trouble ?? `${href} does not answer`;

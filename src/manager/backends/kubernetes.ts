@@ -25,8 +25,8 @@ export async function openKubernetesBackend(
   log: Logger,
 ): Promise<Backend> {
   await using opened = new AsyncDisposableStack();
-  const shelf = new ObjectBlobStore(objects, { verify: config.minioTlsVerify });
-  cluster.useShelf(shelf);
+  const blobs = new ObjectBlobStore(objects, { verify: config.minioTlsVerify });
+  cluster.useBlobStore(blobs);
   const manager = { namespace: config.namespace, name: config.name };
   const requests = { cpu: `${config.stagingCpuMillicores}m`, memory: String(config.stagingMemoryBytes) };
   const choice = { nodeSelector: Object.fromEntries(config.podNodeSelector), tolerations: config.podTolerations };
@@ -34,8 +34,8 @@ export async function openKubernetesBackend(
   const pods = opened.adopt(
     cluster.runner({
       ...choice,
-      shelf,
-      verifyShelf: config.minioTlsVerify,
+      blobs,
+      verifyBlobStore: config.minioTlsVerify,
       // Whoever passes the checks of the settings has it.
       image: config.stagingImage ?? '',
       pullPolicy: config.stagingPullPolicy,
@@ -49,8 +49,8 @@ export async function openKubernetesBackend(
     }),
     (it) => it.close(),
   );
-  const calling = { shelf, verifyShelf: config.minioTlsVerify, networks: config.peerNetworks };
-  const runner = opened.adopt(cluster.byCaller(pods, calling), (it) => it.close());
+  const calling = { blobs, verifyBlobStore: config.minioTlsVerify, networks: config.peerNetworks };
+  const runner = opened.adopt(cluster.routingRunner(pods, calling), (it) => it.close());
   const staging = opened.adopt(createStaging({ workers: STAGING_WORKERS, networks: config.peerNetworks }), (it) =>
     it.close(),
   );
@@ -70,10 +70,10 @@ export async function openKubernetesBackend(
       return line;
     },
     async lead({ services, store }, term) {
-      const sweep = cluster.shelfSweep({
-        shelf,
+      const sweep = cluster.blobSweep({
+        blobs,
         attempts: () => attemptsOf(runner, store),
-        removed: (entries) => log.info({ entries }, 'removed from the shelf what jobs had left that are gone'),
+        onRemoved: (entries) => log.info({ entries }, 'removed from the shelf what jobs had left that are gone'),
       });
       term.defer(() => sweep.stop());
       sweep.start();
@@ -81,7 +81,7 @@ export async function openKubernetesBackend(
       term.defer(() => mirror.stop());
       term.defer(() => runner.standDown());
       mirror.start();
-      const outOfQueue = cluster.outOfQueue();
+      const outOfQueue = cluster.workloadReconciler();
       term.defer(() => outOfQueue?.stop());
       outOfQueue?.start();
       const report = (err: unknown) => log.warn({ err }, 'which pods are to be kept ready is not known: asked again');

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { Demand } from '../../../model/job/index.ts';
 import { KubernetesCapacity } from './capacity.ts';
-import { node as aNode } from './node.fixture.ts';
+import { nodeInfo as aNode } from './node-info.fixture.ts';
 import { NOTHING, sum } from './quantities.ts';
 
 /** What happens to a cluster, and what is then asked for, in any order. */
@@ -85,21 +85,26 @@ function take(step: Step, capacity: KubernetesCapacity, model: Model): void {
   switch (step.kind) {
     case 'node':
       model.nodes.set(step.name, step);
-      return capacity.sawNode(step.name, aNode(step));
+      return capacity.updateNode(step.name, aNode(step));
     case 'no node':
       model.nodes.delete(step.name);
-      return capacity.lostNode(step.name);
+      return capacity.removeNode(step.name);
     case 'pod': {
       // A pod that is on a node stays there.
       const on = model.pods.get(step.uid)?.on ?? step.on;
       model.pods.set(step.uid, { on, cpu: step.cpu });
       if (on !== undefined) model.settle(step.uid);
-      return capacity.sawPod(step.uid, { node: on, request: ask(step.cpu), ended: false, room: roomOf(step.uid) });
+      return capacity.updatePod(step.uid, {
+        node: on,
+        request: ask(step.cpu),
+        ended: false,
+        reservation: roomOf(step.uid),
+      });
     }
     case 'no pod':
       if (model.pods.delete(step.uid)) model.settle(step.uid);
-      if (!step.ended) return capacity.lostPod(step.uid);
-      return capacity.sawPod(step.uid, { node: 'a', request: NOTHING, ended: true, room: roomOf(step.uid) });
+      if (!step.ended) return capacity.removePod(step.uid);
+      return capacity.updatePod(step.uid, { node: 'a', request: NOTHING, ended: true, reservation: roomOf(step.uid) });
     case 'reserve': {
       const known = model.rooms.has(step.room);
       const fits = capacity.nodes().some((each) => each.ready && each.requested.cpu + step.cpu <= each.total.cpu);
@@ -134,7 +139,7 @@ test('whatever comes and goes, in whatever order, everything counts once and not
         assert.equal(seen.map(({ requested }) => requested).reduce(sum, NOTHING).cpu, model.expected());
       }
       for (const each of ROOMS) capacity.release(each);
-      for (const each of PODS) capacity.lostPod(each);
+      for (const each of PODS) capacity.removePod(each);
       assert.deepEqual(
         capacity
           .nodes()
@@ -142,7 +147,7 @@ test('whatever comes and goes, in whatever order, everything counts once and not
           .reduce(sum, NOTHING),
         NOTHING,
       );
-      capacity.stopTelling();
+      capacity.stopNotifying();
     }),
   );
 });

@@ -3,26 +3,26 @@ import { test } from 'node:test';
 import type { Demand } from '../../../model/job/index.ts';
 import { describeCapacity } from '../../../ports/conformance/capacity.conformance.ts';
 import { eventually } from '../../../ports/conformance/eventually.ts';
-import { type CapacityParts, KubernetesCapacity } from './capacity.ts';
-import { type NodeSample, node } from './node.fixture.ts';
-import type { SeenPod } from './seen-pod.ts';
+import { KubernetesCapacity, type KubernetesCapacityDeps } from './capacity.ts';
+import { type NodeSample, nodeInfo } from './node-info.fixture.ts';
+import type { PodInfo } from './pod-info.ts';
 
 const GiB = 1024 ** 3;
 
-function cluster(nodes: Record<string, NodeSample>, parts: Partial<CapacityParts> = {}): KubernetesCapacity {
+function cluster(nodes: Record<string, NodeSample>, parts: Partial<KubernetesCapacityDeps> = {}): KubernetesCapacity {
   const capacity = new KubernetesCapacity({ used: () => undefined, ...parts });
-  for (const [name, sample] of Object.entries(nodes)) capacity.sawNode(name, node(sample));
+  for (const [name, sample] of Object.entries(nodes)) capacity.updateNode(name, nodeInfo(sample));
   return capacity;
 }
 
 const ask = (cpu: number, memory = 0, gpu = 0): Demand => ({ cpu, memory, gpu });
-const pod = (on: string | undefined, cpu: number, room?: string): SeenPod => ({
+const pod = (on: string | undefined, cpu: number, room?: string): PodInfo => ({
   node: on,
   ended: false,
   request: ask(cpu),
-  room,
+  reservation: room,
 });
-const ended = (on: string, cpu: number, room?: string): SeenPod => ({ ...pod(on, cpu, room), ended: true });
+const ended = (on: string, cpu: number, room?: string): PodInfo => ({ ...pod(on, cpu, room), ended: true });
 const requested = (capacity: KubernetesCapacity) =>
   Object.fromEntries(capacity.nodes().map(({ name, requested: { cpu } }) => [name, cpu]));
 
@@ -52,14 +52,14 @@ describeCapacity('a cluster of unequal nodes', () => ({
   capacity: cluster({
     a: { cpu: 4_000, memory: 8 * GiB },
     b: { cpu: 1_000, memory: 64 * GiB, gpu: 2 },
-    c: { cpu: 500, memory: GiB, takesWork: false, open: false },
+    c: { cpu: 500, memory: GiB, schedulable: false, eligible: false },
   }),
   close: () => undefined,
 }));
 
 test('what pods of anybody have asked for is not free', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
-  capacity.sawPod('1', pod('a', 700));
+  capacity.updatePod('1', pod('a', 700));
   assert.equal(capacity.reserve('x', ask(400)), false);
   assert.equal(capacity.reserve('x', ask(300)), true);
   assert.deepEqual(requested(capacity), { a: 1_000 });
@@ -67,53 +67,53 @@ test('what pods of anybody have asked for is not free', () => {
 
 test('what keeps a demand from its room is ours, or is not', () => {
   const capacity = cluster({ a: { cpu: 4_000 }, b: { cpu: 1_000, gpu: 1 } });
-  capacity.sawPod('daemon', pod('a', 250));
-  capacity.sawPod('mine', pod('a', 3_700, 'mine'));
+  capacity.updatePod('daemon', pod('a', 250));
+  capacity.updatePod('mine', pod('a', 3_700, 'mine'));
   assert.equal(capacity.obstacle(ask(3_750)), 'ours');
   assert.equal(capacity.obstacle(ask(3_800)), 'others', 'also when all of ours has ended');
   assert.ok(capacity.reserve('gpu', ask(100, 0, 1)));
   assert.equal(capacity.obstacle(ask(100, 0, 1)), 'gpus');
-  capacity.lostPod('daemon');
+  capacity.removePod('daemon');
   assert.equal(capacity.obstacle(ask(3_800)), 'ours');
-  capacity.sawNode('a', node({ cpu: 4_000, takesWork: false }));
+  capacity.updateNode('a', nodeInfo({ cpu: 4_000, schedulable: false }));
   assert.equal(capacity.obstacle(ask(3_800)), 'others', 'its node takes no work now');
-  capacity.sawPod('mine', pod('b', 900));
+  capacity.updatePod('mine', pod('b', 900));
   assert.equal(capacity.obstacle(ask(200)), 'others', 'a pod that is ours no longer is of others');
 });
 
 test('a pod that waits for a node takes nothing; one that has ended, or is gone, gives back what it had', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
-  capacity.sawPod('1', pod(undefined, 700));
+  capacity.updatePod('1', pod(undefined, 700));
   assert.deepEqual(requested(capacity), { a: 0 });
-  capacity.sawPod('1', pod('a', 700));
-  capacity.sawPod('1', pod('a', 700));
-  capacity.sawPod('2', pod('a', 200));
+  capacity.updatePod('1', pod('a', 700));
+  capacity.updatePod('1', pod('a', 700));
+  capacity.updatePod('2', pod('a', 200));
   assert.deepEqual(requested(capacity), { a: 900 });
-  capacity.sawPod('1', ended('a', 700));
+  capacity.updatePod('1', ended('a', 700));
   assert.deepEqual(requested(capacity), { a: 200 });
-  capacity.lostPod('1');
-  capacity.lostPod('2');
-  capacity.lostPod('2');
+  capacity.removePod('1');
+  capacity.removePod('2');
+  capacity.removePod('2');
   assert.deepEqual(requested(capacity), { a: 0 });
 });
 
 test('a pod whose request is changed while it runs counts with the new one', () => {
   const capacity = cluster({});
-  capacity.sawPod('1', pod('a', 300));
-  capacity.sawPod('1', pod('a', 500));
-  capacity.sawNode('a', node({ cpu: 1_000 }));
+  capacity.updatePod('1', pod('a', 300));
+  capacity.updatePod('1', pod('a', 500));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
   assert.deepEqual(requested(capacity), { a: 500 });
 });
 
 test('pods that are seen before their node count once it is there, and are not forgotten while it is away', () => {
   const capacity = cluster({});
-  capacity.sawPod('1', pod('a', 300));
+  capacity.updatePod('1', pod('a', 300));
   assert.deepEqual(capacity.nodes(), []);
-  capacity.sawNode('a', node({ cpu: 1_000 }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
   assert.deepEqual(requested(capacity), { a: 300 });
-  capacity.lostNode('a');
+  capacity.removeNode('a');
   assert.deepEqual(capacity.nodes(), []);
-  capacity.sawNode('a', node({ cpu: 1_000 }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
   assert.deepEqual(requested(capacity), { a: 300 });
 });
 
@@ -121,11 +121,11 @@ test('what was just admitted counts until its pod is on a node, and then once, w
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
   assert.equal(capacity.reserve('x', ask(600)), true);
   assert.deepEqual(requested(capacity), { a: 600, b: 0 });
-  capacity.sawPod('1', pod(undefined, 610, 'x'));
+  capacity.updatePod('1', pod(undefined, 610, 'x'));
   assert.deepEqual(requested(capacity), { a: 600, b: 0 });
-  capacity.sawPod('1', pod('b', 610, 'x'));
+  capacity.updatePod('1', pod('b', 610, 'x'));
   assert.deepEqual(requested(capacity), { a: 0, b: 610 });
-  capacity.sawPod('1', ended('b', 610, 'x'));
+  capacity.updatePod('1', ended('b', 610, 'x'));
   assert.deepEqual(requested(capacity), { a: 0, b: 0 });
   assert.equal(capacity.reserve('x', ask(600)), true, 'it still has its room');
   assert.deepEqual(requested(capacity), { a: 0, b: 0 });
@@ -136,51 +136,51 @@ test('what was just admitted counts until its pod is on a node, and then once, w
 test('room that is given back while its pod still runs is free only when that has ended', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.reserve('x', ask(600));
-  capacity.sawPod('1', pod('a', 600, 'x'));
+  capacity.updatePod('1', pod('a', 600, 'x'));
   capacity.release('x');
   assert.deepEqual(requested(capacity), { a: 600 });
-  capacity.lostPod('1');
+  capacity.removePod('1');
   assert.deepEqual(requested(capacity), { a: 0 });
 });
 
 test('a pod that is gone before it had a node has no room any more', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.reserve('x', ask(600));
-  capacity.sawPod('1', pod(undefined, 600, 'x'));
-  capacity.lostPod('1');
+  capacity.updatePod('1', pod(undefined, 600, 'x'));
+  capacity.removePod('1');
   assert.deepEqual(requested(capacity), { a: 0 });
 });
 
 test('a further attempt has room of its own while the pod of an earlier one is still there', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
   capacity.reserve('x', ask(300));
-  capacity.sawPod('1', pod('a', 300, 'x'));
+  capacity.updatePod('1', pod('a', 300, 'x'));
   capacity.release('x');
   assert.equal(capacity.reserve('x', ask(300)), true);
   assert.deepEqual(requested(capacity), { a: 600 });
-  capacity.lostPod('1');
+  capacity.removePod('1');
   assert.deepEqual(requested(capacity), { a: 300 });
-  capacity.sawPod('2', pod('a', 300, 'x'));
+  capacity.updatePod('2', pod('a', 300, 'x'));
   assert.deepEqual(requested(capacity), { a: 300 });
 });
 
 test('whoever takes up what runs counts its pod once, wherever it is by then', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
-  capacity.sawPod('1', pod('a', 300, 'x'));
-  capacity.sawPod('2', pod(undefined, 200, 'y'));
+  capacity.updatePod('1', pod('a', 300, 'x'));
+  capacity.updatePod('2', pod(undefined, 200, 'y'));
   capacity.hold('x', ask(300));
   capacity.hold('y', ask(200));
   assert.deepEqual(requested(capacity), { a: 500 });
-  capacity.sawPod('2', pod('a', 200, 'y'));
+  capacity.updatePod('2', pod('a', 200, 'y'));
   assert.deepEqual(requested(capacity), { a: 500 });
 });
 
 test('a pod that was there before its attempt counts once, before and after it has it', () => {
   const capacity = cluster({ a: { cpu: 1_000 } });
-  capacity.sawPod('warm', pod('a', 400));
+  capacity.updatePod('warm', pod('a', 400));
   assert.ok(capacity.reserve('cows/1', ask(400)));
   assert.deepEqual(requested(capacity), { a: 800 });
-  capacity.sawPod('warm', pod('a', 400, 'cows/1'));
+  capacity.updatePod('warm', pod('a', 400, 'cows/1'));
   assert.deepEqual(requested(capacity), { a: 400 });
   capacity.hold('cows/1', ask(400));
   assert.deepEqual(requested(capacity), { a: 400 });
@@ -190,45 +190,45 @@ test('what was expected on a node that is lost is expected elsewhere', () => {
   const capacity = cluster({ a: { cpu: 2_000 }, b: { cpu: 1_000 } });
   capacity.reserve('x', ask(600));
   assert.deepEqual(requested(capacity), { a: 600, b: 0 });
-  capacity.lostNode('a');
+  capacity.removeNode('a');
   assert.deepEqual(requested(capacity), { b: 600 });
-  capacity.sawNode('b', node({ cpu: 1_000, takesWork: false }));
-  capacity.sawNode('c', node({ cpu: 500 }));
+  capacity.updateNode('b', nodeInfo({ cpu: 1_000, schedulable: false }));
+  capacity.updateNode('c', nodeInfo({ cpu: 500 }));
   assert.deepEqual(requested(capacity), { b: 0, c: 600 }, 'even where there is no room for it');
-  capacity.lostNode('b');
-  capacity.lostNode('c');
+  capacity.removeNode('b');
+  capacity.removeNode('c');
   assert.deepEqual(capacity.nodes(), []);
-  capacity.sawNode('d', node({ cpu: 1_000 }));
+  capacity.updateNode('d', nodeInfo({ cpu: 1_000 }));
   assert.deepEqual(requested(capacity), { d: 600 });
 });
 
 test('what is held when there is no node at all counts on the first that comes', () => {
   const capacity = cluster({});
   capacity.hold('x', ask(600));
-  capacity.sawNode('a', node({ cpu: 1_000 }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
   assert.deepEqual(requested(capacity), { a: 600 });
 });
 
 test('what was expected where another pod came is expected elsewhere, if there is room for it', () => {
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
   capacity.reserve('x', ask(600));
-  capacity.sawPod('1', pod('a', 700));
+  capacity.updatePod('1', pod('a', 700));
   assert.deepEqual(requested(capacity), { a: 700, b: 600 });
-  capacity.sawPod('2', pod('b', 900));
+  capacity.updatePod('2', pod('b', 900));
   assert.deepEqual(requested(capacity), { a: 700, b: 1_500 }, 'nowhere is room for it');
 });
 
 test('a node takes no more pods than it says, however small they are', () => {
   const capacity = cluster({ a: { cpu: 1_000, pods: 2 } });
-  capacity.sawPod('1', pod('a', 0));
+  capacity.updatePod('1', pod('a', 0));
   assert.equal(capacity.reserve('x', ask(1)), true);
   assert.equal(capacity.reserve('y', ask(1)), false);
-  capacity.lostPod('1');
+  capacity.removePod('1');
   assert.equal(capacity.reserve('y', ask(1)), true);
 });
 
 test('nodes that take no work are shown and have no room', () => {
-  const capacity = cluster({ a: { cpu: 1_000, takesWork: false }, b: { cpu: 500 } });
+  const capacity = cluster({ a: { cpu: 1_000, schedulable: false }, b: { cpu: 500 } });
   assert.deepEqual(
     capacity.nodes().map(({ name, ready }) => [name, ready]),
     [
@@ -241,8 +241,8 @@ test('nodes that take no work are shown and have no room', () => {
 
 test('what a node could take once it is well is not refused; what only a node for others could take is', () => {
   const capacity = cluster({
-    away: { cpu: 8_000, takesWork: false },
-    others: { cpu: 64_000, takesWork: false, open: false },
+    away: { cpu: 8_000, schedulable: false },
+    others: { cpu: 64_000, schedulable: false, eligible: false },
     here: { cpu: 1_000 },
   });
   assert.equal(capacity.refusal(ask(8_000)), undefined);
@@ -279,7 +279,7 @@ test("what the manager's own containers take is added to every attempt, and to w
 test('what is in use is what is measured, and without that what is asked for', () => {
   const measured = new Map([['a', { cpu: 50, memory: 7 }]]);
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } }, { used: (name) => measured.get(name) });
-  capacity.sawPod('1', pod('b', 300));
+  capacity.updatePod('1', pod('b', 300));
   assert.deepEqual(
     capacity.nodes().map(({ used }) => used),
     [
@@ -300,41 +300,41 @@ test('whoever waits is told when a pod of anybody ends, and not when one comes',
   const capacity = cluster({ a: { cpu: 1_000 } });
   const told = toldBy(capacity);
   await told.isTold();
-  capacity.sawPod('1', pod('a', 500));
+  capacity.updatePod('1', pod('a', 500));
   await told.isNotTold();
-  capacity.lostPod('1');
+  capacity.removePod('1');
   await told.isTold();
 });
 
 test('whoever waits is told when a node comes, recovers or grows, and not when it only says again how it is', async () => {
   const capacity = cluster({});
   const told = toldBy(capacity);
-  capacity.sawNode('a', node({ cpu: 1_000, takesWork: false }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000, schedulable: false }));
   await told.isNotTold();
-  capacity.sawNode('a', node({ cpu: 1_000 }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
   await told.isTold();
-  capacity.sawNode('a', node({ cpu: 1_000 }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
   await told.isNotTold();
-  capacity.sawNode('a', node({ cpu: 1_500 }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_500 }));
   await told.isTold();
-  capacity.sawNode('a', node({ cpu: 1_200 }));
+  capacity.updateNode('a', nodeInfo({ cpu: 1_200 }));
   await told.isNotTold();
 });
 
 test('whoever waits is told when something turns out to be elsewhere', async () => {
   const capacity = cluster({ a: { cpu: 1_000 }, b: { cpu: 900 } });
   capacity.reserve('x', ask(900));
-  capacity.sawPod('1', pod(undefined, 900, 'x'));
+  capacity.updatePod('1', pod(undefined, 900, 'x'));
   const told = toldBy(capacity);
   await told.isTold();
-  capacity.sawPod('1', pod('b', 900, 'x'));
+  capacity.updatePod('1', pod('b', 900, 'x'));
   await told.isTold();
 });
 
 test('whoever waits is told of nothing any more once it is closed', async () => {
   const capacity = cluster({});
   const told = toldBy(capacity);
-  capacity.sawNode('a', node({ cpu: 1_000 }));
-  capacity.stopTelling();
+  capacity.updateNode('a', nodeInfo({ cpu: 1_000 }));
+  capacity.stopNotifying();
   await told.isNotTold();
 });

@@ -1,13 +1,13 @@
 import { cores, gpus, size } from '../../../lib/amounts.ts';
 import type { Demand } from '../../../model/job/index.ts';
 import { type Capacity, explainRefusal, type NodeCapacity, type Obstacle, type Usage } from '../../../ports/index.ts';
-import type { Listener } from '../client/informer.ts';
+import type { InformerHandler } from '../client/informer.ts';
+import { type Node, type NodeInfo, type NodeSelection, toNodeInfo } from './node-info.ts';
+import { type NodeAccount, NodeAccounts, NodeReservations } from './node-reservations.ts';
+import { type PodInfo, type ScheduledPod, slimScheduledPod, toPodInfo } from './pod-info.ts';
 import { isWithin, larger, NOTHING, sameDemand, sum } from './quantities.ts';
-import { type NodeAccount, NodeAccounts, Rooms } from './rooms.ts';
-import { type Node, type NodeChoice, type SeenNode, seenNode } from './seen-node.ts';
-import { type ScheduledPod, type SeenPod, seenPod, slimScheduledPod } from './seen-pod.ts';
 
-export interface CapacityParts {
+export interface KubernetesCapacityDeps {
   /** What the manager's own containers add to each attempt. */
   readonly overhead?: Demand | undefined;
   /** What a node uses at this moment, if that is known. */
@@ -27,41 +27,41 @@ interface Counted {
  */
 export class KubernetesCapacity implements Capacity {
   readonly #overhead: Demand;
-  readonly #used: CapacityParts['used'];
+  readonly #used: KubernetesCapacityDeps['used'];
   readonly #accounts = new NodeAccounts();
-  readonly #rooms = new Rooms(this.#accounts);
+  readonly #reservations = new NodeReservations(this.#accounts);
   /** By uid. */
   readonly #pods = new Map<string, Counted>();
   readonly #listeners = new Set<() => void>();
-  #telling: NodeJS.Immediate | undefined;
+  #notifying: NodeJS.Immediate | undefined;
 
-  constructor({ overhead = NOTHING, used }: CapacityParts) {
+  constructor({ overhead = NOTHING, used }: KubernetesCapacityDeps) {
     this.#overhead = overhead;
     this.#used = used;
   }
 
   reserve(name: string, demand: Demand): boolean {
-    return this.#rooms.reserve(name, sum(demand, this.#overhead));
+    return this.#reservations.reserve(name, sum(demand, this.#overhead));
   }
 
   hold(name: string, demand: Demand): void {
-    this.#rooms.hold(name, sum(demand, this.#overhead));
+    this.#reservations.hold(name, sum(demand, this.#overhead));
   }
 
   release(name: string): void {
-    if (this.#rooms.release(name)) this.#tell();
+    if (this.#reservations.release(name)) this.#notify();
   }
 
   refusal(demand: Demand): string | undefined {
-    const totals = this.#accounts.counted().flatMap(({ node }) => (node.open ? [node.total] : []));
-    const refusal = refusalOf(totals, sum(demand, this.#overhead));
+    const totals = this.#accounts.counted().flatMap(({ node }) => (node.eligible ? [node.total] : []));
+    const refusal = unfittableReason(totals, sum(demand, this.#overhead));
     const alone = refusal === undefined || sameDemand(this.#overhead, NOTHING);
     return alone ? refusal : `${refusal} (with what moves its files)`;
   }
 
   obstacle(demand: Demand): Obstacle {
     const all = sum(demand, this.#overhead);
-    const open = this.#accounts.counted().filter(({ node }) => node.takesWork);
+    const open = this.#accounts.counted().filter(({ node }) => node.schedulable);
     if (!open.some((account) => account.couldFit(all))) return 'others';
     const hasGpus = ({ node, requested }: (typeof open)[number]) => requested.gpu + all.gpu <= node.total.gpu;
     return open.some(hasGpus) ? 'ours' : 'gpus';
@@ -70,7 +70,7 @@ export class KubernetesCapacity implements Capacity {
   nodes(): readonly NodeCapacity[] {
     return this.#accounts.counted().map(({ name, node, requested }) => {
       const { cpu, memory } = this.#used(name) ?? requested;
-      return { name, ready: node.takesWork, total: node.total, requested, used: { cpu, memory }, state: node.state };
+      return { name, ready: node.schedulable, total: node.total, requested, used: { cpu, memory }, state: node.state };
     });
   }
 
@@ -86,21 +86,21 @@ export class KubernetesCapacity implements Capacity {
     return this.#accounts.names();
   }
 
-  sawNode(name: string, node: SeenNode): void {
-    const account = this.#accounts.of(name);
+  updateNode(name: string, node: NodeInfo): void {
+    const account = this.#accounts.get(name);
     const before = account.node;
     this.#accounts.set(account, node);
     if (before && isSameRoom(before, node)) return;
-    this.#rooms.seatAgain();
-    if (node.takesWork && !(before?.takesWork && isWithin(node.total, before.total))) this.#tell();
+    this.#reservations.reassign();
+    if (node.schedulable && !(before?.schedulable && isWithin(node.total, before.total))) this.#notify();
   }
 
-  lostNode(name: string): void {
-    const account = this.#accounts.of(name);
+  removeNode(name: string): void {
+    const account = this.#accounts.get(name);
     this.#accounts.set(account, undefined);
-    this.#rooms.seatAgain();
+    this.#reservations.reassign();
     // With the last worker gone, the control plane counts.
-    this.#tell();
+    this.#notify();
   }
 
   /** Uids of the pods that are known. */
@@ -108,61 +108,61 @@ export class KubernetesCapacity implements Capacity {
     return this.#pods.keys();
   }
 
-  sawPod(uid: string, { node, request, ended, room }: SeenPod): void {
-    if (ended) return this.lostPod(uid);
+  updatePod(uid: string, { node, request, ended, reservation: room }: PodInfo): void {
+    if (ended) return this.removePod(uid);
     const before = this.#pods.get(uid);
-    const account = node === undefined ? undefined : this.#accounts.of(node);
+    const account = node === undefined ? undefined : this.#accounts.get(node);
     // Nearly everything that happens to a pod changes nothing here.
     if (before && before.account === account && before.room === room && sameDemand(before.request, request)) return;
     this.#pods.set(uid, { request, account, room });
-    account?.put(request, room !== undefined);
-    this.#takeOff(before);
-    const settled = room !== undefined && this.#rooms.sawPod(room, uid, account !== undefined);
-    if (account) this.#rooms.relieve(account);
-    if (before?.account || settled) this.#tell();
+    account?.add(request, room !== undefined);
+    this.#subtract(before);
+    const settled = room !== undefined && this.#reservations.updatePod(room, uid, account !== undefined);
+    if (account) this.#reservations.relieve(account);
+    if (before?.account || settled) this.#notify();
   }
 
   /** It has ended, or is gone. */
-  lostPod(uid: string): void {
+  removePod(uid: string): void {
     const pod = this.#pods.get(uid);
     if (!pod) return;
     this.#pods.delete(uid);
-    this.#takeOff(pod);
-    const settled = pod.room !== undefined && this.#rooms.lostPod(pod.room, uid);
-    if (pod.account || settled) this.#tell();
+    this.#subtract(pod);
+    const settled = pod.room !== undefined && this.#reservations.removePod(pod.room, uid);
+    if (pod.account || settled) this.#notify();
   }
 
   /** Nobody is told of room any more. */
-  stopTelling(): void {
-    clearImmediate(this.#telling);
+  stopNotifying(): void {
+    clearImmediate(this.#notifying);
     this.#listeners.clear();
   }
 
-  #takeOff(pod: Counted | undefined): void {
+  #subtract(pod: Counted | undefined): void {
     if (!pod?.account) return;
-    pod.account.take(pod.request, pod.room !== undefined);
-    this.#accounts.tidy(pod.account);
+    pod.account.subtract(pod.request, pod.room !== undefined);
+    this.#accounts.removeIfUnused(pod.account);
   }
 
   /** Once for all that came together, and after it: whoever listens may reserve and release. */
-  #tell(): void {
-    this.#telling ??= setImmediate(() => {
-      this.#telling = undefined;
+  #notify(): void {
+    this.#notifying ??= setImmediate(() => {
+      this.#notifying = undefined;
       for (const listener of this.#listeners) listener();
     });
   }
 }
 
-const isSameRoom = (a: SeenNode, b: SeenNode) =>
+const isSameRoom = (a: NodeInfo, b: NodeInfo) =>
   sameDemand(a.total, b.total) &&
   a.pods === b.pods &&
-  a.takesWork === b.takesWork &&
-  a.open === b.open &&
-  a.chosen === b.chosen &&
+  a.schedulable === b.schedulable &&
+  a.eligible === b.eligible &&
+  a.selected === b.selected &&
   a.controlPlane === b.controlPlane;
 
 /** Why none of these nodes could take it, with nothing on it. What is not known is not refused: without nodes, nothing is. */
-function refusalOf(totals: readonly Demand[], demand: Demand): string | undefined {
+function unfittableReason(totals: readonly Demand[], demand: Demand): string | undefined {
   if (totals.length === 0 || totals.some((total) => isWithin(demand, total))) return undefined;
   return (
     explainRefusal(totals.reduce(larger, NOTHING), demand) ??
@@ -180,33 +180,38 @@ function amountsText({ cpu, memory, gpu }: Demand): string {
   return new Intl.ListFormat('en-GB').format(parts);
 }
 
-type Troubled = (problem: unknown) => void;
+type ErrorHandler = (problem: unknown) => void;
 
-export function nodesOf(capacity: KubernetesCapacity, choice: NodeChoice, troubled: Troubled): Listener<Node> {
-  const changed = (node: Node) => capacity.sawNode(node.metadata.name, seenNode(node, choice));
+export function nodeHandler(
+  capacity: KubernetesCapacity,
+  choice: NodeSelection,
+  troubled: ErrorHandler,
+): InformerHandler<Node> {
+  const changed = (node: Node) => capacity.updateNode(node.metadata.name, toNodeInfo(node, choice));
   return {
-    listed(nodes) {
+    onListed(nodes) {
       const there = new Set(nodes.map(({ metadata }) => metadata.name));
-      for (const name of capacity.nodeNames()) if (!there.has(name)) capacity.lostNode(name);
+      for (const name of capacity.nodeNames()) if (!there.has(name)) capacity.removeNode(name);
       nodes.forEach(changed);
     },
-    changed,
-    deleted: ({ metadata }) => capacity.lostNode(metadata.name),
-    troubled,
+    onChanged: changed,
+    onDeleted: ({ metadata }) => capacity.removeNode(metadata.name),
+    onError: troubled,
   };
 }
 
-export function podsOf(capacity: KubernetesCapacity, troubled: Troubled): Listener<ScheduledPod> {
-  const changed: Listener<ScheduledPod>['changed'] = (pod) => capacity.sawPod(pod.metadata.uid, seenPod(pod));
+export function podHandler(capacity: KubernetesCapacity, troubled: ErrorHandler): InformerHandler<ScheduledPod> {
+  const changed: InformerHandler<ScheduledPod>['onChanged'] = (pod) =>
+    capacity.updatePod(pod.metadata.uid, toPodInfo(pod));
   return {
-    listed(pods) {
+    onListed(pods) {
       const there = new Set(pods.map(({ metadata }) => metadata.uid));
-      for (const uid of capacity.podUids()) if (!there.has(uid)) capacity.lostPod(uid);
+      for (const uid of capacity.podUids()) if (!there.has(uid)) capacity.removePod(uid);
       pods.forEach(changed);
     },
-    changed,
-    deleted: ({ metadata }) => capacity.lostPod(metadata.uid),
-    troubled,
+    onChanged: changed,
+    onDeleted: ({ metadata }) => capacity.removePod(metadata.uid),
+    onError: troubled,
     slim: slimScheduledPod,
   };
 }

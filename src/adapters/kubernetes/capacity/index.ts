@@ -3,17 +3,17 @@ import type { Api } from '../client/api.ts';
 import { toStoreError } from '../client/api-error.ts';
 import { Informer } from '../client/informer.ts';
 import type { KubeKind } from '../client/kinds.ts';
-import { KubernetesCapacity, nodesOf, podsOf } from './capacity.ts';
-import { DeploymentWatch } from './manager-deployment.ts';
+import { KubernetesCapacity, nodeHandler, podHandler } from './capacity.ts';
+import { DeploymentStatus } from './manager-deployment.ts';
+import type { Node, NodeSelection } from './node-info.ts';
 import { NodeUsage, repeat } from './node-usage.ts';
+import { NOT_ENDED, type ScheduledPod } from './pod-info.ts';
 import { parseDemand, type Quantities } from './quantities.ts';
-import type { Node, NodeChoice } from './seen-node.ts';
-import { NOT_ENDED, type ScheduledPod } from './seen-pod.ts';
 
+export type { Toleration } from './node-info.ts';
 export { difference, GPU, NOTHING, parseDemand, sum } from './quantities.ts';
-export type { Toleration } from './seen-node.ts';
 
-export interface KubernetesCapacityOptions extends NodeChoice {
+export interface KubernetesCapacityOptions extends NodeSelection {
   /** What the manager's own containers add to what each attempt asks for: the requests of its sidecar. */
   readonly overhead?: Quantities;
   /** Of the Deployment that managers run as: `OSCAR_NAMESPACE`, `OSCAR_NAME`. */
@@ -26,7 +26,7 @@ export interface KubernetesCapacityOptions extends NodeChoice {
 export interface OpenCapacity {
   readonly capacity: Capacity;
   /** What the manager itself runs as; its fields change as the Deployment does. */
-  readonly deployment: DeploymentWatch;
+  readonly deployment: DeploymentStatus;
   readonly metrics: () => CapacityMetrics;
   readonly close: () => Promise<void>;
 }
@@ -53,16 +53,16 @@ export async function openKubernetesCapacity(api: Api, options: KubernetesCapaci
   const { manager, overhead, report } = options;
   const { usageMs, startMs, watchMs, silenceMs } = { ...TIMES, ...options.times };
   const usage = new NodeUsage(api);
-  const deployment = new DeploymentWatch(api, { ...manager, startedAt: Date.now() });
-  const capacity = new KubernetesCapacity({ overhead: parseDemand(overhead), used: usage.of });
+  const deployment = new DeploymentStatus(api, { ...manager, startedAt: Date.now() });
+  const capacity = new KubernetesCapacity({ overhead: parseDemand(overhead), used: usage.get });
   let trouble: unknown;
   const troubled = (what: string) => (error: unknown) => {
     trouble = toStoreError(error, `watch the ${what} of the cluster`);
     report(trouble);
   };
   const watch = { watchMs, silenceMs };
-  const nodes = new Informer<Node>(api, NODE, nodesOf(capacity, options, troubled('nodes')), watch);
-  const pods = new Informer<ScheduledPod>(api, POD, podsOf(capacity, troubled('pods')), {
+  const nodes = new Informer<Node>(api, NODE, nodeHandler(capacity, options, troubled('nodes')), watch);
+  const pods = new Informer<ScheduledPod>(api, POD, podHandler(capacity, troubled('pods')), {
     ...watch,
     fieldSelector: NOT_ENDED,
   });
@@ -70,7 +70,7 @@ export async function openKubernetesCapacity(api: Api, options: KubernetesCapaci
   const asking = [usage, deployment].map((asked) => repeat(() => asked.refresh(), usageMs, closing.signal, report));
   const close = async () => {
     closing.abort();
-    capacity.stopTelling();
+    capacity.stopNotifying();
     await Promise.all([nodes.stop(), pods.stop(), ...asking]);
   };
   try {

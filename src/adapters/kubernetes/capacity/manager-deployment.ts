@@ -1,6 +1,6 @@
 import type { Api } from '../client/api.ts';
 import { toStoreError } from '../client/api-error.ts';
-import { DEPLOYMENT, type KubeObject, type ObjectPlace, type Stored } from '../client/kinds.ts';
+import { DEPLOYMENT, type KubeObject, type ObjectRef, type Stored } from '../client/kinds.ts';
 
 interface Deployment extends KubeObject {
   readonly spec?: { readonly replicas?: number; readonly strategy?: { readonly type?: string } };
@@ -15,10 +15,10 @@ interface Deployment extends KubeObject {
  * The Deployment that the managers of this cluster run as, as it was last seen. It is named like the manager (F41). Where
  * there is none, one manager runs by itself, and that is what it says.
  */
-export class DeploymentWatch {
+export class DeploymentStatus {
   readonly name: string;
   readonly #api: Api;
-  readonly #place: ObjectPlace;
+  readonly #place: ObjectRef;
   readonly #startedAt: number;
   #seen: Stored<Deployment> | undefined;
 

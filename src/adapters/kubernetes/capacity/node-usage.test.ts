@@ -46,13 +46,13 @@ async function serving(t: TestContext, first: Answer) {
 
 test('what nodes use is what metrics.k8s.io says of them', async (t) => {
   const { usage, asked } = await serving(t, FOUND);
-  assert.equal(usage.of('a'), undefined);
+  assert.equal(usage.get('a'), undefined);
   await usage.refresh();
   assert.match(asked[0] ?? '', /^\/apis\/metrics\.k8s\.io\/v1beta1\/nodes(\?|$)/);
-  const { cpu, memory } = usage.of('a') ?? {};
+  const { cpu, memory } = usage.get('a') ?? {};
   assert.deepEqual([cpu, memory], [1_251, 2 * 1024 ** 2]);
-  assert.equal(usage.of('b')?.cpu, 7);
-  assert.equal(usage.of('c'), undefined);
+  assert.equal(usage.get('b')?.cpu, 7);
+  assert.equal(usage.get('c'), undefined);
 });
 
 test('a cluster without metrics is no problem, and what it said when it had them counts no longer', async (t) => {
@@ -60,7 +60,7 @@ test('a cluster without metrics is no problem, and what it said when it had them
   await usage.refresh();
   now.answer = NO_SUCH_API;
   await usage.refresh();
-  assert.equal(usage.of('a'), undefined);
+  assert.equal(usage.get('a'), undefined);
 });
 
 test('metrics that do not answer are a problem that is said', async (t) => {
@@ -70,7 +70,7 @@ test('metrics that do not answer are a problem that is said', async (t) => {
   await assert.rejects(usage.refresh(), {
     message: 'the manager could not ask metrics.k8s.io what nodes use: metrics-server does not answer',
   });
-  assert.equal(usage.of('a'), undefined);
+  assert.equal(usage.get('a'), undefined);
 });
 
 test('it is asked again and again until it is stopped; of failures in a row the first is told', async (t) => {
@@ -86,7 +86,7 @@ test('it is asked again and again until it is stopped; of failures in a row the 
   await eventually(() => assert.ok(asked.length >= 3));
   assert.equal(problems.length, 1);
   now.answer = FOUND;
-  await eventually(() => assert.equal(usage.of('b')?.memory, 5));
+  await eventually(() => assert.equal(usage.get('b')?.memory, 5));
   now.answer = DOWN;
   await eventually(() => assert.equal(problems.length, 2));
   stop.abort();

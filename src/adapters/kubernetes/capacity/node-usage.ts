@@ -20,7 +20,7 @@ export class NodeUsage {
     this.#api = api;
   }
 
-  readonly of = (node: string): Usage | undefined => this.#usage.get(node);
+  readonly get = (node: string): Usage | undefined => this.#usage.get(node);
 
   /** What cannot be had is not known: old figures would be taken for new ones. */
   async refresh(): Promise<void> {

@@ -19,15 +19,15 @@ export const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
 
 type Join = (a: number, b: number) => number;
 
-const joined = (join: Join) => (a: Demand, b: Demand) => ({
+const combine = (join: Join) => (a: Demand, b: Demand) => ({
   cpu: join(a.cpu, b.cpu),
   memory: join(a.memory, b.memory),
   gpu: join(a.gpu, b.gpu),
 });
 
-export const sum = joined((a, b) => a + b);
-export const difference = joined((a, b) => a - b);
-export const larger = joined(Math.max);
+export const sum = combine((a, b) => a + b);
+export const difference = combine((a, b) => a - b);
+export const larger = combine(Math.max);
 
 export const isWithin = (demand: Demand, total: Demand) =>
   demand.cpu <= total.cpu && demand.memory <= total.memory && demand.gpu <= total.gpu;

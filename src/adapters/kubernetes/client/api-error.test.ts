@@ -17,26 +17,31 @@ const cases: [string, unknown, string, RegExp][] = [
   ['a lost connection', new ConnectionError(true, 'cut'), 'unavailable', /^the manager could not do it: cut$/],
   ['a missing object', new ApiError(404, { message: 'no such' }), 'absent', /no such/],
   ['another version', new ApiError(409, {}), 'conflict', /answered 409/],
-  ['a forgotten version', new ApiError(410, {}), 'expired', /answered 410/],
-  ['too much', new ApiError(413, {}), 'too-large', /answered 413/],
-  ['a server in trouble', new ApiError(500, { message: 'etcd' }), 'unavailable', /etcd/],
+  ['an expired version', new ApiError(410, {}), 'expired', /answered 410/],
+  ['an object that is too large', new ApiError(413, {}), 'too-large', /answered 413/],
+  ['a failing server', new ApiError(500, { message: 'etcd' }), 'unavailable', /etcd/],
   [
-    'a missing right',
+    'a missing permission',
     new ApiError(403, { message: forbidden }),
     'unavailable',
-    /not allowed to do it: give system:serviceaccount:oscar:oscar-sa the right to "create" secrets in the namespace oscar-svc-1/,
+    /not allowed to do it: grant system:serviceaccount:oscar:oscar-sa the permission to "create" secrets in the namespace oscar-svc-1/,
   ],
   [
-    'a missing right in the whole cluster',
+    'a missing permission in the whole cluster',
     new ApiError(403, { message: forbiddenEverywhere }),
     'unavailable',
-    /the right to "list" leases of coordination.k8s.io in the whole cluster/,
+    /the permission to "list" leases of coordination.k8s.io in the whole cluster/,
   ],
-  ['a namespace that goes', new ApiError(403, terminating), 'unavailable', /the namespace gone is being deleted/],
+  [
+    'a namespace that is being deleted',
+    new ApiError(403, terminating),
+    'unavailable',
+    /the namespace gone is being deleted/,
+  ],
 ];
 
 for (const [name, error, code, message] of cases) {
-  test(`${name} is ${code}, in a sentence`, () => {
+  test(`API errors: ${name} becomes a StoreError with code ${code}`, () => {
     const known = toStoreError(error, 'do it');
     assert.ok(known instanceof StoreError);
     assert.equal(known.code, code);
@@ -44,7 +49,7 @@ for (const [name, error, code, message] of cases) {
   });
 }
 
-test('a mistake of ours stays one', () => {
+test('API errors: a programming error is passed on unchanged', () => {
   const mistake = new TypeError('x');
   assert.equal(toStoreError(mistake, 'do it'), mistake);
 });

@@ -7,7 +7,7 @@ export interface Status {
   readonly details?: { readonly causes?: readonly { readonly reason?: string }[]; readonly retryAfterSeconds?: number };
 }
 
-/** The API server answered, and not with what was asked for. */
+/** The API server answered with an error status. */
 export class ApiError extends Error {
   readonly status: number;
   readonly reason: string;
@@ -24,7 +24,7 @@ export class ApiError extends Error {
   }
 }
 
-/** There was no answer. `sent`: the request may have reached the server all the same. */
+/** The API server did not answer. `sent`: the request may have reached the server nevertheless. */
 export class ConnectionError extends Error {
   readonly sent: boolean;
 
@@ -35,44 +35,47 @@ export class ConnectionError extends Error {
   }
 }
 
-const status = (error: unknown) => (error instanceof ApiError ? error.status : undefined);
+const httpStatus = (error: unknown) => (error instanceof ApiError ? error.status : undefined);
 
-export const isAbsent = (error: unknown) => status(error) === 404;
+export const isAbsent = (error: unknown) => httpStatus(error) === 404;
 
-/** Another version, or another object of that name. */
-export const isConflict = (error: unknown) => status(error) === 409;
+/** The object has another version, or another object of that name exists. */
+export const isConflict = (error: unknown) => httpStatus(error) === 409;
 
-/** What was sent is not what Kubernetes takes, now or later. */
-export const isInvalid = (error: unknown) => status(error) === 400 || status(error) === 422;
+/** Kubernetes rejects the object itself; sending it again cannot succeed. */
+export const isInvalid = (error: unknown) => httpStatus(error) === 400 || httpStatus(error) === 422;
 
-/** The server has forgotten that resourceVersion: list again. */
-export const isGone = (error: unknown) => status(error) === 410;
+/** The server no longer knows that resourceVersion: list again. */
+export const isGone = (error: unknown) => httpStatus(error) === 410;
 
-/** The server did not do it, and may in a moment. */
+/** The server did not execute the request, and may do so in a moment. */
 const isBusy = (error: unknown) =>
-  status(error) === 429 || status(error) === 401 || (error instanceof ConnectionError && !error.sent);
+  httpStatus(error) === 429 || httpStatus(error) === 401 || (error instanceof ConnectionError && !error.sent);
 
-/** The server may have done it, or may still do it: its answer was lost, or it gave up waiting for its own store. */
+/**
+ * The server may have executed the request, or may still do so: its answer was lost, or it gave up waiting for its own
+ * store.
+ */
 export const isUnknown = (error: unknown) =>
   (error instanceof ConnectionError && error.sent) || (error instanceof ApiError && error.status >= 500);
 
 const TERMINATING = 'NamespaceTerminating';
 
-/** The manager lacks a right, or seems to. */
+/** The manager lacks a permission, or seems to. */
 export const isForbidden = (error: unknown) =>
   error instanceof ApiError && error.status === 403 && !error.causes.includes(TERMINATING);
 
 /**
- * How long a missing right is not believed: an API server that has just started says no to everybody until it has read
- * its roles. Longer: whoever really lacks a right is told later.
+ * How long a 403 is retried: an API server that has just started forbids everything until it has read its roles. A
+ * shorter time fails requests during such a start; a longer one reports a permission that is really missing later.
  */
-const DOUBT_MS = 1_000;
+const FORBIDDEN_RETRY_MS = 1_000;
 
-/** Worth another try in a moment, `elapsedMs` after the first? */
+/** Whether to retry, `elapsedMs` after the first try. */
 export const isTransient = (error: unknown, elapsedMs: number) =>
-  isBusy(error) || isUnknown(error) || (isForbidden(error) && elapsedMs < DOUBT_MS);
+  isBusy(error) || isUnknown(error) || (isForbidden(error) && elapsedMs < FORBIDDEN_RETRY_MS);
 
-/** Anything that went wrong as what the ports promise. `doing` is the end of "the manager could not …". */
+/** Converts an error of the client to the errors of the ports. `doing` completes "the manager could not …". */
 export function toStoreError(error: unknown, doing: string): unknown {
   if (error instanceof ConnectionError) {
     return new StoreError('unavailable', `the manager could not ${doing}: ${error.message}`, { cause: error });
@@ -100,10 +103,10 @@ export function toStoreError(error: unknown, doing: string): unknown {
 
 function terminating(message: string): string {
   const namespace = /namespace "?([a-z0-9-]+)"? because/.exec(message)?.[1] ?? '';
-  return `the namespace ${namespace} is being deleted; it works again when that is done`;
+  return `the namespace ${namespace} is being deleted; retry when the deletion has finished`;
 }
 
-/** From `… User "x" cannot create resource "secrets" in API group "" in the namespace "y"` to the rule that is missing. */
+/** Turns `… User "x" cannot create resource "secrets" in API group "" in the namespace "y"` into the missing RBAC rule. */
 function missingRight(message: string): string {
   const match =
     /User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)"(?: in the namespace "([^"]*)")?/.exec(
@@ -113,5 +116,43 @@ function missingRight(message: string): string {
   const [, user, verb, resource, group, namespace] = match;
   const where = namespace === undefined ? 'in the whole cluster' : `in the namespace ${namespace}`;
   const of = group === '' ? '' : ` of ${group}`;
-  return `give ${user} the right to "${verb}" ${resource}${of} ${where} (RBAC); it works again when that is done`;
+  return `grant ${user} the permission to "${verb}" ${resource}${of} ${where} (RBAC)`;
+}
+
+/** Why the API server does not take an object as it is. */
+interface Rejection {
+  readonly message: string;
+  /** It never will. */
+  readonly final: boolean;
+}
+
+/** Undefined when it may simply be away. */
+export function findRejection(error: unknown): Rejection | undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (!(cause instanceof ApiError)) return undefined;
+  const { status, message } = cause;
+  switch (status) {
+    case 400:
+    case 404:
+    case 413:
+    case 422:
+      return { message, final: true };
+    case 403:
+      // A quota has room again when something else has ended; a right can be given. What a policy forbids stays so.
+      return { message, final: !/exceeded quota|cannot \S+ resource|being terminated/.test(message) };
+    default:
+      return undefined;
+  }
+}
+
+/** Why the API server will never do that; undefined when it has. */
+export async function catchFinalRejection(work: () => Promise<unknown>): Promise<string | undefined> {
+  try {
+    await work();
+    return undefined;
+  } catch (error) {
+    const refusal = findRejection(error);
+    if (!refusal?.final) throw error;
+    return refusal.message;
+  }
 }

@@ -7,7 +7,7 @@ import { Api } from './api.ts';
 import type { Endpoint } from './endpoint.ts';
 import { CONFIG_MAP, LEASE } from './kinds.ts';
 
-/** A server that answers who asks for a Lease, and nobody else. */
+/** A server that answers requests for a Lease, and no others. */
 async function scene(t: TestContext, rate: { perSecond: number; burst: number }) {
   const server = http.createServer((request, response) => {
     if (request.url?.includes('/leases/')) response.end(JSON.stringify({ metadata: { name: 'leader' } }));
@@ -25,7 +25,7 @@ async function scene(t: TestContext, rate: { perSecond: number; burst: number })
   return new Api(endpoint, { rate, requestMs: 60_000, patienceMs: 0, random: () => 0 });
 }
 
-test('who asks about the lease does not wait behind others', async (t) => {
+test('API client: a request for a Lease does not wait for other requests', async (t) => {
   const api = await scene(t, { perSecond: 1, burst: 40 });
   const others = Array.from({ length: 41 }, (_, n) => api.get(CONFIG_MAP, { namespace: 'ns', name: `c${n}` }));
   for (const other of others) other.catch(() => undefined);

@@ -5,20 +5,20 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../../lib/concurrency.ts';
 import { ApiError, ConnectionError, isTransient, type Status } from './api-error.ts';
 import type { Endpoint } from './endpoint.ts';
-import { type KubeKind, type KubeList, type KubeObject, type ObjectPlace, objectPath, type Stored } from './kinds.ts';
+import { type KubeKind, type KubeList, type KubeObject, type ObjectRef, objectPath, type Stored } from './kinds.ts';
 
 interface ApiOptions {
   readonly rate: RateLimit;
   /** How long one request may take. */
   readonly requestMs: number;
-  /** How long a read is tried again, and a write asked about, before the store counts as unavailable. */
+  /** How long a read is retried, and the outcome of a write is inspected, before the store counts as unavailable. */
   readonly patienceMs: number;
   readonly random: () => number;
 }
 
 export interface ApiMetrics {
   readonly requests: number;
-  /** Of them, those without the answer that was asked for. */
+  /** Requests that failed; included in `requests`. */
   readonly failures: number;
   /** Milliseconds that requests have waited for the client's own rate limit. */
   readonly waitedMs: number;
@@ -33,25 +33,25 @@ interface Request {
   readonly query?: Query;
   readonly body?: unknown;
   readonly accept?: string;
-  /** It does not wait for its turn. */
+  /** Bypasses the rate limit and the concurrency limit. */
   readonly urgent?: boolean | undefined;
 }
 
-/** Values do not travel when only names are asked for. */
+/** Makes the server send metadata only, for lists of names. */
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 
-/** Requests on their way at once, each on a connection; watches have their own. More only wait in the server instead. */
-const AT_ONCE = 32;
+/** Concurrent requests, each on its own connection; watches are not counted. More of them would only queue in the server. */
+const MAX_CONCURRENT = 32;
 
-/** Objects in a page of a list. More: one answer is larger than it need be. Fewer: more round trips. */
+/** Objects in a page of a list. A larger page makes one answer larger; a smaller one costs more round trips. */
 const PAGE = 500;
 
-/** The Kubernetes API, as far as the manager needs it. */
+/** Client of the Kubernetes API: rate limit, concurrency limit, and retries of reads. */
 export class Api {
   readonly options: ApiOptions;
   readonly #endpoint: Endpoint;
   readonly #limiter: RateLimiter;
-  readonly #slots = new Slots(AT_ONCE);
+  readonly #slots = new Slots(MAX_CONCURRENT);
   #requests = 0;
   #failures = 0;
 
@@ -65,7 +65,7 @@ export class Api {
     return { requests: this.#requests, failures: this.#failures, waitedMs: Math.round(this.#limiter.waitedMs) };
   }
 
-  async get<T extends KubeObject>(kind: KubeKind, place: ObjectPlace): Promise<Stored<T> | undefined> {
+  async get<T extends KubeObject>(kind: KubeKind, place: ObjectRef): Promise<Stored<T> | undefined> {
     try {
       return await this.#read<Stored<T>>({ method: 'GET', path: objectPath(kind, place), urgent: kind.urgent });
     } catch (error) {
@@ -74,16 +74,16 @@ export class Api {
     }
   }
 
-  /** Of the server: `v1.34.4`. */
+  /** Version of the server: `v1.34.4`. */
   async version(): Promise<string> {
     const { gitVersion } = await this.#read<{ gitVersion: string }>({ method: 'GET', path: '/version' });
     return gitVersion;
   }
 
-  /** One page. Of the whole kind, or of a namespace. */
+  /** One page of the objects of a kind, in one namespace or in all. */
   async page<T extends KubeObject>(
     kind: KubeKind,
-    place: ObjectPlace,
+    place: ObjectRef,
     { labelSelector, fieldSelector, from, limit = PAGE, metadataOnly = false }: ListOptions = {},
   ): Promise<KubeList<T>> {
     const query = { labelSelector, fieldSelector, limit, continue: from };
@@ -91,11 +91,14 @@ export class Api {
     return this.#read<KubeList<T>>({ method: 'GET', path: objectPath(kind, place), query, ...accept });
   }
 
-  /** All pages. One that has expired in between fails with 410. With `slim`, no more than one page is ever held whole. */
+  /** All pages. Fails with 410 if the list expires in between. With `slim`, at most one page of full objects is in memory. */
   async list<T extends KubeObject>(
     kind: KubeKind,
-    place: ObjectPlace,
-    { slim, ...options }: Omit<ListOptions, 'from'> & Slimming<T> = {},
+    place: ObjectRef,
+    {
+      slim,
+      ...options
+    }: Omit<ListOptions, 'from'> & { readonly slim?: ((object: Stored<T>) => Stored<T>) | undefined } = {},
   ): Promise<{ items: Stored<T>[]; resourceVersion: string }> {
     const items: Stored<T>[] = [];
     let from: string | undefined;
@@ -107,7 +110,7 @@ export class Api {
     }
   }
 
-  /** Sent once: whoever sends it knows what to do when there is no answer (`writes.ts`). */
+  /** Sends the request once. `writes.ts` handles a missing answer. */
   async post<T extends KubeObject>(
     kind: KubeKind,
     namespace: string | undefined,
@@ -124,12 +127,7 @@ export class Api {
     });
   }
 
-  async put<T extends KubeObject>(
-    kind: KubeKind,
-    place: ObjectPlace,
-    object: T,
-    query?: WriteQuery,
-  ): Promise<Stored<T>> {
+  async put<T extends KubeObject>(kind: KubeKind, place: ObjectRef, object: T, query?: WriteQuery): Promise<Stored<T>> {
     const { apiVersion, kind: name } = kind;
     const body = { apiVersion, kind: name, ...object };
     const path = objectPath(kind, place);
@@ -138,7 +136,7 @@ export class Api {
 
   async delete(
     kind: KubeKind,
-    place: ObjectPlace,
+    place: ObjectRef,
     preconditions: { uid?: string; resourceVersion?: string },
   ): Promise<void> {
     const propagation = kind.cascade && { propagationPolicy: kind.cascade };
@@ -146,8 +144,8 @@ export class Api {
     await this.#send({ method: 'DELETE', path: objectPath(kind, place), body });
   }
 
-  /** An answer that goes on; it ends when the signal aborts, when the server ends it, or with an error. */
-  async stream(kind: KubeKind, place: ObjectPlace, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> {
+  /** Opens a streamed response. It ends when the signal aborts, when the server ends it, or with an error. */
+  async openStream(kind: KubeKind, place: ObjectRef, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> {
     await this.#limiter.wait(signal);
     const options = await this.#endpoint.streamOptions();
     return this.#exchange({ method: 'GET', path: objectPath(kind, place), query }, { ...options, signal });
@@ -165,7 +163,7 @@ export class Api {
       } catch (error) {
         begin ??= performance.now();
         if (!isTransient(error, performance.now() - begin)) throw error;
-        const delay = Math.max(backoff(repetition, this.options.random, 1_000), retryAfter(error));
+        const delay = Math.max(backoff(repetition, this.options.random, 1_000), retryAfterMs(error));
         if (performance.now() + delay > begin + this.options.patienceMs) throw error;
         await pause(delay);
       }
@@ -173,21 +171,23 @@ export class Api {
   }
 
   async #send<T>(request: Request): Promise<T> {
-    if (request.urgent) return this.#ask(request);
+    if (request.urgent) return this.#request(request);
     await this.#limiter.wait();
-    return this.#slots.use(() => this.#ask(request));
+    return this.#slots.use(() => this.#request(request));
   }
 
-  async #ask<T>(request: Request): Promise<T> {
+  async #request<T>(request: Request): Promise<T> {
     const options = await this.#endpoint.options();
-    // From here on: who waited for others is not late.
+    // The timeout starts here: time spent waiting for the own limits does not count.
     const signal = AbortSignal.timeout(this.options.requestMs);
     const response = await this.#exchange(request, { ...options, signal });
     try {
       return JSON.parse(await text(response)) as T;
     } catch (cause) {
       this.#failures++;
-      throw new ConnectionError(true, `the answer of the Kubernetes API was cut: ${messageOf(cause)}`, { cause });
+      throw new ConnectionError(true, `the answer of the Kubernetes API was cut off: ${errorMessage(cause)}`, {
+        cause,
+      });
     }
   }
 
@@ -228,7 +228,7 @@ export class Api {
       const { statusCode = 0 } = response;
       if (statusCode < 300) return response;
       if (statusCode === 401) this.#endpoint.forgetCredentials();
-      throw new ApiError(statusCode, await statusOf(response));
+      throw new ApiError(statusCode, await readStatus(response));
     } catch (error) {
       this.#failures++;
       throw error;
@@ -236,7 +236,7 @@ export class Api {
   }
 }
 
-/** `dryRun`: the server says whether it would do it, and does nothing. */
+/** `dryRun`: the server validates the write and does not execute it. */
 interface WriteQuery {
   readonly dryRun: 'All';
 }
@@ -250,54 +250,50 @@ interface ListOptions {
   readonly metadataOnly?: boolean;
 }
 
-interface Slimming<T extends KubeObject> {
-  readonly slim?: ((object: Stored<T>) => Stored<T>) | undefined;
-}
-
-async function statusOf(response: http.IncomingMessage): Promise<Status> {
-  const said = await text(response).catch(() => '');
+async function readStatus(response: http.IncomingMessage): Promise<Status> {
+  const body = await text(response).catch(() => '');
   try {
-    return JSON.parse(said) as Status;
+    return JSON.parse(body) as Status;
   } catch {
-    return { message: said.slice(0, 200) };
+    return { message: body.slice(0, 200) };
   }
 }
 
-export function retryAfter(error: unknown): number {
+export function retryAfterMs(error: unknown): number {
   return error instanceof ApiError ? error.retryAfterMs : 0;
 }
 
-const unreachable = (cause: Error) => `the Kubernetes API cannot be reached: ${messageOf(cause)}`;
+const unreachable = (cause: Error) => `the Kubernetes API cannot be reached: ${errorMessage(cause)}`;
 
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const errorMessage = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** The first wait after a failure. Shorter: a server that restarts is asked more often. Longer: recovery is later. */
-const FIRST = 50;
+/** First back-off in ms. A shorter one loads a restarting server more; a longer one delays recovery. */
+const FIRST_BACKOFF = 50;
 
-/** Longest wait. A server that is away for long is asked twice a minute by each who waits. */
-const LONGEST = 30_000;
+/** Longest back-off in ms: each caller asks a server that is down for long twice a minute. */
+const LONGEST_BACKOFF = 30_000;
 
-/** How long to wait before the n-th repetition (from 0): doubling, with jitter so that many do not come back at once. */
-export function backoff(repetition: number, random: () => number, longest = LONGEST): number {
-  const most = Math.min(longest, FIRST * 2 ** Math.min(repetition, 20));
+/** The wait in ms before the n-th retry (from 0). It doubles each time, with jitter so that callers do not retry together. */
+export function backoff(retry: number, random: () => number, longest = LONGEST_BACKOFF): number {
+  const most = Math.min(longest, FIRST_BACKOFF * 2 ** Math.min(retry, 20));
   return most / 2 + (most / 2) * random();
 }
 
 export interface RateLimit {
-  /** Requests per second in the long run. */
+  /** Sustained requests per second. */
   readonly perSecond: number;
-  /** Requests that may be sent at once after a silence. */
+  /** Requests that may be sent at once after an idle period. */
   readonly burst: number;
 }
 
 /**
- * Spares the API server. It is an explicit setting, since a default that nobody sees is a limit that nobody finds: the
- * 5 per second of the Go client are why the Go manager starts 2.6 jobs in a second.
+ * Client-side token bucket that protects the API server. The limit is an explicit setting because nobody finds a hidden
+ * default: the 5 requests per second of client-go limit the Go manager to 2.6 job starts per second.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
   readonly #now: () => number;
-  /** When the bucket would have been full. Only this is kept: the rest follows from it. */
+  /** When the bucket is full again. The number of tokens follows from it. */
   #fullAt = 0;
   #waited = 0;
 
@@ -306,7 +302,7 @@ export class RateLimiter {
     this.#now = now;
   }
 
-  /** Milliseconds that requests have waited here altogether. */
+  /** Total milliseconds that requests have waited here. */
   get waitedMs(): number {
     return this.#waited;
   }
@@ -318,7 +314,7 @@ export class RateLimiter {
     await pause(delay, undefined, signal && { signal });
   }
 
-  /** Takes a turn, and says in how many milliseconds it is. */
+  /** Takes a token and returns in how many milliseconds it may be used. */
   reserve(): number {
     const { perSecond, burst } = this.#limit;
     const interval = 1_000 / perSecond;

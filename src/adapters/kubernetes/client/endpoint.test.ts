@@ -5,14 +5,14 @@ import { test } from 'node:test';
 import { temporaryDirectory } from '../../../../test/support/temporary-directory.ts';
 import { readEndpoint } from './endpoint.ts';
 
-test('without a kubeconfig and outside of a pod it says what to set', async () => {
+test('endpoint: without a kubeconfig and outside of a pod, the error says what to set', async () => {
   await assert.rejects(readEndpoint(undefined), {
     code: 'unavailable',
     message: /name a kubeconfig file in KUBECONFIG/,
   });
 });
 
-test('a kubeconfig that cannot be read, or names nothing, is named', async (t) => {
+test('endpoint: the error names a kubeconfig that is unreadable or names no cluster', async (t) => {
   const missing = join(temporaryDirectory(t), 'kubeconfig');
   await assert.rejects(readEndpoint(missing), { code: 'unavailable', message: new RegExp(`${missing}: .*ENOENT`) });
   writeFileSync(missing, '{"apiVersion":"v1","kind":"Config","clusters":[],"users":[],"contexts":[]}');
@@ -22,7 +22,7 @@ test('a kubeconfig that cannot be read, or names nothing, is named', async (t) =
   });
 });
 
-test('what a kubeconfig says is used: address, certificate authority, token', async (t) => {
+test('endpoint: address, certificate authority and token come from the kubeconfig', async (t) => {
   const file = join(temporaryDirectory(t), 'kubeconfig');
   const cluster = { server: 'https://127.0.0.1:1234/base', 'certificate-authority-data': 'Y2E=' };
   const config = {

@@ -3,30 +3,33 @@ import https from 'node:https';
 import { StoreError } from '../../../ports/index.ts';
 
 /**
- * How long what a request is signed with is used again. Longer: a rotated token is noticed later. The tokens of
- * service accounts are renewed when a fifth of their hour is left.
+ * How long credentials are reused. A longer time notices a rotated token later; a shorter one reads the token file more
+ * often. Tokens of service accounts are renewed when a fifth of their hour is left.
  */
 const CREDENTIALS_MS = 10_000;
 
-/** How an API server is reached, and who the manager is there. */
+/** Address of an API server, and the manager's credentials for it. */
 export interface Endpoint {
   readonly url: URL;
-  /** What every request needs: headers and, for a certificate, the agent. */
+  /** Options of every request: headers, and the agent with the client certificate. */
   options(): Promise<http.RequestOptions>;
-  /** The same for a request that keeps its connection. */
+  /** Options of a request that keeps its connection, such as a watch. */
   streamOptions(): Promise<http.RequestOptions>;
-  /** The server did not accept them: read them again. */
+  /** Call when the server rejected the credentials: they are read again for the next request. */
   forgetCredentials(): void;
   close(): void;
 }
 
 /**
- * From a kubeconfig file; without one, from what Kubernetes gives a pod. The library is loaded here and not above
- * because it takes half a second and 80 MB, which a manager without Kubernetes need not spend.
+ * Reads a kubeconfig file or, without one, the service account of the pod. The library is imported here because it takes
+ * half a second and 80 MB, which a manager without Kubernetes does not need.
  */
 export async function readEndpoint(kubeconfig?: string): Promise<Endpoint> {
   if (kubeconfig === undefined && process.env['KUBERNETES_SERVICE_HOST'] === undefined) {
-    throw new StoreError('unavailable', 'this is no pod of a Kubernetes cluster: name a kubeconfig file in KUBECONFIG');
+    throw new StoreError(
+      'unavailable',
+      'the manager does not run in a pod of a Kubernetes cluster: name a kubeconfig file in KUBECONFIG',
+    );
   }
   const { KubeConfig } = await import('@kubernetes/client-node');
   const config = new KubeConfig();
@@ -36,9 +39,13 @@ export async function readEndpoint(kubeconfig?: string): Promise<Endpoint> {
   } catch (cause) {
     const source = kubeconfig === undefined ? 'the service account of this pod' : kubeconfig;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StoreError('unavailable', `the way to the Kubernetes API cannot be read from ${source}: ${reason}`, {
-      cause,
-    });
+    throw new StoreError(
+      'unavailable',
+      `the address and credentials of the Kubernetes API cannot be read from ${source}: ${reason}`,
+      {
+        cause,
+      },
+    );
   }
   const cluster = config.getCurrentCluster();
   if (!cluster) throw new StoreError('unavailable', `${kubeconfig} names no cluster as its current context`);
@@ -54,7 +61,7 @@ export async function readEndpoint(kubeconfig?: string): Promise<Endpoint> {
     known = { at: performance.now(), options };
     return options;
   };
-  const tlsOf = ({ ca, cert, key, rejectUnauthorized, servername }: https.RequestOptions) => ({
+  const tlsOptions = ({ ca, cert, key, rejectUnauthorized, servername }: https.RequestOptions) => ({
     ...(ca && { ca }),
     ...(cert && { cert }),
     ...(key && { key }),
@@ -62,12 +69,14 @@ export async function readEndpoint(kubeconfig?: string): Promise<Endpoint> {
     ...(rejectUnauthorized !== undefined && { rejectUnauthorized }),
   });
   const newAgent = (options: https.RequestOptions) => {
-    // Through a proxy only the library knows how; its own agent otherwise would not keep connections.
+    // The library's agent is needed for a proxy. Otherwise it is not used, because it does not keep connections alive.
     if (cluster.proxyUrl && options.agent) return options.agent as http.Agent;
     const settings = { keepAlive: true };
-    return url.protocol === 'http:' ? new http.Agent(settings) : new https.Agent({ ...settings, ...tlsOf(options) });
+    return url.protocol === 'http:'
+      ? new http.Agent(settings)
+      : new https.Agent({ ...settings, ...tlsOptions(options) });
   };
-  const headersOf = ({ headers, auth }: https.RequestOptions) => ({
+  const authOptions = ({ headers, auth }: https.RequestOptions) => ({
     ...(headers && { headers }),
     ...(auth && { auth }),
   });
@@ -77,12 +86,12 @@ export async function readEndpoint(kubeconfig?: string): Promise<Endpoint> {
     async options() {
       const options = await credentials();
       agent ??= newAgent(options);
-      return { ...headersOf(options), agent };
+      return { ...authOptions(options), agent };
     },
     async streamOptions() {
       const options = await credentials();
-      if (cluster.proxyUrl && options.agent) return { ...headersOf(options), agent: options.agent };
-      return { ...headersOf(options), ...tlsOf(options), agent: false };
+      if (cluster.proxyUrl && options.agent) return { ...authOptions(options), agent: options.agent };
+      return { ...authOptions(options), ...tlsOptions(options), agent: false };
     },
     forgetCredentials() {
       known = undefined;

@@ -4,32 +4,32 @@ import { type Api, backoff } from './api.ts';
 import { ApiError, ConnectionError, isGone, type Status } from './api-error.ts';
 import type { KubeKind, KubeObject, Stored } from './kinds.ts';
 
-/** What is told to whoever keeps the objects. */
-export interface Listener<T extends KubeObject> {
-  /** All objects there were at that version. */
-  listed(objects: readonly Stored<T>[], resourceVersion: string): void;
-  changed(object: Stored<T>): void;
-  deleted(object: Stored<T>): void;
-  /** What is known may fall behind from now on. It is mended by itself. */
-  troubled(error: unknown): void;
-  /** The part of an object that is looked at: of a long list of large ones, only that is held. All of it if left out. */
+/** Receives what the informer learns from the API server. */
+export interface InformerHandler<T extends KubeObject> {
+  /** The complete list of objects at this version. */
+  onListed(objects: readonly Stored<T>[], resourceVersion: string): void;
+  onChanged(object: Stored<T>): void;
+  onDeleted(object: Stored<T>): void;
+  /** The list or watch failed: the handler's state may be stale until the informer has recovered by itself. */
+  onError(error: unknown): void;
+  /** Reduces an object to the parts that the handler reads, so that a long list takes less memory. Default: the whole object. */
   readonly slim?: (object: Stored<T>) => Stored<T>;
 }
 
 export interface InformerOptions {
   readonly labelSelector?: string;
-  /** An object that comes to be outside of it counts as deleted. */
+  /** An object that no longer matches counts as deleted. */
   readonly fieldSelector?: string;
-  /** How long the server keeps one watch open; it is then resumed. */
+  /** How long the server keeps one watch open; the informer then resumes it. */
   readonly watchMs: number;
   /**
-   * A watch that says nothing for that long is dead. The server sends a bookmark about every minute, so less than that
-   * drops connections that are well; more leaves a manager behind a broken network with an old picture.
+   * A watch without any event for this long counts as broken. The server sends a bookmark about every minute, so a shorter
+   * time drops healthy connections; a longer one leaves a manager behind a broken network with a stale cache.
    */
   readonly silenceMs: number;
 }
 
-/** Over how long managers that must list again at the same moment are spread. */
+/** Managers that must list again at the same moment are spread over this many ms. */
 const RELIST_SPREAD = 1_000;
 
 type WatchEvent<T extends KubeObject> =
@@ -38,14 +38,14 @@ type WatchEvent<T extends KubeObject> =
   | { type: 'ERROR'; object: Status & { code?: number } };
 
 /**
- * Knows all objects of a kind: lists them once, then watches from that version on and resumes where it was when the
- * connection ends. Only when the server has forgotten that version it lists again, after a random wait, because all
- * managers are told so in the same moment.
+ * Lists the objects of a kind once, then watches from that version on and resumes the watch when the connection ends. It
+ * lists again only when the server no longer knows the version, after a random wait, because all managers get that answer
+ * at the same moment.
  */
 export class Informer<T extends KubeObject> {
   readonly #api: Api;
   readonly #kind: KubeKind;
-  readonly #listener: Listener<T>;
+  readonly #listener: InformerHandler<T>;
   readonly #options: InformerOptions;
   readonly #stop = new AbortController();
   readonly #synced = Promise.withResolvers<void>();
@@ -54,24 +54,24 @@ export class Informer<T extends KubeObject> {
   #live = false;
   #lists = 0;
 
-  constructor(api: Api, kind: KubeKind, listener: Listener<T>, options: InformerOptions) {
+  constructor(api: Api, kind: KubeKind, listener: InformerHandler<T>, options: InformerOptions) {
     this.#api = api;
     this.#kind = kind;
     this.#listener = listener;
     this.#options = options;
   }
 
-  /** Is it being told what changes? If not, what it has told may be old. */
+  /** Whether a watch is open. If not, what the handler knows may be stale. */
   get live(): boolean {
     return this.#live;
   }
 
-  /** Lists there have been. */
+  /** Number of completed lists. */
   get lists(): number {
     return this.#lists;
   }
 
-  /** Resolves when everything has been listed once; that is tried until it is stopped. */
+  /** Resolves when everything has been listed once. Listing is retried until `stop` is called. */
   async start(): Promise<void> {
     this.#running ??= this.#run();
     await this.#synced.promise;
@@ -90,12 +90,12 @@ export class Informer<T extends KubeObject> {
       try {
         this.#version ??= await this.#list();
         if (await this.#watch(this.#version)) failures = 0;
-        // A server that ends watches as soon as they begin is not asked in a loop.
-        else await this.#rest(failures++);
+        // Back off, so that a server which ends every watch at once is not asked in a tight loop.
+        else await this.#backOff(failures++);
       } catch (error) {
         if (signal.aborted) return;
-        this.#listener.troubled(error);
-        await this.#rest(failures++);
+        this.#listener.onError(error);
+        await this.#backOff(failures++);
         if (isGone(error)) await this.#forgetVersion();
       }
     }
@@ -107,7 +107,7 @@ export class Informer<T extends KubeObject> {
     await pause(delay, undefined, { signal: this.#stop.signal }).catch(() => {});
   }
 
-  async #rest(failures: number): Promise<void> {
+  async #backOff(failures: number): Promise<void> {
     const delay = backoff(failures, this.#api.options.random);
     await pause(delay, undefined, { signal: this.#stop.signal }).catch(() => {});
   }
@@ -122,18 +122,18 @@ export class Informer<T extends KubeObject> {
     );
     if (this.#stop.signal.aborted) return resourceVersion;
     this.#lists++;
-    this.#listener.listed(items, resourceVersion);
+    this.#listener.onListed(items, resourceVersion);
     this.#synced.resolve();
     return resourceVersion;
   }
 
-  /** Until the server ends it in good order. Says if anything was heard. */
+  /** Watches until the server ends the watch normally. Returns whether any event arrived. */
   async #watch(version: string): Promise<boolean> {
     const { labelSelector, fieldSelector, watchMs, silenceMs } = this.#options;
     const ended = new AbortController();
     const signal = AbortSignal.any([this.#stop.signal, ended.signal]);
     const silence = setTimeout(() => ended.abort(), silenceMs);
-    let heard = false;
+    let received = false;
     try {
       const query = {
         watch: true,
@@ -143,17 +143,17 @@ export class Informer<T extends KubeObject> {
         fieldSelector,
         timeoutSeconds: Math.ceil((watchMs / 1_000) * (1 + this.#api.options.random())),
       };
-      const stream = await this.#api.stream(this.#kind, {}, query, signal);
+      const stream = await this.#api.openStream(this.#kind, {}, query, signal);
       this.#live = true;
-      for await (const line of watchLines(stream)) {
+      for await (const line of readLines(stream)) {
         silence.refresh();
-        heard = true;
-        this.#hear(JSON.parse(line));
+        received = true;
+        this.#handle(JSON.parse(line));
       }
-      return heard;
+      return received;
     } catch (error) {
-      if (ended.signal.aborted) throw cut(new Error(`nothing was heard for ${silenceMs} ms`));
-      throw error instanceof ApiError ? error : cut(error);
+      if (ended.signal.aborted) throw watchCut(new Error(`no event arrived for ${silenceMs} ms`));
+      throw error instanceof ApiError ? error : watchCut(error);
     } finally {
       this.#live = false;
       clearTimeout(silence);
@@ -161,21 +161,21 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  #hear(event: WatchEvent<T>): void {
+  #handle(event: WatchEvent<T>): void {
     if (event.type === 'ERROR') throw new ApiError(event.object.code ?? 500, event.object);
-    if (event.type === 'DELETED') this.#listener.deleted(event.object);
-    else if (event.type !== 'BOOKMARK') this.#listener.changed(event.object);
+    if (event.type === 'DELETED') this.#listener.onDeleted(event.object);
+    else if (event.type !== 'BOOKMARK') this.#listener.onChanged(event.object);
     this.#version = event.object.metadata.resourceVersion;
   }
 }
 
-function cut(cause: unknown): ConnectionError {
+function watchCut(cause: unknown): ConnectionError {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new ConnectionError(true, `the watch of the Kubernetes API was cut: ${reason}`, { cause });
+  return new ConnectionError(true, `the watch of the Kubernetes API was cut off: ${reason}`, { cause });
 }
 
-/** Each whole line of what the server sends; one that it did not finish is left out. */
-export async function* watchLines(stream: Readable): AsyncGenerator<string> {
+/** Yields each complete line of a stream; an unfinished last line is dropped. */
+export async function* readLines(stream: Readable): AsyncGenerator<string> {
   let rest = '';
   for await (const chunk of stream.setEncoding('utf8')) {
     const lines = (rest + chunk).split('\n');

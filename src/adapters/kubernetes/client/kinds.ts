@@ -1,11 +1,11 @@
-/** The kinds of objects that the manager keeps, and where the API has them. */
+/** A kind of Kubernetes objects, and its path in the API. */
 export interface KubeKind {
   readonly apiVersion: string;
   readonly kind: string;
   readonly plural: string;
-  /** What they own goes with them. The API leaves that to others, except of Jobs: their pods it would leave alone. */
+  /** Propagation policy of deletes. Needed for Jobs only: by default the API orphans their pods. */
   readonly cascade?: 'Background';
-  /** Requests for it wait behind no others. */
+  /** Requests for this kind bypass the rate limit and the concurrency limit. */
   readonly urgent?: true;
 }
 
@@ -15,7 +15,7 @@ export const POD_TEMPLATE: KubeKind = { apiVersion: 'v1', kind: 'PodTemplate', p
 export const NAMESPACE: KubeKind = { apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces' };
 export const JOB: KubeKind = { apiVersion: 'batch/v1', kind: 'Job', plural: 'jobs', cascade: 'Background' };
 export const DEPLOYMENT: KubeKind = { apiVersion: 'apps/v1', kind: 'Deployment', plural: 'deployments' };
-/** Whoever leads would lose it while thousands of other requests wait their turn. */
+/** Urgent, because the leader would lose its lease while thousands of other requests are queued. */
 export const LEASE: KubeKind = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', plural: 'leases', urgent: true };
 export const ROLE: KubeKind = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'Role', plural: 'roles' };
 export const ROLE_BINDING: KubeKind = {
@@ -29,15 +29,15 @@ export const NETWORK_POLICY: KubeKind = {
   plural: 'networkpolicies',
 };
 
-/** What identifies an object, or all of a kind when the name is left out, or those of all namespaces. */
-export interface ObjectPlace {
+/** Identifies an object. Without a name: all objects of a kind. Without a namespace: in all namespaces. */
+export interface ObjectRef {
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;
-  /** A part of the object with rights of its own: `status`. */
+  /** A part of the object with its own RBAC permissions: `status`. */
   readonly subresource?: string | undefined;
 }
 
-export function objectPath({ apiVersion, plural }: KubeKind, { namespace, name, subresource }: ObjectPlace): string {
+export function objectPath({ apiVersion, plural }: KubeKind, { namespace, name, subresource }: ObjectRef): string {
   const root = apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`;
   const parts = [
     ...(namespace === undefined ? [] : ['namespaces', namespace]),
@@ -64,7 +64,7 @@ export interface Metadata {
   readonly resourceVersion?: string;
 }
 
-/** What we send. */
+/** An object as the manager sends it. */
 export interface KubeObject {
   readonly metadata: Metadata;
 }
@@ -79,7 +79,7 @@ export interface SecretObject extends KubeObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** What we read of a Job; the server has more in it, and gets that back as it was. */
+/** The fields of a Job that the manager reads. Other fields are sent back unchanged. */
 export interface KubeJob extends KubeObject {
   readonly spec: {
     readonly managedBy?: string;
@@ -113,7 +113,7 @@ export interface JobCondition {
   readonly lastTransitionTime?: string;
 }
 
-/** What the server has. */
+/** An object as the server returns it. */
 export type Stored<T extends KubeObject> = T & {
   readonly metadata: Metadata & {
     readonly uid: string;
@@ -123,17 +123,17 @@ export type Stored<T extends KubeObject> = T & {
   };
 };
 
-/** A page of a list. The objects in it do not repeat their kind. */
+/** A page of a list. Its objects have no `kind` and `apiVersion`. */
 export interface KubeList<T extends KubeObject> {
   readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
-  /** `null` when there are none and only metadata was asked for. */
+  /** `null` for an empty list of metadata. */
   readonly items: readonly Stored<T>[] | null;
 }
 
 /**
- * Is the first newer? The API long called its versions opaque, but they have always been the revisions of etcd, which
- * count, and since Kubernetes 1.35 that is a promise (KEP-5504). It is used to keep a late event from undoing a newer
- * state in memory, never to decide a write.
+ * Whether the first version is newer. The API used to call resource versions opaque, but they have always been etcd
+ * revisions, which increase, and Kubernetes 1.35 guarantees it (KEP-5504). The comparison only keeps a late event from
+ * replacing a newer state in memory; it never decides a write.
  */
 export function isNewer(version: string, than: string): boolean {
   return version.length === than.length ? version > than : version.length > than.length;

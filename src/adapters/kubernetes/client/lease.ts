@@ -6,18 +6,18 @@ import { createObject, isSuperseded, replaceObject } from './writes.ts';
 export interface LeaseOptions {
   readonly namespace: string;
   readonly name: string;
-  /** Of this process; no other may have the same. */
+  /** Unique identity of this process. */
   readonly identity: string;
   /**
-   * How long a lease counts that is not renewed. Shorter: a slow API server makes the leader change. Longer: after a
-   * crash nobody leads for that long.
+   * How long a lease is valid without renewal. With a shorter time a slow API server causes a change of leader; a longer
+   * one leaves the cluster without a leader for longer after a crash.
    */
   readonly durationMs: number;
-  /** How often it is renewed, and looked at by the others. */
+  /** How often the leader renews the lease, and the others check it. */
   readonly renewMs: number;
   /**
-   * Does the work of a leader until the signal aborts; the next leader is made only when it has returned, or its lease
-   * ran out. Other work in the same process goes on.
+   * Does the leader's work until the signal aborts. The lease is released when it has returned; until then, another
+   * manager can lead only after the lease has expired.
    */
   readonly onLead: (signal: AbortSignal) => Promise<void>;
   readonly report: (problem: unknown) => void;
@@ -35,12 +35,12 @@ interface LeaseObject extends KubeObject {
 }
 
 /**
- * One of several managers leads: it does what would be wasted work if all did it. It saves work and is never what
- * correctness rests on (docs/concepts.md#two-rules): a leader that is stopped for a minute still believes in itself
- * when it wakes up, so whatever it does is a compare-and-swap.
+ * Leader election: one of several managers does what would be wasted work if all did it. Leadership saves work;
+ * correctness never depends on it (docs/concepts.md#two-rules). A leader that was paused for a minute still believes that
+ * it leads when it wakes up, so everything that it does is a compare-and-swap.
  *
- * Whether somebody else's lease has run out is measured by how long it was seen unchanged, with a clock that only goes
- * forward, and not by the time that is written in it: clocks of machines differ.
+ * Whether the lease of another manager has expired is measured with a monotonic clock, by how long the lease was seen
+ * unchanged. The times in the lease are not used, because the clocks of machines differ.
  */
 export class Lease {
   readonly #api: Api;
@@ -65,7 +65,7 @@ export class Lease {
     this.#running ??= this.#run();
   }
 
-  /** Stops the work, waits for it, and gives the lease up, so that another can take it at once. */
+  /** Stops the leader's work, waits for its end, and releases the lease, so that another manager can lead at once. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
@@ -91,7 +91,7 @@ export class Lease {
     await this.#rest();
   }
 
-  /** Renews until it is lost. Not renewed in time counts as lost, before anybody else can think so. */
+  /** Renews the lease until it is lost. It counts as lost here before any other manager can consider it expired. */
   async #keep(signal: AbortSignal): Promise<void> {
     const { durationMs, renewMs } = this.#options;
     let renewed = this.#now();
@@ -146,7 +146,7 @@ export class Lease {
     await replaceObject(this.#api, LEASE, { ...object, spec: { ...object.spec, holderIdentity: '' } }, held);
   }
 
-  /** `there`: what it replaces. `held`: the same, if it is ours already. */
+  /** `there`: the Lease to replace. `held`: the same object if this manager already holds it. */
   #object(there: Stored<LeaseObject> | undefined, held: Stored<LeaseObject> | undefined): LeaseObject {
     const { namespace, name, identity, durationMs } = this.#options;
     const now = new Date().toISOString().replace('Z', '000Z');

@@ -7,47 +7,47 @@ const object = (resourceVersion: string, uid = 'u'): Stored<KubeObject> => ({
   metadata: { name: 'x', namespace: 'ns', uid, resourceVersion },
 });
 
-function scene() {
-  const told: string[] = [];
-  const latest = new WatchCache<KubeObject>(
+function setUp() {
+  const notified: string[] = [];
+  const cache = new WatchCache<KubeObject>(
     (each) => each,
-    (name) => told.push(name),
+    (name) => notified.push(name),
     (problem) => assert.fail(String(problem)),
   );
-  return { latest, told, version: () => latest.get('x')?.metadata.resourceVersion };
+  return { cache, notified, version: () => cache.get('x')?.metadata.resourceVersion };
 }
 
-test('the newer version stays, in whatever order they arrive', () => {
-  const { latest, told, version } = scene();
-  latest.put(object('10'));
-  latest.changed(object('9'));
+test('watch cache: the newest version stays, whatever the order of arrival', () => {
+  const { cache, notified, version } = setUp();
+  cache.put(object('10'));
+  cache.onChanged(object('9'));
   assert.equal(version(), '10');
-  latest.changed(object('11'));
-  assert.deepEqual([version(), told], ['11', ['x', 'x']]);
+  cache.onChanged(object('11'));
+  assert.deepEqual([version(), notified], ['11', ['x', 'x']]);
 });
 
-test('what was removed does not come back with an event from before', () => {
-  const { latest, version } = scene();
-  latest.put(object('10'));
-  latest.drop(object('10'));
-  latest.changed(object('12'));
-  assert.deepEqual([version(), latest.names()], [undefined, []]);
-  latest.changed(object('13', 'another'));
-  assert.deepEqual(latest.names(), ['x']);
+test('watch cache: an older event does not bring back a removed object', () => {
+  const { cache, version } = setUp();
+  cache.put(object('10'));
+  cache.drop(object('10'));
+  cache.onChanged(object('12'));
+  assert.deepEqual([version(), cache.names()], [undefined, []]);
+  cache.onChanged(object('13', 'another'));
+  assert.deepEqual(cache.names(), ['x']);
 });
 
-test('a list takes away what is not in it, but not what was written since', () => {
-  const { latest, version } = scene();
-  latest.put(object('10'));
-  latest.listed([], '9');
+test('watch cache: a list removes missing objects, except those that were written since', () => {
+  const { cache, version } = setUp();
+  cache.put(object('10'));
+  cache.onListed([], '9');
   assert.equal(version(), '10');
-  latest.listed([], '11');
+  cache.onListed([], '11');
   assert.equal(version(), undefined);
 });
 
-test('the deletion of an earlier object of that name leaves the present one alone', () => {
-  const { latest, version } = scene();
-  latest.put(object('10', 'new'));
-  latest.deleted(object('9', 'old'));
+test('watch cache: the deletion of an earlier object of the same name keeps the current one', () => {
+  const { cache, version } = setUp();
+  cache.put(object('10', 'new'));
+  cache.onDeleted(object('9', 'old'));
   assert.equal(version(), '10');
 });

@@ -1,31 +1,35 @@
-import type { Listener } from './informer.ts';
+import type { InformerHandler } from './informer.ts';
 import { isNewer, type KubeObject, type Stored } from './kinds.ts';
 
-/** Removed objects that are remembered. An answer that is older than so many removals is not awaited any more. */
+/**
+ * How many removed objects are remembered. With fewer, a delayed response could bring back a removed object; more take
+ * memory, some 100 bytes each.
+ */
 const REMEMBERED = 10_000;
 
 /**
- * The objects of a kind by what identifies them in the cluster, which is mostly their name, from lists and watches and from the answers to our
- * own writes, in whatever order these arrive: the newer version stays, and what was removed does not come back.
+ * The objects of a kind, by a key that is unique in the cluster (by default their name). It is fed by lists, watches and
+ * the responses to the manager's own writes, in any order: the newest version stays, and a removed object does not come
+ * back.
  */
-export class WatchCache<T extends KubeObject> implements Listener<T> {
+export class WatchCache<T extends KubeObject> implements InformerHandler<T> {
   readonly #objects = new Map<string, Stored<T>>();
   readonly #removed = new Map<string, string>();
-  readonly #tell: (name: string) => void;
+  readonly #notify: (name: string) => void;
   readonly #report: (problem: unknown) => void;
-  readonly #keyOf: (object: KubeObject) => string;
+  readonly #toKey: (object: KubeObject) => string;
   readonly slim: (object: Stored<T>) => Stored<T>;
 
   constructor(
     slim: (object: Stored<T>) => Stored<T>,
-    tell: (name: string) => void,
+    onChange: (name: string) => void,
     report: (problem: unknown) => void,
-    keyOf = ({ metadata }: KubeObject) => metadata.name,
+    toKey = ({ metadata }: KubeObject) => metadata.name,
   ) {
     this.slim = slim;
-    this.#tell = tell;
+    this.#notify = onChange;
     this.#report = report;
-    this.#keyOf = keyOf;
+    this.#toKey = toKey;
   }
 
   get(name: string): Stored<T> | undefined {
@@ -43,14 +47,14 @@ export class WatchCache<T extends KubeObject> implements Listener<T> {
   put(object: Stored<T>): void {
     const { uid, resourceVersion } = object.metadata;
     if (this.#removed.has(uid)) return;
-    const name = this.#keyOf(object);
+    const name = this.#toKey(object);
     const known = this.#objects.get(name);
     if (known && !isNewer(resourceVersion, known.metadata.resourceVersion)) return;
     this.#objects.set(name, this.slim(object));
-    this.#tell(name);
+    this.#notify(name);
   }
 
-  /** The server has it no longer. */
+  /** Call when the server no longer has the object. */
   drop(object: Stored<KubeObject>): void {
     const { uid, resourceVersion } = object.metadata;
     this.#removed.set(uid, resourceVersion);
@@ -60,31 +64,31 @@ export class WatchCache<T extends KubeObject> implements Listener<T> {
         break;
       }
     }
-    const name = this.#keyOf(object);
+    const name = this.#toKey(object);
     if (this.#objects.get(name)?.metadata.uid !== uid) return;
     this.#objects.delete(name);
-    this.#tell(name);
+    this.#notify(name);
   }
 
-  listed(objects: readonly Stored<T>[], resourceVersion: string): void {
+  onListed(objects: readonly Stored<T>[], resourceVersion: string): void {
     const there = new Set(objects.map(({ metadata }) => metadata.uid));
     for (const object of this.#objects.values()) {
-      // What we have written since that version cannot be in the list.
+      // An object that this manager has written since that version cannot be in the list.
       const listed = there.has(object.metadata.uid) || isNewer(object.metadata.resourceVersion, resourceVersion);
       if (!listed) this.drop(object);
     }
     for (const object of objects) this.put(object);
   }
 
-  changed(object: Stored<T>): void {
+  onChanged(object: Stored<T>): void {
     this.put(object);
   }
 
-  deleted(object: Stored<T>): void {
+  onDeleted(object: Stored<T>): void {
     this.drop(object);
   }
 
-  troubled(error: unknown): void {
+  onError(error: unknown): void {
     this.#report(error);
   }
 }

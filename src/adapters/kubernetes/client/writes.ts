@@ -1,68 +1,68 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { StoreError } from '../../../ports/index.ts';
-import { type Api, backoff, retryAfter } from './api.ts';
+import { type Api, backoff, retryAfterMs } from './api.ts';
 import { isAbsent, isConflict, isForbidden, isTransient, isUnknown, toStoreError } from './api-error.ts';
 import type { KubeKind, KubeObject, Stored } from './kinds.ts';
 
 /**
- * Writes whose outcome is known. A connection that is cut, or a server that gives up, leaves open whether a write
- * happened: then the object is looked at, and since every write leaves its own mark, what is there tells. A write that
- * did not happen is sent again, which is safe because each of them is a compare-and-swap.
+ * Writes with a known outcome. When the connection is cut or the server gives up, it is unknown whether a write happened.
+ * Then the object is read again: every write leaves its own id in an annotation, so the object shows whether the write
+ * arrived. A write that did not happen is sent again, which is safe because every write is a compare-and-swap.
  *
- * The mark also makes every write a change: to the API, writing what is there already is none, and gives no new version.
+ * The id also makes every write a change. Without it, writing identical content would give the object no new version.
  */
 
-/** The marks of the last writes, the newest first. */
-const MARKS = 'oscar.grycap/writes';
+/** Annotation with the ids of the last writes, the newest first. */
+const WRITE_IDS = 'oscar.grycap/writes';
 
 /**
- * How many marks are kept. Whoever lost the answer to a write must find its mark before that many others have written
- * the same object.
+ * How many ids are kept. With fewer, a manager that lost the answer to a write may not find its id after other writes of
+ * the same object, and then reports a conflict for a write that succeeded; more make every object larger.
  */
-const KEPT_MARKS = 8;
+const KEPT_WRITE_IDS = 8;
 
-type Marked<T extends KubeObject> = { readonly object: T; readonly mark: string };
+type Stamped<T extends KubeObject> = { readonly object: T; readonly writeId: string };
 
-function marked<T extends KubeObject>(object: T, before: Stored<KubeObject> | undefined): Marked<T> {
-  const mark = randomUUID().slice(0, 13);
-  const marks = [mark, ...marksOf(before)].slice(0, KEPT_MARKS).join(' ');
-  const annotations = { ...object.metadata.annotations, [MARKS]: marks };
-  return { mark, object: { ...object, metadata: { ...object.metadata, annotations } } };
+function withWriteId<T extends KubeObject>(object: T, before: Stored<KubeObject> | undefined): Stamped<T> {
+  const writeId = randomUUID().slice(0, 13);
+  const writeIds = [writeId, ...writeIdsOn(before)].slice(0, KEPT_WRITE_IDS).join(' ');
+  const annotations = { ...object.metadata.annotations, [WRITE_IDS]: writeIds };
+  return { writeId, object: { ...object, metadata: { ...object.metadata, annotations } } };
 }
 
-function marksOf(object: KubeObject | undefined): string[] {
-  return object?.metadata.annotations?.[MARKS]?.split(' ') ?? [];
+function writeIdsOn(object: KubeObject | undefined): string[] {
+  return object?.metadata.annotations?.[WRITE_IDS]?.split(' ') ?? [];
 }
 
-/** Makes an object, or says that there is one of that name. */
+/** Creates an object; `exists` if there is one of that name. */
 export async function createObject<T extends KubeObject>(
   api: Api,
   kind: KubeKind,
   object: T,
 ): Promise<Stored<T> | 'exists'> {
   const { namespace, name } = object.metadata;
-  const { object: body, mark } = marked(object, undefined);
-  return settle<Stored<T> | 'exists'>(api, `create ${describeObject(kind, object)}`, {
+  const { object: body, writeId } = withWriteId(object, undefined);
+  return resolveWrite<Stored<T> | 'exists'>(api, `create ${describeObject(kind, object)}`, {
     async send(repeated) {
       try {
         return await api.post(kind, namespace, body);
       } catch (error) {
         if (!isConflict(error)) throw error;
-        return repeated ? 'look' : 'exists';
+        return repeated ? 'inspect' : 'exists';
       }
     },
-    async look() {
+    async inspect() {
       const found = await api.get<T>(kind, { namespace, name });
       if (!found) return 'send';
-      return marksOf(found).includes(mark) ? found : 'exists';
+      return writeIdsOn(found).includes(writeId) ? found : 'exists';
     },
   });
 }
 
 /**
- * Replaces an object that is in the version it names (`metadata.resourceVersion`). `before` is that version, if it is at
- * hand: its marks are carried on.
+ * Replaces an object if its version is still `metadata.resourceVersion`. `before` is that version, if the caller has it: its
+ * write ids are carried over.
  */
 export async function replaceObject<T extends KubeObject>(
   api: Api,
@@ -71,34 +71,35 @@ export async function replaceObject<T extends KubeObject>(
   before?: Stored<KubeObject>,
 ): Promise<Stored<T> | 'conflict' | 'absent'> {
   const { namespace, name, resourceVersion } = object.metadata;
-  const { object: body, mark } = marked(object, before);
-  return settle<Stored<T> | 'conflict' | 'absent'>(api, `change ${describeObject(kind, object)}`, {
+  const { object: body, writeId } = withWriteId(object, before);
+  return resolveWrite<Stored<T> | 'conflict' | 'absent'>(api, `change ${describeObject(kind, object)}`, {
     async send(repeated) {
       try {
         return await api.put(kind, { namespace, name }, body);
       } catch (error) {
-        if (repeated && (isConflict(error) || isAbsent(error))) return 'look';
+        if (repeated && (isConflict(error) || isAbsent(error))) return 'inspect';
         if (isConflict(error)) return 'conflict';
         if (isAbsent(error)) return 'absent';
         throw error;
       }
     },
-    async look() {
+    async inspect() {
       const found = await api.get<T>(kind, { namespace, name });
       if (!found) return 'absent';
-      const [last, ...earlier] = marksOf(found);
-      if (last === mark) return found;
-      // It happened, and somebody has written since. Its version fits nothing any more, so any that fits nothing will do.
-      if (earlier.includes(mark)) return { ...found, ...body, metadata: { ...found.metadata, resourceVersion: mark } };
+      const [last, ...earlier] = writeIdsOn(found);
+      if (last === writeId) return found;
+      // The write happened, and another one followed. Its version is no longer current, so any stale version will do.
+      if (earlier.includes(writeId))
+        return { ...found, ...body, metadata: { ...found.metadata, resourceVersion: writeId } };
       return found.metadata.resourceVersion === resourceVersion ? 'send' : 'conflict';
     },
   });
 }
 
-/** Has it been written again by somebody else, before it was found out that it had been written? */
+/** Whether another writer replaced the object before this manager learnt that its own write had succeeded. */
 export const isSuperseded = ({ metadata }: Stored<KubeObject>) => metadata.resourceVersion.includes('-');
 
-/** Removes one version of an object, or one object in whatever version. */
+/** Removes an object if it still has this version, or (`anyVersion`) whatever its version is. */
 export async function removeObject(
   api: Api,
   kind: KubeKind,
@@ -107,18 +108,18 @@ export async function removeObject(
 ): Promise<'removed' | 'conflict' | 'absent'> {
   const { namespace, name, uid, resourceVersion } = object.metadata;
   const preconditions = anyVersion ? { uid } : { uid, resourceVersion };
-  return settle<'removed' | 'conflict' | 'absent'>(api, `remove ${describeObject(kind, object)}`, {
+  return resolveWrite<'removed' | 'conflict' | 'absent'>(api, `remove ${describeObject(kind, object)}`, {
     async send(repeated) {
       try {
         await api.delete(kind, { namespace, name }, preconditions);
         return 'removed';
       } catch (error) {
         if (isAbsent(error)) return repeated ? 'removed' : 'absent';
-        if (isConflict(error)) return repeated ? 'look' : 'conflict';
+        if (isConflict(error)) return repeated ? 'inspect' : 'conflict';
         throw error;
       }
     },
-    async look() {
+    async inspect() {
       const found = await api.get(kind, { namespace, name });
       if (found?.metadata.uid !== uid) return 'removed';
       return anyVersion || found.metadata.resourceVersion === resourceVersion ? 'send' : 'conflict';
@@ -126,46 +127,80 @@ export async function removeObject(
   });
 }
 
-interface Write<T> {
-  /** `repeated`: an earlier attempt may have succeeded. */
-  send(repeated: boolean): Promise<T | 'look'>;
-  look(): Promise<T | 'send'>;
+/**
+ * Changes one object, whoever changes it at the same time. `next` gives what it is to be, or undefined to leave it as it is.
+ * Resolves to what is there then; undefined when there is none any more.
+ */
+export async function updateObject<T extends KubeObject>(
+  api: Api,
+  kind: KubeKind,
+  { metadata: { name, namespace, uid } }: Stored<KubeObject>,
+  next: (there: Stored<T>) => T | undefined,
+): Promise<Stored<T> | undefined> {
+  for (;;) {
+    const there = await readObject<T>(api, kind, { metadata: { name, ...(namespace !== undefined && { namespace }) } });
+    if (there?.metadata.uid !== uid) return undefined;
+    const wanted = next(there);
+    if (!wanted) return there;
+    const written = await replaceObject(api, kind, wanted, there);
+    if (written === 'absent') return undefined;
+    if (written !== 'conflict' && !isSuperseded(written)) return written;
+  }
 }
 
-async function settle<T>(api: Api, doing: string, write: Write<T>): Promise<T> {
+export async function readObject<T extends KubeObject>(
+  api: Api,
+  kind: KubeKind,
+  object: KubeObject,
+): Promise<Stored<T> | undefined> {
+  const { name, namespace } = object.metadata;
+  try {
+    return await api.get<T>(kind, { name, namespace });
+  } catch (error) {
+    throw toStoreError(error, `read ${describeObject(kind, object)}`);
+  }
+}
+
+interface Write<T> {
+  /** `repeated`: an earlier attempt may have succeeded. */
+  send(repeated: boolean): Promise<T | 'inspect'>;
+  inspect(): Promise<T | 'send'>;
+}
+
+async function resolveWrite<T>(api: Api, doing: string, write: Write<T>): Promise<T> {
   const { patienceMs, random } = api.options;
-  // The patience is with the server: what was waited for others before the first answer does not count.
+  // The retry time starts with the first failure: time spent waiting for the own limits does not count.
   let begin: number | undefined;
   let unknown = false;
-  for (let repetition = 0; ; repetition++) {
+  for (let retry = 0; ; retry++) {
     try {
-      const seen = unknown ? await write.look() : 'send';
+      const seen = unknown ? await write.inspect() : 'send';
       const outcome = seen === 'send' ? await write.send(unknown) : seen;
-      if (outcome !== 'look') return outcome;
+      if (outcome !== 'inspect') return outcome;
     } catch (error) {
       begin ??= performance.now();
-      // Whoever must find out what became of a write is not turned away by a server that just starts.
-      const passing = isTransient(error, performance.now() - begin) || (unknown && isForbidden(error));
-      if (!passing) throw toStoreError(error, doing);
+      // While the outcome of a write is unknown, a 403 of a server that is just starting is retried too.
+      const retryable = isTransient(error, performance.now() - begin) || (unknown && isForbidden(error));
+      if (!retryable) throw toStoreError(error, doing);
       unknown ||= isUnknown(error);
-      const delay = Math.max(backoff(repetition, random, 1_000), retryAfter(error));
-      if (performance.now() + delay > begin + patienceMs) throw givenUp(error, doing, unknown);
+      const delay = Math.max(backoff(retry, random, 1_000), retryAfterMs(error));
+      if (performance.now() + delay > begin + patienceMs) throw giveUpError(error, doing, unknown);
       await pause(delay);
     }
   }
 }
 
-function givenUp(error: unknown, doing: string, unknown: boolean): unknown {
+function giveUpError(error: unknown, doing: string, unknown: boolean): unknown {
   const known = toStoreError(error, doing);
   if (!unknown || !(known instanceof StoreError)) return known;
   return new StoreError(
     'unavailable',
-    `${known.message}. It may have happened all the same: look before you try again`,
+    `${known.message}. The write may have happened nevertheless: check before you retry`,
     { cause: error },
   );
 }
 
-/** "configmap x in namespace y", for sentences. */
+/** "ConfigMap x in namespace y", for messages. */
 export function describeObject(kind: KubeKind, { metadata }: KubeObject): string {
   const where = metadata.namespace === undefined ? '' : ` in namespace ${metadata.namespace}`;
   return `${kind.kind} ${metadata.name}${where}`;

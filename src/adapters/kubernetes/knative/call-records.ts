@@ -5,17 +5,15 @@ import { toStoreError } from '../client/api-error.ts';
 import { Informer, type InformerOptions } from '../client/informer.ts';
 import { SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
 import { WatchCache } from '../client/watch-cache.ts';
-import { createObject, removeObject } from '../client/writes.ts';
+import { createObject, readObject, removeObject, updateObject } from '../client/writes.ts';
 import {
-  attemptPlace,
-  change,
   endNote,
   factsNote,
-  noted,
-  notesOf,
-  ownersOf,
+  findAttemptPlace,
+  ownerReferences,
   type PodOutcome,
-  read,
+  readNotes,
+  withAnnotations,
 } from '../runner/index.ts';
 
 /** On the record of a call: the name of its attempt. */
@@ -39,7 +37,7 @@ export class CallRecords {
     this.#api = api;
     this.#records = new WatchCache<SecretObject>(
       ({ metadata }) => ({ metadata }),
-      (name) => this.#ring(name),
+      (name) => this.#wake(name),
       (problem) => report(toStoreError(problem, 'watch the records of calls')),
     );
     this.#informer = new Informer(api, SECRET, this.#records, { labelSelector: CALL, ...watch });
@@ -52,7 +50,7 @@ export class CallRecords {
 
   async close(): Promise<void> {
     await this.#informer.stop();
-    for (const name of this.#waiting.keys()) this.#ring(name);
+    for (const name of this.#waiting.keys()) this.#wake(name);
   }
 
   names(): string[] {
@@ -78,19 +76,19 @@ export class CallRecords {
   }
 
   /** The same, as the server has it now. */
-  async look(name: string): Promise<void> {
+  async refresh(name: string): Promise<void> {
     const known = this.#records.get(name);
-    const there = known && (await read<SecretObject>(this.#api, SECRET, known));
+    const there = known && (await readObject<SecretObject>(this.#api, SECRET, known));
     if (there?.metadata.uid === known?.metadata.uid && there) this.#records.put(there);
   }
 
-  endOf(name: string): PodOutcome | undefined {
+  outcome(name: string): PodOutcome | undefined {
     const record = this.#records.get(name);
-    return record && notesOf(record).end;
+    return record && readNotes(record).end;
   }
 
   /** Resolves when this one changes. Ask before you look. */
-  change(name: string): Promise<void> {
+  nextChange(name: string): Promise<void> {
     const waiting = this.#waiting.get(name) ?? Promise.withResolvers<void>();
     this.#waiting.set(name, waiting);
     return waiting.promise;
@@ -108,31 +106,31 @@ export class CallRecords {
     const { name, timeout, demand } = attempt;
     for (;;) {
       const known = this.#records.get(name);
-      if (known) return { record: known, fresh: isOf(known, start) };
-      const place = await attemptPlace(attempt, namespace, this.#api);
+      if (known) return { record: known, fresh: isBegunBy(known, start) };
+      const place = await findAttemptPlace(attempt, namespace, this.#api);
       const made = await createObject<SecretObject>(this.#api, SECRET, {
         metadata: {
           name,
           namespace,
           labels: { [CALL]: name },
           annotations: { ...factsNote({ timeout, memory: demand.memory }), [BEGUN_BY]: start },
-          ownerReferences: ownersOf(place),
+          ownerReferences: ownerReferences(place),
         },
         type: 'Opaque',
       });
       const record =
-        made === 'exists' ? await read<SecretObject>(this.#api, SECRET, { metadata: { name, namespace } }) : made;
+        made === 'exists' ? await readObject<SecretObject>(this.#api, SECRET, { metadata: { name, namespace } }) : made;
       if (!record) continue;
       if (record.metadata.labels?.[CALL] !== name)
         throw new StoreError('conflict', `attempt ${name} cannot be called: there is a Secret of that name already`);
       this.#records.put(record);
-      return { record, fresh: isOf(record, start) };
+      return { record, fresh: isBegunBy(record, start) };
     }
   }
 
   async end(record: Stored<SecretObject>, end: PodOutcome): Promise<void> {
-    const written = await change<SecretObject>(this.#api, SECRET, record, (there) =>
-      notesOf(there).end ? undefined : noted(there, endNote(end)),
+    const written = await updateObject<SecretObject>(this.#api, SECRET, record, (there) =>
+      readNotes(there).end ? undefined : withAnnotations(there, endNote(end)),
     );
     if (written) this.#records.put(written);
     else this.#records.drop(record);
@@ -143,7 +141,7 @@ export class CallRecords {
     this.#records.drop(record);
   }
 
-  #ring(name: string): void {
+  #wake(name: string): void {
     const waiting = this.#waiting.get(name);
     this.#waiting.delete(name);
     waiting?.resolve();
@@ -151,5 +149,5 @@ export class CallRecords {
 }
 
 /** Its answer may have been lost, and somebody may have given it up since. */
-const isOf = (record: Stored<SecretObject>, start: string) =>
-  record.metadata.annotations?.[BEGUN_BY] === start && !notesOf(record).end;
+const isBegunBy = (record: Stored<SecretObject>, start: string) =>
+  record.metadata.annotations?.[BEGUN_BY] === start && !readNotes(record).end;

@@ -15,39 +15,39 @@ import {
   writeEnvelope,
 } from '../../../staging/index.ts';
 import type { Api } from '../client/api.ts';
+import { readObject } from '../client/writes.ts';
 import {
-  badName,
-  containerOf,
-  isShelved,
+  blobKey,
+  findContainer,
+  inputNameProblem,
+  isInputInBlobStore,
   POD,
   type Pod,
-  type PodHabits,
   PodKeys,
   type PodOutcome,
-  read,
   SCRIPT,
-  shelfKey,
+  type StagingOptions,
   warmData,
 } from '../runner/index.ts';
 import type { KnativeCache } from './knative-cache.ts';
 import { TOKEN_NAME } from './knative-service.ts';
 import type { KnativeServices } from './knative-services.ts';
-import { logBuffer, StreamedLog } from './streamed-log.ts';
+import { keepLogBuffer, StreamedLog } from './streamed-log.ts';
 
 export interface KnativeCallDeps {
   readonly api: Api;
-  readonly shelf: BlobStore;
-  readonly verifyShelf: boolean;
-  readonly habits: Pick<PodHabits, 'networks'>;
-  readonly picture: Pick<KnativeCache, 'service' | 'installed'>;
+  readonly blobs: BlobStore;
+  readonly verifyBlobStore: boolean;
+  readonly stagingOptions: Pick<StagingOptions, 'networks'>;
+  readonly knativeCache: Pick<KnativeCache, 'service' | 'installed'>;
   readonly services: Pick<KnativeServices, 'token' | 'forgetToken'>;
   /** The longest that a call may take. */
   readonly timeoutMs: number;
   readonly report: (problem: unknown) => void;
 }
 
-/** On the shelf, while a call goes on: what it has printed until then. */
-export const SO_FAR = 'so-far';
+/** On the blobs, while a call goes on: what it has printed until then. */
+export const PARTIAL_LOG = 'so-far';
 
 /** How long the addresses and keys work that a call is given: longer than Knative lets one take. */
 const KEY_MS = 3_600_000;
@@ -90,7 +90,7 @@ export class KnativeCall {
   }
 
   /** Resolves when there is something else to be seen. Ask before you look. */
-  get news(): Promise<void> {
+  get nextObservation(): Promise<void> {
     return this.#news.promise;
   }
 
@@ -101,29 +101,29 @@ export class KnativeCall {
   }
 
   /** This manager does not lead any more. */
-  letGo(): void {
+  detach(): void {
     this.#stop.abort();
   }
 
   async #run(): Promise<PodOutcome> {
-    const { shelf, report } = this.#deps;
-    const at = (what: string) => shelfKey(this.#namespace, this.#attempt.name, what);
+    const { blobs, report } = this.#deps;
+    const at = (what: string) => blobKey(this.#namespace, this.#attempt.name, what);
     const over = new AbortController();
-    const spooling = logBuffer(this.log, (bytes) => shelf.put(at(SO_FAR), bytes), over.signal, report);
+    const spooling = keepLogBuffer(this.log, (bytes) => blobs.put(at(PARTIAL_LOG), bytes), over.signal, report);
     let end: PodOutcome;
     let kept = false;
     try {
       const frame = await this.#answered();
       kept = 'kept' in frame;
-      end = await this.#endBy(frame);
+      end = await this.#outcomeFrom(frame);
     } catch (error) {
-      end = this.#endWithout(error);
+      end = this.#outcomeWithoutAnswer(error);
     }
     this.log.end();
     over.abort();
     await spooling;
     if (kept) return end;
-    if (this.log.size > 0) await shelf.put(at('log'), this.log.bytes).catch(report);
+    if (this.log.size > 0) await blobs.put(at('log'), this.log.bytes).catch(report);
     // What it printed is the answer, and this is only the beginning of it.
     const cut = end.outcome === 'succeeded' && !end.answered && this.log.size >= MOST_TOLD;
     return cut ? { ...end, outcome: 'failed', reason: 'OutputFailed', message: NOT_KEPT } : end;
@@ -141,18 +141,18 @@ export class KnativeCall {
       if ('refused' in reply) throw new NotAnswered(`the call was not taken: ${reply.refused}`);
       const message = `no pod answers yet: ${reply.notYet}`;
       if (Date.now() + wait > until) throw new NotAnswered(message);
-      this.#see({ phase: 'preparing', message });
+      this.#observe({ phase: 'preparing', message });
       await pause(wait, undefined, { signal: this.#stop.signal });
     }
   }
 
   async #send(body: string, late: AbortSignal): Promise<Reply> {
-    const { picture, services } = this.#deps;
+    const { knativeCache, services } = this.#deps;
     const name = this.#attempt.traits?.job.service ?? '';
-    const service = picture.service(this.#namespace, name);
+    const service = knativeCache.service(this.#namespace, name);
     const url = service?.status?.address?.url;
     const tokenName = service?.metadata.annotations?.[TOKEN_NAME];
-    if (!service || url === undefined || tokenName === undefined) return { notYet: this.#whyNot(name) };
+    if (!service || url === undefined || tokenName === undefined) return { notYet: this.#notReadyReason(name) };
     const token = await services.token(this.#namespace, tokenName);
     if (!token) return { notYet: `its Knative Service has no token yet` };
     const reply = await sendCall(new URL(url), token, body, this.#stop.signal, late);
@@ -162,9 +162,9 @@ export class KnativeCall {
     return 'notYet' in reply && more ? { notYet: `${reply.notYet}; Knative says: ${more}` } : reply;
   }
 
-  #whyNot(name: string): string {
-    if (!this.#deps.picture.installed) return 'this cluster has no Knative Serving';
-    const service = this.#deps.picture.service(this.#namespace, name);
+  #notReadyReason(name: string): string {
+    if (!this.#deps.knativeCache.installed) return 'this cluster has no Knative Serving';
+    const service = this.#deps.knativeCache.service(this.#namespace, name);
     const said = service?.status?.conditions?.find(({ type }) => type === 'Ready')?.message;
     const state = service ? 'has no address yet' : 'is not there yet';
     return `its Knative Service ${state}${said ? `: ${said}` : ''}`;
@@ -174,15 +174,15 @@ export class KnativeCall {
     for await (const frame of frames) {
       if ('end' in frame) return frame;
       if ('pod' in frame) this.#pod = frame.pod;
-      else if ('log' in frame) this.#told(Buffer.from(frame.log, 'base64'));
-      else if ('startedAt' in frame) this.#see({ phase: 'running', startedAt: frame.startedAt });
-      else if (this.#observation.phase === 'running') this.#see({ ...this.#observation, phase: 'uploading' });
+      else if ('log' in frame) this.#addToLog(Buffer.from(frame.log, 'base64'));
+      else if ('startedAt' in frame) this.#observe({ phase: 'running', startedAt: frame.startedAt });
+      else if (this.#observation.phase === 'running') this.#observe({ ...this.#observation, phase: 'uploading' });
     }
     throw new CallLost('the connection ended before the call did');
   }
 
   /** No more than a program of ours tells: it is kept in memory. */
-  #told(bytes: Uint8Array): void {
+  #addToLog(bytes: Uint8Array): void {
     if (this.log.size < MOST_TOLD) this.log.add(bytes);
   }
 
@@ -192,15 +192,15 @@ export class KnativeCall {
   }
 
   async #envelope(): Promise<string> {
-    const { shelf, habits } = this.#deps;
+    const { blobs, stagingOptions } = this.#deps;
     const { name, input } = this.#attempt;
-    const at = (what: string) => shelfKey(this.#namespace, name, what);
-    const bad = badName(this.#attempt);
+    const at = (what: string) => blobKey(this.#namespace, name, what);
+    const bad = inputNameProblem(this.#attempt);
     if (bad !== undefined) throw new NotAnswered(`the input could not be fetched: ${bad}`, 'InputFailed');
-    if (input.kind === 'bytes' && isShelved(this.#attempt)) await shelf.put(at('input'), input.bytes);
+    if (input.kind === 'bytes' && isInputInBlobStore(this.#attempt)) await blobs.put(at('input'), input.bytes);
     const stores = await this.#keys();
     // They last longer than any call: nobody renews them.
-    const files = warmData(this.#attempt, stores, { ...habits, keyPatience: 0 });
+    const files = warmData(this.#attempt, stores, { ...stagingOptions, keyPatience: 0 });
     const textOf = (key: string) => Buffer.from(files[key] ?? '', 'base64').toString();
     const given = files[ORDER_FILES.input];
     return writeEnvelope({
@@ -210,27 +210,30 @@ export class KnativeCall {
       begin: textOf(GIVEN_FILES.begin),
       timeout: this.#timeout,
       ...(given !== undefined && { input: given }),
-      log: new Secret(await shelf.urlToPut(at('log'), KEY_MS / 1000)),
+      log: new Secret(await blobs.urlToPut(at('log'), KEY_MS / 1000)),
     });
   }
 
   async #keys(): Promise<string> {
-    const { shelf, verifyShelf } = this.#deps;
+    const { blobs, verifyBlobStore } = this.#deps;
     let why = 'its object store does not answer';
     const stores = (...doubts: Parameters<Attempt['stores']>) =>
       this.#attempt.stores(...doubts).catch((error: unknown) => {
-        why = messageOf(error);
+        why = errorMessage(error);
         throw error;
       });
     const attempt = { ...this.#attempt, stores };
-    const keys = new PodKeys(attempt, this.#namespace, { shelf, verifyShelf, keyMs: KEY_MS });
-    const given = await Promise.race([keys.soon(KEYS_SOON_MS), once(this.#stop.signal, 'abort')]);
+    const keys = new PodKeys(attempt, this.#namespace, { blobs, verifyBlobStore, keyMs: KEY_MS });
+    const given = await Promise.race([keys.firstWithin(KEYS_SOON_MS), once(this.#stop.signal, 'abort')]);
     this.#stop.signal.throwIfAborted();
     if (typeof given === 'string') return given;
-    throw new NotAnswered(`there are no keys for its files: ${why}`, keys.neededFirst ? 'InputFailed' : 'StartFailed');
+    throw new NotAnswered(
+      `there are no keys for its files: ${why}`,
+      keys.neededAtStart ? 'InputFailed' : 'StartFailed',
+    );
   }
 
-  async #endBy(frame: CallFrame & { end: PodOutcome }): Promise<PodOutcome> {
+  async #outcomeFrom(frame: CallFrame & { end: PodOutcome }): Promise<PodOutcome> {
     const { end } = frame;
     const cause = 'cause' in frame ? frame.cause : undefined;
     if (cause === 'timeout') return { ...end, outcome: 'failed', reason: 'Timeout' };
@@ -243,15 +246,15 @@ export class KnativeCall {
   async #ranOutOfMemory(): Promise<boolean> {
     const metadata = { name: this.#pod ?? '', namespace: this.#namespace };
     for (const until = Date.now() + DEATH_MS; Date.now() < until; await pause(FIRST_WAIT_MS)) {
-      const pod = await read<Pod>(this.#deps.api, POD, { metadata }).catch(() => undefined);
-      const container = pod && containerOf(pod, SCRIPT);
+      const pod = await readObject<Pod>(this.#deps.api, POD, { metadata }).catch(() => undefined);
+      const container = pod && findContainer(pod, SCRIPT);
       const death = container?.state?.terminated ?? container?.lastState?.terminated;
       if (death) return death.reason === 'OOMKilled';
     }
     return false;
   }
 
-  #endWithout(error: unknown): PodOutcome {
+  #outcomeWithoutAnswer(error: unknown): PodOutcome {
     const began = this.#observation.phase === 'running' || this.#observation.phase === 'uploading';
     const started = began && 'startedAt' in this.#observation && { startedAt: this.#observation.startedAt };
     const base = { phase: 'ended', ...started, finishedAt: Date.now() } as const;
@@ -261,14 +264,14 @@ export class KnativeCall {
     if (this.#stop.signal.aborted) {
       return { ...base, outcome: 'failed', reason: 'Lost', message: 'the manager that had called left in between' };
     }
-    const message = messageOf(error);
+    const message = errorMessage(error);
     if (error instanceof CallLost) return { ...base, outcome: 'failed', reason: 'Lost', message };
     if (error instanceof NotAnswered) return { ...base, outcome: 'failed', reason: error.reason, message };
     this.#deps.report(error);
     return { ...base, outcome: 'failed', reason: 'StartFailed', message };
   }
 
-  #see(observation: Observation): void {
+  #observe(observation: Observation): void {
     this.#observation = observation;
     this.#news.resolve();
     this.#news = Promise.withResolvers();
@@ -285,7 +288,7 @@ class NotAnswered extends Error {
   }
 }
 
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const errorMessage = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 /** What came of sending a call. */
 type Reply =
@@ -337,22 +340,22 @@ export async function sendCall(
     // Anybody can answer 200: whoever has a default page for names that it does not know.
     if (status === 200 && told['content-type'] === 'application/x-ndjson') {
       const silent = () => response.destroy(new Error(`nothing was heard for ${SILENCE_MS / 1000} s`));
-      return { frames: framesOf(response.setTimeout(SILENCE_MS, silent)) };
+      return { frames: readFrames(response.setTimeout(SILENCE_MS, silent)) };
     }
-    const said = await saidIn(response);
+    const said = await readExcerpt(response);
     const why = `${url.host} answered ${status}${said === '' ? '' : `: ${said}`}`;
     return REFUSALS.has(status) ? { refused: why, status } : { notYet: why };
   } catch (cause) {
     if (connected && !late.aborted)
-      throw new CallLost(`the connection to ${url.host} broke: ${refusalIn(cause)}`, { cause });
-    return { notYet: `${url.host} cannot be reached: ${refusalIn(cause)}` };
+      throw new CallLost(`the connection to ${url.host} broke: ${errorText(cause)}`, { cause });
+    return { notYet: `${url.host} cannot be reached: ${errorText(cause)}` };
   } finally {
     late.removeEventListener('abort', giveUp);
   }
 }
 
 /** The beginning of an answer for people. It may come from anybody, and have no end. */
-async function saidIn(response: IncomingMessage): Promise<string> {
+async function readExcerpt(response: IncomingMessage): Promise<string> {
   let said = '';
   try {
     for await (const chunk of response.setEncoding('utf8')) {
@@ -365,9 +368,9 @@ async function saidIn(response: IncomingMessage): Promise<string> {
   return said.trim().slice(0, MOST_SAID);
 }
 
-const refusalIn = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const errorText = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-async function* framesOf(response: IncomingMessage): AsyncGenerator<CallFrame> {
+async function* readFrames(response: IncomingMessage): AsyncGenerator<CallFrame> {
   let rest = '';
   try {
     for await (const chunk of response.setEncoding('utf8')) {
@@ -380,7 +383,7 @@ async function* framesOf(response: IncomingMessage): AsyncGenerator<CallFrame> {
       }
     }
   } catch (cause) {
-    throw new CallLost(`the connection broke: ${refusalIn(cause)}`, { cause });
+    throw new CallLost(`the connection broke: ${errorText(cause)}`, { cause });
   } finally {
     response.destroy();
   }

@@ -4,16 +4,16 @@ import type { BlobStore } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
 import type { KubeObject, Stored } from '../client/kinds.ts';
 import type { KubernetesRunner } from '../runner/index.ts';
-import { ByCaller } from './by-caller.ts';
 import type { KnativeCallDeps } from './call.ts';
 import { CallRecords } from './call-records.ts';
 import { KnativeCache } from './knative-cache.ts';
 import { KnativeRunner } from './knative-runner.ts';
-import { isAnsweredHere, type KnativeSettings } from './knative-service.ts';
+import { isCalledHere, type KnativeSettings } from './knative-service.ts';
 import { KnativeServices } from './knative-services.ts';
+import { RoutingRunner } from './routing-runner.ts';
 
-export type { ByCaller } from './by-caller.ts';
 export type { KnativeSettings } from './knative-service.ts';
+export type { RoutingRunner } from './routing-runner.ts';
 
 export interface KnativeOptions {
   readonly api: Api;
@@ -22,10 +22,10 @@ export interface KnativeOptions {
   readonly report: (problem: unknown) => void;
 }
 
-export interface CallingOptions {
-  readonly shelf: BlobStore;
-  /** Is the certificate of the shelf's addresses looked at? */
-  readonly verifyShelf: boolean;
+export interface RoutingRunnerOptions {
+  readonly blobs: BlobStore;
+  /** Is the certificate of the blobs's addresses looked at? */
+  readonly verifyBlobStore: boolean;
   /** The operator's networks, where users may have stores that are not public. */
   readonly networks: readonly Network[];
 }
@@ -37,31 +37,31 @@ const MARGIN_MS = 5_000;
 export class Knative {
   readonly services: KnativeServices;
   readonly #options: KnativeOptions;
-  readonly #picture: KnativeCache;
+  readonly #cache: KnativeCache;
 
   constructor(options: KnativeOptions) {
     const { api, settings, watch, report } = options;
     this.#options = options;
     this.services = new KnativeServices(api, settings);
-    this.#picture = new KnativeCache(api, watch, report);
+    this.#cache = new KnativeCache(api, watch, report);
   }
 
   /** Begins to look at what is there. A cluster without Knative is told of, and looked at again now and then. */
   async open(): Promise<void> {
-    await this.#picture.open(this.services);
+    await this.#cache.open(this.services);
   }
 
   get installed(): boolean {
-    return this.#picture.installed;
+    return this.#cache.installed;
   }
 
-  async keep(service: Service, definition: Stored<KubeObject>): Promise<void> {
-    await this.services.keep(service, definition);
+  async ensure(service: Service, definition: Stored<KubeObject>): Promise<void> {
+    await this.services.ensure(service, definition);
   }
 
   /** Throws `refused` if what stands beside a service could not follow its change. */
-  async check(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
-    await this.services.check(next, before, definition);
+  async checkUpdate(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
+    await this.services.checkUpdate(next, before, definition);
   }
 
   async remove(definition: Stored<KubeObject>): Promise<void> {
@@ -69,24 +69,24 @@ export class Knative {
   }
 
   /** Is the one that is there what it should be, or is none there where none should be? As far as is known. */
-  isKept(service: Service, definition: Stored<KubeObject>): boolean {
-    return !this.installed || this.#picture.digestOf(service) === this.services.digestOf(service, definition);
+  isCurrent(service: Service, definition: Stored<KubeObject>): boolean {
+    return !this.installed || this.#cache.digestFor(service) === this.services.digestFor(service, definition);
   }
 
   /** What stands behind a service; undefined when it is not this. */
-  deploymentOf(service: Service): Deployment | undefined {
-    return isAnsweredHere(service) ? this.#picture.deploymentOf(service) : undefined;
+  deploymentStatus(service: Service): Deployment | undefined {
+    return isCalledHere(service) ? this.#cache.deploymentStatus(service) : undefined;
   }
 
   /** What calls are answered with. */
-  calling({ shelf, verifyShelf, networks }: CallingOptions): KnativeCallDeps {
+  calling({ blobs, verifyBlobStore, networks }: RoutingRunnerOptions): KnativeCallDeps {
     const { api, settings, report } = this.#options;
     return {
       api,
-      shelf,
-      verifyShelf,
-      habits: { networks },
-      picture: this.#picture,
+      blobs,
+      verifyBlobStore,
+      stagingOptions: { networks },
+      knativeCache: this.#cache,
       services: this.services,
       timeoutMs: settings.timeoutSeconds * 1000 - MARGIN_MS,
       report,
@@ -94,7 +94,7 @@ export class Knative {
   }
 
   async close(): Promise<void> {
-    await this.#picture.close();
+    await this.#cache.close();
   }
 }
 
@@ -102,13 +102,13 @@ export class Knative {
  * A runner that has calls answered by Knative, and gives everything else to the other one. Without Knative it still knows the
  * calls that were answered, or begun, before that was turned off.
  */
-export function runnerByCaller(
+export function createRoutingRunner(
   pods: KubernetesRunner,
-  calling: CallingOptions,
+  calling: RoutingRunnerOptions,
   { api, watch, report, knative }: Pick<KnativeOptions, 'api' | 'watch' | 'report'> & { knative?: Knative | undefined },
-): ByCaller {
+): RoutingRunner {
   const records = new CallRecords(api, watch, report);
-  const { shelf } = calling;
-  const calls = new KnativeRunner({ records, shelf, calling: knative?.calling(calling), report });
-  return new ByCaller(pods, calls, knative !== undefined);
+  const { blobs } = calling;
+  const calls = new KnativeRunner({ records, blobs, calling: knative?.calling(calling), report });
+  return new RoutingRunner(pods, calls, knative !== undefined);
 }

@@ -13,7 +13,7 @@ import { KNATIVE_NOT_INSTALLED, type KnativeServices } from './knative-services.
 /** How often a cluster without Knative is looked at: somebody may be installing it. */
 const LOOK_MS = 30_000;
 
-const placeOf = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;
+const objectKey = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.name}`;
 
 /** The Knative Services and their pods as they are by now, kept up by watches: every manager of the cluster has it. */
 export class KnativeCache {
@@ -28,8 +28,8 @@ export class KnativeCache {
   constructor(api: Api, watch: Pick<InformerOptions, 'watchMs' | 'silenceMs'>, report: (problem: unknown) => void) {
     this.#report = (problem) => report(toStoreError(problem, 'watch the Knative Services'));
     const nobody = () => undefined;
-    this.#services = new WatchCache(slimService, nobody, this.#report, placeOf);
-    this.#pods = new WatchCache(slimPod, nobody, this.#report, placeOf);
+    this.#services = new WatchCache(slimService, nobody, this.#report, objectKey);
+    this.#pods = new WatchCache(slimPod, nobody, this.#report, objectKey);
     this.#informers = [
       new Informer(api, KNATIVE_SERVICE, this.#services, { labelSelector: SERVICE, ...watch }),
       new Informer(api, POD, this.#pods, { labelSelector: CALLS, ...watch }),
@@ -42,8 +42,8 @@ export class KnativeCache {
   }
 
   /** Begins to look, as soon as there is something to be seen. Says whether there is. */
-  async open(services: Pick<KnativeServices, 'installed'>): Promise<boolean> {
-    this.#installed = await services.installed();
+  async open(services: Pick<KnativeServices, 'isInstalled'>): Promise<boolean> {
+    this.#installed = await services.isInstalled();
     if (!this.#installed) this.#report(new Error(KNATIVE_NOT_INSTALLED));
     this.#opening ??= this.#follow(services);
     return this.#installed;
@@ -53,11 +53,11 @@ export class KnativeCache {
     return this.#services.get(`${namespace}/${name}`);
   }
 
-  digestOf({ namespace, definition }: Service): string | undefined {
+  digestFor({ namespace, definition }: Service): string | undefined {
     return this.service(namespace, definition.name)?.metadata.annotations?.[DIGEST];
   }
 
-  deploymentOf(service: Service): Deployment {
+  deploymentStatus(service: Service): Deployment {
     if (!this.#installed) {
       const none = { active_instances: 0, affected_instances: 0, resource_kind: 'knative_service' };
       return { state: 'failed', reason: 'this cluster has no Knative Serving', ...none };
@@ -65,7 +65,7 @@ export class KnativeCache {
     const { namespace, definition } = service;
     const isOfIt = ({ metadata }: KubeObject) =>
       metadata.namespace === namespace && metadata.labels?.[CALLS] === definition.name;
-    return deploymentOf(this.service(namespace, definition.name), this.#pods.values().filter(isOfIt));
+    return toDeployment(this.service(namespace, definition.name), this.#pods.values().filter(isOfIt));
   }
 
   async close(): Promise<void> {
@@ -74,12 +74,12 @@ export class KnativeCache {
     await this.#opening;
   }
 
-  async #follow(services: Pick<KnativeServices, 'installed'>): Promise<void> {
+  async #follow(services: Pick<KnativeServices, 'isInstalled'>): Promise<void> {
     const { signal } = this.#closed;
     while (!this.#installed) {
       await pause(LOOK_MS, undefined, { signal, ref: false }).catch(() => undefined);
       if (signal.aborted) return;
-      this.#installed = await services.installed().catch(() => false);
+      this.#installed = await services.isInstalled().catch(() => false);
     }
     await Promise.all(this.#informers.map((informer) => informer.start()));
   }
@@ -110,7 +110,7 @@ function slimPod({ metadata, status = {} }: Stored<Pod>): Stored<Pod> {
 }
 
 /** What stands behind a service that Knative answers for (docs/go-manager.md#services). */
-export function deploymentOf(service: KnativeService | undefined, pods: readonly Pod[]): Deployment {
+export function toDeployment(service: KnativeService | undefined, pods: readonly Pod[]): Deployment {
   const ready = service?.status?.conditions?.find(({ type }) => type === 'Ready');
   const active = pods.filter(({ status }) => status?.phase === 'Pending' || status?.phase === 'Running');
   const healthy = active.filter(({ status }) =>
@@ -118,7 +118,7 @@ export function deploymentOf(service: KnativeService | undefined, pods: readonly
   );
   const reason = [ready?.reason, ready?.message].filter((each) => each !== undefined && each !== '').join(': ');
   return {
-    state: stateOf(ready?.status, healthy.length),
+    state: deploymentState(ready?.status, healthy.length),
     ...(reason !== '' && { reason }),
     ...(ready?.lastTransitionTime !== undefined && { last_transition_time: ready.lastTransitionTime }),
     active_instances: active.length,
@@ -127,7 +127,7 @@ export function deploymentOf(service: KnativeService | undefined, pods: readonly
   };
 }
 
-function stateOf(ready: string | undefined, healthy: number): string {
+function deploymentState(ready: string | undefined, healthy: number): string {
   if (ready === 'True') return 'ready';
   if (ready === 'False') return healthy > 0 ? 'degraded' : 'failed';
   return 'pending';

@@ -7,15 +7,15 @@ import type { Attempt } from '../../../model/job/index.ts';
 import { eventually } from '../../../ports/conformance/eventually.ts';
 import { endOf, log, run, untilPrinted } from '../../../ports/conformance/runner-under-test.ts';
 import { endGroup } from '../../../staging/pod/pod.fixture.ts';
-import { SCRIPT, shelfKey } from '../runner/index.ts';
+import { blobKey, SCRIPT } from '../runner/index.ts';
 import { ATTEMPT } from '../runner/pods.fixture.ts';
-import { asCall, CallPlace, NAMESPACE } from './calls.fixture.ts';
+import { asCall, KnativeFixture, NAMESPACE } from './knative.fixture.ts';
 
 const attemptOf = (script: string, more: Partial<Attempt> = {}): Attempt =>
   asCall({ ...ATTEMPT, name: `svc-${randomUUID()}`, script, ...more });
 
 /** The API server makes what is to be made next, and is away before it can say so. */
-function leaveAfterCreate({ server }: CallPlace): void {
+function leaveAfterCreate({ server }: KnativeFixture): void {
   let away = false;
   server.fault = (method) => {
     if (away) return 'away';
@@ -25,7 +25,7 @@ function leaveAfterCreate({ server }: CallPlace): void {
 }
 
 test('a call whose record was made, and the answer to that lost for long, is called all the same', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const runner = place.calls();
   await runner.list();
   leaveAfterCreate(place);
@@ -39,7 +39,7 @@ test('a call whose record was made, and the answer to that lost for long, is cal
 });
 
 test('whoever stands down while the record is made does not call', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const runner = place.calls();
   await runner.list();
   leaveAfterCreate(place);
@@ -53,7 +53,7 @@ test('whoever stands down while the record is made does not call', async (t) => 
 });
 
 test('whoever stands down lets go of its calls: they are lost, and their scripts end', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const [runner, next] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
@@ -67,7 +67,7 @@ test('whoever stands down lets go of its calls: they are lost, and their scripts
 });
 
 test('a call that ends soon after whoever called stands down has its end, which the next one tells', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const [runner, next] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 0.5; echo ended');
   await runner.start(attempt);
@@ -78,7 +78,7 @@ test('a call that ends soon after whoever called stands down has its end, which 
 });
 
 test('another manager sees the log too, while the call goes on and in one piece with what comes after', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const [runner, other] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
@@ -89,12 +89,12 @@ test('another manager sees the log too, while the call goes on and in one piece 
   assert.match(await following, /^begun\n/);
   assert.doesNotMatch(await following, /begun[^]*begun/);
   assert.equal((await endOf(other, attempt.name)).outcome, 'stopped');
-  const soFar = () => place.stores.shelf.get(shelfKey(NAMESPACE, attempt.name, 'so-far'));
+  const soFar = () => place.stores.blobs.get(blobKey(NAMESPACE, attempt.name, 'so-far'));
   await eventually(async () => assert.equal(await soFar(), undefined));
 });
 
 test('who stops a call of another manager waits until that has ended it', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const [runner, other] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
@@ -103,11 +103,11 @@ test('who stops a call of another manager waits until that has ended it', async 
   await runner.stop(attempt.name, 'service-removed');
   await stopped;
   await other.forget(attempt.name);
-  assert.equal(await other.finds(attempt.name), false);
+  assert.equal(await other.exists(attempt.name), false);
 });
 
 test('a call whose manager does not end it is lost, and can be forgotten', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const [runner, other] = [place.calls(), place.calls(place.calling(), 1)];
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
@@ -119,18 +119,18 @@ test('a call whose manager does not end it is lost, and can be forgotten', async
 });
 
 test('what a call had printed whose manager was killed is still there', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const [runner, next] = [place.calls(), place.calls()];
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
   await eventually(async () => assert.equal(await log(next, attempt.name), 'begun\n'), 30_000);
-  assert.equal(await next.takeUp(attempt.name), true);
+  assert.equal(await next.endAbandoned(attempt.name), true);
   assert.equal((await endOf(next, attempt.name)).reason, 'Lost');
   assert.match(await log(next, attempt.name), /^begun\n/);
 });
 
 test('a script that ran out of memory has, in the words of the kubelet', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const runner = place.calls();
   const attempt = attemptOf('echo begun; sleep 60');
   await runner.start(attempt);
@@ -148,19 +148,19 @@ test('a script that ran out of memory has, in the words of the kubelet', async (
   assert.match(message, /48 MiB/);
 });
 
-test('an input that is too large for a record is on the shelf until the call has ended', async (t) => {
-  const place = await CallPlace.open(t);
+test('an input that is too large for a record is on the blobs until the call has ended', async (t) => {
+  const place = await KnativeFixture.open(t);
   const runner = place.calls();
   const input = { kind: 'bytes', name: 'large', bytes: randomBytes(600 * 1024) } as const;
   const attempt = attemptOf('wc -c <"$INPUT_FILE_PATH"', { input });
   assert.equal((await run(runner, attempt)).outcome, 'succeeded');
   assert.match(await log(runner, attempt.name), /^ *614400\n/);
-  const left = () => place.stores.shelf.get(shelfKey(NAMESPACE, attempt.name, 'input'));
+  const left = () => place.stores.blobs.get(blobKey(NAMESPACE, attempt.name, 'input'));
   await eventually(async () => assert.equal(await left(), undefined));
 });
 
 test('without keys for its results a call is not begun, and why is told', async (t) => {
-  const place = await CallPlace.open(t);
+  const place = await KnativeFixture.open(t);
   const runner = place.calls();
   const outputs = [{ store: 'store', bucket: 'bucket', folder: '', prefix: [], suffix: [] }];
   const stores = () => Promise.reject(new Error('the store is away'));
@@ -170,11 +170,11 @@ test('without keys for its results a call is not begun, and why is told', async 
 });
 
 test('a call whose answer is longer than is told fails where the store did not take the rest of it', async (t) => {
-  const place = await CallPlace.open(t);
-  const { shelf } = place.stores;
+  const place = await KnativeFixture.open(t);
+  const { blobs } = place.stores;
   // Nobody listens there.
   const urlToPut = async () => 'http://127.0.0.1:9/log';
-  const runner = place.calls(place.calling({ shelf: changedIn(shelf, { urlToPut }) }));
+  const runner = place.calls(place.calling({ blobs: changedIn(blobs, { urlToPut }) }));
   const long = attemptOf('head -c 3000000 /dev/zero | tr "\\0" x');
   const { outcome, reason, message } = await run(runner, long);
   assert.deepEqual([outcome, reason], ['failed', 'OutputFailed']);

@@ -13,20 +13,20 @@ import {
 } from '../../../ports/index.ts';
 import { Unstamping } from '../../../staging/index.ts';
 import type { SecretObject, Stored } from '../client/kinds.ts';
-import { noticesOf, type PodOutcome, Starts, shelfKey } from '../runner/index.ts';
-import { KnativeCall, type KnativeCallDeps, SO_FAR } from './call.ts';
+import { blobKey, formatNotices, PendingStarts, type PodOutcome } from '../runner/index.ts';
+import { KnativeCall, type KnativeCallDeps, PARTIAL_LOG } from './call.ts';
 import type { CallRecords } from './call-records.ts';
 
 export interface KnativeRunnerDeps {
   readonly records: CallRecords;
-  readonly shelf: BlobStore;
+  readonly blobs: BlobStore;
   /** Absent where nothing is called any more: what was called before is still known. */
   readonly calling?: KnativeCallDeps | undefined;
   readonly report: (problem: unknown) => void;
   readonly patienceMs?: number;
 }
 
-interface UnderWay {
+interface RunningCall {
   readonly call: KnativeCall;
   /** Resolves when its end is written down. */
   readonly concluded: Promise<void>;
@@ -43,21 +43,21 @@ const LOOK_MS = 1_000;
 /**
  * Has attempts run by the pods of Knative Services, which answer call after call. Whoever starts one is connected to its
  * pod: if that manager goes, so does the script, and the next one finds by its record that it was begun and is lost. What it
- * prints lies on the shelf, some seconds old while it goes on: whoever did not call reads it there.
+ * prints lies on the blobs, some seconds old while it goes on: whoever did not call reads it there.
  */
 export class KnativeRunner implements Runner {
   readonly #deps: KnativeRunnerDeps;
   readonly #records: CallRecords;
-  readonly #calls = new Map<string, UnderWay>();
+  readonly #calls = new Map<string, RunningCall>();
   readonly #closed = new AbortController();
-  readonly #starts: Starts;
+  readonly #starts: PendingStarts;
   /** Another one each time that somebody else leads: who began something before that does not go on with it. */
   #term = Symbol('term');
 
   constructor(deps: KnativeRunnerDeps) {
     this.#deps = deps;
     this.#records = deps.records;
-    this.#starts = new Starts(this.#closed.signal, deps.report);
+    this.#starts = new PendingStarts(this.#closed.signal, deps.report);
     void this.#records.open();
   }
 
@@ -67,7 +67,7 @@ export class KnativeRunner implements Runner {
   }
 
   /** The same, if need be after asking. */
-  async finds(name: string): Promise<boolean> {
+  async exists(name: string): Promise<boolean> {
     return this.has(name) || (await this.#records.find(name)) !== undefined;
   }
 
@@ -81,28 +81,30 @@ export class KnativeRunner implements Runner {
     const namespace = attempt.traits?.namespace ?? '';
     const term = this.#term;
     const start = randomUUID();
-    const { record, fresh } = await this.#starts.untilAvailable(() => this.#records.begin(attempt, namespace, start));
+    const { record, fresh } = await this.#starts.retryWhileUnavailable(() =>
+      this.#records.begin(attempt, namespace, start),
+    );
     // Whoever leads by now may have ended it, or will.
-    if (fresh && term === this.#term) this.#take(record, new KnativeCall(attempt, namespace, calling));
-    else await this.#lose(record);
+    if (fresh && term === this.#term) this.#follow(record, new KnativeCall(attempt, namespace, calling));
+    else await this.#endAsLost(record);
   }
 
   /**
    * Ends a call that somebody else has begun: whoever takes up its attempt has no connection to its pod. Says if there is
    * one of that name.
    */
-  async takeUp(name: string): Promise<boolean> {
-    const record = await this.#starts.untilAvailable(() => this.#records.find(name));
-    if (record && !this.#calls.has(name)) await this.#lose(record);
+  async endAbandoned(name: string): Promise<boolean> {
+    const record = await this.#starts.retryWhileUnavailable(() => this.#records.find(name));
+    if (record && !this.#calls.has(name)) await this.#endAsLost(record);
     return record !== undefined;
   }
 
-  async #lose(record: Stored<SecretObject>): Promise<void> {
-    if (!this.#records.endOf(record.metadata.name))
-      await this.#starts.untilAvailable(() => this.#records.end(record, lost()));
+  async #endAsLost(record: Stored<SecretObject>): Promise<void> {
+    if (!this.#records.outcome(record.metadata.name))
+      await this.#starts.retryWhileUnavailable(() => this.#records.end(record, lost()));
   }
 
-  #take(record: Stored<SecretObject>, call: KnativeCall): void {
+  #follow(record: Stored<SecretObject>, call: KnativeCall): void {
     const concluded = this.#conclude(record, call).catch(this.#deps.report);
     this.#calls.set(record.metadata.name, { call, concluded });
   }
@@ -110,20 +112,20 @@ export class KnativeRunner implements Runner {
   async #conclude(record: Stored<SecretObject>, call: KnativeCall): Promise<void> {
     const end = await call.over;
     try {
-      await this.#starts.untilAvailable(() => this.#records.end(record, end));
+      await this.#starts.retryWhileUnavailable(() => this.#records.end(record, end));
       const { namespace = '', name } = record.metadata;
-      await Promise.all(['input', SO_FAR].map((what) => this.#deps.shelf.remove(shelfKey(namespace, name, what))));
+      await Promise.all(['input', PARTIAL_LOG].map((what) => this.#deps.blobs.remove(blobKey(namespace, name, what))));
     } finally {
       this.#calls.delete(record.metadata.name);
     }
   }
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {
-    await this.#known(name);
+    await this.#requireRecord(name);
     let last: Observation | undefined;
     while (!this.#closed.signal.aborted) {
       const { call, concluded } = this.#calls.get(name) ?? {};
-      const news = Promise.race([this.#records.change(name), ...(call ? [call.news, concluded] : [])]);
+      const news = Promise.race([this.#records.nextChange(name), ...(call ? [call.nextObservation, concluded] : [])]);
       const seen = this.#observation(name, call);
       if (seen !== last) yield seen;
       last = seen;
@@ -134,8 +136,8 @@ export class KnativeRunner implements Runner {
 
   #observation(name: string, call: KnativeCall | undefined): Observation {
     if (!this.#records.get(name)) return ended(lost());
-    const end = this.#records.endOf(name);
-    return end ? ended(end) : (call?.observation ?? ELSEWHERE);
+    const end = this.#records.outcome(name);
+    return end ? ended(end) : (call?.observation ?? CALLED_BY_ANOTHER);
   }
 
   async stop(name: string, reason: StopReason): Promise<void> {
@@ -148,16 +150,16 @@ export class KnativeRunner implements Runner {
   /** Whoever has called hears that the job is not wanted any more. If nobody has it, it is lost, as whoever takes it up says. */
   async #untilEndedElsewhere(name: string): Promise<void> {
     const record = await this.#records.find(name);
-    if (!record || this.#records.endOf(name)) return;
+    if (!record || this.#records.outcome(name)) return;
     const patience = AbortSignal.any([this.#closed.signal, AbortSignal.timeout(this.#deps.patienceMs ?? PATIENCE_MS)]);
     await this.#untilEnded(name, patience);
-    await this.#records.look(name);
-    if (this.#records.get(name) && !this.#closed.signal.aborted) await this.#lose(record);
+    await this.#records.refresh(name);
+    if (this.#records.get(name) && !this.#closed.signal.aborted) await this.#endAsLost(record);
   }
 
   async *logs(name: string, options: LogOptions): AsyncGenerator<Uint8Array, undefined> {
     const { timestamps, follow } = options;
-    await this.#known(name);
+    await this.#requireRecord(name);
     const signal = AbortSignal.any([this.#closed.signal, ...(options.signal ? [options.signal] : [])]);
     const unstamping = new Unstamping();
     let last = NEWLINE;
@@ -166,50 +168,50 @@ export class KnativeRunner implements Runner {
       last = shown.at(-1) ?? last;
       if (shown.length > 0) yield shown;
     }
-    const end = this.#records.endOf(name);
-    const notices = end && noticesOf(end, options, last !== NEWLINE);
+    const end = this.#records.outcome(name);
+    const notices = end && formatNotices(end, options, last !== NEWLINE);
     if (notices && notices.length > 0) yield notices;
   }
 
-  /** What was told, and after the end what is on the shelf beyond that. */
+  /** What was told, and after the end what is on the blobs beyond that. */
   async *#stamped(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     let given = 0;
     const underWay = this.#calls.get(name);
-    const told = underWay ? underWay.call.log.read(follow, signal) : this.#spooled(name, follow, signal);
-    for await (const chunk of this.#records.endOf(name) ? [] : told) {
+    const told = underWay ? underWay.call.log.read(follow, signal) : this.#partialLog(name, follow, signal);
+    for await (const chunk of this.#records.outcome(name) ? [] : told) {
       given += chunk.length;
       yield chunk;
     }
     if (follow) await this.#untilEnded(name, signal);
-    if (this.#records.endOf(name)) yield* this.#kept(name, given);
+    if (this.#records.outcome(name)) yield* this.#finalLog(name, given);
   }
 
   /** What the manager that has called leaves for others. */
-  async *#spooled(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#partialLog(name: string, follow: boolean, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     for (let given = 0; ; ) {
-      for await (const chunk of this.#onShelf(name, SO_FAR, given)) {
+      for await (const chunk of this.#readBlob(name, PARTIAL_LOG, given)) {
         given += chunk.length;
         yield chunk;
       }
       if (!follow) return;
       await pause(LOOK_MS, undefined, { signal }).catch(() => undefined);
-      if (signal.aborted || !this.#records.get(name) || this.#records.endOf(name)) return;
+      if (signal.aborted || !this.#records.get(name) || this.#records.outcome(name)) return;
     }
   }
 
   /** Of one whose manager died with it there is what that had left. */
-  async *#kept(name: string, given: number): AsyncGenerator<Uint8Array> {
+  async *#finalLog(name: string, given: number): AsyncGenerator<Uint8Array> {
     let some = false;
-    for await (const chunk of this.#onShelf(name, 'log', given)) {
+    for await (const chunk of this.#readBlob(name, 'log', given)) {
       some = true;
       yield chunk;
     }
-    if (!some) yield* this.#onShelf(name, SO_FAR, given);
+    if (!some) yield* this.#readBlob(name, PARTIAL_LOG, given);
   }
 
-  async *#onShelf(name: string, what: string, given: number): AsyncGenerator<Uint8Array> {
-    const { namespace = '' } = (await this.#known(name)).metadata;
-    const log = await this.#deps.shelf.get(shelfKey(namespace, name, what));
+  async *#readBlob(name: string, what: string, given: number): AsyncGenerator<Uint8Array> {
+    const { namespace = '' } = (await this.#requireRecord(name)).metadata;
+    const log = await this.#deps.blobs.get(blobKey(namespace, name, what));
     let skip = given;
     for await (const chunk of log ?? []) {
       const bytes: Uint8Array = chunk;
@@ -222,26 +224,26 @@ export class KnativeRunner implements Runner {
   async #untilEnded(name: string, signal: AbortSignal): Promise<void> {
     const left = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     while (!signal.aborted) {
-      const changed = this.#records.change(name);
-      if (this.#records.endOf(name) || !this.#records.get(name)) return;
+      const changed = this.#records.nextChange(name);
+      if (this.#records.outcome(name) || !this.#records.get(name)) return;
       await Promise.race([changed, left]);
     }
   }
 
   async answer(name: string): Promise<Readable> {
-    const { metadata } = await this.#known(name);
+    const { metadata } = await this.#requireRecord(name);
     // Another manager has written that the job has ended, which may have come here before what ended it.
-    if (!this.#records.endOf(name)) await this.#records.look(name);
-    const end = this.#records.endOf(name);
+    if (!this.#records.outcome(name)) await this.#records.refresh(name);
+    const end = this.#records.outcome(name);
     if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
     const put = end.outcome === 'succeeded' && end.answered;
-    const packed = put ? await this.#deps.shelf.get(shelfKey(metadata.namespace ?? '', name, 'answer')) : undefined;
+    const packed = put ? await this.#deps.blobs.get(blobKey(metadata.namespace ?? '', name, 'answer')) : undefined;
     return packed ?? Readable.from(this.#plain(name), { objectMode: false });
   }
 
   async *#plain(name: string): AsyncGenerator<Uint8Array> {
     const unstamping = new Unstamping();
-    for await (const bytes of this.#kept(name, 0)) yield unstamping.add(bytes);
+    for await (const bytes of this.#finalLog(name, 0)) yield unstamping.add(bytes);
   }
 
   async list(): Promise<string[]> {
@@ -252,9 +254,9 @@ export class KnativeRunner implements Runner {
   async forget(name: string): Promise<void> {
     const record = await this.#records.find(name);
     if (!record) return;
-    if (!this.#records.endOf(name))
+    if (!this.#records.outcome(name))
       throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
-    await this.#deps.shelf.remove(shelfKey(record.metadata.namespace ?? '', name));
+    await this.#deps.blobs.remove(blobKey(record.metadata.namespace ?? '', name));
     await this.#records.remove(record);
   }
 
@@ -270,7 +272,7 @@ export class KnativeRunner implements Runner {
   async standDown(patienceMs = 0): Promise<void> {
     this.#term = Symbol('term');
     if (patienceMs > 0) await this.#concluded(patienceMs);
-    for (const { call } of this.#calls.values()) call.letGo();
+    for (const { call } of this.#calls.values()) call.detach();
   }
 
   async #concluded(patienceMs: number): Promise<void> {
@@ -287,14 +289,14 @@ export class KnativeRunner implements Runner {
     await this.#records.close();
   }
 
-  async #known(name: string): Promise<Stored<SecretObject>> {
+  async #requireRecord(name: string): Promise<Stored<SecretObject>> {
     const record = await this.#records.find(name);
     if (!record) throw new StoreError('absent', `there is no attempt ${name} here`);
     return record;
   }
 }
 
-const ELSEWHERE: Observation = { phase: 'preparing', message: 'another manager has called' };
+const CALLED_BY_ANOTHER: Observation = { phase: 'preparing', message: 'another manager has called' };
 
 const lost = (): PodOutcome => ({
   phase: 'ended',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Sample, sampleService } from '../../../ports/conformance/sample-service.ts';
-import { CALLS, DIGEST, type KnativeSettings, knativeServiceOf, TOKEN_NAME, tokenName } from './knative-service.ts';
+import { buildKnativeService, CALLS, DIGEST, type KnativeSettings, TOKEN_NAME, tokenName } from './knative-service.ts';
 
 const SETTINGS: KnativeSettings = {
   image: 'localhost/oscar-manager:test',
@@ -36,7 +36,7 @@ interface Template {
 
 function made(sample: Sample = {}, settings: Partial<KnativeSettings> = {}) {
   const service = sampleService('x', sample);
-  const { metadata, spec } = knativeServiceOf(service, DEFINITION, { ...SETTINGS, ...settings });
+  const { metadata, spec } = buildKnativeService(service, DEFINITION, { ...SETTINGS, ...settings });
   assert.ok(spec);
   const { metadata: words, spec: pod } = spec['template'] as Template;
   const [script, program] = pod.containers;

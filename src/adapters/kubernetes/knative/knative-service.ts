@@ -3,7 +3,7 @@ import { bytes, millicores, type Service, serviceAnnotations, serviceLabels } fr
 import { CALL_LAYOUT, CALL_MOUNTS, CALL_WRAPPER } from '../../../staging/index.ts';
 import { CONFIG_MAP, type KubeKind, type KubeObject, type Stored } from '../client/kinds.ts';
 import { derivedName, legalAnnotations, legalLabels } from '../objects/labels.ts';
-import { imagePullSecrets, type PodSettings, SCRIPT, trusting, verbatim } from '../runner/index.ts';
+import { authoritiesEnv, escapeDollars, imagePullSecrets, type PodSettings, SCRIPT } from '../runner/index.ts';
 
 export const KNATIVE_SERVICE: KubeKind = {
   apiVersion: 'serving.knative.dev/v1',
@@ -76,10 +76,10 @@ export const tokenName = ({ uid }: Pick<Service, 'uid'>) => derivedName('calls',
 export const TOKEN_KEY = TOKEN;
 
 /** Is it called here? A worker's calls are answered where its coordinator is. */
-export const isAnsweredHere = ({ federation }: Service) => federation?.role !== 'worker';
+export const isCalledHere = ({ federation }: Service) => federation?.role !== 'worker';
 
 /** What answers the calls of a service (decision 0025): its image, and beside it a program of ours that has the port. */
-export function knativeServiceOf(
+export function buildKnativeService(
   service: Service,
   definition: Stored<KubeObject>,
   settings: KnativeSettings,
@@ -87,24 +87,24 @@ export function knativeServiceOf(
   const { name, enable_sgx } = service.definition;
   const { apiVersion, kind } = CONFIG_MAP;
   const labels = {
-    ...legalLabels(ours(serviceLabels(service))),
+    ...legalLabels(withoutKnativeKeys(serviceLabels(service))),
     'networking.knative.dev/visibility': 'cluster-local',
   };
   const annotations = {
-    ...legalAnnotations(ours(serviceAnnotations(service))),
+    ...legalAnnotations(withoutKnativeKeys(serviceAnnotations(service))),
     [TOKEN_NAME]: tokenName(service),
     ...(enable_sgx && {
       'kubernetes.podspec-securitycontext': 'enabled',
       'kubernetes.containerspec-addcapabilities': 'enabled',
     }),
   };
-  const spec = { template: templateOf(service, settings) };
+  const spec = { template: buildTemplate(service, settings) };
   return {
     metadata: {
       name,
       namespace: service.namespace,
       labels,
-      annotations: { ...annotations, [DIGEST]: digestOf({ labels, annotations, spec }) },
+      annotations: { ...annotations, [DIGEST]: digest({ labels, annotations, spec }) },
       ownerReferences: [{ apiVersion, kind, name: definition.metadata.name, uid: definition.metadata.uid }],
     },
     spec,
@@ -112,20 +112,20 @@ export function knativeServiceOf(
 }
 
 /** What means something to Knative is for the manager to say. */
-function ours(words: Readonly<Record<string, string>>): Record<string, string> {
+function withoutKnativeKeys(words: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(words).filter(([key]) => !/(^|\.)knative\.dev\//.test(key)));
 }
 
-const digestOf = (object: unknown) => createHash('sha256').update(JSON.stringify(object)).digest('hex').slice(0, 16);
+const digest = (object: unknown) => createHash('sha256').update(JSON.stringify(object)).digest('hex').slice(0, 16);
 
-function templateOf(service: Service, settings: KnativeSettings) {
+function buildTemplate(service: Service, settings: KnativeSettings) {
   const { name, synchronous, image_pull_secrets = [] } = service.definition;
   const { vo } = serviceLabels(service);
   return {
     metadata: {
       labels: { ...legalLabels({ ...(vo !== undefined && { vo }) }), [CALLS]: name },
       annotations: {
-        'autoscaling.knative.dev/min-scale': String(fewest(synchronous)),
+        'autoscaling.knative.dev/min-scale': String(minScale(synchronous)),
         'autoscaling.knative.dev/max-scale': String(synchronous.max_scale),
       },
     },
@@ -150,7 +150,7 @@ function templateOf(service: Service, settings: KnativeSettings) {
 }
 
 /** Knative refuses to keep more ready than there may be; a definition may say so, and means all of them. */
-const fewest = ({ min_scale, max_scale }: Service['definition']['synchronous']) =>
+const minScale = ({ min_scale, max_scale }: Service['definition']['synchronous']) =>
   max_scale === 0 ? min_scale : Math.min(min_scale, max_scale);
 
 function scriptContainer({ definition }: Service, { scriptPullPolicy, nonRoot }: KnativeSettings) {
@@ -158,8 +158,8 @@ function scriptContainer({ definition }: Service, { scriptPullPolicy, nonRoot }:
     name: SCRIPT,
     image: definition.image.trim(),
     imagePullPolicy: scriptPullPolicy,
-    command: ['/bin/sh', '-c', verbatim(CALL_WRAPPER)],
-    resources: resourcesOf(definition),
+    command: ['/bin/sh', '-c', escapeDollars(CALL_WRAPPER)],
+    resources: scriptResources(definition),
     securityContext: {
       allowPrivilegeEscalation: false,
       ...(nonRoot && { runAsNonRoot: true }),
@@ -177,7 +177,7 @@ function program(settings: KnativeSettings) {
     image,
     imagePullPolicy: pullPolicy,
     args: [PROGRAM],
-    ...trusting(settings),
+    ...authoritiesEnv(settings),
     ports: [{ containerPort: 8080 }],
     resources,
     securityContext: {
@@ -197,7 +197,7 @@ function program(settings: KnativeSettings) {
 }
 
 /** What its service says, no more and no less (docs/fdl.md#amounts). */
-function resourcesOf({ cpu, memory, enable_gpu, enable_sgx, ephemeral_storage_request }: Service['definition']) {
+function scriptResources({ cpu, memory, enable_gpu, enable_sgx, ephemeral_storage_request }: Service['definition']) {
   const room = { cpu: `${Math.ceil(millicores(cpu) ?? 0)}m`, memory: String(Math.ceil(bytes(memory) ?? 0)) };
   const devices = { ...(enable_gpu && { 'nvidia.com/gpu': '1' }), ...(enable_sgx && { 'sgx.intel.com/enclave': '1' }) };
   const disk = bytes(ephemeral_storage_request);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { sampleService } from '../../../ports/conformance/sample-service.ts';
-import { ApiInMemory } from './api.fixture.ts';
+import { FakeApiServer } from './fake-api-server.fixture.ts';
 import { KnativeServices } from './knative-services.ts';
 
 const SETTINGS = {
@@ -22,7 +22,7 @@ const WEBHOOK = 'admission webhook "validation.webhook.serving.knative.dev" deni
 const REFUSED = { code: 'refused', message: `Knative does not take it: ${WEBHOOK}` };
 
 async function opened(t: TestContext) {
-  const server = await ApiInMemory.start();
+  const server = await FakeApiServer.start();
   t.after(() => server.stop());
   const refuse = (status: number, message: string) => {
     server.fault = (_, path) => (path.includes('serving.knative.dev') ? { status, message } : undefined);
@@ -34,35 +34,35 @@ for (const status of [400, 422]) {
   test(`what Knative refuses with ${status} is told in its words, and not tried for ever`, async (t) => {
     const { refuse, services } = await opened(t);
     refuse(status, WEBHOOK);
-    await assert.rejects(services.keep(SERVICE, DEFINITION), REFUSED);
+    await assert.rejects(services.ensure(SERVICE, DEFINITION), REFUSED);
   });
 }
 
 test('that the manager lacks a right is none of it', async (t) => {
   const { refuse, services } = await opened(t);
   refuse(403, 'services.serving.knative.dev is forbidden: User "x" cannot create resource "services"');
-  await assert.rejects(services.keep(SERVICE, DEFINITION), { code: 'unavailable' });
+  await assert.rejects(services.ensure(SERVICE, DEFINITION), { code: 'unavailable' });
 });
 
 test('a change is asked about before it is made, and nothing is changed by that', async (t) => {
   const { server, refuse, services } = await opened(t);
-  await services.keep(SERVICE, DEFINITION);
+  await services.ensure(SERVICE, DEFINITION);
   const [before] = server.all('services');
-  await services.check(LARGER, SERVICE, DEFINITION);
+  await services.checkUpdate(LARGER, SERVICE, DEFINITION);
   assert.deepEqual(server.all('services'), [before]);
   refuse(400, WEBHOOK);
-  await assert.rejects(services.check(LARGER, SERVICE, DEFINITION), REFUSED);
+  await assert.rejects(services.checkUpdate(LARGER, SERVICE, DEFINITION), REFUSED);
 });
 
 test('a change that is nothing to Knative goes through, whatever it says of the rest', async (t) => {
   const { refuse, services } = await opened(t);
   refuse(400, WEBHOOK);
   const scripted = { ...SERVICE, definition: { ...SERVICE.definition, script: 'echo other' } };
-  await services.check(scripted, SERVICE, DEFINITION);
+  await services.checkUpdate(scripted, SERVICE, DEFINITION);
 });
 
 test('whoever cannot be asked is not asked', async (t) => {
   const { server, services } = await opened(t);
   server.fault = () => 'away';
-  await services.check(LARGER, SERVICE, DEFINITION);
+  await services.checkUpdate(LARGER, SERVICE, DEFINITION);
 });

@@ -3,17 +3,17 @@ import { Secret } from '../../../lib/secret.ts';
 import type { Service } from '../../../model/service/index.ts';
 import { StoreError } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
-import { ApiError, toStoreError } from '../client/api-error.ts';
+import { ApiError, findRejection, toStoreError } from '../client/api-error.ts';
 import { CONFIG_MAP, type KubeObject, SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
 import { createObject, describeObject, removeObject, replaceObject } from '../client/writes.ts';
-import { podRefusal } from '../runner/index.ts';
+
 import {
+  buildKnativeService,
   DIGEST,
-  isAnsweredHere,
+  isCalledHere,
   KNATIVE_SERVICE,
   type KnativeService,
   type KnativeSettings,
-  knativeServiceOf,
   TOKEN_KEY,
   tokenName,
 } from './knative-service.ts';
@@ -36,7 +36,7 @@ export class KnativeServices {
   }
 
   /** Does the cluster know what a Knative Service is? */
-  async installed(): Promise<boolean> {
+  async isInstalled(): Promise<boolean> {
     try {
       await this.#api.page(KNATIVE_SERVICE, {}, { limit: 1, metadataOnly: true });
       return true;
@@ -47,21 +47,21 @@ export class KnativeServices {
   }
 
   /** What it is to be made from, by which one that is there can be told from an older one. */
-  digestOf(service: Service, definition: Stored<KubeObject>): string | undefined {
-    if (!isAnsweredHere(service)) return undefined;
-    return knativeServiceOf(service, definition, this.#settings).metadata.annotations?.[DIGEST];
+  digestFor(service: Service, definition: Stored<KubeObject>): string | undefined {
+    if (!isCalledHere(service)) return undefined;
+    return buildKnativeService(service, definition, this.#settings).metadata.annotations?.[DIGEST];
   }
 
   /** Makes it, changes it, or removes it, as the service is by now. Again: nothing happens. */
-  async keep(service: Service, definition: Stored<KubeObject>): Promise<void> {
-    if (!isAnsweredHere(service)) return this.remove(definition);
+  async ensure(service: Service, definition: Stored<KubeObject>): Promise<void> {
+    if (!isCalledHere(service)) return this.remove(definition);
     try {
       await this.#keepToken(service, definition);
-      await this.#keepService(knativeServiceOf(service, definition, this.#settings), definition);
+      await this.#keepService(buildKnativeService(service, definition, this.#settings), definition);
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'absent' && !(await this.installed()))
+      if (error instanceof StoreError && error.code === 'absent' && !(await this.isInstalled()))
         throw new StoreError('unavailable', KNATIVE_NOT_INSTALLED, { cause: error });
-      throw refused(error) ?? error;
+      throw toRejection(error) ?? error;
     }
   }
 
@@ -69,16 +69,16 @@ export class KnativeServices {
    * Throws `refused` if Knative would not take what is to be kept for a service that changes. What else goes wrong is not the
    * question, and what stays as it is may be refused for reasons that are not those of the service.
    */
-  async check(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
-    if (!isAnsweredHere(next) || this.digestOf(next, definition) === this.digestOf(before, definition)) return;
-    const wanted = knativeServiceOf(next, definition, this.#settings);
+  async checkUpdate(next: Service, before: Service, definition: Stored<KubeObject>): Promise<void> {
+    if (!isCalledHere(next) || this.digestFor(next, definition) === this.digestFor(before, definition)) return;
+    const wanted = buildKnativeService(next, definition, this.#settings);
     const { namespace, name } = wanted.metadata;
     try {
       const there = await this.#get<KnativeService>(KNATIVE_SERVICE, { namespace, name });
       if (there) await this.#api.put(KNATIVE_SERVICE, { namespace, name }, carriedOn(wanted, there), DRY_RUN);
       else await this.#api.post(KNATIVE_SERVICE, namespace, wanted, DRY_RUN);
     } catch (error) {
-      const refusal = refused(toStoreError(error, `change ${describeObject(KNATIVE_SERVICE, wanted)}`));
+      const refusal = toRejection(toStoreError(error, `change ${describeObject(KNATIVE_SERVICE, wanted)}`));
       if (refusal) throw refusal;
     }
   }
@@ -87,7 +87,8 @@ export class KnativeServices {
   async remove(definition: Stored<KubeObject>): Promise<void> {
     const { namespace, name } = definition.metadata;
     const there = await this.#get(KNATIVE_SERVICE, { namespace, name });
-    if (there && isOf(there, definition)) await removeObject(this.#api, KNATIVE_SERVICE, there, { anyVersion: true });
+    if (there && isOwnedBy(there, definition))
+      await removeObject(this.#api, KNATIVE_SERVICE, there, { anyVersion: true });
   }
 
   /** What pods want to see that have the Secret of that name; undefined when there is none. */
@@ -132,7 +133,7 @@ export class KnativeServices {
       const there = await this.#get<KnativeService>(KNATIVE_SERVICE, { namespace, name });
       if (!there) continue;
       // Of an earlier service of that name, and Kubernetes has not collected it yet. A Go manager lets nobody own one.
-      const isLeft = there.metadata.ownerReferences?.length && !isOf(there, definition);
+      const isLeft = there.metadata.ownerReferences?.length && !isOwnedBy(there, definition);
       if (isLeft) {
         await removeObject(this.#api, KNATIVE_SERVICE, there, { anyVersion: true });
         continue;
@@ -153,15 +154,15 @@ export class KnativeServices {
 const DRY_RUN = { dryRun: 'All' } as const;
 
 /** A webhook of Knative, or a policy of the cluster, has something against it: that it is told of helps more than to try again. */
-function refused(error: unknown): StoreError | undefined {
-  const refusal = podRefusal(error);
+function toRejection(error: unknown): StoreError | undefined {
+  const refusal = findRejection(error);
   const isFinal = refusal?.final && !(error instanceof StoreError && error.code === 'absent');
   return isFinal
     ? new StoreError('refused', `Knative does not take it: ${refusal.message}`, { cause: error })
     : undefined;
 }
 
-const isOf = ({ metadata }: Stored<KubeObject>, definition: Stored<KubeObject>) =>
+const isOwnedBy = ({ metadata }: Stored<KubeObject>, definition: Stored<KubeObject>) =>
   metadata.ownerReferences?.some(({ uid }) => uid === definition.metadata.uid) ?? false;
 
 /** What Knative has written on it stays: it refuses one without. */

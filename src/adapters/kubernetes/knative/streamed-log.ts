@@ -11,12 +11,12 @@ export class StreamedLog {
   add(chunk: Uint8Array): void {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
-    this.#ring();
+    this.#notify();
   }
 
   end(): void {
     this.#ended = true;
-    this.#ring();
+    this.#notify();
   }
 
   get size(): number {
@@ -24,7 +24,7 @@ export class StreamedLog {
   }
 
   /** Resolves when there is more, or it has ended. Ask before you look. */
-  get news(): Promise<void> {
+  get nextChange(): Promise<void> {
     return this.#news.promise;
   }
 
@@ -46,7 +46,7 @@ export class StreamedLog {
     }
   }
 
-  #ring(): void {
+  #notify(): void {
     this.#news.resolve();
     this.#news = Promise.withResolvers();
   }
@@ -63,7 +63,7 @@ const LONGEST_WAIT_MS = 5_000;
  * Keeps what a call has printed so far where every manager of the cluster can read it, until the signal. A call that is
  * over sooner than that costs nothing.
  */
-export async function logBuffer(
+export async function keepLogBuffer(
   log: StreamedLog,
   keep: (bytes: Uint8Array) => Promise<void>,
   over: AbortSignal,
@@ -72,7 +72,7 @@ export async function logBuffer(
   const ended = over.aborted ? Promise.resolve() : once(over, 'abort');
   let kept = 0;
   for (let wait = FIRST_WAIT_MS; !over.aborted; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
-    const { news } = log;
+    const { nextChange: news } = log;
     if (log.size === kept) await Promise.race([news, ended]);
     await pause(wait, undefined, { signal: over }).catch(() => undefined);
     if (over.aborted || log.size === kept) continue;

@@ -7,11 +7,11 @@ import { KueueCache } from './kueue-cache.ts';
 import { type ClusterQueue, isQueued, type KueueSettings, localQueueName, type Workload } from './objects.ts';
 import { KUEUE_NOT_INSTALLED, KueueQueues } from './queues.ts';
 import { QuotaReservations } from './quota-reservations.ts';
-import { quotaRefusal } from './why-held.ts';
+import { quotaShortage } from './workload-reasons.ts';
 
 export type { KueueCache } from './kueue-cache.ts';
-export { type KueueSettings, QUEUE, WORKLOAD, type Workload } from './objects.ts';
-export { ELSEWHERE, isElsewhere, whyEvicted, whyHeld } from './why-held.ts';
+export { type KueueSettings, QUEUE_NAME_LABEL, WORKLOAD, type Workload } from './objects.ts';
+export { DELEGATED_ANNOTATION, evictionReason, isDelegated, waitingReason } from './workload-reasons.ts';
 
 export interface KueueOptions {
   readonly api: Api;
@@ -24,7 +24,7 @@ export interface KueueOptions {
 
 /** Kueue, as far as it lets the jobs of users in. */
 export class Kueue {
-  readonly picture: KueueCache;
+  readonly cache: KueueCache;
   readonly #queues: KueueQueues;
   readonly #options: KueueOptions;
   readonly #pledges = new QuotaReservations();
@@ -33,46 +33,46 @@ export class Kueue {
     const { api, settings, watch, report } = options;
     this.#options = options;
     this.#queues = new KueueQueues(api, settings);
-    this.picture = new KueueCache(api, watch, report);
-    this.picture.onWorkload.add((jobUid) => {
-      const workload = this.picture.workloadOf(jobUid);
-      if (workload) this.#pledges.heard(workload);
+    this.cache = new KueueCache(api, watch, report);
+    this.cache.onWorkload.add((jobUid) => {
+      const workload = this.cache.workloadFor(jobUid);
+      if (workload) this.#pledges.onWorkload(workload);
     });
   }
 
   /** Begins to look at what is there. A cluster without Kueue is told of, and looked at again now and then. */
   async open(): Promise<void> {
-    await this.picture.open(this.#queues);
+    await this.cache.open(this.#queues);
   }
 
   get trouble(): string | undefined {
-    return this.picture.trouble;
+    return this.cache.trouble;
   }
 
   /** Why nobody lets jobs in, for people; undefined when somebody may. */
   get problem(): string | undefined {
-    return this.picture.installed ? undefined : KUEUE_NOT_INSTALLED;
+    return this.cache.installed ? undefined : KUEUE_NOT_INSTALLED;
   }
 
   /** The name of the queue in which jobs of this service wait; undefined when they do not. */
-  queueOf(service: Service): string | undefined {
+  queueFor(service: Service): string | undefined {
     return this.#isQueued(service) ? localQueueName(service.definition.name) : undefined;
   }
 
-  async keep(service: Service, definition: Stored<KubeObject>): Promise<void> {
-    if (this.#isQueued(service)) await this.#queues.keep(service, definition);
+  async ensure(service: Service, definition: Stored<KubeObject>): Promise<void> {
+    if (this.#isQueued(service)) await this.#queues.ensure(service, definition);
   }
 
   /** A queue can follow every change of its service. */
-  async check(): Promise<void> {}
+  async checkUpdate(): Promise<void> {}
 
   async remove(definition: Stored<KubeObject>): Promise<void> {
     await this.#queues.remove(definition);
   }
 
   /** Are its queues there, as far as is known? */
-  isKept(service: Service): boolean {
-    if (!this.picture.installed || !this.#isQueued(service)) return true;
+  isCurrent(service: Service): boolean {
+    if (!this.cache.installed || !this.#isQueued(service)) return true;
     return this.#clusterQueueOf(service) !== undefined;
   }
 
@@ -82,27 +82,27 @@ export class Kueue {
    */
   reserve(job: JobKey, service: Service, demand: Demand): string | undefined {
     const queue = this.#isQueued(service) ? this.#clusterQueueOf(service) : undefined;
-    const refusal = queue && quotaRefusal(queue, demand, this.#pledges.of(queue));
-    if (queue && refusal === undefined) this.#pledges.add(placeOf(job, service), queue.metadata.name, demand);
+    const refusal = queue && quotaShortage(queue, demand, this.#pledges.reservedIn(queue));
+    if (queue && refusal === undefined) this.#pledges.add(jobObjectKey(job, service), queue.metadata.name, demand);
     return refusal;
   }
 
   /** The job is not made after all. */
   release(job: JobKey, service: Service): void {
-    this.#pledges.release(placeOf(job, service));
+    this.#pledges.release(jobObjectKey(job, service));
   }
 
-  workloadOf(jobUid: string): Stored<Workload> | undefined {
-    return this.picture.workloadOf(jobUid);
+  workloadFor(jobUid: string): Stored<Workload> | undefined {
+    return this.cache.workloadFor(jobUid);
   }
 
   async close(): Promise<void> {
-    await this.picture.close();
+    await this.cache.close();
   }
 
   #clusterQueueOf({ namespace, definition }: Service): Stored<ClusterQueue> | undefined {
-    const queue = this.picture.localQueue(namespace, localQueueName(definition.name));
-    return queue && this.picture.clusterQueue(queue.spec.clusterQueue);
+    const queue = this.cache.localQueue(namespace, localQueueName(definition.name));
+    return queue && this.cache.clusterQueue(queue.spec.clusterQueue);
   }
 
   #isQueued(service: Service): boolean {
@@ -110,4 +110,4 @@ export class Kueue {
   }
 }
 
-const placeOf = (job: JobKey, { namespace }: Service) => `${namespace}/${jobObjectName(job)}`;
+const jobObjectKey = (job: JobKey, { namespace }: Service) => `${namespace}/${jobObjectName(job)}`;

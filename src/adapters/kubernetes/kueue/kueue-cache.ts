@@ -13,7 +13,7 @@ const LOOK_MS = 30_000;
 /** Conditions of a Workload that say where it is. */
 const SAID = new Set(['QuotaReserved', 'Admitted', 'Evicted', 'Finished']);
 
-const placeOf = ({ metadata }: KubeObject) => `${metadata.namespace ?? ''}/${metadata.name}`;
+const objectKey = ({ metadata }: KubeObject) => `${metadata.namespace ?? ''}/${metadata.name}`;
 
 /** The queues, and what Kueue says of the jobs in them, as they are by now: every manager of the cluster has it. */
 export class KueueCache {
@@ -37,8 +37,8 @@ export class KueueCache {
     };
     const nobody = () => undefined;
     this.#clusterQueues = new WatchCache((queue) => queue, nobody, this.#report);
-    this.#localQueues = new WatchCache((queue) => queue, nobody, this.#report, placeOf);
-    this.#workloads = new WatchCache(slimWorkload, (uid) => this.#tell(uid), this.#report, jobOf);
+    this.#localQueues = new WatchCache((queue) => queue, nobody, this.#report, objectKey);
+    this.#workloads = new WatchCache(slimWorkload, (uid) => this.#tell(uid), this.#report, jobUidOf);
     this.#informers = [
       new Informer(api, CLUSTER_QUEUE, this.#clusterQueues, watch),
       new Informer(api, LOCAL_QUEUE, this.#localQueues, watch),
@@ -57,8 +57,8 @@ export class KueueCache {
   }
 
   /** Begins to look, as soon as there is something to be seen. */
-  async open(queues: Pick<KueueQueues, 'installed'>): Promise<void> {
-    this.#installed = await queues.installed();
+  async open(queues: Pick<KueueQueues, 'isInstalled'>): Promise<void> {
+    this.#installed = await queues.isInstalled();
     if (!this.#installed) this.#report(new Error(KUEUE_NOT_INSTALLED));
     this.#opening ??= this.#follow(queues);
     // Who leads knows from the first who is let in and who is not.
@@ -74,7 +74,7 @@ export class KueueCache {
   }
 
   /** Of the Job with that uid; without what is not read here. */
-  workloadOf(jobUid: string): Stored<Workload> | undefined {
+  workloadFor(jobUid: string): Stored<Workload> | undefined {
     return this.#workloads.get(jobUid);
   }
 
@@ -93,19 +93,19 @@ export class KueueCache {
     for (const listener of this.onWorkload) listener(jobUid);
   }
 
-  async #follow(queues: Pick<KueueQueues, 'installed'>): Promise<void> {
+  async #follow(queues: Pick<KueueQueues, 'isInstalled'>): Promise<void> {
     const { signal } = this.#closed;
     while (!this.#installed) {
       await pause(LOOK_MS, undefined, { signal, ref: false }).catch(() => undefined);
       if (signal.aborted) return;
-      this.#installed = await queues.installed().catch(() => false);
+      this.#installed = await queues.isInstalled().catch(() => false);
     }
     await Promise.all(this.#informers.map((informer) => informer.start()));
   }
 }
 
 /** By the Job that it is of; those of others are kept under their own uid, which is no Job's. */
-function jobOf({ metadata }: KubeObject): string {
+function jobUidOf({ metadata }: KubeObject): string {
   const owner = metadata.ownerReferences?.find(({ kind }) => kind === JOB.kind);
   return owner?.uid ?? ('uid' in metadata ? String(metadata.uid) : metadata.name);
 }

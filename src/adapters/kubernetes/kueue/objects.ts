@@ -61,10 +61,10 @@ export interface Workload extends KubeObject {
   readonly status?: { readonly conditions?: readonly JobCondition[] };
 }
 
-export const flavorOf = ({ flavor }: KueueSettings): KubeObject => ({ metadata: { name: flavor } });
+export const buildFlavor = ({ flavor }: KueueSettings): KubeObject => ({ metadata: { name: flavor } });
 
 /** All that the jobs of a user may have at once, in whichever of their namespaces and services (decision 0044). */
-export function clusterQueueOf(name: string, uid: string, settings: KueueSettings): ClusterQueue {
+export function buildClusterQueue(name: string, uid: string, settings: KueueSettings): ClusterQueue {
   const { flavor, millicores, memoryBytes, gpus, ephemeralBytes } = settings;
   const amounts: Amounts = {
     cpu: `${millicores}m`,
@@ -75,25 +75,25 @@ export function clusterQueueOf(name: string, uid: string, settings: KueueSetting
   const resources = Object.entries(amounts).map(([resource, nominalQuota]) => ({ name: resource, nominalQuota }));
   const group = { coveredResources: Object.keys(amounts), flavors: [{ name: flavor, resources }] };
   return {
-    metadata: { name, labels: { [OWNER_LABEL]: sanitised(uid) }, annotations: { [OWNER]: uid } },
+    metadata: { name, labels: { [OWNER_LABEL]: sanitiseUid(uid) }, annotations: { [OWNER]: uid } },
     spec: { namespaceSelector: { matchLabels: { [OWNER_HASH]: ownerHash(uid) } }, resourceGroups: [group] },
   };
 }
 
 /** Is it this user's? One that a Go manager made says so only by whose namespaces it is for. */
-export function isClusterQueueOf({ metadata, spec }: ClusterQueue, uid: string): boolean {
+export function isClusterQueueOwnedBy({ metadata, spec }: ClusterQueue, uid: string): boolean {
   const named = metadata.annotations?.[OWNER];
   return named === undefined ? spec.namespaceSelector?.matchLabels?.[OWNER_HASH] === ownerHash(uid) : named === uid;
 }
 
 /** Where the jobs of a service wait; it goes with the definition. */
-export function localQueueOf(service: Service, definition: Stored<KubeObject>, clusterQueue: string): LocalQueue {
+export function buildLocalQueue(service: Service, definition: Stored<KubeObject>, clusterQueue: string): LocalQueue {
   const { name, uid } = definition.metadata;
   return {
     metadata: {
       name: localQueueName(service.definition.name),
       namespace: service.namespace,
-      labels: { [OWNER_LABEL]: sanitised(service.owner) },
+      labels: { [OWNER_LABEL]: sanitiseUid(service.owner) },
       ownerReferences: [{ apiVersion: CONFIG_MAP.apiVersion, kind: CONFIG_MAP.kind, name, uid }],
     },
     spec: { clusterQueue },
@@ -101,7 +101,7 @@ export function localQueueOf(service: Service, definition: Stored<KubeObject>, c
 }
 
 /** The label of a Job by which Kueue knows that it waits, and in which queue. */
-export const QUEUE = 'kueue.x-k8s.io/queue-name';
+export const QUEUE_NAME_LABEL = 'kueue.x-k8s.io/queue-name';
 
 /** The queue of a service is named in a label, which takes no more. */
 const LONGEST = 63;
@@ -130,21 +130,21 @@ export function localQueueName(service: string): string {
  * one, as `a.b` and `a-b` do; whoever comes second gets the next, which has digits of their own.
  */
 export function clusterQueueNames(uid: string): readonly [string, ...string[]] {
-  const plain = `oscar-cq-${sanitised(uid)}`;
+  const plain = `oscar-cq-${sanitiseUid(uid)}`;
   const longer = [DIGITS, 4 * DIGITS].map((digits) => withDigits(plain, uid, digits));
-  return [cut(plain, LONGEST), ...longer];
+  return [truncate(plain, LONGEST), ...longer];
 }
 
 /** The uid in the letters that names and labels may have (docs/go-manager.md#kubernetes-objects). */
-export const sanitised = (uid: string) =>
-  cut(uid.toLowerCase().replace(/[^a-z0-9-]/g, '-'), LONGEST).replace(/^-+/, '') || 'user';
+export const sanitiseUid = (uid: string) =>
+  truncate(uid.toLowerCase().replace(/[^a-z0-9-]/g, '-'), LONGEST).replace(/^-+/, '') || 'user';
 
 const fitting = (name: string, key: string) => (name.length <= LONGEST ? name : withDigits(name, key, DIGITS));
 
 function withDigits(name: string, key: string, digits: number): string {
   const hash = createHash('sha256').update(key).digest('hex').slice(0, digits);
-  return `${cut(name, LONGEST - digits - 1)}-${hash}`;
+  return `${truncate(name, LONGEST - digits - 1)}-${hash}`;
 }
 
 /** No longer than that, and with no hyphen at its end. */
-const cut = (name: string, most: number) => name.slice(0, most).replace(/-+$/, '');
+const truncate = (name: string, most: number) => name.slice(0, most).replace(/-+$/, '');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { sampleService } from '../../../ports/conformance/sample-service.ts';
-import { ApiInMemory } from '../knative/api.fixture.ts';
-import { type ClusterQueue, clusterQueueOf, type LocalQueue } from './objects.ts';
+import { FakeApiServer } from '../knative/fake-api-server.fixture.ts';
+import { buildClusterQueue, type ClusterQueue, type LocalQueue } from './objects.ts';
 import { KueueQueues } from './queues.ts';
 
 const SETTINGS = { flavor: 'f', millicores: 2000, memoryBytes: 2 ** 31, gpus: 0, ephemeralBytes: 2 ** 30 };
@@ -13,10 +13,10 @@ const definitionOf = (name: string, owner: string, uid = `map-of-${name}`) => ({
 });
 
 async function opened(t: TestContext) {
-  const server = await ApiInMemory.start();
+  const server = await FakeApiServer.start();
   t.after(() => server.stop());
   const queues = new KueueQueues(server.api(), SETTINGS);
-  const keep = (name: string, owner: string) => queues.keep(serviceOf(name, owner), definitionOf(name, owner));
+  const keep = (name: string, owner: string) => queues.ensure(serviceOf(name, owner), definitionOf(name, owner));
   const clusterQueues = () => server.all('clusterqueues') as unknown as ClusterQueue[];
   const localQueues = () => server.all('localqueues') as unknown as LocalQueue[];
   return { server, queues, keep, clusterQueues, localQueues };
@@ -31,7 +31,7 @@ test('a user has one quota, and each of their services a queue', async (t) => {
     server.all('resourceflavors').map(({ metadata }) => metadata.name),
     ['f'],
   );
-  const [{ metadata, spec } = clusterQueueOf('', '', SETTINGS), ...more] = clusterQueues();
+  const [{ metadata, spec } = buildClusterQueue('', '', SETTINGS), ...more] = clusterQueues();
   assert.equal(more.length, 0);
   assert.equal(metadata.name, 'oscar-cq-alice');
   assert.equal(metadata.labels?.['oscar.grycap/owner'], 'alice');
@@ -58,7 +58,7 @@ test('a user has one quota, and each of their services a queue', async (t) => {
 
 test('a quota that the operator has changed stays as it is', async (t) => {
   const { server, keep, clusterQueues } = await opened(t);
-  const changed = clusterQueueOf('oscar-cq-alice', 'alice', { ...SETTINGS, millicores: 64_000 });
+  const changed = buildClusterQueue('oscar-cq-alice', 'alice', { ...SETTINGS, millicores: 64_000 });
   server.put('clusterqueues', changed);
   await keep('cows', 'alice');
   assert.deepEqual(
@@ -83,7 +83,7 @@ test('users whose names look alike do not share a quota', async (t) => {
 
 test('the queue of a user that a Go manager has made is known by whose namespaces it is for', async (t) => {
   const { server, keep, clusterQueues } = await opened(t);
-  const { metadata, ...rest } = clusterQueueOf('oscar-cq-alice', 'alice', SETTINGS);
+  const { metadata, ...rest } = buildClusterQueue('oscar-cq-alice', 'alice', SETTINGS);
   server.put('clusterqueues', { ...rest, metadata: { name: metadata.name } });
   await keep('cows', 'alice');
   assert.equal(clusterQueues().length, 1);
@@ -93,7 +93,7 @@ test('what is left of an earlier service of that name is made anew, and goes wit
   const { queues, keep, localQueues } = await opened(t);
   await keep('cows', 'alice');
   const next = definitionOf('cows', 'alice', 'another');
-  await queues.keep(serviceOf('cows', 'alice'), next);
+  await queues.ensure(serviceOf('cows', 'alice'), next);
   assert.deepEqual(
     localQueues().map(({ metadata }) => metadata.ownerReferences?.[0]?.uid),
     ['another'],

@@ -2,20 +2,20 @@ import type { Service } from '../../../model/service/index.ts';
 import { StoreError } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
 import { ApiError, toStoreError } from '../client/api-error.ts';
-import type { KubeKind, KubeObject, ObjectPlace, Stored } from '../client/kinds.ts';
+import type { KubeKind, KubeObject, ObjectRef, Stored } from '../client/kinds.ts';
 import { createObject, removeObject } from '../client/writes.ts';
 import {
+  buildClusterQueue,
+  buildFlavor,
+  buildLocalQueue,
   CLUSTER_QUEUE,
   type ClusterQueue,
   clusterQueueNames,
-  clusterQueueOf,
-  flavorOf,
-  isClusterQueueOf,
+  isClusterQueueOwnedBy,
   type KueueSettings,
   LOCAL_QUEUE,
   type LocalQueue,
   localQueueName,
-  localQueueOf,
   RESOURCE_FLAVOR,
 } from './objects.ts';
 
@@ -33,7 +33,7 @@ export class KueueQueues {
   }
 
   /** Does the cluster know what a queue is? */
-  async installed(): Promise<boolean> {
+  async isInstalled(): Promise<boolean> {
     try {
       await this.#api.page(LOCAL_QUEUE, {}, { limit: 1, metadataOnly: true });
       return true;
@@ -44,13 +44,13 @@ export class KueueQueues {
   }
 
   /** Makes what is missing. Again: nothing happens. */
-  async keep(service: Service, definition: Stored<KubeObject>): Promise<void> {
+  async ensure(service: Service, definition: Stored<KubeObject>): Promise<void> {
     try {
-      await createObject(this.#api, RESOURCE_FLAVOR, flavorOf(this.#settings));
+      await createObject(this.#api, RESOURCE_FLAVOR, buildFlavor(this.#settings));
       const clusterQueue = await this.#keepClusterQueue(service.owner);
-      await this.#keepLocalQueue(localQueueOf(service, definition, clusterQueue), definition);
+      await this.#keepLocalQueue(buildLocalQueue(service, definition, clusterQueue), definition);
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'absent' && !(await this.installed()))
+      if (error instanceof StoreError && error.code === 'absent' && !(await this.isInstalled()))
         throw new StoreError('unavailable', KUEUE_NOT_INSTALLED, { cause: error });
       throw error;
     }
@@ -60,17 +60,17 @@ export class KueueQueues {
   async remove({ metadata }: Stored<KubeObject>): Promise<void> {
     const place = { namespace: metadata.namespace, name: localQueueName(metadata.name) };
     const there = await this.#get<LocalQueue>(LOCAL_QUEUE, place);
-    if (there && isOf(there, metadata.uid)) await removeObject(this.#api, LOCAL_QUEUE, there, { anyVersion: true });
+    if (there && hasOwner(there, metadata.uid)) await removeObject(this.#api, LOCAL_QUEUE, there, { anyVersion: true });
   }
 
   async #keepClusterQueue(uid: string): Promise<string> {
     for (const name of clusterQueueNames(uid)) {
       const there =
         (await this.#get<ClusterQueue>(CLUSTER_QUEUE, { name })) ??
-        (await createObject(this.#api, CLUSTER_QUEUE, clusterQueueOf(name, uid, this.#settings)));
+        (await createObject(this.#api, CLUSTER_QUEUE, buildClusterQueue(name, uid, this.#settings)));
       // Somebody was faster, perhaps for another user.
       const found = there === 'exists' ? await this.#get<ClusterQueue>(CLUSTER_QUEUE, { name }) : there;
-      if (found && isClusterQueueOf(found, uid)) return name;
+      if (found && isClusterQueueOwnedBy(found, uid)) return name;
     }
     const names = clusterQueueNames(uid).join(', ');
     throw new StoreError('conflict', `all names for the ClusterQueue of ${uid} are in use by others: ${names}`);
@@ -80,18 +80,18 @@ export class KueueQueues {
     while ((await createObject(this.#api, LOCAL_QUEUE, wanted)) === 'exists') {
       const there = await this.#get<LocalQueue>(LOCAL_QUEUE, wanted.metadata);
       // A Go manager lets nobody own it.
-      if (there && (isOf(there, metadata.uid) || !there.metadata.ownerReferences?.length)) return;
+      if (there && (hasOwner(there, metadata.uid) || !there.metadata.ownerReferences?.length)) return;
       // Of an earlier service of that name, and Kubernetes has not collected it yet.
       if (there) await removeObject(this.#api, LOCAL_QUEUE, there, { anyVersion: true });
     }
   }
 
-  async #get<T extends KubeObject>(kind: KubeKind, { namespace, name }: ObjectPlace): Promise<Stored<T> | undefined> {
+  async #get<T extends KubeObject>(kind: KubeKind, { namespace, name }: ObjectRef): Promise<Stored<T> | undefined> {
     return this.#api.get<T>(kind, { namespace, name }).catch((error: unknown) => {
       throw toStoreError(error, `read ${kind.kind} ${name}`);
     });
   }
 }
 
-const isOf = ({ metadata }: Stored<KubeObject>, uid: string) =>
+const hasOwner = ({ metadata }: Stored<KubeObject>, uid: string) =>
   metadata.ownerReferences?.some((owner) => owner.uid === uid) ?? false;

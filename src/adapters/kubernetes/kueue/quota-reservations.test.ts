@@ -30,42 +30,42 @@ function pledged(now = () => 0): QuotaReservations {
 
 test('a pledge counts until its Workload has its quota, and the figures of the queue are newer', () => {
   const pledges = pledged();
-  assert.deepEqual(pledges.of(queue('100')), CORE);
-  pledges.heard(workload('cows-1', '99', 'False'));
-  assert.deepEqual(pledges.of(queue('101')), CORE);
-  pledges.heard(workload('cows-1', '102', 'True'));
-  assert.deepEqual(pledges.of(queue('101')), CORE);
+  assert.deepEqual(pledges.reservedIn(queue('100')), CORE);
+  pledges.onWorkload(workload('cows-1', '99', 'False'));
+  assert.deepEqual(pledges.reservedIn(queue('101')), CORE);
+  pledges.onWorkload(workload('cows-1', '102', 'True'));
+  assert.deepEqual(pledges.reservedIn(queue('101')), CORE);
   // It is let in, runs and ends: that is no other quota.
-  pledges.heard(workload('cows-1', '105', 'True'));
-  assert.deepEqual(pledges.of(queue('103')), NOTHING);
-  assert.deepEqual(pledges.of(queue('101')), NOTHING);
+  pledges.onWorkload(workload('cows-1', '105', 'True'));
+  assert.deepEqual(pledges.reservedIn(queue('103')), NOTHING);
+  assert.deepEqual(pledges.reservedIn(queue('101')), NOTHING);
 });
 
 test('pledges of a queue add up, and no others', () => {
   const pledges = pledged();
   pledges.add('ns/cows-2', 'oscar-cq-alice', { cpu: 500, memory: 7, gpu: 1 });
   pledges.add('ns/dogs-1', 'oscar-cq-bob', CORE);
-  assert.deepEqual(pledges.of(queue('1')), { cpu: 1500, memory: 7, gpu: 1 });
+  assert.deepEqual(pledges.reservedIn(queue('1')), { cpu: 1500, memory: 7, gpu: 1 });
 });
 
 test('what is not to come is released', () => {
   const pledges = pledged();
   pledges.release('ns/cows-1');
-  assert.deepEqual(pledges.of(queue('1')), NOTHING);
+  assert.deepEqual(pledges.reservedIn(queue('1')), NOTHING);
 });
 
 test('the Workload of another Job says nothing of this one', () => {
   const pledges = pledged();
-  pledges.heard(workload('cows-2', '2', 'True'));
-  pledges.heard(workload('cows-1', '2', 'True', 'elsewhere'));
-  assert.deepEqual(pledges.of(queue('3')), CORE);
+  pledges.onWorkload(workload('cows-2', '2', 'True'));
+  pledges.onWorkload(workload('cows-1', '2', 'True', 'elsewhere'));
+  assert.deepEqual(pledges.reservedIn(queue('3')), CORE);
 });
 
 test('a pledge that Kueue is never seen to count does not last', () => {
   let now = 0;
   const pledges = pledged(() => now);
   now = 20_000;
-  assert.deepEqual(pledges.of(queue('1')), CORE);
+  assert.deepEqual(pledges.reservedIn(queue('1')), CORE);
   now = 20_001;
-  assert.deepEqual(pledges.of(queue('1')), NOTHING);
+  assert.deepEqual(pledges.reservedIn(queue('1')), NOTHING);
 });

@@ -9,7 +9,7 @@ import type { ClusterQueue, Workload } from './objects.ts';
  */
 const LASTS_MS = 20_000;
 
-interface Pledge {
+interface QuotaReservation {
   readonly queue: string;
   readonly demand: Demand;
   readonly until: number;
@@ -20,7 +20,7 @@ interface Pledge {
 /** What was promised to jobs out of the quotas of users, and is not in the figures of Kueue yet. */
 export class QuotaReservations {
   readonly #now: () => number;
-  readonly #pledges = new Map<string, Pledge>();
+  readonly #reservations = new Map<string, QuotaReservation>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
@@ -28,17 +28,17 @@ export class QuotaReservations {
 
   /** For the Job at this place, `<namespace>/<name>`. */
   add(job: string, queue: string, demand: Demand): void {
-    this.#pledges.set(job, { queue, demand, until: this.#now() + LASTS_MS });
+    this.#reservations.set(job, { queue, demand, until: this.#now() + LASTS_MS });
   }
 
   release(job: string): void {
-    this.#pledges.delete(job);
+    this.#reservations.delete(job);
   }
 
   /** What Kueue says of a Job by now. */
-  heard({ metadata, status }: Stored<Workload>): void {
+  onWorkload({ metadata, status }: Stored<Workload>): void {
     const owner = metadata.ownerReferences?.find(({ kind }) => kind === JOB.kind);
-    const pledge = this.#pledges.get(`${metadata.namespace}/${owner?.name}`);
+    const pledge = this.#reservations.get(`${metadata.namespace}/${owner?.name}`);
     const isReserved = status?.conditions?.some(
       ({ type, status: holds }) => type === 'QuotaReserved' && holds === 'True',
     );
@@ -46,13 +46,13 @@ export class QuotaReservations {
   }
 
   /** All that is still to come out of this queue. */
-  of({ metadata }: Pick<Stored<ClusterQueue>, 'metadata'>): Demand {
+  reservedIn({ metadata }: Pick<Stored<ClusterQueue>, 'metadata'>): Demand {
     let all = NOTHING;
-    for (const [job, { queue, demand, until, reservedAt }] of this.#pledges) {
+    for (const [job, { queue, demand, until, reservedAt }] of this.#reservations) {
       const isOver = until < this.#now();
-      if (isOver) this.#pledges.delete(job);
+      if (isOver) this.#reservations.delete(job);
       if (isOver || queue !== metadata.name) continue;
-      if (reservedAt !== undefined && isNewer(metadata.resourceVersion, reservedAt)) this.#pledges.delete(job);
+      if (reservedAt !== undefined && isNewer(metadata.resourceVersion, reservedAt)) this.#reservations.delete(job);
       else all = sum(all, demand);
     }
     return all;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Network } from '../../../lib/http/index.ts';
 import { ROLE } from '../client/kinds.ts';
-import { Server } from '../runner/server.fixture.ts';
+import { FakeApi } from '../runner/fake-api.fixture.ts';
 import { Namespaces } from './namespaces.ts';
 import { PullSecrets } from './pull-secrets.ts';
 
@@ -11,7 +11,7 @@ const CLOSED: Network[] = [
   { address: 'fd00:ec2::254', prefix: 128, family: 'ipv6' },
 ];
 
-const open = (server: Server, closedNetworks: readonly Network[] = [], knative = false) =>
+const open = (server: FakeApi, closedNetworks: readonly Network[] = [], knative = false) =>
   new Namespaces(server.api, {
     manager: 'oscar',
     services: 'oscar-svc',
@@ -31,8 +31,8 @@ const POLICIES = 'networkpolicies';
 const ROLES = 'roles';
 
 test('a user’s namespace is closed to what the operator says, as that of the administrator is', async () => {
-  const server = new Server();
-  await open(server, CLOSED).home('alice', 'oscar-svc-alice');
+  const server = new FakeApi();
+  await open(server, CLOSED).ensureNamespace('alice', 'oscar-svc-alice');
   const [policy] = server.all(POLICIES);
   assert.equal(policy?.metadata.namespace, 'oscar-svc-alice');
   assert.deepEqual((policy as Seen).spec, {
@@ -51,33 +51,33 @@ test('a user’s namespace is closed to what the operator says, as that of the a
 });
 
 test('that is mended after a start, and written only if it is not so', async () => {
-  const server = new Server();
-  await open(server, CLOSED).home('alice', 'oscar-svc-alice');
+  const server = new FakeApi();
+  await open(server, CLOSED).ensureNamespace('alice', 'oscar-svc-alice');
   const before = server.writes.length;
-  await open(server, CLOSED).home('alice', 'oscar-svc-alice');
+  await open(server, CLOSED).ensureNamespace('alice', 'oscar-svc-alice');
   assert.equal(server.writes.length, before);
-  await open(server, CLOSED.slice(0, 1)).home('alice', 'oscar-svc-alice');
+  await open(server, CLOSED.slice(0, 1)).ensureNamespace('alice', 'oscar-svc-alice');
   assert.deepEqual(server.writes.slice(before), ['put networkpolicies']);
   assert.doesNotMatch(JSON.stringify(server.all(POLICIES)), /fd00/);
 });
 
 test('without such networks, and for the administrator’s services, there is no policy', async () => {
-  const server = new Server();
-  await open(server).home('alice', 'oscar-svc-alice');
-  await open(server, CLOSED).home('cluster_admin', 'oscar-svc');
+  const server = new FakeApi();
+  await open(server).ensureNamespace('alice', 'oscar-svc-alice');
+  await open(server, CLOSED).ensureNamespace('cluster_admin', 'oscar-svc');
   assert.deepEqual(server.all(POLICIES), []);
 });
 
 test('the manager gives itself what it uses, in place of what a Go manager had', async () => {
-  const server = new Server();
+  const server = new FakeApi();
   const go = { rules: [{ apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] }] };
   await server.post(ROLE, 'oscar-svc-alice', {
     metadata: { name: 'oscar-controller', namespace: 'oscar-svc-alice' },
     ...go,
   } as never);
-  await open(server).home('alice', 'oscar-svc-alice');
+  await open(server).ensureNamespace('alice', 'oscar-svc-alice');
   const resources = () => (server.all(ROLES)[0] as Seen).rules?.flatMap((rule) => rule.resources);
   assert.deepEqual(resources(), ['pods', 'configmaps', 'secrets', 'pods/log', 'podtemplates', 'jobs']);
-  await open(server, [], true).home('alice', 'oscar-svc-alice');
+  await open(server, [], true).ensureNamespace('alice', 'oscar-svc-alice');
   assert.equal(resources()?.at(-1), 'services');
 });

@@ -24,29 +24,29 @@ const MANAGED_BY = 'app.kubernetes.io/managed-by';
 const CONTROLLER_ROLE = 'oscar-controller';
 const CONTROLLER_BINDING = 'oscar-controller-binding';
 
-/** Not the name that the chart has for its own, in namespaces that the operator lists. */
+/** Differs from the name of the chart's own policy, which is in the namespaces that the operator lists. */
 const NETWORKS_POLICY = 'oscar-closed-networks';
 
-/** Digits of the user's hash that are added to a name which somebody else has: one, and more should that be taken too. */
+/** If another user has the namespace of that name, so many digits of the user's hash are appended; the next length if that is taken too. */
 const ADDED_DIGITS = [10, 20, 40];
 
-/** How long a namespace counts as there without a look: for the steps of one create. */
+/** How long a namespace is assumed to exist without a check: long enough for the steps of one create. */
 const KNOWN_MS = 5_000;
 
 interface NamespacesOptions {
-  /** Of the manager itself, where its service account is. */
+  /** Namespace of the manager and its service account. */
   readonly manager: string;
-  /** Of the administrator's services: no user's, whoever's services are in it. */
+  /** Namespace of the administrator's services. It belongs to no user, even if services of users are in it. */
   readonly services: string;
   readonly controllerServiceAccount: string;
-  /** Does Knative answer calls? */
+  /** Whether Knative answers calls. */
   readonly knative: boolean;
-  /** Does Kueue let jobs in? */
+  /** Whether Kueue admits jobs. */
   readonly kueue: boolean;
-  /** What pods in users' namespaces are not to reach. None: no policy is made. */
+  /** Networks that pods in users' namespaces must not reach. If empty, no NetworkPolicy is created. */
   readonly closedNetworks: readonly Network[];
-  /** What pods in all of them pull the manager's image with. */
-  readonly pullSecrets: Pick<PullSecrets, 'keepIn'>;
+  /** Copies the credentials with which pods pull the manager's image. */
+  readonly pullSecrets: Pick<PullSecrets, 'syncNamespace'>;
 }
 
 interface Namespace extends KubeObject {
@@ -54,15 +54,15 @@ interface Namespace extends KubeObject {
 }
 
 /**
- * The namespaces of users. Names are cut so short that two users can come to share one: its annotation says whose it
- * is, and that is never changed (S18). Whoever comes second gets the same name with digits of their own hash behind it,
- * and finds it again by looking in the same order.
+ * The namespaces of users. Their names are truncated, so two users can get the same one. An annotation names the owner and
+ * is never changed (S18). The second user gets the same name with digits of the own hash appended, and later requests find
+ * it by trying the names in the same order.
  */
 export class Namespaces {
   readonly #api: Api;
   readonly #options: NamespacesOptions;
   readonly #known = new Map<string, { readonly name: Promise<string>; readonly at: number }>();
-  /** Uids of namespaces in which what the manager needs has been looked at. */
+  /** Uids of namespaces in which this process has checked the manager's objects. */
   readonly #prepared = new Set<string>();
 
   constructor(api: Api, options: NamespacesOptions) {
@@ -70,8 +70,11 @@ export class Namespaces {
     this.#options = options;
   }
 
-  /** The owner's namespace: the wanted one, or its longer form; made if need be, with the manager's rights in it. */
-  async home(owner: string, wanted: string): Promise<string> {
+  /**
+   * Returns the owner's namespace: the wanted name, or a longer form of it. Creates it if necessary, with the manager's
+   * permissions in it.
+   */
+  async ensureNamespace(owner: string, wanted: string): Promise<string> {
     const key = JSON.stringify([owner, wanted]);
     const known = this.#known.get(key);
     if (known && performance.now() - known.at < KNOWN_MS) return known.name;
@@ -81,7 +84,7 @@ export class Namespaces {
     return found.name;
   }
 
-  /** It may be gone: look again. */
+  /** Call when a namespace may have been deleted: the next request checks again. */
   forget(): void {
     this.#known.clear();
   }
@@ -91,44 +94,44 @@ export class Namespaces {
     const names = shared ? [wanted] : candidates(owner, wanted);
     const existing = new Map<string, Stored<Namespace> | undefined>();
     for (const name of names) {
-      const namespace = await this.#read(name);
+      const namespace = await this.#get<Namespace>(NAMESPACE, undefined, name);
       existing.set(name, namespace);
-      if (namespace && (shared || isOf(namespace, owner))) return this.#prepare(namespace, shared);
-      // A longer one is only looked for behind a name that somebody else has.
+      if (namespace && (shared || isOwnedBy(namespace, owner))) return this.#prepare(namespace, shared);
+      // Longer names are tried only if another user has the shorter one.
       if (!namespace) break;
     }
     const free = names.find((name) => existing.has(name) && !existing.get(name));
     if (free === undefined) {
       throw new StoreError(
         'conflict',
-        `all names for a namespace like ${wanted} are in use by others: ${names.join(', ')}`,
+        `all names for a namespace like ${wanted} belong to others: ${names.join(', ')}`,
       );
     }
-    return this.#make(free, owner, wanted);
+    return this.#create(free, owner, wanted);
   }
 
-  async #make(name: string, owner: string, wanted: string): Promise<string> {
+  async #create(name: string, owner: string, wanted: string): Promise<string> {
     const shared = this.#isShared(owner, wanted);
     const labels = { [MANAGED_BY]: 'oscar', [LIFECYCLE]: 'active', ...(!shared && { [OWNER_HASH]: ownerHash(owner) }) };
     const annotations = shared ? {} : { [OWNER]: owner };
     const made = await createObject<Namespace>(this.#api, NAMESPACE, { metadata: { name, labels, annotations } });
-    // Somebody was faster, perhaps for the other user.
+    // Another manager created it first, perhaps for the other user.
     return made === 'exists' ? this.#find(owner, wanted) : this.#prepare(made, shared);
   }
 
   async #prepare({ metadata }: Stored<Namespace>, shared: boolean): Promise<string> {
     const { name, uid, deletionTimestamp } = metadata;
     if (deletionTimestamp !== undefined) {
-      throw new StoreError('unavailable', `the namespace ${name} is being deleted: try again when it is gone`);
+      throw new StoreError('unavailable', `the namespace ${name} is being deleted: retry when it is gone`);
     }
     if (this.#prepared.has(uid)) return name;
     if (!shared) await this.#prepareForUser(name);
-    await this.#options.pullSecrets.keepIn(name);
+    await this.#options.pullSecrets.syncNamespace(name);
     this.#prepared.add(uid);
     return name;
   }
 
-  /** The chart does it where the administrator's services are. */
+  /** For users' namespaces only: the chart does the same in the administrator's namespace. */
   async #prepareForUser(name: string): Promise<void> {
     const { manager, controllerServiceAccount, closedNetworks } = this.#options;
     const rules = controllerRules(this.#options);
@@ -163,10 +166,6 @@ export class Namespaces {
     await replaceObject(this.#api, kind, { ...object, metadata: { ...object.metadata, resourceVersion } }, there);
   }
 
-  async #read(name: string): Promise<Stored<Namespace> | undefined> {
-    return this.#get(NAMESPACE, undefined, name);
-  }
-
   async #get<T extends KubeObject>(kind: KubeKind, namespace: string | undefined, name: string) {
     try {
       return await this.#api.get<T>(kind, { namespace, name });
@@ -179,8 +178,8 @@ export class Namespaces {
   }
 }
 
-/** Only what says so is a user's: a namespace of another program is nobody's to be put into. */
-function isOf({ metadata }: Stored<Namespace>, owner: string): boolean {
+/** A namespace belongs to a user only if it says so: services are never put into a namespace of another program. */
+function isOwnedBy({ metadata }: Stored<Namespace>, owner: string): boolean {
   const named = metadata.annotations?.[OWNER];
   return named === undefined ? metadata.labels?.[OWNER_HASH] === ownerHash(owner) : named === owner;
 }
@@ -191,9 +190,9 @@ function candidates(owner: string, wanted: string): string[] {
 }
 
 /**
- * What the manager may do in a user's namespace (decision 0030): what it does there, and no more. A Go manager gives itself
- * other kinds too, and makes its Role again when it comes back. Nobody can give what they do not have:
- * `deploy/helm/oscar/files/rights.yaml` has the same.
+ * The manager's permissions in a user's namespace (decision 0030): what it does there, and no more. A Go manager grants
+ * itself other kinds too, and replaces the Role when it comes back. Kubernetes lets nobody grant permissions that they do
+ * not have, so `deploy/helm/oscar/files/rights.yaml` contains the same rules.
  */
 export function controllerRules({ knative, kueue }: { readonly knative: boolean; readonly kueue: boolean }) {
   return [
@@ -214,23 +213,23 @@ const VERBS = ['get', 'list', 'watch', 'create', 'delete', 'update'];
 const rule = (apiGroup: string, resources: string[], verbs: string[]) => ({ apiGroups: [apiGroup], resources, verbs });
 
 /**
- * What pods in a user's namespace reach: other pods and the world, but not these networks. The chart has the same for the
- * namespace of the administrator's services (`deploy/helm/oscar/templates/networkpolicy.yaml`).
+ * Lets pods in a user's namespace reach other pods and the Internet, but not these networks. The chart has the same policy
+ * for the administrator's namespace (`deploy/helm/oscar/templates/networkpolicy.yaml`).
  */
 function egressExcept(networks: readonly Network[]) {
   return {
     podSelector: {},
     policyTypes: ['Egress'],
     egress: [
-      // Other pods: names, the object store, the manager. What runs in the network of a node is none of them.
+      // Other pods: DNS, the object store, the manager. Pods in the host network do not match.
       { to: [{ namespaceSelector: {} }] },
-      { to: [world('0.0.0.0/0', 'ipv4', networks), world('::/0', 'ipv6', networks)] },
+      { to: [anywhereExcept('0.0.0.0/0', 'ipv4', networks), anywhereExcept('::/0', 'ipv6', networks)] },
     ],
   };
 }
 
-function world(cidr: string, family: Network['family'], networks: readonly Network[]) {
+function anywhereExcept(cidr: string, family: Network['family'], networks: readonly Network[]) {
   const except = networks.filter((each) => each.family === family).map(({ address, prefix }) => `${address}/${prefix}`);
-  // Kubernetes keeps no empty list, and what it keeps is compared with this.
+  // Kubernetes drops empty lists, and its object is compared with this one.
   return { ipBlock: { cidr, ...(except.length > 0 && { except }) } };
 }

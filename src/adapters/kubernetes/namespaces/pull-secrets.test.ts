@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
-import { Server } from '../runner/server.fixture.ts';
+import { FakeApi } from '../runner/fake-api.fixture.ts';
 import { Namespaces } from './namespaces.ts';
 import { PullSecrets } from './pull-secrets.ts';
 
@@ -9,7 +9,7 @@ const MODERN = 'kubernetes.io/dockerconfigjson';
 const NEVER = new AbortController().signal;
 
 class Bench {
-  readonly server = new Server();
+  readonly server = new FakeApi();
   readonly problems: unknown[] = [];
 
   /** As after a start with these settings. */
@@ -45,8 +45,8 @@ test('a namespace that is prepared gets a copy, of what the kubelet reads and no
   const options = { manager: 'oscar', services: 'oscar-svc', controllerServiceAccount: 'oscar-sa', closedNetworks: [] };
   const without = { knative: false, kueue: false };
   const namespaces = new Namespaces(bench.server.api, { ...options, ...without, pullSecrets });
-  await namespaces.home('alice', 'oscar-svc-alice');
-  await namespaces.home('cluster_admin', 'oscar-svc');
+  await namespaces.ensureNamespace('alice', 'oscar-svc-alice');
+  await namespaces.ensureNamespace('cluster_admin', 'oscar-svc');
   assert.deepEqual([...bench.copies().keys()], ['oscar-svc-alice', 'oscar-svc']);
   for (const [copy] of bench.copies().values()) {
     assert.deepEqual([copy?.metadata.name], pullSecrets.copies);
@@ -55,7 +55,7 @@ test('a namespace that is prepared gets a copy, of what the kubelet reads and no
     assert.deepEqual([copy?.type, copy?.data], [MODERN, { '.dockerconfigjson': 'e30=' }]);
   }
   const before = bench.server.writes.length;
-  await bench.open().keepIn('oscar-svc-alice');
+  await bench.open().syncNamespace('oscar-svc-alice');
   assert.equal(bench.server.writes.length, before);
 });
 
@@ -63,10 +63,10 @@ test('a changed credential reaches all namespaces with services, and those where
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'b2xk' });
   const pullSecrets = bench.open();
-  await pullSecrets.keepIn('oscar-svc-empty');
-  await pullSecrets.keepEverywhere(['oscar-svc'], NEVER);
+  await pullSecrets.syncNamespace('oscar-svc-empty');
+  await pullSecrets.syncAll(['oscar-svc'], NEVER);
   await bench.give({ '.dockerconfigjson': 'bmV3' });
-  await pullSecrets.keepEverywhere(['oscar-svc', 'oscar-svc-bob'], NEVER);
+  await pullSecrets.syncAll(['oscar-svc', 'oscar-svc-bob'], NEVER);
   for (const namespace of ['oscar-svc', 'oscar-svc-bob', 'oscar-svc-empty'])
     assert.deepEqual(bench.data(namespace), { '.dockerconfigjson': 'bmV3' }, namespace);
 });
@@ -75,9 +75,9 @@ test('one of another type takes the place of what was', async () => {
   const bench = new Bench();
   await bench.give({ '.dockercfg': 'e30=' }, 'kubernetes.io/dockercfg');
   const pullSecrets = bench.open();
-  await pullSecrets.keepIn('ns');
+  await pullSecrets.syncNamespace('ns');
   await bench.give({ '.dockerconfigjson': 'e30=' });
-  await pullSecrets.keepIn('ns');
+  await pullSecrets.syncNamespace('ns');
   assert.equal(bench.copies().get('ns')?.length, 1);
   assert.deepEqual(bench.copies().get('ns')?.[0]?.type, MODERN);
 });
@@ -86,36 +86,36 @@ test('what is no credential of a registry is not copied, and is told of once', a
   const bench = new Bench();
   await bench.give({ OSCAR_PASSWORD: 'cA==' }, 'Opaque');
   const pullSecrets = bench.open();
-  await pullSecrets.keepIn('ns');
-  await pullSecrets.keepEverywhere(['ns'], NEVER);
+  await pullSecrets.syncNamespace('ns');
+  await pullSecrets.syncAll(['ns'], NEVER);
   assert.deepEqual(bench.copies().size, 0);
   assert.equal(bench.problems.length, 1);
-  assert.match(String(bench.problems[0]), /Secret registry in namespace oscar.* is of type Opaque, and is not copied/);
+  assert.match(String(bench.problems[0]), /Secret registry in namespace oscar.* is of type Opaque and is not copied/);
 });
 
 test('one that is not there is told of, and copies of it stay', async () => {
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'e30=' });
-  await bench.open().keepIn('ns');
+  await bench.open().syncNamespace('ns');
   await bench.server.delete(SECRET, { namespace: 'oscar', name: 'registry' });
-  await bench.open().keepEverywhere(['ns'], NEVER);
-  assert.match(String(bench.problems), /Secret registry in namespace oscar.* is not there/);
+  await bench.open().syncAll(['ns'], NEVER);
+  assert.match(String(bench.problems), /Secret registry in namespace oscar.* does not exist/);
   assert.deepEqual(bench.data('ns'), { '.dockerconfigjson': 'e30=' });
 });
 
 test('copies of what the settings do not name any more go, those of another manager do not', async () => {
   const bench = new Bench();
   await bench.give({ '.dockerconfigjson': 'e30=' });
-  await bench.open().keepIn('ns');
+  await bench.open().syncNamespace('ns');
   await bench.server.post(SECRET, 'staging', {
     metadata: { name: 'registry', namespace: 'staging' },
     type: MODERN,
     data: { '.dockerconfigjson': 'e30=' },
   });
   const others = bench.open(['registry'], 'staging');
-  await others.keepIn('ns');
+  await others.syncNamespace('ns');
   assert.equal(bench.copies().get('ns')?.length, 2);
-  await bench.open([]).keepEverywhere([], NEVER);
+  await bench.open([]).syncAll([], NEVER);
   assert.deepEqual(
     bench
       .copies()
@@ -131,7 +131,7 @@ test('a Secret of somebody else under that name is left alone, and told of', asy
   const pullSecrets = bench.open();
   const metadata = { name: pullSecrets.copies[0] ?? '', namespace: 'ns' };
   await bench.server.post(SECRET, 'ns', { metadata, data: { mine: 'bQ==' } });
-  await pullSecrets.keepIn('ns');
+  await pullSecrets.syncNamespace('ns');
   assert.deepEqual(bench.data('ns'), { mine: 'bQ==' });
   assert.match(String(bench.problems), /in namespace ns is in the way .*: remove it/);
 });

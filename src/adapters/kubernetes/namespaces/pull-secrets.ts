@@ -7,17 +7,17 @@ import { createObject, describeObject, removeObject, replaceObject } from '../cl
 import { derivedName } from '../objects/labels.ts';
 
 export interface PullSecretsOptions {
-  /** Of the manager, where the Secrets are. */
+  /** Namespace of the manager, where the original Secrets are. */
   readonly manager: string;
   readonly names: readonly string[];
-  /** Told what is in the way. */
+  /** Called with problems that keep a Secret from being copied. */
   readonly report: (problem: unknown) => void;
 }
 
-/** On a copy: the namespace of the manager that made it, since a cluster can have several managers. */
+/** Label on a copy: the namespace of the manager that created it, since a cluster can have several installations. */
 const COPIED_FOR = 'oscar.grycap/pull-secret-of';
 
-/** By the types of Secrets that the kubelet pulls with, the one key that it reads: nothing else leaves the manager's namespace. */
+/** For each type of Secret that the kubelet uses for pulls, the one key that it reads. Nothing else leaves the manager's namespace. */
 const KEYS: Readonly<Record<string, string>> = {
   'kubernetes.io/dockerconfigjson': '.dockerconfigjson',
   'kubernetes.io/dockercfg': '.dockercfg',
@@ -26,16 +26,17 @@ const KEYS: Readonly<Record<string, string>> = {
 type Credential = Required<Pick<SecretObject, 'type' | 'data'>> & { readonly copy: string };
 
 /**
- * What the manager's image is pulled with, in the namespaces of the pods that two of its containers are in: a pod can name
- * only Secrets of its own namespace. Copies have names that no user's Secret has, say whose they are, and follow the original.
+ * Copies the Secrets with which the manager's image is pulled to the namespaces where its containers run in pods: a pod can
+ * use only Secrets of its own namespace. A copy has a name that no user's Secret has and a label with its origin, and it
+ * follows the original.
  */
 export class PullSecrets {
   readonly #api: Api;
   readonly #options: PullSecretsOptions;
   readonly #names: ReadonlyMap<string, string>;
-  /** What was told of last, by Secret: once is enough, though it is looked at every minute. */
-  readonly #told = new Map<string, string>();
-  #tidied = false;
+  /** The last reported problem, by Secret. The sync runs every minute; each problem is reported once. */
+  readonly #reported = new Map<string, string>();
+  #cleanedUp = false;
 
   constructor(api: Api, options: PullSecretsOptions) {
     this.#api = api;
@@ -43,30 +44,30 @@ export class PullSecrets {
     this.#names = new Map(options.names.map((name) => [name, derivedName('pull', `${options.manager}/${name}`)]));
   }
 
-  /** The names under which pods find them in their own namespace. */
+  /** The names of the copies, the same in every namespace. */
   get copies(): string[] {
     return [...this.#names.values()];
   }
 
-  /** Sees to the copies in a namespace that is being prepared. */
-  async keepIn(namespace: string): Promise<void> {
+  /** Brings the copies in one namespace up to date. */
+  async syncNamespace(namespace: string): Promise<void> {
     if (this.#names.size === 0) return;
-    await this.#mend(namespace, await this.#credentials(), await this.#made(namespace));
+    await this.#sync(namespace, await this.#credentials(), await this.#listCopies(namespace));
   }
 
-  /** Sees to those in all these namespaces, and wherever else one was made, and removes those that are not wanted any more. */
-  async keepEverywhere(namespaces: Iterable<string>, signal: AbortSignal): Promise<void> {
-    if (this.#names.size === 0 && this.#tidied) return;
-    const made = Map.groupBy(await this.#made(), ({ metadata }) => metadata.namespace ?? '');
+  /** Brings the copies up to date in all these namespaces and wherever else one exists, and removes those that are no longer wanted. */
+  async syncAll(namespaces: Iterable<string>, signal: AbortSignal): Promise<void> {
+    if (this.#names.size === 0 && this.#cleanedUp) return;
+    const made = Map.groupBy(await this.#listCopies(), ({ metadata }) => metadata.namespace ?? '');
     const credentials = await this.#credentials();
     for (const namespace of new Set([...namespaces, ...made.keys()])) {
       if (signal.aborted) return;
-      await this.#mend(namespace, credentials, made.get(namespace) ?? []).catch(this.#options.report);
+      await this.#sync(namespace, credentials, made.get(namespace) ?? []).catch(this.#options.report);
     }
-    this.#tidied = true;
+    this.#cleanedUp = true;
   }
 
-  async #mend(namespace: string, credentials: readonly Credential[], made: readonly Stored<SecretObject>[]) {
+  async #sync(namespace: string, credentials: readonly Credential[], made: readonly Stored<SecretObject>[]) {
     for (const credential of credentials) {
       const there = made.find(({ metadata }) => metadata.name === credential.copy);
       await this.#copy(credential, namespace, there);
@@ -83,7 +84,7 @@ export class PullSecrets {
     if (there?.type === type) {
       if (isDeepStrictEqual(there.data, data)) return;
       const { resourceVersion } = there.metadata;
-      // Whoever was faster has written the same, or what is looked at again in a minute.
+      // On a conflict another manager has written the same; if not, the next sync in a minute corrects it.
       await replaceObject(this.#api, SECRET, { ...copy, metadata: { ...copy.metadata, resourceVersion } }, there);
       return;
     }
@@ -92,11 +93,11 @@ export class PullSecrets {
     if ((await createObject(this.#api, SECRET, copy)) !== 'exists') return;
     const found = await this.#read({ namespace, name });
     if (!found || found.metadata.labels?.[COPIED_FOR] === this.#options.manager) return;
-    const message = `${describeObject(SECRET, copy)} is in the way of what the manager's image is pulled with there: remove it`;
-    this.#tell(`${namespace}/${name}`, new StoreError('conflict', message));
+    const message = `${describeObject(SECRET, copy)} is in the way of the manager's pull secret of that name: remove it`;
+    this.#reportOnce(`${namespace}/${name}`, new StoreError('conflict', message));
   }
 
-  /** What there is to copy. What cannot be copied is told of, and copies that were made earlier stay. */
+  /** The Secrets to copy. One that cannot be copied is reported, and its earlier copies stay. */
   async #credentials(): Promise<Credential[]> {
     const found: Credential[] = [];
     for (const [name, copy] of this.#names) {
@@ -105,23 +106,23 @@ export class PullSecrets {
       const value = key === undefined ? undefined : source?.data?.[key];
       if (source?.type !== undefined && key !== undefined && value !== undefined) {
         found.push({ copy, type: source.type, data: { [key]: value } });
-        this.#told.delete(name);
-      } else this.#tell(name, this.#refusal(name, source));
+        this.#reported.delete(name);
+      } else this.#reportOnce(name, this.#copyProblem(name, source));
     }
     return found;
   }
 
-  #refusal(name: string, source: Stored<SecretObject> | undefined): StoreError {
+  #copyProblem(name: string, source: Stored<SecretObject> | undefined): StoreError {
     const place = `the Secret ${name} in namespace ${this.#options.manager}, which OSCAR_STAGING_PULL_SECRETS names,`;
-    const wanted = `the image of the manager is pulled only with ${Object.keys(KEYS).join(' or ')}`;
+    const wanted = `a pull secret must be of type ${Object.keys(KEYS).join(' or ')}`;
     return source
-      ? new StoreError('refused', `${place} is of type ${source.type}, and is not copied: ${wanted}`)
-      : new StoreError('absent', `${place} is not there: pods cannot pull the image of the manager with it`);
+      ? new StoreError('refused', `${place} is of type ${source.type} and is not copied: ${wanted}`)
+      : new StoreError('absent', `${place} does not exist: pods cannot pull the image of the manager with it`);
   }
 
-  #tell(about: string, problem: StoreError): void {
-    if (this.#told.get(about) === problem.message) return;
-    this.#told.set(about, problem.message);
+  #reportOnce(about: string, problem: StoreError): void {
+    if (this.#reported.get(about) === problem.message) return;
+    this.#reported.set(about, problem.message);
     this.#options.report(problem);
   }
 
@@ -131,12 +132,12 @@ export class PullSecrets {
     });
   }
 
-  async #made(namespace?: string): Promise<Stored<SecretObject>[]> {
+  async #listCopies(namespace?: string): Promise<Stored<SecretObject>[]> {
     const labelSelector = `${COPIED_FOR}=${this.#options.manager}`;
     try {
       return (await this.#api.list<SecretObject>(SECRET, { namespace }, { labelSelector })).items;
     } catch (error) {
-      throw toStoreError(error, "list the copies of what the manager's image is pulled with");
+      throw toStoreError(error, "list the copies of the manager's pull secrets");
     }
   }
 }

@@ -13,10 +13,10 @@ interface PodTemplate extends KubeObject {
 }
 
 /**
- * Tells a Go manager without a serverless back-end that the service is there (docs/go-manager.md#kubernetes-objects).
- * Nothing runs from it. Kubernetes removes it with the definition, which owns it, whoever removes that.
+ * Shows the service to a Go manager without a serverless back-end (docs/go-manager.md#kubernetes-objects). Nothing runs
+ * from it. The definition owns it, so Kubernetes removes both together.
  */
-export function podTemplateOf(service: Service, definition: Stored<KubeObject>): PodTemplate {
+export function toPodTemplate(service: Service, definition: Stored<KubeObject>): PodTemplate {
   const { name, annotations, image } = service.definition;
   const { apiVersion, kind } = CONFIG_MAP;
   return {

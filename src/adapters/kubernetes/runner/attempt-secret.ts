@@ -1,23 +1,23 @@
 import type { Attempt } from '../../../model/job/index.ts';
 import { GIVEN_FILES, ORDER_FILES, type PodInput, type PodOrders, writeOrders } from '../../../staging/index.ts';
 import type { SecretObject } from '../client/kinds.ts';
-import { beginningOf, environmentOf } from './environment.ts';
+import { buildEnvironment, buildLaunchScript } from './environment.ts';
 import { factsNote, podNote } from './notes.ts';
-import { type AttemptPlace, isShelved, ownersOf, SECRET_BYTES } from './place.ts';
+import { type AttemptPlace, isInputInBlobStore, ownerReferences, SECRET_BYTES } from './place.ts';
 import { ATTEMPT, SCRIPT_FILE } from './pod.ts';
 
 /** What the programs in every pod are told alike. */
-export type PodHabits = Pick<PodOrders, 'networks' | 'port' | 'keyPatience'>;
+export type StagingOptions = Pick<PodOrders, 'networks' | 'port' | 'keyPatience'>;
 
 /**
  * The Secret of an attempt: its record, and what its containers get to see, each its part. If a pod waits for it, that one
  * gets to see nothing of it.
  */
-export function secretOf(
+export function toAttemptSecret(
   attempt: Attempt,
   place: AttemptPlace,
   stores: string,
-  habits: PodHabits,
+  stagingOptions: StagingOptions,
   pod?: string,
 ): SecretObject {
   const { name, timeout, demand } = attempt;
@@ -27,28 +27,32 @@ export function secretOf(
       namespace: place.namespace,
       labels: { [ATTEMPT]: name },
       annotations: { ...factsNote({ timeout, memory: demand.memory }), ...(pod !== undefined && podNote(pod)) },
-      ownerReferences: ownersOf(place),
+      ownerReferences: ownerReferences(place),
     },
     type: 'Opaque',
-    data: pod === undefined ? secretData(attempt, stores, habits) : {},
+    data: pod === undefined ? secretData(attempt, stores, stagingOptions) : {},
   };
 }
 
-export function secretData(attempt: Attempt, stores: string, habits: PodHabits): Record<string, string> {
-  return packed(entriesOf(attempt, stores, habits));
+export function secretData(attempt: Attempt, stores: string, stagingOptions: StagingOptions): Record<string, string> {
+  return encodeEntries(secretEntries(attempt, stores, stagingOptions));
 }
 
 /** What a pod that has waited is given, in a Secret of its own name. */
-export function warmData(attempt: Attempt, stores: string, habits: PodHabits): Record<string, string> {
-  return packed(warmEntries(attempt, stores, habits));
+export function warmData(attempt: Attempt, stores: string, stagingOptions: StagingOptions): Record<string, string> {
+  return encodeEntries(warmEntries(attempt, stores, stagingOptions));
 }
 
 /** Why no pod can be given all that it needs. */
-export function excessOf(attempt: Attempt, stores: string, habits: PodHabits): string | undefined {
-  const all = bytesOf(entriesOf(attempt, stores, habits));
+export function secretSizeProblem(
+  attempt: Attempt,
+  stores: string,
+  stagingOptions: StagingOptions,
+): string | undefined {
+  const all = countBytes(secretEntries(attempt, stores, stagingOptions));
   if (all <= SECRET_BYTES) return undefined;
   const script = Buffer.byteLength(attempt.script);
-  const environment = bytesOf(environmentOf(attempt).hidden);
+  const environment = countBytes(buildEnvironment(attempt).hidden);
   return (
     `what its pod is to be given has ${kib(all)}, and Kubernetes takes ${kib(SECRET_BYTES)} in one Secret: the script has ` +
     `${kib(script)}, secrets and large variables have ${kib(environment)}, the rest ${kib(all - script - environment)}. ` +
@@ -59,58 +63,59 @@ export function excessOf(attempt: Attempt, stores: string, habits: PodHabits): s
 const kib = (bytes: number) => `${Math.ceil(bytes / 1024)} KiB`;
 
 /** Can a pod that waits be given all that it needs? It is given more of the environment in this way than others. */
-export const fitsWaiting = (attempt: Attempt, stores: string, habits: PodHabits) =>
-  bytesOf(warmEntries(attempt, stores, habits)) <= SECRET_BYTES;
+export const fitsWarmPod = (attempt: Attempt, stores: string, stagingOptions: StagingOptions) =>
+  countBytes(warmEntries(attempt, stores, stagingOptions)) <= SECRET_BYTES;
 
-function entriesOf(attempt: Attempt, stores: string, habits: PodHabits): Entries {
+function secretEntries(attempt: Attempt, stores: string, stagingOptions: StagingOptions): Entries {
   return {
-    ...ordersIn(attempt, stores, habits),
+    ...orderEntries(attempt, stores, stagingOptions),
     [SCRIPT_FILE]: attempt.script,
-    ...environmentOf(attempt).hidden,
+    ...buildEnvironment(attempt).hidden,
   };
 }
 
-function warmEntries(attempt: Attempt, stores: string, habits: PodHabits): Entries {
+function warmEntries(attempt: Attempt, stores: string, stagingOptions: StagingOptions): Entries {
   return {
-    ...ordersIn(attempt, stores, habits),
+    ...orderEntries(attempt, stores, stagingOptions),
     [GIVEN_FILES.script]: attempt.script,
-    [GIVEN_FILES.begin]: beginningOf(attempt),
+    [GIVEN_FILES.begin]: buildLaunchScript(attempt),
   };
 }
 
-function ordersIn(attempt: Attempt, stores: string, habits: PodHabits): Entries {
+function orderEntries(attempt: Attempt, stores: string, stagingOptions: StagingOptions): Entries {
   const { input } = attempt;
   return {
-    [ORDER_FILES.orders]: writeOrders(ordersOf(attempt, habits)),
+    [ORDER_FILES.orders]: writeOrders(toPodOrders(attempt, stagingOptions)),
     [ORDER_FILES.stores]: stores,
-    ...(input.kind === 'bytes' && !isShelved(attempt) && { [ORDER_FILES.input]: input.bytes }),
+    ...(input.kind === 'bytes' && !isInputInBlobStore(attempt) && { [ORDER_FILES.input]: input.bytes }),
   };
 }
 
 type Entries = Readonly<Record<string, string | Uint8Array>>;
 
-const bytesOf = (entries: Entries) => Object.values(entries).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
+const countBytes = (entries: Entries) =>
+  Object.values(entries).reduce((sum, value) => sum + Buffer.byteLength(value), 0);
 
-const packed = (entries: Entries) =>
+const encodeEntries = (entries: Entries) =>
   Object.fromEntries(Object.entries(entries).map(([key, value]) => [key, toBase64(value)]));
 
 export const toBase64 = (value: string | Uint8Array) => Buffer.from(value as string).toString('base64');
 
-function ordersOf(attempt: Attempt, habits: PodHabits): PodOrders {
+function toPodOrders(attempt: Attempt, stagingOptions: StagingOptions): PodOrders {
   const { name, outputs, manifest, answer, patience } = attempt;
   return {
     attempt: name,
-    input: inputOf(attempt),
+    input: toPodInput(attempt),
     outputs,
     answer,
-    ...habits,
+    ...stagingOptions,
     ...(manifest && { manifest }),
     ...(patience !== undefined && { patience }),
   };
 }
 
-function inputOf(attempt: Attempt): PodInput {
+function toPodInput(attempt: Attempt): PodInput {
   const { input } = attempt;
   if (input.kind !== 'bytes') return input;
-  return { kind: isShelved(attempt) ? 'url' : 'bytes', name: input.name };
+  return { kind: isInputInBlobStore(attempt) ? 'url' : 'bytes', name: input.name };
 }

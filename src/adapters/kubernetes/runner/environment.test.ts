@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { assert as assertProperty, constantFrom, dictionary, property, string, stringMatching } from 'fast-check';
 import { Secret } from '../../../lib/secret.ts';
 import { SHELLS } from '../../../staging/pod/pod.fixture.ts';
-import { beginningOf } from './environment.ts';
+import { buildLaunchScript } from './environment.ts';
 import { ATTEMPT } from './pods.fixture.ts';
 
 /** Each starts a few processes. */
@@ -15,7 +15,7 @@ function seen(
   environment: Record<string, string | Secret>,
   [shell = '', ...options]: readonly string[],
 ): Record<string, string> {
-  const program = beginningOf({ ...ATTEMPT, environment }).replace(
+  const program = buildLaunchScript({ ...ATTEMPT, environment }).replace(
     '/bin/sh /oscar/config/script.sh',
     'cat /proc/self/environ',
   );
@@ -53,7 +53,7 @@ for (const shell of SHELLS) {
 }
 
 test('values that are secret are in it, the name of the node is not, and names that cannot be are left out', () => {
-  const text = beginningOf({
+  const text = buildLaunchScript({
     ...ATTEMPT,
     input: { kind: 'bytes', name: "it's", bytes: Buffer.from('') },
     environment: { TOKEN: new Secret('t'), RESOURCE_ID: 'node', 'no name': 'x' },

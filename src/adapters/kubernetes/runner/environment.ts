@@ -22,13 +22,13 @@ interface Environment {
 export const NODE_NAME: Variable = { name: 'RESOURCE_ID', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } };
 
 /** What the script sees (docs/jobs.md#what-the-script-sees). */
-export function environmentOf(attempt: Attempt): Environment {
+export function buildEnvironment(attempt: Attempt): Environment {
   const { name: secret } = attempt;
   const hidden: Record<string, string> = {};
-  const variables = givenTo(attempt).map(([name, value]): Variable => {
+  const variables = scriptVariables(attempt).map(([name, value]): Variable => {
     if (name === NODE_NAME.name) return NODE_NAME;
     if (typeof value === 'string' && Buffer.byteLength(value) <= LARGEST_IN_POD)
-      return { name, value: verbatim(value) };
+      return { name, value: escapeDollars(value) };
     hidden[`env.${name}`] = typeof value === 'string' ? value : value.reveal();
     return { name, valueFrom: { secretKeyRef: { name: secret, key: `env.${name}` } } };
   });
@@ -39,16 +39,18 @@ export function environmentOf(attempt: Attempt): Environment {
  * The same for a script in a pod that has waited, where Kubernetes cannot put it any more: a program for the shell. By
  * `env` and not by the shell itself, which takes not every name, and some values for its own.
  */
-export function beginningOf(attempt: Attempt): string {
-  const given = givenTo(attempt).filter(([name]) => name !== NODE_NAME.name);
-  const words = given.map(([name, value]) => quoted(`${name}=${typeof value === 'string' ? value : value.reveal()}`));
+export function buildLaunchScript(attempt: Attempt): string {
+  const given = scriptVariables(attempt).filter(([name]) => name !== NODE_NAME.name);
+  const words = given.map(([name, value]) =>
+    quoteForShell(`${name}=${typeof value === 'string' ? value : value.reveal()}`),
+  );
   return `exec env -- ${words.join(' ')} /bin/sh ${SCRIPT_VIEW.script}\n`;
 }
 
 /** As one word for a shell, which takes nothing in it for something else. */
-const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+const quoteForShell = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-function givenTo({ environment, input }: Attempt): [name: string, value: Attempt['environment'][string]][] {
+function scriptVariables({ environment, input }: Attempt): [name: string, value: Attempt['environment'][string]][] {
   const all: Attempt['environment'] = {
     ...environment,
     TMP_INPUT_DIR: SCRIPT_VIEW.input,
@@ -59,4 +61,4 @@ function givenTo({ environment, input }: Attempt): [name: string, value: Attempt
 }
 
 /** Kubernetes puts other values in for `$(NAME)`, unless the sign is there twice. */
-export const verbatim = (text: string) => text.replaceAll('$', '$$$$');
+export const escapeDollars = (text: string) => text.replaceAll('$', '$$$$');

@@ -5,32 +5,28 @@ import { KubernetesRunner } from './kubernetes-runner.ts';
 import { PodCache } from './pod-cache.ts';
 import type { PodSettings } from './pod-spec.ts';
 
-export { type PodHabits, warmData } from './attempt-secret.ts';
-export { badName } from './begun.ts';
-export { change, read } from './change.ts';
-export { verbatim } from './environment.ts';
-export { isNeeded } from './is-needed.ts';
+export { type StagingOptions, warmData } from './attempt-secret.ts';
+export { escapeDollars } from './environment.ts';
 export { PodKeys } from './keys.ts';
 export type { KubernetesRunner } from './kubernetes-runner.ts';
-export { attemptPlace } from './make-pod.ts';
 export { ManagersLog } from './managers-log.ts';
-export { endNote, factsNote, noted, notesOf } from './notes.ts';
+export { endNote, factsNote, readNotes, withAnnotations } from './notes.ts';
 export type { PodOutcome } from './outcome.ts';
-export { isShelved, ownersOf, shelfKey } from './place.ts';
-export { containerOf, POD, type Pod, SCRIPT } from './pod.ts';
-export { imagePullSecrets, type PodSettings, trusting } from './pod-spec.ts';
-export { podRefusal } from './refusal.ts';
-export { noticesOf } from './script-log.ts';
-export { Starts } from './starts.ts';
+export { PendingStarts } from './pending-starts.ts';
+export { blobKey, findAttemptPlace, isInputInBlobStore, ownerReferences } from './place.ts';
+export { findContainer, POD, type Pod, SCRIPT } from './pod.ts';
+export { inputNameProblem } from './pod-attempt-run.ts';
+export { authoritiesEnv, imagePullSecrets, type PodSettings } from './pod-spec.ts';
+export { formatNotices } from './script-log.ts';
 
 /** What the operator chooses: its defaults are those of the settings. */
 type Chosen = 'image' | 'pullPolicy' | 'scriptPullPolicy' | 'resources' | 'nonRoot' | 'diskBytes';
 
 export interface KubernetesRunnerOptions extends Pick<PodSettings, Chosen>, Partial<Omit<PodSettings, Chosen>> {
   readonly api: Api;
-  readonly shelf: BlobStore;
-  /** Is the certificate of the shelf's addresses looked at? */
-  readonly verifyShelf?: boolean;
+  readonly blobs: BlobStore;
+  /** Is the certificate of the blobs's addresses looked at? */
+  readonly verifyBlobStore?: boolean;
   /** Where attempts go that are of no service. */
   readonly namespace: string;
   /** How long the keys work that attempts are given. */
@@ -65,23 +61,23 @@ const LOST_MS = 30_000;
 
 /** Runs attempts as pods of a Kubernetes cluster. */
 export function createKubernetesRunner(options: KubernetesRunnerOptions): KubernetesRunner {
-  const { api, shelf, namespace, watch, report, networks = [], keyPatienceMs, ...more } = options;
-  const { verifyShelf = true, keyMs, imagePatienceMs = IMAGE_PATIENCE_MS, lostMs = LOST_MS, ...given } = more;
+  const { api, blobs, namespace, watch, report, networks = [], keyPatienceMs, ...more } = options;
+  const { verifyBlobStore = true, keyMs, imagePatienceMs = IMAGE_PATIENCE_MS, lostMs = LOST_MS, ...given } = more;
   const settings: PodSettings = { ...SETTINGS, ...given };
   const keyPatience = keyPatienceMs === undefined ? {} : { keyPatience: keyPatienceMs };
-  const habits = { networks, port: settings.port, ...keyPatience };
-  const picture = new PodCache(api, watch, report, {
-    watched: (name) => runner.watched(name),
-    warm: () => runner.standby.look(),
+  const stagingOptions = { networks, port: settings.port, ...keyPatience };
+  const podCache = new PodCache(api, watch, report, {
+    watched: (name) => runner.onAttemptChanged(name),
+    warm: () => runner.standby.reconcile(),
   });
   const runner: KubernetesRunner = new KubernetesRunner({
     api,
-    picture,
-    shelf,
-    verifyShelf,
+    podCache,
+    blobs,
+    verifyBlobStore,
     namespace,
     settings,
-    habits,
+    stagingOptions,
     keyMs,
     imagePatienceMs,
     lostMs,

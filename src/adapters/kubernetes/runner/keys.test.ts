@@ -4,10 +4,10 @@ import { Secret } from '../../../lib/secret.ts';
 import type { Attempt, StoreAccess } from '../../../model/job/index.ts';
 import { eventually } from '../../../ports/conformance/eventually.ts';
 import type { BlobStore } from '../../../ports/index.ts';
-import { lifeOf, NO_KEYS, PodKeys } from './keys.ts';
+import { keyLifetime, NO_KEYS, PodKeys } from './keys.ts';
 import { ATTEMPT } from './pods.fixture.ts';
 
-const shelf = {
+const blobs = {
   urlToGet: async (key: string) => `get ${key}`,
   urlToPut: async (key: string) => `put ${key}`,
 } as unknown as BlobStore;
@@ -15,7 +15,7 @@ const shelf = {
 const outputs = [{ store: 's', bucket: 'b', folder: '', prefix: [], suffix: [] }];
 
 function keysOf(attempt: Partial<Attempt>, keyMs = 60_000) {
-  return new PodKeys({ ...ATTEMPT, ...attempt }, 'ns', { shelf, verifyShelf: false, keyMs });
+  return new PodKeys({ ...ATTEMPT, ...attempt }, 'ns', { blobs, verifyBlobStore: false, keyMs });
 }
 
 /** Collects what is written until it is told to stop. */
@@ -24,32 +24,32 @@ function kept(keys: PodKeys) {
   const written: string[] = [];
   const problems: unknown[] = [];
   const write = async (given: string) => void written.push(given);
-  const over = keys.keep(write, (problem) => problems.push(problem), stop.signal);
+  const over = keys.keepRenewed(write, (problem) => problems.push(problem), stop.signal);
   return { written, problems, end: async () => (stop.abort(), over) };
 }
 
 test('an attempt without stores is never asked for any', async () => {
   const keys = keysOf({ stores: () => assert.fail('it was asked') });
-  assert.equal(await keys.soon(0), NO_KEYS);
-  assert.deepEqual([keys.needed, keys.neededFirst, keys.given], [false, false, NO_KEYS]);
+  assert.equal(await keys.firstWithin(0), NO_KEYS);
+  assert.deepEqual([keys.needed, keys.neededAtStart, keys.given], [false, false, NO_KEYS]);
 });
 
-test('an answer and a large input have addresses on the shelf', async () => {
+test('an answer and a large input have addresses on the blobs', async () => {
   const input = { kind: 'bytes', name: 'x', bytes: Buffer.alloc(600_000) } as const;
   const keys = keysOf({ answer: true, input, stores: () => assert.fail('it was asked') });
-  assert.deepEqual(JSON.parse((await keys.soon(1_000)) ?? ''), {
+  assert.deepEqual(JSON.parse((await keys.firstWithin(1_000)) ?? ''), {
     stores: {},
     input: 'get attempts/ns/cows-1/input',
     answer: 'put attempts/ns/cows-1/answer',
     verify: false,
   });
-  assert.equal(keys.neededFirst, true);
+  assert.equal(keys.neededAtStart, true);
 });
 
 test('keys that come in time are not asked for twice', async () => {
   let asked = 0;
   const keys = keysOf({ outputs, stores: async () => (asked++, new Map()) });
-  assert.ok(await keys.soon(1_000));
+  assert.ok(await keys.firstWithin(1_000));
   const { written, end } = kept(keys);
   await new Promise(setImmediate);
   await end();
@@ -59,7 +59,7 @@ test('keys that come in time are not asked for twice', async () => {
 test('keys that are late are written when they come', async () => {
   const later = Promise.withResolvers<Map<string, StoreAccess>>();
   const keys = keysOf({ outputs, stores: () => later.promise });
-  assert.equal(await keys.soon(1), undefined);
+  assert.equal(await keys.firstWithin(1), undefined);
   const { written, end } = kept(keys);
   later.resolve(new Map());
   await eventually(() => assert.equal(written.length, 1));
@@ -88,7 +88,7 @@ test('a store that gives none is asked again, and the problem is known meanwhile
     return new Map();
   };
   const keys = keysOf({ outputs, stores });
-  assert.equal(await keys.soon(1_000), undefined);
+  assert.equal(await keys.firstWithin(1_000), undefined);
   const { written, problems, end } = kept(keys);
   await eventually(() => assert.equal(written.length, 1));
   await end();
@@ -115,7 +115,7 @@ for (const { name, expires, ms } of lives) {
       ['dav', webdav],
       ['ending', ending],
     ]);
-    assert.equal(lifeOf(stores, 12 * HOUR, now), ms);
+    assert.equal(keyLifetime(stores, 12 * HOUR, now), ms);
   });
 }
 
@@ -123,5 +123,5 @@ test('the pod is not told when its keys end: it may be given others by then', as
   const key = new Secret('k');
   const s3 = { type: 's3', region: 'eu', accessKey: key, secretKey: key, verify: true, guarded: false } as const;
   const keys = keysOf({ outputs, stores: async () => new Map([['s', { ...s3, expiresAt: Date.now() + HOUR }]]) });
-  assert.doesNotMatch((await keys.soon(1_000)) ?? assert.fail(), /expiresAt/);
+  assert.doesNotMatch((await keys.firstWithin(1_000)) ?? assert.fail(), /expiresAt/);
 });

@@ -4,13 +4,13 @@ import { Secret } from '../../../lib/secret.ts';
 import type { Attempt, StoreAccess } from '../../../model/job/index.ts';
 import { type BlobStore, isUnavailable } from '../../../ports/index.ts';
 import { writeStores } from '../../../staging/index.ts';
-import { isShelved, shelfKey } from './place.ts';
+import { blobKey, isInputInBlobStore } from './place.ts';
 
 export interface KeyOptions {
-  readonly shelf: BlobStore;
-  /** Is the certificate of the shelf's addresses looked at? */
-  readonly verifyShelf: boolean;
-  /** How long addresses on the shelf work, and keys at most. They are renewed at half of what the shortest has. */
+  readonly blobs: BlobStore;
+  /** Is the certificate of the blobs's addresses looked at? */
+  readonly verifyBlobStore: boolean;
+  /** How long addresses on the blobs work, and keys at most. They are renewed at half of what the shortest has. */
   readonly keyMs: number;
 }
 
@@ -34,7 +34,7 @@ export class PodKeys {
   readonly #attempt: Attempt;
   readonly #namespace: string;
   readonly #options: KeyOptions;
-  #asked: Promise<string> | undefined;
+  #requested: Promise<string> | undefined;
   #given: string | undefined;
   #problem: string | undefined;
   #isAway = false;
@@ -49,12 +49,12 @@ export class PodKeys {
   }
 
   get needed(): boolean {
-    return needsStores(this.#attempt) || this.#attempt.answer || isShelved(this.#attempt);
+    return needsStores(this.#attempt) || this.#attempt.answer || isInputInBlobStore(this.#attempt);
   }
 
   /** The pod can do nothing without. */
-  get neededFirst(): boolean {
-    return this.#attempt.input.kind === 'object' || isShelved(this.#attempt);
+  get neededAtStart(): boolean {
+    return this.#attempt.input.kind === 'object' || isInputInBlobStore(this.#attempt);
   }
 
   /** The last ones. */
@@ -73,10 +73,10 @@ export class PodKeys {
   }
 
   /** The first ones, if they come in that time. */
-  async soon(milliseconds: number): Promise<string | undefined> {
+  async firstWithin(milliseconds: number): Promise<string | undefined> {
     if (!this.needed) return NO_KEYS;
     const late = new AbortController();
-    const asked = this.#ask().catch(() => undefined);
+    const asked = this.#request().catch(() => undefined);
     const given = await Promise.race([asked, pause(milliseconds, undefined, { signal: late.signal }).catch(() => {})]);
     late.abort();
     this.#given = given ?? undefined;
@@ -84,7 +84,7 @@ export class PodKeys {
   }
 
   /** Renews them until the signal says so; `write` is given each that is new to it. Never fails. */
-  async keep(
+  async keepRenewed(
     write: (keys: string) => Promise<void>,
     report: (problem: unknown) => void,
     signal: AbortSignal,
@@ -93,7 +93,7 @@ export class PodKeys {
     for (let failures = 0; this.needed && !signal.aborted; ) {
       let wait: number;
       try {
-        const keys = await this.#ask();
+        const keys = await this.#request();
         wait = this.#lifeMs / 2;
         if (signal.aborted) return;
         this.#given = keys;
@@ -106,31 +106,31 @@ export class PodKeys {
         report(problem);
         wait = backOff(++failures, RETRY, Math.random());
       }
-      this.#asked = undefined;
+      this.#requested = undefined;
       // A timer takes no longer ones.
       await pause(Math.min(wait, 2 ** 31 - 1), undefined, { signal }).catch(() => undefined);
     }
   }
 
-  #ask(): Promise<string> {
-    this.#asked ??= this.#storesOf();
-    return this.#asked;
+  #request(): Promise<string> {
+    this.#requested ??= this.#fetch();
+    return this.#requested;
   }
 
-  async #storesOf(): Promise<string> {
-    const { shelf, verifyShelf, keyMs } = this.#options;
+  async #fetch(): Promise<string> {
+    const { blobs, verifyBlobStore, keyMs } = this.#options;
     const { name, answer } = this.#attempt;
-    const at = (what: string) => shelfKey(this.#namespace, name, what);
+    const at = (what: string) => blobKey(this.#namespace, name, what);
     const seconds = Math.ceil(keyMs / 1_000);
     const [stores, toGet, toPut] = await Promise.all([
       needsStores(this.#attempt) ? this.#attempt.stores() : new Map(),
-      isShelved(this.#attempt) ? shelf.urlToGet(at('input'), seconds) : undefined,
-      answer ? shelf.urlToPut(at('answer'), seconds) : undefined,
+      isInputInBlobStore(this.#attempt) ? blobs.urlToGet(at('input'), seconds) : undefined,
+      answer ? blobs.urlToPut(at('answer'), seconds) : undefined,
     ]);
-    this.#lifeMs = lifeOf(stores, keyMs, Date.now());
+    this.#lifeMs = keyLifetime(stores, keyMs, Date.now());
     return writeStores({
       stores,
-      verify: verifyShelf,
+      verify: verifyBlobStore,
       ...(toGet !== undefined && { input: new Secret(toGet) }),
       ...(toPut !== undefined && { answer: new Secret(toPut) }),
     });
@@ -138,7 +138,7 @@ export class PodKeys {
 }
 
 /** How long keys work that were given now. The store that gives them for the shortest time decides. */
-export function lifeOf(stores: ReadonlyMap<string, StoreAccess>, keyMs: number, now: number): number {
+export function keyLifetime(stores: ReadonlyMap<string, StoreAccess>, keyMs: number, now: number): number {
   const ends = [...stores.values()].map((access) => (access.type === 's3' ? access.expiresAt : undefined));
   const shortest = Math.min(keyMs, ...ends.filter((end) => end !== undefined).map((end) => end - now));
   return Math.max(shortest, Math.min(keyMs, 2 * SHORTEST_MS));

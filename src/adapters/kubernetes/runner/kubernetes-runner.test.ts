@@ -10,34 +10,34 @@ import { ApiError } from '../client/api-error.ts';
 import { JOB, SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
 import { jobObjectName } from '../objects/labels.ts';
 import { RECORD } from '../stores/job-object.ts';
-import { secretOf } from './attempt-secret.ts';
+import { toAttemptSecret } from './attempt-secret.ts';
+import { FakeApi } from './fake-api.fixture.ts';
 import { createKubernetesRunner } from './index.ts';
 import { NO_KEYS } from './keys.ts';
-import { endNote, noted } from './notes.ts';
-import { endUnstarted } from './outcome.ts';
+import { endNote, withAnnotations } from './notes.ts';
+import { outcomeOfUnstarted } from './outcome.ts';
 import { POD, type Pod } from './pod.ts';
 import { podWith, ATTEMPT as SAMPLE, SETTINGS, terminated } from './pods.fixture.ts';
-import { Server } from './server.fixture.ts';
 
 const KIB = 1024;
 const bytes = (count: number) => ({ kind: 'bytes', name: 'in', bytes: Buffer.alloc(count * KIB) }) as const;
 
 function scene(t: TestContext) {
-  const server = new Server();
+  const server = new FakeApi();
   const problems: unknown[] = [];
   const shelved = new Map<string, Uint8Array>();
-  const shelf = {
+  const blobs = {
     put: async (key: string, value: Uint8Array) => void shelved.set(key, value),
     remove: async (prefix: string) => {
       for (const key of shelved.keys()) if (key.startsWith(prefix)) shelved.delete(key);
     },
-    urlToGet: async (key: string) => `https://shelf/${key}`,
-    urlToPut: async (key: string) => `https://shelf/${key}`,
+    urlToGet: async (key: string) => `https://blobs/${key}`,
+    urlToPut: async (key: string) => `https://blobs/${key}`,
   } as unknown as BlobStore;
   const runner = createKubernetesRunner({
     api: server.api,
     ...SETTINGS,
-    shelf,
+    blobs,
     namespace: 'ns',
     keyMs: 3_600_000,
     watch: { watchMs: 60_000, silenceMs: 60_000 },
@@ -48,7 +48,7 @@ function scene(t: TestContext) {
 }
 
 /** What is in the Secret of the attempt, by its names. */
-const given = (server: Server) => {
+const given = (server: FakeApi) => {
   const [secret] = server.all('secrets') as Stored<SecretObject>[];
   return Object.entries(secret?.data ?? {}).map(
     ([name, value]) => [name, Buffer.from(value, 'base64').length] as const,
@@ -80,7 +80,7 @@ const LARGE: { name: string; attempt: Partial<Attempt>; shelved: boolean }[] = [
 ];
 
 for (const { name, attempt, shelved: expected } of LARGE) {
-  test(`${name} lies ${expected ? 'on the shelf' : 'in the Secret'}, and the Secret is no larger than may be`, async (t) => {
+  test(`${name} lies ${expected ? 'on the blobs' : 'in the Secret'}, and the Secret is no larger than may be`, async (t) => {
     const { runner, server, shelved } = scene(t);
     await runner.start({ ...SAMPLE, ...attempt });
     const entries = given(server);
@@ -229,12 +229,12 @@ test('an end that another manager has written is answered, though it was not hea
   const [secret] = server.all('secrets') as Stored<SecretObject>[];
   const [pod] = server.all('pods') as Stored<Pod>[];
   assert.ok(secret && pod);
-  const end = { ...endUnstarted('ScriptFailed', 'no', 2), startedAt: 1 };
-  await server.put(SECRET, secret.metadata, noted(secret, endNote(end)));
+  const end = { ...outcomeOfUnstarted('ScriptFailed', 'no', 2), startedAt: 1 };
+  await server.put(SECRET, secret.metadata, withAnnotations(secret, endNote(end)));
   await server.put(POD, pod.metadata, { ...pod, status: podWith({ script: terminated(1) }).status });
-  const stream = server.stream.bind(server);
-  server.stream = async (kind, place, ...more) =>
-    place.subresource === 'log' ? Readable.from([Buffer.from('printed')]) : stream(kind, place, ...more);
+  const openStream = server.openStream.bind(server);
+  server.openStream = async (kind, place, ...more) =>
+    place.subresource === 'log' ? Readable.from([Buffer.from('printed')]) : openStream(kind, place, ...more);
   assert.equal(await text(await runner.answer(SAMPLE.name)), 'printed');
 });
 
@@ -253,7 +253,7 @@ test('a server that does not take a pod yet is not asked in a loop, and the atte
 test('an attempt whose Secret cannot be written again ends, and says why', async (t) => {
   const { runner, server } = scene(t);
   // An earlier manager has made its record, and died.
-  await server.post(SECRET, 'ns', secretOf(SAMPLE, { namespace: 'ns' }, NO_KEYS, { networks: [], port: 1 }));
+  await server.post(SECRET, 'ns', toAttemptSecret(SAMPLE, { namespace: 'ns' }, NO_KEYS, { networks: [], port: 1 }));
   server.refusal = (write, object) =>
     write === 'put secrets' && Object.keys((object as SecretObject).data ?? {}).length > 0
       ? new ApiError(422, { message: 'Too long' })

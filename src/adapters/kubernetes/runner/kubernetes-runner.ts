@@ -12,23 +12,20 @@ import {
 } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
 import { type KubeKind, type KubeObject, SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
-import { createObject, removeObject } from '../client/writes.ts';
-import { excessOf, fitsWaiting, secretOf } from './attempt-secret.ts';
-import type { Begun } from './begun.ts';
-import { change, read } from './change.ts';
+import { createObject, readObject, removeObject, updateObject } from '../client/writes.ts';
+import { fitsWarmPod, secretSizeProblem, toAttemptSecret } from './attempt-secret.ts';
 import { KEYS_SOON_MS, type KeyOptions, NO_KEYS, PodKeys } from './keys.ts';
-import { attemptPlace } from './make-pod.ts';
-import { noted, notesOf, wantedNote } from './notes.ts';
-import { Orphans, removePods } from './orphans.ts';
-import { endWithout, type PodOutcome } from './outcome.ts';
-import { isShelved, shelfKey } from './place.ts';
+import { readNotes, wantedNote, withAnnotations } from './notes.ts';
+import { OrphanedPods, removeAttemptPods } from './orphaned-pods.ts';
+import { outcomeWithoutPod, type PodOutcome } from './outcome.ts';
+import { PendingStarts } from './pending-starts.ts';
+import { blobKey, findAttemptPlace, isInputInBlobStore } from './place.ts';
 import { ATTEMPT } from './pod.ts';
-import { PodAttemptRun, type PodAttemptRunDeps } from './pod-attempt-run.ts';
+import { type AttemptStart, PodAttemptRun, type PodAttemptRunDeps } from './pod-attempt-run.ts';
 import type { PodCache } from './pod-cache.ts';
-import { WarmPool } from './pool.ts';
-import { progressOf } from './progress.ts';
-import { noticesOf, scriptLog } from './script-log.ts';
-import { Starts } from './starts.ts';
+import { readProgress } from './progress.ts';
+import { formatNotices, scriptLog } from './script-log.ts';
+import { WarmPool } from './warm-pool.ts';
 
 interface RunnerDeps extends PodAttemptRunDeps, KeyOptions {
   /** Where attempts go that are of no service. */
@@ -40,39 +37,39 @@ const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 /** Runs attempts as pods. Every manager of the cluster can read, follow and stop them; who starts one drives it. */
 export class KubernetesRunner implements Runner {
   readonly #deps: RunnerDeps;
-  readonly #picture: PodCache;
+  readonly #podCache: PodCache;
   readonly #usage: PodUsage;
-  readonly #courses = new Map<string, PodAttemptRun>();
-  readonly #orphans: Orphans;
+  readonly #runs = new Map<string, PodAttemptRun>();
+  readonly #orphans: OrphanedPods;
   readonly #closed = new AbortController();
   /** As long as this manager drives what it starts. */
   #term = new AbortController();
-  readonly #starts: Starts;
+  readonly #starts: PendingStarts;
   readonly standby: WarmPool;
 
   constructor(deps: RunnerDeps) {
     this.#deps = deps;
-    this.#picture = deps.picture;
+    this.#podCache = deps.podCache;
     this.#usage = new PodUsage(deps.api);
-    this.#starts = new Starts(this.#closed.signal, deps.report);
-    this.#orphans = new Orphans(deps, (name) => this.#courses.has(name), this.#closed.signal);
+    this.#starts = new PendingStarts(this.#closed.signal, deps.report);
+    this.#orphans = new OrphanedPods(deps, (name) => this.#runs.has(name), this.#closed.signal);
     this.standby = new WarmPool(deps, this.#closed.signal);
-    void this.#picture.open();
+    void this.#podCache.open();
   }
 
   async start(attempt: Attempt): Promise<void> {
     const { name } = attempt;
     if (!NAME.test(name)) throw new TypeError(`${JSON.stringify(name)} is no name of an attempt`);
-    if (this.#courses.has(name)) return;
+    if (this.#runs.has(name)) return;
     const namespace = attempt.traits?.namespace ?? this.#deps.namespace;
     const term = this.#term.signal;
     await this.#starts.once(name, async (off) => {
       try {
-        await this.#starts.untilAvailable(() => this.#tryToBegin(attempt, namespace, term), off);
+        await this.#starts.retryWhileUnavailable(() => this.#tryToBegin(attempt, namespace, term), off);
       } catch (error) {
         // Nobody else would: without a record nothing is found of it. Who leads next may need it.
-        const { shelf, report } = this.#deps;
-        if (isShelved(attempt) && !term.aborted) await shelf.remove(shelfKey(namespace, name)).catch(report);
+        const { blobs, report } = this.#deps;
+        if (isInputInBlobStore(attempt) && !term.aborted) await blobs.remove(blobKey(namespace, name)).catch(report);
         throw error;
       }
     });
@@ -81,43 +78,47 @@ export class KubernetesRunner implements Runner {
   async #tryToBegin(attempt: Attempt, namespace: string, term: AbortSignal): Promise<void> {
     const { api } = this.#deps;
     if (term.aborted || this.#closed.signal.aborted) throw notStarted(attempt);
-    await this.#picture.open();
-    const known = this.#picture.secrets.get(attempt.name);
-    if (known && notesOf(known).end) return;
+    await this.#podCache.open();
+    const known = this.#podCache.secrets.get(attempt.name);
+    if (known && readNotes(known).end) return;
     const keys = new PodKeys(attempt, namespace, this.#deps);
     const made = known ? 'exists' : await this.#makeRecord(attempt, namespace, keys);
     const secret =
-      made === 'exists' ? await read<SecretObject>(api, SECRET, { metadata: { name: attempt.name, namespace } }) : made;
+      made === 'exists'
+        ? await readObject<SecretObject>(api, SECRET, { metadata: { name: attempt.name, namespace } })
+        : made;
     if (!secret) return this.#tryToBegin(attempt, namespace, term);
     if (secret.metadata.labels?.[ATTEMPT] !== attempt.name) throw foreign(secret);
-    this.#picture.secrets.put(secret);
-    if (notesOf(secret).end) return;
+    this.#podCache.secrets.put(secret);
+    if (readNotes(secret).end) return;
     if (term.aborted) throw notStarted(attempt);
-    this.#take(secret, { attempt, keys, fresh: made !== 'exists' });
+    this.#drive(secret, { attempt, keys, fresh: made !== 'exists' });
   }
 
   async #makeRecord(attempt: Attempt, namespace: string, keys: PodKeys): Promise<Stored<SecretObject> | 'exists'> {
-    const { api, shelf, habits } = this.#deps;
+    const { api, blobs, stagingOptions } = this.#deps;
     const { input, name } = attempt;
     const [place, stores] = await Promise.all([
-      attemptPlace(attempt, namespace, api),
-      keys.soon(KEYS_SOON_MS),
-      input.kind === 'bytes' && isShelved(attempt) && shelf.put(shelfKey(namespace, name, 'input'), input.bytes),
+      findAttemptPlace(attempt, namespace, api),
+      keys.firstWithin(KEYS_SOON_MS),
+      input.kind === 'bytes' &&
+        isInputInBlobStore(attempt) &&
+        blobs.put(blobKey(namespace, name, 'input'), input.bytes),
     ]);
     const given = stores ?? NO_KEYS;
-    const excess = excessOf(attempt, given, habits);
+    const excess = secretSizeProblem(attempt, given, stagingOptions);
     if (excess !== undefined) throw new StoreError('too-large', excess);
-    const pod = fitsWaiting(attempt, given, habits) ? this.standby.choose(attempt) : undefined;
-    return createObject(api, SECRET, secretOf(attempt, place, given, habits, pod));
+    const pod = fitsWarmPod(attempt, given, stagingOptions) ? this.standby.choose(attempt) : undefined;
+    return createObject(api, SECRET, toAttemptSecret(attempt, place, given, stagingOptions, pod));
   }
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {
-    await this.#known(name);
+    await this.#requireRecord(name);
     let last: Observation | undefined;
     while (!this.#closed.signal.aborted) {
-      const changed = this.#picture.change(name);
+      const changed = this.#podCache.nextChange(name);
       const seen = this.#observation(name);
-      if (rankOf(seen) >= rankOf(last) && !isDeepStrictEqual(seen, last)) {
+      if (phaseRank(seen) >= phaseRank(last) && !isDeepStrictEqual(seen, last)) {
         last = seen;
         yield seen;
       }
@@ -127,20 +128,20 @@ export class KubernetesRunner implements Runner {
   }
 
   #observation(name: string): Observation {
-    const secret = this.#picture.secrets.get(name);
-    if (!secret) return ended(endWithout({ timeout: 0, memory: 0 }, Date.now()));
-    const { end, began } = notesOf(secret);
+    const secret = this.#podCache.secrets.get(name);
+    if (!secret) return ended(outcomeWithoutPod({ timeout: 0, memory: 0 }, Date.now()));
+    const { end, began } = readNotes(secret);
     if (end) return ended(end);
-    const pod = this.#picture.pods.get(name);
-    if (!pod) return { phase: 'preparing', message: this.#courses.get(name)?.message ?? 'waits to be taken up again' };
-    const { hindrance: _, ...progress } = progressOf(pod);
+    const pod = this.#podCache.pods.get(name);
+    if (!pod) return { phase: 'preparing', message: this.#runs.get(name)?.message ?? 'waits to be taken up again' };
+    const { hindrance: _, ...progress } = readProgress(pod);
     return progress.phase === 'preparing' || began === undefined ? progress : { ...progress, startedAt: began };
   }
 
   async stop(name: string, reason: StopReason): Promise<void> {
     // One that cannot be begun now has nothing yet that could be stopped.
-    this.#starts.callOff(name);
-    const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
+    this.#starts.cancel(name);
+    const secret = NAME.test(name) ? await this.#podCache.find(name) : undefined;
     if (!secret || this.#closed.signal.aborted) return;
     const wanted = {
       outcome: 'stopped',
@@ -148,19 +149,19 @@ export class KubernetesRunner implements Runner {
       message: `it was stopped: ${reason}`,
       at: Date.now(),
     } as const;
-    const written = await change<SecretObject>(this.#deps.api, SECRET, secret, (there) => {
-      const { end, wanted: earlier } = notesOf(there);
-      return end || earlier ? undefined : noted(there, wantedNote(wanted));
+    const written = await updateObject<SecretObject>(this.#deps.api, SECRET, secret, (there) => {
+      const { end, wanted: earlier } = readNotes(there);
+      return end || earlier ? undefined : withAnnotations(there, wantedNote(wanted));
     });
-    if (!written) return this.#picture.secrets.drop(secret);
-    this.#picture.secrets.put(written);
-    if (notesOf(written).end) return;
-    if (!this.#courses.has(name)) this.#take(written);
+    if (!written) return this.#podCache.secrets.drop(secret);
+    this.#podCache.secrets.put(written);
+    if (readNotes(written).end) return;
+    if (!this.#runs.has(name)) this.#drive(written);
     for await (const seen of this.observe(name)) if (seen.phase === 'ended') return;
   }
 
   async *logs(name: string, options: LogOptions): AsyncGenerator<Uint8Array, undefined> {
-    await this.#known(name);
+    await this.#requireRecord(name);
     const left = new AbortController();
     const signals = [left.signal, this.#closed.signal, ...(options.signal ? [options.signal] : [])];
     const signal = AbortSignal.any(signals);
@@ -170,8 +171,8 @@ export class KubernetesRunner implements Runner {
         last = chunk.at(-1) ?? last;
         yield chunk;
       }
-      const end = options.follow ? await this.#endOf(name, signal) : this.#noted(name);
-      const notices = end && noticesOf(end, options, last !== NEWLINE);
+      const end = options.follow ? await this.#untilEnded(name, signal) : this.#outcome(name);
+      const notices = end && formatNotices(end, options, last !== NEWLINE);
       if (notices && notices.length > 0) yield notices;
     } finally {
       left.abort();
@@ -179,13 +180,13 @@ export class KubernetesRunner implements Runner {
   }
 
   async answer(name: string): Promise<Readable> {
-    const secret = await this.#known(name);
+    const secret = await this.#requireRecord(name);
     const { metadata } = secret;
-    const end = this.#noted(name) ?? (await this.#notedByNow(secret));
+    const end = this.#outcome(name) ?? (await this.#fetchOutcome(secret));
     if (!end) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
-    const { shelf } = this.#deps;
+    const { blobs } = this.#deps;
     const put = end.outcome === 'succeeded' && end.answered;
-    const packed = put ? await shelf.get(shelfKey(metadata.namespace ?? '', name, 'answer')) : undefined;
+    const packed = put ? await blobs.get(blobKey(metadata.namespace ?? '', name, 'answer')) : undefined;
     if (packed) return packed;
     const options = { timestamps: false, follow: false, signal: this.#closed.signal };
     return Readable.from(scriptLog(name, options, this.#deps), { objectMode: false });
@@ -193,26 +194,27 @@ export class KubernetesRunner implements Runner {
 
   /** As far as is known here: is it one of these? */
   async has(name: string): Promise<boolean> {
-    await this.#picture.open();
-    return this.#picture.secrets.get(name) !== undefined;
+    await this.#podCache.open();
+    return this.#podCache.secrets.get(name) !== undefined;
   }
 
   async list(): Promise<string[]> {
-    await this.#picture.open();
-    return this.#picture.secrets.names();
+    await this.#podCache.open();
+    return this.#podCache.secrets.names();
   }
 
   async forget(name: string): Promise<void> {
-    const { api, shelf } = this.#deps;
-    const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
+    const { api, blobs } = this.#deps;
+    const secret = NAME.test(name) ? await this.#podCache.find(name) : undefined;
     if (!secret) return;
-    if (!notesOf(secret).end) throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
-    await this.#courses.get(name)?.over;
-    await removePods(secret, api);
-    await shelf.remove(shelfKey(secret.metadata.namespace ?? '', name));
+    if (!readNotes(secret).end)
+      throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
+    await this.#runs.get(name)?.over;
+    await removeAttemptPods(secret, api);
+    await blobs.remove(blobKey(secret.metadata.namespace ?? '', name));
     // Last: as long as it is there, whatever is left of the attempt is found.
     await removeObject(api, SECRET, secret, { anyVersion: true });
-    this.#picture.secrets.drop(secret);
+    this.#podCache.secrets.drop(secret);
   }
 
   usage(): Usage {
@@ -221,64 +223,64 @@ export class KubernetesRunner implements Runner {
 
   /** Another manager drives what runs from now on; to read, follow and stop goes on here. */
   standDown(): void {
-    this.standby.rest();
+    this.standby.standDown();
     this.#term.abort();
     this.#term = new AbortController();
-    this.#starts.callAllOff();
-    for (const course of this.#courses.values()) course.letGo();
-    this.#courses.clear();
+    this.#starts.cancelAll();
+    for (const course of this.#runs.values()) course.detach();
+    this.#runs.clear();
   }
 
   async close(): Promise<void> {
     this.#closed.abort();
     this.standDown();
-    await this.#picture.close();
+    await this.#podCache.close();
   }
 
   /** Something has changed in this attempt. */
-  watched(name: string): void {
-    this.#orphans.look(name);
+  onAttemptChanged(name: string): void {
+    this.#orphans.check(name);
   }
 
-  #take(secret: Stored<SecretObject>, begun?: Begun): void {
+  #drive(secret: Stored<SecretObject>, begun?: AttemptStart): void {
     // What was on its way when this was closed: nobody would let go of it any more.
     if (this.#closed.signal.aborted) return;
     const { name } = secret.metadata;
     const course = new PodAttemptRun(secret, begun, this.#deps);
-    this.#courses.set(name, course);
+    this.#runs.set(name, course);
     void this.#follow(name, course);
-    this.#picture.wake(name);
+    this.#podCache.wake(name);
   }
 
   async #follow(name: string, course: PodAttemptRun): Promise<void> {
     await course.over;
-    if (this.#courses.get(name) === course) this.#courses.delete(name);
+    if (this.#runs.get(name) === course) this.#runs.delete(name);
   }
 
-  async #known(name: string): Promise<Stored<SecretObject>> {
-    const secret = NAME.test(name) ? await this.#picture.find(name) : undefined;
+  async #requireRecord(name: string): Promise<Stored<SecretObject>> {
+    const secret = NAME.test(name) ? await this.#podCache.find(name) : undefined;
     if (!secret) throw new StoreError('absent', `there is no attempt ${name} here`);
     return secret;
   }
 
   /** Another manager has written that the job has ended, which may have come here before what ended it. */
-  async #notedByNow(secret: Stored<SecretObject>): Promise<PodOutcome | undefined> {
-    const there = await read<SecretObject>(this.#deps.api, SECRET, secret);
-    if (there?.metadata.uid === secret.metadata.uid) this.#picture.secrets.put(there);
-    return this.#noted(secret.metadata.name);
+  async #fetchOutcome(secret: Stored<SecretObject>): Promise<PodOutcome | undefined> {
+    const there = await readObject<SecretObject>(this.#deps.api, SECRET, secret);
+    if (there?.metadata.uid === secret.metadata.uid) this.#podCache.secrets.put(there);
+    return this.#outcome(secret.metadata.name);
   }
 
-  #noted(name: string): PodOutcome | undefined {
-    const secret = this.#picture.secrets.get(name);
-    return secret && notesOf(secret).end;
+  #outcome(name: string): PodOutcome | undefined {
+    const secret = this.#podCache.secrets.get(name);
+    return secret && readNotes(secret).end;
   }
 
-  async #endOf(name: string, signal: AbortSignal): Promise<PodOutcome | undefined> {
+  async #untilEnded(name: string, signal: AbortSignal): Promise<PodOutcome | undefined> {
     const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
     while (!signal.aborted) {
-      const changed = this.#picture.change(name);
-      const end = this.#noted(name);
-      if (end || !this.#picture.secrets.get(name)) return end;
+      const changed = this.#podCache.nextChange(name);
+      const end = this.#outcome(name);
+      if (end || !this.#podCache.secrets.get(name)) return end;
       await Promise.race([changed, aborted]);
     }
     return undefined;
@@ -290,7 +292,7 @@ const NEWLINE = 0x0a;
 /** What is seen never goes back: stage-out may have ended while the container of its script still does. */
 const ORDER: readonly Observation['phase'][] = ['preparing', 'running', 'uploading', 'ended'];
 
-const rankOf = (seen: Observation | undefined) => (seen ? ORDER.indexOf(seen.phase) : -1);
+const phaseRank = (seen: Observation | undefined) => (seen ? ORDER.indexOf(seen.phase) : -1);
 
 function ended({ answered: _, notices: __, ...end }: PodOutcome): Ended {
   return end;

@@ -1,6 +1,6 @@
 import type { Api } from '../client/api.ts';
 import { ApiError, ConnectionError, toStoreError } from '../client/api-error.ts';
-import { watchLines } from '../client/informer.ts';
+import { readLines } from '../client/informer.ts';
 import { DEPLOYMENT, type KubeObject } from '../client/kinds.ts';
 import { POD } from './pod.ts';
 
@@ -12,7 +12,7 @@ interface Pod extends KubeObject {
   readonly spec?: { readonly containers?: readonly { readonly name: string }[] };
 }
 
-export interface LinesWanted {
+export interface LogLineQuery {
   /** Only lines that begin with this. */
   readonly beginning: string;
   /** Of the run of each manager before this one, if its pod had one. */
@@ -49,7 +49,7 @@ export class ManagersLog {
   }
 
   /** In the order of each manager, one after the other. A log that cannot be read is left out, and reported. */
-  async lines(wanted: LinesWanted): Promise<string[]> {
+  async lines(wanted: LogLineQuery): Promise<string[]> {
     const pods = await this.#pods();
     return (await Promise.all(pods.map((pod) => this.#linesOf(pod, wanted)))).flat();
   }
@@ -67,7 +67,7 @@ export class ManagersLog {
     }
   }
 
-  async #linesOf({ metadata: { name }, spec }: Pod, { beginning, previous, most }: LinesWanted): Promise<string[]> {
+  async #linesOf({ metadata: { name }, spec }: Pod, { beginning, previous, most }: LogLineQuery): Promise<string[]> {
     const { namespace, name: manager, report } = this.#options;
     const containers = (spec?.containers ?? []).map((each) => each.name);
     // Others may have been put beside it, in front of it too.
@@ -75,13 +75,13 @@ export class ManagersLog {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const lines: string[] = [];
     try {
-      const log = await this.#api.stream(
+      const log = await this.#api.openStream(
         POD,
         { namespace, name, subresource: 'log' },
         { container, previous: previous || undefined },
         signal,
       );
-      for await (const line of watchLines(log)) {
+      for await (const line of readLines(log)) {
         if (!line.startsWith(beginning)) continue;
         lines.push(line);
         if (lines.length > 2 * most) lines.splice(0, lines.length - most);

@@ -2,7 +2,7 @@ import type { KubeObject, Metadata } from '../client/kinds.ts';
 import type { PodFacts, PodOutcome, RequestedStop } from './outcome.ts';
 
 /** What the Secret of an attempt says of it, in annotations: the Secret is its record, and outlives its pod. */
-export interface Notes extends PodFacts {
+export interface AttemptNotes extends PodFacts {
   readonly end?: PodOutcome;
   /** The pod that waits for it; absent: one of its own name is made for it. */
   readonly pod?: string;
@@ -20,11 +20,11 @@ const END = 'oscar.grycap/attempt-end';
 /** The pod that was chosen for it. Said when the record is made or never; taken back when that pod cannot be had. */
 const CHOSEN = 'oscar.grycap/attempt-pod';
 
-export function notesOf({ metadata }: KubeObject): Notes {
+export function readNotes({ metadata }: KubeObject): AttemptNotes {
   const { [FACTS]: facts, [BEGAN]: began, [WANTED]: wanted, [END]: end, [CHOSEN]: pod } = metadata.annotations ?? {};
-  const known = (parsed(facts) ?? { timeout: 0, memory: 0 }) as Pick<Notes, 'timeout' | 'memory'>;
-  const asked = parsed(wanted) as RequestedStop | undefined;
-  const over = parsed(end) as PodOutcome | undefined;
+  const known = (parseJson(facts) ?? { timeout: 0, memory: 0 }) as Pick<AttemptNotes, 'timeout' | 'memory'>;
+  const asked = parseJson(wanted) as RequestedStop | undefined;
+  const over = parseJson(end) as PodOutcome | undefined;
   return {
     ...known,
     ...(began && { began: Number(began) }),
@@ -43,16 +43,16 @@ export const podNote = (pod: string) => ({ [CHOSEN]: pod });
 
 /** The same object, for which another pod is to be made. */
 export function withoutPod<T extends KubeObject>(object: T): T {
-  return noted(object, { [CHOSEN]: '' });
+  return withAnnotations(object, { [CHOSEN]: '' });
 }
 
 /** The same object with these notes beside what is written on it. */
-export function noted<T extends KubeObject>(object: T, notes: NonNullable<Metadata['annotations']>): T {
+export function withAnnotations<T extends KubeObject>(object: T, notes: NonNullable<Metadata['annotations']>): T {
   return { ...object, metadata: { ...object.metadata, annotations: { ...object.metadata.annotations, ...notes } } };
 }
 
 /** Undefined for what cannot be read: somebody else has written it. */
-function parsed(json: string | undefined): unknown {
+function parseJson(json: string | undefined): unknown {
   if (json === undefined) return undefined;
   try {
     return JSON.parse(json) as unknown;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endWithout, type PodFacts, podOutcome } from './outcome.ts';
+import { outcomeWithoutPod, type PodFacts, podOutcome } from './outcome.ts';
 import type { Pod } from './pod.ts';
 import { AT, at, podWith, running, said, terminated, WAITED, waiting } from './pods.fixture.ts';
 
@@ -372,11 +372,11 @@ test('what stage-out tells beside the end is kept', () => {
 });
 
 test('a pod that is gone is lost, from when its script was seen', () => {
-  const end = endWithout({ ...FACTS, began: AT }, NOW);
+  const end = outcomeWithoutPod({ ...FACTS, began: AT }, NOW);
   assert.deepEqual([end.outcome, end.reason, end.startedAt, end.finishedAt], ['failed', 'Lost', AT, NOW]);
 });
 
 test('without a pod, what somebody wanted is what happened', () => {
-  const end = endWithout(wanted(), NOW);
+  const end = outcomeWithoutPod(wanted(), NOW);
   assert.deepEqual([end.outcome, end.reason, end.startedAt], ['stopped', 'Stopped', undefined]);
 });

@@ -3,17 +3,17 @@ import type { EndReason } from '../../../model/job/index.ts';
 import { type PodResult, readResult } from '../../../staging/index.ts';
 import {
   claimedAt,
-  containerOf,
-  deletionAsked,
+  deletionRequestedAt,
+  findContainer,
   type Pod,
   type PodCondition,
-  resultOf,
+  parseTime,
   SCRIPT,
   STAGE_IN,
   STAGE_OUT,
   scriptStart,
+  stageOutResult,
   type Terminated,
-  timeOf,
 } from './pod.ts';
 
 /** Why somebody made an attempt end, or wants it to. */
@@ -38,7 +38,7 @@ export interface PodFacts {
 /** How an attempt ended, as it is written down. */
 export type PodOutcome = PodResult;
 
-type Verdict = Pick<PodOutcome, 'outcome' | 'reason' | 'message'> &
+type OutcomeParts = Pick<PodOutcome, 'outcome' | 'reason' | 'message'> &
   Partial<Pick<PodOutcome, 'exitCode' | 'finishedAt' | 'manifest' | 'answered' | 'notices'>>;
 
 /**
@@ -55,25 +55,25 @@ export function podOutcome(pod: Pod, facts: PodFacts, now: number): PodOutcome {
     inputFailed(pod) ??
     scriptEnded(pod, facts) ??
     neverStarted(pod);
-  return endWith(verdict, pod, facts, now);
+  return completeOutcome(verdict, pod, facts, now);
 }
 
 /** How one ended that has no pod, or none any more. */
-export function endWithout(facts: PodFacts, now: number): PodOutcome {
+export function outcomeWithoutPod(facts: PodFacts, now: number): PodOutcome {
   const { wanted, began } = facts;
   const gone = 'its pod is gone, and nobody knows how it ended: somebody deleted it, or its namespace';
-  const verdict: Verdict = wanted ? fromWanted(wanted) : failed('Lost', gone);
+  const verdict: OutcomeParts = wanted ? fromRequestedStop(wanted) : failed('Lost', gone);
   return { phase: 'ended', ...verdict, ...(began !== undefined && { startedAt: began }), finishedAt: now };
 }
 
 /** How one ended whose pod was never made. */
-export function endUnstarted(reason: EndReason, message: string, now: number): PodOutcome {
+export function outcomeOfUnstarted(reason: EndReason, message: string, now: number): PodOutcome {
   return { phase: 'ended', ...failed(reason, message), finishedAt: now };
 }
 
-function endWith(verdict: Verdict, pod: Pod, { began }: PodFacts, now: number): PodOutcome {
+function completeOutcome(verdict: OutcomeParts, pod: Pod, { began }: PodFacts, now: number): PodOutcome {
   const startedAt = scriptStart(pod) ?? began;
-  const finished = verdict.finishedAt ?? timeOf(scriptOf(pod)?.finishedAt) ?? now;
+  const finished = verdict.finishedAt ?? parseTime(terminatedScript(pod)?.finishedAt) ?? now;
   return {
     phase: 'ended',
     ...verdict,
@@ -83,12 +83,12 @@ function endWith(verdict: Verdict, pod: Pod, { began }: PodFacts, now: number): 
   };
 }
 
-const scriptOf = (pod: Pod) => containerOf(pod, SCRIPT)?.state?.terminated;
+const terminatedScript = (pod: Pod) => findContainer(pod, SCRIPT)?.state?.terminated;
 
-function delivered(pod: Pod, { wanted }: PodFacts): Verdict | undefined {
-  const result = resultOf(pod);
+function delivered(pod: Pod, { wanted }: PodFacts): OutcomeParts | undefined {
+  const result = stageOutResult(pod);
   if (result?.outcome !== 'succeeded') return undefined;
-  const script = scriptOf(pod);
+  const script = terminatedScript(pod);
   // The script can make stage-out believe that it has ended; the kubelet it cannot.
   const killed =
     wanted !== undefined || pod.metadata.deletionTimestamp !== undefined || pod.status?.reason !== undefined;
@@ -109,7 +109,7 @@ function delivered(pod: Pod, { wanted }: PodFacts): Verdict | undefined {
 /** Of messages of the kubelet: the pod's own limits, not those of its node. */
 const OVER_ITS_DISK = /exceeds the (total )?limit|exceeded its local ephemeral storage limit/;
 
-function evicted({ status, spec }: Pod): Verdict | undefined {
+function evicted({ status, spec }: Pod): OutcomeParts | undefined {
   const { reason, message = '' } = status ?? {};
   if (reason === 'Evicted') {
     return OVER_ITS_DISK.test(message)
@@ -125,24 +125,24 @@ function evicted({ status, spec }: Pod): Verdict | undefined {
   return reason === 'NodeLost' ? failed('Lost', `the node ${spec.nodeName} was lost: ${message}`) : undefined;
 }
 
-function notDelivered(pod: Pod): Verdict | undefined {
-  const result = resultOf(pod);
+function notDelivered(pod: Pod): OutcomeParts | undefined {
+  const result = stageOutResult(pod);
   if (result?.reason !== 'OutputFailed') return undefined;
-  const exitCode = scriptOf(pod)?.exitCode ?? 0;
+  const exitCode = terminatedScript(pod)?.exitCode ?? 0;
   if (exitCode !== 0 && exitCode < 128) return undefined;
   const { message, notices, finishedAt } = result;
   return { ...failed('OutputFailed', message), exitCode: 0, finishedAt, ...(notices && { notices }) };
 }
 
 /** Somebody made it end, or its time did. */
-function ended(pod: Pod, { wanted, timeout, memory }: PodFacts): Verdict | undefined {
-  const script = scriptOf(pod);
+function ended(pod: Pod, { wanted, timeout, memory }: PodFacts): OutcomeParts | undefined {
+  const script = terminatedScript(pod);
   if (wanted) {
     // Where the kernel ends one process of a script and not all, the rest may go on until its time is over.
     if (wanted.reason === 'Timeout' && isOutOfMemory(script)) return outOfMemory(memory);
     // One that was made to go has no exit code of its own.
     const own = script && script.exitCode !== KILLED && scriptStart(pod) !== undefined;
-    return { ...fromWanted(wanted), ...(own && { exitCode: script.exitCode }) };
+    return { ...fromRequestedStop(wanted), ...(own && { exitCode: script.exitCode }) };
   }
   if (pod.status?.reason !== 'DeadlineExceeded') return undefined;
   return failed('Timeout', `the script did not end within ${timeout / 1_000} s, nor did its pod in the time it had`);
@@ -151,21 +151,21 @@ function ended(pod: Pod, { wanted, timeout, memory }: PodFacts): Verdict | undef
 /** 128 and SIGKILL. */
 const KILLED = 137;
 
-const fromWanted = ({ outcome, reason, message }: RequestedStop): Verdict => ({ outcome, reason, message });
+const fromRequestedStop = ({ outcome, reason, message }: RequestedStop): OutcomeParts => ({ outcome, reason, message });
 
 /** Deleted by somebody else. What the script had done by itself before that counts. */
-function deleted(pod: Pod): Verdict | undefined {
-  const asked = deletionAsked(pod);
+function deleted(pod: Pod): OutcomeParts | undefined {
+  const asked = deletionRequestedAt(pod);
   if (asked === undefined) return undefined;
-  const finished = timeOf(scriptOf(pod)?.finishedAt);
+  const finished = parseTime(terminatedScript(pod)?.finishedAt);
   if (finished !== undefined && finished < asked) return undefined;
   const disruption = pod.status?.conditions?.find(
     ({ type, status }) => type === 'DisruptionTarget' && status === 'True',
   );
-  return failed('Lost', `${whoDeleted(disruption, pod.spec.nodeName)}, and it left no exit code`);
+  return failed('Lost', `${deletionCause(disruption, pod.spec.nodeName)}, and it left no exit code`);
 }
 
-function whoDeleted(disruption: PodCondition | undefined, node = 'its node'): string {
+function deletionCause(disruption: PodCondition | undefined, node = 'its node'): string {
   switch (disruption?.reason) {
     case 'DeletionByTaintManager':
       return `the node ${node} does not answer or may run nothing any more`;
@@ -182,51 +182,54 @@ function whoDeleted(disruption: PodCondition | undefined, node = 'its node'): st
   }
 }
 
-function inputFailed(pod: Pod): Verdict | undefined {
+function inputFailed(pod: Pod): OutcomeParts | undefined {
   if (claimedAt(pod) !== undefined) return notPrepared(pod);
-  const stageIn = containerOf(pod, STAGE_IN)?.state?.terminated;
+  const stageIn = findContainer(pod, STAGE_IN)?.state?.terminated;
   if (!stageIn || stageIn.exitCode === 0) return undefined;
   const result = readResult(stageIn.message ?? '');
   if (result) return { ...failed(result.reason, result.message), finishedAt: result.finishedAt };
-  if (LOST.has(stageIn.reason ?? '')) {
+  if (LOST_REASONS.has(stageIn.reason ?? '')) {
     return failed('Lost', `the node ${pod.spec.nodeName} lost its pod before the script began`);
   }
   return failed('InputFailed', `the input could not be fetched: stage-in ${howEnded(stageIn)}`);
 }
 
 /** In a pod that has waited, stage-out does what stage-in does elsewhere. */
-function notPrepared(pod: Pod): Verdict | undefined {
-  const result = resultOf(pod);
+function notPrepared(pod: Pod): OutcomeParts | undefined {
+  const result = stageOutResult(pod);
   if (result?.reason !== 'InputFailed' && result?.reason !== 'StartFailed') return undefined;
   return { ...failed(result.reason, result.message), finishedAt: result.finishedAt };
 }
 
 /** The kubelet's word for a container that it does not find any more, and that of containerd after a restart of the node. */
-const LOST = new Set(['ContainerStatusUnknown', 'Unknown']);
+const LOST_REASONS = new Set(['ContainerStatusUnknown', 'Unknown']);
 
 /** The kubelet's words for a container that never ran. */
 const NOT_STARTED = new Set(['StartError', 'ContainerCannotRun', 'CreateContainerError', 'RunContainerError']);
 
-function scriptEnded(pod: Pod, { memory }: PodFacts): Verdict | undefined {
-  const script = scriptOf(pod);
+function scriptEnded(pod: Pod, { memory }: PodFacts): OutcomeParts | undefined {
+  const script = terminatedScript(pod);
   if (!script) return undefined;
   const { exitCode, reason = '', message = '' } = script;
   if (NOT_STARTED.has(reason)) return failed('StartFailed', `the script could not be started: ${message || reason}`);
-  if (LOST.has(reason)) {
+  if (LOST_REASONS.has(reason)) {
     return failed('Lost', `the node ${pod.spec.nodeName} lost the script, which left no exit code`);
   }
   if (isOutOfMemory(script)) return outOfMemory(memory);
   if (exitCode !== 0) {
-    return { ...failed('ScriptFailed', `the script ended with exit code ${exitCode}${signalIn(exitCode)}`), exitCode };
+    return {
+      ...failed('ScriptFailed', `the script ended with exit code ${exitCode}${signalName(exitCode)}`),
+      exitCode,
+    };
   }
-  const stageOut = containerOf(pod, STAGE_OUT);
+  const stageOut = findContainer(pod, STAGE_OUT);
   const last = stageOut?.state?.terminated ?? stageOut?.lastState?.terminated;
   const why = last ? `stage-out ${howEnded(last)} and said nothing` : 'stage-out said nothing';
   return { ...failed('OutputFailed', `nobody knows what was delivered: ${why}`), exitCode };
 }
 
 /** The kubelet may not have taken the pod at all. */
-function neverStarted(pod: Pod): Verdict {
+function neverStarted(pod: Pod): OutcomeParts {
   const { reason, message } = pod.status ?? {};
   const why = [reason, message].filter((each) => each !== undefined && each !== '').join(': ');
   if (scriptStart(pod) !== undefined || why === '')
@@ -239,14 +242,14 @@ const isOutOfMemory = (script: Terminated | undefined) => script?.reason === 'OO
 const outOfMemory = (memory: number) =>
   failed('OutOfMemory', `the script used more memory than its ${Math.round(memory / 2 ** 20)} MiB`);
 
-const failed = (reason: EndReason, message: string): Verdict => ({ outcome: 'failed', reason, message });
+const failed = (reason: EndReason, message: string): OutcomeParts => ({ outcome: 'failed', reason, message });
 
 function howEnded({ exitCode, reason }: Terminated): string {
   return `ended with exit code ${exitCode}${reason === undefined ? '' : ` (${reason})`}`;
 }
 
 /** A shell tells the signal that ended a program as 128 and its number. */
-function signalIn(exitCode: number): string {
+function signalName(exitCode: number): string {
   const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
   return name ? ` (${name})` : '';
 }

@@ -2,31 +2,34 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Attempt } from '../../../model/job/index.ts';
 import type { BlobStore } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
+import { catchFinalRejection, findRejection } from '../client/api-error.ts';
 import { SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
-import { removeObject } from '../client/writes.ts';
-import { type PodHabits, secretData } from './attempt-secret.ts';
-import { awaitsKeys, type Begun, needsKeys, startProblem } from './begun.ts';
-import { change, read } from './change.ts';
-import { claim, forgo, giveOrders, remind, removeOrders } from './claim.ts';
-import { KEYS_SOON_MS, NO_KEYS } from './keys.ts';
-import { makePod } from './make-pod.ts';
-import { beganNote, endNote, type Notes, noted, notesOf, wantedNote, withoutPod } from './notes.ts';
-import { release, removePod, removePods } from './orphans.ts';
-import { endUnstarted, endWithout, type PodOutcome, podOutcome, type RequestedStop } from './outcome.ts';
-import { shelfKey } from './place.ts';
-import { claimedAt, containerStart, POD, type Pod, timeOf } from './pod.ts';
+import { createObject, readObject, removeObject, updateObject } from '../client/writes.ts';
+import { type StagingOptions, secretData } from './attempt-secret.ts';
+import {
+  claimWarmPod,
+  forgoWarmPod,
+  notifyKubelet,
+  removeOrders,
+  writeOrdersSecret,
+  writeRenewedKeys,
+} from './claim.ts';
+import { KEYS_SOON_MS, NO_KEYS, type PodKeys } from './keys.ts';
+import { type AttemptNotes, beganNote, endNote, readNotes, wantedNote, withAnnotations, withoutPod } from './notes.ts';
+import { releasePod, removeAttemptPods, removePod } from './orphaned-pods.ts';
+import { outcomeOfUnstarted, outcomeWithoutPod, type PodOutcome, podOutcome, type RequestedStop } from './outcome.ts';
+import { blobKey, findAttemptPlace } from './place.ts';
+import { ATTEMPT, claimedAt, containerStart, POD, type Pod, parseTime } from './pod.ts';
 import type { PodCache } from './pod-cache.ts';
-import type { PodSettings } from './pod-spec.ts';
-import { hasEnded, isOver, mayHaveBegun, type Progress, progressOf } from './progress.ts';
-import { podRefused } from './refusal.ts';
-import { writeKeys } from './write-keys.ts';
+import { buildPod, type PodSettings } from './pod-spec.ts';
+import { hasEnded, isOver, mayHaveBegun, type Progress, readProgress } from './progress.ts';
 
 export interface PodAttemptRunDeps {
   readonly api: Api;
-  readonly picture: PodCache;
-  readonly shelf: BlobStore;
+  readonly podCache: PodCache;
+  readonly blobs: BlobStore;
   readonly settings: PodSettings;
-  readonly habits: PodHabits;
+  readonly stagingOptions: StagingOptions;
   /** How long an image that cannot be had is tried again. */
   readonly imagePatienceMs: number;
   /** How long a node may say nothing about a pod that should be gone. */
@@ -59,7 +62,7 @@ export class PodAttemptRun {
   /** What it does as long as there is no pod. */
   message = 'begins';
   readonly #secret: Stored<SecretObject>;
-  readonly #begun: Begun | undefined;
+  readonly #start: AttemptStart | undefined;
   readonly #deps: PodAttemptRunDeps;
   readonly #stop = new AbortController();
   #fresh: boolean;
@@ -72,9 +75,9 @@ export class PodAttemptRun {
   /** Why its pod was last not accepted. */
   #notYet: string | undefined;
 
-  constructor(secret: Stored<SecretObject>, begun: Begun | undefined, deps: PodAttemptRunDeps) {
+  constructor(secret: Stored<SecretObject>, begun: AttemptStart | undefined, deps: PodAttemptRunDeps) {
     this.#secret = secret;
-    this.#begun = begun;
+    this.#start = begun;
     this.#fresh = begun?.fresh ?? false;
     this.#ordered = this.#fresh;
     this.#deps = deps;
@@ -82,7 +85,7 @@ export class PodAttemptRun {
   }
 
   /** Leaves everything as it is: whoever comes after goes on from there. */
-  letGo(): void {
+  detach(): void {
     this.#stop.abort();
   }
 
@@ -92,9 +95,9 @@ export class PodAttemptRun {
 
   async #follow(): Promise<void> {
     const { signal } = this.#stop;
-    void this.#begun?.keys.keep((keys) => this.#renew(keys), this.#deps.report, signal).then(() => undefined);
+    void this.#start?.keys.keepRenewed((keys) => this.#renew(keys), this.#deps.report, signal).then(() => undefined);
     while (!signal.aborted) {
-      const changed = this.#deps.picture.change(this.#name);
+      const changed = this.#deps.podCache.nextChange(this.#name);
       let wait: number | 'over';
       try {
         wait = await this.#step();
@@ -118,22 +121,22 @@ export class PodAttemptRun {
 
   /** Does what is to be done now. Resolves to the milliseconds until there may be more to do, if nothing changes before. */
   async #step(): Promise<number | 'over'> {
-    const { picture, lostMs } = this.#deps;
-    const secret = picture.secrets.get(this.#name);
-    const pod = picture.pods.get(this.#name);
+    const { podCache, lostMs } = this.#deps;
+    const secret = podCache.secrets.get(this.#name);
+    const pod = podCache.pods.get(this.#name);
     if (secret?.metadata.uid !== this.#secret.metadata.uid) return this.#abandon();
-    const notes = notesOf(secret);
+    const notes = readNotes(secret);
     if (notes.end) return this.#tidy(pod);
     if (!pod) return this.#withoutPod(notes);
     this.#seenPod = true;
     if (isOver(pod, Date.now(), lostMs)) return this.#conclude(podOutcome(pod, notes, Date.now()));
-    if (notes.wanted) return this.#carryOut(notes.wanted, pod);
+    if (notes.wanted) return this.#stopPod(notes.wanted, pod);
     if (pod.metadata.deletionTimestamp !== undefined) return this.#untilLost(pod);
     return this.#watch(pod, notes);
   }
 
-  async #watch(pod: Stored<Pod>, notes: Notes): Promise<number> {
-    const progress = progressOf(pod);
+  async #watch(pod: Stored<Pod>, notes: AttemptNotes): Promise<number> {
+    const progress = readProgress(pod);
     const claimed = claimedAt(pod) !== undefined;
     if (progress.phase === 'preparing')
       return claimed && !progress.hindrance ? this.#giveOrders(pod) : this.#hindered(progress);
@@ -146,7 +149,7 @@ export class PodAttemptRun {
     const left = startedAt + notes.timeout + 2_000 * probeSeconds + 1_000 - Date.now();
     if (left > 0) return left;
     const message = `the script did not end within ${notes.timeout / 1_000} s`;
-    return this.#want({ outcome: 'failed', reason: 'Timeout', message, at: Date.now() });
+    return this.#requestStop({ outcome: 'failed', reason: 'Timeout', message, at: Date.now() });
   }
 
   async #hindered({ hindrance }: Progress): Promise<number> {
@@ -158,10 +161,10 @@ export class PodAttemptRun {
     const left = this.#hinderedSince + this.#deps.imagePatienceMs - Date.now();
     if (!hindrance.final && left > 0) return left;
     const { reason, message } = hindrance;
-    return this.#want({ outcome: 'failed', reason, message, at: Date.now() });
+    return this.#requestStop({ outcome: 'failed', reason, message, at: Date.now() });
   }
 
-  async #want(wanted: RequestedStop): Promise<number> {
+  async #requestStop(wanted: RequestedStop): Promise<number> {
     await this.#note((there) => (there.wanted ? undefined : wantedNote(wanted)));
     return 0;
   }
@@ -170,8 +173,8 @@ export class PodAttemptRun {
    * The kubelet ends a pod whose time is over and keeps its log; the time of one that runs may be shortened. One that has
    * printed nothing yet, or whose node does not react, is deleted: its log goes with it.
    */
-  async #carryOut(wanted: RequestedStop, pod: Stored<Pod>): Promise<number> {
-    const { api, picture, settings, lostMs } = this.#deps;
+  async #stopPod(wanted: RequestedStop, pod: Stored<Pod>): Promise<number> {
+    const { api, podCache, settings, lostMs } = this.#deps;
     if (pod.metadata.deletionTimestamp !== undefined) return this.#untilLost(pod);
     const unknown = mayHaveBegun(pod) ? wanted.at + BEGIN_MS - Date.now() : 0;
     if (unknown > 0) return unknown;
@@ -181,81 +184,83 @@ export class PodAttemptRun {
       return LOOK_MS;
     }
     if (pod.spec.activeDeadlineSeconds !== 1) {
-      const shortened = await change<Pod>(api, POD, pod, (there) =>
+      const shortened = await updateObject<Pod>(api, POD, pod, (there) =>
         there.spec.activeDeadlineSeconds === 1
           ? undefined
           : { ...there, spec: { ...there.spec, activeDeadlineSeconds: 1 } },
       );
-      if (shortened) picture.putPod(shortened);
+      if (shortened) podCache.putPod(shortened);
     }
     return left;
   }
 
   #untilLost(pod: Stored<Pod>): number {
-    const deletion = timeOf(pod.metadata.deletionTimestamp) ?? Date.now();
+    const deletion = parseTime(pod.metadata.deletionTimestamp) ?? Date.now();
     return Math.max(0, deletion + this.#deps.lostMs - Date.now());
   }
 
-  async #withoutPod(notes: Notes): Promise<number> {
-    const { api, picture } = this.#deps;
-    if (notes.pod !== undefined && !this.#seenPod) return this.#withChosen(notes.pod, notes);
+  async #withoutPod(notes: AttemptNotes): Promise<number> {
+    const { api, podCache } = this.#deps;
+    if (notes.pod !== undefined && !this.#seenPod) return this.#withChosenPod(notes.pod, notes);
     if (!this.#fresh) {
-      const there = await read<Pod>(api, POD, this.#secret);
+      const there = await readObject<Pod>(api, POD, this.#secret);
       if (there) {
-        picture.putPod(there);
+        podCache.putPod(there);
         return 0;
       }
     }
     if (notes.wanted || notes.began !== undefined || this.#seenPod)
-      return this.#conclude(endWithout(notes, Date.now()));
-    return this.#begun ? this.#begin(this.#begun) : LOOK_MS;
+      return this.#conclude(outcomeWithoutPod(notes, Date.now()));
+    return this.#start ? this.#begin(this.#start) : LOOK_MS;
   }
 
   /** A pod waits for it: it gets that one, or never will and one of its own is made. */
-  async #withChosen(chosen: string, { wanted }: Notes): Promise<number> {
-    const { api, picture } = this.#deps;
+  async #withChosenPod(chosen: string, { wanted }: AttemptNotes): Promise<number> {
+    const { api, podCache } = this.#deps;
     const { namespace = '' } = this.#secret.metadata;
     const choice = { attempt: this.#name, pod: chosen, namespace };
-    const ready = !wanted && this.#begun && startProblem(this.#begun) === undefined ? this.#begun : undefined;
+    const ready = !wanted && this.#start && startProblem(this.#start) === undefined ? this.#start : undefined;
     if (ready && needsKeys(ready)) return this.#untilKeys(RETRY_MS);
-    const pod = await (ready ? claim(choice, ready.attempt, this.#deps) : forgo(choice, api));
+    const pod = await (ready ? claimWarmPod(choice, ready.attempt, this.#deps) : forgoWarmPod(choice, api));
     if (pod) {
-      picture.putPod(pod);
+      podCache.putPod(pod);
       return 0;
     }
-    const written = await change<SecretObject>(api, SECRET, this.#secret, (there) =>
-      notesOf(there).pod === undefined ? undefined : withoutPod(there),
+    const written = await updateObject<SecretObject>(api, SECRET, this.#secret, (there) =>
+      readNotes(there).pod === undefined ? undefined : withoutPod(there),
     );
     // From here on there may be a pod of its own name, made by another manager. Whoever has chosen a pod gives the orders to that.
     this.#fresh = false;
     this.#ordered = false;
-    if (written) picture.secrets.put(written);
-    else picture.secrets.drop(this.#secret);
+    if (written) podCache.secrets.put(written);
+    else podCache.secrets.drop(this.#secret);
     return 0;
   }
 
   async #giveOrders(pod: Stored<Pod>): Promise<number> {
-    const { api, picture } = this.#deps;
-    if (!this.#begun) return LOOK_MS;
-    const { attempt, keys } = this.#begun;
+    const { api, podCache } = this.#deps;
+    if (!this.#start) return LOOK_MS;
+    const { attempt, keys } = this.#start;
     // Its script may be over in a moment, and then what it left is delivered at once.
-    if (awaitsKeys(this.#begun)) return this.#untilKeys(RETRY_MS);
+    if (awaitsKeys(this.#start)) return this.#untilKeys(RETRY_MS);
     const wait = (this.#remindAt ?? 0) - Date.now();
     if (wait > 0) return wait;
     const again = this.#remindAt !== undefined;
     if (!again) {
-      const refusal = await podRefused(() => giveOrders(pod, attempt, keys.given ?? NO_KEYS, this.#deps));
-      if (refusal !== undefined) return this.#notGiven(refusal);
+      const refusal = await catchFinalRejection(() =>
+        writeOrdersSecret(pod, attempt, keys.given ?? NO_KEYS, this.#deps),
+      );
+      if (refusal !== undefined) return this.#rejectOrders(refusal);
     }
-    const told = await remind(pod, api);
+    const told = await notifyKubelet(pod, api);
     this.#remindAt = Date.now() + REMIND_MS;
-    if (told) picture.putPod(told);
+    if (told) podCache.putPod(told);
     return REMIND_MS;
   }
 
-  #notGiven(refusal: string): Promise<number> {
+  #rejectOrders(refusal: string): Promise<number> {
     const message = `Kubernetes does not take what its pod is to be given: ${refusal}`;
-    return this.#conclude(endUnstarted('StartFailed', message, Date.now()));
+    return this.#conclude(outcomeOfUnstarted('StartFailed', message, Date.now()));
   }
 
   #untilKeys(wait: number, problem?: string): number {
@@ -263,91 +268,144 @@ export class PodAttemptRun {
     return wait;
   }
 
-  async #begin(begun: Begun): Promise<number> {
-    const { api, habits } = this.#deps;
+  async #begin(begun: AttemptStart): Promise<number> {
+    const { api, stagingOptions } = this.#deps;
     const { attempt, keys } = begun;
     const problem = startProblem(begun);
     if (problem !== undefined) {
-      return this.#conclude(endUnstarted('InputFailed', `the input could not be fetched: ${problem}`, Date.now()));
+      return this.#conclude(
+        outcomeOfUnstarted('InputFailed', `the input could not be fetched: ${problem}`, Date.now()),
+      );
     }
     if (needsKeys(begun)) return this.#untilKeys(LOOK_MS, begun.keys.problem);
     if (!this.#ordered) {
       // What an earlier manager put there may be of a definition that has changed since.
-      const data = secretData(attempt, keys.given ?? (await keys.soon(KEYS_SOON_MS)) ?? NO_KEYS, habits);
-      const refusal = await podRefused(() =>
-        change<SecretObject>(api, SECRET, this.#secret, (there) =>
-          notesOf(there).end ? undefined : { ...there, data },
+      const data = secretData(attempt, keys.given ?? (await keys.firstWithin(KEYS_SOON_MS)) ?? NO_KEYS, stagingOptions);
+      const refusal = await catchFinalRejection(() =>
+        updateObject<SecretObject>(api, SECRET, this.#secret, (there) =>
+          readNotes(there).end ? undefined : { ...there, data },
         ),
       );
-      if (refusal !== undefined) return this.#notGiven(refusal);
+      if (refusal !== undefined) return this.#rejectOrders(refusal);
       this.#ordered = true;
     }
-    return this.#makePod(attempt);
+    return this.#createPod(attempt);
   }
 
-  async #makePod(attempt: Attempt): Promise<number> {
-    const { picture } = this.#deps;
+  async #createPod(attempt: Attempt): Promise<number> {
+    const { podCache } = this.#deps;
     this.message = 'its pod is being made';
     // From here on there may be a pod, even if the answer to this is lost.
     this.#fresh = false;
-    const made = await makePod(attempt, this.#secret, this.#deps);
+    const made = await createPod(attempt, this.#secret, this.#deps);
     if ('never' in made)
-      return this.#conclude(endUnstarted('StartFailed', `its pod could not be made: ${made.never}`, Date.now()));
+      return this.#conclude(outcomeOfUnstarted('StartFailed', `its pod could not be made: ${made.never}`, Date.now()));
     if ('notYet' in made) {
       this.message = `its pod is not accepted yet: ${made.notYet}`;
       // Whoever observes it is told once: this wakes us too, and the server is not to be asked in a loop.
-      if (made.notYet !== this.#notYet) picture.wake(this.#name);
+      if (made.notYet !== this.#notYet) podCache.wake(this.#name);
       this.#notYet = made.notYet;
       return RETRY_MS;
     }
-    if (made.pod) picture.putPod(made.pod);
+    if (made.pod) podCache.putPod(made.pod);
     return 0;
   }
 
   /** Its keys and its input go with its end: they open nothing any more, and a pod that comes too late cannot start. */
   async #conclude(end: PodOutcome): Promise<number> {
-    const written = await change<SecretObject>(this.#deps.api, SECRET, this.#secret, (there) =>
-      notesOf(there).end ? undefined : { ...noted(there, endNote(end)), data: {} },
+    const written = await updateObject<SecretObject>(this.#deps.api, SECRET, this.#secret, (there) =>
+      readNotes(there).end ? undefined : { ...withAnnotations(there, endNote(end)), data: {} },
     );
-    if (written) this.#deps.picture.secrets.put(written);
-    else this.#deps.picture.secrets.drop(this.#secret);
+    if (written) this.#deps.podCache.secrets.put(written);
+    else this.#deps.podCache.secrets.drop(this.#secret);
     return 0;
   }
 
   async #tidy(pod: Stored<Pod> | undefined): Promise<'over'> {
-    const { api, shelf } = this.#deps;
+    const { api, blobs } = this.#deps;
     const { namespace = '', name } = this.#secret.metadata;
     if (pod && claimedAt(pod) !== undefined) await removeOrders(pod, api);
-    if (pod) await (hasEnded(pod) ? release(pod, api) : removePod(pod, api));
-    await shelf.remove(shelfKey(namespace, name, 'input'));
+    if (pod) await (hasEnded(pod) ? releasePod(pod, api) : removePod(pod, api));
+    await blobs.remove(blobKey(namespace, name, 'input'));
     return 'over';
   }
 
   /** Somebody removed the record: then nobody asks for its end. */
   async #abandon(): Promise<number | 'over'> {
-    const { api, picture } = this.#deps;
-    const secret = await read<SecretObject>(api, SECRET, this.#secret);
+    const { api, podCache } = this.#deps;
+    const secret = await readObject<SecretObject>(api, SECRET, this.#secret);
     if (secret?.metadata.uid === this.#secret.metadata.uid) {
-      picture.secrets.put(secret);
+      podCache.secrets.put(secret);
       return RETRY_MS;
     }
-    await removePods(this.#secret, api);
+    await removeAttemptPods(this.#secret, api);
     return 'over';
   }
 
-  async #note(next: (there: Notes) => Record<string, string> | undefined): Promise<void> {
-    const written = await change<SecretObject>(this.#deps.api, SECRET, this.#secret, (there) => {
-      const notes = notesOf(there);
+  async #note(next: (there: AttemptNotes) => Record<string, string> | undefined): Promise<void> {
+    const written = await updateObject<SecretObject>(this.#deps.api, SECRET, this.#secret, (there) => {
+      const notes = readNotes(there);
       const added = notes.end ? undefined : next(notes);
-      return added && noted(there, added);
+      return added && withAnnotations(there, added);
     });
-    if (written) this.#deps.picture.secrets.put(written);
-    else this.#deps.picture.secrets.drop(this.#secret);
+    if (written) this.#deps.podCache.secrets.put(written);
+    else this.#deps.podCache.secrets.drop(this.#secret);
   }
 
   async #renew(keys: string): Promise<void> {
-    const { api, picture } = this.#deps;
-    await writeKeys(keys, this.#secret, picture.pods.get(this.#name), api);
-    picture.wake(this.#name);
+    const { api, podCache } = this.#deps;
+    await writeRenewedKeys(keys, this.#secret, podCache.pods.get(this.#name), api);
+    podCache.wake(this.#name);
+  }
+}
+
+/** What somebody who starts an attempt brings along; who only ends one does not. */
+export interface AttemptStart {
+  readonly attempt: Attempt;
+  readonly keys: PodKeys;
+  /** This process has made its record just now: nobody can have made its pod. */
+  readonly fresh: boolean;
+}
+
+/** Why it cannot be begun. */
+export const startProblem = (begun: AttemptStart) =>
+  inputNameProblem(begun.attempt) ?? (needsKeys(begun) ? begun.keys.refusal : undefined);
+
+/** It can do nothing without, and there are none yet. */
+export const needsKeys = ({ keys }: AttemptStart) => keys.neededAtStart && keys.given === undefined;
+
+/** There will be some, or it will be known why not. */
+export const awaitsKeys = ({ keys }: AttemptStart) =>
+  keys.needed && keys.given === undefined && (keys.neededAtStart || keys.problem === undefined);
+
+/** It becomes part of a path, and must not lead anywhere else. */
+export function inputNameProblem({ input }: Attempt): string | undefined {
+  if (input.kind === 'none') return undefined;
+  const { name } = input;
+  const bad = name === '' || name === '.' || name === '..' || /[/\0]/.test(name) || Buffer.byteLength(name) > 255;
+  return bad ? `${JSON.stringify(name)} is no name of a file` : undefined;
+}
+
+/** What came of it: a pod, or why there will never be one, or why there is none yet. */
+type PodCreation = { readonly pod: Stored<Pod> | undefined } | { readonly never: string } | { readonly notYet: string };
+
+/** Makes the pod of an attempt, or finds the one that somebody else has made. */
+async function createPod(
+  attempt: Attempt,
+  secret: Stored<SecretObject>,
+  { api, settings }: { readonly api: Api; readonly settings: PodSettings },
+): Promise<PodCreation> {
+  const place = await findAttemptPlace(attempt, secret.metadata.namespace ?? '', api);
+  // A manager that was paused for long may come back to a job that was removed meanwhile.
+  if (attempt.traits && !place.record) return { never: 'its job is gone' };
+  try {
+    const made = await createObject(api, POD, buildPod(attempt, place, settings));
+    const pod = made === 'exists' ? await readObject<Pod>(api, POD, secret) : made;
+    const foreign = pod !== undefined && pod.metadata.labels?.[ATTEMPT] !== attempt.name;
+    return foreign ? { never: 'there is a pod of that name already, which is not of this manager' } : { pod };
+  } catch (error) {
+    const refusal = findRejection(error);
+    if (!refusal) throw error;
+    return refusal.final ? { never: refusal.message } : { notYet: refusal.message };
   }
 }

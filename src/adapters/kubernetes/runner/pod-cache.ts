@@ -1,6 +1,6 @@
 import type { Api } from '../client/api.ts';
 import { toStoreError } from '../client/api-error.ts';
-import { Informer, type InformerOptions, type Listener } from '../client/informer.ts';
+import { Informer, type InformerHandler, type InformerOptions } from '../client/informer.ts';
 import { type KubeObject, SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
 import { WatchCache } from '../client/watch-cache.ts';
 import { ATTEMPT, claimedAt, POD, type Pod, slimPod } from './pod.ts';
@@ -12,7 +12,7 @@ export class PodCache {
   readonly pods: WatchCache<Pod>;
   /** Those that wait for an attempt, by their names. */
   readonly waiting: WatchCache<Pod>;
-  readonly #seen: SeenPods;
+  readonly #seen: PodsByAttempt;
   readonly #api: Api;
   readonly #informers: readonly [Informer<SecretObject>, Informer<Pod>];
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
@@ -30,7 +30,7 @@ export class PodCache {
     this.#watched = watched;
     const tell = (name: string) => this.#tell(name);
     this.secrets = new WatchCache(withoutValues, tell, report);
-    this.#seen = new SeenPods({ attempt: tell, waiting: warm }, report);
+    this.#seen = new PodsByAttempt({ attempt: tell, waiting: warm }, report);
     this.pods = this.#seen.attempts;
     this.waiting = this.#seen.waiting;
     const options = { labelSelector: ATTEMPT, ...watch };
@@ -63,7 +63,7 @@ export class PodCache {
   }
 
   /** Its pod as the server has it: what is told of that may be behind what was told of its end. */
-  async lookAtPod({ metadata: { name, namespace } }: Stored<SecretObject>): Promise<void> {
+  async refreshPod({ metadata: { name, namespace } }: Stored<SecretObject>): Promise<void> {
     const { items } = await this.#api
       .page<Pod>(POD, { namespace }, { labelSelector: `${ATTEMPT}=${name}`, limit: 1 })
       .catch((error) => {
@@ -73,7 +73,7 @@ export class PodCache {
   }
 
   /** Resolves when something changes in one attempt. Ask before you look. */
-  change(name: string): Promise<void> {
+  nextChange(name: string): Promise<void> {
     const waiting = this.#waiting.get(name) ?? Promise.withResolvers<void>();
     this.#waiting.set(name, waiting);
     return waiting.promise;
@@ -103,7 +103,7 @@ function withoutValues({ metadata }: Stored<SecretObject>): Stored<SecretObject>
 }
 
 /** Pods by the attempts that they are of, and beside them those that wait for one, by their names. */
-export class SeenPods implements Listener<Pod> {
+export class PodsByAttempt implements InformerHandler<Pod> {
   readonly slim = slimPod;
   readonly attempts: WatchCache<Pod>;
   readonly waiting: WatchCache<Pod>;
@@ -112,39 +112,39 @@ export class SeenPods implements Listener<Pod> {
     tell: { readonly attempt: (name: string) => void; readonly waiting: (name: string) => void },
     report: (problem: unknown) => void,
   ) {
-    this.attempts = new WatchCache(slimPod, tell.attempt, report, attemptOf);
+    this.attempts = new WatchCache(slimPod, tell.attempt, report, attemptName);
     this.waiting = new WatchCache(slimPod, tell.waiting, report);
   }
 
   /** One that has got its attempt does not wait any more, whatever older news say. */
   put(pod: Stored<Pod>): void {
-    if (attemptOf(pod) === '') return this.waiting.put(pod);
+    if (attemptName(pod) === '') return this.waiting.put(pod);
     if (claimedAt(pod) !== undefined) this.waiting.drop(pod);
     this.attempts.put(pod);
   }
 
-  listed(pods: readonly Stored<Pod>[], resourceVersion: string): void {
-    const ofAttempts = pods.filter((pod) => attemptOf(pod) !== '');
+  onListed(pods: readonly Stored<Pod>[], resourceVersion: string): void {
+    const ofAttempts = pods.filter((pod) => attemptName(pod) !== '');
     for (const pod of ofAttempts) if (claimedAt(pod) !== undefined) this.waiting.drop(pod);
-    this.attempts.listed(ofAttempts, resourceVersion);
-    this.waiting.listed(
-      pods.filter((pod) => attemptOf(pod) === ''),
+    this.attempts.onListed(ofAttempts, resourceVersion);
+    this.waiting.onListed(
+      pods.filter((pod) => attemptName(pod) === ''),
       resourceVersion,
     );
   }
 
-  changed(pod: Stored<Pod>): void {
+  onChanged(pod: Stored<Pod>): void {
     this.put(pod);
   }
 
-  deleted(pod: Stored<Pod>): void {
-    if (attemptOf(pod) === '') this.waiting.drop(pod);
+  onDeleted(pod: Stored<Pod>): void {
+    if (attemptName(pod) === '') this.waiting.drop(pod);
     else this.attempts.drop(pod);
   }
 
-  troubled(error: unknown): void {
-    this.attempts.troubled(error);
+  onError(error: unknown): void {
+    this.attempts.onError(error);
   }
 }
 
-const attemptOf = ({ metadata }: KubeObject) => metadata.labels?.[ATTEMPT] ?? metadata.name;
+const attemptName = ({ metadata }: KubeObject) => metadata.labels?.[ATTEMPT] ?? metadata.name;

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { Secret } from '../../../lib/secret.ts';
 import type { Attempt, PodTraits } from '../../../model/job/index.ts';
 import type { KubeJob, Stored } from '../client/kinds.ts';
-import { secretOf } from './attempt-secret.ts';
+import { toAttemptSecret } from './attempt-secret.ts';
 import type { AttemptPlace } from './place.ts';
-import { type PodSettings, podOf, warmPodOf } from './pod-spec.ts';
+import { buildPod, buildWarmPod, type PodSettings } from './pod-spec.ts';
 import { ATTEMPT, SETTINGS } from './pods.fixture.ts';
 
 const TRAITS: PodTraits = {
@@ -55,7 +55,7 @@ function shown(
   settings: Partial<PodSettings> = {},
   place: AttemptPlace = { namespace: 'ns' },
 ) {
-  const pod = podOf({ ...ATTEMPT, ...attempt }, place, { ...SETTINGS, ...settings }) as unknown as Shown;
+  const pod = buildPod({ ...ATTEMPT, ...attempt }, place, { ...SETTINGS, ...settings }) as unknown as Shown;
   const [stageIn, stageOut] = pod.spec.initContainers;
   const [script] = pod.spec.containers;
   assert.ok(stageIn && stageOut && script);
@@ -225,7 +225,7 @@ test('so are those with which the image of the manager is pulled, each once, als
   const settings = { pullSecrets: ['oscar-pull-1', 'mine'] };
   const { spec } = shown({ traits: { ...TRAITS, imagePullSecrets: ['mine'] } }, settings);
   assert.deepEqual(spec['imagePullSecrets'], [{ name: 'mine' }, { name: 'oscar-pull-1' }]);
-  const warm = warmPodOf(ATTEMPT, { name: 'w', namespace: 'ns' }, { ...SETTINGS, ...settings });
+  const warm = buildWarmPod(ATTEMPT, { name: 'w', namespace: 'ns' }, { ...SETTINGS, ...settings });
   assert.deepEqual(warm.spec?.['imagePullSecrets'], [{ name: 'oscar-pull-1' }, { name: 'mine' }]);
 });
 
@@ -235,7 +235,7 @@ test('our programs are told whom to trust, also in a pod that waits, and the scr
   assert.deepEqual([stageIn.env, stageOut.env], [told, told]);
   assert.ok(!script.env?.some(({ name }) => name === 'OSCAR_AUTHORITIES'));
   const settings = { ...SETTINGS, authorities: 'a certificate' };
-  const warm = warmPodOf(ATTEMPT, { name: 'w', namespace: 'ns' }, settings) as unknown as Shown;
+  const warm = buildWarmPod(ATTEMPT, { name: 'w', namespace: 'ns' }, settings) as unknown as Shown;
   assert.deepEqual(warm.spec.initContainers[0]?.env, told);
   assert.equal(shown().stageIn.env, undefined);
 });
@@ -278,7 +278,7 @@ test('variables are as they are: secrets by reference, large ones too, the node 
     { name: 'TMP_OUTPUT_DIR', value: '/oscar/output' },
     { name: 'INPUT_FILE_PATH', value: '/oscar/input/f' },
   ]);
-  const { data = {} } = secretOf(attempt, { namespace: 'ns' }, '{}', { networks: [] });
+  const { data = {} } = toAttemptSecret(attempt, { namespace: 'ns' }, '{}', { networks: [] });
   const value = (key: string) => Buffer.from(data[key] ?? '', 'base64').toString();
   assert.deepEqual([value('env.PASSWORD'), value('env.LARGE')], ['s3cret', environment.LARGE]);
   assert.deepEqual([value('script.sh'), value('input'), value('stores.json')], ['echo hello', 'b', '{}']);
@@ -286,7 +286,7 @@ test('variables are as they are: secrets by reference, large ones too, the node 
 
 test('an input that is too large for a Secret is neither in it nor in the pod', () => {
   const attempt = { ...ATTEMPT, input: { kind: 'bytes', name: 'f', bytes: Buffer.alloc(512 * 1024 + 1) } } as const;
-  const { data = {} } = secretOf(attempt, { namespace: 'ns' }, '{}', { networks: [] });
+  const { data = {} } = toAttemptSecret(attempt, { namespace: 'ns' }, '{}', { networks: [] });
   assert.equal(data['input'], undefined);
   const orders = JSON.parse(Buffer.from(data['orders.json'] ?? '', 'base64').toString());
   assert.deepEqual(orders.input, { kind: 'url', name: 'f' });
@@ -304,7 +304,7 @@ test('what the programs in the pod have to do is in their orders, without a secr
     patience: 5,
     answer: true,
   };
-  const { metadata, data = {} } = secretOf(attempt, { namespace: 'ns' }, '{}', { networks: [], port: 7 });
+  const { metadata, data = {} } = toAttemptSecret(attempt, { namespace: 'ns' }, '{}', { networks: [], port: 7 });
   const orders = Buffer.from(data['orders.json'] ?? '', 'base64').toString();
   const { input, outputs, manifest, patience, answer } = attempt;
   assert.deepEqual(JSON.parse(orders), {
@@ -324,7 +324,7 @@ test('what the programs in the pod have to do is in their orders, without a secr
 function waiting(basis: Partial<Attempt> = {}) {
   const { image, demand } = { ...ATTEMPT, ...basis };
   const { job: _, ...traits } = basis.traits ?? TRAITS;
-  const pod = warmPodOf({ image, demand, traits }, { name: 'w-1', namespace: 'ns' }, SETTINGS) as unknown as Shown;
+  const pod = buildWarmPod({ image, demand, traits }, { name: 'w-1', namespace: 'ns' }, SETTINGS) as unknown as Shown;
   const [stageWait, ...more] = pod.spec.initContainers;
   const [script] = pod.spec.containers;
   assert.ok(stageWait && script && more.length === 0);
@@ -380,7 +380,7 @@ test('what a pod that waits is told of its environment is where it is', () => {
 });
 
 test('the record of an attempt that has a pod names it, and holds nothing that only others would see', () => {
-  const { metadata, data } = secretOf(ATTEMPT, { namespace: 'ns' }, '{}', { networks: [] }, 'w-1');
+  const { metadata, data } = toAttemptSecret(ATTEMPT, { namespace: 'ns' }, '{}', { networks: [] }, 'w-1');
   assert.equal(metadata.annotations?.['oscar.grycap/attempt-pod'], 'w-1');
   assert.deepEqual(data, {});
 });

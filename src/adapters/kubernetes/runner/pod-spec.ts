@@ -12,8 +12,8 @@ import {
 } from '../../../staging/index.ts';
 import type { Toleration } from '../capacity/index.ts';
 import { JOB_KEY, legalAnnotations, legalLabels } from '../objects/labels.ts';
-import { environmentOf, NODE_NAME, type Variable, verbatim } from './environment.ts';
-import { type AttemptPlace, isShelved, labelsOfRecord, ownersOf } from './place.ts';
+import { buildEnvironment, escapeDollars, NODE_NAME, type Variable } from './environment.ts';
+import { type AttemptPlace, isInputInBlobStore, ownerReferences, recordLabels } from './place.ts';
 import { ATTEMPT, HOLD, type Pod, SCRIPT, SCRIPT_FILE, STAGE_IN, STAGE_OUT } from './pod.ts';
 
 export type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
@@ -84,16 +84,16 @@ const OURS = {
 } as const;
 
 /** The pod of an attempt: the input is put in place, the script runs, its output is brought away. */
-export function podOf(attempt: Attempt, place: AttemptPlace, settings: PodSettings): Pod {
+export function buildPod(attempt: Attempt, place: AttemptPlace, settings: PodSettings): Pod {
   const { name } = attempt;
-  const input = attempt.input.kind === 'bytes' && !isShelved(attempt) ? [ORDER_FILES.input] : [];
+  const input = attempt.input.kind === 'bytes' && !isInputInBlobStore(attempt) ? [ORDER_FILES.input] : [];
   return {
-    metadata: metadataOf(attempt, place),
+    metadata: podMetadata(attempt, place),
     spec: {
       ...commonSpec(attempt, settings),
-      activeDeadlineSeconds: deadlineOf(attempt, settings),
+      activeDeadlineSeconds: podDeadlineSeconds(attempt, settings),
       initContainers: [stageIn(settings), stageOut(settings)],
-      containers: [scriptContainer(attempt, POD_WRAPPER, environmentOf(attempt).variables, settings)],
+      containers: [scriptContainer(attempt, POD_WRAPPER, buildEnvironment(attempt).variables, settings)],
       volumes: [
         sharedVolume(settings),
         secretVolume(STAGE_IN, name, [ORDER_FILES.orders, ORDER_FILES.stores, ...input], 0o440),
@@ -105,17 +105,17 @@ export function podOf(attempt: Attempt, place: AttemptPlace, settings: PodSettin
 }
 
 /** What is written on the pod of an attempt. */
-export function metadataOf({ name, traits }: Attempt, place: AttemptPlace): Pod['metadata'] {
+export function podMetadata({ name, traits }: Attempt, place: AttemptPlace): Pod['metadata'] {
   return {
     name,
     namespace: place.namespace,
-    labels: { ...legalLabels({ ...traits?.labels, ...labelsOfRecord(place) }), [ATTEMPT]: name },
+    labels: { ...legalLabels({ ...traits?.labels, ...recordLabels(place) }), [ATTEMPT]: name },
     annotations: {
       [KEEP]: 'false',
       ...legalAnnotations(traits?.annotations ?? {}),
       ...(traits && { [JOB_KEY]: `${traits.job.service}/${traits.job.id}` }),
     },
-    ownerReferences: ownersOf(place),
+    ownerReferences: ownerReferences(place),
     finalizers: [HOLD],
   };
 }
@@ -124,7 +124,7 @@ export function metadataOf({ name, traits }: Attempt, place: AttemptPlace): Pod[
 export type PodBasis = Pick<Attempt, 'image' | 'demand'> & { readonly traits?: Omit<PodTraits, 'job'> };
 
 /** A pod that waits for an attempt: everything is there but what is to be done. It may go at any time. */
-export function warmPodOf(
+export function buildWarmPod(
   basis: PodBasis,
   place: Omit<AttemptPlace, 'record'> & { name: string },
   settings: PodSettings,
@@ -183,7 +183,7 @@ function commonSpec({ traits }: PodBasis, settings: PodSettings) {
 const sharedVolume = ({ diskBytes }: PodSettings) => ({ name: SHARED, emptyDir: { sizeLimit: String(diskBytes) } });
 
 /** Seconds that the pod of an attempt has. */
-export function deadlineOf({ timeout, patience = 0 }: Attempt, { extraSeconds }: PodSettings): number {
+export function podDeadlineSeconds({ timeout, patience = 0 }: Attempt, { extraSeconds }: PodSettings): number {
   return Math.min(Math.ceil((timeout + patience) / 1_000) + extraSeconds, MOST_SECONDS);
 }
 
@@ -199,7 +199,7 @@ function program(name: string, settings: PodSettings) {
     image,
     imagePullPolicy: pullPolicy,
     args: [name],
-    ...trusting(settings),
+    ...authoritiesEnv(settings),
     resources,
     securityContext: { ...OURS, runAsUser: user, runAsGroup: user },
     volumeMounts: [
@@ -210,8 +210,8 @@ function program(name: string, settings: PodSettings) {
 }
 
 /** Not secret, and the same in each pod: no need for a Secret, which a pod that waits has too late. */
-export const trusting = ({ authorities }: Pick<PodSettings, 'authorities'>) =>
-  authorities === undefined ? {} : { env: [{ name: AUTHORITIES, value: verbatim(authorities) }] };
+export const authoritiesEnv = ({ authorities }: Pick<PodSettings, 'authorities'>) =>
+  authorities === undefined ? {} : { env: [{ name: AUTHORITIES, value: escapeDollars(authorities) }] };
 
 const stageIn = (settings: PodSettings) => program(STAGE_IN, settings);
 
@@ -253,9 +253,9 @@ function scriptContainer(
     name: SCRIPT,
     image: basis.image.trim(),
     imagePullPolicy: scriptPullPolicy,
-    command: ['/bin/sh', '-c', verbatim(wrapper)],
+    command: ['/bin/sh', '-c', escapeDollars(wrapper)],
     env,
-    resources: resourcesOf(basis),
+    resources: scriptResources(basis),
     securityContext: {
       allowPrivilegeEscalation: false,
       privileged: false,
@@ -270,7 +270,7 @@ function scriptContainer(
 }
 
 /** A pod gets what its service says, no more and no less (docs/fdl.md#amounts). */
-function resourcesOf({ demand, traits }: PodBasis): Resources {
+function scriptResources({ demand, traits }: PodBasis): Resources {
   const room = { cpu: `${Math.ceil(demand.cpu)}m`, memory: String(Math.ceil(demand.memory)) };
   const devices = {
     ...(demand.gpu > 0 && { 'nvidia.com/gpu': String(demand.gpu) }),

@@ -131,15 +131,15 @@ function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], u
   return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
 }
 
-export function containerOf({ status }: Pod, name: string): ContainerStatus | undefined {
+export function findContainer({ status }: Pod, name: string): ContainerStatus | undefined {
   const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   return all.find((each) => each.name === name);
 }
 
 /** When the container of its script was started, in milliseconds. One that could not be started has no time. */
 export function containerStart(pod: Pod): number | undefined {
-  const { running, terminated } = containerOf(pod, SCRIPT)?.state ?? {};
-  return timeOf(running?.startedAt ?? terminated?.startedAt);
+  const { running, terminated } = findContainer(pod, SCRIPT)?.state ?? {};
+  return parseTime(running?.startedAt ?? terminated?.startedAt);
 }
 
 /**
@@ -149,8 +149,8 @@ export function containerStart(pod: Pod): number | undefined {
 export function scriptStart(pod: Pod): number | undefined {
   const claimed = claimedAt(pod);
   if (claimed === undefined) return containerStart(pod);
-  const script = containerOf(pod, SCRIPT);
-  return resultOf(pod)?.startedAt ?? (script?.ready && script.state?.running ? claimed : undefined);
+  const script = findContainer(pod, SCRIPT);
+  return stageOutResult(pod)?.startedAt ?? (script?.ready && script.state?.running ? claimed : undefined);
 }
 
 /** Since when a pod that has waited has its attempt; undefined for one that was made for it. */
@@ -160,19 +160,19 @@ export function claimedAt({ metadata }: Pod): number | undefined {
 }
 
 /** stage-out is started again after it has ended, as long as the script's container lives: either may have its words. */
-export function resultOf(pod: Pod): PodResult | undefined {
-  const stageOut = containerOf(pod, STAGE_OUT);
+export function stageOutResult(pod: Pod): PodResult | undefined {
+  const stageOut = findContainer(pod, STAGE_OUT);
   const words = [stageOut?.state?.terminated, stageOut?.lastState?.terminated].map((each) => each?.message);
   return words.map((each) => (each === undefined ? undefined : readResult(each))).find((each) => each !== undefined);
 }
 
-export function timeOf(text: string | null | undefined): number | undefined {
+export function parseTime(text: string | null | undefined): number | undefined {
   const time = Date.parse(text ?? '');
   return time > 0 ? time : undefined;
 }
 
 /** When somebody asked for its deletion. What the API notes is when its time to go is over. */
-export function deletionAsked({ metadata }: Pod): number | undefined {
-  const over = timeOf(metadata.deletionTimestamp);
+export function deletionRequestedAt({ metadata }: Pod): number | undefined {
+  const over = parseTime(metadata.deletionTimestamp);
   return over === undefined ? undefined : over - (metadata.deletionGracePeriodSeconds ?? 0) * 1_000;
 }

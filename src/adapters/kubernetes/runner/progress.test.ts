@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AT, at, podWith, running, said, terminated, WAITED, waiting } from './pods.fixture.ts';
-import { isOver, mayHaveBegun, progressOf } from './progress.ts';
+import { isOver, mayHaveBegun, readProgress } from './progress.ts';
 
 const unscheduled = {
   phase: 'Pending',
@@ -39,7 +39,7 @@ for (const { name, pod, message } of [
     message: 'node-1 gets its image',
   },
 ] as const) {
-  test(name, () => assert.deepEqual(progressOf(pod), { phase: 'preparing', message }));
+  test(name, () => assert.deepEqual(readProgress(pod), { phase: 'preparing', message }));
 }
 
 for (const { word, reason, final } of [
@@ -51,7 +51,7 @@ for (const { word, reason, final } of [
   { word: 'CreateContainerError', reason: 'StartFailed', final: false },
 ] as const) {
   test(`${word} hinders a script, ${final ? 'for good' : 'as long as it lasts'}, in the kubelet's words`, () => {
-    const { hindrance } = progressOf(podWith({ in: DONE, out: running(), script: waiting(word, 'no such thing') }));
+    const { hindrance } = readProgress(podWith({ in: DONE, out: running(), script: waiting(word, 'no such thing') }));
     assert.deepEqual([hindrance?.reason, hindrance?.final], [reason, final]);
     assert.match(hindrance?.message ?? '', /: no such thing$/);
   });
@@ -60,7 +60,7 @@ for (const { word, reason, final } of [
 test('an image that would run as root where none may is refused for good, with what to do', () => {
   const words = 'container has runAsNonRoot and image will run as root (pod: "x", container: oscar-container)';
   const script = waiting('CreateContainerConfigError', words);
-  const { hindrance } = progressOf(podWith({ in: DONE, out: running(), script }));
+  const { hindrance } = readProgress(podWith({ in: DONE, out: running(), script }));
   assert.deepEqual([hindrance?.reason, hindrance?.final], ['StartFailed', true]);
   assert.match(hindrance?.message ?? '', /OSCAR_POD_NON_ROOT.*USER by number.*The node says: container has/);
 });
@@ -81,26 +81,26 @@ for (const { name, pod, expected } of [
 }
 
 test('an image of the manager that cannot be had is told from that of the service', () => {
-  const { hindrance } = progressOf(podWith({ in: waiting('ErrImagePull', 'gone') }));
+  const { hindrance } = readProgress(podWith({ in: waiting('ErrImagePull', 'gone') }));
   assert.match(hindrance?.message ?? '', /stage-in, of the manager's own image\): gone$/);
 });
 
 test('a container that is just being made hinders nothing', () => {
-  assert.equal(progressOf(podWith({ script: waiting('ContainerCreating') })).hindrance, undefined);
+  assert.equal(readProgress(podWith({ script: waiting('ContainerCreating') })).hindrance, undefined);
 });
 
 test('a script runs from when the kubelet says', () => {
   const pod = podWith({ in: DONE, out: running(), script: running(12) });
-  assert.deepEqual(progressOf(pod), { phase: 'running', startedAt: AT + 12_000 });
+  assert.deepEqual(readProgress(pod), { phase: 'running', startedAt: AT + 12_000 });
 });
 
 test('when stage-out is ready, the script has ended and its output is on its way', () => {
   const pod = podWith({ in: DONE, out: { ...running(), ready: true }, script: running(12) });
-  assert.deepEqual(progressOf(pod), { phase: 'uploading', startedAt: AT + 12_000 });
+  assert.deepEqual(readProgress(pod), { phase: 'uploading', startedAt: AT + 12_000 });
 });
 
 test('a script that failed has nothing on its way', () => {
-  assert.equal(progressOf(podWith({ in: DONE, out: running(), script: terminated(3) })).phase, 'running');
+  assert.equal(readProgress(podWith({ in: DONE, out: running(), script: terminated(3) })).phase, 'running');
 });
 
 const deletion = { deletionTimestamp: at(100), deletionGracePeriodSeconds: 10 };
@@ -172,7 +172,7 @@ for (const { name, pod, phase, startedAt } of [
   },
 ]) {
   test(name, () => {
-    const progress = progressOf(pod);
+    const progress = readProgress(pod);
     assert.equal(progress.phase, phase);
     assert.equal('startedAt' in progress ? progress.startedAt : undefined, startedAt);
   });

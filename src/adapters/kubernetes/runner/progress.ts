@@ -3,14 +3,14 @@ import type { Observation } from '../../../ports/index.ts';
 import {
   type ContainerStatus,
   claimedAt,
-  containerOf,
+  findContainer,
   type Pod,
-  resultOf,
+  parseTime,
   SCRIPT,
   STAGE_IN,
   STAGE_OUT,
   scriptStart,
-  timeOf,
+  stageOutResult,
 } from './pod.ts';
 
 /** What keeps a script from starting. */
@@ -24,7 +24,7 @@ export interface Hindrance {
 export type Progress = Exclude<Observation, { phase: 'ended' }> & { readonly hindrance?: Hindrance };
 
 /** What a pod that is not over says of its attempt. */
-export function progressOf(pod: Pod): Progress {
+export function readProgress(pod: Pod): Progress {
   const startedAt = scriptStart(pod);
   if (startedAt === undefined) return preparing(pod);
   return { phase: isDelivering(pod) ? 'uploading' : 'running', startedAt };
@@ -32,30 +32,30 @@ export function progressOf(pod: Pod): Progress {
 
 /** stage-out is ready when the script has left its exit code; until it is done, the container of the script waits for it. */
 function isDelivering(pod: Pod): boolean {
-  if (containerOf(pod, SCRIPT)?.state?.terminated?.exitCode === 0) return true;
-  return containerOf(pod, STAGE_OUT)?.ready === true;
+  if (findContainer(pod, SCRIPT)?.state?.terminated?.exitCode === 0) return true;
+  return findContainer(pod, STAGE_OUT)?.ready === true;
 }
 
 function preparing(pod: Pod): Progress {
   const phase = 'preparing';
   for (const name of [STAGE_IN, STAGE_OUT, SCRIPT]) {
-    const hindrance = hindranceOf(containerOf(pod, name));
+    const hindrance = findHindrance(findContainer(pod, name));
     if (hindrance) return { phase, message: hindrance.message, hindrance };
   }
   if (claimedAt(pod) !== undefined) return { phase, message: 'its pod is ready, and gets its orders' };
   const unscheduled = pod.status?.conditions?.find(({ type, status }) => type === 'PodScheduled' && status === 'False');
   if (unscheduled) return { phase, message: `waits for a node: ${unscheduled.message ?? unscheduled.reason ?? ''}` };
   if (pod.spec.nodeName === undefined) return { phase, message: 'waits for a node' };
-  if (containerOf(pod, STAGE_IN)?.state?.running) return { phase, message: 'its input is being fetched' };
+  if (findContainer(pod, STAGE_IN)?.state?.running) return { phase, message: 'its input is being fetched' };
   const { nodeName } = pod.spec;
   return { phase, message: isPrepared(pod) ? `${nodeName} gets its image` : `${nodeName} prepares its pod` };
 }
 
-const isPrepared = (pod: Pod) => containerOf(pod, STAGE_IN)?.state?.terminated?.exitCode === 0;
+const isPrepared = (pod: Pod) => findContainer(pod, STAGE_IN)?.state?.terminated?.exitCode === 0;
 
 /** May its script have begun, without its node having told it yet? */
 export function mayHaveBegun(pod: Pod): boolean {
-  const { phase, hindrance } = progressOf(pod);
+  const { phase, hindrance } = readProgress(pod);
   return phase === 'preparing' && hindrance === undefined && isPrepared(pod);
 }
 
@@ -77,7 +77,7 @@ const HINDRANCES: Readonly<Record<string, Pick<Hindrance, 'reason' | 'final'>>> 
 
 const ROOT_REFUSED = 'this cluster runs no image as root (OSCAR_POD_NON_ROOT): give it a USER by number, and not 0.';
 
-function hindranceOf(container: ContainerStatus | undefined): Hindrance | undefined {
+function findHindrance(container: ContainerStatus | undefined): Hindrance | undefined {
   const { waiting } = container?.state ?? {};
   const known = HINDRANCES[waiting?.reason ?? ''];
   if (!container || !waiting || !known) return undefined;
@@ -92,7 +92,7 @@ function hindranceOf(container: ContainerStatus | undefined): Hindrance | undefi
 
 /** Has its script succeeded, and is everything where it belongs? Then its pod only needs seconds to end. */
 function isDelivered(pod: Pod): boolean {
-  return containerOf(pod, SCRIPT)?.state?.terminated?.exitCode === 0 && resultOf(pod)?.outcome === 'succeeded';
+  return findContainer(pod, SCRIPT)?.state?.terminated?.exitCode === 0 && stageOutResult(pod)?.outcome === 'succeeded';
 }
 
 /** Or will in a moment, by itself. */
@@ -107,6 +107,6 @@ export function hasEnded(pod: Pod): boolean {
  */
 export function isOver(pod: Pod, now: number, lostMs: number): boolean {
   if (hasEnded(pod)) return true;
-  const deletion = timeOf(pod.metadata.deletionTimestamp);
+  const deletion = parseTime(pod.metadata.deletionTimestamp);
   return deletion !== undefined && (pod.spec.nodeName === undefined || now >= deletion + lostMs);
 }

@@ -3,9 +3,9 @@ import type { LogOptions } from '../../../ports/index.ts';
 import type { Api } from '../client/api.ts';
 import { ApiError, toStoreError } from '../client/api-error.ts';
 import type { Stored } from '../client/kinds.ts';
-import { notesOf } from './notes.ts';
+import { readNotes } from './notes.ts';
 import type { PodOutcome } from './outcome.ts';
-import { containerOf, containerStart, POD, type Pod, SCRIPT } from './pod.ts';
+import { containerStart, findContainer, POD, type Pod, SCRIPT } from './pod.ts';
 import type { PodCache } from './pod-cache.ts';
 
 /** A log that was cut, or ended before its container, is asked for again. */
@@ -18,21 +18,21 @@ const AGAIN_MS = 500;
 export async function* scriptLog(
   name: string,
   { timestamps, follow, signal }: LogOptions & { readonly signal: AbortSignal },
-  { api, picture }: { readonly api: Api; readonly picture: PodCache },
+  { api, podCache }: { readonly api: Api; readonly podCache: PodCache },
 ): AsyncGenerator<Uint8Array, undefined> {
   let given = 0;
   let looked = false;
   while (!signal.aborted) {
-    const changed = picture.change(name);
-    const pod = picture.pods.get(name);
-    const secret = picture.secrets.get(name);
-    const end = secret && notesOf(secret).end;
+    const changed = podCache.nextChange(name);
+    const pod = podCache.pods.get(name);
+    const secret = podCache.secrets.get(name);
+    const end = secret && readNotes(secret).end;
     const over = !secret || end !== undefined;
-    const complete = over || !pod || containerOf(pod, SCRIPT)?.state?.running === undefined;
+    const complete = over || !pod || findContainer(pod, SCRIPT)?.state?.running === undefined;
     const began = pod !== undefined && containerStart(pod) !== undefined;
     if (began) {
       try {
-        for await (const bytes of logOf(pod, { timestamps, follow: follow && !complete }, given, api, signal)) {
+        for await (const bytes of readPodLog(pod, { timestamps, follow: follow && !complete }, given, api, signal)) {
           given += bytes.length;
           yield bytes;
         }
@@ -48,17 +48,17 @@ export async function* scriptLog(
       }
     } else if (secret && end?.startedAt !== undefined && !looked) {
       looked = true;
-      await picture.lookAtPod(secret);
+      await podCache.refreshPod(secret);
       continue;
     } else if (!follow || over) {
       return;
     }
-    await either(changed, began ? AGAIN_MS : undefined, signal);
+    await waitForChange(changed, began ? AGAIN_MS : undefined, signal);
   }
 }
 
 /** Without the bytes that were given before. */
-async function* logOf(
+async function* readPodLog(
   pod: Stored<Pod>,
   { timestamps, follow }: Pick<LogOptions, 'timestamps' | 'follow'>,
   given: number,
@@ -68,12 +68,12 @@ async function* logOf(
   const ended = new AbortController();
   const { namespace, name } = pod.metadata;
   // What a kubelet sends, with 200, in the place of a log that it has lost.
-  const lost = `unable to retrieve container logs for ${containerOf(pod, SCRIPT)?.containerID}`;
+  const lost = `unable to retrieve container logs for ${findContainer(pod, SCRIPT)?.containerID}`;
   try {
     const place = { namespace, name, subresource: 'log' };
     const query = { container: SCRIPT, follow, timestamps };
     let skipped = 0;
-    for await (const chunk of await api.stream(POD, place, query, AbortSignal.any([signal, ended.signal]))) {
+    for await (const chunk of await api.openStream(POD, place, query, AbortSignal.any([signal, ended.signal]))) {
       const bytes: Uint8Array = chunk;
       if (bytes.length === lost.length && Buffer.from(bytes).toString('latin1') === lost) return;
       const rest = bytes.subarray(Math.min(bytes.length, given - skipped));
@@ -86,7 +86,11 @@ async function* logOf(
 }
 
 /** Resolves when it has changed, when the time is over, or when the signal says so. */
-async function either(changed: Promise<void>, milliseconds: number | undefined, signal: AbortSignal): Promise<void> {
+async function waitForChange(
+  changed: Promise<void>,
+  milliseconds: number | undefined,
+  signal: AbortSignal,
+): Promise<void> {
   const woken = new AbortController();
   const over = AbortSignal.any([signal, woken.signal]);
   const aborted = new Promise<void>((resolve) => over.addEventListener('abort', () => resolve(), { once: true }));
@@ -96,7 +100,7 @@ async function either(changed: Promise<void>, milliseconds: number | undefined, 
 }
 
 /** What people should know of an end, a line each, after what was printed. */
-export function noticesOf(
+export function formatNotices(
   end: PodOutcome,
   { timestamps }: Pick<LogOptions, 'timestamps'>,
   inLine: boolean,

@@ -7,8 +7,8 @@ import { BlobSweep, type BlobSweepOptions } from './blob-sweep.ts';
 
 const PAGE = 500;
 
-/** Keys on a shelf, all of them old, in pages. The real ones are tested with what they are part of. */
-function shelfOf(keys: string[]) {
+/** A blob store with these keys, all of them old, in pages. The real stores are tested with their object stores. */
+function fakeBlobs(keys: string[]) {
   return {
     keys,
     async list(cursor = '' as Cursor) {
@@ -28,69 +28,69 @@ function shelfOf(keys: string[]) {
 const answers = (count: number, from = 0) =>
   Array.from({ length: count }, (_, n) => `attempts/ns/a-${String(from + n).padStart(6, '0')}/answer`);
 
-function scene(keys: string[], more: Partial<BlobSweepOptions> = {}) {
-  const shelf = shelfOf(keys);
+function setUp(keys: string[], more: Partial<BlobSweepOptions> = {}) {
+  const blobs = fakeBlobs(keys);
   const problems: unknown[] = [];
   const sweep = new BlobSweep({
-    shelf,
-    needed: async () => ({ events: new Set(), attempts: new Set() }),
-    isNeeded: async () => false,
+    blobs,
+    referenced: async () => ({ events: new Set(), attempts: new Set() }),
+    isReferenced: async () => false,
     now: () => Date.UTC(2026, 0, 1),
     report: (problem) => problems.push(problem),
-    removed: () => undefined,
+    onRemoved: () => undefined,
     ...more,
   });
-  return { shelf, sweep, problems };
+  return { blobs, sweep, problems };
 }
 
-test('what the server cannot say anything about is left where it is, and told of', async () => {
-  const { shelf, sweep, problems } = scene(answers(3), {
-    isNeeded: async ({ name }) => {
+test('blob sweep: a blob that the API server cannot check stays, and the problem is reported', async () => {
+  const { blobs, sweep, problems } = setUp(answers(3), {
+    isReferenced: async ({ name }) => {
       if (name === 'a-000001') throw new StoreError('unavailable', 'away');
       return false;
     },
   });
   assert.equal(await sweep.pass(), 2);
-  assert.deepEqual(shelf.keys, answers(1, 1));
+  assert.deepEqual(blobs.keys, answers(1, 1));
   assert.deepEqual(
     problems.map((problem) => (problem as Error).message),
     ['away'],
   );
 });
 
-test('a pass removes so much and no more, and the next one goes on', async () => {
-  const { shelf, sweep } = scene(answers(2_300));
+test('blob sweep: a pass removes a limited number of blobs, and the next pass continues', async () => {
+  const { blobs, sweep } = setUp(answers(2_300));
   assert.equal(await sweep.pass(), 1_000);
-  assert.deepEqual(shelf.keys, answers(1_300, 1_000));
+  assert.deepEqual(blobs.keys, answers(1_300, 1_000));
   assert.equal(await sweep.pass(), 1_000);
   assert.equal(await sweep.pass(), 300);
-  assert.deepEqual(shelf.keys, []);
+  assert.deepEqual(blobs.keys, []);
 });
 
-test('a pass looks at so much and no more, and the next one goes on and comes round', async () => {
-  let looked = 0;
-  const isNeeded = async ({ name }: { name: string }) => {
-    looked++;
+test('blob sweep: a pass checks a limited number of blobs, and later passes continue and start over', async () => {
+  let checked = 0;
+  const isReferenced = async ({ name }: { name: string }) => {
+    checked++;
     return name < 'a-021000';
   };
-  const { sweep } = scene(answers(21_500), { isNeeded });
+  const { sweep } = setUp(answers(21_500), { isReferenced });
   assert.equal(await sweep.pass(), 0);
-  assert.equal(looked, 20_000);
-  assert.equal(await sweep.pass(), 500, 'it came to the end');
-  assert.equal(await sweep.pass(), 0, 'and began again');
-  assert.equal(looked, 41_500);
+  assert.equal(checked, 20_000);
+  assert.equal(await sweep.pass(), 500, 'reaches the end');
+  assert.equal(await sweep.pass(), 0, 'starts over');
+  assert.equal(checked, 41_500);
 });
 
-test('a place that is no more is looked for from the beginning', async () => {
-  const shelf = shelfOf(answers(2));
+test('blob sweep: an expired cursor restarts the list', async () => {
+  const blobs = fakeBlobs(answers(2));
   let first = true;
   const list = async (cursor?: Cursor) => {
-    const page = await shelf.list(cursor);
+    const page = await blobs.list(cursor);
     return first ? { ...page, next: 'expired' as Cursor } : page;
   };
-  const { sweep } = scene([], {
-    shelf: { list, remove: (prefix) => shelf.remove(prefix) },
-    isNeeded: async () => {
+  const { sweep } = setUp([], {
+    blobs: { list, remove: (prefix) => blobs.remove(prefix) },
+    isReferenced: async () => {
       first = false;
       return false;
     },
@@ -98,12 +98,12 @@ test('a place that is no more is looked for from the beginning', async () => {
   assert.equal(await sweep.pass(), 2);
 });
 
-test('it is done again and again until it is stopped, and told of when something was removed', async () => {
-  const told: number[] = [];
-  const { shelf, sweep } = scene(answers(2), { intervalMs: 1, removed: (entries) => void told.push(entries) });
+test('blob sweep: passes repeat until it is stopped, and removals are reported', async () => {
+  const reported: number[] = [];
+  const { blobs, sweep } = setUp(answers(2), { intervalMs: 1, onRemoved: (entries) => void reported.push(entries) });
   sweep.start();
-  await eventually(() => assert.deepEqual(told, [2]));
-  shelf.keys.push(...answers(1));
-  await eventually(() => assert.deepEqual(told, [2, 1]));
+  await eventually(() => assert.deepEqual(reported, [2]));
+  blobs.keys.push(...answers(1));
+  await eventually(() => assert.deepEqual(reported, [2, 1]));
   await sweep.stop();
 });

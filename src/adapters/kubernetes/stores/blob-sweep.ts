@@ -2,40 +2,44 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Slots } from '../../../lib/concurrency.ts';
 import type { Cursor } from '../../../lib/version.ts';
 import { type BlobEntry, type BlobStore, StoreError } from '../../../ports/index.ts';
+import type { Api } from '../client/api.ts';
+import { JOB, type KubeJob, SECRET, type SecretObject } from '../client/kinds.ts';
+import { readObject } from '../client/writes.ts';
+import { RECORD, readJob } from './job-object.ts';
 
 export interface BlobSweepOptions {
-  readonly shelf: Pick<BlobStore, 'list' | 'remove'>;
-  /** As far as is known here. Asked before each page. */
-  readonly needed: () => Promise<Needed>;
-  /** What the server itself says. */
-  readonly isNeeded: (suspect: Suspect) => Promise<boolean>;
+  readonly blobs: Pick<BlobStore, 'list' | 'remove'>;
+  /** What this manager knows to be referenced. Called before each page. */
+  readonly referenced: () => Promise<ReferencedBlobs>;
+  /** Asks the API server. */
+  readonly isReferenced: (suspect: SuspectBlob) => Promise<boolean>;
   readonly now: () => number;
   readonly report: (problem: unknown) => void;
-  /** Told how much was removed, if anything was. */
-  readonly removed: (entries: number) => void;
+  /** Called with the number of removed entries after a pass that removed any. */
+  readonly onRemoved: (entries: number) => void;
   /** Milliseconds between two passes. */
   readonly intervalMs?: number;
 }
 
-/** Shorter: the store is listed more often for nothing. Longer: what nobody needs takes room longer. */
+/** A shorter interval lists the store more often for nothing; a longer one keeps unreferenced blobs for longer. */
 const INTERVAL_MS = 30 * 60_000;
 
-/** The most that one pass removes, and looks at: the next one goes on from there. */
+/** How many entries one pass removes and checks at most; the next pass continues from there. */
 const MOST_REMOVED = 1_000;
-const MOST_LOOKED_AT = 20_000;
+const MOST_CHECKED = 20_000;
 
-/** Questions to the server at a time: others have more urgent ones. */
+/** Concurrent requests to the API server: few, because other work is more urgent. */
 const AT_ONCE = 4;
 
 /**
- * Removes what nobody will ever ask for from the shelf: Kubernetes removes the record of a job when its time is over, whether
- * a manager is there or not, and a manager may die between putting something there and noting that. Whoever leads does it.
+ * Removes blobs that nothing references any more. Kubernetes removes the record of a job when its TTL is over, whether a
+ * manager runs or not, and a manager may die between storing a blob and recording it. The leader runs the sweep.
  */
 export class BlobSweep {
   readonly #options: BlobSweepOptions;
   readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
-  /** Where the next pass goes on. */
+  /** Where the next pass continues. */
   #cursor: Cursor | undefined;
 
   constructor(options: BlobSweepOptions) {
@@ -53,13 +57,13 @@ export class BlobSweep {
 
   /** Resolves to how many entries were removed. */
   async pass(): Promise<number> {
-    const { shelf, needed, now } = this.#options;
+    const { blobs, referenced, now } = this.#options;
     let removed = 0;
     let seen = 0;
-    while (removed < MOST_REMOVED && seen < MOST_LOOKED_AT && !this.#stopping.signal.aborted) {
-      const { items, next } = await shelf.list(this.#cursor).catch((error: unknown) => this.#fromTheBeginning(error));
+    while (removed < MOST_REMOVED && seen < MOST_CHECKED && !this.#stopping.signal.aborted) {
+      const { items, next } = await blobs.list(this.#cursor).catch((error: unknown) => this.#fromTheBeginning(error));
       seen += items.length;
-      removed += await this.#clear(suspectsIn(items, await needed(), now()).slice(0, MOST_REMOVED - removed));
+      removed += await this.#clear(findSuspects(items, await referenced(), now()).slice(0, MOST_REMOVED - removed));
       this.#cursor = next;
       if (next === undefined) break;
     }
@@ -68,16 +72,16 @@ export class BlobSweep {
 
   async #fromTheBeginning(error: unknown): ReturnType<BlobStore['list']> {
     if (!(error instanceof StoreError && error.code === 'expired')) throw error;
-    return this.#options.shelf.list();
+    return this.#options.blobs.list();
   }
 
-  async #clear(suspects: readonly Suspect[]): Promise<number> {
-    const { shelf, isNeeded } = this.#options;
+  async #clear(suspects: readonly SuspectBlob[]): Promise<number> {
+    const { blobs, isReferenced } = this.#options;
     const slots = new Slots(AT_ONCE);
     const cleared = suspects.map((suspect) =>
       slots.use(async () => {
-        if (this.#stopping.signal.aborted || (await isNeeded(suspect))) return 0;
-        await shelf.remove(suspect.key);
+        if (this.#stopping.signal.aborted || (await isReferenced(suspect))) return 0;
+        await blobs.remove(suspect.key);
         return 1;
       }),
     );
@@ -90,13 +94,13 @@ export class BlobSweep {
   async #repeat(): Promise<void> {
     const { signal } = this.#stopping;
     for (;;) {
-      // Not at once: whoever begins to lead has more urgent things to do. Not all clusters at the same moment.
+      // Wait first: a new leader has more urgent work. The random part spreads the sweeps of several clusters.
       const wait = (this.#options.intervalMs ?? INTERVAL_MS) * (0.75 + Math.random() / 2);
       await pause(wait, undefined, { signal, ref: false }).catch(() => undefined);
       if (signal.aborted) return;
       try {
         const removed = await this.pass();
-        if (removed > 0) this.#options.removed(removed);
+        if (removed > 0) this.#options.onRemoved(removed);
       } catch (error) {
         this.#options.report(error);
       }
@@ -104,16 +108,16 @@ export class BlobSweep {
   }
 }
 
-/** Something on the shelf, and the object of Kubernetes without which nobody will ask for it. */
-export interface Suspect {
+/** A blob, and the Kubernetes object that references it if it still exists. */
+export interface SuspectBlob {
   readonly key: string;
-  readonly of: 'job' | 'attempt';
+  readonly owner: 'job' | 'attempt';
   readonly namespace: string;
   readonly name: string;
 }
 
-/** What is known to be needed still. */
-interface Needed {
+/** Blobs that are known to be referenced. */
+interface ReferencedBlobs {
   /** Keys of the events of jobs. */
   readonly events: ReadonlySet<string>;
   /** Names of attempts. */
@@ -121,25 +125,33 @@ interface Needed {
 }
 
 /**
- * How long something may lie there before it is asked whose it is. Shorter: it may be of a job or an attempt that is only
- * being made, or the clocks of the store and the manager may differ by more. Longer: what nobody needs takes room longer.
+ * Blobs younger than this are not checked. With a shorter time a blob may belong to a job or an attempt that is just being
+ * created, or the clocks of the store and the manager may differ by more; a longer one keeps unreferenced blobs for longer.
  */
 const SAFE_AGE_MS = 60 * 60_000;
 
-/** What may have been left by something that is gone. What nobody here has put is none of it. */
-export function suspectsIn(entries: readonly BlobEntry[], needed: Needed, now: number): Suspect[] {
+/** Blobs that may be left over from a removed job or attempt. Keys that the manager does not write are ignored. */
+export function findSuspects(entries: readonly BlobEntry[], referenced: ReferencedBlobs, now: number): SuspectBlob[] {
   return entries
     .filter(({ putAt }) => putAt < now - SAFE_AGE_MS)
-    .map(({ key }) => suspectOf(key))
+    .map(({ key }) => parseBlobKey(key))
     .filter((suspect) => suspect !== undefined)
-    .filter(({ of, key, name }) => (of === 'job' ? !needed.events.has(key) : !needed.attempts.has(name)));
+    .filter(({ owner, key, name }) => (owner === 'job' ? !referenced.events.has(key) : !referenced.attempts.has(name)));
 }
 
-const ROOMS: Readonly<Record<string, Suspect['of']>> = { events: 'job', attempts: 'attempt' };
+const OWNERS: Readonly<Record<string, SuspectBlob['owner']>> = { events: 'job', attempts: 'attempt' };
 
 /** `events/<namespace>/<job>/<version>` or `attempts/<namespace>/<attempt>/<what>`. */
-function suspectOf(key: string): Suspect | undefined {
-  const [room = '', namespace, name, last, ...more] = key.split('/');
-  const of = ROOMS[room];
-  return of && namespace && name && last && more.length === 0 ? { key, of, namespace, name } : undefined;
+function parseBlobKey(key: string): SuspectBlob | undefined {
+  const [folder = '', namespace, name, last, ...more] = key.split('/');
+  const owner = OWNERS[folder];
+  return owner && namespace && name && last && more.length === 0 ? { key, owner, namespace, name } : undefined;
+}
+
+/** Is there still, at the server, what this belongs to? A job that has another event, or none, does not need this one. */
+export async function isBlobReferenced({ owner: of, key, namespace, name }: SuspectBlob, api: Api): Promise<boolean> {
+  const metadata = { namespace, name };
+  if (of === 'attempt') return (await readObject<SecretObject>(api, SECRET, { metadata })) !== undefined;
+  const job = await readObject<KubeJob>(api, JOB, { metadata });
+  return job?.metadata.labels?.[RECORD] !== undefined && readJob(job).eventBlob?.key === key;
 }

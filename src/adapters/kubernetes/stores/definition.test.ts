@@ -21,7 +21,7 @@ const roundTrip = (service: Service) => fromConfigMap(stored(toConfigMap(service
 
 const yamlOf = (service: Service) => toConfigMap(service, objectStore).data?.['function_config.yaml'] ?? '';
 
-test('a definition is a ConfigMap named and labelled like the service, with the script beside it', () => {
+test('definition: the ConfigMap has the name and label of the service, and the script as a key of its own', () => {
   const { metadata, data } = toConfigMap(sampleService('cow', { namespace: 'oscar-svc-alice' }), objectStore);
   assert.deepEqual(metadata, {
     name: 'cow',
@@ -33,7 +33,7 @@ test('a definition is a ConfigMap named and labelled like the service, with the 
   assert.equal(data?.['script.sh'], sampleService('cow').definition.script);
 });
 
-test('the document has the keys of the Go manager, in its order, and not those that are elsewhere or only shown', () => {
+test('definition: the document has the keys of the Go manager in its order, without those stored elsewhere or read-only', () => {
   const document: Record<string, unknown> = parse(yamlOf(sampleService('cow')));
   const elsewhere = ['script', 'namespace', 'volume_status', 'deployment'];
   const absentWhenEmpty = ['federation', 'image_pull_secrets', 'clusters', 'volume', 'kserve'];
@@ -43,7 +43,7 @@ test('the document has the keys of the Go manager, in its order, and not those t
   assert.deepEqual(Object.keys(document), expected);
 });
 
-test('the document has the labels of the manager, the token in clear, and the keys of the store hidden', () => {
+test('definition: the document has the manager’s labels, the token in clear text, and hidden keys of the store', () => {
   const document = parse(yamlOf(sampleService('cow', { token: 't0ken' })));
   assert.equal(document.token, 't0ken');
   assert.equal(document.labels.oscar_service, 'cow');
@@ -55,14 +55,14 @@ test('the document has the labels of the manager, the token in clear, and the ke
   });
 });
 
-test('what YAML 1.1 would take for something else is a text to a Python reader too', () => {
+test('definition: strings that look like other types stay strings for a YAML 1.1 reader', () => {
   const variables = { A: 'yes', B: '1:30', C: '0x1F', D: '~', E: 'null', F: '1e3', on: 'off' };
   const yaml = yamlOf(sampleService('cow', { definition: { environment: { variables, secrets: {} } } }));
   assert.deepEqual(parse(yaml, { version: '1.1' }).environment.variables, variables);
   assert.deepEqual(parse(yaml).environment.variables, variables);
 });
 
-test('any definition comes back as it was', () => {
+test('definition: any definition survives a round trip', () => {
   const known = { uid: 'u', owner: 'alice', ownerName: 'Alice', namespace: 'oscar-svc-alice' };
   fc.assert(
     fc.property(serviceBodies, fc.string(), (body, token) => {
@@ -73,7 +73,7 @@ test('any definition comes back as it was', () => {
   );
 });
 
-test('a definition over a mebibyte is refused before it is sent', () => {
+test('definition: one of more than 1 MiB is rejected before it is sent', () => {
   const script = 'é'.repeat(512 * 1024);
   assert.throws(() => toConfigMap(sampleService('cow', { definition: { script } }), objectStore), {
     code: 'too-large',
@@ -81,7 +81,7 @@ test('a definition over a mebibyte is refused before it is sent', () => {
   });
 });
 
-test('what a Go manager wrote is read: quoted or not, in its order, with keys that we do not know', () => {
+test('definition of a Go manager: read with or without quotes, in its order, with unknown keys', () => {
   const { service, version } = fromConfigMap(FROM_GO);
   const { definition } = service;
   assert.equal(version, '4711');
@@ -105,7 +105,7 @@ test('what a Go manager wrote is read: quoted or not, in its order, with keys th
   assert.deepEqual(definition.allowed_users, ['bob@egi.eu']);
 });
 
-test('no secret that a Go manager left in clear gets into a definition', () => {
+test('definition of a Go manager: secrets in clear text are not part of the result', () => {
   const { definition } = fromConfigMap(FROM_GO).service;
   assert.deepEqual(definition.environment.secrets, { API_KEY: '' });
   assert.equal(definition.clusters?.['b']?.auth_password, '');
@@ -115,17 +115,17 @@ test('no secret that a Go manager left in clear gets into a definition', () => {
   assert.doesNotMatch(JSON.stringify(definition), /hush/);
 });
 
-test('a service of a Go manager can be written by us and is then the same', () => {
+test('definition of a Go manager: writing it again does not change the service', () => {
   const { service } = fromConfigMap(FROM_GO);
   assert.deepEqual(revealed(roundTrip(service).service), revealed(service));
 });
 
-test('a visibility that is none counts as private (S11)', () => {
+test('definition: an invalid visibility counts as private (S11)', () => {
   const data = { 'function_config.yaml': 'name: x\nvisibility: Private\n', 'script.sh': '' };
   assert.equal(fromConfigMap({ ...FROM_GO, data }).service.definition.visibility, 'private');
 });
 
-test('of a few keys the others are the defaults', () => {
+test('definition: missing keys get their defaults', () => {
   const data = { 'function_config.yaml': 'name: plants\nimage: x\n', 'script.sh': 'echo' };
   const { definition, owner, ownerName } = fromConfigMap({ ...FROM_GO, data }).service;
   assert.equal(definition.memory, '256Mi');
@@ -134,7 +134,7 @@ test('of a few keys the others are the defaults', () => {
 });
 
 for (const [name, yaml] of Object.entries({ 'no YAML': 'a: [', 'no map': '- a', nothing: '' })) {
-  test(`a document that is ${name} is damaged, and the message says which`, () => {
+  test(`definition: a document that is ${name} is damaged, and the message names the ConfigMap`, () => {
     assert.throws(() => fromConfigMap({ ...FROM_GO, data: { 'function_config.yaml': yaml } }), {
       code: 'damaged',
       message: /ConfigMap plants in namespace oscar-svc-62bb11b4 does not define a service/,
@@ -142,7 +142,7 @@ for (const [name, yaml] of Object.entries({ 'no YAML': 'a: [', 'no map': '- a', 
   });
 }
 
-test('a ConfigMap that is only labelled like a service is none', () => {
+test('definition: a ConfigMap that only has the label does not define a service', () => {
   assert.equal(isDefinition(FROM_GO), true);
   assert.equal(isDefinition({ ...FROM_GO, data: { other: '' } }), false);
   assert.equal(isDefinition({ ...FROM_GO, metadata: { ...FROM_GO.metadata, name: 'another' } }), false);

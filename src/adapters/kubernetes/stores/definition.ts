@@ -18,24 +18,24 @@ import {
 } from '../../../model/service/index.ts';
 import { type SecretValues, type ServiceRecord, StoreError } from '../../../ports/index.ts';
 import type { ConfigMap, Stored } from '../client/kinds.ts';
-import { FEDERATION, SERVICE, UID } from '../objects/labels.ts';
+import { FEDERATION, SERVICE, SERVICE_UID_ANNOTATION } from '../objects/labels.ts';
 
-/** The keys of the ConfigMap, which the supervisor finds as files (docs/go-manager.md#kubernetes-objects). */
+/** Keys of the ConfigMap; the Go manager's supervisor reads them as files (docs/go-manager.md#kubernetes-objects). */
 const CONFIG = 'function_config.yaml';
 const SCRIPT = 'script.sh';
 
-/** What a ConfigMap may hold, counted by Kubernetes over all its values. */
+/** Kubernetes' limit for all values of a ConfigMap together. */
 const CONFIG_MAP_BYTES = 1024 * 1024;
 
-/** Is this the definition of a service, and not just labelled like one? */
+/** Whether the ConfigMap defines a service; the label alone does not suffice. */
 export function isDefinition({ data, metadata }: Stored<ConfigMap>): boolean {
   return data?.[CONFIG] !== undefined && metadata.labels?.[SERVICE] === metadata.name;
 }
 
 /**
- * A service as the ConfigMap that a Go manager reads and the supervisor mounts (docs/go-manager.md#kubernetes-objects):
- * all keys of the definition but the namespace, what is only shown, and the script, which stands beside. The token is
- * in it in clear, since both look for it there; no other secret is.
+ * The ConfigMap of a service, as a Go manager reads it and its supervisor mounts it (docs/go-manager.md#kubernetes-objects):
+ * all keys of the definition except the namespace, read-only keys, and the script, which is a key of its own. The token is
+ * in clear text, because both read it there; no other secret is.
  */
 export function toConfigMap(service: Service, store: ClusterStore): ConfigMap {
   const { name } = service.definition;
@@ -46,8 +46,8 @@ export function toConfigMap(service: Service, store: ClusterStore): ConfigMap {
   if (size > CONFIG_MAP_BYTES) {
     throw new StoreError(
       'too-large',
-      `the definition of "${name}" has ${size} bytes with its script, and ${CONFIG_MAP_BYTES} is the most that ` +
-        'Kubernetes keeps: put the script into the image',
+      `the definition of "${name}" with its script has ${size} bytes, and Kubernetes stores at most ${CONFIG_MAP_BYTES}: ` +
+        'put the script into the image',
     );
   }
   return {
@@ -56,7 +56,7 @@ export function toConfigMap(service: Service, store: ClusterStore): ConfigMap {
       namespace: service.namespace,
       labels: { [SERVICE]: name },
       annotations: {
-        [UID]: service.uid,
+        [SERVICE_UID_ANNOTATION]: service.uid,
         ...(service.federation && { [FEDERATION]: JSON.stringify(service.federation) }),
       },
     },
@@ -65,8 +65,8 @@ export function toConfigMap(service: Service, store: ClusterStore): ConfigMap {
 }
 
 /**
- * The service that a ConfigMap defines, whoever wrote it. What a Go manager let through is not refused here: only a
- * visibility that is none counts as private, since upstream opens buckets for it (S11).
+ * The service that a ConfigMap defines. What a Go manager accepted is not rejected here, but an invalid visibility counts
+ * as private: the Go manager would open buckets for it (S11).
  */
 export function fromConfigMap(object: Stored<ConfigMap>): ServiceRecord {
   const { name, namespace = '', uid, resourceVersion, annotations } = object.metadata;
@@ -86,7 +86,7 @@ export function fromConfigMap(object: Stored<ConfigMap>): ServiceRecord {
   const secret = new Secret(token);
   Object.freeze(secret);
   const service: Service = {
-    uid: annotations?.[UID] ?? uid,
+    uid: annotations?.[SERVICE_UID_ANNOTATION] ?? uid,
     owner,
     ownerName: labels['owner_name'] ?? '',
     namespace,
@@ -98,11 +98,11 @@ export function fromConfigMap(object: Stored<ConfigMap>): ServiceRecord {
 }
 
 /**
- * The keys of storage providers and clusters that a Go manager left in clear in a definition, by slot. One that this
- * manager has written has none; undefined where there are none.
+ * The keys of storage providers and clusters that a Go manager stored in clear text in a definition, by slot; undefined if
+ * there are none. Definitions of this manager never contain any.
  */
 export function credentialsIn(object: Stored<ConfigMap>): SecretValues | undefined {
-  if (object.metadata.annotations?.[UID] !== undefined) return undefined;
+  if (object.metadata.annotations?.[SERVICE_UID_ANNOTATION] !== undefined) return undefined;
   const document = decodeStored(ServiceSchema, parse(object)) as ServiceDocument;
   const { storage_providers: given, ...rest } = document;
   const providers = withoutClusterStore(given);
@@ -110,7 +110,7 @@ export function credentialsIn(object: Stored<ConfigMap>): SecretValues | undefin
   return Object.keys(secrets.credentials).length > 0 ? secrets.credentials : undefined;
 }
 
-/** Only the manager writes it; what somebody else has made of it counts as nothing. */
+/** Only the manager writes this annotation; one that cannot be parsed counts as absent. */
 function roleIn(annotation: string | undefined): Pick<Service, 'federation'> {
   if (annotation === undefined) return {};
   try {
@@ -135,7 +135,7 @@ function parse(object: Stored<ConfigMap>): unknown {
   throw damaged(`${CONFIG} is not a map`);
 }
 
-/** The parts of a schema that say where a text is expected. */
+/** The parts of a schema that say where a string is expected. */
 interface Shape {
   type?: string;
   properties?: Record<string, Shape>;
@@ -144,8 +144,8 @@ interface Shape {
 }
 
 /**
- * Every text in quotes: the Python supervisor reads YAML 1.1, to which a plain `yes` is true and a plain `1:30` is 90;
- * to us and to Go they are texts.
+ * Quotes every string: the Python supervisor reads YAML 1.1, where a plain `yes` is true and a plain `1:30` is 90. For this
+ * manager and for Go they are strings.
  */
 function writeYaml(document: unknown): string {
   return stringify(document, {
@@ -158,8 +158,8 @@ function writeYaml(document: unknown): string {
 }
 
 /**
- * Reads a definition as another program or a person wrote it. Where the schema has a text, a plain `0.20` or `true` is
- * that text and neither a number nor a truth value.
+ * Reads a definition that another program or a person may have written. Where the schema has a string, a plain `0.20` or
+ * `true` is that string, not a number or a boolean.
  */
 function readYaml(text: string): unknown {
   const document = parseDocument(text, { uniqueKeys: false, stringKeys: true, logLevel: 'silent' });

@@ -5,10 +5,10 @@ import type { StoresUnderTest } from '../../../ports/conformance/runner-under-te
 import type { BlobStore } from '../../../ports/index.ts';
 import { type ObjectStoreServer, openObjectStore } from '../../../s3-server/index.ts';
 
-const SHELF = 'shelf';
-const BUCKETS = ['bucket', 'texts', 'lists', SHELF];
+const BLOBS = 'blobs';
+const BUCKETS = ['bucket', 'texts', 'lists', BLOBS];
 
-/** The embedded store at an address that pods reach, with a bucket for the shelf. */
+/** The embedded object store at an address that pods can reach, with a bucket for blobs. */
 export class EmbeddedStores implements StoresUnderTest {
   readonly access: S3Access;
   readonly server: ObjectStoreServer;
@@ -30,7 +30,7 @@ export class EmbeddedStores implements StoresUnderTest {
     const { port } = await server.listen({ host, port: 0 });
     for (const name of BUCKETS) {
       await server.createBucket({ name, owner: 'somebody' });
-      if (name !== SHELF) await server.putRule(name, { id: 'all', prefix: '' });
+      if (name !== BLOBS) await server.putRule(name, { id: 'all', prefix: '' });
     }
     const endpoint = `http://${host}:${port}`;
     return new EmbeddedStores(server, endpoint, {
@@ -44,7 +44,7 @@ export class EmbeddedStores implements StoresUnderTest {
     });
   }
 
-  /** Keys that work for that long. */
+  /** Keys that expire after this time. */
   async shortKeys(milliseconds: number): Promise<S3Access> {
     const statement = { Effect: 'Allow', Action: 's3:*', Resource: ['arn:aws:s3:::*'] };
     const policy = JSON.stringify({ Version: '2012-10-17', Statement: [statement] });
@@ -53,7 +53,7 @@ export class EmbeddedStores implements StoresUnderTest {
     return { ...this.access, accessKey: new Secret(accessKey), secretKey, sessionToken };
   }
 
-  /** Nothing is there, and nothing was ever uploaded. */
+  /** Removes all objects and events. */
   async empty(): Promise<void> {
     for (const bucket of BUCKETS) await this.server.deleteUnder(bucket, '');
     await this.#forgetEvents();
@@ -72,16 +72,16 @@ export class EmbeddedStores implements StoresUnderTest {
     return this.server.takeEvents(10_000).flatMap((event) => (event.bucket === bucket ? event.key : []));
   }
 
-  get shelf(): BlobStore {
-    const at = (key: string) => ({ bucket: SHELF, key });
+  get blobs(): BlobStore {
+    const at = (key: string) => ({ bucket: BLOBS, key });
     const url = (method: 'GET' | 'PUT', key: string, expires: number) =>
       this.server.presign(method, at(key), { expires, endpoint: this.#endpoint });
     return {
       put: async (key, bytes) => void (await this.server.putObject(at(key), bytes)),
       get: async (key) => this.server.statObject(at(key)) && this.server.readObject(at(key)).stream,
-      remove: (prefix) => this.server.deleteUnder(SHELF, prefix),
+      remove: (prefix) => this.server.deleteUnder(BLOBS, prefix),
       list: async () => {
-        const { objects } = this.server.listObjects(SHELF, { limit: 1_000 });
+        const { objects } = this.server.listObjects(BLOBS, { limit: 1_000 });
         return { items: objects.map(({ key, modified }) => ({ key, putAt: modified })) };
       },
       urlToGet: async (key, seconds) => url('GET', key, seconds),

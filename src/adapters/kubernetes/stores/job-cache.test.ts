@@ -6,12 +6,12 @@ import { sampleService } from '../../../ports/conformance/sample-service.ts';
 import type { KubeJob, Stored } from '../client/kinds.ts';
 import { JobCache } from './job-cache.ts';
 import { changeCursor, HIGHEST, LOWEST } from './job-index.ts';
-import { asMark, type JobEntry, toJob, withJobProgress } from './job-object.ts';
+import { type JobEntry, toJob, toTombstone, withJobProgress } from './job-object.ts';
 
 const options = { managedBy: true };
 
 function object(id: string, version: number, state: JobState = 'accepted', uid = `uid-of-${id}`): Stored<KubeJob> {
-  const event = { bytes: 1, place: { inline: new Uint8Array(1) } };
+  const event = { bytes: 1, location: { inline: new Uint8Array(1) } };
   const job = toJob(sampleJob(id, { acceptedAt: EPOCH }), sampleProgress(state), event, sampleService('cow'), options);
   return { ...job, metadata: { ...job.metadata, uid, resourceVersion: String(version) } };
 }
@@ -22,17 +22,17 @@ const at = (stored: Stored<KubeJob>, version: number): Stored<KubeJob> => ({
 });
 
 function open() {
-  const gone: JobEntry[] = [];
+  const removed: JobEntry[] = [];
   const problems: unknown[] = [];
-  let told = 0;
+  let notified = 0;
   const cache = new JobCache({
     changed: () => {
-      told += 1;
+      notified += 1;
     },
-    gone: (entry) => gone.push(entry),
+    removed: (entry) => removed.push(entry),
     report: (problem) => problems.push(problem),
   });
-  cache.listed([], '8');
+  cache.onListed([], '8');
   const versions = () =>
     (cache.index.listed('cow')?.below(HIGHEST, 100) ?? []).map(
       (record) => `${record.id}@${cache.find(record)?.resourceVersion}`,
@@ -41,103 +41,103 @@ function open() {
     const { keys, cursor } = cache.log.read(changeCursor(String(since)), undefined, 100);
     return { ids: keys.map(({ id }) => id), cursor };
   };
-  return { cache, gone, problems, versions, changes, told: () => told };
+  return { cache, removed, problems, versions, changes, notified: () => notified };
 }
 
-test('the newer version stays, in whatever order they come', () => {
+test('job cache: the newest version stays, whatever the order of arrival', () => {
   const { cache, versions } = open();
   cache.put(object('a', 10));
-  cache.changed(object('a', 9));
+  cache.onChanged(object('a', 9));
   assert.deepEqual(versions(), ['cow-a@10']);
-  cache.changed(object('a', 100));
+  cache.onChanged(object('a', 100));
   assert.deepEqual(versions(), ['cow-a@100']);
 });
 
-test('what was removed does not come back with an event, an answer or a list from before', () => {
-  const { cache, versions, gone } = open();
+test('job cache: an older event, response or list does not bring back a removed job', () => {
+  const { cache, versions, removed } = open();
   cache.put(object('a', 9));
   cache.drop({ uid: 'uid-of-a' });
-  cache.changed(object('a', 10));
+  cache.onChanged(object('a', 10));
   assert.equal(cache.put(object('a', 11)), undefined);
-  cache.listed([object('a', 11)].map(cache.slim), '12');
+  cache.onListed([object('a', 11)].map(cache.slim), '12');
   assert.deepEqual(versions(), []);
-  assert.equal(gone.length, 1);
-  assert.equal(cache.atHand.get('uid-of-a'), undefined);
+  assert.equal(removed.length, 1);
+  assert.equal(cache.recentRecords.get('uid-of-a'), undefined);
 });
 
-test('one that follows another of its name stands for itself, whatever is told late of the other', () => {
-  const { cache, versions, gone } = open();
+test('job cache: a late deletion of an earlier Job of the same name does not affect the current one', () => {
+  const { cache, versions, removed } = open();
   cache.put(object('a', 9, 'failed', 'old'));
   cache.put(object('a', 11, 'accepted', 'new'));
-  cache.deleted(object('a', 10, 'failed', 'old'));
+  cache.onDeleted(object('a', 10, 'failed', 'old'));
   assert.deepEqual(versions(), ['cow-a@11']);
   assert.deepEqual(cache.index.counts, new Map([['accepted', 1]]));
   assert.deepEqual(
-    gone.map(({ uid }) => uid),
+    removed.map(({ uid }) => uid),
     ['old'],
   );
 });
 
-test('a list takes away what is not in it, but nothing that was written since', () => {
+test('job cache: a list removes missing jobs, except those that were written since', () => {
   const { cache, versions } = open();
   cache.put(object('old', 9));
   cache.put(object('own', 21));
-  cache.listed([object('there', 15)].map(cache.slim), '20');
+  cache.onListed([object('there', 15)].map(cache.slim), '20');
   assert.deepEqual(versions().toSorted(), ['cow-own@21', 'cow-there@15']);
 });
 
-test('of a list, only records are held; of what is watched, whole objects', () => {
+test('job cache: lists keep records only, watch events keep complete objects', () => {
   const { cache } = open();
-  cache.listed([object('listed', 15)].map(cache.slim), '20');
-  cache.changed(object('watched', 21));
-  assert.equal(cache.atHand.get('uid-of-listed'), undefined);
-  assert.ok(cache.atHand.get('uid-of-watched'));
+  cache.onListed([object('listed', 15)].map(cache.slim), '20');
+  cache.onChanged(object('watched', 21));
+  assert.equal(cache.recentRecords.get('uid-of-listed'), undefined);
+  assert.ok(cache.recentRecords.get('uid-of-watched'));
   assert.ok(cache.find({ service: 'cow', id: 'cow-listed' })?.record);
 });
 
-test('a status that is written is no change of the job', () => {
+test('job cache: a change of the status is no change of the job', () => {
   const { cache, changes } = open();
   const made = object('a', 9);
-  cache.changed(made);
-  cache.changed({ ...at(made, 10), status: { active: 1 } });
+  cache.onChanged(made);
+  cache.onChanged({ ...at(made, 10), status: { active: 1 } });
   assert.deepEqual(changes(9), { ids: [], cursor: changeCursor('10') });
   assert.equal(cache.find({ service: 'cow', id: 'cow-a' })?.shown, 'Running');
-  cache.changed(at(withJobProgress(made, { state: 'running' }), 11));
+  cache.onChanged(at(withJobProgress(made, { state: 'running' }), 11));
   assert.deepEqual(changes(9).ids, ['cow-a']);
 });
 
-test('that Kueue lets one in, or takes that back, is told of', () => {
+test('job cache: admission and eviction by Kueue are reported as changes', () => {
   const { cache, changes } = open();
   const plain = object('a', 9, 'queued');
   const suspended = (version: number, suspend: boolean) => at({ ...plain, spec: { ...plain.spec, suspend } }, version);
-  cache.changed(suspended(9, true));
+  cache.onChanged(suspended(9, true));
   assert.deepEqual(changes(9).ids, []);
-  cache.changed(suspended(10, false));
+  cache.onChanged(suspended(10, false));
   assert.deepEqual(changes(9).ids, ['cow-a']);
-  cache.changed(suspended(11, false));
+  cache.onChanged(suspended(11, false));
   assert.deepEqual(changes(10).ids, []);
-  cache.changed(suspended(12, true));
+  cache.onChanged(suspended(12, true));
   assert.deepEqual(changes(10).ids, ['cow-a']);
 });
 
-test('one that is hidden is told of as gone, once, and a mark that is dropped not at all', () => {
+test('job cache: a tombstone is reported as a removal once, and its own removal is not reported', () => {
   const { cache, changes } = open();
   const made = object('a', 9, 'failed');
-  cache.changed(made);
-  const mark = at(asMark(made), 10);
-  cache.put(mark);
-  assert.deepEqual(changes(9).ids, [], 'not before the watch has told');
-  cache.changed(mark);
+  cache.onChanged(made);
+  const tombstone = at(toTombstone(made), 10);
+  cache.put(tombstone);
+  assert.deepEqual(changes(9).ids, [], 'not before the watch reports it');
+  cache.onChanged(tombstone);
   assert.deepEqual(changes(9).ids, ['cow-a']);
   assert.equal(cache.find({ service: 'cow', id: 'cow-a' })?.record, undefined);
   assert.deepEqual(cache.index.counts, new Map());
-  assert.equal([...cache.index.hiddenOf('uid-of-cow')].length, 1);
-  cache.deleted(at(mark, 11));
+  assert.equal([...cache.index.hiddenFor('uid-of-cow')].length, 1);
+  cache.onDeleted(at(tombstone, 11));
   assert.deepEqual(changes(10).ids, []);
-  assert.equal([...cache.index.hiddenOf('uid-of-cow')].length, 0);
+  assert.equal([...cache.index.hiddenFor('uid-of-cow')].length, 0);
 });
 
-test('a job is in all the orders of its state, and in no other', () => {
+test('job cache: the index lists a job in the orders of its state only', () => {
   const { cache } = open();
   const made = object('a', 9);
   const sizes = () =>
@@ -158,16 +158,16 @@ test('a job is in all the orders of its state, and in no other', () => {
   assert.deepEqual(sizes(), [0, 0, 0, 0]);
 });
 
-test('one that cannot be read is reported, and whoever listens is told of the others', () => {
-  const { cache, problems, versions, told } = open();
+test('job cache: a Job that cannot be parsed is reported and skipped, and listeners learn of the others', () => {
+  const { cache, problems, versions, notified } = open();
   const { metadata, ...rest } = object('odd', 9);
   const odd = { ...rest, metadata: { ...metadata, annotations: {} } };
-  cache.listed([odd, object('a', 9)].map(cache.slim), '20');
-  const before = told();
-  cache.changed(at(odd, 21));
-  cache.deleted(at(odd, 22));
+  cache.onListed([odd, object('a', 9)].map(cache.slim), '20');
+  const before = notified();
+  cache.onChanged(at(odd, 21));
+  cache.onDeleted(at(odd, 22));
   assert.equal(problems.length, 3);
   assert.deepEqual(versions(), ['cow-a@9']);
-  assert.ok(told() > before);
+  assert.ok(notified() > before);
   assert.equal(cache.log.read(undefined, undefined, 1).cursor, changeCursor('22'));
 });

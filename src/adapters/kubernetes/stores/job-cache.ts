@@ -2,47 +2,50 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Cursor } from '../../../lib/version.ts';
 import type { JobKey } from '../../../model/job/index.ts';
 import { cursorExpired } from '../../../ports/index.ts';
-import type { Listener } from '../client/informer.ts';
+import type { InformerHandler } from '../client/informer.ts';
 import { isNewer, type KubeJob, type Stored } from '../client/kinds.ts';
 import { changeCursor, JobIndex, readChangeCursor } from './job-index.ts';
 import { type JobEntry, readJob } from './job-object.ts';
 
-/** Removed objects that are remembered. An answer that is older than so many removals is not awaited any more. */
+/**
+ * How many removed objects are remembered. With fewer, a delayed response could bring back a removed job; more take memory,
+ * some 100 bytes each.
+ */
 const REMEMBERED = 10_000;
 
-/** Of a long list: what it says is read at once, and the rest, with the event, let go. */
+/** A Job of a list: it is parsed at once, and the rest, including the event, is dropped to save memory. */
 interface ReadJob extends KubeJob {
   readonly entry?: JobEntry | undefined;
 }
 
 interface CacheEvents {
-  /** Something may have changed. */
+  /** Called when something may have changed. */
   readonly changed: () => void;
   readonly report: (problem: unknown) => void;
-  /** A job is gone, whoever removed it. */
-  readonly gone: (entry: JobEntry) => void;
+  /** Called when a job was removed, by any manager or by Kubernetes. */
+  readonly removed: (entry: JobEntry) => void;
 }
 
 /**
- * All jobs, from lists and watches and from the answers to our own writes, in whatever order these arrive: the newer
- * version stays, and what was removed here does not come back with an event from before.
+ * All jobs. It is fed by lists, watches and the responses to the manager's own writes, in any order: the newest version
+ * stays, and an older event does not bring back a removed job.
  */
-export class JobCache implements Listener<ReadJob> {
+export class JobCache implements InformerHandler<ReadJob> {
   readonly index = new JobIndex();
   readonly log = new ChangeLog();
-  readonly atHand = new RecentRecords();
+  readonly recentRecords = new RecentRecords();
   readonly #entries = new Map<string, JobEntry>();
   readonly #byKey = new Map<string, JobEntry>();
-  /** What of each record the watch has told, by uid; of hidden ones `undefined`. */
-  readonly #told = new Map<string, string | undefined>();
-  /** Uids of objects that are gone, the oldest first: an answer that was long on its way must not bring one back. */
+  /** The last state of each record that the watch has reported, by uid; `undefined` for tombstones. */
+  readonly #reported = new Map<string, string | undefined>();
+  /** Uids of removed objects, the oldest first: a delayed response must not bring one back. */
   readonly #removed = new Set<string>();
   readonly #events: CacheEvents;
-  /** Those of a list, which are put into their orders all at once. */
+  /** The entries of a list, which are added to the index together. */
   #batch: JobEntry[] | undefined;
-  /** The newest version that we know of by ourselves. */
+  /** The newest version known here, including the manager's own writes. */
   #newest = '0';
-  /** Told of every entry that is new. */
+  /** Called for every new or changed entry. */
   readonly onEntry = new Set<(entry: JobEntry) => void>();
 
   readonly slim = (object: Stored<ReadJob>): Stored<ReadJob> => {
@@ -55,7 +58,7 @@ export class JobCache implements Listener<ReadJob> {
     this.#events = events;
   }
 
-  /** The newest version that is known here: the watch will come to it. */
+  /** The newest version known here; the watch will reach it. */
   get newest(): string {
     return this.#newest;
   }
@@ -73,47 +76,47 @@ export class JobCache implements Listener<ReadJob> {
     return this.#entries.get(uid);
   }
 
-  /** Gives what is known now: this object, or a newer one, or none when it has been removed. */
+  /** Returns the current entry: of this object, of a newer one, or undefined when it has been removed. */
   put(object: Stored<ReadJob>, read?: JobEntry): JobEntry | undefined {
     const { uid, resourceVersion } = object.metadata;
     const known = this.#entries.get(uid);
     if (this.#removed.has(uid)) return undefined;
     if (known && !isNewer(resourceVersion, known.resourceVersion)) return known;
     const entry = read ?? object.entry ?? readJob(object);
-    if (!object.entry) this.atHand.put(object);
+    if (!object.entry) this.recentRecords.put(object);
     if (isNewer(resourceVersion, this.#newest)) this.#newest = resourceVersion;
     this.#keep(entry, known);
     return entry;
   }
 
-  /** The server has it no longer. */
+  /** Call when the server no longer has the object. */
   drop({ uid }: Pick<JobEntry, 'uid'>): void {
     this.#removed.add(uid);
     if (this.#removed.size > REMEMBERED) {
       const [oldest] = this.#removed;
       if (oldest !== undefined) this.#removed.delete(oldest);
     }
-    this.atHand.delete(uid);
+    this.recentRecords.delete(uid);
     const entry = this.#entries.get(uid);
     if (!entry) return;
     this.#entries.delete(uid);
     this.#unlist(entry);
-    this.#events.gone(entry);
+    this.#events.removed(entry);
     this.#events.changed();
   }
 
-  listed(objects: readonly Stored<ReadJob>[], resourceVersion: string): void {
+  onListed(objects: readonly Stored<ReadJob>[], resourceVersion: string): void {
     const there = new Set(objects.map(({ metadata }) => metadata.uid));
     for (const entry of this.#entries.values()) {
-      // What we have written since that version cannot be in the list.
+      // A job that this manager has written since that version cannot be in the list.
       if (!there.has(entry.uid) && !isNewer(entry.resourceVersion, resourceVersion)) this.drop(entry);
     }
-    this.#told.clear();
+    this.#reported.clear();
     this.#batch = [];
     for (const object of objects) {
       if (!object.entry) continue;
       this.put(object);
-      this.#told.set(object.metadata.uid, toTell(object.entry));
+      this.#reported.set(object.metadata.uid, reportedState(object.entry));
     }
     const known = this.#batch.filter((entry) => this.#entries.get(entry.uid) === entry);
     this.#batch = undefined;
@@ -122,29 +125,30 @@ export class JobCache implements Listener<ReadJob> {
     this.#events.changed();
   }
 
-  changed(object: Stored<ReadJob>): void {
+  onChanged(object: Stored<ReadJob>): void {
     const entry = this.#read(object);
     if (entry) {
       const { uid } = entry;
-      // One that was hidden from the first is nothing that anybody was told of.
-      const before = this.#told.get(uid);
-      if (before !== toTell(entry)) this.log.note({ service: entry.service, id: entry.id }, entry.resourceVersion);
-      this.#told.set(uid, toTell(entry));
+      // An object that was a tombstone from the beginning was never reported, so it is no change.
+      const before = this.#reported.get(uid);
+      if (before !== reportedState(entry))
+        this.log.note({ service: entry.service, id: entry.id }, entry.resourceVersion);
+      this.#reported.set(uid, reportedState(entry));
       this.put(object, entry);
     }
     this.#reach(object);
   }
 
-  deleted(object: Stored<ReadJob>): void {
+  onDeleted(object: Stored<ReadJob>): void {
     const { uid, resourceVersion } = object.metadata;
     const entry = this.#read(object);
     if (entry?.record) this.log.note({ service: entry.service, id: entry.id }, resourceVersion);
-    this.#told.delete(uid);
+    this.#reported.delete(uid);
     this.drop({ uid });
     this.#reach(object);
   }
 
-  troubled(error: unknown): void {
+  onError(error: unknown): void {
     this.#events.report(error);
   }
 
@@ -153,7 +157,7 @@ export class JobCache implements Listener<ReadJob> {
     this.#events.changed();
   }
 
-  /** One that cannot be read is nobody's job, and keeps no other from being one. */
+  /** A Job that cannot be parsed is reported and skipped; it does not affect the others. */
   #read(object: Stored<ReadJob>): JobEntry | undefined {
     try {
       return readJob(object);
@@ -164,7 +168,7 @@ export class JobCache implements Listener<ReadJob> {
   }
 
   #keep(entry: JobEntry, before: JobEntry | undefined): void {
-    // Of the same name and another uid: it is gone, and only the watch has not said so yet.
+    // The same job with another uid: the old object is gone, and the watch has not reported it yet.
     const same = this.find(entry);
     if (same && same.uid !== entry.uid) this.drop(same);
     if (before) this.#unlist(before);
@@ -182,12 +186,12 @@ export class JobCache implements Listener<ReadJob> {
   }
 }
 
-/** What of an entry is news: its record, and whether that may start, which Kueue writes without touching the record. */
-const toTell = ({ record, suspended }: JobEntry) => record && `${record.version} ${suspended}`;
+/** The parts of an entry whose changes are reported: the record, and whether Kueue suspends the Job, which does not change the record. */
+const reportedState = ({ record, suspended }: JobEntry) => record && `${record.version} ${suspended}`;
 
 /**
- * Changes that are remembered. Fewer: whoever follows them and was away for a moment has to list all jobs again. More:
- * memory, some 100 bytes each.
+ * How many changes are remembered. With fewer, a follower that was disconnected for a moment must list all jobs again; more
+ * take memory, some 100 bytes each.
  */
 const REMEMBERED_CHANGES = 20_000;
 
@@ -202,17 +206,17 @@ interface ChangedKeys {
 }
 
 /**
- * What changed, in the order of the watch. Every manager is told the same in the same order, so that a cursor is good at
- * each of them; only the watch counts here, because what we have just written may be ahead of what others wrote before.
+ * The changes in the order of the watch. Every manager sees the same order, so a cursor is valid at each of them. Only the
+ * watch counts: this manager's own writes may be ahead of earlier writes of others that the watch has not delivered yet.
  */
 export class ChangeLog {
   readonly #remembered: number;
   #changes: Change[] = [];
-  /** Where each job changed last. */
+  /** The version of the last change of each job. */
   readonly #last = new Map<string, string>();
-  /** Of what came before this version, not everything is known. */
+  /** Changes before this version are not completely known. */
   #floor = '0';
-  /** Up to here everything has been told. */
+  /** The version that the watch has reached. */
   #reached = '0';
   #waiting: { readonly resourceVersion: string; readonly resolve: () => void }[] = [];
 
@@ -220,7 +224,7 @@ export class ChangeLog {
     this.#remembered = remembered;
   }
 
-  /** Everything was listed at this version: what happened since the last time is not known. */
+  /** Everything was listed at this version: the changes since the previous list are unknown. */
   restart(resourceVersion: string): void {
     this.#changes = [];
     this.#last.clear();
@@ -228,7 +232,7 @@ export class ChangeLog {
     this.reach(resourceVersion);
   }
 
-  /** The watch has come to this version. */
+  /** The watch has reached this version. */
   reach(resourceVersion: string): void {
     if (!isNewer(resourceVersion, this.#reached)) return;
     this.#reached = resourceVersion;
@@ -240,17 +244,17 @@ export class ChangeLog {
 
   note(key: JobKey, resourceVersion: string): void {
     this.#changes.push({ resourceVersion, key });
-    this.#last.set(textOf(key), resourceVersion);
+    this.#last.set(jobKeyText(key), resourceVersion);
     if (this.#changes.length > this.#remembered) this.#forget(Math.ceil(this.#remembered / 2));
   }
 
-  /** Without a cursor, the cursor of now. */
+  /** The changes after a cursor. Without one: no changes, and the current cursor. */
   read(since: Cursor | undefined, service: string | undefined, limit: number): ChangedKeys {
     const reached = this.#reached;
     if (since === undefined) return { keys: [], cursor: changeCursor(reached) };
     const after = readChangeCursor(since);
     if (isNewer(this.#floor, after)) throw cursorExpired();
-    // Another manager has heard more than this one, which will in a moment.
+    // The cursor is of a manager whose watch is ahead; this one catches up in a moment.
     if (!isNewer(reached, after)) return { keys: [], cursor: since };
 
     const keys: JobKey[] = [];
@@ -264,7 +268,7 @@ export class ChangeLog {
     return { keys, cursor: changeCursor(reached) };
   }
 
-  /** Resolves when the watch has come to this version; false when it has not after that time. */
+  /** Resolves to true when the watch has reached this version, to false when it has not after that time. */
   async reached(resourceVersion: string, milliseconds: number): Promise<boolean> {
     if (!isNewer(resourceVersion, this.#reached)) return true;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -280,7 +284,7 @@ export class ChangeLog {
     }
   }
 
-  /** The first change that is newer. */
+  /** The index of the first newer change. */
   #above(version: string): number {
     let low = 0;
     let high = this.#changes.length;
@@ -293,39 +297,39 @@ export class ChangeLog {
   }
 
   #isLast({ key, resourceVersion }: Change): boolean {
-    return this.#last.get(textOf(key)) === resourceVersion;
+    return this.#last.get(jobKeyText(key)) === resourceVersion;
   }
 
   #forget(count: number): void {
     for (const change of this.#changes.splice(0, count)) {
       this.#floor = change.resourceVersion;
-      if (this.#isLast(change)) this.#last.delete(textOf(change.key));
+      if (this.#isLast(change)) this.#last.delete(jobKeyText(change.key));
     }
   }
 }
 
-const textOf = ({ service, id }: JobKey) => `${service}/${id}`;
+const jobKeyText = ({ service, id }: JobKey) => `${service}/${id}`;
 
-/** What may be held: objects, and the length of their annotations, most of which is events. */
-interface Room {
+/** Limits of the cache: number of objects, and the total length of their annotations, which is mostly events. */
+interface RecentRecordsLimits {
   readonly objects: number;
   readonly characters: number;
 }
 
 /**
- * Each job is changed some five times within minutes. More: memory. Fewer: of more than so many that are under way at
- * once, each is read from the server before it is changed.
+ * A job changes about five times within minutes. Larger limits take memory; with smaller ones, and more jobs in progress
+ * than that, each job is read from the server before it is changed.
  */
-const ROOM: Room = { objects: 2_000, characters: 16_000_000 };
+const LIMITS: RecentRecordsLimits = { objects: 2_000, characters: 16_000_000 };
 
-/** The objects that were seen last, whole: what is changed has to be sent as a whole. */
+/** The complete objects that were seen last. An update must send the complete object. */
 export class RecentRecords {
   readonly #objects = new Map<string, { readonly object: Stored<KubeJob>; readonly characters: number }>();
-  readonly #room: Room;
+  readonly #limits: RecentRecordsLimits;
   #characters = 0;
 
-  constructor(room: Room = ROOM) {
-    this.#room = room;
+  constructor(limits: RecentRecordsLimits = LIMITS) {
+    this.#limits = limits;
   }
 
   get(uid: string): Stored<KubeJob> | undefined {
@@ -339,7 +343,7 @@ export class RecentRecords {
     this.#objects.set(uid, { object: withoutManagedFields(object), characters });
     this.#characters += characters;
     for (const oldest of this.#objects.keys()) {
-      if (this.#objects.size <= this.#room.objects && this.#characters <= this.#room.characters) return;
+      if (this.#objects.size <= this.#limits.objects && this.#characters <= this.#limits.characters) return;
       this.delete(oldest);
     }
   }
@@ -350,7 +354,7 @@ export class RecentRecords {
   }
 }
 
-/** Who wrote which field: as long as the rest, and kept by the server when it is left out. */
+/** Without `managedFields`, which are as long as the rest; the server keeps them when they are left out. */
 function withoutManagedFields(object: Stored<KubeJob>): Stored<KubeJob> {
   const { managedFields: _, ...metadata } = object.metadata as Stored<KubeJob>['metadata'] & {
     managedFields?: unknown;

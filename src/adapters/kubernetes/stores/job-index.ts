@@ -5,40 +5,40 @@ import { endedAt, isFinalJob, type JobEntry } from './job-object.ts';
 
 const WAITING: ReadonlySet<JobState> = new Set(['accepted', 'queued', 'offering']);
 
-/** Of a record in lists: the same at every manager. */
-export const positionOf = ({ acceptedAt, id, service }: JobRecord): IndexPosition => ({
+/** The position of a record in lists; every manager computes the same. */
+export const listPosition = ({ acceptedAt, id, service }: JobRecord): IndexPosition => ({
   at: acceptedAt,
   text: `${id}/${service}`,
 });
 
-const byEnd = (record: JobRecord): IndexPosition => ({ ...positionOf(record), at: endedAt(record) ?? 0 });
+const byEnd = (record: JobRecord): IndexPosition => ({ ...listPosition(record), at: endedAt(record) ?? 0 });
 
-/** The jobs of a service, also of one that is gone, which another of its name may have followed. */
-interface OfService {
+/** The jobs of a service, by its uid: a removed service may still have some, and a later one of the same name has others. */
+interface ServiceJobs {
   readonly shown: Set<JobEntry>;
   readonly hidden: Set<JobEntry>;
 }
 
-/** Jobs in all the orders in which they are asked for, kept up with every change: nothing is looked up by a scan. */
+/** Jobs in all the orders in which they are listed, updated with every change, so that no query scans all jobs. */
 export class JobIndex {
-  readonly accepted = new Ordered(positionOf);
-  readonly unfinished = new Ordered(positionOf);
-  readonly waiting = new Ordered(positionOf);
+  readonly accepted = new Ordered(listPosition);
+  readonly unfinished = new Ordered(listPosition);
+  readonly waiting = new Ordered(listPosition);
   readonly ended = new Ordered(byEnd);
   readonly #byService = new Map<string, Ordered<JobRecord>>();
-  readonly #byUid = new Map<string, OfService>();
+  readonly #byUid = new Map<string, ServiceJobs>();
   readonly #counts = new Map<JobState, number>();
 
   get counts(): ReadonlyMap<JobState, number> {
     return this.#counts;
   }
 
-  /** By the name of the service. */
+  /** The jobs of the service with this name. */
   listed(service: string): Ordered<JobRecord> | undefined {
     return this.#byService.get(service);
   }
 
-  hiddenOf(serviceUid: string): Iterable<JobEntry> {
+  hiddenFor(serviceUid: string): Iterable<JobEntry> {
     return this.#byUid.get(serviceUid)?.hidden ?? [];
   }
 
@@ -50,9 +50,9 @@ export class JobIndex {
       this.#byUid.set(serviceUid, ofUid);
       (record ? ofUid.shown : ofUid.hidden).add(entry);
       if (!record) continue;
-      const ofService = this.#byService.get(record.service) ?? new Ordered(positionOf);
+      const ofService = this.#byService.get(record.service) ?? new Ordered(listPosition);
       this.#byService.set(record.service, ofService);
-      for (const order of [ofService, ...this.#ordersOf(record)]) {
+      for (const order of [ofService, ...this.#ordersFor(record)]) {
         const records = added.get(order) ?? [];
         records.push(record);
         added.set(order, records);
@@ -72,11 +72,11 @@ export class JobIndex {
     const ofService = this.#byService.get(record.service);
     ofService?.delete(record);
     if (ofService?.size === 0) this.#byService.delete(record.service);
-    for (const order of this.#ordersOf(record)) order.delete(record);
+    for (const order of this.#ordersFor(record)) order.delete(record);
     this.#count(record.state, -1);
   }
 
-  #ordersOf({ state }: JobRecord): Ordered<JobRecord>[] {
+  #ordersFor({ state }: JobRecord): Ordered<JobRecord>[] {
     if (isFinalJob(state)) return [this.accepted, this.ended];
     return WAITING.has(state) ? [this.accepted, this.unfinished, this.waiting] : [this.accepted, this.unfinished];
   }
@@ -88,25 +88,25 @@ export class JobIndex {
   }
 }
 
-/** So many are put into their places one by one sooner than all are sorted. */
+/** Fewer additions than this are inserted one by one, which is faster than sorting everything. */
 const FEW = 16;
 
-/** Where something is in an order: by time, and where that is the same, by text. */
+/** A position in an order: by time, then by text. */
 export interface IndexPosition {
   readonly at: number;
   readonly text: string;
 }
 
 /**
- * Things in an order, for lists that go on after the last one shown. Almost all come in their order, so that an array
- * to which they are added at the end is the quickest there is.
+ * A sorted list that can be read from any position. Almost all items arrive in order, so an array with appends is the
+ * fastest structure.
  */
 export class Ordered<T> {
   #items: { readonly position: IndexPosition; readonly item: T }[] = [];
-  readonly #positionOf: (item: T) => IndexPosition;
+  readonly #toPosition: (item: T) => IndexPosition;
 
   constructor(position: (item: T) => IndexPosition) {
-    this.#positionOf = position;
+    this.#toPosition = position;
   }
 
   get size(): number {
@@ -117,14 +117,14 @@ export class Ordered<T> {
     return this.#items[0]?.item;
   }
 
-  /** The same for many, in whatever order: one by one, each would be moved for every other that comes before it. */
+  /** Adds many items in any order. One by one, each would be shifted for every item inserted before it. */
   addAll(items: readonly T[]): void {
     if (items.length < FEW) {
       for (const item of items) this.add(item);
       return;
     }
-    const added = items.map((item) => ({ position: this.#positionOf(item), item }));
-    // Of two at the same position the later one counts, and sorting keeps the order of equals.
+    const added = items.map((item) => ({ position: this.#toPosition(item), item }));
+    // Of two items at the same position the later one wins; the sort is stable.
     const all = [...this.#items, ...added].toSorted((a, b) => compare(a.position, b.position));
     this.#items = all.filter(({ position }, n) => {
       const next = all[n + 1];
@@ -132,38 +132,38 @@ export class Ordered<T> {
     });
   }
 
-  /** Replaces what is at the same position. */
+  /** Replaces the item at the same position. */
   add(item: T): void {
-    const position = this.#positionOf(item);
+    const position = this.#toPosition(item);
     const index = this.#find(position);
     this.#items.splice(index, this.#isAt(index, position) ? 1 : 0, { position, item });
   }
 
   delete(item: T): void {
-    const position = this.#positionOf(item);
+    const position = this.#toPosition(item);
     const index = this.#find(position);
     if (this.#isAt(index, position)) this.#items.splice(index, 1);
   }
 
-  /** The first ones above, the nearest first. */
+  /** Items above the position, the nearest first. */
   above(position: IndexPosition, limit: number): T[] {
     const index = this.#find(position);
     const start = this.#isAt(index, position) ? index + 1 : index;
     return this.#items.slice(start, start + limit).map(({ item }) => item);
   }
 
-  /** The last ones below, the nearest first. */
+  /** Items below the position, the nearest first. */
   below(position: IndexPosition, limit: number): T[] {
     const index = this.#find(position);
     const some = this.#items.slice(Math.max(0, index - limit), index);
     return some.toReversed().map(({ item }) => item);
   }
 
-  /** Where it is, or would be. */
+  /** The index of the position, or where it would be inserted. */
   #find(position: IndexPosition): number {
     let low = 0;
     let high = this.#items.length;
-    // What comes in its order goes behind the last.
+    // The common case: the new item is the last.
     const last = this.#items.at(-1);
     if (!last || compare(last.position, position) < 0) return high;
     while (low < high) {
@@ -189,7 +189,7 @@ function compare(a: IndexPosition, b: IndexPosition): number {
   return a.text < b.text ? -1 : Number(a.text > b.text);
 }
 
-/** A list goes on before this job. */
+/** The cursor of a list that continues below this position. */
 export function listCursor({ at, text }: IndexPosition): Cursor {
   return encodeCursor(at, text);
 }
@@ -201,7 +201,7 @@ export function readListCursor(cursor: Cursor | undefined): IndexPosition {
   return { at, text };
 }
 
-/** Changes go on behind this version of the API, which is one for all its objects. */
+/** The cursor of changes after this resource version; the API server has one sequence for all Jobs. */
 export function changeCursor(resourceVersion: string): Cursor {
   return encodeCursor(resourceVersion);
 }
@@ -212,7 +212,7 @@ export function readChangeCursor(cursor: Cursor): string {
   return resourceVersion;
 }
 
-/** Enough that the sum is what takes the time, few enough that everybody else waits a millisecond for it. */
+/** Jobs summed without a pause. A larger slice blocks other work for more than a millisecond; a smaller one adds overhead. */
 const SLICE = 1_000;
 
 interface Range {
@@ -220,8 +220,8 @@ interface Range {
   readonly to: number;
 }
 
-/** What jobs have used that were accepted in the range, slice by slice. Those that still run have run until now. */
-export async function usageOf(jobs: Ordered<JobRecord>, range: Range, now: number): Promise<UsageRow[]> {
+/** Sums the usage of the jobs accepted in the range, slice by slice. Running jobs count until now. */
+export async function sumUsage(jobs: Ordered<JobRecord>, range: Range, now: number): Promise<UsageRow[]> {
   const sums = new Map<string, UsageRow>();
   let above = { at: range.from, text: '' };
   for (;;) {
@@ -232,7 +232,7 @@ export async function usageOf(jobs: Ordered<JobRecord>, range: Range, now: numbe
     }
     const last = slice.at(-1);
     if (!last || slice.length < SLICE) return [...sums.values()];
-    above = positionOf(last);
+    above = listPosition(last);
     await new Promise(setImmediate);
   }
 }

@@ -4,7 +4,7 @@ import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../../ports/con
 import { type Sample, sampleService } from '../../../ports/conformance/sample-service.ts';
 import type { KubeJob, Stored } from '../client/kinds.ts';
 import { jobObjectName } from '../objects/labels.ts';
-import { asMark, eventInJob, readJob, toJob, withJobProgress } from './job-object.ts';
+import { findEvent, readJob, toJob, toTombstone, withJobProgress } from './job-object.ts';
 import type { TemplateOptions } from './job-template.ts';
 
 const OPTIONS: TemplateOptions = { managedBy: true };
@@ -18,14 +18,14 @@ interface Made {
 }
 
 function made({ job = sampleJob(UUID), service = {}, options = {}, event = new Uint8Array([0, 255]) }: Made = {}) {
-  const place = { bytes: event.byteLength, place: { inline: event } };
+  const given = { bytes: event.byteLength, location: { inline: event } };
   const { service: name } = job;
-  const object = toJob(job, sampleProgress(), place, sampleService(name, service), { ...OPTIONS, ...options });
+  const object = toJob(job, sampleProgress(), given, sampleService(name, service), { ...OPTIONS, ...options });
   const stored: Stored<KubeJob> = { ...object, metadata: { ...object.metadata, uid: 'u', resourceVersion: '7' } };
   return stored;
 }
 
-test('an id that begins like its service is the name, and any other becomes a name of both', () => {
+test('job object: an id that begins with its service is the name; another id gives a name derived from both', () => {
   const long = 'a-service-with-a-name-of-many';
   for (const [service, id] of [
     ['cow', `cow-${UUID}`],
@@ -40,17 +40,17 @@ test('an id that begins like its service is the name, and any other becomes a na
   for (const name of names) assert.match(name, /^oscar-job-[0-9a-f]{40}$/);
 });
 
-test('a record is read as it was written, and its event byte by byte', () => {
+test('job object: a record and its event survive a round trip', () => {
   const job = storageJob(UUID, { demand: { cpu: 1, memory: 2, gpu: 3 } });
   const object = made({ job });
-  const { record, markedAt, namespace, name } = readJob(object);
+  const { record, causedAt, namespace, name } = readJob(object);
   assert.ok(record);
   assert.deepEqual({ ...record }, { ...job, ...sampleProgress(), eventBytes: 2, version: record.version });
-  assert.deepEqual([markedAt, namespace, name], [EPOCH, 'oscar-svc', job.id]);
-  assert.deepEqual(eventInJob(object), { inline: new Uint8Array([0, 255]) });
+  assert.deepEqual([causedAt, namespace, name], [EPOCH, 'oscar-svc', job.id]);
+  assert.deepEqual(findEvent(object), { inline: new Uint8Array([0, 255]) });
 });
 
-test('a change leaves what it does not name, takes away what it names as undefined, and is another version', () => {
+test('job object: a change keeps other keys, removes keys set to undefined, and gives a new version', () => {
   const first = withJobProgress(made(), { state: 'running', startedAt: 5 });
   const second = withJobProgress(first, { startedAt: undefined, message: 'again' } as never);
   const [before, after] = [first, second].map((object) => readJob(object).record);
@@ -60,35 +60,35 @@ test('a change leaves what it does not name, takes away what it names as undefin
   assert.notEqual(before.version, after.version);
 });
 
-test('a mark has nothing of the job but what it takes to know it again', () => {
+test('job object: a tombstone contains nothing of the job except its identity', () => {
   const job = storageJob(UUID, { invoker: 'mallory' }, EPOCH + 5);
-  const mark = asMark(made({ job, service: { definition: { labels: { secret: 'label' } } } }));
-  const { record, service, id, serviceUid, markedAt } = readJob(mark);
+  const tombstone = toTombstone(made({ job, service: { definition: { labels: { secret: 'label' } } } }));
+  const { record, service, id, serviceUid, causedAt } = readJob(tombstone);
   assert.equal(record, undefined);
-  assert.deepEqual([service, id, serviceUid, markedAt], ['cow', job.id, 'uid-of-cow', EPOCH + 5]);
-  assert.doesNotMatch(JSON.stringify(mark.metadata), /mallory|secret|event/);
+  assert.deepEqual([service, id, serviceUid, causedAt], ['cow', job.id, 'uid-of-cow', EPOCH + 5]);
+  assert.doesNotMatch(JSON.stringify(tombstone.metadata), /mallory|secret|event/);
 });
 
-test('one that has waited in a queue of Kueue stays in it, also as a mark: Kueue wants that', () => {
-  const queued = { kueue: { queueOf: () => 'oscar-lq-cow' } };
+test('job object: the tombstone of a queued Job keeps its queue label, as Kueue requires', () => {
+  const queued = { kueue: { queueFor: () => 'oscar-lq-cow' } };
   const job = made({ options: queued, service: { definition: { enable_sgx: true } } });
   assert.deepEqual([readJob(job).suspended, readJob(job).queue], [true, 'oscar-lq-cow']);
-  assert.equal(readJob(asMark(job)).queue, 'oscar-lq-cow');
+  assert.equal(readJob(toTombstone(job)).queue, 'oscar-lq-cow');
   // No quota has such devices.
   assert.doesNotMatch(JSON.stringify(job.spec), /sgx/);
   assert.deepEqual([readJob(made()).suspended, readJob(made()).queue], [false, undefined]);
 });
 
-test('on a Kubernetes that does not know managedBy, a Job is suspended and says whose it is', () => {
-  const { spec, metadata } = made({ options: { managedBy: false, kueue: { queueOf: () => 'oscar-lq-cows' } } });
+test('job object: without managedBy in Kubernetes, a Job is suspended and names its manager in an annotation', () => {
+  const { spec, metadata } = made({ options: { managedBy: false, kueue: { queueFor: () => 'oscar-lq-cows' } } });
   assert.equal(spec.managedBy, undefined);
   assert.equal(spec.suspend, true);
   assert.equal(metadata.annotations?.['oscar.grycap/managed-by'], 'oscar.grycap.net/manager');
-  // Kueue would let it go, and Kubernetes would run it.
+  // With the label Kueue would resume the Job, and Kubernetes would run it.
   assert.equal(metadata.labels?.['kueue.x-k8s.io/queue-name'], undefined);
 });
 
-test('an odd label, annotation or image keeps no job from being accepted', () => {
+test('job object: an invalid label, annotation or image does not keep a job from being accepted', () => {
   const labels = { 'odd key!': 'x', fine: 'y', long: 'z'.repeat(70) };
   const object = made({
     job: sampleJob(UUID, { invoker: '🐄' }),
@@ -102,7 +102,7 @@ test('an odd label, annotation or image keeps no job from being accepted', () =>
   assert.equal(containers[0]?.image, 'none');
 });
 
-test('the template asks for what the job asks for', () => {
+test('job object: the pod template requests the resources of the job', () => {
   const demand = { cpu: 250.2, memory: 1000.5, gpu: 2 };
   const service = { definition: { ephemeral_storage_request: '1Gi' } };
   const { containers } = made({ job: sampleJob(UUID, { demand }), service }).spec.template.spec as {
@@ -116,11 +116,11 @@ test('the template asks for what the job asks for', () => {
 
 for (const [name, annotations] of Object.entries({
   'without a record': { 'oscar.grycap/job': undefined },
-  'with half a record': { 'oscar.grycap/progress': '{"state":' },
-  'with something else for a record': { 'oscar.grycap/job': '7' },
+  'with a truncated record': { 'oscar.grycap/progress': '{"state":' },
+  'with a number instead of a record': { 'oscar.grycap/job': '7' },
   'without a version': { 'oscar.grycap/version': undefined },
 })) {
-  test(`a Job ${name} is damaged, and the message says which`, () => {
+  test(`job object: a Job ${name} is damaged, and the message names it`, () => {
     const object = made();
     const spoilt = { ...object.metadata.annotations, ...annotations } as Record<string, string>;
     const odd = { ...object, metadata: { ...object.metadata, annotations: spoilt } };

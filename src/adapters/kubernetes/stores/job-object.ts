@@ -12,50 +12,50 @@ import {
 import type { Service } from '../../../model/service/index.ts';
 import { StoreError } from '../../../ports/index.ts';
 import type { JobCondition, JobStatus, KubeJob, Metadata, Stored } from '../client/kinds.ts';
-import { QUEUE } from '../kueue/index.ts';
+import { QUEUE_NAME_LABEL } from '../kueue/index.ts';
 import { jobObjectName } from '../objects/labels.ts';
-import { type TemplateOptions, templateOf } from './job-template.ts';
+import { buildJobTemplate, type TemplateOptions } from './job-template.ts';
 
-/** Says that a Job is a record of ours, `job`, or what is left of one, `mark`. */
+/** Label: the Job is a job record of this manager (`job`), or the tombstone of one (`mark`). */
 export const RECORD = 'oscar.grycap/record';
 
-/** Of its service, as a digest: any text can be a uid. */
+/** Label: a digest of the service's uid, since a uid may be any text. */
 const SERVICE_UID = 'oscar.grycap/service-uid';
 
-/** The record, in JSON: what never changes and what does. */
+/** Annotations: the record as JSON, divided into the part that never changes and the part that does. */
 const NEW_JOB = 'oscar.grycap/job';
 const PROGRESS = 'oscar.grycap/progress';
 
 /**
- * Names the state of the record. The version of the object will not do: that also changes with the status, in which
- * the record is only shown.
+ * Annotation: the version of the record. The resourceVersion of the Job does not serve, because it also changes with the
+ * status, which only shows the record.
  */
 const VERSION = 'oscar.grycap/version';
 
-/** In base64, since an event is bytes; or where it is. */
+/** Annotations: the event in base64, its size, or the blob that contains it. */
 const EVENT = 'oscar.grycap/event';
 const EVENT_BYTES = 'oscar.grycap/event-bytes';
-const EVENT_SHELVED = 'oscar.grycap/event-shelved';
+const EVENT_BLOB = 'oscar.grycap/event-shelved';
 
-/** What is left of a job that was removed, in JSON. */
-const MARK = 'oscar.grycap/mark';
+/** Annotation: the tombstone of a removed job, as JSON. */
+const TOMBSTONE = 'oscar.grycap/mark';
 
-export type EventPlace = { readonly inline: Uint8Array } | { readonly shelved: ShelvedEvent };
+export type EventLocation = { readonly inline: Uint8Array } | { readonly blob: EventBlob };
 
-/** An event that is too large for the object. */
-export interface ShelvedEvent {
+/** A blob with an event that is too large for an annotation. */
+export interface EventBlob {
   readonly key: string;
   readonly sha256: string;
 }
 
-interface Mark {
+interface JobTombstone {
   readonly service: string;
   readonly id: string;
   readonly serviceUid: string;
   readonly at: number;
 }
 
-/** What the manager keeps of a Job: neither its event nor what Kubernetes has to know. */
+/** What the manager keeps of a Job in memory: neither its event nor its pod template. */
 export interface JobEntry {
   readonly namespace: string;
   readonly name: string;
@@ -65,32 +65,32 @@ export interface JobEntry {
   readonly id: string;
   readonly serviceUid: string;
   readonly version: Version;
-  /** When the object that caused it was modified, or it was accepted. */
-  readonly markedAt: number;
-  /** Absent for one that is hidden. */
+  /** When the file that caused the job was modified; for other jobs, when the job was accepted. */
+  readonly causedAt: number;
+  /** Absent for a tombstone. */
   readonly record?: JobRecord;
-  readonly shelved?: ShelvedEvent;
-  /** What its status says. */
-  readonly shown: Shown;
-  /** Kueue has not let it in yet, or has taken that back. */
+  readonly eventBlob?: EventBlob;
+  /** What the status of the Job shows. */
+  readonly shown: ShownState;
+  /** Kueue has not admitted the Job yet, or has evicted it. */
   readonly suspended: boolean;
-  /** In which it waits for that, or has waited. */
+  /** The LocalQueue in which it waits for admission, or has waited. */
   readonly queue?: string;
 }
 
 export const newJobVersion = () => randomUUID() as Version;
 
-/** Selects the records of one service, whatever its name is by now. */
-export const ofService = (uid: string) => `${SERVICE_UID}=${digest(uid)}`;
+/** Label selector for the records of the service with this uid. */
+export const serviceSelector = (uid: string) => `${SERVICE_UID}=${digest(uid)}`;
 
 export function toJob(
   job: NewJob,
   progress: JobProgress,
-  event: { readonly bytes: number; readonly place: EventPlace },
+  event: { readonly bytes: number; readonly location: EventLocation },
   service: Service,
   options: TemplateOptions,
 ): KubeJob {
-  const { labels, annotations, spec } = templateOf(job, service, options);
+  const { labels, annotations, spec } = buildJobTemplate(job, service, options);
   return {
     metadata: {
       name: jobObjectName(job),
@@ -102,40 +102,40 @@ export function toJob(
         [PROGRESS]: JSON.stringify(pickProgress(progress)),
         [VERSION]: newJobVersion(),
         [EVENT_BYTES]: String(event.bytes),
-        ...('inline' in event.place
-          ? { [EVENT]: Buffer.from(event.place.inline).toString('base64') }
-          : { [EVENT_SHELVED]: JSON.stringify(event.place.shelved) }),
+        ...('inline' in event.location
+          ? { [EVENT]: Buffer.from(event.location.inline).toString('base64') }
+          : { [EVENT_BLOB]: JSON.stringify(event.location.blob) }),
       },
     },
     spec,
   };
 }
 
-/** The same with another progress: what the change does not name stays, what it names as undefined goes. */
+/** Applies a change of the progress. Keys that the change does not name stay; keys that it sets to undefined are removed. */
 export function withJobProgress(object: Stored<KubeJob>, change: Partial<JobProgress>): Stored<KubeJob> {
   const progress = { ...(parse(object, PROGRESS) as JobProgress), ...pickProgress(change) };
   return annotated(object, { [PROGRESS]: JSON.stringify(progress), [VERSION]: newJobVersion() });
 }
 
-/** That it was is kept; what it was and did is not. What Kubernetes has in it cannot be changed. */
-export function asMark(object: Stored<KubeJob>): Stored<KubeJob> {
+/** Turns the Job of a removed job into its tombstone, which only says that the job existed. The spec of a Job cannot be changed. */
+export function toTombstone(object: Stored<KubeJob>): Stored<KubeJob> {
   const { service, id, serviceUid, object: cause, acceptedAt } = parse(object, NEW_JOB) as NewJob;
-  const mark: Mark = { service, id, serviceUid, at: cause?.modifiedAt ?? acceptedAt };
-  const { labels: { [QUEUE]: queue } = {}, annotations: _, ...metadata } = object.metadata;
-  // Kueue lets nobody take a Job that it has let in out of its queue.
-  const inQueue = queue === undefined ? {} : { [QUEUE]: queue };
+  const tombstone: JobTombstone = { service, id, serviceUid, at: cause?.modifiedAt ?? acceptedAt };
+  const { labels: { [QUEUE_NAME_LABEL]: queue } = {}, annotations: _, ...metadata } = object.metadata;
+  // Kueue rejects removing the queue label from an admitted Job.
+  const inQueue = queue === undefined ? {} : { [QUEUE_NAME_LABEL]: queue };
   const labels = { ...inQueue, [RECORD]: 'mark', [SERVICE_UID]: digest(serviceUid) };
-  const annotations = { [MARK]: JSON.stringify(mark), [VERSION]: newJobVersion() };
+  const annotations = { [TOMBSTONE]: JSON.stringify(tombstone), [VERSION]: newJobVersion() };
   return { ...object, metadata: { ...metadata, labels, annotations } };
 }
 
-/** Throws `damaged` for what is not a record of ours, though it says so. */
+/** Throws `damaged` for a Job that has the label of a record and does not contain one. */
 export function readJob(object: Stored<KubeJob>): JobEntry {
   const { namespace = '', name, uid, resourceVersion, labels } = object.metadata;
   const version = annotation(object, VERSION) as Version;
-  const shown = shownBy(object.status);
+  const shown = readShownState(object.status);
   const suspended = object.spec.suspend === true;
-  const queue = labels?.[QUEUE];
+  const queue = labels?.[QUEUE_NAME_LABEL];
   const known = {
     namespace,
     name,
@@ -147,33 +147,33 @@ export function readJob(object: Stored<KubeJob>): JobEntry {
     ...(queue !== undefined && { queue }),
   };
   if (labels?.[RECORD] === 'mark') {
-    const { service, id, serviceUid, at } = parse(object, MARK) as Mark;
-    return { ...known, service, id, serviceUid, markedAt: at };
+    const { service, id, serviceUid, at } = parse(object, TOMBSTONE) as JobTombstone;
+    return { ...known, service, id, serviceUid, causedAt: at };
   }
   const job = parse(object, NEW_JOB) as NewJob;
   const progress = parse(object, PROGRESS) as JobProgress;
   const eventBytes = Number(annotation(object, EVENT_BYTES));
   const record: JobRecord = deepFreeze({ ...job, ...progress, eventBytes, version });
   const { service, id, serviceUid, acceptedAt } = record;
-  const markedAt = record.object?.modifiedAt ?? acceptedAt;
+  const causedAt = record.object?.modifiedAt ?? acceptedAt;
   return {
     ...known,
     service,
     id,
     serviceUid,
-    markedAt,
+    causedAt,
     record,
-    ...(object.metadata.annotations?.[EVENT_SHELVED] !== undefined && {
-      shelved: parse(object, EVENT_SHELVED) as ShelvedEvent,
+    ...(object.metadata.annotations?.[EVENT_BLOB] !== undefined && {
+      eventBlob: parse(object, EVENT_BLOB) as EventBlob,
     }),
   };
 }
 
-/** Where the event is; of an object that has not been cut down. */
-export function eventInJob(object: Stored<KubeJob>): EventPlace {
+/** Finds the event of a complete Job. */
+export function findEvent(object: Stored<KubeJob>): EventLocation {
   const inline = object.metadata.annotations?.[EVENT];
   if (inline !== undefined) return { inline: new Uint8Array(Buffer.from(inline, 'base64')) };
-  return { shelved: parse(object, EVENT_SHELVED) as ShelvedEvent };
+  return { blob: parse(object, EVENT_BLOB) as EventBlob };
 }
 
 export const eventDigest = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
@@ -182,7 +182,7 @@ const FINAL: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled'
 
 export const isFinalJob = (state: JobState) => FINAL.has(state);
 
-/** One that never ran has no time at which its script ended, and ended when it came into its state. */
+/** When the job ended. A job that never ran has no `finishedAt`; it ended when it entered its final state. */
 export function endedAt({ state, finishedAt, timeline, acceptedAt }: JobRecord): number | undefined {
   return isFinalJob(state) ? (finishedAt ?? timeline.at(-1)?.at ?? acceptedAt) : undefined;
 }
@@ -209,16 +209,16 @@ function annotation(object: Stored<KubeJob>, key: string): string {
 }
 
 function damaged({ metadata: { name, namespace } }: Stored<KubeJob>, key: string, cause?: unknown): StoreError {
-  const message = `the Job ${name} in namespace ${namespace} is no record of a job: its annotation ${key} cannot be read; if nobody mends it, delete the Job`;
+  const message = `the Job ${name} in namespace ${namespace} is not a valid job record: its annotation ${key} cannot be read; repair it or delete the Job`;
   return new StoreError('damaged', message, { cause });
 }
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 40);
 
-/** What the status of a Job says, in the words of `kubectl get jobs`; `nothing` of one that nobody has written yet. */
-type Shown = 'nothing' | 'Suspended' | 'Running' | 'Complete' | 'Failed';
+/** What the status of a Job shows, in the words of `kubectl get jobs`; `nothing` before the first status is written. */
+type ShownState = 'nothing' | 'Suspended' | 'Running' | 'Complete' | 'Failed';
 
-const TO_SHOW: Readonly<Record<JobState, Exclude<Shown, 'nothing'>>> = {
+const SHOWN_STATES: Readonly<Record<JobState, Exclude<ShownState, 'nothing'>>> = {
   accepted: 'Suspended',
   queued: 'Suspended',
   offering: 'Suspended',
@@ -231,18 +231,18 @@ const TO_SHOW: Readonly<Record<JobState, Exclude<Shown, 'nothing'>>> = {
 };
 
 /**
- * What is to be shown of a record. One that Kueue has not let in, and that does not run here, is suspended wherever it is:
- * only then Kueue gives its quota to others.
+ * What the status should show of a record. A Job that Kueue suspends and that does not run in this cluster is shown as
+ * suspended, even if it is delegated: only then does Kueue give its quota to others.
  */
-export function toShow({ state }: Pick<JobRecord, 'state'>, suspended = false): Exclude<Shown, 'nothing'> {
-  const shown = TO_SHOW[state];
+export function stateToShow({ state }: Pick<JobRecord, 'state'>, suspended = false): Exclude<ShownState, 'nothing'> {
+  const shown = SHOWN_STATES[state];
   return suspended && shown === 'Running' && state !== 'running' ? 'Suspended' : shown;
 }
 
-/** Before the end of a Job, Kubernetes wants to be told that it is about to end (`managedBy`, KEP-4368). */
-const FOREBODING = { Complete: 'SuccessCriteriaMet', Failed: 'FailureTarget' } as const;
+/** Kubernetes requires these conditions before the final one (`managedBy`, KEP-4368). */
+const PRELIMINARY_CONDITIONS = { Complete: 'SuccessCriteriaMet', Failed: 'FailureTarget' } as const;
 
-export function shownBy({ active = 0, conditions = [] }: JobStatus = {}): Shown {
+export function readShownState({ active = 0, conditions = [] }: JobStatus = {}): ShownState {
   const holds = (type: string) => conditions.some((each) => each.type === type && each.status === 'True');
   if (holds('Complete')) return 'Complete';
   if (holds('Failed')) return 'Failed';
@@ -251,19 +251,19 @@ export function shownBy({ active = 0, conditions = [] }: JobStatus = {}): Shown 
 }
 
 /**
- * The status that shows a record. Kubernetes is strict with those who write one: what has ended had a beginning and has no
- * pods, a beginning never moves, and a condition that says the end never goes.
+ * The status that shows a record. Kubernetes validates it: a finished Job has a start time and no pods, a start time never
+ * changes, and a final condition never disappears.
  */
-export function statusOf(
+export function toJobStatus(
   record: JobRecord,
   before: JobStatus = {},
   suspended = false,
 ): JobStatus & Record<string, unknown> {
-  const shown = toShow(record, suspended);
+  const shown = stateToShow(record, suspended);
   const { acceptedAt, startedAt = acceptedAt, finishedAt, timeline } = record;
   const last = timeline.at(-1);
   const ended = Math.max(finishedAt ?? last?.at ?? startedAt, startedAt);
-  const said = { reason: last?.reason ?? record.state, message: last?.message ?? record.message };
+  const text = { reason: last?.reason ?? record.state, message: last?.message ?? record.message };
   const startTime = before.startTime ?? instant(startedAt);
   const was = before.conditions ?? [];
   const paused = was.some(({ type }) => type === 'Suspended');
@@ -271,35 +271,35 @@ export function statusOf(
   switch (shown) {
     case 'Suspended':
       return {
-        ...KEPT,
-        // Of one that is suspended it may be taken back, and must be: Kueue cannot let in what seems to have begun.
+        ...NO_PODS,
+        // While Kueue suspends the Job, the start time must be removed: Kueue does not admit a Job that seems to have started.
         ...(before.startTime !== undefined && !suspended && { startTime }),
-        conditions: [condition('Suspended', 'True', last?.at ?? acceptedAt, said)],
+        conditions: [condition('Suspended', 'True', last?.at ?? acceptedAt, text)],
       };
     case 'Running':
-      return { ...KEPT, active: 1, ready: record.state === 'running' ? 1 : 0, startTime, conditions: resumed };
+      return { ...NO_PODS, active: 1, ready: record.state === 'running' ? 1 : 0, startTime, conditions: resumed };
     case 'Complete':
     case 'Failed': {
-      const ends = [FOREBODING[shown], shown].map((type) => condition(type, 'True', ended, said));
-      // What has begun later than it has ended is a clock that was set: the beginning stays, so the end has to give.
+      const ends = [PRELIMINARY_CONDITIONS[shown], shown].map((type) => condition(type, 'True', ended, text));
+      // The clock was changed if the end is before the start. The start time cannot change, so the end is moved.
       const completionTime = instant(Math.max(ended, Date.parse(startTime)));
       const sum = shown === 'Complete' ? { succeeded: 1, completionTime } : { failed: 1 };
-      return { ...KEPT, ...sum, startTime, conditions: [...resumed, ...ends] };
+      return { ...NO_PODS, ...sum, startTime, conditions: [...resumed, ...ends] };
     }
   }
 }
 
-/** Pods that Kubernetes has yet to count; there are none, and once that is said it must stay said. */
-const KEPT = { terminating: 0, uncountedTerminatedPods: {} };
+/** There are never pods for Kubernetes to count. Once the status has these fields, it must keep them. */
+const NO_PODS = { terminating: 0, uncountedTerminatedPods: {} };
 
 function condition(
   type: string,
   status: JobCondition['status'],
   at: number,
-  said: { readonly reason: string; readonly message: string },
+  text: { readonly reason: string; readonly message: string },
 ): JobCondition & { readonly lastProbeTime: string } {
-  return { type, status, ...said, lastTransitionTime: instant(at), lastProbeTime: instant(at) };
+  return { type, status, ...text, lastTransitionTime: instant(at), lastProbeTime: instant(at) };
 }
 
-/** In whole seconds, as the API has it. */
+/** In whole seconds, as the API requires. */
 const instant = (milliseconds: number) => `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;

@@ -21,44 +21,43 @@ import { createObject, replaceObject } from '../client/writes.ts';
 import type { Kueue } from '../kueue/index.ts';
 import { jobObjectName } from '../objects/labels.ts';
 import { EventBlobs } from './event-blobs.ts';
-import { heldBy } from './held.ts';
 import { JobCache } from './job-cache.ts';
-import { LOWEST, listCursor, positionOf, readListCursor, usageOf } from './job-index.ts';
+import { LOWEST, listCursor, listPosition, readListCursor, sumUsage } from './job-index.ts';
 import {
   endedAt,
-  eventInJob,
+  findEvent,
   type JobEntry,
-  ofService,
   RECORD,
   readJob,
+  serviceSelector,
   toJob,
   withJobProgress,
 } from './job-object.ts';
-import { absent, JobObjects, leavesMark } from './job-objects.ts';
+import { absentJob, JobObjects, leavesTombstone } from './job-objects.ts';
 import type { TemplateOptions } from './job-template.ts';
-import { OutOfQueue } from './out-of-queue.ts';
 import { StatusMirror } from './status-mirror.ts';
+import { suspensionReason, WorkloadReconciler } from './workload-reconciler.ts';
 
-/** Jobs that are looked at in one go, of many. */
+/** Jobs read in one step of a long list. */
 const SLICE = 200;
 
-/** Jobs that are removed at once, of many: half of the connections, so that whoever comes meanwhile gets one. */
+/** Jobs removed concurrently: half of the client's connections, so that other requests are not delayed. */
 const AT_ONCE = 16;
 
-/** How long whoever asks for the cursor of now waits for the watch to tell of what was written before. */
+/** How long a request for the current cursor waits until the watch has delivered this manager's own writes. */
 const CATCH_UP_MS = 5_000;
 
 export interface KubernetesJobStoreOptions extends TemplateOptions {
-  readonly kueue?: Pick<Kueue, 'queueOf' | 'workloadOf' | 'picture'> | undefined;
+  readonly kueue?: Pick<Kueue, 'queueFor' | 'workloadFor' | 'cache'> | undefined;
   readonly watch: Omit<InformerOptions, 'labelSelector'>;
-  /** Where a job is, and what its Job looks like, follows from its service. */
+  /** Finds a service: its definition determines the namespace and the template of its Jobs. */
   readonly serviceNamed: (name: string) => Promise<Service | undefined>;
   readonly now: () => number;
-  /** Told what went wrong in the background, which mends itself, or of a record that cannot be read. */
+  /** Called with problems of background work, which is retried, and with records that cannot be read. */
   readonly report: (problem: unknown) => void;
 }
 
-/** The jobs as Jobs in the namespaces of their services, which Kubernetes shows and does not run (decision 0021). */
+/** Stores each job as a Job in the namespace of its service, which Kubernetes shows and does not run (decision 0021). */
 export class KubernetesJobStore implements JobStore {
   readonly #api: Api;
   readonly #options: KubernetesJobStoreOptions;
@@ -67,7 +66,7 @@ export class KubernetesJobStore implements JobStore {
   readonly #objects: JobObjects;
   readonly #events: EventBlobs;
   readonly #listeners = new Set<() => void>();
-  #telling = false;
+  #notifying = false;
   #trouble: string | undefined;
 
   constructor(api: Api, options: KubernetesJobStoreOptions) {
@@ -75,8 +74,8 @@ export class KubernetesJobStore implements JobStore {
     this.#options = options;
     this.#events = new EventBlobs(options.report);
     this.#cache = new JobCache({
-      changed: () => this.#tell(),
-      gone: ({ shelved }) => this.#events.drop(shelved),
+      changed: () => this.#notify(),
+      removed: ({ eventBlob }) => this.#events.drop(eventBlob),
       report: (problem) => this.#noteTrouble(problem),
     });
     this.#informer = new Informer<KubeJob>(api, JOB, this.#cache, { labelSelector: RECORD, ...options.watch });
@@ -96,48 +95,50 @@ export class KubernetesJobStore implements JobStore {
     await this.#informer.stop();
   }
 
-  /** Where events go that are too large for an object; until it is given, those are refused. */
-  useShelf(shelf: BlobStore): void {
-    this.#events.use(shelf);
+  /** Sets the store for large events; until then they are rejected. */
+  useBlobStore(blobs: BlobStore): void {
+    this.#events.use(blobs);
   }
 
-  /** Keys of the events that lie there, as far as is known here. */
-  shelvedEvents(): Set<string> {
-    return new Set(Array.from(this.#cache.entries(), ({ shelved }) => shelved?.key).filter((key) => key !== undefined));
+  /** Keys of the events in the blob store, as far as the cache knows. */
+  eventBlobKeys(): Set<string> {
+    return new Set(
+      Array.from(this.#cache.entries(), ({ eventBlob }) => eventBlob?.key).filter((key) => key !== undefined),
+    );
   }
 
-  /** Is it being told what changes? */
+  /** Whether the watch of the jobs is open. */
   get live(): boolean {
     return this.#informer.live;
   }
 
-  /** How often everything was listed. */
+  /** How often all jobs were listed. */
   get lists(): number {
     return this.#informer.lists;
   }
 
-  /** The last thing that went wrong with the watch, as a sentence. */
+  /** The last problem of the watch. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** To be started and stopped by whoever leads. */
+  /** A new one for each leadership; the leader starts and stops it. */
   statusMirror(): StatusMirror {
     return new StatusMirror(this.#api, {
       cache: this.#cache,
-      read: (entry) => this.#objects.whole(entry),
+      read: (entry) => this.#objects.fullObject(entry),
       onlyEnds: !this.#options.managedBy,
       report: this.#options.report,
     });
   }
 
-  /** The same; undefined where no Kueue has queues. */
-  outOfQueue(): OutOfQueue | undefined {
+  /** The same; undefined without Kueue. */
+  workloadReconciler(): WorkloadReconciler | undefined {
     const { kueue, report } = this.#options;
-    return kueue && new OutOfQueue(this.#api, { cache: this.#cache, picture: kueue.picture, report });
+    return kueue && new WorkloadReconciler(this.#api, { cache: this.#cache, kueueCache: kueue.cache, report });
   }
 
-  /** The Job of a job, so that what runs for it can be owned by it. `suspended`: Kueue has not let it in yet. */
+  /** The Job of a job, for owner references. `suspended`: Kueue has not admitted it yet. */
   async object(key: JobKey): Promise<Pick<JobEntry, 'namespace' | 'name' | 'uid' | 'suspended'> | undefined> {
     const entry = await this.#objects.current(key);
     if (!entry?.record) return undefined;
@@ -147,16 +148,16 @@ export class KubernetesJobStore implements JobStore {
 
   async accept(job: NewJob, progress: JobProgress, event: Uint8Array): Promise<Acceptance> {
     const service = await this.#options.serviceNamed(job.service);
-    if (!service) throw new StoreError('absent', `there is no service "${job.service}" for the job "${job.id}"`);
-    const place = await this.#events.put(event, { namespace: service.namespace, name: jobObjectName(job) });
-    const object = toJob(job, progress, { bytes: event.byteLength, place }, service, this.#options);
+    if (!service) throw new StoreError('absent', `service "${job.service}" of the job "${job.id}" not found`);
+    const location = await this.#events.put(event, { namespace: service.namespace, name: jobObjectName(job) });
+    const object = toJob(job, progress, { bytes: event.byteLength, location }, service, this.#options);
     for (;;) {
       const made = await createObject(this.#api, JOB, object);
-      if (made !== 'exists') return { outcome: 'created', record: this.#written(this.#objects.keep(made)) };
-      // It may have gone in between; then it can be made after all.
+      if (made !== 'exists') return { outcome: 'created', record: this.#written(this.#objects.remember(made)) };
+      // It may have been removed in between: then create it.
       const known = await this.#objects.existing(job, object);
       if (!known) continue;
-      if ('shelved' in place) this.#events.drop(place.shelved);
+      if ('blob' in location) this.#events.drop(location.blob);
       const record = this.#shown(known);
       return { outcome: 'exists', ...(record && { record }) };
     }
@@ -168,25 +169,25 @@ export class KubernetesJobStore implements JobStore {
   }
 
   async getFresh(key: JobKey): Promise<JobRecord | undefined> {
-    const object = await this.#objects.look(key);
+    const object = await this.#objects.fetch(key);
     return object && readJob(object).record;
   }
 
   async event(key: JobKey): Promise<Uint8Array | undefined> {
     const entry = await this.#objects.current(key);
-    const object = entry?.record && (await this.#objects.whole(entry));
-    return object && readJob(object).record ? this.#events.read(eventInJob(object)) : undefined;
+    const object = entry?.record && (await this.#objects.fullObject(entry));
+    return object && readJob(object).record ? this.#events.read(findEvent(object)) : undefined;
   }
 
   async update(key: JobKey, expected: Version, change: Partial<JobProgress>): Promise<JobRecord> {
     for (let fresh = false; ; fresh = true) {
-      const object = await this.#objects.inVersion(key, expected, fresh);
+      const object = await this.#objects.atVersion(key, expected, fresh);
       const next = withJobProgress(object, change);
       const written = await replaceObject(this.#api, JOB, next, object);
       if (written === 'absent') this.#cache.drop(object.metadata);
-      if (written === 'absent') throw absent(key);
-      // Its status may have been written meanwhile, which is no change of the record: only a look can tell.
-      if (written !== 'conflict') return this.#written(this.#objects.written(written, next));
+      if (written === 'absent') throw absentJob(key);
+      // A conflict may come from the status, which is no change of the record: read the Job again and retry.
+      if (written !== 'conflict') return this.#written(this.#objects.rememberWritten(written, next));
     }
   }
 
@@ -199,12 +200,12 @@ export class KubernetesJobStore implements JobStore {
       for (const record of slice) {
         if (!passes(record, query)) continue;
         const shown = items.at(-1);
-        if (shown && items.length === wanted) return { items, next: listCursor(positionOf(shown)) };
-        items.push(this.#now(record));
+        if (shown && items.length === wanted) return { items, next: listCursor(listPosition(shown)) };
+        items.push(this.#withSuspension(record));
       }
       const last = slice.at(-1);
       if (!last || slice.length < SLICE) return { items };
-      below = positionOf(last);
+      below = listPosition(last);
     }
   }
 
@@ -212,10 +213,10 @@ export class KubernetesJobStore implements JobStore {
     let above = LOWEST;
     for (;;) {
       const slice: JobRecord[] = this.#cache.index.unfinished.above(above, SLICE);
-      yield* slice.map((record) => this.#now(record));
+      yield* slice.map((record) => this.#withSuspension(record));
       const last = slice.at(-1);
       if (!last || slice.length < SLICE) return;
-      above = positionOf(last);
+      above = listPosition(last);
     }
   }
 
@@ -232,27 +233,27 @@ export class KubernetesJobStore implements JobStore {
   }
 
   onChange(listener: () => void): () => void {
-    // Of its own, so that one who listens twice ends each alone.
+    // A new function for each call, so that a listener that is added twice is removed one at a time.
     const listening = () => listener();
     this.#listeners.add(listening);
     return () => this.#listeners.delete(listening);
   }
 
   async remove(key: JobKey): Promise<boolean> {
-    return (await this.#takeAway(key)) !== undefined;
+    return (await this.#removeFinished(key)) !== undefined;
   }
 
-  /** Asked of the server: what another manager has just accepted must go as well. */
+  /** Lists the jobs from the server: jobs that another manager has just accepted must be removed too. */
   async removeService(serviceUid: string): Promise<JobRecord[]> {
     const removed: JobRecord[] = [];
     let from: string | undefined;
     do {
-      const page = { labelSelector: ofService(serviceUid), limit: SLICE, ...(from !== undefined && { from }) };
+      const page = { labelSelector: serviceSelector(serviceUid), limit: SLICE, ...(from !== undefined && { from }) };
       const { items, metadata } = await this.#api.page<KubeJob>(JOB, {}, page).catch((error: unknown) => {
         throw toStoreError(error, `list the jobs of the service ${serviceUid}`);
       });
-      const gone = await inTurns(items ?? [], async (object) => {
-        const entry = this.#objects.keep(object);
+      const gone = await mapConcurrent(items ?? [], async (object) => {
+        const entry = this.#objects.remember(object);
         return (await this.#objects.delete(entry)) ? entry.record : undefined;
       });
       removed.push(...gone.filter((record) => record !== undefined));
@@ -264,9 +265,9 @@ export class KubernetesJobStore implements JobStore {
   async expire(finishedBefore: number, limit: number): Promise<JobRecord[]> {
     const oldest = this.#cache.index.ended.above(LOWEST, limit);
     const old = oldest.filter((record) => (endedAt(record) ?? finishedBefore) < finishedBefore);
-    const removed = await inTurns(old, (record) =>
-      this.#takeAway(record).catch((error: unknown) => {
-        // Whoever asked has to know of those that are gone; one that is not yet will be the next time.
+    const removed = await mapConcurrent(old, (record) =>
+      this.#removeFinished(record).catch((error: unknown) => {
+        // Return the jobs that were removed; one that failed is tried again at the next call.
         if (!isRace(error)) this.#options.report(error);
         return undefined;
       }),
@@ -275,8 +276,8 @@ export class KubernetesJobStore implements JobStore {
   }
 
   async dropTombstones(serviceUid: string, modifiedBefore: number): Promise<number> {
-    const old = [...this.#cache.index.hiddenOf(serviceUid)].filter(({ markedAt }) => markedAt < modifiedBefore);
-    const dropped = await inTurns(old, (entry) => this.#objects.delete(entry));
+    const old = [...this.#cache.index.hiddenFor(serviceUid)].filter(({ causedAt }) => causedAt < modifiedBefore);
+    const dropped = await mapConcurrent(old, (entry) => this.#objects.delete(entry));
     return dropped.filter(Boolean).length;
   }
 
@@ -289,33 +290,33 @@ export class KubernetesJobStore implements JobStore {
   }
 
   async usage(range: { readonly from: number; readonly to: number }): Promise<UsageRow[]> {
-    return usageOf(this.#cache.index.accepted, range, this.#options.now());
+    return sumUsage(this.#cache.index.accepted, range, this.#options.now());
   }
 
-  /** The record of an entry, with what the cluster has to say about it at this moment. */
+  /** The record of an entry, with the reason why Kueue suspends it at this moment. */
   #shown(entry: JobEntry): JobRecord | undefined {
     const { record } = entry;
     if (!record) return undefined;
-    const held = heldBy(entry, record, this.#options.kueue);
+    const held = suspensionReason(entry, record, this.#options.kueue);
     return held === undefined ? record : { ...record, held };
   }
 
-  #now(record: JobRecord): JobRecord {
+  #withSuspension(record: JobRecord): JobRecord {
     const entry = this.#options.kueue && this.#cache.find(record);
     return (entry && this.#shown(entry)) ?? record;
   }
 
-  /** Of what was just written, and so is not hidden. */
+  /** The record that was just written. */
   #written(entry: JobEntry): JobRecord {
     const record = this.#shown(entry);
     if (record) return record;
-    throw new StoreError('damaged', `the job "${entry.id}" was written and cannot be read`);
+    throw new StoreError('damaged', `the job "${entry.id}" was written but cannot be read`);
   }
 
-  async #takeAway(key: JobKey): Promise<JobRecord | undefined> {
-    const taken = await this.#objects.takeAway(key);
-    // A mark stays without its event; what is gone has lost it already.
-    if (taken?.record && leavesMark(taken.record)) this.#events.drop(taken.shelved);
+  async #removeFinished(key: JobKey): Promise<JobRecord | undefined> {
+    const taken = await this.#objects.removeFinished(key);
+    // A tombstone does not need its event. When the Job is removed, the cache drops the event.
+    if (taken?.record && leavesTombstone(taken.record)) this.#events.drop(taken.eventBlob);
     return taken?.record;
   }
 
@@ -325,12 +326,12 @@ export class KubernetesJobStore implements JobStore {
     this.#options.report(known);
   }
 
-  /** Once for all that came together. */
-  #tell(): void {
-    if (this.#telling) return;
-    this.#telling = true;
+  /** Notifies once for all changes of the same turn of the event loop. */
+  #notify(): void {
+    if (this.#notifying) return;
+    this.#notifying = true;
     queueMicrotask(() => {
-      this.#telling = false;
+      this.#notifying = false;
       for (const listener of this.#listeners) listener();
     });
   }
@@ -344,7 +345,7 @@ function passes(record: JobRecord, { states, triggers, concerning }: JobQuery): 
   );
 }
 
-async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+async function mapConcurrent<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const slots = new Slots(AT_ONCE);
   return Promise.all(items.map((item) => slots.use(() => work(item))));
 }

@@ -1,24 +1,24 @@
 import type { NewJob } from '../../../model/job/index.ts';
 import { bytes, type Service, serviceAnnotations, serviceLabels } from '../../../model/service/index.ts';
 import type { KubeJob } from '../client/kinds.ts';
-import { QUEUE } from '../kueue/index.ts';
+import { QUEUE_NAME_LABEL } from '../kueue/index.ts';
 import { legalAnnotations, legalLabels } from '../objects/labels.ts';
 
-/** Who runs the Job: we do, Kubernetes does not. */
+/** Value of `managedBy`: this manager runs the Job, the Job controller of Kubernetes does not. */
 export const MANAGED_BY = 'oscar.grycap.net/manager';
 
-/** Says the same to an API server that does not know `managedBy` (before 1.32): there the Job is suspended for ever. */
+/** Annotation with the same meaning where the API server does not know `managedBy` (before 1.32). There the Job stays suspended. */
 const MANAGED_BY_US = 'oscar.grycap/managed-by';
 
 const JOB_OWNER = 'oscar.grycap/job-owner';
 const MOST_OF_OWNER = 62;
 
 export interface TemplateOptions {
-  /** Does the API server know `managedBy`? */
+  /** Whether the API server knows `managedBy`. */
   readonly managedBy: boolean;
-  /** In which queue jobs of a service wait for Kueue, if they do. */
-  readonly kueue?: { queueOf(service: Service): string | undefined } | undefined;
-  /** How long Kubernetes keeps it after its end; absent: the manager alone removes it. */
+  /** The LocalQueue in which jobs of a service wait for Kueue, if they do. */
+  readonly kueue?: { queueFor(service: Service): string | undefined } | undefined;
+  /** How long Kubernetes keeps the Job after its end. If absent, only the manager removes it. */
   readonly ttlSeconds?: number;
 }
 
@@ -29,41 +29,49 @@ interface Template {
 }
 
 /**
- * What Kubernetes, Kueue and people see of a job (decision 0021). Nothing runs from it: the pods of a job are made when it
- * starts, from the definition of that moment.
+ * The part of a Job that Kubernetes, Kueue and people see (decision 0021). Nothing runs from it: the pod of an attempt is
+ * created when it starts, from the definition at that moment.
  */
-export function templateOf(job: NewJob, service: Service, { managedBy, kueue, ttlSeconds }: TemplateOptions): Template {
-  const queue = managedBy ? kueue?.queueOf(service) : undefined;
+export function buildJobTemplate(
+  job: NewJob,
+  service: Service,
+  { managedBy, kueue, ttlSeconds }: TemplateOptions,
+): Template {
+  const queue = managedBy ? kueue?.queueFor(service) : undefined;
   const owner = (job.invoker || job.principal).split('@', 1)[0]?.slice(0, MOST_OF_OWNER) ?? '';
   const labels = legalLabels({
     ...serviceLabels(service),
     [JOB_OWNER]: owner,
-    ...(queue !== undefined && { [QUEUE]: queue }),
+    ...(queue !== undefined && { [QUEUE_NAME_LABEL]: queue }),
   });
   const annotations = legalAnnotations(serviceAnnotations(service));
-  // One that an object caused leaves a mark, which Kubernetes would not: only the manager removes it.
-  const leavesMark = job.object !== undefined || job.trigger === 'storage';
+  // A job that a file caused leaves a tombstone. Kubernetes would remove the Job completely, so only the manager removes it.
+  const leavesTombstone = job.object !== undefined || job.trigger === 'storage';
   return {
     labels,
     annotations: managedBy ? annotations : { ...annotations, [MANAGED_BY_US]: MANAGED_BY },
     spec: {
       ...(managedBy && { managedBy: MANAGED_BY }),
       ...((queue !== undefined || !managedBy) && { suspend: true }),
-      ...(ttlSeconds !== undefined && !leavesMark && { ttlSecondsAfterFinished: ttlSeconds }),
+      ...(ttlSeconds !== undefined && !leavesTombstone && { ttlSecondsAfterFinished: ttlSeconds }),
       backoffLimit: 0,
-      template: { metadata: { labels, annotations }, spec: podOf(job, service, queue !== undefined) },
+      template: { metadata: { labels, annotations }, spec: podTemplateSpec(job, service, queue !== undefined) },
     },
   };
 }
 
-function podOf({ demand }: NewJob, { definition }: Service, queued: boolean): KubeJob['spec']['template']['spec'] {
+function podTemplateSpec(
+  { demand }: NewJob,
+  { definition }: Service,
+  queued: boolean,
+): KubeJob['spec']['template']['spec'] {
   const { image, image_pull_secrets = [], ephemeral_storage_request, enable_sgx } = definition;
   const disk = bytes(ephemeral_storage_request);
   const limits = {
     cpu: `${Math.ceil(demand.cpu)}m`,
     memory: String(Math.ceil(demand.memory)),
     ...(demand.gpu > 0 && { 'nvidia.com/gpu': String(demand.gpu) }),
-    // No quota has it, so that Kueue would never let it in.
+    // No ClusterQueue has a quota for it, so Kueue would never admit the Job.
     ...(enable_sgx && !queued && { 'sgx.intel.com/enclave': '1' }),
   };
   return {
@@ -75,7 +83,7 @@ function podOf({ demand }: NewJob, { definition }: Service, queued: boolean): Ku
       {
         name: 'oscar-container',
         image: image.trim() || 'none',
-        // Should anybody run it all the same, it does nothing and says so.
+        // If something runs it nevertheless, it fails with a message.
         command: ['/bin/sh', '-c', 'echo "the OSCAR manager runs this job in pods of its own" >&2; exit 1'],
         resources: { limits, ...(disk ? { requests: { 'ephemeral-storage': String(Math.ceil(disk)) } } : {}) },
       },

@@ -12,14 +12,14 @@ import type { Api } from '../client/api.ts';
 import { toStoreError } from '../client/api-error.ts';
 import { CONFIG_MAP, type ConfigMap, type Stored } from '../client/kinds.ts';
 import { createObject, isSuperseded, removeObject, replaceObject } from '../client/writes.ts';
-import { derivedName, KEY, ROOM } from '../objects/labels.ts';
-import { byBytes } from './by-bytes.ts';
+import { derivedName, KEY, PURPOSE } from '../objects/labels.ts';
+import { compareBytes } from './compare-bytes.ts';
 
 const PAGE = 100;
 const LABEL = 'journal';
 const STATE = 'state';
 
-/** The journal: a ConfigMap in the manager's namespace per entry. */
+/** Stores each journal entry as a ConfigMap in the manager's namespace. */
 export class KubernetesJournal implements Journal {
   readonly #api: Api;
   readonly #namespace: string;
@@ -34,12 +34,12 @@ export class KubernetesJournal implements Journal {
   async begin(key: string, state: JournalState): Promise<JournalEntry> {
     const made = await createObject(this.#api, CONFIG_MAP, this.#object(key, packState(key, state)));
     if (made === 'exists') throw new StoreError('exists', `"${key}" is already in the journal`);
-    return entryOf(made);
+    return toJournalEntry(made);
   }
 
   async read(key: string): Promise<JournalEntry | undefined> {
     const object = await this.#get(key);
-    return object && entryOf(object);
+    return object && toJournalEntry(object);
   }
 
   async claim(key: string, expected: Version): Promise<Version | 'busy'> {
@@ -66,21 +66,21 @@ export class KubernetesJournal implements Journal {
     if (outcome === 'conflict') throw overtaken(key);
   }
 
-  /** Asked of the server each time: who recovers must see everything, and there are few entries, and few who ask. */
+  /** Always lists from the server: recovery must see every entry. There are few entries and few callers. */
   async list(prefix: string, cursor?: Cursor): Promise<Page<JournalEntry>> {
     const start = cursorPosition(cursor, prefix);
     const place = { namespace: this.#namespace };
     const { items } = await this.#api
-      .list<ConfigMap>(CONFIG_MAP, place, { labelSelector: `${ROOM}=${LABEL}` })
+      .list<ConfigMap>(CONFIG_MAP, place, { labelSelector: `${PURPOSE}=${LABEL}` })
       .catch((error) => {
         throw toStoreError(error, 'list the journal');
       });
     const found = items
-      .map((object) => ({ object, key: keyOf(object) }))
-      .filter(({ key }) => key.startsWith(prefix) && byBytes(key, start) >= 0)
-      .toSorted((a, b) => byBytes(a.key, b.key));
+      .map((object) => ({ object, key: journalKey(object) }))
+      .filter(({ key }) => key.startsWith(prefix) && compareBytes(key, start) >= 0)
+      .toSorted((a, b) => compareBytes(a.key, b.key));
     const shown = found.slice(0, this.#page);
-    const entries = shown.map(({ object }) => entryOf(object));
+    const entries = shown.map(({ object }) => toJournalEntry(object));
     const last = shown.at(-1);
     return found.length > shown.length && last ? { items: entries, next: cursorAfter(last.key) } : { items: entries };
   }
@@ -108,7 +108,7 @@ export class KubernetesJournal implements Journal {
       metadata: {
         name: derivedName(LABEL, key),
         namespace: this.#namespace,
-        labels: { [ROOM]: LABEL },
+        labels: { [PURPOSE]: LABEL },
         annotations: { [KEY]: key },
       },
       data: { [STATE]: state },
@@ -130,19 +130,19 @@ function inVersion({ metadata, data }: ConfigMap, resourceVersion: Version): Con
   };
 }
 
-const keyOf = ({ metadata }: Stored<ConfigMap>) => metadata.annotations?.[KEY] ?? '';
+const journalKey = ({ metadata }: Stored<ConfigMap>) => metadata.annotations?.[KEY] ?? '';
 
-function entryOf(object: Stored<ConfigMap>): JournalEntry {
-  const key = keyOf(object);
+function toJournalEntry(object: Stored<ConfigMap>): JournalEntry {
+  const key = journalKey(object);
   try {
     const state: JournalState = JSON.parse(object.data?.[STATE] ?? '');
     return { key, state, version: object.metadata.resourceVersion as Version };
   } catch (cause) {
-    throw new StoreError('damaged', `the ConfigMap ${object.metadata.name} is no entry of the journal`, { cause });
+    throw new StoreError('damaged', `the ConfigMap ${object.metadata.name} is not a valid journal entry`, { cause });
   }
 }
 
 const absent = (key: string) => new StoreError('absent', `"${key}" is not in the journal`);
 
 const overtaken = (key: string) =>
-  new StoreError('conflict', `"${key}" in the journal was taken on by someone else meanwhile`);
+  new StoreError('conflict', `another manager has changed "${key}" in the journal meanwhile`);

@@ -3,7 +3,7 @@ import type { Api } from '../client/api.ts';
 import { toStoreError } from '../client/api-error.ts';
 import { CONFIG_MAP, type ConfigMap, type Stored } from '../client/kinds.ts';
 import { createObject, removeObject, replaceObject } from '../client/writes.ts';
-import { derivedName, isObjectName, KEY, ROOM } from '../objects/labels.ts';
+import { derivedName, isObjectName, KEY, PURPOSE } from '../objects/labels.ts';
 
 /** What the holder of a name says about itself. */
 interface Holder {
@@ -15,7 +15,7 @@ interface Holder {
 }
 
 /** A name in use by a create, with what is needed to let go of it. */
-export type Hold = Stored<ConfigMap>;
+export type NameHold = Stored<ConfigMap>;
 
 /**
  * Names that are taken and have no service yet: one small object each, in the manager's namespace, since there the API
@@ -32,7 +32,7 @@ export class Reservations {
     this.#now = now;
   }
 
-  async take({ name, uid }: Reservation): Promise<Hold | 'taken'> {
+  async take({ name, uid }: Reservation): Promise<NameHold | 'taken'> {
     const holder = { uid, since: this.#now(), used: false };
     for (;;) {
       const made = await createObject(this.#api, CONFIG_MAP, this.#object(name, holder));
@@ -40,7 +40,7 @@ export class Reservations {
       const there = await this.#read(name);
       if (!there) continue;
       // Either way, so that a clock that was set back does not keep a name taken.
-      if (Math.abs(this.#now() - holderOf(there).since) < RESERVATION_LIFETIME) return 'taken';
+      if (Math.abs(this.#now() - readHolder(there).since) < RESERVATION_LIFETIME) return 'taken';
       const taken = await replaceObject(this.#api, CONFIG_MAP, this.#object(name, holder, there), there);
       if (taken === 'absent') continue;
       return taken === 'conflict' ? 'taken' : taken;
@@ -51,10 +51,10 @@ export class Reservations {
    * Begins the one create that a reservation is for. From now on it lives as long as a new one: whoever has got this
    * far has a full lifetime to finish. Undefined when the reservation was lost or used.
    */
-  async use({ name, uid }: Reservation): Promise<Hold | undefined> {
+  async use({ name, uid }: Reservation): Promise<NameHold | undefined> {
     const there = await this.#read(name);
     if (!there) return undefined;
-    const holder = holderOf(there);
+    const holder = readHolder(there);
     if (holder.uid !== uid || holder.used) return undefined;
     const object = this.#object(name, { uid, since: this.#now(), used: true }, there);
     const used = await replaceObject(this.#api, CONFIG_MAP, object, there);
@@ -62,16 +62,16 @@ export class Reservations {
   }
 
   /** False when somebody has taken it over meanwhile. */
-  async end(hold: Hold): Promise<boolean> {
+  async end(hold: NameHold): Promise<boolean> {
     return (await removeObject(this.#api, CONFIG_MAP, hold)) === 'removed';
   }
 
   async release({ name, uid }: Reservation): Promise<void> {
     const there = await this.#read(name);
-    if (there && holderOf(there).uid === uid) await removeObject(this.#api, CONFIG_MAP, there);
+    if (there && readHolder(there).uid === uid) await removeObject(this.#api, CONFIG_MAP, there);
   }
 
-  async #read(name: string): Promise<Hold | undefined> {
+  async #read(name: string): Promise<NameHold | undefined> {
     const place = { namespace: this.#namespace, name: objectName(name) };
     try {
       return await this.#api.get<ConfigMap>(CONFIG_MAP, place);
@@ -80,12 +80,12 @@ export class Reservations {
     }
   }
 
-  #object(name: string, { uid, since, used }: Holder, before?: Hold): ConfigMap {
+  #object(name: string, { uid, since, used }: Holder, before?: NameHold): ConfigMap {
     return {
       metadata: {
         name: objectName(name),
         namespace: this.#namespace,
-        labels: { [ROOM]: 'name' },
+        labels: { [PURPOSE]: 'name' },
         annotations: { [KEY]: name },
         ...(before && { resourceVersion: before.metadata.resourceVersion }),
       },
@@ -99,7 +99,7 @@ function objectName(name: string): string {
   return isObjectName(name) ? `oscar-name-${name}` : derivedName('name', name);
 }
 
-function holderOf({ data, metadata }: Hold): Holder {
+function readHolder({ data, metadata }: NameHold): Holder {
   const since = Date.parse(data?.['since'] ?? '');
   if (data?.['uid'] === undefined || Number.isNaN(since)) {
     throw new StoreError('damaged', `the ConfigMap ${metadata.name} in namespace ${metadata.namespace} holds no name`);

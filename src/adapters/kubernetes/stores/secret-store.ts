@@ -13,9 +13,9 @@ import type { Api } from '../client/api.ts';
 import { toStoreError } from '../client/api-error.ts';
 import { type KubeObject, SECRET, type SecretObject, type Stored } from '../client/kinds.ts';
 import { createObject, describeObject, isSuperseded, removeObject, replaceObject } from '../client/writes.ts';
-import { derivedName, isObjectName, KEY, ROOM } from '../objects/labels.ts';
-import { byBytes } from './by-bytes.ts';
-import type { Inheritance } from './inheritance.ts';
+import { derivedName, isObjectName, KEY, PURPOSE } from '../objects/labels.ts';
+import { compareBytes } from './compare-bytes.ts';
+import type { GoManagerSecrets } from './go-manager-secrets.ts';
 
 /** Keys in a page. */
 const PAGE = 500;
@@ -26,7 +26,7 @@ interface KubernetesSecretStoreOptions {
   /** Names of the secrets that a service declares, by `<namespace>/<service>`; undefined when there is none. */
   readonly declared: (key: string) => readonly string[] | undefined;
   /** What a Go manager has kept elsewhere: it is taken up when it is first asked for. */
-  readonly inheritance?: Inheritance;
+  readonly goManagerSecrets?: GoManagerSecrets;
   readonly page?: number;
 }
 
@@ -44,42 +44,42 @@ export class KubernetesSecretStore implements SecretStore {
     this.#options = options;
   }
 
-  async get(room: SecretKind, key: string): Promise<SecretRecord | undefined> {
-    const object = await this.#read(room, key);
-    if (!object) return this.#inherit(room, key);
-    if (!this.#isOurs(room, key, object)) return undefined;
-    return { values: unpack(room, object), version: object.metadata.resourceVersion as Version };
+  async get(kind: SecretKind, key: string): Promise<SecretRecord | undefined> {
+    const object = await this.#read(kind, key);
+    if (!object) return this.#importFromGo(kind, key);
+    if (!this.#isOurs(kind, key, object)) return undefined;
+    return { values: unpack(kind, object), version: object.metadata.resourceVersion as Version };
   }
 
-  async put(room: SecretKind, key: string, values: SecretValues, expected?: Version | 'absent'): Promise<Version> {
-    const object = pack(room, key, values, this.#options.namespace);
+  async put(kind: SecretKind, key: string, values: SecretValues, expected?: Version | 'absent'): Promise<Version> {
+    const object = pack(kind, key, values, this.#options.namespace);
     for (;;) {
-      const written = await this.#write(room, key, object, expected);
+      const written = await this.#write(kind, key, object, expected);
       if (!written) continue;
-      await this.#options.inheritance?.changed(room, key, values);
+      await this.#options.goManagerSecrets?.changed(kind, key, values);
       return written;
     }
   }
 
-  async remove(room: SecretKind, key: string): Promise<void> {
+  async remove(kind: SecretKind, key: string): Promise<void> {
     for (;;) {
-      const object = await this.#read(room, key);
-      if (!object || !this.#isOurs(room, key, object)) return;
+      const object = await this.#read(kind, key);
+      if (!object || !this.#isOurs(kind, key, object)) return;
       if ((await removeObject(this.#api, SECRET, object, { anyVersion: true })) !== 'conflict') return;
     }
   }
 
-  async keys(room: SecretKind, cursor?: Cursor): Promise<Page<string>> {
+  async keys(kind: SecretKind, cursor?: Cursor): Promise<Page<string>> {
     const start = cursorPosition(cursor);
-    const place = room === 'service' ? {} : { namespace: this.#options.namespace };
-    const options = { labelSelector: `${ROOM}=${room}`, metadataOnly: true };
+    const place = kind === 'service' ? {} : { namespace: this.#options.namespace };
+    const options = { labelSelector: `${PURPOSE}=${kind}`, metadataOnly: true };
     const { items } = await this.#api.list<KubeObject>(SECRET, place, options).catch((error) => {
-      throw toStoreError(error, `list the secrets of ${room}`);
+      throw toStoreError(error, `list the secrets of ${kind}`);
     });
     const keys = items
       .flatMap(({ metadata }) => metadata.annotations?.[KEY] ?? [])
-      .filter((key) => byBytes(key, start) >= 0)
-      .toSorted(byBytes);
+      .filter((key) => compareBytes(key, start) >= 0)
+      .toSorted(compareBytes);
     const shown = keys.slice(0, this.#options.page ?? PAGE);
     const last = shown.at(-1);
     return keys.length > shown.length && last !== undefined
@@ -88,55 +88,55 @@ export class KubernetesSecretStore implements SecretStore {
   }
 
   /** Makes what a Go manager has kept for a service our own: from then on it is known without its definition. */
-  async takeOver(uid: string, place: string): Promise<void> {
+  async adopt(uid: string, place: string): Promise<void> {
     await this.get('credentials', uid);
     const object = await this.#read('service', place);
-    if (!object || isOfRoom('service', place, object) || !this.#isOurs('service', place, object)) return;
+    if (!object || hasKindAndKey('service', place, object) || !this.#isOurs('service', place, object)) return;
     await this.put('service', place, unpack('service', object));
   }
 
-  async #inherit(room: SecretKind, key: string): Promise<SecretRecord | undefined> {
-    const values = await this.#options.inheritance?.find(room, key);
+  async #importFromGo(kind: SecretKind, key: string): Promise<SecretRecord | undefined> {
+    const values = await this.#options.goManagerSecrets?.find(kind, key);
     if (!values) return undefined;
-    const made = await createObject(this.#api, SECRET, pack(room, key, values, this.#options.namespace));
+    const made = await createObject(this.#api, SECRET, pack(kind, key, values, this.#options.namespace));
     // Another manager may have been quicker, and have changed it since.
-    return made === 'exists' ? this.get(room, key) : { values, version: made.metadata.resourceVersion as Version };
+    return made === 'exists' ? this.get(kind, key) : { values, version: made.metadata.resourceVersion as Version };
   }
 
   /** Undefined when somebody else was in between and the caller does not mind. */
   async #write(
-    room: SecretKind,
+    kind: SecretKind,
     key: string,
     object: SecretObject,
     expected: Version | 'absent' | undefined,
   ): Promise<Version | undefined> {
-    const there = expected === 'absent' ? undefined : await this.#read(room, key);
-    if (there && !this.#isOurs(room, key, there)) throw foreign(object);
+    const there = expected === 'absent' ? undefined : await this.#read(kind, key);
+    if (there && !this.#isOurs(kind, key, there)) throw foreign(object);
     if (expected !== undefined && expected !== 'absent' && there?.metadata.resourceVersion !== expected) {
-      throw changed(room, key);
+      throw changed(kind, key);
     }
     if (!there) {
       const made = await createObject(this.#api, SECRET, object);
       if (made !== 'exists') return made.metadata.resourceVersion as Version;
-      if (expected === 'absent') await this.#refuseExisting(room, key, object);
+      if (expected === 'absent') await this.#refuseExisting(kind, key, object);
       return undefined;
     }
     const { resourceVersion } = there.metadata;
     const next = { ...object, metadata: { ...object.metadata, resourceVersion } };
     const written = await replaceObject(this.#api, SECRET, next, there);
     if (written === 'conflict' || written === 'absent') {
-      if (expected !== undefined) throw changed(room, key);
+      if (expected !== undefined) throw changed(kind, key);
       return undefined;
     }
     // Written, and by now replaced by somebody else: such a version fits nothing, which is what a caller must find.
     return (isSuperseded(written) ? `superseded-${resourceVersion}` : written.metadata.resourceVersion) as Version;
   }
 
-  async #refuseExisting(room: SecretKind, key: string, object: SecretObject): Promise<void> {
-    const there = await this.#read(room, key);
+  async #refuseExisting(kind: SecretKind, key: string, object: SecretObject): Promise<void> {
+    const there = await this.#read(kind, key);
     if (!there) return;
-    if (!this.#isOurs(room, key, there)) throw foreign(object);
-    throw new StoreError('exists', `there already are secrets of ${room} ${key}`);
+    if (!this.#isOurs(kind, key, there)) throw foreign(object);
+    throw new StoreError('exists', `there already are secrets of ${kind} ${key}`);
   }
 
   /**
@@ -144,15 +144,15 @@ export class KubernetesSecretStore implements SecretStore {
    * as Go managers keep them there (S15). What a Go manager wrote for a service has no label, but the names that the
    * service declares.
    */
-  #isOurs(room: SecretKind, key: string, object: Stored<SecretObject>): boolean {
-    if (isOfRoom(room, key, object)) return true;
-    const declared = room === 'service' ? this.#options.declared(key) : undefined;
+  #isOurs(kind: SecretKind, key: string, object: Stored<SecretObject>): boolean {
+    if (hasKindAndKey(kind, key, object)) return true;
+    const declared = kind === 'service' ? this.#options.declared(key) : undefined;
     const names = Object.keys(object.data ?? {});
     return declared !== undefined && names.length > 0 && declared.toSorted().join() === names.toSorted().join();
   }
 
-  async #read(room: SecretKind, key: string): Promise<Stored<SecretObject> | undefined> {
-    const place = placeOf(room, key, this.#options.namespace);
+  async #read(kind: SecretKind, key: string): Promise<Stored<SecretObject> | undefined> {
+    const place = objectRef(kind, key, this.#options.namespace);
     if (!place) return undefined;
     try {
       return await this.#api.get<SecretObject>(SECRET, place);
@@ -162,8 +162,8 @@ export class KubernetesSecretStore implements SecretStore {
   }
 }
 
-function changed(room: SecretKind, key: string): StoreError {
-  return new StoreError('conflict', `the secrets of ${room} ${key} were changed meanwhile: read them again`);
+function changed(kind: SecretKind, key: string): StoreError {
+  return new StoreError('conflict', `the secrets of ${kind} ${key} were changed meanwhile: read them again`);
 }
 
 function foreign(object: SecretObject): StoreError {
@@ -181,39 +181,39 @@ const SECRET_BYTES = 1024 * 1024;
 const VALUES = 'values';
 
 /** Undefined when there can be none. */
-function placeOf(room: SecretKind, key: string, manager: string): { namespace: string; name: string } | undefined {
-  if (room !== 'service') return { namespace: manager, name: derivedName(room, key) };
+function objectRef(kind: SecretKind, key: string, manager: string): { namespace: string; name: string } | undefined {
+  if (kind !== 'service') return { namespace: manager, name: derivedName(kind, key) };
   const [namespace = '', name = ''] = key.split('/');
   return isObjectName(namespace) && isObjectName(name) ? { namespace, name } : undefined;
 }
 
-/** Does the object say that it is of this room and key? */
-function isOfRoom(room: SecretKind, key: string, { metadata }: Stored<SecretObject>): boolean {
-  return metadata.labels?.[ROOM] === room && metadata.annotations?.[KEY] === key;
+/** Does the object say that it is of this kind and key? */
+function hasKindAndKey(kind: SecretKind, key: string, { metadata }: Stored<SecretObject>): boolean {
+  return metadata.labels?.[PURPOSE] === kind && metadata.annotations?.[KEY] === key;
 }
 
-function pack(room: SecretKind, key: string, values: SecretValues, manager: string): SecretObject {
-  const place = placeOf(room, key, manager);
+function pack(kind: SecretKind, key: string, values: SecretValues, manager: string): SecretObject {
+  const place = objectRef(kind, key, manager);
   if (!place) throw new StoreError('absent', `"${key}" is not <namespace>/<service>`);
   const entries = Object.entries(values).map(([name, secret]) => [name, secret.reveal()] as const);
-  const plain = room === 'service' ? entries : [[VALUES, JSON.stringify(entries)] as const];
+  const plain = kind === 'service' ? entries : [[VALUES, JSON.stringify(entries)] as const];
   const size = plain.reduce((sum, [, value]) => sum + Buffer.byteLength(value), 0);
   if (size > SECRET_BYTES) {
     throw new StoreError(
       'too-large',
-      `the secrets of ${room} ${key} have ${size} bytes, and ${SECRET_BYTES} is the most that Kubernetes keeps`,
+      `the secrets of ${kind} ${key} have ${size} bytes, and ${SECRET_BYTES} is the most that Kubernetes keeps`,
     );
   }
   return {
-    metadata: { ...place, labels: { [ROOM]: room }, annotations: { [KEY]: key } },
+    metadata: { ...place, labels: { [PURPOSE]: kind }, annotations: { [KEY]: key } },
     type: 'Opaque',
     data: Object.fromEntries(plain.map(([name, value]) => [name, Buffer.from(value).toString('base64')])),
   };
 }
 
-function unpack(room: SecretKind, { data = {}, metadata }: Stored<SecretObject>): SecretValues {
+function unpack(kind: SecretKind, { data = {}, metadata }: Stored<SecretObject>): SecretValues {
   const plain = Object.entries(data).map(([name, value]) => [name, Buffer.from(value, 'base64').toString()]);
-  const entries = room === 'service' ? plain : parse(Object.fromEntries(plain)[VALUES], metadata.name);
+  const entries = kind === 'service' ? plain : parse(Object.fromEntries(plain)[VALUES], metadata.name);
   return Object.freeze(Object.fromEntries(entries.map(([name = '', value = '']) => [name, new Secret(value)])));
 }
 

@@ -35,9 +35,9 @@ function open() {
 
 test('the newer version stays, in whatever order they come', () => {
   const { cache, versions, said } = open();
-  cache.changed(object('cow', 9));
-  cache.changed(object('cow', 10));
-  cache.changed(object('cow', 8));
+  cache.onChanged(object('cow', 9));
+  cache.onChanged(object('cow', 10));
+  cache.onChanged(object('cow', 8));
   cache.put(object('cow', 10));
   assert.deepEqual(versions(), ['ns/cow@10']);
   assert.equal(said.length, 2);
@@ -47,9 +47,9 @@ test('what was removed does not come back with an event or a list from before', 
   const { cache, versions } = open();
   cache.put(object('cow', 9));
   cache.drop(object('cow', 9));
-  cache.changed(object('cow', 8));
-  cache.changed(object('cow', 9));
-  cache.listed([object('cow', 9)], '9');
+  cache.onChanged(object('cow', 8));
+  cache.onChanged(object('cow', 9));
+  cache.onListed([object('cow', 9)], '9');
   cache.put(object('cow', 9));
   assert.deepEqual(versions(), []);
 });
@@ -58,15 +58,15 @@ test('a name that is used again is another object, and the end of the first is n
   const { cache, versions } = open();
   cache.put(object('cow', 5, { uid: 'o1' }));
   cache.put(object('cow', 9, { uid: 'o2' }));
-  cache.deleted(object('cow', 7, { uid: 'o1' }));
+  cache.onDeleted(object('cow', 7, { uid: 'o1' }));
   assert.deepEqual(versions(), ['ns/cow@9']);
 });
 
 test('an object that comes back to the list of services after it was taken off it is there again', () => {
   const { cache, versions } = open();
-  cache.changed(object('cow', 5));
-  cache.deleted(object('cow', 6));
-  cache.changed(object('cow', 7));
+  cache.onChanged(object('cow', 5));
+  cache.onDeleted(object('cow', 6));
+  cache.onChanged(object('cow', 7));
   assert.deepEqual(versions(), ['ns/cow@7']);
 });
 
@@ -74,7 +74,7 @@ test('a list removes what it lacks, but not what was written after it', () => {
   const { cache, versions, said } = open();
   cache.put(object('gone', 5, { uid: 'o1' }));
   cache.put(object('new', 20, { uid: 'o2' }));
-  cache.listed([object('stays', 3, { uid: 'o3' })], '10');
+  cache.onListed([object('stays', 3, { uid: 'o3' })], '10');
   assert.deepEqual(versions(), ['ns/new@20', 'ns/stays@3']);
   assert.deepEqual(said.at(-2), { kind: 'gone', name: 'gone' });
 });
@@ -102,13 +102,13 @@ test('terms follow the service, and leave nothing behind', () => {
   cache.put(object('cow', 5, { owner: 'alice' }));
   cache.put(object('cow', 6, { owner: 'bob' }));
   assert.deepEqual([seenBy('alice'), seenBy('bob')], [[], ['ns/cow']]);
-  cache.deleted(object('cow', 7));
+  cache.onDeleted(object('cow', 7));
   assert.deepEqual(seenBy('bob'), []);
 });
 
 test('a ConfigMap that no longer defines a service is none', () => {
   const { cache, versions } = open();
   cache.put(object('cow', 5));
-  cache.changed({ ...object('cow', 6), data: {} });
+  cache.onChanged({ ...object('cow', 6), data: {} });
   assert.deepEqual(versions(), []);
 });

@@ -6,14 +6,14 @@ import {
   type ServiceRecord,
   StoreError,
 } from '../../../ports/index.ts';
-import type { Listener } from '../client/informer.ts';
+import type { InformerHandler } from '../client/informer.ts';
 import { type ConfigMap, isNewer, type KubeObject, type Stored } from '../client/kinds.ts';
 import { credentialsIn, fromConfigMap, isDefinition } from './definition.ts';
 
 type NamedChange = Exclude<ServiceChange, { kind: 'resync' }>;
 
 /** One ConfigMap as it was last seen. */
-export interface Entry {
+export interface ServiceEntry {
   /** Without what the record was made from: a script may be a megabyte, and is in the record already. */
   readonly object: Stored<KubeObject>;
   /** Or why it cannot be read. */
@@ -29,8 +29,8 @@ const placeOf = ({ metadata }: KubeObject) => `${metadata.namespace}/${metadata.
  * All services, from lists and watches and from the answers to our own writes, in whatever order these arrive: the
  * newer version stays, and what was removed here does not come back with an event from before.
  */
-export class ServiceCache implements Listener<ConfigMap> {
-  readonly #entries = new Map<string, Entry>();
+export class ServiceCache implements InformerHandler<ConfigMap> {
+  readonly #entries = new Map<string, ServiceEntry>();
   readonly #byName = new Map<string, Set<string>>();
   readonly #index = new ServiceIndex();
   /** The last versions of objects that are gone, by uid: an answer that was long on its way must not bring one back. */
@@ -46,14 +46,14 @@ export class ServiceCache implements Listener<ConfigMap> {
   }
 
   /** If there are several of one name, which only a Go manager can make, the oldest is the service. */
-  find(name: string): Entry | undefined {
+  find(name: string): ServiceEntry | undefined {
     const places = this.#byName.get(name);
     if (!places) return undefined;
     const entries = [...places].flatMap((place) => this.#entries.get(place) ?? []);
     return entries.toSorted(byAge)[0];
   }
 
-  at(place: string): Entry | undefined {
+  at(place: string): ServiceEntry | undefined {
     return this.#entries.get(place);
   }
 
@@ -67,7 +67,7 @@ export class ServiceCache implements Listener<ConfigMap> {
   }
 
   /** Gives what is known now: this object, or a newer one, or none when it has been removed. */
-  put(object: Stored<ConfigMap>): Entry | undefined {
+  put(object: Stored<ConfigMap>): ServiceEntry | undefined {
     const place = placeOf(object);
     const known = this.#entries.get(place);
     const { uid, resourceVersion } = object.metadata;
@@ -96,7 +96,7 @@ export class ServiceCache implements Listener<ConfigMap> {
     if (this.#entries.get(place)?.object.metadata.uid === uid) this.#drop(place);
   }
 
-  listed(objects: readonly Stored<ConfigMap>[], resourceVersion: string): void {
+  onListed(objects: readonly Stored<ConfigMap>[], resourceVersion: string): void {
     const there = new Set(objects.map(placeOf));
     for (const [place, { object }] of this.#entries) {
       // What we have written since that version cannot be in the list.
@@ -105,15 +105,15 @@ export class ServiceCache implements Listener<ConfigMap> {
     for (const object of objects) this.put(object);
   }
 
-  changed(object: Stored<ConfigMap>): void {
+  onChanged(object: Stored<ConfigMap>): void {
     this.put(object);
   }
 
-  deleted(object: Stored<ConfigMap>): void {
+  onDeleted(object: Stored<ConfigMap>): void {
     this.drop(object);
   }
 
-  troubled(error: unknown): void {
+  onError(error: unknown): void {
     this.#report(error);
   }
 
@@ -127,7 +127,7 @@ export class ServiceCache implements Listener<ConfigMap> {
     }
   }
 
-  #keep(place: string, entry: Entry): void {
+  #keep(place: string, entry: ServiceEntry): void {
     const { name } = entry.object.metadata;
     this.#entries.set(place, entry);
     const places = this.#byName.get(name) ?? new Set();
@@ -171,7 +171,7 @@ function slim({ metadata }: Stored<ConfigMap>): Stored<KubeObject> {
   };
 }
 
-function byAge(a: Entry, b: Entry): number {
+function byAge(a: ServiceEntry, b: ServiceEntry): number {
   const ages = [a, b].map(({ object }) => Date.parse(object.metadata.creationTimestamp ?? ''));
   return (ages[0] ?? 0) - (ages[1] ?? 0) || (placeOf(a.object) < placeOf(b.object) ? -1 : 1);
 }

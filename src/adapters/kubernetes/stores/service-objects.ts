@@ -2,15 +2,15 @@ import type { Service } from '../../../model/service/index.ts';
 import type { Api } from '../client/api.ts';
 import { JOB, type KubeObject, POD_TEMPLATE, type Stored } from '../client/kinds.ts';
 import { createObject, removeObject } from '../client/writes.ts';
-import { SERVICE, UID } from '../objects/labels.ts';
-import { podTemplateOf } from '../objects/pod-template.ts';
+import { SERVICE, SERVICE_UID_ANNOTATION } from '../objects/labels.ts';
+import { toPodTemplate } from '../objects/pod-template.ts';
 import { RECORD } from './job-object.ts';
 
 /**
  * Makes the PodTemplate by which a Go manager knows that the service exists (docs/go-manager.md#kubernetes-objects).
  */
-export async function markService(service: Service, definition: Stored<KubeObject>, api: Api): Promise<void> {
-  const marker = podTemplateOf(service, definition);
+export async function createMarker(service: Service, definition: Stored<KubeObject>, api: Api): Promise<void> {
+  const marker = toPodTemplate(service, definition);
   if ((await createObject(api, POD_TEMPLATE, marker)) !== 'exists') return;
   // Of an earlier service of that name, and Kubernetes has not collected it yet.
   const old = await api.get(POD_TEMPLATE, marker.metadata);
@@ -19,7 +19,7 @@ export async function markService(service: Service, definition: Stored<KubeObjec
 }
 
 /** Which of these services have no PodTemplate: whoever made them may have died right before it made that. */
-export async function unmarked<T extends { readonly object: Stored<KubeObject> }>(
+export async function findUnmarked<T extends { readonly object: Stored<KubeObject> }>(
   entries: readonly T[],
   api: Api,
 ): Promise<T[]> {
@@ -28,7 +28,7 @@ export async function unmarked<T extends { readonly object: Stored<KubeObject> }
   const markers = new Map(items.map((marker) => [placeOf(marker), marker.metadata.ownerReferences]));
   return entries.filter(({ object }) => {
     // A Go manager lets nobody own it, and with Knative it makes none.
-    if (object.metadata.annotations?.[UID] === undefined) return false;
+    if (object.metadata.annotations?.[SERVICE_UID_ANNOTATION] === undefined) return false;
     const place = placeOf(object);
     const owners = markers.get(place) ?? [];
     const isAnothers = owners.length > 0 && owners.every(({ uid }) => uid !== object.metadata.uid);
@@ -40,7 +40,7 @@ export async function unmarked<T extends { readonly object: Stored<KubeObject> }
  * Removes what stands beside the definition of a service that is gone. A failure is none: what is ours Kubernetes collects
  * by itself, and jobs of a Go manager end in their own time.
  */
-export async function removeObjectsOf(
+export async function removeServiceObjects(
   { metadata }: Stored<KubeObject>,
   api: Api,
   report: (problem: unknown) => void,

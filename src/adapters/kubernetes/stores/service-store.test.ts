@@ -5,7 +5,7 @@ import { sampleService } from '../../../ports/conformance/sample-service.ts';
 import { created } from '../../../ports/conformance/service-store-under-test.ts';
 import { Namespaces } from '../namespaces/namespaces.ts';
 import { PullSecrets } from '../namespaces/pull-secrets.ts';
-import { Server } from '../runner/server.fixture.ts';
+import { FakeApi } from '../runner/fake-api.fixture.ts';
 import { Reservations } from './reservations.ts';
 import { KubernetesServiceStore } from './service-store.ts';
 
@@ -13,7 +13,7 @@ const OBJECT_STORE: ClusterStore = { endpoint: 'http://minio', region: 'us-east-
 
 /** Two managers of a cluster. While its server is mute, neither hears of what the other does. */
 async function scene(t: TestContext) {
-  const server = new Server();
+  const server = new FakeApi();
   const open = async () => {
     const report = (problem: unknown) => assert.fail(String(problem));
     const pullSecrets = new PullSecrets(server.api, { manager: 'oscar', names: [], report });
@@ -30,7 +30,7 @@ async function scene(t: TestContext) {
       pullSecrets,
       reservations: new Reservations(server.api, 'oscar', Date.now),
       objectStore: OBJECT_STORE,
-      takeOverSecrets: async () => undefined,
+      adoptSecrets: async () => undefined,
       watch: { watchMs: 60_000, silenceMs: 60_000 },
       report,
     });

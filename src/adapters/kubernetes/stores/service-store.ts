@@ -20,12 +20,12 @@ import { CONFIG_MAP, type ConfigMap, type KubeObject, type Stored } from '../cli
 import { createObject, isSuperseded, removeObject, replaceObject } from '../client/writes.ts';
 import type { Namespaces } from '../namespaces/namespaces.ts';
 import type { PullSecrets } from '../namespaces/pull-secrets.ts';
-import { FEDERATION, isObjectName, SERVICE, UID } from '../objects/labels.ts';
+import { FEDERATION, isObjectName, SERVICE, SERVICE_UID_ANNOTATION } from '../objects/labels.ts';
 import type { Companions } from './companions.ts';
 import { fromConfigMap, isDefinition, toConfigMap } from './definition.ts';
 import type { Reservations } from './reservations.ts';
-import { type Entry, ServiceCache } from './service-cache.ts';
-import { markService, removeObjectsOf, unmarked } from './service-objects.ts';
+import { ServiceCache, type ServiceEntry } from './service-cache.ts';
+import { createMarker, findUnmarked, removeServiceObjects } from './service-objects.ts';
 
 /** Records in a page unless the caller says otherwise. */
 const PAGE = 500;
@@ -33,13 +33,13 @@ const PAGE = 500;
 export interface KubernetesServiceStoreOptions {
   readonly namespaces: Namespaces;
   readonly reservations: Reservations;
-  readonly pullSecrets: Pick<PullSecrets, 'keepEverywhere'>;
+  readonly pullSecrets: Pick<PullSecrets, 'syncAll'>;
   /** The cluster's own store, which every definition names. */
   readonly objectStore: ClusterStore;
   /** Takes over the secrets of a service that a Go manager wrote, before its definition is written anew, or goes. */
-  readonly takeOverSecrets: (service: Service) => Promise<void>;
-  /** Keeps what else stands beside a definition. */
-  readonly beside?: Companions | undefined;
+  readonly adoptSecrets: (service: Service) => Promise<void>;
+  /** Keeps what else stands companions a definition. */
+  readonly companions?: Companions | undefined;
   readonly watch: Omit<InformerOptions, 'labelSelector'>;
   /** Told what went wrong in the background, which mends itself, or of a definition that cannot be read. */
   readonly report: (problem: unknown) => void;
@@ -93,7 +93,7 @@ export class KubernetesServiceStore implements ServiceStore {
   }
 
   /** Keys that a Go manager left in clear in the definition of a service. */
-  credentialsOf(uid: string): SecretValues | undefined {
+  credentialsFor(uid: string): SecretValues | undefined {
     return this.#cache.credentials(uid);
   }
 
@@ -108,7 +108,7 @@ export class KubernetesServiceStore implements ServiceStore {
   }
 
   async claimNamespace(owner: string, wanted: string): Promise<string> {
-    return this.#options.namespaces.home(owner, wanted);
+    return this.#options.namespaces.ensureNamespace(owner, wanted);
   }
 
   async reserve(name: string, uid: string): Promise<Reservation | 'taken'> {
@@ -155,7 +155,7 @@ export class KubernetesServiceStore implements ServiceStore {
     if (before.uid !== service.uid || before.namespace !== service.namespace) throw changed(name);
 
     const next = toConfigMap(service, this.#options.objectStore);
-    await this.#options.beside?.check(service, before, object);
+    await this.#options.companions?.checkUpdate(service, before, object);
     await this.#takeOver(object, before);
     const written = await replaceObject(this.#api, CONFIG_MAP, carriedOn(next, object), object);
     if (written === 'absent') this.#cache.drop(object);
@@ -164,30 +164,30 @@ export class KubernetesServiceStore implements ServiceStore {
     // Superseded already: what is in the cache, or will be, is newer.
     if (isSuperseded(written)) return fromConfigMap(written);
     // What has changed has changed: what does not follow now will when it is looked at again.
-    await this.#options.beside?.keep(service, written).catch(this.#options.report);
+    await this.#options.companions?.ensure(service, written).catch(this.#options.report);
     return recordOf(this.#cache.put(written), written);
   }
 
-  /** Sees to it that beside each service stands what should, whoever has written it, and by whatever settings. */
-  async keepBeside(signal: AbortSignal): Promise<void> {
-    const { beside, pullSecrets, report } = this.#options;
+  /** Sees to it that companions each service stands what should, whoever has written it, and by whatever settings. */
+  async reconcileCompanions(signal: AbortSignal): Promise<void> {
+    const { companions, pullSecrets, report } = this.#options;
     const all = this.#cache.list(undefined, '', Number.MAX_SAFE_INTEGER).flatMap(([place, { service }]) => {
       const object = this.#cache.at(place)?.object;
       return object ? { service, object } : [];
     });
     const namespaces = new Set(all.map(({ service }) => service.namespace));
-    await pullSecrets.keepEverywhere(namespaces, signal).catch(report);
-    const bare = await unmarked(all, this.#api).catch((problem: unknown) => {
+    await pullSecrets.syncAll(namespaces, signal).catch(report);
+    const bare = await findUnmarked(all, this.#api).catch((problem: unknown) => {
       report(toStoreError(problem, 'look at the PodTemplates of services'));
       return [];
     });
     for (const { service, object } of bare) {
       if (signal.aborted) return;
-      await markService(service, object, this.#api).catch(report);
+      await createMarker(service, object, this.#api).catch(report);
     }
     for (const { service, object } of all) {
-      if (signal.aborted || !beside) return;
-      if (!beside.isKept(service, object)) await beside.keep(service, object).catch(report);
+      if (signal.aborted || !companions) return;
+      if (!companions.isCurrent(service, object)) await companions.ensure(service, object).catch(report);
     }
   }
 
@@ -198,8 +198,8 @@ export class KubernetesServiceStore implements ServiceStore {
     if (outcome === 'conflict') throw await this.#overtaken(name);
     this.#cache.drop(object);
     if (outcome === 'absent') throw absent(name);
-    await removeObjectsOf(object, this.#api, this.#options.report);
-    await this.#options.beside?.remove(object).catch(this.#options.report);
+    await removeServiceObjects(object, this.#api, this.#options.report);
+    await this.#options.companions?.remove(object).catch(this.#options.report);
   }
 
   async get(name: string): Promise<ServiceRecord | undefined> {
@@ -225,13 +225,13 @@ export class KubernetesServiceStore implements ServiceStore {
   }
 
   /** From the cache while that is kept up; otherwise, and before a miss counts as one, from the server. */
-  async #current(name: string): Promise<Entry | undefined> {
+  async #current(name: string): Promise<ServiceEntry | undefined> {
     const known = this.#cache.find(name);
     return known && this.#informer.live ? known : this.#look(name);
   }
 
   /** What the server has under that name, wherever. */
-  async #look(name: string): Promise<Entry | undefined> {
+  async #look(name: string): Promise<ServiceEntry | undefined> {
     if (!isObjectName(name)) return undefined;
     const known = this.#cache.find(name);
     const labelSelector = `${SERVICE}=${name}`;
@@ -255,13 +255,13 @@ export class KubernetesServiceStore implements ServiceStore {
   async #listAnew(): Promise<void> {
     try {
       const { items, resourceVersion } = await this.#api.list<ConfigMap>(CONFIG_MAP, {}, { labelSelector: SERVICE });
-      this.#cache.listed(items, resourceVersion);
+      this.#cache.onListed(items, resourceVersion);
     } catch (error) {
       throw toStoreError(error, 'list the services');
     }
   }
 
-  async #inVersion(name: string, expected: Version): Promise<Entry & { record: ServiceRecord }> {
+  async #inVersion(name: string, expected: Version): Promise<ServiceEntry & { record: ServiceRecord }> {
     const known = this.#cache.find(name);
     const entry = known?.object.metadata.resourceVersion === expected ? known : await this.#look(name);
     if (!entry) throw absent(name);
@@ -273,7 +273,7 @@ export class KubernetesServiceStore implements ServiceStore {
 
   /** Which secrets are the service's is said only by the definition, as long as it is the Go manager's. */
   async #takeOver({ metadata }: Stored<KubeObject>, service: Service): Promise<void> {
-    if (metadata.annotations?.[UID] === undefined) await this.#options.takeOverSecrets(service);
+    if (metadata.annotations?.[SERVICE_UID_ANNOTATION] === undefined) await this.#options.adoptSecrets(service);
   }
 
   async #make(service: Service): Promise<Stored<ConfigMap>> {
@@ -294,8 +294,8 @@ export class KubernetesServiceStore implements ServiceStore {
       );
     }
     try {
-      await markService(service, made, this.#api);
-      await this.#options.beside?.keep(service, made);
+      await createMarker(service, made, this.#api);
+      await this.#options.companions?.ensure(service, made);
     } catch (error) {
       await this.#undo(made);
       throw error;
@@ -309,7 +309,7 @@ export class KubernetesServiceStore implements ServiceStore {
   }
 }
 
-function readable(entry: Entry | undefined): ServiceRecord | undefined {
+function readable(entry: ServiceEntry | undefined): ServiceRecord | undefined {
   if (entry?.record instanceof StoreError) throw entry.record;
   return entry?.record;
 }
@@ -330,7 +330,7 @@ function carriedOn(next: ConfigMap, { metadata }: Stored<KubeObject>): ConfigMap
 }
 
 /** The record of this very write, though the cache may have a newer one. */
-function recordOf(entry: Entry | undefined, written: Stored<ConfigMap>): ServiceRecord {
+function recordOf(entry: ServiceEntry | undefined, written: Stored<ConfigMap>): ServiceRecord {
   const same = entry?.object.metadata.resourceVersion === written.metadata.resourceVersion;
   const record = entry && same ? entry.record : fromConfigMap(written);
   if (record instanceof StoreError) throw record;

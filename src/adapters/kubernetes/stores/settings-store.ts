@@ -23,7 +23,7 @@ export class KubernetesSettingsStore implements SettingsStore {
 
   async read(): Promise<SettingsRecord> {
     const object = await this.#get();
-    return object ? recordOf(object) : { settings: { allowedImageRepositories: [] } };
+    return object ? toSettingsRecord(object) : { settings: { allowedImageRepositories: [] } };
   }
 
   async write(settings: StoredSettings, expected?: Version): Promise<SettingsRecord> {
@@ -34,7 +34,7 @@ export class KubernetesSettingsStore implements SettingsStore {
       const data = { ...there?.data, [REPOSITORIES]: packed };
       if (!there) {
         const made = await createObject(this.#api, CONFIG_MAP, { metadata: this.#place, data });
-        if (made !== 'exists') return recordOf(made);
+        if (made !== 'exists') return toSettingsRecord(made);
         continue;
       }
       const { labels, annotations, resourceVersion } = there.metadata;
@@ -45,7 +45,7 @@ export class KubernetesSettingsStore implements SettingsStore {
         ...(annotations && { annotations }),
       };
       const written = await replaceObject(this.#api, CONFIG_MAP, { metadata, data }, there);
-      if (written !== 'conflict' && written !== 'absent') return recordOf(written);
+      if (written !== 'conflict' && written !== 'absent') return toSettingsRecord(written);
       if (expected !== undefined) throw changed();
     }
   }
@@ -60,9 +60,9 @@ export class KubernetesSettingsStore implements SettingsStore {
 }
 
 /** What cannot be read allows nothing: it is an error, not an empty list, which would allow everything (S16). */
-function recordOf({ data, metadata }: Stored<ConfigMap>): SettingsRecord {
+function toSettingsRecord({ data, metadata }: Stored<ConfigMap>): SettingsRecord {
   const { name, namespace, resourceVersion } = metadata;
-  const allowedImageRepositories = listOf(data?.[REPOSITORIES]);
+  const allowedImageRepositories = parseList(data?.[REPOSITORIES]);
   if (allowedImageRepositories) {
     return { settings: { allowedImageRepositories }, version: resourceVersion as Version };
   }
@@ -72,7 +72,7 @@ function recordOf({ data, metadata }: Stored<ConfigMap>): SettingsRecord {
   );
 }
 
-function listOf(text: string | undefined): string[] | undefined {
+function parseList(text: string | undefined): string[] | undefined {
   if (text === undefined) return [];
   try {
     const list: unknown = JSON.parse(text) ?? [];

@@ -6,27 +6,27 @@ import { sampleService } from '../../../ports/conformance/sample-service.ts';
 import { StoreError } from '../../../ports/index.ts';
 import { ApiError, ConnectionError } from '../client/api-error.ts';
 import { JOB, type KubeJob, type Stored } from '../client/kinds.ts';
-import { Server } from '../runner/server.fixture.ts';
+import { FakeApi } from '../runner/fake-api.fixture.ts';
 import { JobCache } from './job-cache.ts';
 import { toJob } from './job-object.ts';
 import { StatusMirror } from './status-mirror.ts';
 
 /** A job that has ended, which its Job does not show yet. What is asked of the server goes wrong as long as there are problems. */
 async function scene(t: TestContext) {
-  const server = new Server();
+  const server = new FakeApi();
   const reported: unknown[] = [];
   const trouble = { reading: [] as Error[], writing: [] as ApiError[] };
   server.refusal = (write) => (write === 'put jobs' ? trouble.writing.shift() : undefined);
-  const event = { bytes: 1, place: { inline: new Uint8Array(1) } };
+  const event = { bytes: 1, location: { inline: new Uint8Array(1) } };
   const ended = { ...sampleProgress('succeeded'), finishedAt: EPOCH + 1_000 };
   const job = toJob(sampleJob('a', { acceptedAt: EPOCH }), ended, event, sampleService('cow'), { managedBy: true });
   const stored = await server.post<KubeJob>(JOB, job.metadata.namespace ?? '', job);
   const cache = new JobCache({
     changed: () => undefined,
-    gone: () => undefined,
+    removed: () => undefined,
     report: (each) => reported.push(each),
   });
-  cache.listed([cache.slim(stored)], '1');
+  cache.onListed([cache.slim(stored)], '1');
   const mirror = new StatusMirror(server.api, {
     cache,
     read: async () => {

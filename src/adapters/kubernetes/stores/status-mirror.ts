@@ -5,7 +5,7 @@ import type { Api } from '../client/api.ts';
 import { isAbsent, isInvalid, toStoreError } from '../client/api-error.ts';
 import { JOB, type KubeJob, type Stored } from '../client/kinds.ts';
 import type { JobCache } from './job-cache.ts';
-import { type JobEntry, readJob, statusOf, toShow } from './job-object.ts';
+import { type JobEntry, readJob, stateToShow, toJobStatus } from './job-object.ts';
 
 /**
  * How long changes are collected. Shorter: a quick job is written three times instead of once. Longer: people see its end
@@ -67,7 +67,7 @@ export class StatusMirror {
 
   #isDue({ record, shown, suspended }: JobEntry): boolean {
     if (!record || shown === 'Complete' || shown === 'Failed') return false;
-    const wanted = toShow(record, suspended);
+    const wanted = stateToShow(record, suspended);
     return shown !== wanted && !(this.#options.onlyEnds && wanted !== 'Complete' && wanted !== 'Failed');
   }
 
@@ -102,7 +102,7 @@ export class StatusMirror {
       const { record, suspended } = object ? readJob(object) : {};
       if (!object || !record) return undefined;
       const { namespace, name } = object.metadata;
-      const status = statusOf(record, object.status, suspended);
+      const status = toJobStatus(record, object.status, suspended);
       const written = await this.#api.put(JOB, { namespace, name, subresource: 'status' }, { ...object, status });
       cache.put(written);
       return undefined;
@@ -112,7 +112,7 @@ export class StatusMirror {
       // Whoever ends does not change again: nothing but this would show it. What Kubernetes does not take it will not take later.
       const code = !isInvalid(error) && problem instanceof StoreError ? problem.code : undefined;
       if (code === 'conflict' || code === 'unavailable') {
-        cache.atHand.delete(uid);
+        cache.recentRecords.delete(uid);
         this.#due.add(uid);
       }
       return code === 'conflict' ? undefined : problem;
