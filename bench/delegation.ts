@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { Scoreboard, systemClock } from '../src/delegation/index.ts';
-import type { DelegatingFederation, DelegationMember } from '../src/delegation/origin/members.ts';
-import { chooseMember } from '../src/delegation/origin/offer.ts';
+import { Scoreboard } from '../src/delegation/index.ts';
+import { chooseMember } from '../src/delegation/origin/choose-member.ts';
+import type { DelegatingFederation, DelegationMember } from '../src/delegation/origin/federation-cache.ts';
 import { InFlightJobs } from '../src/delegation/scoreboard/scoreboard.ts';
+import { systemClock } from '../src/lib/clock.ts';
 import { Secret } from '../src/lib/secret.ts';
 import type { JobRecord } from '../src/model/job/index.ts';
 import { POLICY_NAMES } from '../src/model/service/index.ts';

@@ -15,11 +15,11 @@ import {
   selfOrigin,
   selfTarget,
   snapshotFromNodes,
-  systemClock,
 } from '../../src/delegation/index.ts';
 import { Ledgers } from '../../src/federation/index.ts';
 import { newServiceToken } from '../../src/identity/index.ts';
 import { acceptJob, Dispatcher, type Jobs } from '../../src/jobs/index.ts';
+import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { type JobRecord, writeManifest } from '../../src/model/job/index.ts';
 import type { FederationRole, Service } from '../../src/model/service/index.ts';

@@ -1,3 +1,4 @@
+import type { AuthenticatedWorker } from '../federation/index.ts';
 import { refusals } from '../federation/index.ts';
 import { hostedAttemptName } from '../jobs/index.ts';
 import { Secret } from '../lib/secret.ts';
@@ -12,7 +13,7 @@ import {
   type RemoteLogOptions,
   type Report,
 } from '../peers/index.ts';
-import type { AuthenticatedOwner, DelegationServer, ProvenWorker } from './server.ts';
+import type { AuthenticatedOwner, DelegationServer } from './server.ts';
 
 export const SNAPSHOT: Snapshot = {
   nodes: [
@@ -45,9 +46,10 @@ export class MemoryServer implements DelegationServer {
   readonly offers: { readonly offer: Offer; readonly from: AuthenticatedOwner }[] = [];
   readonly attempts = new Map<string, Offer>();
   readonly stopped: JobKey[] = [];
-  readonly permits: { readonly attempt: AttemptKey; readonly from: ProvenWorker }[] = [];
-  readonly reports: { readonly attempt: AttemptKey; readonly report: Report; readonly from: ProvenWorker }[] = [];
-  readonly opened: { readonly job: EnteredJob; readonly from: ProvenWorker }[] = [];
+  readonly permits: { readonly attempt: AttemptKey; readonly from: AuthenticatedWorker }[] = [];
+  readonly reports: { readonly attempt: AttemptKey; readonly report: Report; readonly from: AuthenticatedWorker }[] =
+    [];
+  readonly opened: { readonly job: EnteredJob; readonly from: AuthenticatedWorker }[] = [];
   readonly logOptions: RemoteLogOptions[] = [];
   permitted: Permit = PERMIT;
   printed: AsyncIterable<Uint8Array> | undefined;
@@ -83,19 +85,19 @@ export class MemoryServer implements DelegationServer {
     return SNAPSHOT;
   }
 
-  async permit(attempt: AttemptKey, from: ProvenWorker) {
+  async permit(attempt: AttemptKey, from: AuthenticatedWorker) {
     this.#fail();
     if (this.permits.some((given) => given.from.asking.nonce === from.asking.nonce)) throw refusals.repeated();
     this.permits.push({ attempt, from });
     return this.permitted;
   }
 
-  async report(attempt: AttemptKey, report: Report, from: ProvenWorker) {
+  async report(attempt: AttemptKey, report: Report, from: AuthenticatedWorker) {
     this.#fail();
     this.reports.push({ attempt, report, from });
   }
 
-  async open(job: EnteredJob, from: ProvenWorker) {
+  async open(job: EnteredJob, from: AuthenticatedWorker) {
     this.#fail();
     this.opened.push({ job, from });
   }

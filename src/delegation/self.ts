@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { AuthenticatedWorker } from '../federation/index.ts';
 import { authenticateCoordinator, authenticateWorker, type Coordination, type Workers } from '../federation/index.ts';
 import type { Admin, User } from '../identity/index.ts';
 import { hostedAttemptName } from '../jobs/index.ts';
@@ -20,8 +21,8 @@ import {
   sign,
   type Target,
 } from '../peers/index.ts';
-import { authenticateOwner, findClaimedWorker } from './proof.ts';
-import type { AuthenticatedCoordinator, DelegationServer, ProvenWorker } from './server.ts';
+import type { AuthenticatedCoordinator, DelegationServer } from './server.ts';
+import { authenticateOwner, findClaimedWorker } from './server.ts';
 
 export interface SelfDeps {
   readonly server: DelegationServer;
@@ -89,7 +90,7 @@ async function coordinator(
   return findClaimedWorker(as, service, workers.catalog);
 }
 
-function worker(as: MemberKey, service: string, { coordination }: SelfDeps): Promise<ProvenWorker> {
+function worker(as: MemberKey, service: string, { coordination }: SelfDeps): Promise<AuthenticatedWorker> {
   return authenticateWorker({ ...signedBy(as, coordination.now()), service }, coordination);
 }
 

@@ -2,8 +2,19 @@ import type { AuthenticatedWorker } from '../federation/index.ts';
 import type { Admin, User } from '../identity/index.ts';
 import type { Snapshot } from '../model/cluster-snapshot.ts';
 import type { JobKey } from '../model/job/index.ts';
-import type { AttemptKey, EnteredJob, Offer, Permit, RemoteLogOptions, Report } from '../peers/index.ts';
-import type { ServiceRecord } from '../ports/index.ts';
+import { CLUSTER_ADMIN } from '../model/service/index.ts';
+import {
+  type AttemptKey,
+  DelegationError,
+  type EnteredJob,
+  type MemberKey,
+  type Offer,
+  type Permit,
+  type RemoteLogOptions,
+  type Report,
+} from '../peers/index.ts';
+import type { ServiceRecord, ServiceStore } from '../ports/index.ts';
+import { ServicesError } from '../services/index.ts';
 
 /**
  * What this manager answers when others speak of jobs: as the target of their offers, and as the origin of the jobs they
@@ -28,12 +39,12 @@ export interface TargetServer {
 
 export interface OriginServer {
   /** Throws `fenced` or `job-gone`; `bad-signature` for a request that was here before, at whichever manager. */
-  permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit>;
+  permit(attempt: AttemptKey, from: AuthenticatedWorker): Promise<Permit>;
 
   /** Throws `fenced` or `job-gone`. */
-  report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void>;
+  report(attempt: AttemptKey, report: Report, from: AuthenticatedWorker): Promise<void>;
 
-  open(job: EnteredJob, from: ProvenWorker): Promise<void>;
+  open(job: EnteredJob, from: AuthenticatedWorker): Promise<void>;
 }
 
 /** The coordinator of a worker of this cluster, known by the key that they share. */
@@ -52,5 +63,29 @@ export interface AuthenticatedOwner extends AuthenticatedCoordinator {
   readonly principal: Admin | User;
 }
 
-/** A member of a federation of this cluster. Its jobs are those of `record.service`. */
-export type ProvenWorker = AuthenticatedWorker;
+/** The worker that this federation has here under that name; throws `not-found`. It proves nothing yet. */
+export async function findClaimedWorker(
+  { uid, member }: Pick<MemberKey, 'uid' | 'member'>,
+  service: string,
+  { services }: { readonly services: ServiceStore },
+): Promise<AuthenticatedCoordinator> {
+  const worker = await services.get(service);
+  const role = worker?.service.federation;
+  if (worker && role?.role === 'worker' && role.uid === uid) return { uid, member, worker };
+  throw new ServicesError('not-found', `there is no worker "${service}" of this federation`);
+}
+
+/**
+ * Who a job runs for: the owner of the worker. A key says which federation asks; that its owner still lets it is proven by a
+ * token of theirs, which a federation that they left cannot have. The administrator's services are vouched for by the key.
+ */
+export async function authenticateOwner(
+  { service: { owner, definition } }: ServiceRecord,
+  authenticate: () => Promise<Admin | User>,
+): Promise<Admin | User> {
+  if (owner === CLUSTER_ADMIN) return { kind: 'admin' };
+  const principal = await authenticate();
+  if (principal.kind === 'user' && principal.uid === owner) return principal;
+  const why = `"${definition.name}" belongs to somebody else: offers for it need a token of its owner`;
+  throw new DelegationError('offer-not-allowed', why);
+}

@@ -21,13 +21,13 @@ import {
   selfOrigin,
   selfTarget,
   snapshotFromNodes,
-  systemClock,
   upstreamOrigins,
   type WorkerRole,
 } from '../delegation/index.ts';
 import { type Coordination, Ledgers } from '../federation/index.ts';
 import type { Authenticator, Principal } from '../identity/index.ts';
 import { type DelegationRoles, ownEndpoints, type UpstreamOrigins } from '../jobs/index.ts';
+import { systemClock } from '../lib/clock.ts';
 import { OscarError, rootMessage } from '../lib/oscar-error.ts';
 import type { JobRecord } from '../model/job/index.ts';
 import { memberHeaders, type Replica, type Service } from '../model/service/index.ts';

@@ -10,7 +10,8 @@ import type { Service } from '../../model/service/index.ts';
 import { aService } from '../../model/service/service.fixture.ts';
 import { type ObjectStoreServer, openObjectStore } from '../../s3-server/index.ts';
 import { createTransfers } from '../../staging/transfers/transfers.ts';
-import { type CommitDeps, type CommitOrder, type CommitResult, commit, stagingArea } from './commit.ts';
+import { type CommitDeps, type CommitOrder, type CommitResult, commit } from './commit.ts';
+import { stagingArea } from './staging-area.ts';
 
 type Context = Pick<TestContext, 'after'>;
 

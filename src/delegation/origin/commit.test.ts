@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { writeManifest } from '../../model/job/index.ts';
 import { BOB, type Scene, scene } from './commit.fixture.ts';
-import { stagingArea, sweepStaging } from './commit.ts';
+import { stagingArea, sweepStaging } from './staging-area.ts';
 
 const MARK = 'svc-job-1/3';
 const output = (path: string, more: object = {}) => ({ storage_provider: 'minio', path, ...more });

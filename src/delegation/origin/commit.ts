@@ -14,7 +14,6 @@ import { allSettled } from '../../lib/concurrency.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import {
   assignOutputs,
-  type JobKey,
   type JobRecord,
   MAX_MANIFEST_BYTES,
   type ManifestFile,
@@ -27,6 +26,7 @@ import {
 import type { Service } from '../../model/service/index.ts';
 import { type ObjectStore, StoreError } from '../../ports/index.ts';
 import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
+import { type StagingArea, stagingArea } from './staging-area.ts';
 
 export interface CommitOrder {
   /** As it is defined here, at the origin. */
@@ -315,33 +315,3 @@ class OutputFailed extends OscarError<'output-failed'> {
     super('output-failed', message, options);
   }
 }
-
-/** Where one attempt of a job leaves what it made, in the store of the origin. */
-interface StagingArea {
-  readonly bucket: string;
-  /** The keys of the attempt may write and read below it, and nowhere else. */
-  readonly prefix: string;
-  /** Each file is here, under its name relative to the output directory. Beside the manifest, whatever a file is called. */
-  readonly files: string;
-  /** The key of the list of them. */
-  readonly manifest: string;
-}
-
-export function stagingArea(
-  job: JobKey,
-  epoch: number,
-  { stagingBucket }: Pick<ObjectStore, 'stagingBucket'>,
-): StagingArea {
-  const prefix = `${prefixOf(job)}${epoch}/`;
-  return { bucket: stagingBucket, prefix, files: `${prefix}files/`, manifest: `${prefix}manifest.json` };
-}
-
-/** Removes what all attempts of a job have left. Only when it has ended; keys that still work may write again. */
-export async function sweepStaging(
-  job: JobKey,
-  objects: Pick<ObjectStore, 'stagingBucket' | 'removeObjects'>,
-): Promise<void> {
-  await objects.removeObjects(objects.stagingBucket, prefixOf(job));
-}
-
-const prefixOf = ({ service, id }: JobKey) => `${service}/${id}/`;

@@ -1,25 +1,24 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { AuthenticatedWorker } from '../../federation/index.ts';
 import { type Delegation, jobKeyText, type PlacementMode, placementModeFor } from '../../jobs/index.ts';
+import { TimerQueue } from '../../lib/clock.ts';
 import { Slots } from '../../lib/concurrency.ts';
 import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import type { AttemptKey, EnteredJob, Permit, Report } from '../../peers/index.ts';
 import { delegationBackoff } from '../backoff.ts';
 import { InFlightJobs } from '../scoreboard/index.ts';
-import type { OriginServer, ProvenWorker } from '../server.ts';
-import { TimerQueue } from './agenda.ts';
-import { sweepStaging } from './commit.ts';
-import { Committer } from './committing.ts';
-import { TargetPoller } from './follow.ts';
-import { RemoteAttempts } from './held.ts';
+import type { OriginServer } from '../server.ts';
+import { Committer } from './committer.ts';
 import { LeaseWatch } from './lease-watch.ts';
 import { OfferLoop, type OfferLoopDeps, type OfferLoopResult, type OfferOptions, reofferDelay } from './offer-loop.ts';
 import { credentialsFor, type OriginDeps, requesterFor } from './origin.ts';
 import { openJob } from './origin-follower.ts';
 import { issuePermit, revokeKeys } from './permit.ts';
+import { RemoteAttempts } from './remote-attempts.ts';
 import { handleReport } from './report.ts';
-import { SaturationCache } from './saturation-cache.ts';
-import { StagingSweep } from './staging-sweep.ts';
-import { type ChangeCount, WaitingJobs } from './waiting.ts';
+import { StagingSweep, sweepStaging } from './staging-area.ts';
+import { TargetPoller } from './target-poller.ts';
+import { type ChangeCount, SaturationCache, WaitingJobs } from './waiting-jobs.ts';
 
 /** Jobs that are offered at once. More: members are asked faster than they answer. Fewer: a slow member holds up others. */
 const AT_ONCE = 64;
@@ -145,11 +144,11 @@ export class Delegator implements Delegation, OriginServer {
     this.#held.forget(key);
   }
 
-  permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
+  permit(attempt: AttemptKey, from: AuthenticatedWorker): Promise<Permit> {
     return issuePermit(attempt, requesterFor(from), { ...this.#deps, onChanged: (record) => this.#held.note(record) });
   }
 
-  report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
+  report(attempt: AttemptKey, report: Report, from: AuthenticatedWorker): Promise<void> {
     return handleReport(attempt, requesterFor(from), report, {
       ...this.#deps,
       onChanged: (record) => this.#held.noteReport(record),
@@ -167,7 +166,7 @@ export class Delegator implements Delegation, OriginServer {
     });
   }
 
-  open(job: EnteredJob, from: ProvenWorker): Promise<void> {
+  open(job: EnteredJob, from: AuthenticatedWorker): Promise<void> {
     return openJob(job, from, this.#deps);
   }
 

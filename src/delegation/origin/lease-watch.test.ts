@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { changeJob } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
-import { RemoteAttempts } from './held.ts';
 import { LeaseWatch } from './lease-watch.ts';
 import { idOf, openScene, type Scene } from './origin.fixture.ts';
 import type { OriginDeps } from './origin.ts';
+import { RemoteAttempts } from './remote-attempts.ts';
 
 /** A job that a member has and has spoken of. */
 async function heard(scene: Scene, id: string): Promise<JobKey> {

@@ -1,10 +1,9 @@
 import { changeJob } from '../../jobs/index.ts';
 import type { JobRecord } from '../../model/job/index.ts';
-import type { RemoteAttempt, RemoteAttempts } from './held.ts';
 import { expiredLeases, type Leased } from './lease.ts';
-import { NO_METERS } from './meters.ts';
-import { currentPlacement, toQueued } from './moves.ts';
-import { type OriginDeps, placeInRecord } from './origin.ts';
+import { NO_METERS, type OriginDeps, placeInRecord } from './origin.ts';
+import type { RemoteAttempt, RemoteAttempts } from './remote-attempts.ts';
+import { currentPlacement, toQueued } from './transitions.ts';
 
 export interface LeaseWatchDeps
   extends Pick<OriginDeps, 'store' | 'lease' | 'clock' | 'self' | 'meters' | 'report' | 'federations'> {

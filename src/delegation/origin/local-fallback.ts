@@ -1,8 +1,8 @@
 import { changeJob } from '../../jobs/index.ts';
 import { advance, type DecisionRecord, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
-import type { RemoteAttempts } from './held.ts';
-import { appendDecision, toQueued } from './moves.ts';
 import type { OriginDeps } from './origin.ts';
+import type { RemoteAttempts } from './remote-attempts.ts';
+import { appendDecision, toQueued } from './transitions.ts';
 
 export interface LocalFallbackDeps extends Pick<OriginDeps, 'store' | 'scheduler' | 'clock' | 'self'> {
   readonly attempts: RemoteAttempts;

@@ -3,7 +3,7 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import type { AttemptRecord, JobRecord } from '../../model/job/index.ts';
 import type { AttemptAt, PeerCredentials } from '../../peers/index.ts';
 import type { LogOptions } from '../../ports/index.ts';
-import type { DelegatingFederation, DelegationMember } from './members.ts';
+import type { DelegatingFederation, DelegationMember } from './federation-cache.ts';
 import { credentialsFor, type OriginDeps } from './origin.ts';
 
 export interface LogDeps

@@ -1,37 +1,35 @@
 import {
+  changeJob,
   OWN_STORE,
   type PlacementMode,
   placementModeFor,
   type ReadableFile,
   readableFile,
   readEvent,
+  toTraceparent,
 } from '../../jobs/index.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
-import type { DecisionRecord, JobKey, JobRecord } from '../../model/job/index.ts';
-import { isClusterStore, parseProvider, type Service } from '../../model/service/index.ts';
-import type { OfferAnswer } from '../../peers/index.ts';
+import type { Secret } from '../../lib/secret.ts';
+import { advance, type DecisionRecord, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
+import { CLUSTER_ADMIN, isClusterStore, parseProvider, type Service } from '../../model/service/index.ts';
+import type { Offer, OfferAnswer } from '../../peers/index.ts';
 import { type MemberId, toDecisionRecord } from '../policies/index.ts';
 import type { InFlightJob, InFlightJobs } from '../scoreboard/index.ts';
-import { isPolled } from './follow.ts';
-import type { RemoteAttempts } from './held.ts';
-import { LocalFallback } from './local-fallback.ts';
-import type { DelegatingFederation, DelegationMember } from './members.ts';
-import { NO_METERS } from './meters.ts';
-import { currentPlacement, toOffering } from './moves.ts';
 import {
-  bearerFor,
   type Chosen,
   chooseMember,
   type MemberChoice,
-  type OfferParts,
-  offerJob,
   ownId,
   pinnedMember,
   summarizeRefusals,
-} from './offer.ts';
-import { credentialsFor, type OriginDeps } from './origin.ts';
-import type { SaturationCache } from './saturation-cache.ts';
-import { recordUnpermittedStart } from './unpermitted.ts';
+} from './choose-member.ts';
+import type { DelegatingFederation, DelegationMember } from './federation-cache.ts';
+import { LocalFallback } from './local-fallback.ts';
+import { credentialsFor, NO_METERS, type OriginDeps } from './origin.ts';
+import type { RemoteAttempts } from './remote-attempts.ts';
+import { isPolled } from './target-poller.ts';
+import { currentPlacement, toOffering } from './transitions.ts';
+import type { SaturationCache } from './waiting-jobs.ts';
 
 export interface OfferLoopDeps extends OriginDeps {
   readonly attempts: RemoteAttempts;
@@ -439,3 +437,96 @@ export function localOnlyReason(
 }
 
 const keptHere = (because: string) => `it runs on this cluster alone: ${because}, and the keys for that stay here`;
+
+/** Everything that goes into an offer beside the record. */
+interface OfferParts {
+  readonly member: DelegationMember;
+  readonly federation: DelegatingFederation;
+  readonly event: Uint8Array;
+  readonly bearer: Secret | undefined;
+}
+
+type Deps = Pick<OriginDeps, 'self' | 'meters' | 'report'>;
+
+/** Asks a member to run the current attempt of a job. `silent`: it is not known what became of that. */
+async function offerJob(record: JobRecord, offered: OfferParts, deps: Deps): Promise<OfferAnswer | 'silent'> {
+  const { meters = NO_METERS, report } = deps;
+  const { member, bearer } = offered;
+  const began = performance.now();
+  const seconds = () => (performance.now() - began) / 1000;
+  try {
+    const answer = await member.target.offer(wordsOf(record, offered, deps), {
+      ...member.credentials,
+      ...(bearer && { bearer }),
+    });
+    meters.offered(answer.kind === 'taken' ? 'taken' : answer.code, seconds());
+    return answer;
+  } catch (problem) {
+    meters.offered('silent', seconds());
+    if (!(problem instanceof OscarError)) report(problem, record);
+    return 'silent';
+  }
+}
+
+function wordsOf(record: JobRecord, { member, federation, event }: OfferParts, { self }: Deps): Offer {
+  const job = { service: record.service, id: record.id };
+  return {
+    job,
+    epoch: record.epoch,
+    service: member.service,
+    from: self.clusterId,
+    event,
+    trigger: record.trigger === 'storage' ? 'storage' : 'job',
+    pinned: pinnedMember(federation, record) !== undefined,
+    trace: toTraceparent(job),
+  };
+}
+
+/** A token of the owner for this member. Undefined where none is needed; a sentence where it cannot be had. */
+async function bearerFor(
+  { type, place }: DelegationMember,
+  { service }: DelegatingFederation,
+  { getOwnerToken, report }: Pick<OriginDeps, 'getOwnerToken' | 'report'>,
+): Promise<Secret | string | undefined> {
+  if (!getOwnerToken || type === 'endpoint' || service.owner === CLUSTER_ADMIN) return undefined;
+  try {
+    return await getOwnerToken(service, place);
+  } catch (problem) {
+    if (problem instanceof OscarError) return problem.message;
+    report(problem, { service: service.definition.name, id: '' });
+    return 'no token of the owner could be had';
+  }
+}
+
+type Taken = Extract<OfferAnswer, { kind: 'taken' }>;
+
+/**
+ * A member has taken a job without asking for leave first: a plain endpoint, which has done it when it answers, or a manager
+ * of another kind. Resolves to the record as it is then; undefined when it has changed, by the leave that was given or else.
+ */
+async function recordUnpermittedStart(
+  { service, id, epoch }: JobRecord,
+  { id: member, place }: DelegationMember,
+  { attempt, done }: Taken,
+  { store, clock, scheduler }: Pick<OriginDeps, 'store' | 'clock' | 'scheduler'>,
+): Promise<JobRecord | undefined> {
+  const at = clock.now();
+  const taken = { state: 'delegated', at, reason: 'Taken', message: `${member} has it`, place } as const;
+  const ended = [
+    { state: 'committing', at, reason: 'Answered', message: `${member} has answered`, place },
+    { state: 'succeeded', at, reason: 'Completed', message: `${member} has done it; its results are there`, place },
+  ] as const;
+  const changed = await changeJob({ service, id }, store, (job) => {
+    if (job.state !== 'offering' || job.epoch !== epoch || !job.placement) return undefined;
+    const course = done ? { startedAt: at, finishedAt: at } : {};
+    const attempts = [...job.attempts, { name: attempt, epoch, place, ...course }];
+    const placement = { ...job.placement, permittedAt: at, heardAt: at };
+    const steps = done ? [taken, ...ended] : [taken];
+    return steps.reduce<Partial<JobProgress>>(
+      (change, step) => ({ ...change, ...advance({ ...job, ...change }, step, { attempts, placement, ...course }) }),
+      {},
+    );
+  });
+  if (changed?.state === 'succeeded') scheduler.notify(changed);
+  return changed;
+}

@@ -1,12 +1,13 @@
+import type { AuthenticatedWorker } from '../../federation/index.ts';
 import { federationGuard } from '../../federation/index.ts';
 import { acceptJob, eventTooLarge } from '../../jobs/index.ts';
 import { jobName } from '../../model/job/index.ts';
 import { type AttemptKey, DelegationError, type EnteredJob, type Permit, type Report } from '../../peers/index.ts';
-import type { OriginServer, ProvenWorker } from '../server.ts';
-import { currentPlacement } from './moves.ts';
+import type { OriginServer } from '../server.ts';
 import { type OriginDeps, requesterFor } from './origin.ts';
 import { issuePermit } from './permit.ts';
 import { handleReport, toSingleLine } from './report.ts';
+import { currentPlacement } from './transitions.ts';
 
 type DeskDeps = Pick<
   OriginDeps,
@@ -24,16 +25,16 @@ export class OriginFollower implements OriginServer {
     this.#deps = deps;
   }
 
-  permit(attempt: AttemptKey, from: ProvenWorker): Promise<Permit> {
+  permit(attempt: AttemptKey, from: AuthenticatedWorker): Promise<Permit> {
     return issuePermit(attempt, requesterFor(from), { ...this.#deps, onChanged: nothing });
   }
 
-  report(attempt: AttemptKey, report: Report, from: ProvenWorker): Promise<void> {
+  report(attempt: AttemptKey, report: Report, from: AuthenticatedWorker): Promise<void> {
     const toDo = { onChanged: nothing, onReleased: nothing, onSucceeded: nothing, onEnded: nothing };
     return handleReport(attempt, requesterFor(from), report, { ...this.#deps, ...toDo });
   }
 
-  open(job: EnteredJob, from: ProvenWorker): Promise<void> {
+  open(job: EnteredJob, from: AuthenticatedWorker): Promise<void> {
     return openJob(job, from, this.#deps);
   }
 
@@ -58,7 +59,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
  */
 export async function openJob(
   { job, event, invoker }: EnteredJob,
-  from: ProvenWorker,
+  from: AuthenticatedWorker,
   {
     store,
     scheduler,

@@ -16,6 +16,7 @@ import {
 } from '../../jobs/index.ts';
 import { PuppetRunner } from '../../jobs/jobs.fixture.ts';
 import { changedIn } from '../../lib/changed-in.fixture.ts';
+import { HandClock } from '../../lib/clock.fixture.ts';
 import { Secret } from '../../lib/secret.ts';
 import { type JobKey, type JobRecord, writeManifest } from '../../model/job/index.ts';
 import type { FederationRole } from '../../model/service/index.ts';
@@ -24,14 +25,14 @@ import type { AttemptKey, Report } from '../../peers/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import type { JobStore, ServiceRecord } from '../../ports/index.ts';
 import { openObjectStore } from '../../s3-server/index.ts';
-import { snapshotFromNodes } from '../scoreboard/own.ts';
+import { snapshotFromNodes } from '../scoreboard/local-status.ts';
 import { Scoreboard } from '../scoreboard/scoreboard.ts';
-import { HandClock } from './clock.fixture.ts';
-import { commit, stagingArea } from './commit.ts';
+import { commit } from './commit.ts';
 import { Delegator } from './delegator.ts';
-import { FederationCache } from './members.ts';
+import { FederationCache } from './federation-cache.ts';
 import type { OriginDeps } from './origin.ts';
 import { digestOf, FollowedScript, QuietTarget, ScriptedTarget } from './scripted-target.fixture.ts';
+import { stagingArea } from './staging-area.ts';
 
 export const ALICE = 'alice-0001';
 

@@ -1,18 +1,17 @@
+import type { AuthenticatedWorker } from '../../federation/index.ts';
 import type { Scheduler } from '../../jobs/index.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import type { JobKey, SeenRequest } from '../../model/job/index.ts';
 import type { ClusterStore, Service } from '../../model/service/index.ts';
-import type { PeerCredentials } from '../../peers/index.ts';
+import type { PeerCredentials, RefusalCode } from '../../peers/index.ts';
 import type { JobStore, ObjectStore, ServiceStore } from '../../ports/index.ts';
 import type { Random } from '../policies/index.ts';
 import type { Scoreboard } from '../scoreboard/index.ts';
-import type { ProvenWorker } from '../server.ts';
-import type { Clock } from './agenda.ts';
 import type { CommitOrder, CommitResult } from './commit.ts';
+import type { DelegatingFederation, DelegationMember, FederationCache } from './federation-cache.ts';
 import type { LeaseTerms } from './lease.ts';
-import type { DelegatingFederation, DelegationMember, FederationCache } from './members.ts';
-import type { DelegationMeters } from './meters.ts';
 
 /** What it takes to have the jobs of this cluster run on others. */
 export interface OriginDeps {
@@ -65,7 +64,7 @@ export interface Requester {
   readonly asking: SeenRequest;
 }
 
-export const requesterFor = ({ ledger, member, record, asking }: ProvenWorker): Requester => ({
+export const requesterFor = ({ ledger, member, record, asking }: AuthenticatedWorker): Requester => ({
   uid: ledger.uid,
   member: `${member.clusterId}/${member.service}`,
   service: record.service,
@@ -85,3 +84,25 @@ export async function credentialsFor(
     ? credentials
     : { ...credentials, bearer: await getOwnerToken(service, place) };
 }
+
+/** What is counted and timed; times in seconds. */
+export interface DelegationMeters {
+  /** A member was asked to take a job. `silent`: there was no answer. */
+  offered(outcome: 'taken' | 'silent' | RefusalCode, seconds: number): void;
+  /** Candidates were ranked. */
+  decided(seconds: number): void;
+  /** Results of a job were written to their places, or could not be. */
+  committed(outcome: 'succeeded' | 'failed', seconds: number): void;
+  /** A member was silent for too long. */
+  leaseExpired(): void;
+  /** Somebody spoke for an attempt that is not the current one. */
+  fenced(): void;
+}
+
+export const NO_METERS: DelegationMeters = {
+  offered() {},
+  decided() {},
+  committed() {},
+  leaseExpired() {},
+  fenced() {},
+};

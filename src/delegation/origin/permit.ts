@@ -4,10 +4,10 @@ import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import { type AttemptKey, DelegationError, type Permit, withAsking } from '../../peers/index.ts';
 import type { KeyScope, ObjectStore } from '../../ports/index.ts';
-import { stagingArea } from './commit.ts';
-import { toDelegated } from './moves.ts';
 import { type OriginDeps, placeInRecord, type Requester } from './origin.ts';
 import { changeForMember, fencedError, findRequestedJob, isCurrentAttempt } from './report.ts';
+import { STAGING_KEY_SECONDS, stagingArea } from './staging-area.ts';
+import { toDelegated } from './transitions.ts';
 
 interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'self' | 'lease' | 'clock' | 'meters'> {
   /** Told of the record that says so. */
@@ -70,15 +70,9 @@ export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: P
   };
 }
 
-/**
- * How long keys of a job work for the cluster that runs it, in seconds. Longer: a cluster that lost the job can write to its
- * staging area for longer, where nobody looks. Shorter: a single transfer must end within it.
- */
-export const KEY_SECONDS = 60 * 60;
-
 /** Keys for the cluster that runs the job. */
 const issueFor = (job: JobKey, scope: KeyScope, onBehalfOf: string, objects: Pick<ObjectStore, 'issue'>) =>
-  objects.issue(scope, KEY_SECONDS, onBehalfOf, { purpose: purposeOf(job) });
+  objects.issue(scope, STAGING_KEY_SECONDS, onBehalfOf, { purpose: purposeOf(job) });
 
 /** Ends what other clusters were given for a job, by whichever manager of this one, where the store can. */
 export const revokeKeys = (job: JobKey, objects: Pick<ObjectStore, 'revokeFor'>): Promise<void> =>

@@ -9,9 +9,8 @@ import {
   KEPT_ATTEMPTS,
 } from '../../model/job/index.ts';
 import { type AttemptKey, DelegationError, type Report } from '../../peers/index.ts';
-import { NO_METERS } from './meters.ts';
-import { toQueued } from './moves.ts';
-import { type OriginDeps, placeInRecord, type Requester } from './origin.ts';
+import { NO_METERS, type OriginDeps, placeInRecord, type Requester } from './origin.ts';
+import { toQueued } from './transitions.ts';
 
 /**
  * How often a member is asked to run what entered there, and may give it back, before it has failed. Between tries there are

@@ -12,7 +12,7 @@ import {
   type Report,
   type Target,
 } from '../../peers/index.ts';
-import type { PolledJob, PolledTarget } from './follow.ts';
+import type { PolledJob, PolledTarget } from './target-poller.ts';
 
 /** The origin, as a member of it speaks to it. */
 export interface OriginOfMember {

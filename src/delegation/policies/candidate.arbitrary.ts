@@ -2,8 +2,8 @@ import * as fc from 'fast-check';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Demand } from '../../model/job/index.ts';
 import { GiB } from './candidate.fixture.ts';
+import { STALE } from './free-capacity.ts';
 import type { Candidate } from './policy.ts';
-import { STALE } from './room.ts';
 
 /** What another manager may have written: mostly sense, sometimes not. */
 const strange = fc.constantFrom(0, -1, Number.NaN, Number.POSITIVE_INFINITY, 1e308, 5e-324, Number.MAX_SAFE_INTEGER);

@@ -4,9 +4,9 @@ import * as fc from 'fast-check';
 import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { candidates, demands } from './candidate.arbitrary.ts';
 import { clusterWith, memberOn, NOTHING, namesIn, never, SMALL } from './candidate.fixture.ts';
+import { isKnown } from './free-capacity.ts';
 import type { Candidate } from './policy.ts';
 import { rank } from './rank.ts';
-import { isKnown } from './room.ts';
 
 const byLoad = (given: readonly Candidate[], demand = SMALL, chance = never) =>
   rank({ policy: 'load-based' }, given, demand, chance);

@@ -1,6 +1,6 @@
+import { freeCapacity } from './free-capacity.ts';
 import type { Eligible, KnownCandidate, Random } from './policy.ts';
 import { shuffle } from './random.ts';
-import { freeCapacity } from './room.ts';
 
 /** Free CPU that counts as idle: above it all are equal. Seed plan: 0…32000 millicores are 100…0. */
 const IDLE_MILLICORES = 32_000;

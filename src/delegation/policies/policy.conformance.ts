@@ -5,9 +5,9 @@ import { seededRandom } from '../../../test/support/seeded-random.ts';
 import { deepFreeze } from '../../lib/freeze.ts';
 import { candidates, demands } from './candidate.arbitrary.ts';
 import { clusterWith, memberOn, namesIn, never, SMALL } from './candidate.fixture.ts';
+import { STALE } from './free-capacity.ts';
 import type { Candidate, Ranking } from './policy.ts';
 import { type PolicyChoice, rank } from './rank.ts';
-import { STALE } from './room.ts';
 
 const seeds = fc.integer();
 

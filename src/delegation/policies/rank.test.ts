@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clusterWith, memberOn, namesIn, never, SMALL } from './candidate.fixture.ts';
+import { STALE } from './free-capacity.ts';
 import type { Candidate } from './policy.ts';
 import { rank } from './rank.ts';
-import { STALE } from './room.ts';
 
 const full = clusterWith([0.5]);
 const endpoint = (url: string, others: Partial<Candidate> = {}) =>

@@ -1,9 +1,9 @@
 import type { Demand } from '../../model/job/index.ts';
 import { type PolicyName, policyNamed } from '../../model/service/index.ts';
+import { explainNoRoom, isKnown } from './free-capacity.ts';
 import { orderByLoad } from './load-based.ts';
 import type { Candidate, DelegationPolicy, Eligible, KnownCandidate, Random, Ranking, Weights } from './policy.ts';
 import { orderRandomly } from './random.ts';
-import { explainNoRoom, isKnown } from './room.ts';
 import { orderByPriority } from './static.ts';
 import { orderByTopsis } from './topsis.ts';
 

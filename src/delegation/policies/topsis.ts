@@ -1,6 +1,6 @@
+import { freeCapacity } from './free-capacity.ts';
 import type { Eligible, KnownCandidate, Random } from './policy.ts';
 import { shuffle } from './random.ts';
-import { freeCapacity } from './room.ts';
 
 interface Criterion {
   readonly weight: number;

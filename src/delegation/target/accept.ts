@@ -4,8 +4,8 @@ import { accepted, type JobKey, type JobRecord, type NewJob, type TakenJob } fro
 import type { Service } from '../../model/service/index.ts';
 import { DelegationError, type Offer, type Permit } from '../../peers/index.ts';
 import { attemptOverReason, contactAs, type OriginContact } from './origin-contact.ts';
+import { originStoreAccess } from './origin-store.ts';
 import { keepReporting } from './reporting.ts';
-import { originStoreAccess } from './store-of-origin.ts';
 import type { TargetDeps, WorkerRole } from './target.ts';
 
 /** A service that runs jobs of another cluster. */

@@ -6,7 +6,7 @@ import type { Permit } from '../../peers/index.ts';
 import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
 import { delegationBackoff } from '../backoff.ts';
 import { attemptOverReason } from './origin-contact.ts';
-import { ORIGIN_STORE, originStoreAccess } from './store-of-origin.ts';
+import { ORIGIN_STORE, originStoreAccess } from './origin-store.ts';
 import type { TargetDeps } from './target.ts';
 
 /** How long what a script made is kept for an origin that does not answer (docs/delegation.md#how). */

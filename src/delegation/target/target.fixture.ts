@@ -26,8 +26,8 @@ import { createObjectProbe } from '../../staging/index.ts';
 import { embeddedStore, scratch } from '../../staging/transfers/embedded-store.fixture.ts';
 import type { AuthenticatedOwner } from '../server.ts';
 import type { TakenOffer, WorkerService } from './accept.ts';
+import { DelegationTarget } from './delegation-target.ts';
 import { mortal } from './mortal.fixture.ts';
-import { DelegationTarget } from './taken-jobs.ts';
 import type { TargetConfig } from './target.ts';
 
 export type Context = Pick<TestContext, 'after'>;

@@ -4,7 +4,7 @@ import type { Demand, JobKey, JobRecord, S3Access } from '../../model/job/index.
 import type { FederationRole, Service } from '../../model/service/index.ts';
 import type { Origin, Permit } from '../../peers/index.ts';
 import { contactOrigin } from './origin-contact.ts';
-import type { OperatorStores } from './store-of-origin.ts';
+import type { OperatorStores } from './origin-store.ts';
 
 export type WorkerRole = Extract<FederationRole, { role: 'worker' }>;
 

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { DelegationServer, ProvenWorker } from '../../delegation/index.ts';
+import type { DelegationServer } from '../../delegation/index.ts';
+import type { AuthenticatedWorker } from '../../federation/index.ts';
 import { authenticateWorker, type Federations, precheckWorker } from '../../federation/index.ts';
 import type { Authenticator } from '../../identity/index.ts';
 import { eventTooLarge } from '../../jobs/index.ts';
@@ -31,7 +32,7 @@ function originRoutes(app: FastifyInstance, { delegation, federations, maxEventB
   const { coordination } = federations;
   const hidden = { hide: true };
 
-  const member = async (request: FastifyRequest, service: string): Promise<ProvenWorker> => {
+  const member = async (request: FastifyRequest, service: string): Promise<AuthenticatedWorker> => {
     const from = await authenticateWorker({ ...signedPartsOf(request), service }, coordination);
     request.who = `member ${claimIn(request).member}`;
     return from;

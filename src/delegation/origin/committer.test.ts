@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { HandClock } from '../../lib/clock.fixture.ts';
 import type { Version } from '../../lib/version.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
-import { HandClock } from './clock.fixture.ts';
-import { Committer, type CommitterDeps } from './committing.ts';
+import { Committer, type CommitterDeps } from './committer.ts';
 
 test('a commit that fails is tried again, also if its next try comes due while that is still being written down', async () => {
   const clock = new HandClock();

@@ -3,7 +3,8 @@ import { type TestContext, test } from 'node:test';
 import * as fc from 'fast-check';
 import { Secret } from '../../lib/secret.ts';
 import { BOB, MANAGER, openStore, type Scene, scene, type TestStore } from './commit.fixture.ts';
-import { type CommitDeps, stagingArea } from './commit.ts';
+import type { CommitDeps } from './commit.ts';
+import { stagingArea } from './staging-area.ts';
 
 class Crash extends Error {}
 

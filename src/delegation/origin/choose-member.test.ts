@@ -7,8 +7,8 @@ import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import { aService } from '../../model/service/service.fixture.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
-import type { DelegationMember } from './members.ts';
-import { chooseMember, summarizeRefusals } from './offer.ts';
+import { chooseMember, summarizeRefusals } from './choose-member.ts';
+import type { DelegationMember } from './federation-cache.ts';
 import { ScriptedTarget } from './scripted-target.fixture.ts';
 
 const SELF = 'here/demo';

@@ -1,12 +1,12 @@
 import { changeJob, jobKeyText } from '../../jobs/index.ts';
+import { TimerQueue } from '../../lib/clock.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { advance, isFinal, type JobKey, type JobProgress, type JobRecord } from '../../model/job/index.ts';
 import type { AttemptAt, PeerCredentials, Target } from '../../peers/index.ts';
-import { TimerQueue } from './agenda.ts';
-import type { RemoteAttempts } from './held.ts';
-import type { DelegationMember } from './members.ts';
-import { currentPlacement } from './moves.ts';
+import type { DelegationMember } from './federation-cache.ts';
 import { credentialsFor, type OriginDeps, placeInRecord } from './origin.ts';
+import type { RemoteAttempts } from './remote-attempts.ts';
+import { currentPlacement } from './transitions.ts';
 
 /** A cluster that says nothing by itself, and can be asked how a job goes: a manager written in Go. */
 export interface PolledTarget extends Target {

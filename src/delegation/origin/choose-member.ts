@@ -1,74 +1,9 @@
-import { type PlacementMode, SUSPENDED_PATIENCE_MS, toTraceparent } from '../../jobs/index.ts';
-import { OscarError } from '../../lib/oscar-error.ts';
-import type { Secret } from '../../lib/secret.ts';
+import { type PlacementMode, SUSPENDED_PATIENCE_MS } from '../../jobs/index.ts';
 import type { JobRecord } from '../../model/job/index.ts';
-import { CLUSTER_ADMIN } from '../../model/service/index.ts';
-import type { Offer, OfferAnswer } from '../../peers/index.ts';
 import { type Candidate, type MemberId, type Ranking, rank } from '../policies/index.ts';
 import type { InFlightJobs } from '../scoreboard/index.ts';
-import type { DelegatingFederation, DelegationMember } from './members.ts';
-import { NO_METERS } from './meters.ts';
+import type { DelegatingFederation, DelegationMember } from './federation-cache.ts';
 import type { OriginDeps } from './origin.ts';
-
-/** Everything that goes into an offer beside the record. */
-export interface OfferParts {
-  readonly member: DelegationMember;
-  readonly federation: DelegatingFederation;
-  readonly event: Uint8Array;
-  readonly bearer: Secret | undefined;
-}
-
-type Deps = Pick<OriginDeps, 'self' | 'meters' | 'report'>;
-
-/** Asks a member to run the current attempt of a job. `silent`: it is not known what became of that. */
-export async function offerJob(record: JobRecord, offered: OfferParts, deps: Deps): Promise<OfferAnswer | 'silent'> {
-  const { meters = NO_METERS, report } = deps;
-  const { member, bearer } = offered;
-  const began = performance.now();
-  const seconds = () => (performance.now() - began) / 1000;
-  try {
-    const answer = await member.target.offer(wordsOf(record, offered, deps), {
-      ...member.credentials,
-      ...(bearer && { bearer }),
-    });
-    meters.offered(answer.kind === 'taken' ? 'taken' : answer.code, seconds());
-    return answer;
-  } catch (problem) {
-    meters.offered('silent', seconds());
-    if (!(problem instanceof OscarError)) report(problem, record);
-    return 'silent';
-  }
-}
-
-function wordsOf(record: JobRecord, { member, federation, event }: OfferParts, { self }: Deps): Offer {
-  const job = { service: record.service, id: record.id };
-  return {
-    job,
-    epoch: record.epoch,
-    service: member.service,
-    from: self.clusterId,
-    event,
-    trigger: record.trigger === 'storage' ? 'storage' : 'job',
-    pinned: pinnedMember(federation, record) !== undefined,
-    trace: toTraceparent(job),
-  };
-}
-
-/** A token of the owner for this member. Undefined where none is needed; a sentence where it cannot be had. */
-export async function bearerFor(
-  { type, place }: DelegationMember,
-  { service }: DelegatingFederation,
-  { getOwnerToken, report }: Pick<OriginDeps, 'getOwnerToken' | 'report'>,
-): Promise<Secret | string | undefined> {
-  if (!getOwnerToken || type === 'endpoint' || service.owner === CLUSTER_ADMIN) return undefined;
-  try {
-    return await getOwnerToken(service, place);
-  } catch (problem) {
-    if (problem instanceof OscarError) return problem.message;
-    report(problem, { service: service.definition.name, id: '' });
-    return 'no token of the owner could be had';
-  }
-}
 
 /** What is asked before a job is offered. */
 interface ChoiceInput {

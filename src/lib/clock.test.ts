@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { TimerQueue } from './agenda.ts';
 import { HandClock } from './clock.fixture.ts';
+import { TimerQueue } from './clock.ts';
 
 test('everything comes at its time and in order, what was moved at its last time, and what was dropped never', () => {
   const steps = fc.array(

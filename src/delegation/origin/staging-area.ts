@@ -1,13 +1,49 @@
 import type { Cursor } from '../../lib/version.ts';
-import { isFinal, type JobRecord } from '../../model/job/index.ts';
+import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
+import type { ObjectStore } from '../../ports/index.ts';
 import type { OriginDeps } from './origin.ts';
-import { KEY_SECONDS } from './permit.ts';
 
-/** Objects that are looked at in one go. */
+/** Where one attempt of a job leaves what it made, in the store of the origin. */
+export interface StagingArea {
+  readonly bucket: string;
+  /** The keys of the attempt may write and read below it, and nowhere else. */
+  readonly prefix: string;
+  /** Each file is here, under its name relative to the output directory. Beside the manifest, whatever a file is called. */
+  readonly files: string;
+  /** The key of the list of them. */
+  readonly manifest: string;
+}
+
+export function stagingArea(
+  job: JobKey,
+  epoch: number,
+  { stagingBucket }: Pick<ObjectStore, 'stagingBucket'>,
+): StagingArea {
+  const prefix = `${prefixOf(job)}${epoch}/`;
+  return { bucket: stagingBucket, prefix, files: `${prefix}files/`, manifest: `${prefix}manifest.json` };
+}
+
+/** Removes what all attempts of a job have left. Only when it has ended; keys that still work may write again. */
+export async function sweepStaging(
+  job: JobKey,
+  objects: Pick<ObjectStore, 'stagingBucket' | 'removeObjects'>,
+): Promise<void> {
+  await objects.removeObjects(objects.stagingBucket, prefixOf(job));
+}
+
+const prefixOf = ({ service, id }: JobKey) => `${service}/${id}/`;
+
+/**
+ * How long the keys that a target gets for an attempt are valid, in seconds. A larger value lets a target that lost the attempt
+ * write to its part of staging for longer. A smaller value is too short for a single large transfer.
+ */
+export const STAGING_KEY_SECONDS = 60 * 60;
+
+/** Objects per page of the sweep. */
 const PAGE = 1_000;
 
 /** Whose keys have expired since cannot write again: what an attempt left after it was swept is gone by the second time. */
-const SWEEP_EVERY_MS = KEY_SECONDS * 1000;
+const SWEEP_EVERY_MS = STAGING_KEY_SECONDS * 1000;
 
 type SweepDeps = Pick<OriginDeps, 'store' | 'objects'>;
 

@@ -1,10 +1,10 @@
 import type { Ledgers } from '../../federation/index.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { Secret } from '../../lib/secret.ts';
 import type { Replica, Service } from '../../model/service/index.ts';
 import type { PeerCredentials, Target } from '../../peers/index.ts';
 import type { SecretStore, ServiceRecord, ServiceStore } from '../../ports/index.ts';
 import type { MemberId } from '../policies/index.ts';
-import type { Clock } from './agenda.ts';
 
 type Ledger = NonNullable<Awaited<ReturnType<Ledgers['read']>>>['ledger'];
 type LedgerMember = Ledger['members'][number];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { openScene } from './origin.fixture.ts';
-import { sweepStagingArea } from './staging-sweep.ts';
+import { sweepStagingArea } from './staging-area.ts';
 
 test('what no attempt needs any more is removed; what the current one has stays', async () => {
   await using scene = await openScene();

@@ -1,4 +1,4 @@
-import type { Clock } from './agenda.ts';
+import type { Clock } from './clock.ts';
 
 /** Time that passes when the test says so. */
 export class HandClock implements Clock {

@@ -8,7 +8,8 @@ import { Secret } from '../../lib/secret.ts';
 import { davServer } from '../../staging/transfers/dav-server.fixture.ts';
 import { StagingError } from '../../staging/transfers/errors.ts';
 import { MANAGER, openStore, scene } from './commit.fixture.ts';
-import { type CommitDeps, stagingArea } from './commit.ts';
+import type { CommitDeps } from './commit.ts';
+import { stagingArea } from './staging-area.ts';
 
 const trusted = getCACertificates('default');
 before(() => setDefaultCACertificates([...trusted, TEST_CERTIFICATE]));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Free, Snapshot } from '../../model/cluster-snapshot.ts';
 import { clusterWith, GiB, memberOn, NOTHING } from './candidate.fixture.ts';
-import { explainNoRoom } from './room.ts';
+import { explainNoRoom } from './free-capacity.ts';
 
 const node = (cpu: number, memory: number, gpu = 0): Free => ({ cpu: cpu * 1000, memory: memory * GiB, gpu });
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Version } from '../../lib/version.ts';
 import type { JobRecord } from '../../model/job/index.ts';
 import { sampleJob, sampleProgress } from '../../ports/conformance/sample-job.ts';
-import { LocalDurations } from './own.ts';
+import { LocalDurations } from './local-status.ts';
 
 const ended = (
   seconds: number,

@@ -1,11 +1,10 @@
 import { changeJob, jobKeyText } from '../../jobs/index.ts';
+import { TimerQueue } from '../../lib/clock.ts';
 import { Slots } from '../../lib/concurrency.ts';
 import { OscarError } from '../../lib/oscar-error.ts';
 import { advance, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import { delegationBackoff } from '../backoff.ts';
-import { TimerQueue } from './agenda.ts';
-import { NO_METERS } from './meters.ts';
-import { type OriginDeps, placeInRecord } from './origin.ts';
+import { NO_METERS, type OriginDeps, placeInRecord } from './origin.ts';
 import { findInput } from './permit.ts';
 
 export interface CommitterDeps
