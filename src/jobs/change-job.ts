@@ -2,8 +2,9 @@ import type { JobKey, JobProgress, JobRecord } from '../model/job/index.ts';
 import { type JobStore, StoreError } from '../ports/index.ts';
 
 /**
- * Changes a record as often as it takes to be the one whose change counts. `decide` says what to do with the record as it
- * is by then, or undefined when nothing is to be done any more. Resolves to the record that was written, or undefined.
+ * Changes a record by compare-and-swap, and retries with the newer record when another writer was first. `decide` computes
+ * the change from the current record; undefined means that there is nothing to change. Resolves to the record that was
+ * written; undefined if nothing was written.
  */
 export async function changeJob(
   key: JobKey,

@@ -1,11 +1,11 @@
 import { OscarError } from '../lib/oscar-error.ts';
 
 /**
- * `job-not-found`: there is no such job, or none for this caller. `job-finished`: it can no longer be cancelled.
- * `bad-page`: the cursor of a listing is none. `event-too-large`: more than an invocation may bring. `no-room`: no node of this cluster could ever run it.
- * `run-failed`: a synchronous call could not be answered, for a reason that is not the script's. `run-timeout`: it took
- * too long. `invalid-job-id`: a caller gave a job an id that it may not have. `job-id-taken`: there is another job of that
- * id.
+ * `job-not-found`: there is no such job, or the caller may not see it. `job-finished`: it can no longer be cancelled.
+ * `bad-page`: the cursor of a listing is invalid. `event-too-large`: the body of an invocation exceeds the limit.
+ * `no-room`: no node of this cluster is large enough to ever run the job. `run-failed`: a synchronous call could not be
+ * answered, for a reason other than the script. `run-timeout`: it took too long. `invalid-job-id`: a caller chose an
+ * illegal id for a job. `job-id-taken`: another job has that id.
  */
 export type JobErrorCode =
   | 'job-not-found'

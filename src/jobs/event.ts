@@ -1,13 +1,13 @@
 import { eventJobName, type NewJob, readStorageEvents, type StorageEvent } from '../model/job/index.ts';
 import { inputFolders, type Service } from '../model/service/index.ts';
 
-/** What brought a job about, as the script is to see it (docs/go-manager.md#events-and-scripts). */
+/** The event that caused a job, as its script sees it (docs/go-manager.md#events-and-scripts). */
 export interface JobEvent {
-  /** The file that it names. Whether the job may have it is not decided here. */
+  /** The file that the event names. `readableFile` decides whether the job may read it. */
   readonly file?: NamedFile;
-  /** The input file where no file is named, or it cannot be had: the event is data then. */
+  /** The content of the input file if the event names no file that the job may read: then the event is data. */
   readonly input: Uint8Array;
-  /** `EVENT`: the event itself, or the inner one of a storage event that was passed on. */
+  /** `EVENT`: the event itself, or the inner event of a forwarded storage event. */
   readonly event: Uint8Array;
   /** `CONT_VAR_<name>` for each parameter of the query that an API gateway passed on. */
   readonly variables: Readonly<Record<string, string>>;
@@ -19,18 +19,18 @@ export type NamedFile =
       readonly bucket: string;
       readonly key: string;
       readonly time: string;
-      /** The id of the provider that whoever passed the event on says it is at. */
+      /** The id of the provider that contains the file, as the sender of a forwarded event names it. */
       readonly provider?: string;
     }
   /** dCache names a file below the path of the input `webdav.dcache`. */
   | { readonly type: 'dcache'; readonly name: string };
 
-/** Deeper than anybody passes events on. */
+/** Deeper than events are ever nested by forwarding. */
 const MAX_DEPTH = 4;
 
 /**
- * Reads any bytes as an event. Whatever is not exactly one of the known forms is data, and reaches the script as it is:
- * a user's own `{"event": 7}` is no reason to fail (F8).
+ * Reads any bytes as an event. Bytes that are not exactly one of the known forms are data, which reaches the script
+ * unchanged: a user's own `{"event": 7}` is not an error (F8).
  */
 export function readEvent(bytes: Uint8Array): JobEvent {
   return read(bytes, {}, MAX_DEPTH);
@@ -91,7 +91,7 @@ function queryVariables(parameters: unknown): Record<string, string> {
   return Object.fromEntries(usable.map(([name, value]) => [`CONT_VAR_${name}`, value]));
 }
 
-/** Clients send files as base64, in one line or many. */
+/** Clients send files as base64, with or without line breaks. */
 function fromBase64(bytes: Uint8Array): Uint8Array | undefined {
   const text = Buffer.from(bytes)
     .toString('latin1')
@@ -104,11 +104,11 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** What a storage event says about the job that it causes. */
+/** The fields of a job that follow from its storage event. */
 type EventJob = Pick<NewJob, 'id' | 'object'>;
 
 /**
- * The job of an event for this service; the same for the same event again
+ * The job of an event for this service. The same event always gives the same job
  * (docs/jobs.md#no-event-is-lost-none-runs-twice).
  */
 export function jobForEvent(event: StorageEvent, { uid, definition: { name } }: Service): EventJob {
@@ -119,19 +119,19 @@ export function jobForEvent(event: StorageEvent, { uid, definition: { name } }: 
   };
 }
 
-/** Does the object lie under an input of the service? */
+/** Whether the object is under an input of the service. */
 export function isInput({ bucket, key }: Pick<StorageEvent, 'bucket' | 'key'>, service: Service): boolean {
   return inputFolders(service).some((input) => input.bucket === bucket && key.startsWith(`${input.folder}/`));
 }
 
-/** The same for bytes that may be such an event, or anything else. */
+/** The same for bytes that may be a storage event; undefined if they are not one event for an input of the service. */
 export function jobForBytes(bytes: Uint8Array, service: Service): EventJob | undefined {
   const events = readStorageEvents(parseJson(bytes));
   const [event] = events;
   return event && events.length === 1 && isInput(event, service) ? jobForEvent(event, service) : undefined;
 }
 
-/** What these bytes say, if they are JSON; undefined for anything else. */
+/** Undefined if the bytes are not JSON. */
 function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));

@@ -11,13 +11,13 @@ export interface Jobs {
   readonly services: ServiceStore;
   readonly secrets: SecretStore;
   readonly objects: ObjectStore;
-  /** The store of the cluster, as those who move the files of jobs reach it. */
+  /** The object store of this cluster, at the address that runners use to move the files of jobs. */
   readonly ownStore: ClusterStore;
-  /** Its address for everybody else, if that is another. */
+  /** The same store at the address for users and other clusters, if it differs. */
   readonly publicStore?: ClusterStore;
-  /** The account of the manager itself at the store, in whose name the administrator writes. */
+  /** The manager's own account at the store. What the administrator writes is written with it. */
   readonly storeAccount: string;
-  /** Providers that the operator defined, as `minio.shared`. */
+  /** Storage providers that the operator defined, such as `minio.shared`. */
   readonly namedStores: ReadonlyMap<string, StorageProvider>;
   /** Id of this cluster, and the name of the machine (`RESOURCE_ID`). */
   readonly place: string;
@@ -26,47 +26,47 @@ export interface Jobs {
   readonly timeout: number;
   readonly maxEventBytes: number;
   readonly now: () => number;
-  /** Keys of attempts; some hours and for this process alone if left out. */
+  /** Default: keys that last some hours and never leave this process. */
   readonly keys?: AttemptKeys;
-  /** Puts an accepted job in line, and tells of its end. */
+  /** Queues accepted jobs, cancels jobs and reports their end. */
   readonly scheduler: JobControl;
 }
 
-/** What keys for the files of an attempt are like. */
+/** Properties of the keys with which an attempt reaches its files. */
 export interface AttemptKeys {
-  /** How long they work. Whoever hands them out renews them before that. */
+  /** Lifetime. The runner requests new keys before it ends. */
   readonly seconds: number;
-  /** Does nobody outside this process get them? */
+  /** True if the keys never leave this process. */
   readonly inProcess: boolean;
 }
 
-/** What the verbs need of the dispatcher. */
+/** The part of the scheduler that the functions of this folder use. */
 interface JobControl {
-  /** A job was accepted and waits, for room here or for another cluster. Again: nothing happens. */
+  /** Queues an accepted job here, or offers it to other clusters. Calling it again for the same job is a no-op. */
   enqueue(job: SchedulableJob, mode?: PlacementMode): void;
-  /** Somebody wants it to end: now if it waits, as soon as can be if it runs. */
+  /** Ends a job: at once if it is queued, as soon as its script has stopped if it runs. */
   cancel(key: JobKey, reason: StopReason): Promise<void>;
-  /** Resolves when the job is in a final state, with its record; undefined when it is gone. */
+  /** Resolves to the record once it is in a final state; to undefined if the job is removed or this manager stops. */
   waitUntilEnded(key: JobKey): Promise<JobRecord | undefined>;
 }
 
-/** What it takes to have jobs run on other clusters, and those of others here. */
+/** The scheduler, with the operations that delegation needs. */
 export interface Scheduler extends JobControl {
-  /** How many wait for room, as far as this manager is the one to start them. */
+  /** Jobs that are queued for room here. 0 at a manager that does not lead. */
   readonly waiting: number;
-  /** A job was accepted for which room is reserved already, under its {@link jobKeyText}. */
+  /** Starts an accepted job whose room is already reserved under its {@link jobKeyText}. */
   begin(job: SchedulableJob): void;
-  /** It does not wait for room here any more: somebody else is asked to run it. */
+  /** Removes a job from the queue of this cluster because it is being offered to another one. */
   withdraw(key: JobKey): void;
-  /** It has ended, somewhere else: whoever waits for that is told. */
+  /** Resolves {@link waitUntilEnded} for a job that ended on another cluster. */
   notify(record: JobRecord): void;
 }
 
-/** What of a job counts while it waits. */
+/** The fields of a job that the scheduler uses while the job is queued. */
 export type SchedulableJob = Pick<JobRecord, 'service' | 'id' | 'owner' | 'demand'> &
   Partial<Pick<JobRecord, 'trigger' | 'held'>>;
 
-/** Under which name a job has room. */
+/** The name under which {@link Capacity} reserves room for a job. */
 export const jobKeyText = ({ service, id }: JobKey) => `${service}/${id}`;
 
 /**
@@ -131,21 +131,21 @@ export interface DelegationRoles {
 
 export interface PreparedAttempt {
   readonly attempt: Attempt;
-  /** Ends the keys that it was given. */
+  /** Revokes the keys of the attempt. */
   readonly release: () => Promise<void>;
 }
 
 export interface DispatcherOptions extends Omit<Jobs, 'scheduler'> {
-  /** Told of what nobody waits for. */
+  /** Called with errors of background work. */
   readonly report: (problem: unknown, key: JobKey) => void;
   /**
-   * May whoever called and waits for the answer of this job still be there, at another manager? Without it nobody is:
-   * they were connected to the one before.
+   * Whether the caller of this synchronous job may still be connected, to another manager of this cluster. Left out where
+   * there is one manager only: after its restart no caller is connected.
    */
   readonly isCallerWaiting?: (record: JobRecord) => boolean;
 }
 
-/** What it takes to see an attempt through. */
+/** What running an attempt needs. */
 export interface AttemptDeps extends DispatcherOptions {
   readonly hostedJobs: HostedJobs | undefined;
 }

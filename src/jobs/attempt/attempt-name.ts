@@ -1,16 +1,16 @@
 import { uuidV5 } from '../../lib/uuid.ts';
 import type { JobKey, NewJob } from '../../model/job/index.ts';
 
-/** The spaces of names that follow from others. They must never change. */
+/** Namespaces of derived UUIDs. They must never change. */
 const FURTHER = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260002';
 const TAKEN = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260003';
 const GIVEN = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260004';
 
 /**
- * The first attempt of a job has its name (docs/jobs.md#names-of-jobs-and-attempts); further ones have names of their
- * own that follow from it. An id that somebody else chose may be that of a job of another service, and names of
- * attempts are of the whole cluster: what is run under it has names that belong to its service, so that nobody gets
- * hold of what others run.
+ * The first attempt of a job has the name of the job (docs/jobs.md#names-of-jobs-and-attempts); the names of further
+ * attempts are derived from it. Another manager may have chosen the id of a delegated job, and it may equal the id of a job
+ * of another service. Attempt names are unique in the whole cluster, so such a job gets names that are derived from its
+ * service, and nobody can reach the attempts of other services.
  */
 export function attemptName(job: NamedJob, epoch: number): string {
   const { service, serviceUid, id, delegatedFrom, openedBy } = job;
@@ -23,8 +23,8 @@ export function attemptName(job: NamedJob, epoch: number): string {
 type NamedJob = Pick<NewJob, 'service' | 'serviceUid' | 'id' | 'delegatedFrom' | 'openedBy'>;
 
 /**
- * The name, at the cluster that runs it, of an attempt that it took from another (docs/peer-protocol.md#jobs). Both
- * sides know it without asking, and the same offer has the same name.
+ * The name of a hosted attempt at its target (docs/peer-protocol.md#jobs). Origin and target both compute it, and the same
+ * offer always gives the same name.
  */
 export function hostedAttemptName(
   uid: string,

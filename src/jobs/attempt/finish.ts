@@ -9,10 +9,10 @@ import {
 } from '../../model/job/index.ts';
 import type { StopReason } from '../../ports/index.ts';
 
-/** How an attempt ended; beyond the reasons of a runner there are those for which none was asked. */
+/** How an attempt ended. Besides the reasons of a runner there are reasons for which no runner was called. */
 export type AttemptOutcome = Omit<Ended, 'reason' | 'phase'> & {
   readonly reason: string;
-  /** The cluster that it was taken from does not want to hear of it. */
+  /** The origin withdrew this attempt, so it gets no report. */
   readonly calledOff?: true;
 };
 
@@ -24,18 +24,18 @@ export const failedOutcome = (reason: string, message: string, finishedAt: numbe
 });
 
 /**
- * What the end of an attempt makes of its job. The end of a job that was taken from another cluster is for that one to
- * hear of first; unless it was that one who wanted it to end. Undefined when there is nothing to be ended any more.
+ * Computes the change of the job record after its attempt has ended. A hosted job becomes `committing` until its origin has
+ * the result, unless the origin itself ended it. Undefined if the job is already in a final state.
  */
 export function conclude(
   job: JobRecord,
   attempt: string,
-  told: AttemptOutcome,
+  outcome: AttemptOutcome,
   stop: StopReason | undefined,
   place: string,
 ): Partial<JobProgress> | undefined {
-  // Nobody asked for that: it is not run again, and its owner has to hear why.
-  const end = told.outcome === 'stopped' && stop === 'evicted' ? { ...told, ...evicted(job) } : told;
+  // The owner did not ask for an eviction: the job fails with the reason and is not run again.
+  const end = outcome.outcome === 'stopped' && stop === 'evicted' ? { ...outcome, ...evicted(job) } : outcome;
   const facts = {
     finishedAt: end.finishedAt,
     ...(end.startedAt !== undefined && { startedAt: end.startedAt }),
@@ -66,8 +66,8 @@ function finalTransition(
 }
 
 /**
- * What is said to the origin. One whose script never began here is given back, whatever hindered it: another cluster may
- * have the image, or the way to the file; and if it is the job's own fault, that comes out where it belongs.
+ * The result for the origin. An attempt whose script never started is returned to the origin as `cancelled`, whatever the
+ * reason: another cluster may have the image, or a connection to the file. If the job itself is at fault, it fails there.
  */
 function toPendingResult(job: JobRecord, end: AttemptOutcome): PendingResult {
   const { finishedAt, message, reason, manifest } = end;
@@ -78,7 +78,7 @@ function toPendingResult(job: JobRecord, end: AttemptOutcome): PendingResult {
     const began = (end.startedAt ?? job.startedAt) !== undefined;
     return { outcome: began ? 'failed' : 'cancelled', reason, message, finishedAt };
   }
-  // Nothing can be committed by it, and success without results is worse than a failure.
+  // Without a manifest nothing can be committed, and success without results is worse than a failure.
   const unlisted = {
     outcome: 'failed',
     reason: 'OutputFailed',

@@ -35,18 +35,18 @@ import {
 } from './store-access.ts';
 
 /**
- * Keys outlive no job: they are ended with it. This is how long they work if the manager dies and does not come back; it
- * must suffice for the longest single transfer.
+ * Keys are revoked when the job ends. This lifetime matters only if the manager dies and does not come back; it must be long
+ * enough for the longest single transfer.
  */
 const KEYS: AttemptKeys = { seconds: 12 * 60 * 60, inProcess: true };
 
-/** What an attempt is made from, beyond its job. */
+/** What preparing an attempt needs. */
 type PrepareDeps = Pick<
   Jobs,
   'secrets' | 'objects' | 'ownStore' | 'publicStore' | 'namedStores' | 'node' | 'timeout' | 'keys'
 >;
 
-/** Everything that is needed to run a job of this service, by what they say at this moment. */
+/** Prepares an attempt from the current state of its job and its service. */
 export async function prepareAttempt(
   name: string,
   record: JobRecord,
@@ -72,7 +72,7 @@ export async function prepareAttempt(
     async stores(inDoubt = []) {
       const ids = new Set([...(file ? [file.store] : []), ...outputs.map(({ store }) => store)]);
       const access = async (id: string): Promise<StoreAccess | undefined> => {
-        // To a job that a manager written in Go delegated, that one's store is the default (decision 0036).
+        // For a job that a Go manager delegated, the default store is the store of that manager (decision 0036).
         if (id === OWN_STORE) return origin ?? keys.issue(inDoubt);
         const named = jobs.namedStores.get(id);
         if (named) return namedAccess(named);
@@ -89,7 +89,7 @@ export async function prepareAttempt(
   return { attempt, release };
 }
 
-/** The keys of one attempt for the store of the cluster: this object to read, below these prefixes to write. */
+/** The keys of one attempt for the store of the cluster: they can read its input and write below its outputs. */
 class JobKeys {
   readonly #record: JobRecord;
   readonly #service: Service;
@@ -133,7 +133,7 @@ class JobKeys {
   }
 }
 
-/** What an attempt is made from, wherever its files are. */
+/** What every attempt is built from, wherever its files are. */
 interface AttemptBasis {
   readonly name: string;
   /** The id that users know the job by. */
@@ -142,21 +142,21 @@ interface AttemptBasis {
   readonly record?: JobKey;
   readonly service: Service;
   readonly event: JobEvent;
-  /** The file that is its input, if it may have one. */
+  /** The input file, if the job may read it. */
   readonly file: ObjectAt | undefined;
   /** Values of `environment.secrets`. */
   readonly secrets: Readonly<Record<string, Secret>>;
 }
 
-/** What of an attempt is the same wherever its files are. */
+/** The part of an attempt that does not depend on where its files are. */
 type AttemptParts = Pick<
   Attempt,
   'name' | 'image' | 'script' | 'environment' | 'demand' | 'timeout' | 'input' | 'traits'
 >;
 
 /**
- * The largest event that is in the environment too. A string there can have 128 KiB on Linux, and they share one space
- * with the arguments; larger events are in the input file only (R23).
+ * The largest event that is also passed in the environment. Linux limits one string to 128 KiB, and all strings share their
+ * space with the arguments; larger events are in the input file only (R23).
  */
 export const MAX_EVENT_VARIABLE = 64 * 1024;
 
@@ -178,7 +178,7 @@ function podTraits({ job, record, service }: AttemptBasis): PodTraits {
   return { ...serviceTraits(service), job: record ?? { service: service.definition.name, id: job } };
 }
 
-/** What is the same for all attempts of a service. */
+/** The pod traits that all attempts of a service share. */
 export function serviceTraits(service: Service): Omit<PodTraits, 'job'> {
   const { image_pull_secrets = [], enable_sgx, ephemeral_storage_request } = service.definition;
   const localDisk = bytes(ephemeral_storage_request);
@@ -197,7 +197,7 @@ function stageInFor({ job, event, file }: AttemptBasis): StageIn {
   return { kind: 'bytes', name: `event-file-${job}`, bytes: event.input };
 }
 
-/** The last part of a key, as far as a file can be called that. */
+/** The last part of a key if it is a legal file name, otherwise `input`. */
 function fileName(key: string): string {
   const name = posix.basename(key);
   if (name === '' || name === '.' || name === '..') return 'input';
@@ -207,8 +207,8 @@ function fileName(key: string): string {
 }
 
 /**
- * What the script sees (docs/jobs.md#what-the-script-sees). What the manager says comes last, so that no definition can
- * say otherwise.
+ * The environment of the script (docs/jobs.md#what-the-script-sees). The variables of the manager come last, so that no
+ * definition can override them.
  */
 function buildEnvironment(
   { job, service, event, file, secrets }: AttemptBasis,
@@ -230,7 +230,7 @@ function buildEnvironment(
   };
 }
 
-/** Text without NUL, and not too much of it. */
+/** The event as text; undefined if it is too large or not UTF-8 without NUL. */
 function toVariable(event: Uint8Array): string | undefined {
   if (event.length > MAX_EVENT_VARIABLE || event.includes(0)) return undefined;
   try {

@@ -5,10 +5,10 @@ import { parseProvider, type Service } from '../../model/service/index.ts';
 import type { Bucket, ObjectStore } from '../../ports/index.ts';
 import { isInput, type NamedFile } from '../event.ts';
 
-/** What of a job decides which file it may have. */
+/** The fields of a job that decide which file it may read. */
 export type Claimant = Pick<JobRecord, 'principal' | 'trigger' | 'byToken'>;
 
-/** A file that a job may read, by the store that has it. */
+/** A file that a job may read, with the store that contains it. */
 export interface ReadableFile {
   /** `minio.default`, `s3.archive`, `webdav.dcache`. */
   readonly store: string;
@@ -19,12 +19,12 @@ export interface ReadableFile {
 export const OWN_STORE = 'minio.default';
 
 /**
- * The file that an event names, if the job may have it. Otherwise the event is data: nobody gets at a file by writing its
- * name into an event (S3). What counts is who called, never what the event says about that.
+ * The file that an event names, if the job may read it. Otherwise the event is plain data: nobody gains access to a file by
+ * writing its name into an event (S3). The authenticated caller decides, never what the event says about its caller.
  *
- * A user gets what they may read. The token of a service is known to everybody who may invoke it, so what it brings must
- * lie under an input of the service, like the events of the store itself; and a caller of `/run`, who is given the
- * answer, gets nothing by it.
+ * A user gets the files that the user may read. Everybody who may invoke a service knows its token, so for a call with the
+ * token, as for an event of the store, the file must be under an input of the service. A `/run` call with the token gets no
+ * file, because its caller receives the answer.
  */
 export async function readableFile(
   file: NamedFile,
@@ -50,14 +50,14 @@ function mayRead(bucket: Bucket, key: string, job: Claimant, service: Service): 
   );
 }
 
-/** Whoever the owner gave keys to in the definition is the owner's affair: nobody else reads with them. */
+/** The keys of a provider in the definition belong to the owner: only jobs of the owner read with them. */
 function mayReadProvider(store: string, job: Claimant, { owner, definition }: Service): boolean {
   const { type, id } = parseProvider(store);
   const defined = definition.storage_providers?.[type as 's3' | 'minio']?.[id] !== undefined;
   return defined && !job.byToken && job.principal === owner;
 }
 
-/** Who passes an event on may name the provider with its type or without. */
+/** A forwarded event may name the provider with or without its type. */
 function providerFor({ type, provider = '' }: Extract<NamedFile, { type: 'minio' | 's3' }>): string {
   const id = provider.replace(/^(minio|s3)\./, '');
   return `${type}.${id || 'default'}`;
@@ -70,14 +70,14 @@ function dcacheFile(name: string, { definition }: Service): ReadableFile | undef
 }
 
 /**
- * May the job's principal or the owner of the service write there? When the definition was taken its buckets were the
- * owner's; somebody else may have one of that name by now.
+ * Whether the job's principal or the owner of the service may write to the bucket. When the definition was accepted its
+ * buckets belonged to the owner; by now another user may have a bucket of that name.
  */
 export const mayWrite = (bucket: Bucket, service: Service, principal: string): boolean =>
   bucket.madeFor?.uid === service.uid ||
   [service.owner, principal].some((uid) => mayBucket(asUser(uid), 'use', bucket));
 
-/** Those of our own store that a job may write to. One without a bucket stays: that it is missing is what is to be said. */
+/** The outputs in the store of this cluster that a job may write to. An output without a bucket stays, so that the upload reports it. */
 export async function writableOutputs(
   outputs: readonly StageOut[],
   service: Service,
@@ -92,5 +92,5 @@ export async function writableOutputs(
   });
 }
 
-/** A principal for the rules of buckets. The administrator's services work with the rights of no user. */
+/** The uid as a principal for the rules of buckets. Services of the administrator have the rights of no user. */
 const asUser = (uid: string): User => ({ kind: 'user', uid, name: uid, groups: [], operator: false });

@@ -8,17 +8,17 @@ import { type AttemptOutcome, conclude, failedOutcome } from './finish.ts';
 import { prepareAttempt } from './prepare.ts';
 
 /**
- * How often what is going on before the script runs is written down. More often: an image that is pulled for minutes costs
- * a write for every layer. Less often: people wonder.
+ * How often the progress before the start of the script is written into the record. A shorter interval costs a write for
+ * every layer of an image that is pulled for minutes; a longer one shows users outdated messages.
  */
 const PROGRESS_INTERVAL_MS = 1_000;
 
-/** A store that is away is asked again: neither does a job fail by it, nor is an end unsaid. */
+/** Pause before an unavailable store is tried again. Outages of a store neither fail a job nor lose its end. */
 const RETRY_MS = 1_000;
 
 /**
- * Sees the last attempt of a job through: starts it, or takes it up where it is, and writes down its end. Resolves to the
- * record that says so; undefined when it is gone, or this manager stops first.
+ * Runs the last attempt of a job: starts or resumes it, waits for its end, and writes the outcome. Resolves to the written
+ * record; undefined if the job was removed, or this manager stops first.
  */
 export async function runAttempt(
   record: JobRecord,
@@ -39,7 +39,7 @@ export async function runAttempt(
     if (!isWithdrawn(error)) jobs.report(error, record);
     return await writeOutcome(record, name, toFailure(error, wanted, jobs.now()), wanted, jobs, stopping);
   } finally {
-    // What goes on without us needs its keys, until whoever comes next sees it through.
+    // If this manager stops, the script goes on and needs its keys until the next manager has resumed it.
     if (!stopping.aborted) await prepared?.release().catch((problem: unknown) => jobs.report(problem, record));
   }
 }
@@ -49,7 +49,7 @@ const isWithdrawn = (error: unknown): error is NotRun => error instanceof NotRun
 function toFailure(error: unknown, { stop }: { stop?: StopReason }, at: number): AttemptOutcome {
   const why = error instanceof Error ? error.message : String(error);
   const stopped: AttemptOutcome = { outcome: 'stopped', reason: 'Stopped', message: why, finishedAt: at };
-  // It would be tried again if it were still wanted.
+  // Without the stop request it would have been tried again.
   if (stop && isUnavailable(error))
     return { ...stopped, message: `it was stopped before it could be started: ${stop}` };
   if (!(error instanceof NotRun)) return failedOutcome('StartFailed', `it could not be started: ${why}`, at);
@@ -71,27 +71,27 @@ async function run(
   jobs: AttemptDeps,
   stopping: AbortSignal,
 ): Promise<AttemptOutcome | undefined> {
-  const hearing = new Heartbeat(jobs);
-  hearing.report(record);
+  const heartbeat = new Heartbeat(jobs);
+  heartbeat.report(record);
   try {
     await jobs.runner.start(attempt);
-    // Whoever cancelled before there was anything to stop left a note.
+    // A stop that was requested before the attempt existed is in `wanted`.
     if (wanted.stop) await jobs.runner.stop(attempt.name, wanted.stop);
-    let told = jobs.now();
+    let writtenAt = jobs.now();
     for await (const seen of takeUntilAborted(jobs.runner.observe(attempt.name), stopping)) {
       if (seen.phase === 'ended') return seen;
-      if (seen.phase === 'preparing' && jobs.now() - told < PROGRESS_INTERVAL_MS) continue;
-      told = jobs.now();
+      if (seen.phase === 'preparing' && jobs.now() - writtenAt < PROGRESS_INTERVAL_MS) continue;
+      writtenAt = jobs.now();
       const changed = await writeProgress(record, attempt.name, seen, jobs);
-      if (changed) hearing.report(changed);
+      if (changed) heartbeat.report(changed);
     }
     return undefined;
   } finally {
-    hearing.stop();
+    heartbeat.stop();
   }
 }
 
-/** The cluster that a job was taken from hears of it: now and then, and at once when its script begins. */
+/** Reports a hosted job to its origin: regularly, and at once when its script starts. */
 class Heartbeat {
   readonly #jobs: AttemptDeps;
   #until: AbortController | undefined;
@@ -114,8 +114,8 @@ class Heartbeat {
   }
 }
 
-/** Nobody reads it; without one, an error with its stack is made for each job. */
-const OVER = 'it is over';
+/** An explicit reason avoids creating an AbortError with a stack for each job; nobody reads it. */
+const OVER = 'attempt ended';
 
 async function writeProgress(
   record: JobRecord,
@@ -145,7 +145,7 @@ async function writeOutcome(
   return untilAvailable(() => changeJob(record, jobs.store, decide), record, jobs, stopping);
 }
 
-/** Does it, however often a store is away. */
+/** Does the work, and retries it while a store is unavailable. */
 export async function untilAvailable<T>(
   work: () => Promise<T>,
   key: JobKey,
@@ -165,13 +165,13 @@ export async function untilAvailable<T>(
   }
 }
 
-/** Is it worth trying again? A store of ours comes back; another cluster is waited for as long as it waits for us. */
+/** Whether to retry. A store of this cluster comes back; the origin is retried only as long as it waits for this attempt. */
 function isTransient(problem: unknown, waited: number): boolean {
   if (problem instanceof NotRun) return problem.code === 'origin-away' && waited < problem.patience;
   return isUnavailable(problem);
 }
 
-/** The same items, until the signal: then no more of them, also if nothing comes by itself any more. */
+/** Yields the items until the signal aborts, also if the source never yields again. */
 async function* takeUntilAborted<T>(items: AsyncIterable<T>, until: AbortSignal): AsyncGenerator<T, undefined> {
   const iterator = items[Symbol.asyncIterator]();
   const { promise: over, resolve } = Promise.withResolvers<undefined>();
@@ -186,20 +186,20 @@ async function* takeUntilAborted<T>(items: AsyncIterable<T>, until: AbortSignal)
     }
   } finally {
     until.removeEventListener('abort', end);
-    // Nobody waits for that: it may be waiting itself, for something that never comes.
+    // Not awaited: the source may itself wait for something that never comes.
     iterator.return?.().catch(() => undefined);
   }
 }
 
 /**
- * Why a job of another cluster cannot be begun here. `called-off`: that cluster does not want it run, here or by now.
- * `origin-away`: that cluster does not answer.
+ * Why a hosted job cannot be started. `called-off`: its origin no longer wants this attempt. `origin-away`: the origin does
+ * not answer.
  */
 type NotRunCode = 'called-off' | 'origin-away';
 
-/** Says so to whoever sees the job through; nobody outside is told. */
+/** Thrown by `HostedJobs.prepare` and handled by {@link runAttempt}; it never reaches a client. */
 export class NotRun extends OscarError<NotRunCode> {
-  /** With `origin-away`: milliseconds for which it is worth asking again. After that it has asked somebody else. */
+  /** With `origin-away`: milliseconds for which to retry. After that the origin has offered the job to another member. */
   readonly patience: number;
 
   constructor(code: NotRunCode, message: string, options: ErrorOptions & { readonly patience?: number } = {}) {

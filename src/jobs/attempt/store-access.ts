@@ -7,12 +7,12 @@ import type { NamedFile } from '../event.ts';
 import type { Jobs } from '../jobs.ts';
 import { OWN_STORE, type ReadableFile } from './rights.ts';
 
-/** What was kept apart from a definition, by slot. */
+/** Secrets that are stored apart from a definition, by slot. */
 type Credentials = Readonly<Record<string, Secret>>;
 
 const NONE = new Secret('');
 
-/** A provider of the operator: its address is the operator's choice, and so are its keys. */
+/** Access to a provider that the operator defined. The operator chose its address, so it is not guarded. */
 export function namedAccess(provider: StorageProvider): StoreAccess {
   switch (provider.type) {
     case 'minio': {
@@ -30,13 +30,13 @@ export function namedAccess(provider: StorageProvider): StoreAccess {
   }
 }
 
-/** The store of this cluster, by all its addresses. */
+/** All addresses of the store of this cluster. */
 export const ownEndpoints = ({ ownStore, publicStore }: Pick<Jobs, 'ownStore' | 'publicStore'>): readonly string[] =>
   publicStore ? [ownStore.endpoint, publicStore.endpoint] : [ownStore.endpoint];
 
 /**
- * A provider of the definition, with the keys that were kept apart from it. A user chose its address, so that it is
- * dialled with care, unless it is the store of this cluster under another name.
+ * Access to a provider of the definition, with its separately stored keys. A user chose its address, so connections to it
+ * are guarded, unless it is the store of this cluster.
  */
 export function definedAccess(
   store: string,
@@ -63,24 +63,24 @@ export function definedAccess(
   return undefined;
 }
 
-/** Managers written in Go, whose jobs have their files in their own stores (decision 0036). */
+/** Go managers that delegate jobs to this one. The files of these jobs are in the stores of their origins (decision 0036). */
 export interface UpstreamOrigins {
   /**
-   * The store of this cluster, with the keys that the caller has there. Undefined unless the operator has registered it as
-   * one whose manager is written in Go: nobody else is asked, whatever a caller or a definition says (F32).
+   * The store of that cluster, with the keys of the caller there. Undefined unless the operator has registered the cluster as
+   * one with a Go manager: no other address is contacted, whatever a caller or a definition says (F32).
    */
   storeOf(clusterId: string, bearer: Secret | undefined): Promise<S3Access | undefined>;
 
-  /** Throws if the object cannot be read there. */
+  /** Throws if the object cannot be read in that store. */
   proveReadable(file: Pick<ReadableFile, 'bucket' | 'key'>, access: S3Access): Promise<void>;
 }
 
 type OriginStoreJob = Pick<JobRecord, 'service' | 'id' | 'invoker' | 'delegatedFrom'>;
 
-/** The keys are the caller's, so that nobody else who names the same id meets them. */
+/** The keys belong to the caller, so the caller is part of the name: another caller with the same id does not get them. */
 const originStoreKey = ({ service, id, invoker }: OriginStoreJob) => `${service}/${id}/${invoker}`;
 
-/** Keeps the keys of a job until it has ended, apart from its record. */
+/** Stores the keys of a job apart from its record, until the job has ended. */
 export async function saveOriginStore(
   job: OriginStoreJob,
   access: S3Access,
@@ -92,7 +92,7 @@ export async function saveOriginStore(
   await secrets.put('job', originStoreKey(job), { ...Object.fromEntries(values), accessKey, secretKey });
 }
 
-/** Where the files of a job are that a manager written in Go has delegated; undefined for all others. */
+/** The store with the files of a job that a Go manager delegated; undefined for other jobs. */
 export async function loadOriginStore(
   job: OriginStoreJob,
   secrets: Pick<SecretStore, 'get'>,
@@ -110,7 +110,7 @@ export async function removeOriginStore(job: OriginStoreJob, secrets: Pick<Secre
   if (job.delegatedFrom !== undefined) await secrets.remove('job', originStoreKey(job));
 }
 
-/** The file of an event that lies in the store of that cluster, which is what `default` means there. */
+/** The file of an event if it is in the store of that cluster, which calls it `default`. */
 export function fileAtOrigin(file: NamedFile | undefined, clusterId: string): ReadableFile | undefined {
   if (file?.type !== 'minio') return undefined;
   const provider = (file.provider ?? '').replace(/^minio\./, '');

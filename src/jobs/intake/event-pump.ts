@@ -7,51 +7,51 @@ import { submitEvent } from './storage-events.ts';
 export interface EventPumpOptions {
   readonly source: EventSource;
   readonly jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'services' | 'storeAccount'>;
-  /** Told of what could not be done. It is tried again, unless it is about an event that nobody can read. */
+  /** Called with errors. The event is tried again, unless it is not JSON. */
   readonly report: (problem: unknown) => void;
-  /** Milliseconds to wait before the n-th try after the first. */
+  /** Milliseconds to wait before the n-th retry. */
   readonly wait?: (tries: number) => number;
-  /** How long an event may take, in milliseconds. */
+  /** Longest time for one event, in milliseconds. */
   readonly deadline?: number;
 }
 
 /**
- * Events that are worked on at the same time. Fewer: each pays more of the two trips to the disk, that of the jobs and
- * that of the acknowledgement. More: an event that comes now waits longer for those before it.
+ * Events that are processed together. With fewer, each event pays more for the two writes to the disk, the jobs and the
+ * acknowledgement; with more, a new event waits longer for those before it.
  */
 const BATCH = 256;
 
 /**
- * An event that takes longer is tried again later, so that those behind it go on. Shorter: a slow store is asked twice,
- * which is harmless. Longer: all events wait for one.
+ * An event that takes longer is tried again later, so that the events behind it go on. A shorter deadline repeats requests to
+ * a slow store, which is harmless; with a longer one all events wait for one.
  */
 const DEADLINE = 30_000;
 
 const FIRST_BACKOFF = 250;
 
-/** Shorter: what fails for a reason of its own is tried more often for nothing. Longer: more waits after an outage. */
+/** A shorter maximum retries permanently failing events more often; a longer one delays events after an outage. */
 const MAX_BACKOFF = 10_000;
 
-/** An event that could not be made a job. It stays with the source; here is only which, and when it has its next turn. */
+/** An event that failed. The source still has it; only its number and the time of its next try are kept here. */
 interface Failed {
   readonly tries: number;
   readonly due: number;
 }
 
 /**
- * Makes jobs out of the events that a store keeps. An event is acknowledged once its jobs are on the disk: whoever dies
- * in between is given it again, and a job that exists is not made twice. One that fails is tried again and again, while
- * those behind it go on; while none of the new ones gets through, they are taken ever more slowly.
+ * Creates jobs from the events of the embedded store. An event is acknowledged once the records of its jobs are durable: a
+ * manager that dies in between gets it again, and the same event is the same job. A failed event is retried while the events
+ * behind it go on. While all new events fail, the pump reads them with a growing back-off.
  */
 export class EventPump {
   readonly #options: Required<EventPumpOptions>;
   readonly #failed = new Map<number, Failed>();
   readonly #stopping = new AbortController();
-  /** Settled, and not acknowledged yet. */
+  /** Processed, and not acknowledged yet. */
   #settled: number[] = [];
-  /** Up to here everything was taken once. */
+  /** The number of the last event that was taken. */
   #taken = 0;
-  /** How often in a row nothing new got through. */
+  /** How many batches in a row failed for all new events. */
   #stuck = 0;
   #woken = Promise.withResolvers<void>();
   #running: Promise<void> | undefined;
@@ -64,14 +64,14 @@ export class EventPump {
     this.#running ??= this.#run();
   }
 
-  /** Waits for the events that are being worked on. */
+  /** Waits for the events in progress. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#woken.resolve();
     await this.#running;
   }
 
-  /** What waits to become a job. */
+  /** Events that are not acknowledged yet. */
   backlog(): Promise<Backlog> {
     return this.#options.source.backlog();
   }
@@ -79,11 +79,11 @@ export class EventPump {
   async #run(): Promise<void> {
     const ends = this.#options.source.onEvents(() => this.#woken.resolve());
     while (!this.#stopping.signal.aborted) {
-      // Before it looks, so that what comes meanwhile is not slept through.
+      // Set up the wake-up before reading, so that an event during the read is not missed.
       this.#woken = Promise.withResolvers();
       try {
         if (!(await this.#step())) await this.#sleep();
-        // Stores in this process may answer at once, and then nobody else would ever have a turn.
+        // A store in this process may answer at once, and then no other work would get its turn.
         await turn();
         this.#stuck = 0;
       } catch (error) {
@@ -95,7 +95,7 @@ export class EventPump {
     ends();
   }
 
-  /** One batch. False when there is nothing to do; throws when nothing new got through. */
+  /** Processes one batch. False if there was nothing to do; throws if all new events failed. */
   async #step(): Promise<boolean> {
     const again = await this.#again();
     const next = await this.#next();
@@ -114,7 +114,7 @@ export class EventPump {
     return events;
   }
 
-  /** Those that failed and whose turn it is. */
+  /** Failed events whose retry is due. */
   async #again(): Promise<PendingEvent[]> {
     const now = performance.now();
     const due = [...this.#failed].filter(([, failed]) => failed.due <= now).slice(0, BATCH);
@@ -122,7 +122,7 @@ export class EventPump {
       due.map(async ([number]) => {
         const [event] = await this.#options.source.take(1, number - 1);
         if (event?.number === number) return [event];
-        // Somebody else has acknowledged it.
+        // Another process has acknowledged it.
         this.#failed.delete(number);
         return [];
       }),
@@ -130,7 +130,7 @@ export class EventPump {
     return found.flat();
   }
 
-  /** What went wrong with each, if anything. */
+  /** The error of each event, or undefined. */
   async #submitAll(events: readonly PendingEvent[]): Promise<unknown[]> {
     const over = new AbortController();
     const late = pause(this.#options.deadline, undefined, { signal: over.signal }).then(
@@ -183,7 +183,7 @@ export class EventPump {
     this.#settled = [];
   }
 
-  /** Until there are new events, or one that failed has its turn. */
+  /** Sleeps until there are new events, or the retry of a failed one is due. */
   async #sleep(): Promise<void> {
     let due = Number.POSITIVE_INFINITY;
     for (const failed of this.#failed.values()) due = Math.min(due, failed.due);
@@ -196,7 +196,7 @@ export class EventPump {
   }
 }
 
-/** Doubled each time, and a little by chance, so that what failed together does not come back together. */
+/** Doubles each time, with jitter, so that events that failed together are not retried together. */
 function backoff(tries: number): number {
   const wait = Math.min(FIRST_BACKOFF * 2 ** (tries - 1), MAX_BACKOFF);
   return wait * (0.5 + Math.random() / 2);

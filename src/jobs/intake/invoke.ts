@@ -9,22 +9,22 @@ import { submitJob } from './submit.ts';
 
 export interface Invocation {
   readonly key: JobKey;
-  /** Did the script end well? Otherwise the answer is what it printed. */
+  /** Whether the script succeeded. If not, the answer is what it printed. */
   readonly succeeded: boolean;
   readonly exitCode?: number;
   readonly answer: Readable;
 }
 
 export interface InvokeOptions {
-  /** Milliseconds that the caller waits, for room included. */
+  /** Milliseconds that the caller waits, including the time in the queue. */
   readonly timeout: number;
-  /** Aborts when the caller has gone. */
+  /** Aborts when the caller disconnects. */
   readonly left: AbortSignal;
-  /** Told the job as soon as it is accepted: also a call that is not answered has one to look at. */
+  /** Called once the job is accepted, so that a call without an answer still names its job. */
   readonly accepted?: (key: JobKey) => void;
 }
 
-/** Runs a job and waits for its answer. If the caller leaves, or it takes too long, the script is ended. */
+/** Runs a job and waits for its answer. If the caller disconnects, or the timeout passes, the job is cancelled. */
 export async function invokeService(
   principal: Principal,
   record: ServiceRecord,

@@ -7,9 +7,9 @@ import type { Jobs } from '../jobs.ts';
 import { acceptJob } from './submit.ts';
 
 /**
- * Accepts a job of every service that waits for this object, on the disk before it resolves. The event comes from a store
- * that has proved to be ours: the jobs have the rights of the services' owners. Again: nothing happens. Resolves to how
- * many services there are.
+ * Accepts a job for every service whose input covers this object. The records are durable before this resolves. The event
+ * comes from the authenticated store of this cluster, so the jobs have the rights of the services' owners. Calling it again
+ * with the same event is a no-op. Resolves to the number of services.
  */
 export async function submitEvent(
   event: StorageEvent,
@@ -38,7 +38,7 @@ export async function acceptEvent(
   await acceptJob(service, arrival, json, jobs);
 }
 
-/** The store was told to report it for somebody. One that was made just now, at another manager, may not be known here yet. */
+/** The store reports only subscribed prefixes. A service that another manager has just created may not be in the cache yet. */
 async function findSubscribers(event: StorageEvent, jobs: Pick<Jobs, 'services'>): Promise<Service[]> {
   const known = await listSubscribers(event, jobs, false);
   return known.length > 0 ? known : listSubscribers(event, jobs, true);
@@ -61,14 +61,14 @@ async function listSubscribers(
 
 interface Receiving {
   readonly jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'services' | 'storeAccount'>;
-  /** Told of an event that nobody can keep, and that will not come again. */
+  /** Called with the error of an event that cannot be stored and will not be sent again. */
   readonly report: (problem: unknown) => void;
 }
 
 /**
- * Accepts what a store sent to its webhook: the jobs are on the disk when this resolves. It rejects only while nothing
- * can be kept. Everything else is taken, test messages and nonsense too, since a store sends what was refused for ever,
- * and nothing after it.
+ * Accepts the body that a store posted to the webhook. The records of the jobs are durable when this resolves. It rejects
+ * only while the job store is unavailable. Test messages and invalid bodies are accepted and ignored, because a store sends
+ * a rejected message for ever, and nothing after it.
  */
 export async function receiveEvents(body: Uint8Array, { jobs, report }: Receiving): Promise<void> {
   const outcomes = await Promise.allSettled(parseEvents(body).map(({ event, json }) => submitEvent(event, json, jobs)));
@@ -79,18 +79,18 @@ export async function receiveEvents(body: Uint8Array, { jobs, report }: Receivin
   }
 }
 
-/** Another try would end in the same way. */
+/** Whether a retry would fail in the same way. */
 function isFinalRefusal(error: unknown): boolean {
   return error instanceof OscarError && error.code !== 'unavailable';
 }
 
 interface Received {
   readonly event: StorageEvent;
-  /** What the script sees. */
+  /** The event as the script sees it. */
   readonly json: Uint8Array;
 }
 
-/** One event per record. A body with a single one is passed on as it came, byte by byte. */
+/** One event per record. A body with a single record is passed on byte by byte. */
 function parseEvents(body: Uint8Array): Received[] {
   const parsed = parseJson(body);
   const records = recordsOf(parsed);
@@ -100,7 +100,7 @@ function parseEvents(body: Uint8Array): Received[] {
   );
 }
 
-/** As MinIO sends it, which never sends two at a time. */
+/** In the form of MinIO, which never sends two records in one message. */
 function toSingleEvent(record: unknown, { bucket, key }: StorageEvent): Uint8Array {
   const { eventName } = record as { eventName: string };
   return Buffer.from(JSON.stringify({ EventName: eventName, Key: `${bucket}/${key}`, Records: [record] }));

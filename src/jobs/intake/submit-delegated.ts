@@ -9,31 +9,32 @@ import type { Jobs } from '../jobs.ts';
 import { acceptJob } from './submit.ts';
 
 /**
- * What a manager written in Go says about a job that it delegates, besides the event
+ * What a Go manager sends with a job that it delegates, besides the event
  * (docs/go-manager.md#federation-and-delegation).
  */
 export interface Delegated {
-  /** What the job is called there, and is to be called here. */
+  /** The id of the job at its origin. It gets the same id here. */
   readonly id: string;
-  /** The cluster that it says to be; empty if it does not say. */
+  /** The cluster id that the sender claims; empty if it names none. */
   readonly from: string;
-  /** The access token that it came with. */
+  /** The access token of the request. */
   readonly bearer?: Secret;
 }
 
-/** Names of jobs stand in paths, in names of pods and in their labels. */
+/** Job ids are used in paths, in names of pods and in labels. */
 const LEGAL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
- * Ends with a UUID of version 5. Such ids follow from something, as those of storage events do: whoever could give one to a
- * job would keep the job that it belongs to from ever being made. Managers written in Go make random ones.
+ * Ids that end with a UUID of version 5 are derived, as those of storage events are. A caller that could choose such an id
+ * could prevent the job of a storage event from ever being created. Go managers create random UUIDs.
  */
 const OURS = /-[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * Accepts a job that a manager of another kind delegates, under the id that it has there. The same from the same caller
- * again is the same job: an answer that was lost must not make the other side run it elsewhere as well (F13). If the operator
- * knows that manager, the files of the job are in its store. The caller has checked that the principal may invoke the service.
+ * Accepts a job that a Go manager delegates, under the id that it has there. The same request from the same caller is the
+ * same job: if an answer was lost, the origin must not run the job on another cluster too (F13). If the operator has
+ * registered that manager, the files of the job are in its store. The calling route has checked that the principal may
+ * invoke the service.
  */
 export async function submitDelegated(
   principal: Principal,
@@ -57,7 +58,7 @@ export async function submitDelegated(
     await saveOriginStore(job, store, jobs.secrets);
   }
   const key = await acceptJob(service, arrival, event, jobs).catch(async (error: unknown) => {
-    // It may have been kept all the same, and then needs them.
+    // If the job was stored despite the error, it needs these keys.
     if (store && !(await jobs.store.get(job))) await removeOriginStore(job, jobs.secrets);
     throw error;
   });
@@ -70,7 +71,7 @@ export async function submitDelegated(
   throw new JobError('job-id-taken', `${why}: give each job an id of its own`);
 }
 
-/** One that entered here, or was given away from here, comes back only in a circle. */
+/** A job that entered at this cluster comes back as a delegated one only if managers delegate in a circle. */
 function isFrom(kept: JobRecord, { invoker, byToken }: Pick<JobRecord, 'invoker' | 'byToken'>): boolean {
   return kept.delegatedFrom !== undefined && kept.invoker === invoker && kept.byToken === byToken;
 }

@@ -9,8 +9,8 @@ import { jobForBytes } from '../event.ts';
 import type { Jobs, PlacementMode } from '../jobs.ts';
 
 /**
- * Accepts a job that somebody asked for over HTTP: it is on the disk before this resolves. The caller has checked that the
- * principal may invoke the service.
+ * Accepts a job that was requested over HTTP. Its record is durable before this resolves. The calling route has checked that
+ * the principal may invoke the service.
  */
 export async function submitJob(
   principal: Principal,
@@ -21,7 +21,7 @@ export async function submitJob(
 ): Promise<JobKey> {
   if (event.length > jobs.maxEventBytes) throw eventTooLarge(jobs.maxEventBytes);
   const byToken = principal.kind === 'service-token';
-  // A store that was set up the old way sends its events here, with the token, and again if it gets no answer.
+  // A store that is configured as for the Go manager sends its events here with the token, and repeats them if it gets no answer.
   const known = byToken && trigger === 'job' ? jobForBytes(event, service) : undefined;
   const uid = principal.kind === 'user' ? principal.uid : '';
   return acceptJob(
@@ -39,13 +39,13 @@ export async function submitJob(
   );
 }
 
-/** What the way it came says about a job. */
+/** The fields of a job that depend on how it arrived. */
 type Arrival = Pick<
   NewJob,
   'id' | 'principal' | 'invoker' | 'trigger' | 'byToken' | 'object' | 'openedBy' | 'delegatedFrom'
 >;
 
-/** Keeps a job of this service and puts it in line. One that is there already stays what it is. */
+/** Stores a job of this service and queues it. A job with the same key that exists already is not changed. */
 export async function acceptJob(
   service: Service,
   arrival: Arrival,
@@ -62,7 +62,7 @@ export async function acceptJob(
     acceptedAt: jobs.now(),
   };
   const { outcome, record } = await jobs.store.accept(job, accepted(job.acceptedAt, jobs.place), event);
-  // One that is there and waits may have been accepted by a try whose answer was lost.
+  // A queued job that exists already may have been accepted by a request whose answer was lost.
   const waits = outcome === 'created' || record?.state === 'queued';
   if (waits) jobs.scheduler.enqueue(record ?? job, placementModeFor(service, job));
   return { service: job.service, id: job.id };

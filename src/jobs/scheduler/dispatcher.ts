@@ -9,30 +9,30 @@ import { placementModeFor } from '../intake/submit.ts';
 import {
   type DelegationRoles,
   type DispatcherOptions,
-  type Jobs,
-  jobKeyText as nameOf,
+  jobKeyText,
   type PlacementMode,
   type SchedulableJob,
   type Scheduler,
 } from '../jobs.ts';
 import { JobQueue, type QueuedJob } from './queue.ts';
+import { concernsOtherCluster, requestedStop, requestStop } from './stop-request.ts';
 
 interface RunningJob {
   stop?: StopReason;
   attempt?: string;
 }
 
-/** How long to wait before a job is tried again whose record could not be written. */
+/** Pause before a job is queued again whose record could not be written. */
 const RETRY_MS = 2_000;
 
 /**
- * Starts jobs when there is room for them, and sees each one through. All it knows is in the records: after a crash the
- * next one takes up what waits and what runs, and nothing that was begun is begun again.
+ * Starts queued jobs when there is room for them, and runs each attempt to its end. Its memory can be rebuilt from the job
+ * records: after a crash the next manager resumes queued and running jobs, and never starts a script twice.
  */
 export class Dispatcher implements Scheduler {
   readonly #jobs: DispatcherOptions;
   readonly #queue: JobQueue;
-  /** What is being seen through, by key; the value says why it is to be ended, if it is. */
+  /** Jobs whose attempt this manager runs. */
   readonly #running = new Map<string, RunningJob>();
   readonly #endListeners = new Map<string, ((record: JobRecord | undefined) => void)[]>();
   readonly #stopping = new AbortController();
@@ -49,7 +49,7 @@ export class Dispatcher implements Scheduler {
     });
   }
 
-  /** How many wait for room that is ours to give. */
+  /** Jobs that are queued for room here. */
   get waiting(): number {
     return this.#queue.size;
   }
@@ -63,7 +63,7 @@ export class Dispatcher implements Scheduler {
     this.#roles = roles;
   }
 
-  /** Takes up what an earlier run has left, and begins; until the signal. */
+  /** Resumes all unfinished jobs and starts scheduling, until the signal aborts. */
   async lead(roles: DelegationRoles, until: AbortSignal): Promise<void> {
     this.connect(roles);
     until.addEventListener('abort', () => this.stop(), { once: true });
@@ -75,24 +75,24 @@ export class Dispatcher implements Scheduler {
     this.open();
   }
 
-  /** Begins without looking for what was left. */
+  /** Starts scheduling without resuming unfinished jobs; the caller resumes them. */
   open(): void {
     this.#unsubscribe = this.#jobs.capacity.onFreed(() => this.#queue.onCapacityFreed());
     this.#queue.startFitting();
   }
 
-  /** Starts nothing any more. What runs goes on without us. */
+  /** Starts no more jobs. Scripts that run go on, and the next manager resumes them. */
   stop(): void {
     this.#stopping.abort();
     this.#unsubscribe?.();
     this.#queue.close();
-    for (const listeners of this.#endListeners.values()) for (const tell of listeners) tell(undefined);
+    for (const listeners of this.#endListeners.values()) for (const notify of listeners) notify(undefined);
     this.#endListeners.clear();
   }
 
   enqueue(job: SchedulableJob, mode: PlacementMode = 'local'): void {
     const key = { service: job.service, id: job.id };
-    if (this.#running.has(nameOf(job))) return;
+    if (this.#running.has(jobKeyText(job))) return;
     const { delegation } = this.#roles;
     if (mode === 'any' && delegation) return delegation.consider(key, mode);
     this.#queue.add(job);
@@ -101,7 +101,7 @@ export class Dispatcher implements Scheduler {
 
   begin({ service, id, owner, demand }: SchedulableJob): void {
     const key = { service, id };
-    if (this.#running.has(nameOf(key))) return;
+    if (this.#running.has(jobKeyText(key))) return;
     this.#queue.remove(key);
     this.#start({ key, owner, demand });
   }
@@ -114,7 +114,7 @@ export class Dispatcher implements Scheduler {
     const record = await requestStop(key, reason, this.#jobs);
     this.#dequeue(key);
     if (record && isFinal(record.state)) this.#onCancelled(record);
-    const driven = this.#running.get(nameOf(key));
+    const driven = this.#running.get(jobKeyText(key));
     if (!driven) return;
     driven.stop ??= reason;
     const attempt = record?.attempts.at(-1);
@@ -123,7 +123,7 @@ export class Dispatcher implements Scheduler {
 
   async waitUntilEnded(key: JobKey): Promise<JobRecord | undefined> {
     const { promise, resolve } = Promise.withResolvers<JobRecord | undefined>();
-    const name = nameOf(key);
+    const name = jobKeyText(key);
     this.#endListeners.set(name, [...(this.#endListeners.get(name) ?? []), resolve]);
     const record = await this.#jobs.store.get(key);
     if (!record || isFinal(record.state) || this.#stopping.signal.aborted) this.#notifyEnd(name, record);
@@ -131,10 +131,10 @@ export class Dispatcher implements Scheduler {
   }
 
   notify(record: JobRecord): void {
-    this.#notifyEnd(nameOf(record), record);
+    this.#notifyEnd(jobKeyText(record), record);
   }
 
-  /** A job that somebody else has accepted, or left in the middle. */
+  /** Continues with a job that another manager accepted, or that an earlier run of this one left unfinished. */
   async resume(record: JobRecord): Promise<void> {
     const isLeft = record.trigger === 'run' && !this.#jobs.isCallerWaiting?.(record);
     const stop = isLeft ? 'caller-left' : requestedStop(record);
@@ -149,26 +149,26 @@ export class Dispatcher implements Scheduler {
     }
   }
 
-  /** What has become of a job that was taken up or put in line, whoever wrote it. Again: nothing happens. */
+  /** The record of a job was changed, by this manager or another one. Calling it again with the same record is a no-op. */
   onChanged(record: JobRecord): void {
     const { state, taken } = record;
-    const driven = this.#running.get(nameOf(record));
+    const driven = this.#running.get(jobKeyText(record));
     if (state !== 'queued') this.#dequeue(record);
     else if (!driven) this.#queue.onChanged(record);
     if (state === 'cancelled') this.#onCancelled(record);
     else if (isFinal(state)) this.notify(record);
     if (driven) this.#stopAttempt(record, driven, requestedStop(record));
-    // Another manager, which thought that it leads, began it, or saw it through to here.
+    // A former leader, which did not know yet that it no longer leads, started this job or ran it up to this state.
     else if (state === 'running') this.#inBackground(record, this.#resumeAttempt(record, requestedStop(record)));
     else if (state === 'committing' && taken) this.#inBackground(record, this.#reportResultIfPending(record));
     if (!taken) this.#roles.delegation?.onChanged(record);
   }
 
-  /** Its record is gone. */
+  /** The record of a job was removed. */
   onRemoved(key: JobKey): void {
     this.#dequeue(key);
-    this.#notifyEnd(nameOf(key), undefined);
-    const driven = this.#running.get(nameOf(key));
+    this.#notifyEnd(jobKeyText(key), undefined);
+    const driven = this.#running.get(jobKeyText(key));
     if (driven) this.#stopAttempt(key, driven, 'service-removed');
     this.#roles.delegation?.onRemoved(key);
   }
@@ -180,12 +180,15 @@ export class Dispatcher implements Scheduler {
       return found ? placementModeFor(found.service, record) : 'local';
     } catch (problem) {
       if (isUnavailable(problem)) throw problem;
-      // A definition that nobody can read: it fails when its turn comes, and says so.
+      // The definition is damaged. The job fails with that reason when it is started.
       return 'local';
     }
   }
 
-  /** As if there were no room here. What was heard of it meanwhile may have been missed. */
+  /**
+   * Offers a job that has been suspended for a while to other clusters, as if there were no room here. Re-reads the record,
+   * because changes may have been missed.
+   */
   async #considerSuspended(key: JobKey): Promise<void> {
     const record = await this.#jobs.store.get(key);
     if (record?.state !== 'queued') return this.#queue.remove(key);
@@ -196,11 +199,11 @@ export class Dispatcher implements Scheduler {
 
   #dequeue(key: JobKey): void {
     this.#queue.remove(key);
-    if (!this.#running.has(nameOf(key))) this.#queue.releaseCall(key);
+    if (!this.#running.has(jobKeyText(key))) this.#queue.releaseCall(key);
   }
 
   #start(waiting: QueuedJob): void {
-    this.#running.set(nameOf(waiting.key), {});
+    this.#running.set(jobKeyText(waiting.key), {});
     this.#inBackground(waiting.key, this.#startAttempt(waiting));
   }
 
@@ -219,24 +222,25 @@ export class Dispatcher implements Scheduler {
     } catch (error) {
       this.#release(key);
       await pause(RETRY_MS, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
-      // It may have been written all the same, and be seen through by now.
-      if (!this.#running.has(nameOf(key))) this.#queue.requeue(waiting, false);
+      // The write may have succeeded despite the error, and the job may be running by now.
+      if (!this.#running.has(jobKeyText(key))) this.#queue.requeue(waiting, false);
       throw error;
     }
     if (record) return this.#runAttempt(record, undefined);
     this.#release(key);
-    // What was heard meanwhile of who was quicker, and may be about to stop, was taken for our own.
+    // Another manager may have started this job first. Its updates arrived while we were starting it, so re-read the record.
     const other = await store.get(key);
     if (other?.state === 'queued' && other.held !== undefined) this.#queue.requeue(waiting, true);
     if (other) this.onChanged(other);
   }
 
   /**
-   * Goes on with an attempt that somebody has begun. What is known of it may be older than its end, and to start what is
-   * over and forgotten would run it twice: only who can still write on the record goes on.
+   * Resumes an attempt that was started before. The record that we have seen may be older than the end of the attempt, and
+   * starting an attempt that has ended and was forgotten would run its script twice. So first write to the record: only if
+   * it is still running in the same epoch, the attempt is resumed.
    */
   async #resumeAttempt(seen: JobRecord, stop: StopReason | undefined): Promise<void> {
-    const name = nameOf(seen);
+    const name = jobKeyText(seen);
     if (this.#running.has(name)) return;
     this.#running.set(name, { ...(stop && { stop }) });
     const { demand, trigger } = seen;
@@ -255,9 +259,9 @@ export class Dispatcher implements Scheduler {
     else this.#queue.startFitting();
   }
 
-  /** Sees an attempt through to its end, or until this manager stops. */
+  /** Runs an attempt to its end, or until this manager stops. */
   async #runAttempt(record: JobRecord, stop: StopReason | undefined): Promise<void> {
-    const name = nameOf(record);
+    const name = jobKeyText(record);
     const attempt = record.attempts.at(-1)?.name;
     const driven = { ...this.#running.get(name), ...(stop && { stop }), ...(attempt !== undefined && { attempt }) };
     this.#running.set(name, driven);
@@ -277,7 +281,7 @@ export class Dispatcher implements Scheduler {
     }
   }
 
-  /** A run for another cluster is over, and has no room here any more; its origin has to hear of it. */
+  /** A hosted job has ended and its room is released. Reports the result to its origin, then writes the final state. */
   async #reportResult(record: JobRecord): Promise<void> {
     const { store, now, place } = this.#jobs;
     const end = await this.#roles.hostedJobs?.reportResult(record, this.#stopping.signal);
@@ -287,10 +291,10 @@ export class Dispatcher implements Scheduler {
     if (last) this.notify(last);
   }
 
-  /** Unless that was done, by who wrote what was heard of. */
+  /** The same, unless the manager that wrote the record has reported already. */
   async #reportResultIfPending(seen: JobRecord): Promise<void> {
     const record = await this.#jobs.store.get(seen);
-    if (record?.state === 'committing' && !this.#running.has(nameOf(seen))) await this.#reportResult(record);
+    if (record?.state === 'committing' && !this.#running.has(jobKeyText(seen))) await this.#reportResult(record);
   }
 
   #onCancelled(record: JobRecord): void {
@@ -301,7 +305,6 @@ export class Dispatcher implements Scheduler {
     else this.#roles.delegation?.onCancelled(record);
   }
 
-  /** Somebody wants what is being seen through to end. */
   #stopAttempt(key: JobKey, driven: RunningJob, reason: StopReason | undefined): void {
     if (!reason || driven.stop) return;
     driven.stop = reason;
@@ -309,8 +312,8 @@ export class Dispatcher implements Scheduler {
   }
 
   #release(key: JobKey): void {
-    this.#running.delete(nameOf(key));
-    this.#jobs.capacity.release(nameOf(key));
+    this.#running.delete(jobKeyText(key));
+    this.#jobs.capacity.release(jobKeyText(key));
     this.#queue.releaseCall(key);
   }
 
@@ -323,61 +326,10 @@ export class Dispatcher implements Scheduler {
   #notifyEnd(name: string, record: JobRecord | undefined): void {
     const listeners = this.#endListeners.get(name) ?? [];
     this.#endListeners.delete(name);
-    for (const tell of listeners) tell(record);
+    for (const notify of listeners) notify(record);
   }
 
   #inBackground({ service, id }: JobKey, work: Promise<void>): void {
     work.catch((problem: unknown) => this.#jobs.report(problem, { service, id }));
   }
-}
-
-/**
- * Writes down that a job is to end: one that waits has ended with that; one that runs is ended by whoever sees it through.
- * Resolves to the record that says so; undefined when there is nothing to be ended, or somebody has asked before.
- */
-export async function requestStop(
-  key: JobKey,
-  reason: StopReason,
-  { store, now, place }: Pick<Jobs, 'store' | 'now' | 'place'>,
-): Promise<JobRecord | undefined> {
-  const message = STOP_MESSAGES[reason];
-  return changeJob(key, store, (job) => {
-    if (isFinal(job.state) || job.state === 'committing' || job.cancelRequested) return undefined;
-    const at = now();
-    const ended = { state: 'cancelled', at, reason: 'Cancelled', message, place } as const;
-    return job.state === 'running'
-      ? { cancelRequested: { at, reason: message } }
-      : advance(job, ended, { finishedAt: at });
-  });
-}
-
-/** Why somebody wants a job that runs to end, or the cluster does; undefined when nobody does. */
-function requestedStop({
-  cancelRequested,
-  state,
-  held,
-}: Pick<JobRecord, 'cancelRequested' | 'state' | 'held'>): StopReason | undefined {
-  if (cancelRequested) return stopReasonFor(cancelRequested.reason);
-  return state === 'running' && held !== undefined ? 'evicted' : undefined;
-}
-
-/** Has another cluster a job that somebody has ended, or was it taken from one that has not heard of that? */
-function concernsOtherCluster({ taken, handIn, placement, epoch, message, timeline }: JobRecord): boolean {
-  if (!taken) return placement?.epoch === epoch;
-  const isEndedHere = !handIn && timeline.at(-1)?.reason === 'Cancelled';
-  return isEndedHere && stopReasonFor(message) !== 'superseded';
-}
-
-const STOP_MESSAGES: Readonly<Record<StopReason, string>> = {
-  cancelled: 'it was cancelled',
-  'caller-left': 'whoever called did not wait for the answer',
-  'service-removed': 'its service was removed',
-  superseded: 'another attempt took its place',
-  evicted: 'the cluster took back the leave to run it',
-};
-
-/** Records keep the sentence alone: who takes a job up finds the reason by it. */
-function stopReasonFor(message: string): StopReason {
-  const found = Object.entries(STOP_MESSAGES).find(([, sentence]) => sentence === message);
-  return (found?.[0] as StopReason | undefined) ?? 'cancelled';
 }

@@ -8,10 +8,10 @@ import { JobError, jobNotFound } from '../errors.ts';
 import type { Jobs } from '../jobs.ts';
 import { findJob } from '../views/find.ts';
 
-/** Jobs that have ended and are removed at once. More: whatever else the manager does waits behind them. Fewer: a removal takes longer. */
+/** Ended jobs that are removed concurrently. More of them delay other work of the manager; fewer make a removal slower. */
 const AT_ONCE = 16;
 
-/** Cancels a job. The owner of the service and the administrator may end every one, others what they caused (S20). */
+/** Cancels a job. The owner of the service and the administrator may cancel all its jobs, other users their own (S20). */
 export async function cancelJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
   const record = await findEndableJob(principal, service, id, jobs);
   if (record.state === 'committing') throw committingError(record);
@@ -21,14 +21,14 @@ export async function cancelJob(principal: Admin | User, service: string, id: st
   await jobs.scheduler.cancel(record, 'cancelled');
 }
 
-/** Removes a job and its log; one that has not ended is cancelled first, unless its results are being written. */
+/** Removes a job and its log. A job that has not ended is cancelled first, unless its results are being committed. */
 export async function removeJob(principal: Admin | User, service: string, id: string, jobs: Jobs): Promise<void> {
   await endAndRemove(await findEndableJob(principal, service, id, jobs), jobs);
 }
 
 /**
- * Removes the jobs of a service that ended well, or all of them, as far as the principal may. Those whose results are being
- * written stay, and the first of them is named once all others are gone.
+ * Removes the succeeded jobs of a service, or all of them, as far as the principal may. Jobs whose results are being
+ * committed stay; after the others are removed, the error names the first of them.
  */
 export async function removeJobs(principal: Admin | User, service: string, all: boolean, jobs: Jobs): Promise<void> {
   const found = await findService(principal, 'delete-jobs', service, jobs);
@@ -52,7 +52,7 @@ export async function removeJobs(principal: Admin | User, service: string, all: 
   if (kept.length > 0) throw kept[0];
 }
 
-/** Ends and forgets everything that ran for a service that is gone. */
+/** Stops and removes all jobs of a service that was removed. */
 export async function removeServiceJobs(
   serviceUid: string,
   jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>,
@@ -61,7 +61,7 @@ export async function removeServiceJobs(
   await forgetAll(removed, jobs);
 }
 
-/** Removes what ended before, a part at a time. Resolves to how many there were. */
+/** Removes a batch of the jobs that ended before this time. Resolves to the number of removed jobs. */
 export async function expireJobs(before: number, jobs: Pick<Jobs, 'store' | 'runner' | 'secrets'>): Promise<number> {
   const removed = await jobs.store.expire(before, 500);
   await forgetAll(removed, jobs);
@@ -81,12 +81,12 @@ async function endAndRemove(record: JobRecord, jobs: Jobs): Promise<void> {
   if (!isFinal(record.state)) {
     if (record.state === 'committing') throw committingError(record);
     await jobs.scheduler.cancel(key, 'cancelled');
-    // Its results may have come in since it was read, and a store that is away may keep them from being written for long.
+    // The job may have reached `committing` since it was read, and an unavailable store may delay its commit for long.
     const now = await jobs.store.get(key);
     if (now?.state === 'committing' && !now.taken) throw committingError(now);
     await jobs.scheduler.waitUntilEnded(key);
   }
-  // The log first: a record without one is true, a log without a record would stay for ever.
+  // Remove the log first: a record without a log is harmless, a log without a record would stay for ever.
   await forgetAttempts(record, jobs);
   await jobs.store.remove(key);
 }
@@ -111,16 +111,15 @@ async function forgetAttempts(record: JobRecord, { runner, secrets }: Pick<Jobs,
 const committingError = ({ id, message }: JobRecord) =>
   new JobError('job-finished', `the job "${id}" has done its work, and can be removed when it has ended: ${message}`);
 
-/** Records that are read at a time: others get their turn in between. */
+/** Records per page, so that other work gets its turn between two pages. */
 const PAGE = 200;
 
 /**
- * Ends and forgets attempts that no job of a service names any more. Records go before what they name is gone, so a
- * manager that dies in between leaves scripts that run for nobody, and logs that nobody can ask for. Resolves to how
- * many there were.
+ * Stops and removes attempts that no job record names. A record is removed before its attempts are, so a manager that dies
+ * in between leaves scripts and logs that nobody can reach. Resolves to the number of such attempts.
  */
 export async function removeStrayAttempts(jobs: Pick<Jobs, 'runner' | 'store' | 'services'>): Promise<number> {
-  // Before the records: whatever begins from now on is in its record first, and not in this list.
+  // List the attempts before reading records: an attempt that starts later is in its record first, and not in this list.
   const strays = new Set(await jobs.runner.list());
   for await (const service of serviceNames(jobs)) {
     if (strays.size === 0) return 0;

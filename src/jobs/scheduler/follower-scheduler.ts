@@ -10,19 +10,22 @@ import {
   type SchedulableJob,
   type Scheduler,
 } from '../jobs.ts';
-import { requestStop } from './dispatcher.ts';
 import { LeaderScheduler, type LeaderSchedulerOptions } from './leader-scheduler.ts';
+import { requestStop } from './stop-request.ts';
 
 type FollowerSchedulerOptions = DispatcherOptions & Pick<LeaderSchedulerOptions, 'callerTimeout'>;
 
 /**
- * The line of one of several managers of a cluster. Whoever leads starts jobs and sees them through; the others write down
- * what is to be done, and read what was. Nothing is told from one to the other but by the records.
+ * The scheduler of one of several managers of a cluster. The leader starts jobs and runs their attempts. The other managers
+ * write requests into the job records and follow their changes; managers communicate through the records only.
  */
 export class FollowerScheduler implements Scheduler {
   readonly #jobs: FollowerSchedulerOptions;
-  readonly #endListeners = new Map<string, { readonly key: JobKey; readonly tell: ((end?: JobRecord) => void)[] }>();
-  /** Jobs that were let in while another leads, because there is room; until they begin or end. */
+  readonly #endListeners = new Map<
+    string,
+    { readonly key: JobKey; readonly listeners: ((end?: JobRecord) => void)[] }
+  >();
+  /** Hosted jobs that this manager accepted while another one leads: it keeps their room reserved until they start or end. */
   readonly #reserved = new Map<string, JobKey>();
   readonly #closing = new AbortController();
   #following: Promise<void> | undefined;
@@ -32,7 +35,7 @@ export class FollowerScheduler implements Scheduler {
     this.#jobs = jobs;
   }
 
-  /** How many wait for room, as far as this manager is the one to start them. */
+  /** Jobs that are queued for room here. 0 while this manager does not lead. */
   get waiting(): number {
     return this.#leader?.waiting ?? 0;
   }
@@ -41,7 +44,7 @@ export class FollowerScheduler implements Scheduler {
     return this.#leader?.running ?? 0;
   }
 
-  /** Before anything else: from then on it hears of what others write. */
+  /** Starts to follow the changes that all managers write. Must be called first. */
   async open(): Promise<void> {
     const follower = {
       onChanged: (key: JobKey, record: JobRecord | undefined) => this.#onChanged(key, record),
@@ -52,11 +55,11 @@ export class FollowerScheduler implements Scheduler {
     this.#following = over;
   }
 
-  /** From now on this manager starts jobs and sees them through, until the signal. */
+  /** Makes this manager start jobs and run their attempts, until the signal aborts. */
   async lead(roles: DelegationRoles, until: AbortSignal): Promise<void> {
     const cancel = (key: JobKey, reason: StopReason) => this.cancel(key, reason);
     const leading = new LeaderScheduler({ ...this.#jobs, cancel }, roles, until);
-    // From here on rooms of that name are the leader's, who takes them for what is in the records.
+    // From here on the leader reserves room under these names, for what the records say.
     for (const name of this.#reserved.keys()) this.#releaseReserved(name);
     this.#leader = leading;
     const end = () => {
@@ -95,8 +98,8 @@ export class FollowerScheduler implements Scheduler {
   async waitUntilEnded(key: JobKey): Promise<JobRecord | undefined> {
     const { promise, resolve } = Promise.withResolvers<JobRecord | undefined>();
     const name = jobKeyText(key);
-    const waiting = this.#endListeners.get(name) ?? { key: { service: key.service, id: key.id }, tell: [] };
-    waiting.tell.push(resolve);
+    const waiting = this.#endListeners.get(name) ?? { key: { service: key.service, id: key.id }, listeners: [] };
+    waiting.listeners.push(resolve);
     this.#endListeners.set(name, waiting);
     const record = await this.#jobs.store.get(key);
     if (!record || isFinal(record.state) || this.#closing.signal.aborted) this.#notifyEnd(name, record);
@@ -115,7 +118,7 @@ export class FollowerScheduler implements Scheduler {
     this.#leader?.onChanged(key, record);
   }
 
-  /** What changed meanwhile was missed. */
+  /** Changes were missed: re-reads all records that matter to this manager. */
   async #resync(): Promise<void> {
     try {
       await this.#leader?.resync();
@@ -131,30 +134,30 @@ export class FollowerScheduler implements Scheduler {
   }
 
   #notifyEnd(name: string, record: JobRecord | undefined): void {
-    const { tell = [] } = this.#endListeners.get(name) ?? {};
+    const { listeners = [] } = this.#endListeners.get(name) ?? {};
     this.#endListeners.delete(name);
-    for (const each of tell) each(record);
+    for (const notify of listeners) notify(record);
   }
 }
 
-/** What concerns all jobs. */
+/** Stands for all jobs in error reports. */
 const ALL_JOBS: JobKey = { service: '', id: '' };
 
 interface StoreFollower {
-  /** How a job is by now; without a record it is gone. May repeat. */
+  /** The current record of a job; undefined if it was removed. The same record may be reported again. */
   onChanged(key: JobKey, record: JobRecord | undefined): void;
-  /** Changes were missed: everything is to be looked at again. */
+  /** Changes were missed: the follower must read everything again. */
   onMissed(): void;
   report(problem: unknown): void;
 }
 
-/** Changes that are read at a time. */
+/** Changes per read. */
 const BATCH = 500;
 
-/** How long to wait before a store that is away is asked again. */
+/** Pause before an unavailable store is read again. */
 const RETRY_MS = 1_000;
 
-/** Tells of every change of every job, whoever made it, until the signal. Resolves to the end of it once it has begun. */
+/** Reports every change of every job, until the signal aborts. Resolves once it follows; `over` resolves when it has ended. */
 async function followStore(
   store: Pick<JobStore, 'changes' | 'onChange'>,
   follower: StoreFollower,
@@ -171,21 +174,21 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   let wake = () => {};
-  const ring = () => wake();
-  const ends = store.onChange(ring);
-  signal.addEventListener('abort', ring, { once: true });
+  const wakeUp = () => wake();
+  const ends = store.onChange(wakeUp);
+  signal.addEventListener('abort', wakeUp, { once: true });
   let cursor = begin;
   try {
     while (!signal.aborted) {
-      // Before reading: what happens while it is read is not slept through.
-      const { promise: rung, resolve } = Promise.withResolvers<void>();
+      // Set up the wake-up before reading, so that a change during the read is not missed.
+      const { promise: woken, resolve } = Promise.withResolvers<void>();
       wake = resolve;
       try {
         const { items, cursor: next } = await store.changes({ since: cursor, limit: BATCH });
         if (signal.aborted) return;
         cursor = next;
         for (const { key, record } of items) follower.onChanged(key, record);
-        if (items.length === 0) await rung;
+        if (items.length === 0) await woken;
       } catch (problem) {
         if (signal.aborted) return;
         if (problem instanceof StoreError && problem.code === 'expired') {
@@ -196,7 +199,7 @@ async function follow(
       }
     }
   } finally {
-    signal.removeEventListener('abort', ring);
+    signal.removeEventListener('abort', wakeUp);
     ends();
   }
 }

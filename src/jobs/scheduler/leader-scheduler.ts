@@ -11,18 +11,18 @@ import {
 import { Dispatcher } from './dispatcher.ts';
 
 export interface LeaderSchedulerOptions extends DispatcherOptions {
-  /** Milliseconds that callers of `/run` wait at most, at whichever manager, from when their job was accepted. */
+  /** Longest time that a caller of `/run` waits at any manager, from the acceptance of its job, in milliseconds. */
   readonly callerTimeout: number;
-  /** Ends a job that nobody waits for any more. */
+  /** Cancels a job whose caller has left. */
   readonly cancel: (key: JobKey, reason: StopReason) => Promise<void>;
 }
 
-/** Clocks of managers differ a little, and an answer takes its time. */
+/** Added to the caller timeout, because the clocks of managers differ a little and an answer takes time. */
 const CALLER_GRACE_MS = 10_000;
 
 /**
- * The line while this manager leads. It learns of jobs by what is written, whoever writes it, and knows which of them it
- * has taken up already: those it only hears of.
+ * The scheduler while this manager leads. It learns of all jobs from their records. A job that it sees for the first time is
+ * resumed; for known jobs the dispatcher is informed of the change.
  */
 export class LeaderScheduler {
   readonly #options: LeaderSchedulerOptions;
@@ -46,21 +46,21 @@ export class LeaderScheduler {
     return this.#dispatcher.running;
   }
 
-  /** Takes up everything that has not ended, and begins. */
+  /** Resumes all unfinished jobs and starts scheduling. */
   async start(): Promise<void> {
     await this.resync();
     if (!this.#over.aborted) this.#dispatcher.open();
   }
 
-  /** Looks at everything, because what happened was not heard of. */
+  /** Reads all unfinished jobs, and known jobs that are no longer among them, because changes may have been missed. */
   async resync(): Promise<void> {
     const { store } = this.#options;
     const before = new Map(this.#known);
-    const look = async () => {
+    const attempt = async () => {
       for await (const record of store.unfinished()) {
         if (this.#over.aborted) return;
         before.delete(jobKeyText(record));
-        // One that nobody can read does not keep the others waiting; a store that is away concerns them all.
+        // A job that cannot be read does not block the others; an unavailable store concerns them all.
         await this.reconcile(record).catch((problem: unknown) => {
           if (isUnavailable(problem)) throw problem;
           this.#options.report(problem, record);
@@ -69,13 +69,13 @@ export class LeaderScheduler {
       for (const key of before.values()) this.onChanged(key, await store.get(key));
     };
     try {
-      await untilAvailable(look, { service: '', id: '' }, this.#options, this.#over);
+      await untilAvailable(attempt, { service: '', id: '' }, this.#options, this.#over);
     } catch (problem) {
       if (!this.#over.aborted) throw problem;
     }
   }
 
-  /** How a job is by now; without a record it is gone. */
+  /** The current record of a job; undefined if it was removed. */
   onChanged(key: JobKey, record: JobRecord | undefined): void {
     if (this.#over.aborted) return;
     if (record) void this.#reconcileWhenAvailable(record);
@@ -92,24 +92,24 @@ export class LeaderScheduler {
     try {
       await this.#dispatcher.resume(record);
     } catch (problem) {
-      // Whoever looks next takes it up.
+      // The next attempt to reconcile resumes it.
       this.#known.delete(jobKeyText(record));
       throw problem;
     }
   }
 
-  /** What is needed for it may be away for a moment, and it may have changed by then. */
+  /** Retries while a store is unavailable, each time with the newest record. */
   async #reconcileWhenAvailable(record: JobRecord): Promise<void> {
     const key = { service: record.service, id: record.id };
-    let heard: JobRecord | undefined = record;
-    const look = async () => {
-      heard ??= await this.#options.store.get(key);
-      if (!heard) return;
-      await this.reconcile(heard).finally(() => {
-        heard = undefined;
+    let current: JobRecord | undefined = record;
+    const attempt = async () => {
+      current ??= await this.#options.store.get(key);
+      if (!current) return;
+      await this.reconcile(current).finally(() => {
+        current = undefined;
       });
     };
-    await untilAvailable(look, key, this.#options, this.#over).catch((problem: unknown) => {
+    await untilAvailable(attempt, key, this.#options, this.#over).catch((problem: unknown) => {
       if (!this.#over.aborted) this.#options.report(problem, key);
     });
   }
@@ -128,14 +128,14 @@ export class LeaderScheduler {
     this.#dispatcher.withdraw(key);
   }
 
-  /** Starts nothing any more. What runs goes on without us. */
+  /** Starts no more jobs. Scripts that run go on. */
   stop(): void {
     this.#dispatcher.stop();
     for (const timer of this.#callerTimers.values()) clearTimeout(timer);
     this.#callerTimers.clear();
   }
 
-  /** False for one that is known already. */
+  /** Returns false if the job was known. */
   #remember({ service, id }: JobKey): boolean {
     const name = jobKeyText({ service, id });
     if (this.#known.has(name)) return false;
@@ -150,17 +150,17 @@ export class LeaderScheduler {
     return this.#known.delete(name);
   }
 
-  /** Whoever called ends the job when they leave; a manager that dies cannot, and then its time does. */
+  /** When a caller leaves, its manager cancels the job. A manager that died cannot, so the leader cancels it after the timeout. */
   #watchCaller(record: JobRecord): void {
     const name = jobKeyText(record);
     if (record.trigger !== 'run' || record.cancelRequested || this.#callerTimers.has(name)) return;
     const { service, id } = record;
-    const leave = () => {
+    const cancel = () => {
       this.#options
         .cancel({ service, id }, 'caller-left')
         .catch((problem: unknown) => this.#options.report(problem, { service, id }));
     };
-    this.#callerTimers.set(name, setTimeout(leave, Math.max(0, this.#remainingWait(record))).unref());
+    this.#callerTimers.set(name, setTimeout(cancel, Math.max(0, this.#remainingWait(record))).unref());
   }
 
   #remainingWait({ acceptedAt }: JobRecord): number {

@@ -2,38 +2,38 @@ import type { Demand, JobKey } from '../../model/job/index.ts';
 import type { Capacity, Obstacle, Runner, ServiceStore } from '../../ports/index.ts';
 import { jobKeyText, type SchedulableJob } from '../jobs.ts';
 
-/** A job that waits for room. */
+/** A job that is queued for room here. */
 export interface QueuedJob {
   readonly key: JobKey;
-  /** Of its service: owners take turns, so that the thousand jobs of one do not starve the one of another. */
+  /** Owner of the service. Owners take turns, so that a thousand jobs of one do not starve the single job of another. */
   readonly owner: string;
   readonly demand: Demand;
-  /** Whoever caused it waits for its answer. */
+  /** It is a synchronous call: its caller waits for the answer. */
   readonly call?: boolean;
 }
 
 interface Entry extends QueuedJob {
   removed: boolean;
-  /** How many were started while it was the next of its owner and found no room. */
+  /** How many jobs of other owners were started while this one was the first of its owner and had no room. */
   overtaken: number;
 }
 
 /**
- * How often a job that needs more room than there is may be overtaken by smaller ones of other owners. Fewer: room stays
- * empty while the large one waits. More: on a busy cluster it waits for ever.
+ * How often a job that has no room may be overtaken by smaller jobs of other owners. A smaller value leaves room unused
+ * while a large job waits; with a larger one a large job may wait for ever on a busy cluster.
  */
 export const MAX_OVERTAKEN = 32;
 
-/** What becomes of one that nobody may overtake any more, and that still finds no room. */
+/** What to do with a job that may not be overtaken any more and still has no room. */
 export interface Blocked {
   readonly obstacleFor: (waiting: QueuedJob) => Obstacle;
-  /** To keep room for it would not help: it is taken out of line. */
+  /** Keeping room free would not help this job, so it leaves the queue. */
   readonly setAside: (waiting: QueuedJob) => void;
 }
 
-/** Who is next: strictly in order of arrival for one owner, in turns between owners. */
+/** The order of jobs: first in, first out for each owner, and owners take turns. */
 export class FairQueue {
-  /** In the order of turns. An owner without a job that waits is not in it. */
+  /** In the order of turns. Owners without queued jobs are not in it. */
   readonly #owners = new Map<string, OwnerQueue>();
   readonly #entries = new Map<string, Entry>();
 
@@ -42,43 +42,43 @@ export class FairQueue {
   }
 
   has(key: JobKey): boolean {
-    return this.#entries.has(nameOf(key));
+    return this.#entries.has(jobKeyText(key));
   }
 
-  /** Again: nothing happens. */
+  /** Adding a queued job again is a no-op. */
   add(waiting: QueuedJob): void {
-    const name = nameOf(waiting.key);
+    const name = jobKeyText(waiting.key);
     if (this.#entries.has(name)) return;
     const entry: Entry = { ...waiting, removed: false, overtaken: 0 };
     this.#entries.set(name, entry);
-    const line = this.#owners.get(waiting.owner);
-    if (line) line.push(entry);
+    const ownerQueue = this.#owners.get(waiting.owner);
+    if (ownerQueue) ownerQueue.push(entry);
     else this.#owners.set(waiting.owner, new OwnerQueue(entry));
   }
 
   remove(key: JobKey): void {
-    const entry = this.#entries.get(nameOf(key));
+    const entry = this.#entries.get(jobKeyText(key));
     if (!entry) return;
     entry.removed = true;
-    this.#entries.delete(nameOf(key));
+    this.#entries.delete(jobKeyText(key));
     if (!this.#owners.get(entry.owner)?.first) this.#owners.delete(entry.owner);
   }
 
-  /** Takes the next one for which `reserve` finds room. */
+  /** Takes the next job for which `reserve` finds room. */
   take(
     reserve: (waiting: QueuedJob) => boolean,
     { obstacleFor: obstacleOf, setAside }: Blocked,
   ): QueuedJob | undefined {
     const passed: Entry[] = [];
     let gpusAreKept = false;
-    for (const [owner, line] of this.#owners) {
-      for (let entry = line.first; entry; entry = line.first) {
+    for (const [owner, ownerQueue] of this.#owners) {
+      for (let entry = ownerQueue.first; entry; entry = ownerQueue.first) {
         if (gpusAreKept && entry.demand.gpu > 0) break;
         if (reserve(entry)) {
           for (const each of passed) each.overtaken++;
           this.remove(entry.key);
-          // To the end of the turns, if there is more.
-          if (this.#owners.delete(owner) && line.first) this.#owners.set(owner, line);
+          // Move this owner to the end of the turns, if it has more jobs.
+          if (this.#owners.delete(owner) && ownerQueue.first) this.#owners.set(owner, ownerQueue);
           return entry;
         }
         if (entry.overtaken < MAX_OVERTAKEN) {
@@ -99,7 +99,7 @@ export class FairQueue {
   }
 }
 
-/** First in, first out; what is gone is dropped when it comes to the front. */
+/** First in, first out. Removed entries are dropped when they reach the front. */
 class OwnerQueue {
   #entries: Entry[];
   #head = 0;
@@ -114,7 +114,7 @@ class OwnerQueue {
 
   get first(): Entry | undefined {
     while (this.#entries[this.#head]?.removed) this.#head++;
-    // Shifted in one go now and then, since one by one is slow for long lines.
+    // Shifting one entry at a time is slow for long queues, so drop many at once now and then.
     if (this.#head > 1024 && this.#head * 2 > this.#entries.length) {
       this.#entries = this.#entries.slice(this.#head);
       this.#head = 0;
@@ -123,27 +123,26 @@ class OwnerQueue {
   }
 }
 
-const nameOf = ({ service, id }: JobKey) => `${service}/${id}`;
-
 interface JobQueueDeps extends Omit<CallLimitsDeps, 'enqueue' | 'isQueued' | 'start'> {
   readonly capacity: Pick<Capacity, 'refusal' | 'reserve' | 'obstacle'>;
-  /** It is its turn, and it has its room. */
+  /** Called for a job that is next and whose room is reserved. */
   readonly start: (job: QueuedJob) => void;
-  /** Why it waits. */
+  /** Called with the reason why a job waits. */
   readonly setMessage: (key: JobKey, message: string) => void;
-  /** Told of each that the cluster has not let start for a while. */
+  /** Called for a job that the cluster has kept suspended for {@link SUSPENDED_PATIENCE_MS}. */
   readonly onSuspendedLong: (key: JobKey) => void;
 }
 
 /**
- * Where jobs wait until they can start here: in line for room; out of it, where they hold up nobody, if no node could take
- * them, others leave no room for them or the cluster does not let them start; or behind other calls of their service.
+ * Jobs that wait to start on this cluster. Most are in the fair queue for room. Outside of it, where they block no other
+ * job, are jobs that no node could ever run, jobs for which other users of the cluster leave too little room, jobs that the
+ * cluster keeps suspended, and calls that wait for other calls of their service.
  */
 export class JobQueue {
   readonly #deps: JobQueueDeps;
   readonly #queue = new FairQueue();
   readonly #unfittable = new UnfittableJobs();
-  /** For which there is too little room beside what others run. */
+  /** Jobs for which the pods of others leave too little room. */
   readonly #blockedByOthers = new UnfittableJobs();
   readonly #suspended: SuspendedJobs;
   readonly #callLimits: CallLimits;
@@ -166,12 +165,12 @@ export class JobQueue {
     });
   }
 
-  /** How many wait for room that is ours to give. */
+  /** Jobs in the fair queue. */
   get size(): number {
     return this.#queue.size;
   }
 
-  /** Is there no room for it now? */
+  /** Whether there is no room for this job now. */
   waitsForRoom(key: JobKey): boolean {
     return this.#unfittable.has(key) || this.#blockedByOthers.has(key) || this.#queue.has(key);
   }
@@ -180,18 +179,21 @@ export class JobQueue {
     return this.#suspended.has(key);
   }
 
-  /** Again: nothing happens. What is in line already was let in since the job was read. */
+  /**
+   * Adding a job again is a no-op. A job that is queued already is not suspended by an older record: the cluster has
+   * admitted it since that record was read.
+   */
   add(job: SchedulableJob): void {
     const waiting = toQueuedJob(job);
     if (job.held !== undefined) {
-      if (!this.#isInLine(waiting.key)) this.#suspended.add(waiting);
+      if (!this.#isQueued(waiting.key)) this.#suspended.add(waiting);
       return;
     }
     this.#suspended.take(waiting.key);
     this.#admit(waiting);
   }
 
-  /** What could not begin after all. */
+  /** Adds a job again that was taken from the queue but could not be started. */
   requeue(waiting: QueuedJob, held: boolean): void {
     if (held) this.#suspended.add(waiting);
     else {
@@ -200,19 +202,19 @@ export class JobQueue {
     }
   }
 
-  /** The cluster may have let it start, or have changed its mind about one that waits for room. */
+  /** The record has changed: the cluster may have admitted a suspended job, or suspended a queued one. */
   onChanged(job: SchedulableJob): void {
     const waiting = toQueuedJob(job);
     if (job.held === undefined) {
       if (this.#suspended.take(waiting.key)) this.#admit(waiting);
-    } else if (this.#isInLine(waiting.key)) {
+    } else if (this.#isQueued(waiting.key)) {
       this.remove(waiting.key);
       this.#callLimits.remove(waiting.key);
       this.#suspended.add(waiting);
     }
   }
 
-  /** It does not wait any more. Of one that is not here: nothing. */
+  /** Does nothing if the job is not queued. */
   remove(key: JobKey): void {
     this.#queue.remove(key);
     this.#unfittable.remove(key);
@@ -220,17 +222,17 @@ export class JobQueue {
     this.#suspended.take(key);
   }
 
-  /** A call that runs already, whatever its service says. */
+  /** Counts a call that already runs, even beyond the limit of its service. */
   addRunningCall(job: SchedulableJob): void {
     this.#callLimits.addRunning(toQueuedJob(job));
   }
 
-  /** It does not run any more, if it did: the next call of its service may. */
+  /** Frees the call slot so that the next queued call of the service can start. */
   releaseCall(key: JobKey): void {
     this.#callLimits.remove(key);
   }
 
-  /** There may be more room than before: also for those that were too large for a cluster that has grown since. */
+  /** There may be more room than before. The cluster may also have grown, so check the jobs outside of the queue again. */
   onCapacityFreed(): void {
     const { capacity, setMessage: explain } = this.#deps;
     const back = this.#blockedByOthers.takeFitting((demand) => capacity.obstacle(demand) !== 'others');
@@ -241,7 +243,7 @@ export class JobQueue {
     this.startFitting();
   }
 
-  /** Begins whatever has room now. */
+  /** Starts all jobs that have room now. */
   startFitting(): void {
     while (!this.#closed) {
       const next = this.#queue.take(
@@ -253,7 +255,7 @@ export class JobQueue {
     }
   }
 
-  /** Nobody begins any more. */
+  /** Starts no more jobs. */
   close(): void {
     this.#closed = true;
     this.#callLimits.stop();
@@ -264,12 +266,12 @@ export class JobQueue {
     obstacleFor: ({ demand }) => this.#deps.capacity.obstacle(demand),
     setAside: (waiting) => {
       this.#blockedByOthers.add(waiting);
-      this.#deps.setMessage(waiting.key, ASIDE);
+      this.#deps.setMessage(waiting.key, BLOCKED_BY_OTHERS);
     },
   };
 
-  /** Or was. */
-  #isInLine(key: JobKey): boolean {
+  /** Whether the job is in the fair queue, or was until others left too little room for it. */
+  #isQueued(key: JobKey): boolean {
     return this.#queue.has(key) || this.#blockedByOthers.has(key);
   }
 
@@ -279,12 +281,12 @@ export class JobQueue {
     this.#deps.start(waiting);
   }
 
-  /** In line, if there could be room for it. */
+  /** Queues the job if a node could ever run it. */
   #admit(waiting: QueuedJob): void {
     const refusal = this.#deps.capacity.refusal(waiting.demand);
     if (refusal === undefined) this.#enqueue(waiting);
     else {
-      // In line it would hold up everything of its owner. It waits in its record, where it can be seen and cancelled.
+      // In the queue it would block all jobs of its owner. Its record shows the reason, and it can be cancelled.
       this.#unfittable.add(waiting);
       this.#deps.setMessage(waiting.key, refusal);
     }
@@ -297,7 +299,8 @@ export class JobQueue {
   }
 }
 
-const ASIDE = 'waits: what others run in the cluster leaves too little room for it, or its nodes take no work now';
+const BLOCKED_BY_OTHERS =
+  'waits: what others run in the cluster leaves too little room for it, or its nodes take no work now';
 
 const toQueuedJob = ({ service, id, owner, demand, trigger }: SchedulableJob): QueuedJob => ({
   key: { service, id },
@@ -306,29 +309,28 @@ const toQueuedJob = ({ service, id, owner, demand, trigger }: SchedulableJob): Q
   call: trigger === 'run',
 });
 
-/** Where calls go that may run. */
 interface CallLimitsDeps {
   readonly services: Pick<ServiceStore, 'get'>;
   readonly runner: Pick<Runner, 'standby'>;
-  /** It waits for room, like any job. */
+  /** Queues an admitted call for room, like any job. */
   readonly enqueue: (call: QueuedJob) => void;
   readonly isQueued: (key: JobKey) => boolean;
-  /** It has its place, and begins, whether it waited for room or not. */
+  /** Starts a call that got a standby pod, whether it is queued for room or not. */
   readonly start: (call: QueuedJob) => void;
   readonly report: (problem: unknown, key: JobKey) => void;
 }
 
 interface ServiceCalls {
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   readonly waiting: Map<string, QueuedJob>;
-  /** Those that were let through: they run, or wait for room. */
+  /** Calls within the limit: they run, or are queued for room. */
   readonly admitted: Map<string, QueuedJob>;
 }
 
 /**
- * The calls of `/run`, whose callers wait for the answer. Of each service so many are let through at once as it says
- * (`synchronous.max_scale`), and the others wait here, so that they hold up nothing else of their owner. For one that is
- * let through a place may be ready (`synchronous.min_scale`): then it needs no room.
+ * Limits the synchronous calls (`/run`) of each service to its `synchronous.max_scale`. Further calls wait here, where they
+ * do not block other jobs of their owner. An admitted call may get a standby pod (`synchronous.min_scale`); then it needs
+ * no room of its own.
  */
 class CallLimits {
   readonly #deps: CallLimitsDeps;
@@ -340,7 +342,7 @@ class CallLimits {
     this.#unsubscribe = deps.runner.standby?.onReady((service) => this.#onStandbyReady(service));
   }
 
-  /** Again: nothing happens. */
+  /** Adding a call again is a no-op. */
   add(call: QueuedJob): void {
     const { waiting, admitted: through } = this.#callsFor(call.key.service);
     const name = jobKeyText(call.key);
@@ -349,12 +351,12 @@ class CallLimits {
     this.#admitNextSoon(call.key);
   }
 
-  /** It runs already, whatever its service says. */
+  /** Counts a call that already runs, even beyond the limit. */
   addRunning(call: QueuedJob): void {
     this.#callsFor(call.key.service).admitted.set(jobKeyText(call.key), call);
   }
 
-  /** It has ended, or does not want to run any more. Of one that is not known: nothing. */
+  /** The call has ended or was withdrawn. Does nothing for an unknown call. */
   remove(key: JobKey): void {
     const service = this.#services.get(key.service);
     const name = jobKeyText(key);
@@ -382,7 +384,7 @@ class CallLimits {
 
   async #admitNext(name: string): Promise<void> {
     const most = await this.#maxScale(name);
-    // Only now: others may have been let through, or have left, meanwhile.
+    // Look this up after the await: calls may have been admitted or removed meanwhile.
     const service = this.#services.get(name);
     if (!service) return;
     for (const [id, call] of service.waiting) {
@@ -394,7 +396,10 @@ class CallLimits {
     }
   }
 
-  /** A service that is gone bounds nothing: its jobs end by that. Nor does one that cannot be read: calls would hang. */
+  /**
+   * There is no limit for a service that was removed, since its jobs end anyway, nor for one whose definition cannot be
+   * read, since its calls would wait for ever.
+   */
   async #maxScale(name: string): Promise<number> {
     const found = await this.#deps.services.get(name).catch((problem: unknown) => {
       this.#deps.report(problem, { service: name, id: '' });
@@ -403,7 +408,7 @@ class CallLimits {
     return found?.service.definition.synchronous.max_scale || Number.POSITIVE_INFINITY;
   }
 
-  /** A place is ready: it is for the first that waits for room. */
+  /** A standby pod is ready. The first admitted call that is still queued for room gets it. */
   #onStandbyReady(service: string): void {
     for (const call of this.#services.get(service)?.admitted.values() ?? []) {
       if (!this.#deps.isQueued(call.key)) continue;
@@ -414,9 +419,9 @@ class CallLimits {
 }
 
 /**
- * How long a job may be held back before that counts as no room. Less: jobs are offered to other clusters which this one is
- * just about to let in, since who decides takes some tenths of a second for each. More: a job waits here that could run
- * elsewhere.
+ * How long a job may be suspended before this counts as no room. A smaller value offers jobs to other clusters that this one
+ * is about to admit, since its admission controller needs some tenths of a second for each. With a larger value jobs wait
+ * here that could run on another cluster.
  */
 export const SUSPENDED_PATIENCE_MS = 2_000;
 
@@ -425,21 +430,21 @@ interface SuspendedJob {
   readonly timer: NodeJS.Timeout;
 }
 
-/** Jobs that the cluster does not let start yet, whatever room there is. They hold up nobody. */
+/** Jobs that the cluster does not admit yet, whatever room there is. They block no other job. */
 class SuspendedJobs {
   readonly #jobs = new Map<string, SuspendedJob>();
   readonly #onLong: (key: JobKey) => void;
 
-  /** Told of each that is still here after a while. */
-  constructor(isLong: (key: JobKey) => void) {
-    this.#onLong = isLong;
+  /** `onLong` is called for each job that is still suspended after {@link SUSPENDED_PATIENCE_MS}. */
+  constructor(onLong: (key: JobKey) => void) {
+    this.#onLong = onLong;
   }
 
   has(key: JobKey): boolean {
     return this.#jobs.has(jobKeyText(key));
   }
 
-  /** Again: nothing happens. */
+  /** Adding a queued job again is a no-op. */
   add(waiting: QueuedJob): void {
     const { key } = waiting;
     if (this.has(key)) return;
@@ -447,7 +452,7 @@ class SuspendedJobs {
     this.#jobs.set(jobKeyText(key), { waiting, timer: look });
   }
 
-  /** Of one that is not here: undefined. */
+  /** Removes and returns the job; undefined if it is not suspended. */
   take(key: JobKey): QueuedJob | undefined {
     const held = this.#jobs.get(jobKeyText(key));
     clearTimeout(held?.timer);
@@ -461,7 +466,7 @@ class SuspendedJobs {
   }
 }
 
-/** Jobs that do not stand in line, because waiting there would not help them. They hold up nobody. */
+/** Jobs outside of the queue, because no room that other jobs release could make them fit. They block no other job. */
 class UnfittableJobs {
   readonly #jobs = new Map<string, QueuedJob>();
 
@@ -473,14 +478,14 @@ class UnfittableJobs {
     this.#jobs.set(jobKeyText(waiting.key), waiting);
   }
 
-  /** Of one that is not here: nothing. */
+  /** Does nothing if the job is not here. */
   remove(key: JobKey): void {
     this.#jobs.delete(jobKeyText(key));
   }
 
-  /** Takes out those that it would help by now. */
+  /** Removes and returns the jobs that fit now. */
   takeFitting(fitsNow: (demand: Demand) => boolean): QueuedJob[] {
-    // Those of one service ask for the same, and there may be thousands.
+    // Jobs of one service have the same demand, and there may be thousands of them: check each demand once.
     const fits = new Map<string, boolean>();
     const found = [...this.#jobs.values()].filter(({ demand }) => {
       const asked = `${demand.cpu}/${demand.memory}/${demand.gpu}`;

@@ -5,21 +5,21 @@ import type { ServiceStore, Standby, StandbyRequest } from '../../ports/index.ts
 import { serviceTraits } from '../attempt/prepare.ts';
 import { serviceDemand } from '../demand.ts';
 
-/** After the services could not be read. */
+/** Pause after the services could not be read. */
 const RETRY_MS = 2_000;
 
-/** Of one service: a number too many in a definition is not to fill a cluster. */
+/** Standby pods of one service. A wrong number in a definition must not fill the cluster. */
 const MAX_STANDBY = 100;
 
-/** What is wanted for a service, and whose it is. */
+/** The standby pods that a service asks for, and its owner. */
 interface StandbyWish {
   readonly owner: string;
   readonly order: StandbyRequest;
 }
 
 /**
- * Keeps places ready for the calls of the services that ask for it (`synchronous.min_scale`), until the signal; for
- * those of one user together no more than `perOwner`. Only whoever leads does. Never fails.
+ * Keeps standby pods for the services that ask for them (`synchronous.min_scale`), until the signal aborts; for all services
+ * of one user together at most `perOwner`. Only the leader calls this. It never rejects.
  */
 export async function maintainStandby(
   services: Pick<ServiceStore, 'list' | 'get' | 'watch'>,
@@ -55,7 +55,7 @@ async function follow(
     else {
       const found = change.kind === 'gone' ? undefined : await services.get(change.name);
       const order = found && standbyRequestFor(found.service);
-      // Most services want none, and did not before.
+      // Most services ask for none, now and before.
       if (!order && !wishes.has(change.name)) continue;
       if (order) wishes.set(change.name, { order, owner: found.service.owner });
       else wishes.delete(change.name);
@@ -79,8 +79,8 @@ async function listWishes(services: Pick<ServiceStore, 'list'>): Promise<Map<str
 }
 
 /**
- * The same orders, less what one user wants beyond `perOwner`. Their services get one after the other, by name and in turns,
- * so that every manager says the same and no service has many while another has none.
+ * Cuts the requests of each owner to `perOwner` pods. The services of an owner get pods in turns, ordered by name, so that
+ * every manager computes the same result and no service has many pods while another has none.
  */
 export function limitPerOwner(wishes: readonly StandbyWish[], perOwner: number): StandbyRequest[] {
   const byOwner = Map.groupBy(wishes, ({ owner }) => owner);
@@ -104,7 +104,7 @@ function shareRoundRobin(orders: readonly StandbyRequest[], most: number): Stand
   return sorted.map((order, index) => ({ ...order, count: counts[index] ?? 0 })).filter(({ count }) => count > 0);
 }
 
-/** What is to be ready for a service; undefined for one that wants nothing, or cannot be called here. */
+/** The standby pods for a service; undefined if it asks for none, or is a worker, which cannot be called here. */
 export function standbyRequestFor(service: Service): StandbyRequest | undefined {
   const { definition, federation } = service;
   const { min_scale, max_scale } = definition.synchronous;

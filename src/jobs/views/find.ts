@@ -6,7 +6,7 @@ import { findService } from '../../services/index.ts';
 import { JobError, jobNotFound } from '../errors.ts';
 import type { Jobs } from '../jobs.ts';
 
-/** A job, if this principal may see it. Of another's it is not said that there is one. */
+/** Finds a job that this principal may see. A hidden job gives the same error as a missing one. */
 export async function findJob(
   principal: Admin | User,
   service: string,
@@ -52,7 +52,7 @@ export async function listJobs(
   }
 }
 
-/** Everybody sees what they caused, and what was run with their rights (docs/go-manager.md#jobs-and-logs). */
+/** Users see the jobs that they caused, and jobs that ran with their rights (docs/go-manager.md#jobs-and-logs). */
 export function mayReadJob(principal: Admin | User, record: JobRecord, { service }: ServiceRecord): boolean {
   const decision = may(principal, 'read-jobs', service);
   if (decision === 'yes') return true;

@@ -3,8 +3,8 @@ import { type LogOptions, StoreError } from '../../ports/index.ts';
 import type { Jobs } from '../jobs.ts';
 
 /**
- * What the script of a job printed. With `follow` it begins when the job does and ends with it. Of a job that was never
- * started, the reason is all there is.
+ * The log of the last attempt of a job. With `follow` it waits for the attempt to start, and ends when it ends. It is empty
+ * for a job that was never started.
  */
 export async function* readLog(
   record: JobRecord,
@@ -23,34 +23,34 @@ export async function* readLog(
     } catch (error) {
       if (!(error instanceof StoreError) || error.code !== 'absent') throw error;
     }
-    // Its log is gone with the machine it was on: there is nothing to show. Or it is written down and about to start.
+    // The log was lost with its machine, or the attempt is in the record and about to start: then wait for a change.
     if (!follow || isFinal(current.state) || signal?.aborted) return;
     const { version } = current;
     current = await waitUntilJob(current, (job) => job.version !== version, signal, jobs);
   }
 }
 
-/** The job, once it is so, or has ended, or nobody waits any more. Undefined when it is gone. */
+/** Resolves to the job once the condition holds, it has ended, or the signal aborts; to undefined if it was removed. */
 export async function waitUntilJob(
   record: JobRecord,
-  isSo: (job: JobRecord) => boolean,
+  condition: (job: JobRecord) => boolean,
   signal: AbortSignal | undefined,
   { store }: Pick<Jobs, 'store'>,
 ): Promise<JobRecord | undefined> {
   let wake = () => {};
-  const ring = () => wake();
-  const ends = store.onChange(ring);
-  signal?.addEventListener('abort', ring, { once: true });
+  const wakeUp = () => wake();
+  const ends = store.onChange(wakeUp);
+  signal?.addEventListener('abort', wakeUp, { once: true });
   try {
     for (;;) {
-      const { promise: rung, resolve } = Promise.withResolvers<void>();
+      const { promise: woken, resolve } = Promise.withResolvers<void>();
       wake = resolve;
       const job = await store.get(record);
-      if (!job || isSo(job) || isFinal(job.state) || signal?.aborted) return job;
-      await rung;
+      if (!job || condition(job) || isFinal(job.state) || signal?.aborted) return job;
+      await woken;
     }
   } finally {
-    signal?.removeEventListener('abort', ring);
+    signal?.removeEventListener('abort', wakeUp);
     ends();
   }
 }

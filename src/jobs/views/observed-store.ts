@@ -1,13 +1,13 @@
 import { isFinal, type JobRecord } from '../../model/job/index.ts';
 import type { JobStore } from '../../ports/index.ts';
 
-/** Hears of the two ends of every job, each once. */
+/** Is called once when a job is accepted and once when it ends. */
 export interface JobObserver {
   accepted?(record: JobRecord): void;
   finished?(record: JobRecord): void;
 }
 
-/** The same store, which tells of what is accepted and what ends on the way. */
+/** Wraps a store and calls the observers for accepted and ended jobs. */
 export function observedJobs(store: JobStore, observers: readonly JobObserver[]): JobStore {
   return {
     async accept(job, progress, event) {
@@ -18,7 +18,7 @@ export function observedJobs(store: JobStore, observers: readonly JobObserver[])
     },
     async update(key, expected, change) {
       const record = await store.update(key, expected, change);
-      // Final states absorb: a job is brought into one once.
+      // A job never leaves a final state, so it enters one once.
       if (change.state !== undefined && isFinal(change.state))
         for (const observer of observers) observer.finished?.(record);
       return record;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { JobKey, JobRecord, JobState } from '../../model/job/index.ts';
 
-/** One step of a job, as OpenTelemetry tells it. Times are milliseconds since 1970. */
+/** One step of a job as an OpenTelemetry span. Times are milliseconds since 1970. */
 export interface Span {
   /** 32 and 16 hexadecimal digits. */
   readonly trace: string;
@@ -11,11 +11,11 @@ export interface Span {
   readonly start: number;
   readonly end: number;
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** Why it did not end well. */
+  /** Why the step failed. */
   readonly problem?: string;
 }
 
-/** What a job does while it is in a state. */
+/** The name of the span for the time in a state. */
 const STEPS: Readonly<Partial<Record<JobState, string>>> = {
   queued: 'wait',
   offering: 'offer',
@@ -25,8 +25,8 @@ const STEPS: Readonly<Partial<Record<JobState, string>>> = {
 };
 
 /**
- * The trace of a job that has ended, made of its record alone: nothing is measured on the way. Ids follow from the job, so
- * that what another cluster tells of an attempt that it ran belongs to the same trace, below the job of the origin.
+ * The trace of an ended job, computed from its record. The ids are derived from the job, so that the spans of a target
+ * belong to the same trace, below the span of the job at the origin.
  */
 export function toSpans(record: JobRecord): Span[] {
   const { taken, timeline, acceptedAt, exitCode } = record;
@@ -51,7 +51,7 @@ export function toSpans(record: JobRecord): Span[] {
   return [whole, ...steps(record, whole)];
 }
 
-/** W3C `traceparent` of a job, for requests that are made because of it. */
+/** W3C `traceparent` of a job, for requests that belong to it. */
 export function toTraceparent(job: JobKey): string {
   return `00-${traceId(job)}-${rootSpanId(job)}-01`;
 }

@@ -3,14 +3,14 @@ import type { Service } from '../../model/service/index.ts';
 import type { JobStore, UsageRow } from '../../ports/index.ts';
 import { listServices, type Services } from '../../services/index.ts';
 
-/** What was run, as far as one principal may know of it. */
+/** Usage that one principal may see. */
 export interface VisibleRow extends UsageRow {
-  /** May they know who the invoker is? If not, it still counts as one. */
+  /** Whether the principal may know the invoker. If not, the invoker is still counted. */
   readonly named: boolean;
 }
 
 interface VisibleUsage {
-  /** How many services they see now, used or not. */
+  /** How many services the principal sees now, used or not. */
   readonly services: number;
   readonly rows: readonly VisibleRow[];
 }
@@ -26,7 +26,7 @@ export interface UsageDeps {
   readonly jobs: Pick<JobStore, 'usage'>;
 }
 
-/** What was run of all services that the principal sees. */
+/** Usage of all services that the principal sees. */
 export async function visibleUsage(principal: Admin | User, range: UsageRange, deps: UsageDeps): Promise<VisibleUsage> {
   const [records, rows] = await Promise.all([listServices(principal, deps), deps.jobs.usage(range)]);
   const seen = new Map(records.map(({ service }) => [service.definition.name, service]));
@@ -37,7 +37,7 @@ export async function visibleUsage(principal: Admin | User, range: UsageRange, d
   return { services: seen.size, rows: visible };
 }
 
-/** What was run of one service; `hidden` when there is one that the principal does not see. */
+/** Usage of one service; `hidden` if the principal may not see that service. */
 export async function serviceUsage(
   principal: Admin | User,
   name: string,
@@ -45,7 +45,7 @@ export async function serviceUsage(
   { services, jobs }: UsageDeps,
 ): Promise<readonly VisibleRow[] | 'hidden' | 'unknown'> {
   const record = await services.get(name);
-  // The administrator's question is not checked against what exists: nothing was run of what does not
+  // The administrator gets an empty answer for a service that does not exist
   // (docs/go-manager.md#jobs-and-logs).
   if (!record) return principal.kind === 'admin' ? [] : 'unknown';
   if (may(principal, 'read', record.service) !== 'yes') return 'hidden';
@@ -56,28 +56,28 @@ export async function serviceUsage(
 }
 
 /**
- * Who used a service is for its owner, the administrator, and operators, who see it in the execution log anyway.
- * Everybody else who sees a public service learns how many there were, not who, except for themselves.
+ * The owner, the administrator and operators may know who used a service; operators see it in the execution log anyway.
+ * Other users of a public service see the number of users, and only their own name.
  */
 function mayName(principal: Admin | User, { invoker }: UsageRow, { owner }: Service): boolean {
   if (principal.kind === 'admin' || principal.operator) return true;
   return owner === principal.uid || invoker === principal.uid || invoker === '';
 }
 
-/** What some jobs come to. */
+/** The sums over some jobs. */
 export interface Tally {
   readonly requests: number;
-  /** Whose caller waited. */
+  /** Synchronous calls. */
   readonly sync: number;
   readonly async: number;
   readonly cpuHours: number;
   readonly gpuHours: number;
   readonly users: number;
-  /** Those of them that may be named, in order. */
+  /** The users that may be named, sorted. */
   readonly names: readonly string[];
 }
 
-/** What the log of executions calls somebody who is not known (docs/go-manager.md#jobs-and-logs). */
+/** How the execution log names an unknown user (docs/go-manager.md#jobs-and-logs). */
 const NOBODY = 'nil';
 
 export function tally(rows: readonly VisibleRow[]): Tally {
@@ -95,12 +95,12 @@ export function tally(rows: readonly VisibleRow[]): Tally {
   };
 }
 
-/** By service, in the order of their names. */
+/** By service, sorted by name. */
 export function byService(rows: readonly VisibleRow[]): { service: string; tally: Tally }[] {
   return grouped(rows, ({ service }) => service).map(([service, of]) => ({ service, tally: tally(of) }));
 }
 
-/** By user, in the order of their names; those who may not be named are left out. */
+/** By user, sorted by name; users that may not be named are left out. */
 export function byUser(rows: readonly VisibleRow[]): { user: string; tally: Tally }[] {
   const named = rows.filter((row) => row.named);
   return grouped(named, ({ invoker }) => invoker || NOBODY).map(([user, of]) => ({ user, tally: tally(of) }));
@@ -110,7 +110,7 @@ function grouped(rows: readonly VisibleRow[], keyOf: (row: VisibleRow) => string
   return [...Map.groupBy(rows, keyOf)].toSorted(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** To a third of a millisecond: the last digits of a sum of many fractions mean nothing. */
+/** Rounded to a third of a millisecond, because the last digits of a sum of fractions are noise. */
 function hours(seconds: readonly number[]): number {
   const sum = seconds.reduce((total, each) => total + each, 0);
   return Math.round((sum / 3_600) * 1e7) / 1e7;

@@ -10,27 +10,27 @@ import {
   toPhase,
 } from '../../model/job/index.ts';
 
-/** What of a job stands in events and at the head of its view. Times are RFC 3339 in UTC. */
+/** The summary of a job, for lists and events. Times are RFC 3339 in UTC. */
 export interface JobSummary {
   readonly id: string;
   readonly service: string;
   readonly state: JobState;
-  /** What clients of the Go manager call the state. */
+  /** The state in the words of the Go manager. */
   readonly phase: Phase;
   readonly message: string;
   readonly trigger: NewJob['trigger'];
-  /** Who caused it, if it is known and the viewer may know. */
+  /** Who caused it, if known and visible to the viewer. */
   readonly invoker?: string;
   readonly object?: { readonly bucket: string; readonly key: string };
   readonly accepted_at: string;
   readonly started_at?: string;
   readonly finished_at?: string;
   readonly exit_code?: number;
-  /** Somebody wants it to end, and it has not yet. */
+  /** Its cancellation was requested, and it has not ended yet. */
   readonly cancelling?: true;
 }
 
-/** A job with everything that is known of its life. */
+/** A job with its attempts, decisions and timeline. */
 export interface JobView extends JobSummary {
   readonly attempts: readonly AttemptView[];
   readonly decisions: readonly DecisionView[];
@@ -98,7 +98,7 @@ export function goJobView({ state, acceptedAt, startedAt, finishedAt }: JobRecor
   };
 }
 
-/** Whoever put a file into a shared bucket is the owner's to know, not that of others who may use the service. */
+/** The owner of a service may know who put a file into a shared bucket; other users of the service may not. */
 function seesInvoker({ invoker, owner }: JobRecord, viewer: Admin | User): boolean {
   if (invoker === '') return false;
   return viewer.kind === 'admin' || viewer.uid === owner || viewer.uid === invoker;

@@ -7,25 +7,25 @@ import { findService } from '../../services/index.ts';
 import type { Jobs } from '../jobs.ts';
 import { mayReadJob } from './find.ts';
 
-/** What has changed, as far as somebody may see it. Where to go on from is the cursor. */
+/** The changes that a principal may see. `cursor` is where to continue. */
 export interface VisibleChanges {
   readonly jobs: readonly JobRecord[];
   readonly gone: readonly JobKey[];
   readonly cursor: Cursor;
 }
 
-/** Changes that are read at a time. More: whoever reads slowly holds more of them. */
+/** Changes per read. With more, a slow reader holds more of them in memory. */
 const BATCH = 200;
 
 /**
- * How long to wait after a change for more of them. Less: while a thousand jobs run, everybody who watches reads for each
- * of them. More: people wait for what has happened already.
+ * How long to wait after a change for further ones. With a shorter time every watcher reads once per change while a thousand
+ * jobs run; with a longer one users see changes later.
  */
 const GATHER_MS = 50;
 
 type Watched = Pick<Jobs, 'services' | 'store'>;
 
-/** Where the changes stand now. Take it before a list, so that nothing falls between the list and the changes after it. */
+/** The current cursor. Take it before a list, so that no change is missed between the list and the watch. */
 export async function currentCursor({ store }: Pick<Jobs, 'store'>): Promise<Cursor> {
   return (await store.changes({ limit: 1 })).cursor;
 }
@@ -34,11 +34,11 @@ export interface ChangesWanted {
   readonly since: Cursor;
   /** Milliseconds to wait for a change if there is none. */
   readonly wait: number;
-  /** Aborts when nobody waits any more. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
-/** What has changed in the jobs of a service since then. If nothing has, waits for it. Throws `expired`. */
+/** The changes of the jobs of a service since the cursor. If there are none, waits for some. Throws `expired`. */
 export async function changedJobs(
   principal: Admin | User,
   service: string,
@@ -66,19 +66,19 @@ export async function changedJobs(
 export interface WatchOptions {
   readonly since: Cursor;
   readonly signal: AbortSignal;
-  /** All services if left out. */
+  /** Default: all services. */
   readonly service?: string;
-  /** Say something at least that often, in milliseconds, even if it is that nothing has changed. */
+  /** Yield at least this often, in milliseconds, even without changes. */
   readonly idle: number;
 }
 
-/** Somebody has missed changes that are not known any more: they have to list again. */
+/** Changes were missed that are no longer known: the client must list again. */
 export interface MissedChanges {
   readonly missed: true;
   readonly cursor: Cursor;
 }
 
-/** All changes from then on, until the signal. Whoever reads slowly gets fewer and newer ones; nothing piles up. */
+/** All changes since the cursor, until the signal aborts. A slow reader gets fewer and newer ones; nothing is queued for it. */
 export async function* followJobs(
   principal: Admin | User,
   options: WatchOptions,
@@ -102,14 +102,14 @@ async function* watchJobs(
   jobs: Watched,
 ): AsyncGenerator<VisibleChanges, undefined> {
   let wake = () => {};
-  const ring = () => wake();
-  const ends = jobs.store.onChange(ring);
-  signal.addEventListener('abort', ring, { once: true });
+  const wakeUp = () => wake();
+  const ends = jobs.store.onChange(wakeUp);
+  signal.addEventListener('abort', wakeUp, { once: true });
   try {
     let cursor = since;
     while (!signal.aborted) {
-      // Before reading: what happens while it is read is not slept through.
-      const { promise: rung, resolve } = Promise.withResolvers<void>();
+      // Set up the wake-up before reading, so that a change during the read is not missed.
+      const { promise: woken, resolve } = Promise.withResolvers<void>();
       wake = resolve;
       const query = { since: cursor, limit: BATCH, ...(service !== undefined && { service }) };
       const { read, ...seen } = await readChanges(principal, query, jobs);
@@ -117,12 +117,12 @@ async function* watchJobs(
       yield seen;
       if (read > 0) continue;
       const timer = setTimeout(resolve, idle);
-      await rung;
+      await woken;
       clearTimeout(timer);
       if (!signal.aborted) await pause(GATHER_MS);
     }
   } finally {
-    signal.removeEventListener('abort', ring);
+    signal.removeEventListener('abort', wakeUp);
     ends();
   }
 }
@@ -150,7 +150,7 @@ async function readChanges(
   return { jobs: seen, gone, cursor, read: items.length };
 }
 
-/** Whose a job was that is gone is not known: only those are told who may delete every job of the service. */
+/** The owner of a removed job is not known, so only principals that may delete all jobs of the service see its removal. */
 function seesRemoved(principal: Admin | User, found: ServiceRecord | undefined): boolean {
   return principal.kind === 'admin' || (found !== undefined && may(principal, 'delete-jobs', found.service) === 'yes');
 }

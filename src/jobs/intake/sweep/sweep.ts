@@ -18,33 +18,33 @@ interface SweepOptions {
   readonly jobs: SweepDeps['jobs'];
   readonly journal: Journal;
   readonly report: (problem: unknown) => void;
-  /** What time it is at the store, in milliseconds. */
+  /** The clock of the store, in milliseconds. */
   readonly storeTime: () => number | Promise<number>;
-  /** Milliseconds between two passes, more or less. */
+  /** Milliseconds between two passes, with jitter. */
   readonly interval?: number;
 }
 
 const INTERVAL = 60_000;
 
-/** Services that are swept at the same time. More: a store far away is listed faster, and bothered more. */
+/** Services that are swept concurrently. More of them list a distant store faster, and load it more. */
 const AT_ONCE = 4;
 
-/** A pass takes no more than a tenth of the time, however large the buckets are. */
+/** Rest after a pass, as a multiple of its duration: passes take at most a tenth of the time, however large the buckets are. */
 const REST = 9;
 
-/** Before a watch that broke is tried again. */
+/** Pause before a broken watch is opened again. */
 const WATCH_AGAIN_MS = 1_000;
 
 /**
- * Finds objects whose events never came (docs/jobs.md#no-event-is-lost-none-runs-twice). For each prefix that a service
- * waits for it remembers how far it has looked; what it finds has the job id of the event, so that neither runs when
- * the other did. Any number may sweep at once.
+ * Finds objects whose events were lost (docs/jobs.md#no-event-is-lost-none-runs-twice). For each prefix that is an input of
+ * a service it stores a watermark. A job that it creates has the same id as the job of the event, so only one of them runs.
+ * Any number of managers may sweep at once.
  *
- * What is remembered of a prefix begins when a service that names it is seen for the first time, which is when the service
- * store tells of it: before its maker is answered here, and within the delay of the watch on another replica. Only who
- * dies within these milliseconds begins later, with the next start.
+ * The watermark of a prefix starts when a service with this input is first seen, which is when the service store reports it:
+ * on this manager before the create request is answered, on another one within the delay of the watch. If the manager dies
+ * within these milliseconds, the watermark starts at its next start.
  *
- * Not for stores whose events carry no time: their jobs have other ids than what is swept.
+ * Not for stores whose events carry no time: the ids of their jobs differ from those of swept objects.
  */
 export class Sweep {
   readonly #options: Required<SweepOptions>;
@@ -62,7 +62,7 @@ export class Sweep {
     this.#running ??= Promise.all([this.#follow(), this.#repeat()]);
   }
 
-  /** Waits for what is being done. A pass that is cut short is as if it had not begun. */
+  /** Waits for work in progress. An interrupted pass changes no watermark. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#woken.resolve();
@@ -73,7 +73,7 @@ export class Sweep {
   async pass(): Promise<void> {
     const begun = await this.#options.storeTime();
     const entries = Map.groupBy(await this.#prefixes.all(), ({ service }) => service.name);
-    // Lists may lag; what they have left out is still remembered.
+    // A list may lag. Services that it omits still have their journal entries.
     const names = new Set([...(await this.#names()), ...entries.keys()]).values();
     const work = async () => {
       for (const name of names) await this.#sweep(name, entries.get(name) ?? [], begun);
@@ -113,20 +113,20 @@ export class Sweep {
       const begun = performance.now();
       await this.pass().catch((error: unknown) => this.#report(error));
       const took = performance.now() - begun;
-      // Not all managers at the same moment.
+      // Jitter, so that managers do not sweep at the same moment.
       const rest = Math.max(this.#options.interval * (0.9 + Math.random() / 5), REST * took);
       await Promise.race([this.#woken.promise, this.#pause(rest)]);
     }
   }
 
-  /** Notices at once which prefixes services begin and cease to wait for. */
+  /** Updates the watched prefixes as soon as a service changes. */
   async #follow(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
         for await (const change of this.#options.jobs.services.watch(signal)) {
           if (change.kind === 'changed') await this.#reconcile(change.name);
-          // What was missed is found by a pass.
+          // The next pass finds what was missed.
           else if (change.kind === 'resync') this.#woken.resolve();
         }
       } catch (error) {
@@ -159,15 +159,15 @@ export class Sweep {
 interface SweepDeps {
   readonly jobs: Pick<Jobs, 'store' | 'scheduler' | 'now' | 'place' | 'services' | 'objects' | 'storeAccount'>;
   readonly prefixes: WatchedPrefixes;
-  /** Told of what could not be swept: the next pass begins where this one did. */
+  /** Called with errors. The next pass starts at the same watermark again. */
   readonly report: (problem: unknown) => void;
   readonly signal: AbortSignal;
 }
 
-/** Objects that are listed, and at most accepted, at a time. */
+/** Objects per listing, and at most accepted concurrently. */
 const PAGE = 250;
 
-/** Accepts what came under the prefixes of a service and has no job yet, as a pass that began then sees it. */
+/** Accepts jobs for the objects under the prefixes of a service that have none yet. `begun` is when the pass began. */
 async function sweepService(
   service: Service,
   known: readonly WatchedEntry[],
@@ -183,7 +183,7 @@ async function sweepService(
   await jobs.store.dropTombstones(service.uid, forgettableBefore(after.map(({ watched }) => watched)));
 }
 
-/** Resolves to the entry as it is afterwards: where it was, unless everything due has been accepted. */
+/** Resolves to the new entry. Its watermark moves only if all due objects were accepted. */
 async function sweepPrefix(
   service: Service,
   entry: WatchedEntry,
@@ -196,7 +196,7 @@ async function sweepPrefix(
     return (moved && (await deps.prefixes.move(entry, moved))) ?? entry;
   } catch (error) {
     const isGone = !deps.signal.aborted && (await hasNoBucket(entry.watched.bucket, deps));
-    // A user may have removed the bucket. The service waits for one of that name to come.
+    // A user may have removed the bucket. That is no error: a bucket of that name may be created again.
     if (!isGone) deps.report(error);
     return entry;
   }
@@ -219,7 +219,7 @@ async function acceptDue(
     await Promise.all(due.map(({ event, json }) => acceptEvent(event, json, service, jobs)));
     found += due.length;
     cursor = page.next;
-    // A store in this process answers at once, and large buckets must not keep everybody else waiting.
+    // A store in this process answers at once, and a large bucket must not delay other work.
     await turn();
     signal.throwIfAborted();
   } while (cursor !== undefined);
@@ -240,8 +240,8 @@ interface SweptEvent {
 }
 
 /**
- * The event that an object should have had, so that a script sees the same as from one that came. Who wrote the object, and
- * how, is not known any more.
+ * The event that the store should have sent, so that the script sees the same as from a delivered event. Who wrote the
+ * object is not known any more.
  */
 export function sweptEvent(bucket: string, { key, bytes, eTag, modifiedAt }: StoredObject): SweptEvent {
   const name = 's3:ObjectCreated:Put';
@@ -266,7 +266,7 @@ export function sweptEvent(bucket: string, { key, bytes, eTag, modifiedAt }: Sto
   return { event: { bucket, key, eTag, bytes, modifiedAt }, json: Buffer.from(json) };
 }
 
-/** As MinIO writes the key into a record: a blank is `+`. */
+/** Encodes a key as MinIO does in a record: a blank is `+`. */
 const encodeAsQuery = (key: string) => encodeURIComponent(key).replaceAll('%20', '+');
 
 /** The modification time in nanoseconds, of which a listing shows the milliseconds. */

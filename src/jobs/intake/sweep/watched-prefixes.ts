@@ -4,7 +4,7 @@ import type { Service } from '../../../model/service/index.ts';
 import { type Journal, type JournalEntry, type StoredObject, StoreError } from '../../../ports/index.ts';
 import { storageClaim } from '../../../services/index.ts';
 
-/** What is remembered of a prefix, with its place in the journal. */
+/** The state of a prefix, with its key and version in the journal. */
 export interface WatchedEntry {
   readonly key: string;
   readonly version: Version;
@@ -15,8 +15,8 @@ export interface WatchedEntry {
 const JOURNAL_PREFIX = 'sweep/';
 
 /**
- * Which prefixes the services wait for, and how far each has been swept: an entry of the journal for each. It is kept apart
- * from the jobs, so that removing those runs nothing again.
+ * The prefixes that are inputs of services, and how far each has been swept: one journal entry per prefix. They are stored
+ * apart from the jobs, so that removing jobs does not run anything again.
  */
 export class WatchedPrefixes {
   readonly #journal: Journal;
@@ -26,8 +26,8 @@ export class WatchedPrefixes {
   }
 
   /**
-   * Makes the entries what the service says: a prefix that is new begins now, one that is no longer waited for is
-   * forgotten, so that it begins anew if it ever comes back.
+   * Makes the entries match the inputs of the service: a new prefix starts now, and the entry of a prefix that is no longer
+   * an input is removed, so that it starts anew if it ever comes back.
    */
   async reconcile(service: Service, now: number, known?: readonly WatchedEntry[]): Promise<WatchedEntry[]> {
     const { uid, definition } = service;
@@ -46,12 +46,12 @@ export class WatchedPrefixes {
     return [...kept, ...(await Promise.all(begun)).filter((entry) => entry !== undefined)];
   }
 
-  /** Of all services, those that are gone included. */
+  /** The entries of all services, including removed ones. */
   all(): Promise<WatchedEntry[]> {
     return this.#list(JOURNAL_PREFIX);
   }
 
-  /** Nothing happens when another manager was first: it has seen the same objects. */
+  /** Does nothing if another manager was first: it has seen the same objects. */
   async move(entry: WatchedEntry, watched: Watched): Promise<WatchedEntry | undefined> {
     const version = await unlessOvertaken(
       this.#journal.advance(entry.key, entry.version, toState(entry.service, watched)),
@@ -79,7 +79,7 @@ export class WatchedPrefixes {
   }
 }
 
-/** Short, whatever the path is. */
+/** A hash keeps the key short, however long the path is. */
 const entryKey = (uid: string, bucket: string, prefix: string) =>
   `${JOURNAL_PREFIX}${uid}/${hash('sha256', JSON.stringify([bucket, prefix]), 'hex').slice(0, 32)}`;
 
@@ -91,7 +91,7 @@ const toState = ({ uid, name }: WatchedEntry['service'], watched: Watched) => ({
 });
 
 function toEntry({ key, version, state }: JournalEntry): WatchedEntry {
-  // Nobody else writes into this room.
+  // Only this class writes entries under this prefix.
   const { uid, name, ...watched } = state as unknown as WatchedEntry['service'] & Watched;
   return { key, version, service: { uid, name }, watched };
 }
@@ -105,49 +105,50 @@ async function unlessOvertaken<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** What the sweep remembers of one prefix that a service waits for. All times are by the store's clock. */
+/** The state of the sweep for one prefix. All times are by the store's clock. */
 export interface Watched {
   readonly bucket: string;
   readonly prefix: string;
-  /** When the subscription began: what is older is none of its business. */
+  /** When the subscription began: older objects are ignored. */
   readonly since: number;
-  /** Objects up to here have been looked at. */
+  /** Objects up to this time have been swept. */
   readonly watermark: number;
-  /** Marks of jobs whose objects are older may be forgotten. */
+  /** Tombstones of jobs whose objects are older may be dropped. */
   readonly forgettable: number;
-  /** What may be forgotten next: everything before `before`, which the watermark had passed at `at`. */
+  /** What may be dropped next: everything before `before`, which the watermark had passed at `at`. */
   readonly next: { readonly before: number; readonly at: number };
 }
 
 /**
- * How old an object must be before it is looked at. Shorter: the sweep runs what its event is still on the way for, which
- * the job id makes harmless, and may pass by an object that the store lists late. Longer: a lost event costs more time.
+ * How old an object must be before it is swept. With a shorter time the sweep creates jobs whose events are still on their
+ * way, which is harmless because they have the same id, and it may miss an object that the store lists late. With a longer
+ * one the job of a lost event starts later.
  */
 export const SETTLING_MS = 2 * 60_000;
 
 /**
- * How long the mark of a removed job stays after the watermark has passed its object. Shorter: a store that delivers its
- * queue late runs a job again. Longer: more marks.
+ * How long the tombstone of a removed job stays after the watermark has passed its object. With a shorter time a store that
+ * delivers its queue late runs a job again; a longer one keeps more tombstones.
  */
 const TOMBSTONE_LIFETIME = 60 * 60_000;
 
 /**
- * How far a watermark may lag behind passes that found nothing. Shorter: a write for every prefix of every service in
- * every pass. Longer: after a restart more objects are looked at again, for nothing.
+ * How far a watermark may lag behind passes that found nothing. A shorter lag costs a write for every prefix of every service
+ * in every pass; with a longer one more objects are listed again after a restart.
  */
 const LAG = 10 * 60_000;
 
-/** A subscription that is made, changed or restored begins now. */
+/** The state of a subscription that begins now. */
 export function newWatch(bucket: string, prefix: string, now: number): Watched {
   return { bucket, prefix, since: now, watermark: now, forgettable: 0, next: { before: now, at: now } };
 }
 
-/** Which objects a pass that began then looks at: later than the first, not later than the second. */
+/** The modification times that a pass covers: later than `after`, not later than `upTo`. */
 export function sweepSpan({ since, watermark }: Watched, begun: number): { after: number; upTo: number } {
   return { after: Math.max(since, watermark), upTo: begun - SETTLING_MS };
 }
 
-/** Is the object to be looked at? An empty one that is called like a folder is a folder. */
+/** Whether the pass covers the object. An empty object whose key ends with a slash is a folder marker. */
 export function isDue(
   { key, bytes, modifiedAt }: StoredObject,
   { after, upTo }: { after: number; upTo: number },
@@ -156,11 +157,11 @@ export function isDue(
 }
 
 /**
- * What is remembered after a complete pass, if that is worth a write. The watermark moves to the beginning of the pass, less
- * the time that objects are given to settle: what is written while it lists is looked at by the next one.
+ * The state after a complete pass; undefined if it is not worth a write. The watermark moves to the beginning of the pass
+ * minus {@link SETTLING_MS}: the next pass covers what is written while this one lists.
  *
- * An hour must have gone by since the watermark passed an object, and not only an hour's worth of objects: after a long
- * silence it moves by days in one pass, and the store may yet deliver what it kept meanwhile.
+ * A tombstone may be dropped an hour after the watermark passed its object, by the clock: after a long outage the watermark
+ * moves by days in one pass, and the store may still deliver the events that it kept meanwhile.
  */
 export function afterPass(watched: Watched, begun: number, found: number): Watched | undefined {
   const watermark = Math.max(watched.watermark, begun - SETTLING_MS);
@@ -170,7 +171,7 @@ export function afterPass(watched: Watched, begun: number, found: number): Watch
   return { ...watched, watermark, forgettable: watched.next.before, next: { before: watermark, at: begun } };
 }
 
-/** Marks of a service are of all its prefixes: the one that is farthest behind decides. */
+/** Tombstones belong to a service, not to a prefix: the prefix that is farthest behind decides. */
 export function forgettableBefore(all: readonly Watched[]): number {
   return Math.min(...all.map(({ forgettable }) => forgettable));
 }

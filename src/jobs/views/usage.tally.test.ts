@@ -69,7 +69,7 @@ test('a user who may be named for one service only is counted for that one', () 
   );
 });
 
-test('the parts come to the whole, in order, whatever there is', () => {
+test('usage: the tallies by service and by user add up to the whole and are sorted (R24, K8)', () => {
   const rows: fc.Arbitrary<VisibleRow[]> = fc.array(
     fc.record({
       service: fc.constantFrom('a', 'b', 'B', 'é'),
