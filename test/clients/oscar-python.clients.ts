@@ -14,13 +14,13 @@ const run = promisify(execFile);
 /** What the client does, one after the other; each step asserts what it got. */
 const SCRIPT = join(import.meta.dirname, 'oscar_python_steps.py');
 
-describe('oscar-python, as it is published', () => {
-  test('does what notebooks do, with Basic credentials', async () => {
+describe('oscar-python', () => {
+  test('works as in notebooks, with Basic credentials', async () => {
     await using manager = await startTestManager();
     assert.match(await steps(manager.url, ['basic', 'oscar', PASSWORD]), /all steps passed/);
   });
 
-  test('does what notebooks do, as a user of an issuer', async (t) => {
+  test('works as in notebooks, with OIDC', async (t) => {
     const people = await startPeople();
     t.after(() => people.issuer.stop());
     await using manager = await startTestManager(people.settings);

@@ -14,13 +14,14 @@ suite('what was recorded from the Go manager, sent to ours', () => {
     found = audit(await replay(exchanges), DIFFERENCES);
   });
 
-  test('every answer is as recorded, or its difference is explained', () => assertNone(found.unexplained));
-  test('no explanation is left over', () => assertNone(found.needless));
-  test('no answer has two explanations', () => assertNone(found.ambiguous));
-  test('our answers are what the explanations say', () => assertNone(found.wrong));
-  test('every substitute that carries the state on is needed, and works', () => assertNone(found.broken));
+  test('exchanges: every answer equals the recorded one or has an explained difference', () =>
+    assertNone(found.unexplained));
+  test('exchanges: every explanation is needed', () => assertNone(found.needless));
+  test('exchanges: no answer has two explanations', () => assertNone(found.ambiguous));
+  test('exchanges: our answers are those that the explanations state', () => assertNone(found.wrong));
+  test('exchanges: every substitute request is needed and succeeds', () => assertNone(found.broken));
 
-  test('so many are identical', (t) => {
+  test('exchanges: the number of identical answers', (t) => {
     const { identical, defect, decision, later } = countsOf(exchanges, DIFFERENCES);
     t.diagnostic(
       `${exchanges.length} exchanges: ${identical} identical; ` +

@@ -44,7 +44,7 @@ const cases = [
 
 for (const { name, text, masked } of cases) test(`masks ${name}`, () => assert.equal(mask(text, known), masked));
 
-test('tells jobs in the order of what is left of their ids', () => {
+test('normalize: jobs are sorted by what remains of their ids', () => {
   const random = (status: string) => `"demo-f1111111-2222-4333-8444-555555555555":{"status":"${status}"}`;
   const chosen = '"demo-delegated-1":{"status":"Failed"}';
   const masked = (status: string) => `"demo-<uuid>":{"status":"${status}"}`;
@@ -53,19 +53,19 @@ test('tells jobs in the order of what is left of their ids', () => {
   assert.equal(ours, text(masked('Succeeded'), masked('Failed'), chosen));
 });
 
-test('leaves a time that the request named', () => {
+test('normalize: a time of the request is kept', () => {
   const text = '"start":"2026-01-01T00:00:00Z","end":"2026-01-02T00:00:00Z"';
   const masked = mask(text, known, '/system/metrics?start=2026-01-01T00:00:00Z');
   assert.equal(masked, '"start":"2026-01-01T00:00:00Z","end":"<time>"');
 });
 
-test('takes any sentence where the recording has one', () => {
+test('normalize: any sentence matches a recorded sentence', () => {
   const recorded = '{"state":"unavailable","reason":"<text>"}';
   assert.equal(maskSentences('{"state":"unavailable","reason":"it \\"runs\\" later"}', recorded), recorded);
   assert.notEqual(maskSentences('{"state":"unavailable","reason":""}', recorded), recorded);
 });
 
-test('takes any number where the table has one, and nothing else', () => {
+test('normalize: only a number matches a number', () => {
   const expected = '{"cores":"<number>","hours":"<number>","jobs":2}';
   assert.equal(maskNumbers('{"cores":2000,"hours":1.5e-07,"jobs":2}', expected), expected);
   for (const other of ['{"cores":"2000","hours":0,"jobs":2}', '{"cores":null,"hours":0,"jobs":2}'])

@@ -15,14 +15,14 @@ const CHILD = fileURLToPath(new URL('launch.child.ts', import.meta.url));
 const COUNT =
   'i=0; while [ ! -e /oscar/input/told ]; do i=$((i+1)); echo $i; [ $((i % 50)) = 0 ] && sleep 0.01; done; echo last';
 
-describe('a container outlives the manager', { timeout: 170_000 }, () => {
+describe('containers survive the manager', { timeout: 170_000 }, () => {
   let daemon: Daemon;
   before(async () => {
     daemon = await Daemon.start();
   });
   after(() => daemon.stop());
 
-  test('a manager that is killed is followed by one that finds the run and loses no line', async (t) => {
+  test('after a kill, the next manager finds the run and loses no log line', async (t) => {
     for (let round = 0; round < 3; round++) {
       const order = orderOf(t, COUNT);
       const log = join(order.directory.root, 'log');
@@ -41,7 +41,7 @@ describe('a container outlives the manager', { timeout: 170_000 }, () => {
     }
   });
 
-  test('one that let go in good order is followed without a line twice', async (t) => {
+  test('after an orderly stop, the next manager repeats no log line', async (t) => {
     const order = orderOf(t, COUNT);
     const first = launcherOn(t, daemon, { instance: 'orderly' });
     const { startedAt } = await first.launch(order);
@@ -66,7 +66,7 @@ describe('a container outlives the manager', { timeout: 170_000 }, () => {
     assert.equal(lines.at(-1), 'last');
   });
 
-  test('a run that ended while nobody was there is found with its end and the rest of its log', async (t) => {
+  test('a run that ended meanwhile is found with its exit code and the rest of its log', async (t) => {
     const order = orderOf(t, `echo one; ${UNTIL_TOLD}; echo two; exit 5`);
     const first = launcherOn(t, daemon, { instance: 'ended' });
     await first.launch(order);
@@ -85,7 +85,7 @@ describe('a container outlives the manager', { timeout: 170_000 }, () => {
     assert.equal(await second.find(next), undefined);
   });
 
-  test('of two who start the same attempt one after the other, both have the one run', async (t) => {
+  test('starting the same attempt twice gives the same run', async (t) => {
     const order = orderOf(t, 'echo ran >> /oscar/output/runs; sleep 0.2');
     const launcher = launcherOn(t, daemon);
     const runs = [await launcher.launch(order), await launcher.launch(order)];
@@ -95,7 +95,7 @@ describe('a container outlives the manager', { timeout: 170_000 }, () => {
     await launcher.remove(order.name);
   });
 
-  test('a container that was made and never started is no run, and is started by nobody afterwards', async (t) => {
+  test('a container that was created but never started is not a run, and is not started later', async (t) => {
     const order = orderOf(t, 'echo ran');
     const id = await madeOnly(t, daemon, order);
     const launcher = launcherOn(t, daemon);
@@ -109,7 +109,7 @@ describe('a container outlives the manager', { timeout: 170_000 }, () => {
     await launcher.remove(order.name);
   });
 
-  test('a container that somebody removes is lost', async (t) => {
+  test('a container that is removed from outside is lost', async (t) => {
     const order = orderOf(t, 'echo here; sleep 1000');
     const launcher = launcherOn(t, daemon);
     const run = await launcher.launch(order);
@@ -122,7 +122,7 @@ describe('a container outlives the manager', { timeout: 170_000 }, () => {
     assert.equal(ended, 'not told');
   });
 
-  test('a daemon that is restarted and ends its containers is told as what it was', async (t) => {
+  test('containers that a restarting daemon ended are reported as such', async (t) => {
     const order = orderOf(t, 'echo begun; sleep 1000');
     const launcher = launcherOn(t, daemon);
     const run = await launcher.launch(order);
@@ -136,14 +136,14 @@ describe('a container outlives the manager', { timeout: 170_000 }, () => {
   });
 });
 
-describe('a container outlives the daemon', { timeout: 120_000 }, () => {
+describe('containers survive the daemon', { timeout: 120_000 }, () => {
   let daemon: Daemon;
   before(async () => {
     daemon = await Daemon.start({ liveRestore: true });
   });
   after(() => daemon.stop());
 
-  test('a script that goes on while the daemon is away is followed to its end', async (t) => {
+  test('a script that continues while the daemon is away is followed to its end', async (t) => {
     const order = orderOf(t, `echo one; ${UNTIL_TOLD}; echo two; exit 6`);
     const launcher = launcherOn(t, daemon);
     const run = await launcher.launch(order);

@@ -11,20 +11,20 @@ import { launcherOn, orderOf, runToEnd, tell, UNTIL_TOLD } from './attempts.ts';
 import { BUSYBOX_USER, NO_SHELL, OTHER_ENTRYPOINT } from './busybox.ts';
 import { Daemon } from './daemon.ts';
 
-describe('a script in a container', { timeout: 120_000 }, () => {
+describe('containers', { timeout: 120_000 }, () => {
   let daemon: Daemon;
   before(async () => {
     daemon = await Daemon.start();
   });
   after(() => daemon.stop());
 
-  test('a daemon is found by its socket', async () => {
+  test('the daemon is found by its socket', async () => {
     const found = await findDocker({ DOCKER_HOST: `unix://${daemon.socket}` });
     assert.equal(found.socket, daemon.socket);
     assert.match('name' in found ? found.name : '', /^Docker \d+\./);
   });
 
-  test('it reads its input, writes its output, and its exit code is told', async (t) => {
+  test('a script reads its input, writes its output, and its exit code is reported', async (t) => {
     const order = orderOf(t, 'tr a-z A-Z < "$INPUT_FILE_PATH" > "$TMP_OUTPUT_DIR/out.txt"; exit 3', {
       environment: { INPUT_FILE_PATH: '/oscar/input/in.txt', TMP_OUTPUT_DIR: '/oscar/output' },
     });
@@ -35,13 +35,13 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     assert.ok(run.startedAt <= at, `it ended at ${at} and began at ${run.startedAt}`);
   });
 
-  test('what the image would run is not run, and what it sets is there', async (t) => {
+  test('the entrypoint of the image is not run, its environment is kept', async (t) => {
     const order = orderOf(t, 'echo "$0 $# $FROM_IMAGE"', { image: OTHER_ENTRYPOINT });
     assert.equal((await runToEnd(t, daemon, order)).exitCode, 0);
     assert.equal(order.text(), '/oscar/config/script.sh 0 yes\n');
   });
 
-  test('it sees the environment of the order and nothing of the manager', async (t) => {
+  test('a script sees the environment of its order and nothing of the manager', async (t) => {
     process.env['OSCAR_TEST_SECRET_OF_THE_MANAGER'] = 'x';
     const environment = { PLAIN: 'a b', EMPTY: '', QUOTES: `'"$(date)`, LINES: 'a\nb', EQUALS: 'a=b=c' };
     const order = orderOf(t, 'tr "\\0" "\\1" < /proc/self/environ', { environment });
@@ -51,7 +51,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     assert.deepEqual(rest, environment);
   });
 
-  test('both outputs come in the order in which they were printed', async (t) => {
+  test('standard output and standard error keep their order', async (t) => {
     const order = orderOf(t, 'i=0; while [ $i -lt 1000 ]; do echo $i; i=$((i+1)); echo $i >&2; i=$((i+1)); done');
     await runToEnd(t, daemon, order);
     assert.deepEqual(
@@ -60,14 +60,14 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     );
   });
 
-  test('everything it prints comes, once: many lines, a very long one, bytes of all kinds, an unfinished last one', async (t) => {
+  test('the log is complete and without duplicates: many lines, a very long one, any bytes, an unfinished last line', async (t) => {
     const order = orderOf(t, 'seq 1 200000; head -c 100000 /dev/zero | tr "\\0" x; printf "\\n\\377\\200\\0\\nend"');
     await runToEnd(t, daemon, order);
     const numbers = Array.from({ length: 200_000 }, (_, i) => `${i + 1}\n`).join('');
     assert.ok(order.text() === `${numbers}${'x'.repeat(100_000)}\n\xff\x80\0\nend`, 'the log differs');
   });
 
-  test('lines are told with the time at which they were printed', async (t) => {
+  test('log lines have the time at which they were printed', async (t) => {
     const order = orderOf(t, 'echo a; sleep 0.2; echo b');
     const { run, at } = await runToEnd(t, daemon, order);
     const times = order.printed.map((each) => each.at);
@@ -81,7 +81,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     );
   });
 
-  test('lines come while it runs', async (t) => {
+  test('log lines arrive while the script runs', async (t) => {
     const launcher = launcherOn(t, daemon);
     const order = orderOf(t, `echo begun; ${UNTIL_TOLD}; echo goes on`);
     const run = await launcher.launch(order);
@@ -92,7 +92,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     await launcher.remove(order.name);
   });
 
-  test('it runs as the user of the image, who can use all three places', async (t) => {
+  test('a script runs as the user of the image, with access to its input, output and temporary directory', async (t) => {
     const script =
       'id -u; pwd; cat /oscar/input/a; echo b >> /oscar/input/a; echo c > /oscar/output/c; echo d 2>/dev/null >> $0';
     const order = orderOf(t, script, { image: BUSYBOX_USER });
@@ -110,7 +110,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     assert.match(order.text(), /Read-only file system/);
   });
 
-  test('files of another user belong to the manager in the end', async (t) => {
+  test('files of another user belong to the manager afterwards', async (t) => {
     const order = orderOf(
       t,
       'umask 077; mkdir /oscar/output/deep; echo x > /oscar/output/deep/x; ln -s /etc /oscar/output/link',
@@ -126,13 +126,13 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     assert.deepEqual(await containersOf(daemon, order.name), []);
   });
 
-  test('an image without a shell fails, and says why', async (t) => {
+  test('an image without a shell is a failure with a reason', async (t) => {
     const order = orderOf(t, 'true', { image: NO_SHELL });
     assert.equal((await runToEnd(t, daemon, order)).exitCode, 127);
     assert.match(order.text(), /exec \/bin\/sh failed: No such file or directory/);
   });
 
-  test('what cannot be started is a failure in the words of the daemon, and leaves nothing', async (t) => {
+  test("a container that cannot be started is a failure with the daemon's message, and leaves nothing", async (t) => {
     const order = orderOf(t, 'true', { demand: { cpu: 100, memory: 2 ** 25, gpu: 1 } });
     await assert.rejects(launcherOn(t, daemon).launch(order), (error) => {
       assert.ok(error instanceof LaunchError);
@@ -143,7 +143,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     assert.deepEqual(await containersOf(daemon, order.name), []);
   });
 
-  test('what it uses is known while it runs', async (t) => {
+  test('the usage is known while the script runs', async (t) => {
     const launcher = launcherOn(t, daemon);
     const order = orderOf(t, 'x=$(head -c 16000000 /dev/zero | tr "\\0" x); while true; do :; done');
     const run = await launcher.launch(order);
@@ -158,7 +158,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     await launcher.remove(order.name);
   });
 
-  test('a name that somebody else has taken is not touched', async (t) => {
+  test('a container of another program with the same name is not touched', async (t) => {
     const order = orderOf(t, 'echo mine');
     const other = launcherOn(t, daemon, { instance: 'another' });
     const theirs = await other.launch({ ...order, print: () => {} });
@@ -171,7 +171,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     assert.deepEqual(await containersOf(daemon, order.name), []);
   });
 
-  test('a container of nobody is ended, one that somebody knows is not', async (t) => {
+  test('an orphaned container is removed, a known one is not', async (t) => {
     const launcher = launcherOn(t, daemon);
     const kept = orderOf(t, 'sleep 1000');
     const stray = orderOf(t, 'sleep 1000');
@@ -185,7 +185,7 @@ describe('a script in a container', { timeout: 120_000 }, () => {
     await launcher.remove(kept.name);
   });
 
-  test('a daemon that is not there is a failure that says so', async (t) => {
+  test('a missing daemon is a failure that says so', async (t) => {
     const socket = join(daemon.directory, 'silent.sock');
     const refusing = createServer((_request, response) => response.writeHead(500).end('{"message":"no space left"}'));
     t.after(() => refusing.close());

@@ -13,14 +13,14 @@ const limitFile = (first: string, second: string) =>
 /** CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID. */
 const FEW_CAPABILITIES = '00000000000000fb';
 
-describe('what a script in a container may use', { timeout: 120_000 }, () => {
+describe('limits of a container', { timeout: 120_000 }, () => {
   let daemon: Daemon;
   before(async () => {
     daemon = await Daemon.start();
   });
   after(() => daemon.stop());
 
-  test('its memory and processor are limited to what was asked for', async (t) => {
+  test('memory and CPU are limited to the demand', async (t) => {
     const script = [
       limitFile('memory/memory.limit_in_bytes', 'memory.max'),
       limitFile('cpu/cpu.cfs_quota_us', 'cpu.max | cut -d" " -f1'),
@@ -31,7 +31,7 @@ describe('what a script in a container may use', { timeout: 120_000 }, () => {
     assert.deepEqual(order.lines(), [String(50 * 2 ** 20), '150000', '4096']);
   });
 
-  test('more processors than the machine has, and less memory than the engine takes, are no failure', async (t) => {
+  test('more CPUs than the machine has and less memory than the engine needs are accepted', async (t) => {
     const order = orderOf(t, 'echo ran', { demand: { cpu: 512_000, memory: 2 ** 20, gpu: 0 } });
     assert.equal((await runToEnd(t, daemon, order)).exitCode, 0);
   });
@@ -49,7 +49,7 @@ describe('what a script in a container may use', { timeout: 120_000 }, () => {
     });
   }
 
-  test('it sees neither the socket of the engine nor processes, networks and devices of the machine', async (t) => {
+  test("it has no access to the engine's socket, nor to processes, networks and devices of the host", async (t) => {
     const order = orderOf(
       t,
       'ls /var/run/docker.sock /run/docker.sock 2>/dev/null; ls /sys/class/net; ls -d /dev/[sv]d*; ls -d /proc/[0-9]* | wc -l',
@@ -69,19 +69,19 @@ describe('what a script in a container may use', { timeout: 120_000 }, () => {
     assert.deepEqual(order.lines(), ['/sbin/docker-init', '0']);
   });
 
-  test('a script that takes too much memory is ended, and the reason is told', async (t) => {
+  test('a script that exceeds its memory is killed, with the reason', async (t) => {
     const order = orderOf(t, 'echo begins; x=$(head -c 200000000 /dev/zero | tr "\\0" x); echo "not reached ${#x}"');
     const { cause } = await runToEnd(t, daemon, order);
     assert.equal(cause, 'out-of-memory');
     assert.equal(order.lines()[0], 'begins');
   });
 
-  test('one of whose processes takes too much, it is ended as a whole', async (t) => {
+  test('if one process exceeds the memory, the whole script is killed', async (t) => {
     const order = orderOf(t, 'sh -c \'x=$(head -c 200000000 /dev/zero | tr "\\0" x)\'; sleep 1000');
     assert.equal((await runToEnd(t, daemon, order)).cause, 'out-of-memory');
   });
 
-  test('what it leaves running in the background ends with it', async (t) => {
+  test('background processes end with the script', async (t) => {
     const order = orderOf(
       t,
       'setsid sleep 98761 & nohup sleep 98761 & (trap "" TERM; sleep 98761) & sleep 0.1; exit 7',
@@ -90,7 +90,7 @@ describe('what a script in a container may use', { timeout: 120_000 }, () => {
     assert.deepEqual(processesWith('98761'), []);
   });
 
-  test('a fork bomb stays below its limit, and goes', async (t) => {
+  test('a fork bomb stays below the limit and can be removed', async (t) => {
     const launcher = launcherOn(t, daemon, { processes: 50 });
     const order = orderOf(t, 'i=0; while [ $i -lt 200 ]; do sleep 98762 & i=$((i+1)); done; wait');
     const run = await launcher.launch(order);
@@ -102,7 +102,7 @@ describe('what a script in a container may use', { timeout: 120_000 }, () => {
     await launcher.remove(order.name);
   });
 
-  test('asked to go, it may do something first', async (t) => {
+  test('after SIGTERM, the script can finish its work', async (t) => {
     const launcher = launcherOn(t, daemon);
     const order = orderOf(t, 'trap "echo tidies; exit 4" TERM; echo ready; while true; do sleep 0.05; done');
     const run = await launcher.launch(order);
@@ -116,7 +116,7 @@ describe('what a script in a container may use', { timeout: 120_000 }, () => {
     await launcher.remove(order.name);
   });
 
-  test('one that does not listen is made to go, and an ended one is not minded', async (t) => {
+  test('a script that ignores SIGTERM is killed; stopping an ended one is a no-op', async (t) => {
     const launcher = launcherOn(t, daemon);
     const order = orderOf(t, 'trap "" TERM; echo ready; while true; do sleep 98763; done');
     const run = await launcher.launch(order);
@@ -133,7 +133,7 @@ describe('what a script in a container may use', { timeout: 120_000 }, () => {
     await launcher.remove(order.name);
   });
 
-  test('an exit code that looks like a signal is an exit code', async (t) => {
+  test('an exit code above 128 is an exit code', async (t) => {
     const { exitCode, cause } = await runToEnd(t, daemon, orderOf(t, 'exit 137'));
     assert.deepEqual({ exitCode, cause }, { exitCode: 137, cause: undefined });
   });

@@ -16,7 +16,7 @@ const LARGE = 8_000_000;
 
 const NEVER = new AbortController().signal;
 
-describe('the image of a script', { timeout: 120_000 }, () => {
+describe('images', { timeout: 120_000 }, () => {
   let daemon: Daemon;
   let registry: Registry;
   before(async () => {
@@ -28,7 +28,7 @@ describe('the image of a script', { timeout: 120_000 }, () => {
     await daemon.stop();
   });
 
-  test('it is pulled when it is not there, and the progress is told', async (t) => {
+  test('a missing image is pulled, with progress', async (t) => {
     const image = await published();
     const gate = held(t);
     const order = orderOf(t, 'cat /mark | wc -c', { image });
@@ -55,7 +55,7 @@ describe('the image of a script', { timeout: 120_000 }, () => {
     assert.equal(order.text(), `${LARGE}\n`);
   });
 
-  test('it is not asked for when it is there, not even by the registry', async (t) => {
+  test('an existing image is not pulled', async (t) => {
     const image = await published();
     const launcher = launcherOn(t, daemon);
     await launcher.prepare(orderOf(t, '', { image }), () => {}, NEVER);
@@ -68,7 +68,7 @@ describe('the image of a script', { timeout: 120_000 }, () => {
     assert.equal(registry.fetched.length, earlier);
   });
 
-  test('many who need it wait for one pull, and all are told of it', async (t) => {
+  test('concurrent attempts share one pull', async (t) => {
     const image = await published();
     const gate = held(t);
     const launcher = launcherOn(t, daemon);
@@ -85,7 +85,7 @@ describe('the image of a script', { timeout: 120_000 }, () => {
     assert.equal(new Set(fetched).size, fetched.length);
   });
 
-  test('one who no longer wants it leaves the others waiting, and the last one ends the pull', async (t) => {
+  test('a cancelled attempt leaves the pull to the others, and the last one cancels it', async (t) => {
     const image = await published();
     const gate = held(t);
     const launcher = launcherOn(t, daemon);

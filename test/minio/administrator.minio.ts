@@ -29,7 +29,7 @@ async function makeSteward({ endpoint, region }: Minio): Promise<StoreKeys> {
 
 describeObjectStore('MinIO with an administrator that is not root', () => startUnderTest(makeSteward));
 
-test('a whole manager works with an administrator of MinIO that is not root', { timeout: 180_000 }, async (t) => {
+test('administrator: a manager works with a MinIO administrator that is not root', { timeout: 180_000 }, async (t) => {
   const [port = 0] = await freePorts(1);
   const minio = await Minio.start({ hooks: bothAt(`http://127.0.0.1:${port}/system/events/storage`) });
   t.after(() => minio.stop());

@@ -20,7 +20,7 @@ async function openMinioBlobStore() {
 
 describeBlobStore('a part of MinIO', openMinioBlobStore);
 
-test('what nobody needs any more is cleared from a part of MinIO, and nothing else', async (t) => {
+test('blob store: only blobs without a job are removed from MinIO', async (t) => {
   const { blobs, close } = await openMinioBlobStore();
   t.after(close);
   const bytes = new Uint8Array(1_000);

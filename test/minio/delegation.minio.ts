@@ -49,7 +49,7 @@ async function scene() {
   return { people, minio, origin, worker, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-test('results that are reported while MinIO is killed are written once it is back, each of them once', {
+test('commit: results that are reported while MinIO is down are written once when it is back', {
   timeout: 180_000,
 }, async () => {
   await using them = await scene();
@@ -90,7 +90,7 @@ test('results that are reported while MinIO is killed are written once it is bac
   assert.deepEqual(next.map(keyOf).toSorted(), ['out/a.1', 'out/a.2'], 'each is one event');
 });
 
-test('a result that MinIO refuses fails the job, with its word, and what it takes next is taken', {
+test('commit: a result that MinIO rejects fails the job with the reason, and later results are accepted', {
   timeout: 180_000,
 }, async (t) => {
   await using them = await scene();

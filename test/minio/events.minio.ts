@@ -48,7 +48,7 @@ const seen = (path: string, key: string) =>
     return found;
   }, 20_000);
 
-test('an event and the listing tell the same of an object, so that the sweep finds the job that is there', {
+test('sweep: an event and the listing of an object give the same job id', {
   timeout: 60_000,
 }, async () => {
   const { client, put } = storeClient(minio, keysOf('alice'));
@@ -85,7 +85,7 @@ test('an event and the listing tell the same of an object, so that the sweep fin
   assert.equal(hook.events('/durable').filter(({ key }) => key.startsWith('elsewhere')).length, 0);
 });
 
-test('an upload with a presigned address is of whom it was given to, where their keys are known', {
+test("events: an upload by a presigned URL belongs to the user that the URL was created for, if the user's keys are known", {
   timeout: 60_000,
 }, async () => {
   const at = { method: 'PUT', bucket: 'events-b', expiresIn: 60 } as const;
@@ -99,11 +99,11 @@ test('an upload with a presigned address is of whom it was given to, where their
   }
 });
 
-test('the clock of the store is read', async () => {
+test('clock: the time of the store is read', async () => {
   assert.ok(Math.abs((await store.time()) - Date.now()) < 5_000);
 });
 
-test('an object too large for one request is copied in parts, if it is the one that was meant', {
+test('copy: a large object is copied in parts, and only if its ETag matches', {
   timeout: 60_000,
 }, async () => {
   const requests = new SignedHttpClient({ endpoint: minio.endpoint, region: minio.region, verify: true });

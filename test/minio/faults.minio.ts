@@ -21,7 +21,7 @@ async function rulesOf(scene: Scene, bucket: string): Promise<QueueConfiguration
   return (await root(scene).client.send(asked)).QueueConfigurations ?? [];
 }
 
-test('a file that comes while the manager is down is a job once it is back, and only one', {
+test('events: a file that arrives while the manager is down becomes one job when it is back', {
   timeout: 120_000,
 }, async () => {
   await using scene = await Scene.start();
@@ -38,7 +38,9 @@ test('a file that comes while the manager is down is a job once it is back, and 
   assert.equal(minio.pid, pid, 'MinIO was not restarted');
 });
 
-test('so is one that MinIO could not report before it was killed', { timeout: 120_000 }, async () => {
+test('events: a file that MinIO could not report before it was killed becomes one job', {
+  timeout: 120_000,
+}, async () => {
   await using scene = await Scene.start();
   const { outside, minio } = scene;
   await outside.create(ADMIN, service('kept', COPY));
@@ -52,7 +54,7 @@ test('so is one that MinIO could not report before it was killed', { timeout: 12
   assert.equal(await outside.get(ADMIN, 'kept/out/a'), 'first');
 });
 
-test('while MinIO is away no service is made, and nothing is left of it; afterwards it is', {
+test('create: while MinIO is away, a service is not created and leaves nothing; afterwards it is created', {
   timeout: 120_000,
 }, async () => {
   await using scene = await Scene.start();
@@ -70,7 +72,7 @@ test('while MinIO is away no service is made, and nothing is left of it; afterwa
   assert.equal(await outside.get(ADMIN, 'away/out/a'), 'text');
 });
 
-test('a job whose file cannot be had while MinIO is away waits for it', { timeout: 120_000 }, async () => {
+test('staging: a job waits while MinIO is away', { timeout: 120_000 }, async () => {
   await using scene = await Scene.start();
   const { outside, minio } = scene;
   const token = await outside.create(ADMIN, service('waits', COPY));
@@ -95,7 +97,7 @@ test('a job whose file cannot be had while MinIO is away waits for it', { timeou
   assert.deepEqual([ended.state, reasonOf(ended)], ['succeeded', 'Completed']);
 });
 
-test('a manager that starts while MinIO is away is up, says so, and uses it once it is there', {
+test('start: a manager starts while MinIO is away, reports it, and uses MinIO when it is back', {
   timeout: 120_000,
 }, async () => {
   await using scene = await Scene.start();
@@ -111,7 +113,7 @@ test('a manager that starts while MinIO is away is up, says so, and uses it once
   await outside.onlyJob('again');
 });
 
-test('rules of others stay as they are when services come and go, and ours come back when somebody removes them', {
+test('notification rules: rules of others are kept, and ours are restored when they are removed', {
   timeout: 120_000,
 }, async () => {
   await using scene = await Scene.start();
@@ -158,7 +160,7 @@ test('rules of others stay as they are when services come and go, and ours come 
   assert.deepEqual([minio.isRunning, minio.pid], [true, pid], 'MinIO was never restarted (R1)');
 });
 
-test('a MinIO that was given no targets is used all the same, and it is said what to set', {
+test('notification targets: MinIO without targets is used, and the manager reports what to set', {
   timeout: 120_000,
 }, async () => {
   await using scene = await Scene.start(() => ({}));

@@ -50,7 +50,7 @@ const bucket = (name: string, owner: string, uid: string) => ({
   madeFor: { uid, service: `service-${uid}` },
 });
 
-test('named store: MinIO keeps whose a bucket is, and only an empty one of ours is removed', async () => {
+test('named store: MinIO stores the owner of a bucket, and only our empty buckets are removed', async () => {
   const stores = storesWith(OPERATOR);
   const client = storeClient(minio, OPERATOR);
   const hers = bucket('hers-b', 'alice@example.org', 'u1');
@@ -66,7 +66,7 @@ test('named store: MinIO keeps whose a bucket is, and only an empty one of ours 
   await assert.rejects(client.put('empty-b', 'x', 'x'), { name: 'NoSuchBucket' });
 });
 
-test('named store: what MinIO refuses is a sentence', async () => {
+test('named store: an error of MinIO becomes a sentence', async () => {
   await assert.rejects(storesWith(READER).ensure(bucket('denied-b', 'alice', 'u1')), {
     code: 'provider-refused',
     message: /the bucket "denied-b" of minio\.shared cannot be used: access is denied/,

@@ -85,7 +85,7 @@ const openPlain = ({ endpoint, region }: Minio, targets: readonly string[]) =>
     targets,
   });
 
-test('targets that MinIO does not have are named, and leave no rule', async (t) => {
+test('notification targets: missing targets are named, and no rule is left', async (t) => {
   const minio = await Minio.start({ hooks: { OSCAR_FAST: { url: 'http://127.0.0.1:1/', durable: false } } });
   t.after(() => minio.stop());
   await makeOperator(minio);
@@ -95,7 +95,7 @@ test('targets that MinIO does not have are named, and leave no rule', async (t) 
   assert.equal(await store.noJobKeys(), undefined);
 });
 
-test('the root of MinIO gets no sessions, and jobs no keys of it', async (t) => {
+test("job keys: none are created with MinIO's root account", async (t) => {
   const minio = await Minio.start();
   t.after(() => minio.stop());
   const { endpoint, region } = minio;
@@ -108,7 +108,7 @@ test('the root of MinIO gets no sessions, and jobs no keys of it', async (t) => 
   });
 });
 
-test('a whole manager works with a store that has no admin API', { timeout: 120_000 }, async (t) => {
+test('plain S3: a manager works with a store without an admin API', { timeout: 120_000 }, async (t) => {
   const [port = 0] = await freePorts(1);
   const minio = await Minio.start({ hooks: bothAt(`http://127.0.0.1:${port}/system/events/storage`) });
   t.after(() => minio.stop());

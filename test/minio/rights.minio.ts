@@ -47,8 +47,8 @@ const tags = async (Bucket: string) => {
 const allows = async (policy: string) =>
   (await admin.policy(policy))?.Statement.flatMap(({ Effect, Resource }) => (Effect === 'Allow' ? Resource : [])) ?? [];
 
-describe('keys of jobs', () => {
-  test('are sessions of the account of the manager, never of root or a user (S4)', async () => {
+describe('job keys', () => {
+  test("they are sessions of the manager's account, never of root or a user (S4)", async () => {
     await store.createBucket(bucket('keys-b'));
     const keys = await store.issue({ read: [{ bucket: 'keys-b', key: 'k' }], write: [] }, 60, 'alice');
     const [, claims = ''] = keys.sessionToken.reveal().split('.');
@@ -59,7 +59,7 @@ describe('keys of jobs', () => {
     assert.ok(minutes > 14 && minutes < 16, 'the shortest that the store has');
   });
 
-  test('are given for many objects that a job may have written, and for no others', async () => {
+  test('they cover many objects, and no others', async () => {
     await store.createBucket(bucket('doubt-b'));
     const read = Array.from({ length: 200 }, (_, i) => ({ bucket: 'doubt-b', key: `out/a result of the job ${i}` }));
     const write = [{ bucket: 'doubt-b', prefix: 'out/' }];
@@ -72,7 +72,7 @@ describe('keys of jobs', () => {
   });
 });
 
-test('keys of jobs are given for the longest names that are not taken together, in any script', async () => {
+test('job keys: they cover the longest names, in any script', async () => {
   const write = [{ bucket: 'keys-b', prefix: 'out/' }];
   for (const text of ['a', 'é', '🐄', '&', '\u2028']) {
     const scope = (length: number) => ({ read: [{ bucket: 'keys-b', key: `out/${text.repeat(length)}` }], write });
@@ -84,7 +84,7 @@ test('keys of jobs are given for the longest names that are not taken together, 
   }
 });
 
-describe('keys of jobs make no others', () => {
+describe('job keys cannot create other keys', () => {
   let account: ManagerAccount;
   before(async () => {
     account = new ManagerAccount(admin, ROOT);
@@ -110,7 +110,7 @@ describe('keys of jobs make no others', () => {
     await requests.send({ method: 'PUT', path: '/minio/admin/v3/add-service-account', headers, body }, keys);
   };
 
-  test('neither by the policy of the session nor by that of the account', async () => {
+  test('by the session policy and by the account policy', async () => {
     const ofJob = await store.issue({ read: [{ bucket: 'keys-b', key: 'k' }], write: [] }, 60, 'alice');
     for (const keys of [ofJob, await session()]) {
       for (const user of [undefined, MANAGER_ACCOUNT])
@@ -118,7 +118,7 @@ describe('keys of jobs make no others', () => {
     }
   });
 
-  test('nor at a store that an older manager has arranged', async (t) => {
+  test('at a store that an older manager configured', async (t) => {
     const everything = { Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] };
     await admin.putPolicy(MANAGER_ACCOUNT, { Version: '2012-10-17', Statement: [everything] });
     await makeKeys(await session());
@@ -129,8 +129,8 @@ describe('keys of jobs make no others', () => {
   });
 });
 
-describe('who reaches a bucket', () => {
-  test('uses it, and changes nothing of the bucket itself: nobody takes over a public one (S8)', async () => {
+describe('bucket access', () => {
+  test('users can use a shared bucket but not change it: nobody can take over a public bucket (S8)', async () => {
     await store.createBucket(bucket('public-b', { visibility: 'public' }));
     for (const uid of ['alice', 'bob']) {
       const { client, put } = as(uid);
@@ -151,7 +151,7 @@ describe('who reaches a bucket', () => {
     }
   });
 
-  test('is what the policies of the store say, by the names of the Go manager', async () => {
+  test('the policies have the names that the Go manager uses', async () => {
     await store.createBucket(bucket('mine-b', { owner: 'carol', madeFor: { uid: 'uid-1', service: 'svc' } }));
     await store.createBucket(bucket('ours-b', { owner: 'carol', visibility: 'restricted', allowedUsers: ['bob'] }));
     await store.createBucket(bucket('all-b', { owner: 'carol', visibility: 'public' }));
@@ -176,7 +176,7 @@ describe('who reaches a bucket', () => {
     assert.deepEqual(await allows('carol'), []);
   });
 
-  test('are those it is shared with, also when these are none, or it is the administrator’s', async () => {
+  test("only the users that it is shared with have access, also if there are none or it is the administrator's", async () => {
     await store.createBucket(bucket('few-b', { owner: 'cluster_admin', visibility: 'restricted', allowedUsers: [] }));
     await assert.rejects(as('bob').put('few-b', 'k'));
     const shown = async () => {
@@ -195,7 +195,7 @@ describe('who reaches a bucket', () => {
     await assert.rejects(as('carol').get('few-b', 'k'));
   });
 
-  test('does so too where a Go manager arranged it, and from the first change on with no more rights than ours', async () => {
+  test('buckets of a Go manager work, and from their first change on have only our rights', async () => {
     const make = async (name: string, owner: string) => {
       await root().send(new CreateBucketCommand({ Bucket: name }));
       const TagSet = [
@@ -242,7 +242,7 @@ describe('who reaches a bucket', () => {
 });
 
 describe('names', () => {
-  test('of users and of policies that are there already are kept apart (S15)', async () => {
+  test('users and policies that exist already are kept apart (S15)', async () => {
     const builtIn = await admin.policy('consoleAdmin');
     await store.putUser('consoleAdmin', keysOf('consoleAdmin'));
     await store.createBucket(bucket('sly-b', { owner: 'consoleAdmin' }));
@@ -252,7 +252,7 @@ describe('names', () => {
     await assert.rejects(as('consoleAdmin').put('public-b-of-others', 'k'));
   });
 
-  test('of a bucket that is the name of a user do not give one the rights of the other', async () => {
+  test('a bucket with the name of a user does not give that user access', async () => {
     await store.putUser('uid-of-dave', keysOf('uid-of-dave'));
     await store.createBucket(bucket('daves-b', { owner: 'uid-of-dave' }));
     const sly = bucket('uid-of-dave', { owner: 'bob', visibility: 'restricted', allowedUsers: ['bob'] });
@@ -272,7 +272,7 @@ describe('names', () => {
     assert.equal((await store.bucket('uid-of-erin'))?.visibility, 'restricted');
   });
 
-  test('of a bucket that is the uid of its owner let nobody into the others of that owner', async () => {
+  test("a bucket named like the uid of its owner gives no access to the owner's other buckets", async () => {
     const gina = 'uid-of-gina';
     await store.putUser(gina, keysOf(gina));
     const shared = { visibility: 'restricted', allowedUsers: ['bob'] } as const;
@@ -297,7 +297,7 @@ describe('names', () => {
     }
   });
 
-  test('of a bucket that somebody died over sharing are free again', async () => {
+  test('the name of a bucket whose sharing was interrupted can be used again', async () => {
     const shared = bucket('left-b', { visibility: 'restricted', allowedUsers: ['bob'] });
     // Before the group has it; the next who makes or removes the bucket takes it from all who have it.
     const Resource = ['arn:aws:s3:::left-b/*'];
@@ -311,14 +311,14 @@ describe('names', () => {
     await as('bob').put('left-b', 'k');
   });
 
-  test('of the manager and of root are nobody else’s', async () => {
+  test('the names of the manager and of root are reserved', async () => {
     for (const uid of [MANAGER_ACCOUNT, ROOT.accessKey.reveal()]) {
       await assert.rejects(store.putUser(uid, keysOf(uid)), { code: 'conflict', message: /own account/ });
     }
     await store.ensureStaging();
   });
 
-  test('of users that the store has no place for own buckets without keys; sharing with them is refused', async () => {
+  test('users whose name MinIO does not allow own buckets without keys; sharing with them is rejected', async () => {
     assert.equal(await store.createBucket(bucket('odd-b', { owner: 'a=b,c|d é' })), 'created');
     assert.equal((await store.bucket('odd-b'))?.owner, 'a=b,c|d é');
     await assert.rejects(store.putUser('a=b', keysOf('a=b')), { code: 'conflict' });
@@ -327,7 +327,7 @@ describe('names', () => {
   });
 });
 
-test('a bucket of a name that was removed behind our back is not reached by who had the first', async () => {
+test('bucket access: a bucket that was deleted outside and created again gives no access to its former owner', async () => {
   await store.createBucket(bucket('second-b', { owner: 'bob' }));
   await root().send(new DeleteBucketCommand({ Bucket: 'second-b' }));
   await store.createBucket(bucket('second-b', { owner: 'carol' }));
@@ -335,7 +335,7 @@ test('a bucket of a name that was removed behind our back is not reached by who 
   await assert.rejects(as('bob').get('second-b', 'k'));
 });
 
-test('a bucket that an administrator of the store made is theirs', async () => {
+test('bucket access: a bucket that a MinIO administrator created belongs to the administrator', async () => {
   await root().send(new CreateBucketCommand({ Bucket: 'by-hand' }));
   const outcome = await store.createBucket(bucket('by-hand'));
   assert.ok(outcome !== 'created');
@@ -343,7 +343,7 @@ test('a bucket that an administrator of the store made is theirs', async () => {
   await assert.rejects(as('alice').put('by-hand', 'k'));
 });
 
-test('a store with a certificate of its own is used only where the operator says that it need not hold', async (t) => {
+test('tls: a self-signed certificate is accepted only if the operator turned verification off', async (t) => {
   const secure = await Minio.start({ tls: true });
   t.after(() => secure.stop());
   const [strict, lax] = [openStore(secure), openStore(secure, { verify: false })];
@@ -356,7 +356,7 @@ test('a store with a certificate of its own is used only where the operator says
   lax.close();
 });
 
-test('a store that has lost its users is told of them again', async () => {
+test('users: they are created again in a store that lost them', async () => {
   await store.putUser('frank', keysOf('frank'));
   await requests.send({ method: 'DELETE', path: '/minio/admin/v3/remove-user', query: { accessKey: 'frank' } }, ROOT);
   await requests.send(
@@ -369,7 +369,7 @@ test('a store that has lost its users is told of them again', async () => {
   await as('frank').put('franks-b', 'k');
 });
 
-describe('a bucket that a Go manager made for a service', () => {
+describe("buckets of a Go manager's service", () => {
   const TagSet = [
     { Key: 'owner', Value: 'alice' },
     { Key: 'from_service', Value: 'plants' },
@@ -381,7 +381,7 @@ describe('a bucket that a Go manager made for a service', () => {
     await root().send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet } }));
   };
 
-  test('is taken up once, and is then found by the service', async () => {
+  test('a bucket is adopted once, and the service finds it', async () => {
     await make('from-go-b');
     assert.equal(await store.adopt('from-go-b', ['alice'], ours), true);
     assert.equal(await store.adopt('from-go-b', ['alice'], { ...ours, uid: 'u-2' }), false);
@@ -393,7 +393,7 @@ describe('a bucket that a Go manager made for a service', () => {
     assert.equal((await tags('from-go-b'))['cost-centre'], '42', 'what else is said of it stays');
   });
 
-  test('is left alone if it is of somebody else, or of another service', async () => {
+  test('a bucket of another user or service is left alone', async () => {
     await make('not-ours-b');
     assert.equal(await store.adopt('not-ours-b', ['bob'], ours), false);
     assert.equal(await store.adopt('not-ours-b', ['alice'], { ...ours, service: 'weeds' }), false);

@@ -41,7 +41,7 @@ after(async () => {
 
 const as = (uid: string) => storeClient(minio, keysOf(uid));
 
-test('what two managers give at once is given, and what they take is taken', async () => {
+test('sharing: concurrent changes of two managers are all applied', async () => {
   const names = Array.from({ length: 24 }, (_, i) => `both-${i}`);
   const outcomes = await Promise.all(
     names.flatMap((name) => [one, other].map((store) => store.createBucket(bucket(name)))),
@@ -67,12 +67,12 @@ test('what two managers give at once is given, and what they take is taken', asy
   );
 });
 
-test('the store looks at the conditions of a write, as claims need it', async () => {
+test('conditional writes: MinIO honours If-Match and If-None-Match', async () => {
   assert.equal(await one.supportsSeveralManagers(), true);
   assert.equal(await other.supportsSeveralManagers(), true);
 });
 
-test('rules of two managers for one bucket are all there', async () => {
+test('notification rules: rules of two managers for one bucket are all kept', async () => {
   await one.createBucket(bucket('rules-b'));
   const subscription = (i: number) => ({ bucket: 'rules-b', prefix: `in-${i}/`, subscriber: `u${i}` });
   const all = Array.from({ length: 8 }, (_, i) => subscription(i));
@@ -89,7 +89,7 @@ test('rules of two managers for one bucket are all there', async () => {
   );
 });
 
-test('a manager that is killed in the middle leaves no bucket that is nobody’s, and no right that is not shown', {
+test('buckets: a killed manager leaves no bucket without an owner and no hidden right', {
   timeout: 300_000,
 }, async () => {
   for (let round = 0; round < 6; round++) {
@@ -118,7 +118,7 @@ test('a manager that is killed in the middle leaves no bucket that is nobody’s
   }
 });
 
-test('a manager that stood still over a change does not give back what was taken meanwhile', {
+test('sharing: a manager that was stopped during a change does not restore rights that were revoked meanwhile', {
   timeout: 120_000,
 }, async () => {
   await one.createBucket(bucket('taken-b', { visibility: 'public' }));
@@ -156,7 +156,7 @@ test('a manager that stood still over a change does not give back what was taken
   await as('bob').get('given-b', 'k');
 });
 
-test('why a bucket that could not be made could not be taken back is told, and the next who asks finishes it', {
+test('buckets: a failed rollback of a create is reported, and the next request completes it', {
   timeout: 120_000,
 }, async (t) => {
   using way = new Way(minio.endpoint);
@@ -179,7 +179,7 @@ test('why a bucket that could not be made could not be taken back is told, and t
   await as('alice').put('half-b', 'k');
 });
 
-test('a bucket of which nobody heard that it was made is not the administrator’s: the next who asks finishes it', {
+test('buckets: a bucket whose create was not answered is completed by the next request, not given to the administrator', {
   timeout: 120_000,
 }, async (t) => {
   using way = new Way(minio.endpoint);

@@ -58,7 +58,7 @@ async function doctor(t: TestContext, url: string): Promise<{ readonly code: num
   });
 }
 
-test('a MinIO that comes back without its targets is told of once, and services are made all the same; with them the rules come back', {
+test('notification targets: MinIO without its targets is reported once, services are created, and the rules return with the targets', {
   timeout: 180_000,
 }, async (t) => {
   await using scene = await Scene.start();
@@ -104,7 +104,7 @@ test('a MinIO that comes back without its targets is told of once, and services 
   );
 });
 
-test('a MinIO that has just started may forget a rule, as it reads its buckets: the rule comes back', async () => {
+test('notification rules: a rule that MinIO forgets during its start is restored', async () => {
   await using scene = await Scene.start();
   await scene.outside.create(ADMIN, service('forgotten', COPY));
   assert.deepEqual(await arnsOf(scene, 'forgotten'), BOTH);
@@ -116,7 +116,7 @@ test('a MinIO that has just started may forget a rule, as it reads its buckets: 
   await tried(async () => assert.deepEqual(await arnsOf(scene, 'forgotten'), BOTH), 90_000, 500);
 });
 
-test('a MinIO tells since when it is up, also after another start', async (t) => {
+test('start: MinIO reports its uptime, also after a restart', async (t) => {
   const minio = await Minio.start();
   t.after(() => minio.stop());
   const store = openStore(minio);
@@ -130,7 +130,7 @@ test('a MinIO tells since when it is up, also after another start', async (t) =>
   assert.ok(up <= performance.now() - again + 1_000, `${up}`);
 });
 
-test('a file in a MinIO without targets is found by looking, and becomes a job', { timeout: 180_000 }, async (t) => {
+test('sweep: a file in a MinIO without targets becomes a job', { timeout: 180_000 }, async (t) => {
   const minio = await Minio.start();
   t.after(() => minio.stop());
   using way = new Way(minio.endpoint);

@@ -10,7 +10,7 @@ function run(script: string, limitMs: number): { status: number | null; stderr: 
   return spawnSync(process.execPath, ['--import', LIMIT, '--eval', script], { env, encoding: 'utf8' });
 }
 
-test('a file of tests that leaves something open is ended, and it is said what is open', () => {
+test('file limit: a test file that leaves something open is ended, and the open handles are listed', () => {
   const { status, stderr } = run('require("node:net").createServer().listen(0, "127.0.0.1")', 50);
   assert.equal(status, 1);
   assert.match(stderr, /has not ended within 0\.05 s\. Still open: .*TCPServerWrap/);

@@ -4,14 +4,14 @@ import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { startIssuer } from './issuer.ts';
 import { ALICE, BOB } from './issuer-users.ts';
 
-test('an access token is a JWT with the claims of its user', async () => {
+test('test issuer: an access token is a JWT with the claims of its user', async () => {
   await using issuer = await startIssuer({ audience: 'cluster-a', accessTokenTtl: 120 });
   const { accessToken } = await issuer.tokensFor(ALICE);
   const { iss, sub, aud, name, iat = 0, exp } = decodeJwt(accessToken);
   assert.deepEqual([iss, sub, aud, name, exp], [issuer.url, ALICE.sub, 'cluster-a', 'Alice', iat + 120]);
 });
 
-test('a refresh token is good once, and its second use ends the whole grant', async () => {
+test('test issuer: reuse of a refresh token revokes the grant', async () => {
   await using issuer = await startIssuer();
   const first = await issuer.tokensFor(BOB);
   const second = await issuer.refresh(first.refreshToken);
@@ -22,14 +22,14 @@ test('a refresh token is good once, and its second use ends the whole grant', as
   await assert.rejects(issuer.refresh(second.refreshToken), /invalid_grant/);
 });
 
-test('without rotation a refresh token stays', async () => {
+test('test issuer: without rotation, a refresh token stays valid', async () => {
   await using issuer = await startIssuer({ rotateRefreshTokens: false });
   const { refreshToken } = await issuer.tokensFor(BOB);
   assert.equal((await issuer.refresh(refreshToken)).refreshToken, refreshToken);
   assert.equal((await issuer.refresh(refreshToken)).refreshToken, refreshToken);
 });
 
-test('clients may have a secret, and access tokens be opaque', async () => {
+test('test issuer: clients can have a secret, and access tokens can be opaque', async () => {
   await using issuer = await startIssuer({ clientSecret: 'a secret: %', accessTokenFormat: 'opaque' });
   const { accessToken, refreshToken } = await issuer.tokensFor(ALICE);
   assert.throws(() => decodeJwt(accessToken));
@@ -38,7 +38,7 @@ test('clients may have a secret, and access tokens be opaque', async () => {
   assert.equal((await fetch(`${issuer.url}/token`, { method: 'POST', body })).status, 401);
 });
 
-test('grants outlive a restart and a new key', async () => {
+test('test issuer: grants survive a restart and a new key', async () => {
   await using issuer = await startIssuer();
   const { accessToken, refreshToken } = await issuer.tokensFor(ALICE);
   await issuer.stop();
@@ -49,7 +49,7 @@ test('grants outlive a restart and a new key', async () => {
   assert.notEqual(decodeProtectedHeader(refreshed.accessToken).kid, decodeProtectedHeader(accessToken).kid);
 });
 
-test('userinfo has all claims of the holder of a token, and none for a stranger', async () => {
+test("test issuer: userinfo returns the claims of the token's user only", async () => {
   await using issuer = await startIssuer({ accessTokenClaims: [] });
   await using other = await startIssuer();
   const userinfo = (token: string) => fetch(`${issuer.url}/me`, { headers: { authorization: `Bearer ${token}` } });
