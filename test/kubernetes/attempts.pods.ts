@@ -103,7 +103,7 @@ async function recordOf(attempt: Attempt): Promise<Attempt> {
   return { ...attempt, traits };
 }
 
-describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, () => {
+describe('concurrent attempts', { concurrency: AT_ONCE, timeout: 600_000 }, () => {
   podTest('a job whose record is gone gets no pod: its manager was paused for long', async ({ runner, attemptOf }) => {
     const attempt = await recordOf(attemptOf('echo run'));
     await admin.do('DELETE', `${jobPath(attempt.name)}?propagationPolicy=Background`);
@@ -419,9 +419,9 @@ describe('attempts side by side', { concurrency: AT_ONCE, timeout: 600_000 }, ()
   const EAT = `awk 'BEGIN { s = "0123456789abcdef"; for (;;) s = s s }'`;
 
   for (const { name, script, timeout } of [
-    { name: 'a script that ends because it has too little memory says so', script: EAT, timeout: 60_000 },
+    { name: 'a script that is killed for its memory reports it', script: EAT, timeout: 60_000 },
     {
-      name: 'so does one whose rest hung until its time was over',
+      name: 'so does one whose other processes hung until the timeout',
       script: `${EAT}; ${FOREVER}`,
       timeout: 5_000,
     },

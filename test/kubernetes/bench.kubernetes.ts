@@ -11,7 +11,7 @@ import { ControlPlane } from './control-plane.ts';
 
 const HERE = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-test('two control planes at once have nothing to do with each other, and leave nothing behind', async () => {
+test('test cluster: two control planes are independent and leave nothing behind', async () => {
   const planes = await Promise.all([ControlPlane.start(), ControlPlane.start()]);
   const [one, two] = planes;
   await one.admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'only-here' } });
@@ -20,7 +20,7 @@ test('two control planes at once have nothing to do with each other, and leave n
   for (const { directory } of planes) assert.equal(existsSync(directory), false);
 });
 
-test('the manager has the rights of its account and no others', async (t) => {
+test('test cluster: the manager has the rights of its account only', async (t) => {
   const plane = await ControlPlane.start();
   t.after(() => plane.stop());
   const review = async (verb: string, resource: string, group = '', namespace = 'anywhere') => {
@@ -36,7 +36,7 @@ test('the manager has the rights of its account and no others', async (t) => {
   assert.equal(await review('create', 'clusterrolebindings', 'rbac.authorization.k8s.io'), false);
 });
 
-test('everything ends with the test process, even if that is killed', async (t) => {
+test('test cluster: everything ends with the test process, even if it is killed', async (t) => {
   const child = spawn(process.execPath, [HERE('control-plane.child.ts')], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => child.kill('SIGKILL'));
   const [line] = await once(createInterface({ input: child.stdout }), 'line');
@@ -48,7 +48,7 @@ test('everything ends with the test process, even if that is killed', async (t) 
   assert.ok(port > 0);
 });
 
-test('without Go and without a cache the message says what is missing', async (t) => {
+test('test cluster: without Go and a cache, the error says what is missing', async (t) => {
   const cache = `${process.env['TMPDIR'] ?? '/tmp'}/oscar-no-cache-${process.pid}`;
   t.after(() => rmSync(cache, { recursive: true, force: true }));
   const env = { ...process.env, OSCAR_TEST_CACHE: cache, PATH: '/nonexistent' };

@@ -64,7 +64,7 @@ describeCapacity('Kubernetes', async () => {
   return { capacity, close };
 });
 
-test('the nodes of the suite are what is seen', async (t) => {
+test('capacity: it shows the nodes', async (t) => {
   const { capacity, close } = await open();
   t.after(close);
   const [first, second, ...others] = capacity.nodes();
@@ -80,11 +80,11 @@ test('the nodes of the suite are what is seen', async (t) => {
   assert.deepEqual([second?.name, second?.total.gpu], ['second', 2]);
 });
 
-describe('nodes and pods that come and go', () => {
+describe('capacity: changes', () => {
   before(() => simulated.wipe());
   afterEach(() => simulated.wipe());
 
-  test('pods count from when they are bound until they have ended or are gone', async (t) => {
+  test('pods count from their binding until they end or are deleted', async (t) => {
     await simulated.node('a');
     await simulated.pod('early', '250m');
     await simulated.bind('early', 'a');
@@ -109,7 +109,7 @@ describe('nodes and pods that come and go', () => {
     await becomes({ a: 250 });
   });
 
-  test('what was admitted counts once, whether its pod is there or not', async (t) => {
+  test('an admitted attempt counts once, with or without its pod', async (t) => {
     const { capacity, becomes } = await opened(t);
     let room = 0;
     capacity.onFreed(() => room++);
@@ -133,7 +133,7 @@ describe('nodes and pods that come and go', () => {
     await becomes({ a: 0, b: 0 });
   });
 
-  test('a node that is cordoned, kept for others, not ready or gone has no room', async (t) => {
+  test('a node that is cordoned, tainted, not ready or deleted has no room', async (t) => {
     const { capacity } = await opened(t);
     const fits = () => {
       const had = capacity.reserve('probe', ask(100));
@@ -162,7 +162,7 @@ describe('nodes and pods that come and go', () => {
     assert.deepEqual(capacity.nodes(), []);
   });
 
-  test('only nodes of the operator’s choosing count', async (t) => {
+  test('only nodes that match the selector count', async (t) => {
     await simulated.node('ours', { labels: { pool: 'oscar' } });
     await simulated.patchNode('ours', { spec: { taints: [{ key: 'pool', value: 'oscar', effect: 'NoSchedule' }] } });
     const { capacity } = await opened(t, plane.port, {
@@ -175,7 +175,7 @@ describe('nodes and pods that come and go', () => {
     );
   });
 
-  test('what happens while the watches are down is made up for, and there is an answer all the time', async (t) => {
+  test('changes during an outage of the watches are caught up, and reads work all the time', async (t) => {
     const proxy = await Proxy.start(plane.port);
     t.after(() => proxy.stop());
     const { becomes, metrics, problems, capacity } = await opened(t, proxy.port);
@@ -197,7 +197,7 @@ describe('nodes and pods that come and go', () => {
     assert.ok(problems.length > 0);
   });
 
-  test('an API server that is started again changes nothing', async (t) => {
+  test('a restart of the API server changes nothing', async (t) => {
     const { becomes, metrics } = await opened(t);
     await simulated.pod('one', '1');
     await simulated.bind('one', 'a');
@@ -209,7 +209,7 @@ describe('nodes and pods that come and go', () => {
     await eventually(() => assert.equal(metrics().live, true));
   });
 
-  test('a manager without the right to see nodes does not start, and says what to give it', async (t) => {
+  test('a manager without the right to list nodes does not start and names the missing right', async (t) => {
     const role = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${GLOBAL_ROLE}`;
     const set = (rules: readonly unknown[]) => admin.do('PUT', role, { metadata: { name: GLOBAL_ROLE }, rules });
     await set(GLOBAL_RULES.filter(({ resources }) => !resources.includes('nodes')));
@@ -221,7 +221,7 @@ describe('nodes and pods that come and go', () => {
     });
   });
 
-  test('the manager is told of as the Deployment it runs as, or as one that runs by itself', async (t) => {
+  test("status: it shows the manager's Deployment, or that the manager runs outside", async (t) => {
     const { deployment } = await opened(t, plane.port, { times: { usageMs: 20 } });
     assert.deepEqual([deployment.replicas, deployment.readyReplicas, deployment.strategy], [1, 1, 'Recreate']);
     assert.ok(Math.abs(deployment.createdAt - Date.now()) < 60_000);

@@ -20,7 +20,7 @@ interface KubeObject {
 
 const STRICTLY = ['--dry-run=server', '--validate=strict', '--warnings-as-errors'];
 
-describe('the chart', () => {
+describe('chart', () => {
   let plane: ControlPlane;
   let our: Operator;
   let files = 0;
@@ -89,7 +89,7 @@ describe('the chart', () => {
     return role.rules?.filter(({ apiGroups }) => apiGroups.includes(group)).length;
   };
 
-  test('the manager has rights on Knative’s services only where these answer calls', async () => {
+  test('rights on Knative Services are given only with Knative', async () => {
     const rights = (values: object) => rightsOn('serving.knative.dev', values);
     assert.equal(await rights({}), 0);
     assert.equal(await rights({ serverlessBackend: 'knative' }), 1);
@@ -97,7 +97,7 @@ describe('the chart', () => {
     assert.equal(await rights({ serverlessBackend: 'knative', config: { SERVERLESS_BACKEND: '' } }), 0);
   });
 
-  test('and on the queues of Kueue only where that lets jobs in', async () => {
+  test('rights on queues are given only with Kueue', async () => {
     const rights = (values: object) => rightsOn('kueue.x-k8s.io', values);
     assert.equal(await rights({}), 0);
     assert.equal(await rights({ kueue: { enable: true } }), 4);
@@ -107,7 +107,7 @@ describe('the chart', () => {
       assert.equal(await rights({ kueue: { enable: true }, config: { KUEUE_ENABLE } }), 0, `${KUEUE_ENABLE}`);
   });
 
-  test('and on policies of networks only where it makes some', async () => {
+  test('rights on NetworkPolicies are given only if the manager creates some', async () => {
     const rights = (values: object) => rightsOn('networking.k8s.io', values);
     const users = { enable: false };
     assert.equal(await rights({}), 1);
@@ -117,7 +117,7 @@ describe('the chart', () => {
     assert.equal(await rights({ config: { OSCAR_CLOSED_NETWORKS: [] } }), 0);
   });
 
-  test('whether the certificate of the store is verified may be said as text', async () => {
+  test('minIO.TLSVerify can be text', async () => {
     const store = { endpoint: 'https://minio.minio:9000', accessKey: 'root', secretKey: 'secret-of-root' };
     for (const said of ['true', 'false']) {
       const objects = await rendered({ minIO: { ...store, TLSVerify: said } });
@@ -126,7 +126,7 @@ describe('the chart', () => {
     }
   });
 
-  test('MinIO is started again with other secrets of its own, and not with those of others', async () => {
+  test('MinIO restarts when its own secrets change, not when others do', async () => {
     const podOf = async (minIO: object, more: object = {}) => {
       const objects = await rendered({ ...more, minIO: { deploy: true, ...minIO } });
       return JSON.stringify(find(objects, 'StatefulSet', '-minio').spec?.template);
@@ -138,7 +138,7 @@ describe('the chart', () => {
   });
 
   const mistakes = [
-    { name: 'nowhere to keep files', values: {}, says: /say where files are kept/ },
+    { name: 'no store', values: {}, says: /say where files are kept/ },
     { name: 'a store without keys', values: { minIO: { endpoint: 'http://m:9000' } }, says: /minIO.accessKey and/ },
     {
       name: 'two stores',
@@ -146,28 +146,32 @@ describe('the chart', () => {
       says: /minIO.deploy and minIO.endpoint are both set/,
     },
     {
-      name: 'services beside the manager’s secrets',
+      name: "services in the manager's namespace",
       values: { minIO: { deploy: true }, servicesNamespace: 'oscar' },
       says: /servicesNamespace is the namespace of the manager/,
     },
-    { name: 'users of nobody', values: { minIO: { deploy: true }, oidc: { enable: true } }, says: /oidc.issuers/ },
     {
-      name: 'the manager under all names',
+      name: 'OIDC without an issuer',
+      values: { minIO: { deploy: true }, oidc: { enable: true } },
+      says: /oidc.issuers/,
+    },
+    {
+      name: 'a wildcard host for the manager',
       values: { minIO: { deploy: true }, ingress: { create: true } },
       says: /ingress.create needs ingress.host/,
     },
     {
-      name: 'MinIO under all names',
+      name: 'a wildcard host for MinIO',
       values: { minIO: { deploy: true, ingress: { create: true } } },
       says: /minIO.ingress.create needs minIO.ingress.host/,
     },
     {
-      name: 'a password where all can read it',
+      name: 'a password in config',
       values: { minIO: { deploy: true }, config: { OSCAR_PASSWORD: 'p' } },
       says: /config.OSCAR_PASSWORD is secret, and config goes into a ConfigMap: set authPass instead/,
     },
     {
-      name: 'keys of other stores where all can read them',
+      name: 'keys of providers in config',
       values: { minIO: { deploy: true }, config: { OSCAR_STORAGE_PROVIDERS: {} } },
       says: /set storageProviders instead/,
     },
@@ -184,7 +188,7 @@ describe('the chart', () => {
     });
   }
 
-  describe('installed', () => {
+  describe('chart: installed', () => {
     const values = { minIO: { deploy: true } };
     const secrets = async () => (await plane.admin.do('GET', secretPath))['data'] as Record<string, string>;
     const secretPath = `/api/v1/namespaces/${MANAGER_NAMESPACE}/secrets/oscar-secrets`;
@@ -194,13 +198,13 @@ describe('the chart', () => {
       notes = await helm(['install'], values);
     });
 
-    test('says how to go on', () => {
+    test('the notes say what to do next', () => {
       assert.match(notes, /rollout status deployment\/oscar/);
       assert.match(notes, /get secret oscar-secrets -o jsonpath='{.data.OSCAR_PASSWORD}'/);
       assert.match(notes, /which no registry has/);
     });
 
-    test('keeps the pods of services from the API server that this cluster has', async () => {
+    test('network policies keep pods of services from the API server', async () => {
       const path = '/apis/networking.k8s.io/v1/namespaces/oscar-svc/networkpolicies/oscar-services';
       const { spec } = await plane.admin.do('GET', path);
       const { clusterIP } = (await plane.admin.do('GET', '/api/v1/namespaces/default/services/kubernetes'))['spec'] as {
@@ -211,7 +215,7 @@ describe('the chart', () => {
       assert.ok(denied.includes('169.254.169.254/32'));
     });
 
-    test('is upgraded with the same passwords, and all of them are different', async () => {
+    test('an upgrade keeps the passwords, which all differ', async () => {
       const had = await secrets();
       await helm(['upgrade'], { ...values, replicas: 3 });
       assert.deepEqual(await secrets(), had);
@@ -220,7 +224,7 @@ describe('the chart', () => {
       for (const value of made) assert.equal(Buffer.from(value, 'base64').length, 32);
     });
 
-    test('a secret that is no longer given is gone with the next upgrade', async () => {
+    test('a secret that is no longer set is removed by the next upgrade', async () => {
       const had = await secrets();
       const client = { enable: true, issuers: ['https://aai.example.org/a'], clientId: 'c', clientSecret: 's' };
       await helm(['upgrade'], { ...values, oidc: client });
@@ -270,19 +274,19 @@ describe('the chart', () => {
       return rights(status.resourceRules).filter((right) => !/^auth\w+\.k8s\.io\/selfsubject\w+ create$/.test(right));
     };
 
-    test('the manager has what the chart lists, and not one right more', async () => {
+    test('the manager has exactly the listed rights', async () => {
       assert.deepEqual((await rightsOf(manager, 'oscar-svc-alice')).toSorted(), rights(CHART_RULES).toSorted());
       const own = await rightsOf(manager, MANAGER_NAMESPACE);
       const leases = ['get', 'create', 'update'].map((verb) => `coordination.k8s.io/leases ${verb}`);
       assert.deepEqual(own.toSorted(), [...rights(CHART_RULES), ...leases, 'apps/deployments get'].toSorted());
     });
 
-    test('a user’s pod has no right at all', async () => {
+    test("a user's pod has no rights", async () => {
       for (const namespace of ['oscar-svc', MANAGER_NAMESPACE])
         assert.deepEqual(await rightsOf(usersPod, namespace), []);
     });
 
-    test('the manager cannot give itself more in a user’s namespace than it has', async () => {
+    test("the manager cannot escalate its rights in a user's namespace", async () => {
       const token = await plane.admin.do('POST', `/api/v1/namespaces/oscar/serviceaccounts/${SERVICE_ACCOUNT}/token`, {
         spec: { expirationSeconds: 600 },
       });
@@ -303,7 +307,7 @@ describe('the chart', () => {
       );
     });
 
-    test('once gone, it has left the administrator’s services and all secrets, and finds them when it comes again', async () => {
+    test('uninstalling keeps services and secrets, and a new install finds them', async () => {
       const had = await secrets();
       await our.helm('uninstall', 'oscar', '--namespace', MANAGER_NAMESPACE);
       const gone = await plane.admin.ask('GET', `/apis/apps/v1/namespaces/${MANAGER_NAMESPACE}/deployments/oscar`);

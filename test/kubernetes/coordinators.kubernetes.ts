@@ -10,7 +10,7 @@ const ROUND = { timeout: 300_000 };
 
 const JOBS = 6;
 
-describe('a coordinator of two managers, whose members speak to the one that does not lead', ROUND, () => {
+describe('replicas of a coordinator: members talk to the follower', ROUND, () => {
   let our: Coordinators;
   before(async () => {
     our = await Coordinators.start();
@@ -33,7 +33,7 @@ describe('a coordinator of two managers, whose members speak to the one that doe
       ),
     );
 
-  test('leave, renewals and reports count there, logs are passed on, and a job is cancelled', async () => {
+  test('permits, renewals and reports are accepted, logs are forwarded, and a job is cancelled', async () => {
     const { leader, other } = await our.ranks();
     await our.create(leader, 'talks');
     const ids = await submitted('talks', [leader, other]);
@@ -68,7 +68,7 @@ describe('a coordinator of two managers, whose members speak to the one that doe
     assert.equal(our.leads(leader), true, 'nobody else did it');
   });
 
-  test('a change that was passed on to one is not taken by the other when it comes again', async () => {
+  test('a forwarded change is not accepted twice by different replicas', async () => {
     const { leader, other } = await our.ranks();
     await our.create(leader, 'recorded');
     const members = [member({ id: 'nowhere' }, 'x')];

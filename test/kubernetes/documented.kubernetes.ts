@@ -12,7 +12,7 @@ import { CHART, CHECKOUT, documented, type Operator, operator } from './helm.ts'
 import { MANAGER_NAMESPACE, removeRights } from './manager-rights.ts';
 
 /** Commands of operators that would do much harm if they did something else than the page says. */
-describe('the documented commands', () => {
+describe('documented commands', () => {
   let plane: ControlPlane;
   let our: Operator;
   let directory: string;
@@ -35,7 +35,7 @@ describe('the documented commands', () => {
   const gone = (path: string) => eventually(async () => assert.ok(!(await there(path)), path), 60_000);
   const inOscar = ['--namespace', MANAGER_NAMESPACE];
 
-  test('remove a Go manager from a cluster, and neither services nor keys; then each of both can be installed', async () => {
+  test('removing a Go manager keeps services and keys, and either manager can be installed afterwards', async () => {
     const chart = goChart(join(directory, 'go-chart'));
     await our.helm('install', 'oscar', chart, ...inOscar);
     const alices = 'oscar-svc-alice';
@@ -79,7 +79,7 @@ describe('the documented commands', () => {
     for (const path of goes) assert.ok(await there(path), path);
   });
 
-  test('let go of the pods of jobs when there is no manager any more', async () => {
+  test('removing the finalizers of jobs without a manager', async () => {
     const namespace = 'oscar-svc-bob';
     await plane.admin.do('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
     for (const name of ['cows-1', 'cows-2']) {
@@ -98,7 +98,7 @@ describe('the documented commands', () => {
     await gone(`/api/v1/namespaces/${namespace}`);
   });
 
-  test('give a manager from a checkout its rights, where there is nothing of it yet', async () => {
+  test('creating the rights for a manager that runs from a checkout', async () => {
     await our.kubectl('', 'delete', 'namespace', MANAGER_NAMESPACE);
     await our.shell(documented('docs/operation.md', '--show-only templates/rbac.yaml'), CHECKOUT);
     const whoami = documented('docs/operation.md', 'auth whoami');

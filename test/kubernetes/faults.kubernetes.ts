@@ -31,7 +31,7 @@ async function cpuOnServer(name: string): Promise<string | undefined> {
   return parse((body as { data: Record<string, string> }).data['function_config.yaml'] ?? '').cpu;
 }
 
-test('a write whose answer is lost is known to have happened, once', async (t) => {
+test('lost answer: a write is recognized as done, once', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const { services, journal, secrets, settings } = cluster;
   const lost = async <T>(write: () => Promise<T>): Promise<T> => {
@@ -65,7 +65,7 @@ test('a write whose answer is lost is known to have happened, once', async (t) =
   assert.deepEqual((await settings.read()).settings.allowedImageRepositories, ['a']);
 });
 
-test('a write whose answer is lost is known to have happened even if somebody has written since', async (t) => {
+test('lost answer: a write is recognized as done even after a later write', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);
   const { version } = await created(cluster.services, withCpu('cow', 1));
@@ -93,7 +93,7 @@ test('a write whose answer is lost is known to have happened even if somebody ha
   assert.notEqual(await claim, 'busy');
 });
 
-test('an API server that is killed during writes and started again loses none and doubles none', async (t) => {
+test('API server killed during writes: none is lost or doubled', async (t) => {
   const cluster = await direct(t);
   const names = ['w1', 'w2', 'w3', 'w4'];
   const done = new AbortController();
@@ -123,7 +123,7 @@ test('an API server that is killed during writes and started again loses none an
   await eventually(() => assert.ok(cluster.metrics().live));
 });
 
-test('a watch that is cut goes on where it was, and reads are right meanwhile', async (t) => {
+test('watch: it resumes after a cut, and reads stay correct', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);
   const { version } = await created(other.services, withCpu('cow', 1));
@@ -144,7 +144,7 @@ test('a watch that is cut goes on where it was, and reads are right meanwhile', 
   assert.equal(cluster.metrics().lists, 1, 'nothing was listed again');
 });
 
-test('a network that has gone silent is noticed, and what was missed is seen', async (t) => {
+test('watch: a silent network is noticed, and missed changes are read', async (t) => {
   const { proxy, cluster } = await behindProxy(t, { silenceMs: 700, requestMs: 500 });
   const other = await direct(t);
   proxy.hold();
@@ -154,7 +154,7 @@ test('a network that has gone silent is noticed, and what was missed is seen', a
   await eventually(async () => assert.equal((await cluster.services.list({})).items.length, 1));
 });
 
-test('who was away longer than the server remembers lists again, and sees what came and went', async (t) => {
+test('watch: after the resource version expired, it lists again and sees all changes', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);
   const gone = await created(other.services, withCpu('gone', 1));
@@ -183,7 +183,7 @@ test('who was away longer than the server remembers lists again, and sees what c
   await eventually(() => assert.ok(cluster.metrics().live), 30_000);
 });
 
-test('sixteen who write one service at once all get through, one after the other', async (t) => {
+test('conflicts: sixteen concurrent writers of one service all succeed', async (t) => {
   const clusters = await Promise.all([direct(t), direct(t)]);
   const [first] = clusters;
   assert.ok(first);
@@ -211,7 +211,7 @@ test('sixteen who write one service at once all get through, one after the other
   assert.ok(conflicts > 0);
 });
 
-test('a pause of etcd delays writes and loses none', async (t) => {
+test('etcd paused: writes are delayed, none is lost', async (t) => {
   const cluster = await bench.open({ times: { ...QUICK, requestMs: 700 } });
   t.after(cluster.close);
   t.after(() => plane.resumeEtcd());
@@ -232,7 +232,7 @@ test('a pause of etcd delays writes and loses none', async (t) => {
   assert.equal(await cpuOnServer('dog'), '1');
 });
 
-test('when the patience is over the store is unavailable, and says that it may have happened', async (t) => {
+test('deadline: the store is unavailable, and the write may have happened', async (t) => {
   const cluster = await bench.open({ times: { ...QUICK, requestMs: 300, patienceMs: 600 } });
   t.after(cluster.close);
   t.after(() => plane.resumeEtcd());
@@ -246,7 +246,7 @@ test('when the patience is over the store is unavailable, and says that it may h
   await eventually(async () => assert.deepEqual(await cluster.journal.read('k'), entry));
 });
 
-test('with no API server a write is unavailable and known not to have happened; later all works', async (t) => {
+test('no API server: a write is unavailable and did not happen; later it works', async (t) => {
   const { proxy, cluster } = await behindProxy(t, { patienceMs: 300 });
   const { version } = await created(cluster.services, withCpu('cow', 1));
   proxy.refuse();
@@ -257,7 +257,7 @@ test('with no API server a write is unavailable and known not to have happened; 
   assert.equal(await cpuOnServer('cow'), '3');
 });
 
-test('in a namespace that is being deleted nothing can be made, which is said; when it is gone it is made again', async (t) => {
+test('namespace: while it is being deleted, a create fails with the reason; afterwards it is created again', async (t) => {
   const cluster = await direct(t);
   const service = (name: string) => sampleService(name, { owner: 'ephemeral', namespace: 'oscar-svc-ephem' });
   await created(cluster.services, service('cow'));
@@ -292,7 +292,7 @@ test('in a namespace that is being deleted nothing can be made, which is said; w
   assert.equal(again.service.namespace, 'oscar-svc-ephem');
 });
 
-test('a Secret that is deleted behind our back is gone for reads and for swaps, and can be made again', async (t) => {
+test('secrets: one that is deleted with kubectl is gone for reads and updates, and can be created again', async (t) => {
   const cluster = await direct(t);
   await created(cluster.services, sampleService('cow'));
   const key = 'oscar-svc/cow';
@@ -305,7 +305,7 @@ test('a Secret that is deleted behind our back is gone for reads and for swaps, 
   assert.equal((await cluster.secrets.get('service', key))?.values['A']?.reveal(), '3');
 });
 
-test('a definition that is deleted or broken behind our back is noticed', async (t) => {
+test('services: a definition that is deleted or damaged with kubectl is noticed', async (t) => {
   const cluster = await direct(t);
   const { version } = await created(cluster.services, withCpu('cow', 1));
   const path = '/api/v1/namespaces/oscar-svc/configmaps/cow';
@@ -319,7 +319,7 @@ test('a definition that is deleted or broken behind our back is noticed', async 
   await assert.rejects(cluster.services.replace(withCpu('cow', 2), version), { code: 'absent' });
 });
 
-test('rights that are taken away are named, the manager stays up, and works again once it has them', async (t) => {
+test('RBAC: missing rights are named, the manager keeps running, and works when they are restored', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const role = `/apis/rbac.authorization.k8s.io/v1/clusterroles/${GLOBAL_ROLE}`;
   const give = (rules: readonly unknown[]) => admin.do('PATCH', role, { rules }, 'application/merge-patch+json');
@@ -350,7 +350,7 @@ test('rights that are taken away are named, the manager stays up, and works agai
   await created(cluster.services, withCpu('dog', 1));
 });
 
-test('a manager that starts without an API server says so', async () => {
+test('start: without an API server, the manager says so', async () => {
   const proxy = await Proxy.start(plane.port);
   proxy.refuse();
   const kubeconfig = await plane.managerKubeconfig(proxy.port);

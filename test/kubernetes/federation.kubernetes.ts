@@ -95,7 +95,7 @@ async function states(at: Call): Promise<string[]> {
   return replicas.map(({ service_name, state, revision }) => `${service_name} ${state} ${revision}`);
 }
 
-test('a federation of two clusters on Kubernetes is made, changed, looked after and ended', {
+test('federation: two clusters on Kubernetes create, update, reconcile and delete it', {
   timeout: 170_000,
 }, async () => {
   await using them = await startTwo();

@@ -21,7 +21,7 @@ const PORT = 30_301;
 /** A start on a machine that does other things too. */
 const READY = '150s';
 
-describe('an installation by the chart, with the image that is built without a registry', () => {
+describe('chart with the built image', () => {
   let cluster: Cluster;
   let our: Operator;
   let directory: string;
@@ -62,7 +62,7 @@ describe('an installation by the chart, with the image that is built without a r
   const kubectl = (...args: string[]) => our.kubectl('', '--namespace', MANAGER_NAMESPACE, ...args);
   const managers = async () => (await kubectl('get', 'pods', '-l', 'app=oscar', '-o', 'name')).trim().split('\n');
 
-  test('comes up: two managers and MinIO, as nobody and without a place to write', async () => {
+  test('two managers and MinIO start, as a non-root user with a read-only file system', async () => {
     try {
       await kubectl('rollout', 'status', 'statefulset/oscar-minio', `--timeout=${READY}`);
       await kubectl('rollout', 'status', 'deployment/oscar', `--timeout=${READY}`);
@@ -78,7 +78,7 @@ describe('an installation by the chart, with the image that is built without a r
     assert.equal((await kubectl('exec', 'deployment/oscar', '--', 'node', '-p', write)).trim(), 'EROFS');
   });
 
-  test('MinIO has both targets for its events, and a service gets its buckets', async () => {
+  test('MinIO has both notification targets, and a service gets its buckets', async () => {
     // The managers come up without MinIO, and look for it.
     const logs = await eventually(async () => {
       const pods = await Promise.all((await managers()).map((pod) => kubectl('logs', pod, '--tail=-1')));
@@ -103,7 +103,7 @@ describe('an installation by the chart, with the image that is built without a r
     }, 30_000);
   });
 
-  test('a job runs in a pod, with the rights that the chart gives', async () => {
+  test('a job runs in a pod with the rights of the chart', async () => {
     const { token } = (await (await ask('/system/services/installed')).json()) as { token: string };
     const taken = await ask('/job/installed', { method: 'POST', body: 'hello' }, `Bearer ${token}`);
     assert.equal(taken.status, 201, await taken.text());
@@ -113,7 +113,7 @@ describe('an installation by the chart, with the image that is built without a r
     }, 90_000);
   });
 
-  test('each manager tells what both of them answered', async () => {
+  test('each manager shows the access log of both', async () => {
     const { token } = (await (await ask('/system/services/installed')).json()) as { token: string };
     const from = async (pod: string, path: string, init: string) => {
       const script = `fetch("http://127.0.0.1:8080${path}", ${init}).then((answer) => answer.text()).then(console.log)`;
@@ -135,11 +135,11 @@ describe('an installation by the chart, with the image that is built without a r
     assert.equal(logs[0], logs[1]);
   });
 
-  test('the command line is in the image', async () => {
+  test('the image contains the command line', async () => {
     assert.match(await kubectl('exec', 'deployment/oscar', '--', 'oscar', 'version'), /^oscar \d/);
   });
 
-  test('all of it goes by the documented commands, although a job still runs', async () => {
+  test('the documented commands remove everything, even while a job runs', async () => {
     const service = { name: 'sleeper', image: 'oscar.test/busybox:1', script: 'sleep 600' };
     const made = await ask('/system/services', { method: 'POST', body: JSON.stringify(service) });
     assert.equal(made.status, 201, await made.text());
@@ -159,7 +159,7 @@ describe('an installation by the chart, with the image that is built without a r
   });
 });
 
-test('the same checkout gives the same image', () => {
+test('image: the same checkout gives the same image', () => {
   assert.equal(imageDigest(managerImage(CHECKOUT)), imageDigest(managerImage(CHECKOUT)));
 });
 

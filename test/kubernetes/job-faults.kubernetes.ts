@@ -28,7 +28,7 @@ const namesOnServer = async () => {
   return items.map(({ metadata }) => metadata.name);
 };
 
-test('a write whose answer is lost is known to have happened, once', async (t) => {
+test('lost answer: a write is recognized as done, once', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const { jobs, settings } = cluster;
   const lost = async <T>(write: () => Promise<T>): Promise<T> => {
@@ -50,7 +50,7 @@ test('a write whose answer is lost is known to have happened, once', async (t) =
   assert.deepEqual(await namesOnServer(), []);
 });
 
-test('an update whose answer is lost is known to have happened even if somebody has changed the job since', async (t) => {
+test('lost answer: an update is recognized as done even after a later change', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);
   const made = await accepted(cluster.jobs, sampleJob('a'));
@@ -69,7 +69,7 @@ test('an update whose answer is lost is known to have happened even if somebody 
   assert.deepEqual(await cluster.jobs.get(made), next);
 });
 
-test('whoever looks sees what another manager has written, although the watch has not told it yet', async (t) => {
+test('reads see what another manager has written before the watch reports it', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);
   const made = await accepted(other.jobs, sampleJob('a'));
@@ -81,7 +81,7 @@ test('whoever looks sees what another manager has written, although the watch ha
   assert.deepEqual({ ...(await cluster.jobs.getFresh(made)) }, { ...written });
 });
 
-test('a watch that is cut goes on where it was: nothing is missed, nothing told twice, and cursors stay good', async (t) => {
+test('watch: after a cut nothing is missed or repeated, and cursors stay valid', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);
   const made = await accepted(other.jobs, sampleJob('a'));
@@ -104,7 +104,7 @@ test('a watch that is cut goes on where it was: nothing is missed, nothing told 
   assert.equal(cluster.metrics().jobLists, 1, 'nothing was listed again');
 });
 
-test('who was away longer than the server remembers lists again, and old cursors have expired', async (t) => {
+test('watch: after the resource version expired, it lists again, and old cursors are expired', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const other = await direct(t);
   const gone = await accepted(other.jobs, sampleJob('gone'), sampleProgress('failed'));
@@ -137,7 +137,7 @@ test('who was away longer than the server remembers lists again, and old cursors
   assert.equal(cluster.metrics().jobLists, 2);
 });
 
-test('an API server that is killed during writes and started again loses none and doubles none', async (t) => {
+test('API server killed during writes: none is lost or doubled', async (t) => {
   // A server takes longer to start than a manager usually has patience, on a machine that is busy.
   const cluster = await direct(t, { patienceMs: 60_000 });
   const { jobs } = cluster;
@@ -167,7 +167,7 @@ test('an API server that is killed during writes and started again loses none an
   await eventually(() => assert.ok(cluster.metrics().live));
 });
 
-test('a status that cannot be written while the server is away is written when it is back', async (t) => {
+test('job status: it is written when the server is back', async (t) => {
   const { proxy, cluster } = await behindProxy(t);
   const mirror = cluster.statusMirror();
   const made = await accepted(cluster.jobs, sampleJob('a'), sampleProgress('succeeded'));

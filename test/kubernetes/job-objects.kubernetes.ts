@@ -71,8 +71,8 @@ const conditionsOf = ({ status }: JobOnServer) =>
 
 const someId = () => randomUUID();
 
-describe('a job as Kubernetes has it', () => {
-  test('it is a Job of its name that shows the image and what it needs', async (t) => {
+describe('job objects', () => {
+  test('a job is a Job with its name, image and resources', async (t) => {
     const { jobs } = await start(t, { jobTtlSeconds: 60 });
     const made = await accepted(jobs, sampleJob(someId(), { invoker: 'bob@example.org' }));
     const { metadata, spec } = await onServer(made.id);
@@ -102,7 +102,7 @@ describe('a job as Kubernetes has it', () => {
     });
   });
 
-  test('Kubernetes does not run it', async (t) => {
+  test('Kubernetes does not run it (managedBy)', async (t) => {
     const { jobs } = await start(t);
     const made = await accepted(jobs, sampleJob(someId()));
     const { managedBy: _, ...spec } = (await onServer(made.id)).spec;
@@ -117,7 +117,7 @@ describe('a job as Kubernetes has it', () => {
     assert.equal((await ownersOfPods()).includes(made.id), false);
   });
 
-  test('nor does one that knows nothing of managedBy: it sees that the Job is suspended, and makes no pod', async (t) => {
+  test('a Kubernetes without managedBy sees a suspended Job and creates no pod', async (t) => {
     await start(t);
     const event = { bytes: 0, location: { inline: new Uint8Array() } };
     const options = { managedBy: false };
@@ -130,13 +130,13 @@ describe('a job as Kubernetes has it', () => {
     assert.deepEqual(items, []);
   });
 
-  test('one that an object caused is not left to the TTL of Kubernetes, which leaves no mark', async (t) => {
+  test('a job of a storage event has no TTL, because that would leave no tombstone', async (t) => {
     const { jobs } = await start(t, { jobTtlSeconds: 60 });
     const made = await accepted(jobs, storageJob(someId()));
     assert.equal((await onServer(made.id)).spec['ttlSecondsAfterFinished'], undefined);
   });
 
-  test('with Kueue, a job of a user waits in the queue of its service, and one of the administrator does not', async (t) => {
+  test("with Kueue, a user's job has the queue of its service, an administrator's has none", async (t) => {
     const { jobs } = await start(t, { kueue: QUOTA });
     const ofUser = await accepted(jobs, sampleJob(someId(), { service: 'cat' }));
     const ofAdmin = await accepted(jobs, sampleJob(someId(), { service: 'dog' }));
@@ -158,7 +158,7 @@ describe('a job as Kubernetes has it', () => {
     await admin.do('DELETE', `${USERS_JOBS}/${ofUser.id}?propagationPolicy=Background`);
   });
 
-  test('an event of more than 64 KiB is not in it, and goes when the job goes', async (t) => {
+  test('an event above 64 KiB is a blob, which is deleted with the job', async (t) => {
     const { jobs } = await start(t);
     const event = Uint8Array.from({ length: 100 * 1024 }, (_, n) => n % 253);
     const jobsOf = [sampleJob(someId()), storageJob(someId()), sampleJob(someId())];
@@ -180,7 +180,7 @@ describe('a job as Kubernetes has it', () => {
     });
   });
 
-  test('of an event that comes twice, what lies on the shelf is that of the job', async (t) => {
+  test('a repeated event keeps the blob of the job', async (t) => {
     const { jobs } = await start(t);
     const [first, again] = [1, 2].map((n) => new Uint8Array(70_000).fill(n));
     assert.ok(first && again);
@@ -190,7 +190,7 @@ describe('a job as Kubernetes has it', () => {
     assert.deepEqual(await jobs.event(job), first);
   });
 
-  test('one that is deleted with kubectl is gone, its pods too, and changes say so', async (t) => {
+  test('a job that is deleted with kubectl is gone with its pods, and changes report it', async (t) => {
     const { jobs } = await start(t);
     const made = await accepted(jobs, sampleJob(someId()), sampleProgress('running'));
     const { uid = '' } = (await jobs.object(made)) ?? {};
@@ -208,7 +208,7 @@ describe('a job as Kubernetes has it', () => {
     await eventually(async () => assert.equal((await admin.ask('GET', `${PODS}/attempt`)).status, 404), 30_000);
   });
 
-  test('what is labelled like a record and is none keeps no other from being read', async (t) => {
+  test('an invalid record does not affect the others', async (t) => {
     const { jobs } = await start(t);
     const made = await accepted(jobs, sampleJob(someId()));
     const { spec } = await onServer(made.id);
@@ -226,7 +226,7 @@ describe('a job as Kubernetes has it', () => {
     });
   });
 
-  test('a Job of somebody else that has the name of a job is said to be in the way', async (t) => {
+  test('a foreign Job with the same name is reported as a conflict', async (t) => {
     const { jobs } = await start(t);
     const made = await accepted(jobs, sampleJob(someId()));
     const { spec } = await onServer(made.id);
@@ -245,7 +245,7 @@ async function kubectl(...args: string[]): Promise<string> {
   return (await promisify(execFile)(kube, ['kubectl', ...args], { env })).stdout;
 }
 
-describe('the status of a Job', () => {
+describe('job status', () => {
   const cases: Record<JobState, string> = {
     accepted: 'Suspended 0/1',
     queued: 'Suspended 0/1',
@@ -265,7 +265,7 @@ describe('the status of a Job', () => {
     return mirror;
   }
 
-  test('shows the state of its record to kubectl, whatever it begins with', async (t) => {
+  test('kubectl shows the state of the record', async (t) => {
     const cluster = await start(t);
     for (const state of Object.keys(cases) as JobState[]) {
       await accepted(cluster.jobs, sampleJob(state), sampleProgress(state));
@@ -279,7 +279,7 @@ describe('the status of a Job', () => {
     });
   });
 
-  test('follows the record, and disturbs nobody who changes it', async (t) => {
+  test('it follows the record without conflicts for other writers', async (t) => {
     const cluster = await start(t);
     await mirrored(t, cluster);
     const { jobs } = cluster;
@@ -310,7 +310,7 @@ describe('the status of a Job', () => {
     assert.deepEqual([why, message, lastTransitionTime], ['ScriptFailed', 'exit code 3', '2023-11-14T22:13:30Z']);
   });
 
-  test('is made true by whoever leads next, for whatever was missed', async (t) => {
+  test('the next leader corrects it', async (t) => {
     const first = await start(t);
     const mirror = await mirrored(t, first);
     const { jobs } = first;
@@ -328,7 +328,7 @@ describe('the status of a Job', () => {
     assert.equal((await onServer('cow-b')).status['active'], 1);
   });
 
-  test('lets Kubernetes remove what ended longer ago than the TTL, and changes say so', async (t) => {
+  test('Kubernetes deletes ended jobs after the TTL, and changes report it', async (t) => {
     const cluster = await start(t, { jobTtlSeconds: 60 });
     const { jobs } = cluster;
     const young = { startedAt: Date.now(), finishedAt: Date.now() };

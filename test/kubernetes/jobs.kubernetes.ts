@@ -49,8 +49,8 @@ async function beside(t: TestContext): Promise<KubernetesCluster> {
   return cluster;
 }
 
-describe('several managers', () => {
-  test('of two who accept one job, one makes it', async (t) => {
+describe('replicas', () => {
+  test('a job that two managers accept is created once', async (t) => {
     const [one, two] = [await start(t), await beside(t)];
     const rounds = Array.from({ length: 20 }, async (_, n) => {
       const answers = await Promise.all(
@@ -66,7 +66,7 @@ describe('several managers', () => {
     await Promise.all(rounds);
   });
 
-  test('what one accepted the other finds at once, and who changes an old version is refused', async (t) => {
+  test('a job is visible at the other manager at once, and an update with an old version is rejected', async (t) => {
     const [one, two] = [await start(t), await beside(t)];
     const made = await accepted(one.jobs, sampleJob('a'));
     assert.deepEqual(await two.jobs.get(made), made);
@@ -83,7 +83,7 @@ describe('several managers', () => {
     assert.match(current.message, /^by \d$/);
   });
 
-  test('a cursor of one is good at the other', async (t) => {
+  test('a cursor works at every manager', async (t) => {
     const [one, two] = [await start(t), await beside(t)];
     const { cursor } = await one.jobs.changes({ limit: 1 });
     const made = await accepted(one.jobs, sampleJob('a'), sampleProgress('failed'));
@@ -102,7 +102,7 @@ describe('several managers', () => {
     assert.deepEqual(pages[0], pages[1]);
   });
 
-  test('with a service goes what the other has just accepted', async (t) => {
+  test('deleting a service deletes jobs that another manager has just accepted', async (t) => {
     const [one, two] = [await start(t), await beside(t)];
     const made = await accepted(one.jobs, sampleJob('a'));
     assert.deepEqual(await two.jobs.removeService(made.serviceUid), [made]);
@@ -111,7 +111,7 @@ describe('several managers', () => {
   });
 });
 
-test('5,000 jobs are found by a manager that starts, in their order', async (t) => {
+test('a manager that starts lists 5,000 jobs in order', async (t) => {
   const first = await start(t);
   const slots = new Slots(32);
   const ids = Array.from({ length: 5_000 }, (_, n) => `cow-${String(n).padStart(4, '0')}`);

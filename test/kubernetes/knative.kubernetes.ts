@@ -82,7 +82,7 @@ async function forbid(label: string): Promise<void> {
   await eventually(async () => assert.equal((await ask()).status, 422), 60_000, 100);
 }
 
-test('without Knative, a service is not made, and why is told', async () => {
+test('Knative: without it, a create is rejected with the reason', async () => {
   const without = await bench.open({ knative: SETTINGS });
   try {
     await assert.rejects(created(without.services, ofAdmin('early')), {
@@ -98,7 +98,7 @@ test('without Knative, a service is not made, and why is told', async () => {
   }
 });
 
-describe('with Knative', () => {
+describe('Knative: objects', () => {
   let cluster: KubernetesCluster;
 
   before(async () => {
@@ -107,7 +107,7 @@ describe('with Knative', () => {
   });
   after(() => cluster.close());
 
-  test('each service has a Knative Service that only the cluster reaches', async () => {
+  test('each service has a cluster-local Knative Service', async () => {
     await created(cluster.services, ofAdmin('called', { definition: { annotations: { note: 'kept' } } }));
     const { metadata } = await seen('called');
     assert.equal(metadata.labels['networking.knative.dev/visibility'], 'cluster-local');
@@ -121,7 +121,7 @@ describe('with Knative', () => {
     await eventually(() => assert.equal(cluster.knative?.deploymentStatus(ofAdmin('called'))?.state, 'pending'));
   });
 
-  test('it changes with its service, where that matters to it, and keeps what Knative wrote', async () => {
+  test("an update changes the Knative Service and keeps Knative's own fields", async () => {
     const { service, version } = await created(cluster.services, ofAdmin('changed'));
     const creator = { metadata: { annotations: { 'serving.knative.dev/creator': 'somebody' } } };
     await admin.do('PATCH', pathOf('changed'), creator, 'application/merge-patch+json');
@@ -136,7 +136,7 @@ describe('with Knative', () => {
     assert.deepEqual([metadata.uid, metadata.annotations['serving.knative.dev/creator']], [first.uid, 'somebody']);
   });
 
-  test('it goes with its service, and another of that name has another', async () => {
+  test('it is deleted with its service, and a new service of that name gets a new one', async () => {
     const { version } = await created(cluster.services, ofAdmin('gone'));
     const { uid } = (await seen('gone')).metadata;
     await cluster.services.remove('gone', version);
@@ -145,7 +145,7 @@ describe('with Knative', () => {
     assert.notEqual((await seen('gone')).metadata.uid, uid);
   });
 
-  test('a worker of a federation has none, nor has a service that became one', async () => {
+  test('workers of a federation have none', async () => {
     await created(cluster.services, ofAdmin('worker', { federation: WORKER }));
     assert.equal(await statusOf('worker'), 404);
     const { service, version } = await created(cluster.services, ofAdmin('lent'));
@@ -156,7 +156,7 @@ describe('with Knative', () => {
     assert.equal(await statusOf('lent'), 200);
   });
 
-  test('what is missing, or was made by other settings, is seen to by whoever leads', async () => {
+  test('the leader creates missing ones and updates outdated ones', async () => {
     await created(cluster.services, ofAdmin('kept'));
     const first = (await seen('kept')).metadata;
     await admin.do('DELETE', pathOf('called'));
@@ -171,7 +171,7 @@ describe('with Knative', () => {
     assert.deepEqual([metadata.uid, metadata.generation > first.generation], [first.uid, true]);
   });
 
-  test('what Knative refuses is told in its words, and neither made nor changed', async () => {
+  test('an error of Knative is returned, and nothing is created or changed', async () => {
     await forbid('forbidden');
     const marked = { labels: { forbidden: 'yes' } };
     const refusal = { code: 'refused', message: /Knative does not take it: .*nobody wants that label/ };
@@ -183,7 +183,7 @@ describe('with Knative', () => {
     assert.equal((await cluster.services.get('stays'))?.version, version);
   });
 
-  test('without the setting there is none', async () => {
+  test('without the setting, none is created', async () => {
     const plain = await bench.open();
     try {
       await created(plain.services, ofAdmin('plain'));

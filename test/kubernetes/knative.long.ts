@@ -26,7 +26,7 @@ case "$(cat "$INPUT_FILE_PATH")" in
 esac
 `;
 
-describe('calls that Knative answers', { timeout: 600_000 }, () => {
+describe('Knative: calls', { timeout: 600_000 }, () => {
   let our: PodManagers;
   let manager: Replica;
   let token = '';
@@ -75,7 +75,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
   };
   const STANDING = '/apis/serving.knative.dev/v1/namespaces/oscar-svc/services/answers';
 
-  test('a call is answered, and the next one by the same pod, which has nothing of the first', async () => {
+  test('a call is answered, and the next one by the same pod without data of the first', async () => {
     const first = await run('leave something');
     assert.equal(first.status, 200, first.text);
     assert.equal(Buffer.from(first.text, 'base64').toString(), 'left\n');
@@ -86,7 +86,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     assert.deepEqual(lines, ['event-file-mine', 'tell processes0'], second.text);
   });
 
-  test('what stands behind the service is told', async () => {
+  test('the deployment view names Knative', async () => {
     const { json } = await ask('GET', '/system/services/answers/deployment', { as: ADMIN });
     const { state, active_instances, resource_kind } = json() as Record<string, unknown>;
     assert.deepEqual([state, resource_kind], ['ready', 'knative_service']);
@@ -96,7 +96,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     assert.deepEqual(info['serverless_backend'], { name: 'Knative', version: info['kubernetes_version'] });
   });
 
-  test('a script that fails tells its exit code and what it printed, also later', async () => {
+  test('a failed script returns its exit code and output, also later', async () => {
     const { status, headers, text } = await run('please fail');
     assert.deepEqual([status, headers.get('x-oscar-exit-code')], [500, '3']);
     assert.match(text, /fail/);
@@ -106,7 +106,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     assert.match(log.text, /oscar: the script ended with exit code 3/);
   });
 
-  test('a call is cancelled, and its script ends', async () => {
+  test('a cancelled call ends its script', async () => {
     const calling = run('please wait');
     const id = await eventually(async () => {
       const job = await running();
@@ -152,7 +152,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     });
   }
 
-  test('two calls at once are answered by two pods, nobody calls and there is none, and the next call has one again', async () => {
+  test('two concurrent calls use two pods; without calls it scales to zero and back', async () => {
     const answers = await Promise.all([run('answer slowly'), run('answer slowly too')]);
     const pods = answers.map(({ status, text }) => {
       assert.equal(status, 200, text);
@@ -171,7 +171,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     assert.match((await run('after nothing')).text, /after nothing/);
   });
 
-  test('what Knative does not take is refused with its words, and nothing is made', async () => {
+  test("a definition that Knative rejects is rejected with Knative's message, and nothing is created", async () => {
     const other = await our.replica({ ...SETTINGS, OSCAR_POD_NODE_SELECTOR: 'disk=fast' });
     const body = { ...definition(), name: 'refused', script: SCRIPT };
     const { status, text } = await call(other.url, 'POST', '/system/services', { as: ADMIN, body });
@@ -181,7 +181,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     assert.equal((await ask('GET', '/system/services/refused', { as: ADMIN })).status, 404);
   });
 
-  test('another manager shows what a call prints while it goes on', async () => {
+  test('another manager shows the log of a running call', async () => {
     const other = await our.replica(SETTINGS);
     const calling = run('please wait');
     const id = await eventually(running, PATIENCE);
@@ -193,7 +193,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     assert.equal((await calling).status, 502);
   });
 
-  test('whoever calls the pod without its token is refused', async () => {
+  test('a call to the pod without its token is rejected', async () => {
     const { url } = ((await seen(STANDING)).body as { status: { address: { url: string } } }).status.address;
     for (const headers of [{}, { authorization: token }]) {
       const { status, text } = await fromInside(url, { method: 'POST', body: '{}', headers });
@@ -202,7 +202,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     }
   });
 
-  test('another script is used at once, other limits by another pod', async () => {
+  test('a changed script is used at once, changed limits by a new pod', async () => {
     const first = await generation();
     const put = (body: object) => ask('PUT', '/system/services', { as: ADMIN, body });
     assert.equal((await put({ ...definition(), script: 'echo other' })).status, 204);
@@ -213,7 +213,7 @@ describe('calls that Knative answers', { timeout: 600_000 }, () => {
     await eventually(async () => assert.equal((await run('x')).text, 'more\n'), PATIENCE);
   });
 
-  test('nothing of it is left when the service goes', async () => {
+  test('deleting the service removes everything in Knative', async () => {
     assert.equal((await ask('DELETE', '/system/services/answers', { as: ADMIN })).status, 204);
     assert.equal((await seen(STANDING)).status, 404);
     await eventually(async () => {

@@ -67,28 +67,32 @@ async function taken(): Promise<string | undefined> {
   return queue?.status.flavorsReservation[0]?.resources.find(({ name }) => name === 'cpu')?.total;
 }
 
-test('a job that waits for its quota runs elsewhere, and comes back to a quota that is free', PATIENCE, async () => {
-  const { people } = them;
-  const federation = { delegate_when: 'saturated' };
-  await delegating({ origin: kubernetes, people }, 'out', [member(embedded, 'out')], { ...service, federation });
-  const here = await kubernetes.outside.submit(people.alice, 'out', '600');
-  await inState(kubernetes, people.alice, 'out', here, 'running');
-  const there = await kubernetes.outside.submit(people.alice, 'out', '1');
-  const job = await endedWell(kubernetes, people.alice, 'out', there);
-  assert.equal(placeOf(job), embedded.id, storyOf(job));
-  expectStatus(await kubernetes.call('DELETE', `/system/jobs/out/${here}`, { as: people.alice }), 202);
-  await inState(kubernetes, people.alice, 'out', here, 'cancelled');
-  await eventually(async () => assert.equal(await taken(), '0'));
-  const next = await endedWell(
-    kubernetes,
-    people.alice,
-    'out',
-    await kubernetes.outside.submit(people.alice, 'out', '0'),
-  );
-  assert.equal(placeOf(next), kubernetes.id, storyOf(next));
-});
+test(
+  'Kueue federation: a job that waits for quota is delegated, and comes back when quota is free',
+  PATIENCE,
+  async () => {
+    const { people } = them;
+    const federation = { delegate_when: 'saturated' };
+    await delegating({ origin: kubernetes, people }, 'out', [member(embedded, 'out')], { ...service, federation });
+    const here = await kubernetes.outside.submit(people.alice, 'out', '600');
+    await inState(kubernetes, people.alice, 'out', here, 'running');
+    const there = await kubernetes.outside.submit(people.alice, 'out', '1');
+    const job = await endedWell(kubernetes, people.alice, 'out', there);
+    assert.equal(placeOf(job), embedded.id, storyOf(job));
+    expectStatus(await kubernetes.call('DELETE', `/system/jobs/out/${here}`, { as: people.alice }), 202);
+    await inState(kubernetes, people.alice, 'out', here, 'cancelled');
+    await eventually(async () => assert.equal(await taken(), '0'));
+    const next = await endedWell(
+      kubernetes,
+      people.alice,
+      'out',
+      await kubernetes.outside.submit(people.alice, 'out', '0'),
+    );
+    assert.equal(placeOf(next), kubernetes.id, storyOf(next));
+  },
+);
 
-test('a worker whose owner has no quota left takes no offer, and takes one when there is', PATIENCE, async () => {
+test('Kueue federation: a worker without quota rejects offers until quota is free', PATIENCE, async () => {
   const { people } = them;
   await delegating({ origin: embedded, people }, 'in', [member(kubernetes, 'in')], service);
   const first = await embedded.outside.submit(people.alice, 'in', '600');
@@ -106,7 +110,7 @@ test('a worker whose owner has no quota left takes no offer, and takes one when 
   assert.equal(placeOf(last), kubernetes.id, storyOf(last));
 });
 
-test('of jobs that come at once a worker takes no more than its owner has quota for', PATIENCE, async () => {
+test("Kueue federation: a worker accepts no more concurrent offers than its owner's quota", PATIENCE, async () => {
   const { people } = them;
   await delegating({ origin: embedded, people }, 'burst', [member(kubernetes, 'burst')], service);
   await eventually(async () => assert.equal(await taken(), '0'), 60_000);

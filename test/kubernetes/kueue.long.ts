@@ -41,7 +41,7 @@ interface Queue {
   };
 }
 
-describe('with Kueue', { timeout: 600_000 }, () => {
+describe('Kueue', { timeout: 600_000 }, () => {
   let our: PodManagers;
   let people: People;
   let kueue: Operator;
@@ -138,7 +138,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await kueue.kubectl('', 'patch', 'clusterqueue', metadata.name, '--type=json', '-p', patch);
   }
 
-  test('services of users are not made where Kueue is not installed, and it is said why', async () => {
+  test('without Kueue, services of users are rejected with the reason', async () => {
     manager = await our.replica(settings());
     const body = definitionOf('early');
     const refused = await call(manager.url, 'POST', '/system/services', { as: people.alice, body });
@@ -152,7 +152,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await manager.ended;
   });
 
-  test('a job of a user is let in and runs, and its pod is not counted besides', async () => {
+  test('a job is admitted and runs, and its pod is not counted twice', async () => {
     kueue = await installKueue(our.cluster, directory);
     manager = await our.replica(settings());
     await create('cows', people.alice);
@@ -171,7 +171,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await givenBack();
   });
 
-  test('with a quota of one the second waits and says why, the administrator’s do not, and a cancel lets it in', async () => {
+  test("with a quota of one, the second job waits with a reason, the administrator's job does not, and a cancel admits it", async () => {
     const first = await submit('cows', '600');
     await runs(first);
     const second = await submit('cows', '0');
@@ -185,7 +185,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await givenBack();
   });
 
-  test('one that fails gives its quota back, and so does a call', async () => {
+  test('failed jobs and calls release their quota', async () => {
     await until('cows', await submit('cows', 'no number'), 'failed');
     await givenBack();
     const as = tokens.get('cows') ?? '';
@@ -194,7 +194,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await givenBack();
   });
 
-  test('one that is larger than the quota says so, holds up nobody, and runs when the operator gives more', async () => {
+  test('a job larger than the quota waits with a reason, blocks no other job, and runs when the quota is raised', async () => {
     await create('bulls', people.alice, '0.5');
     const large = await submit('bulls', '0');
     await until('bulls', large, 'queued', /^waits for its queue oscar-lq-bulls: .*insufficient quota for cpu/);
@@ -205,7 +205,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await setCpuOfAlice('100m');
   });
 
-  test('a queue that is stopped ends what runs, with the reason, once', async () => {
+  test('a stopped queue evicts running jobs once, with the reason', async () => {
     const id = await submit('cows', '600');
     await runs(id);
     await changeQueue({ spec: { stopPolicy: 'HoldAndDrain' } });
@@ -226,7 +226,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await givenBack();
   });
 
-  test('one that is held when its manager is killed is let in once by the next', async () => {
+  test('a waiting job is admitted once by the next manager after a kill', async () => {
     const first = await submit('cows', '600');
     await runs(first);
     const second = await submit('cows', '0');
@@ -241,7 +241,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await givenBack();
   });
 
-  test('the queue of a service goes with it, and the quota of its owner stays', async () => {
+  test("deleting a service deletes its queue and keeps the owner's quota", async () => {
     const { status, text } = await call(manager.url, 'DELETE', '/system/services/bulls', { as: people.alice });
     assert.equal(status, 204, text);
     const local = '/apis/kueue.x-k8s.io/v1beta2/localqueues';
@@ -255,7 +255,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
     await queueOfAlice();
   });
 
-  describe('in the store, without a manager', () => {
+  describe('in the store', () => {
     let cluster: KubernetesCluster;
     let stop = async () => {};
     let make: (known?: Partial<NewJob>) => Promise<JobRecord>;
@@ -314,7 +314,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
         assert.ok(holds.includes(wanted), JSON.stringify(job['status']));
       }, PATIENCE);
 
-    test('one that another cluster runs has no quota here, and waits again when it comes back', async () => {
+    test('a delegated job uses no quota here and waits again when it comes back', async () => {
       const first = await letIn(await make());
       const away = await becomes(await becomes(first, { state: 'offering' }), { state: 'delegated' });
       await givenBack();
@@ -330,7 +330,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
       await givenBack();
     });
 
-    test('one that ends while another cluster has it, or while it is held, is over for Kueue too', async () => {
+    test('a job that ends while it is delegated or waiting is finished for Kueue too', async () => {
       const first = await letIn(await make());
       const held = await make();
       await becomes(held, { state: 'cancelled', finishedAt: Date.now() });
@@ -343,7 +343,7 @@ describe('with Kueue', { timeout: 600_000 }, () => {
       await givenBack();
     });
 
-    test('one that is removed leaves its mark', async () => {
+    test('a removed job leaves a tombstone', async () => {
       const object = { bucket: 'b', key: 'k', modifiedAt: 1 };
       const first = await letIn(await make({ trigger: 'storage', object }));
       await becomes(first, { state: 'succeeded', finishedAt: Date.now() });

@@ -15,7 +15,7 @@ const PATIENCE = 240_000;
 
 const JOBS = 8;
 
-describe('managers on a Kubernetes whose etcd is slow', ROUND, () => {
+describe('slow etcd', ROUND, () => {
   let our: Coordinators;
   before(async () => {
     // As long as it is without a word about it: whether that is enough is the question.
@@ -66,7 +66,7 @@ describe('managers on a Kubernetes whose etcd is slow', ROUND, () => {
     },
   );
 
-  test('when the leader is killed meanwhile, another one leads, and nothing is done twice', ROUND, async () => {
+  test('when the leader is killed, another one leads and nothing is done twice', ROUND, async () => {
     const { leader, other } = await our.ranks();
     await our.create(leader, 'slower');
     our.plane.etcdTakes(LATE);

@@ -33,7 +33,7 @@ const seen = async (path: string) => (await admin.do('GET', path)) as unknown as
 const statusOf = async (path: string) => (await admin.ask('GET', path)).status;
 const ALICE = 'alice-0001@idp.example';
 
-test('a user has a namespace that says whose it is, with the rights of the manager in it', async (t) => {
+test("namespaces: a user's namespace names the user and has the manager's rights", async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   const wanted = namespaceFor(ALICE, 'oscar-svc');
@@ -50,7 +50,7 @@ test('a user has a namespace that says whose it is, with the rights of the manag
   ]);
 });
 
-test('rights in a namespace that somebody has changed are mended at the next start', async (t) => {
+test('namespaces: changed rights are restored at the next start', async (t) => {
   const role = '/apis/rbac.authorization.k8s.io/v1/namespaces/oscar-svc-mended/roles/oscar-controller';
   const first = await bench.open();
   await first.services.claimNamespace('mended', 'oscar-svc-mended');
@@ -62,7 +62,7 @@ test('rights in a namespace that somebody has changed are mended at the next sta
   assert.equal((await seen(role)).rules?.length, 4);
 });
 
-test('a user’s namespace is closed to what the operator says, which is not written again at each start', async (t) => {
+test('namespaces: the network policy follows the settings and is not rewritten at each start', async (t) => {
   const policy = '/apis/networking.k8s.io/v1/namespaces/oscar-svc-closed/networkpolicies/oscar-closed-networks';
   const closedNetworks = [{ address: '169.254.169.254', prefix: 32, family: 'ipv4' }] as const;
   const versions: (string | undefined)[] = [];
@@ -76,7 +76,7 @@ test('a user’s namespace is closed to what the operator says, which is not wri
   assert.match(JSON.stringify(await seen(policy)), /"except":\["169.254.169.254\/32"\]/);
 });
 
-test('two users whose names are cut alike have two namespaces, the same ones each time (S18)', async (t) => {
+test('namespaces: users whose shortened names are equal have different, stable namespaces (S18)', async (t) => {
   const [first, second, third] = ['same-uid-1', 'same-uid-2', 'same-uid-3'];
   const wanted = 'oscar-svc-same-uid';
   const homes: string[][] = [];
@@ -97,7 +97,7 @@ test('two users whose names are cut alike have two namespaces, the same ones eac
   }
 });
 
-test('of two users who come at once for one name, each gets a namespace of their own', async (t) => {
+test('namespaces: concurrent users with the same shortened name get different ones', async (t) => {
   const clusters = await Promise.all([bench.open(), bench.open()]);
   for (const cluster of clusters) t.after(cluster.close);
   const uids = ['rival-a', 'rival-b', 'rival-c', 'rival-d'];
@@ -111,7 +111,7 @@ test('of two users who come at once for one name, each gets a namespace of their
   }
 });
 
-test('a namespace of another program is nobody’s to be put into', async (t) => {
+test('namespaces: one of another program is not used', async (t) => {
   await admin.do('POST', '/api/v1/namespaces', { metadata: { name: 'somebody-elses' } });
   const cluster = await bench.open();
   t.after(cluster.close);
@@ -120,7 +120,7 @@ test('a namespace of another program is nobody’s to be put into', async (t) =>
   assert.equal((await seen('/api/v1/namespaces/somebody-elses')).metadata.annotations, undefined);
 });
 
-test('a service that is made says where it really is', async (t) => {
+test('services: a created service reports its namespace', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   await cluster.services.claimNamespace('first-here', 'oscar-svc-shared');
@@ -131,7 +131,7 @@ test('a service that is made says where it really is', async (t) => {
   assert.equal((await cluster.services.get('cow'))?.service.namespace, record.service.namespace);
 });
 
-test('a service is a ConfigMap and a PodTemplate that belongs to it, and both go with it', async (t) => {
+test('services: a ConfigMap and its PodTemplate are created and deleted together', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   const labels = { team: 'a', 'not a legal label': 'x' };
@@ -149,7 +149,7 @@ test('a service is a ConfigMap and a PodTemplate that belongs to it, and both go
   assert.equal(await statusOf('/api/v1/namespaces/oscar-svc/podtemplates/cow'), 404);
 });
 
-test('a PodTemplate is made again when whoever made the service has died before it made that', async (t) => {
+test('services: a PodTemplate that a killed manager did not create is created later', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   const { version } = await created(cluster.services, sampleService('cow'));
@@ -164,7 +164,7 @@ test('a PodTemplate is made again when whoever made the service has died before 
   assert.equal(await statusOf(path), 404);
 });
 
-test('nothing of a reservation is left once there is the service', async (t) => {
+test('services: the reservation is removed when the service exists', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   await cluster.services.reserve('dog', 'u');
@@ -173,7 +173,7 @@ test('nothing of a reservation is left once there is the service', async (t) => 
   assert.equal(await statusOf('/api/v1/namespaces/oscar/configmaps/oscar-name-cow'), 404);
 });
 
-test('a service that a Go manager makes is seen, takes its name, and can be changed and removed', async (t) => {
+test('services: one of a Go manager is visible, reserves its name, and can be updated and deleted', async (t) => {
   const namespace = FROM_GO.metadata.namespace ?? '';
   await admin.ask('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
   const cluster = await bench.open();
@@ -195,7 +195,7 @@ test('a service that a Go manager makes is seen, takes its name, and can be chan
   assert.notEqual(await cluster.services.reserve('plants', 'ours'), 'taken');
 });
 
-test('secrets of a service are a Secret beside it, with plain keys for its pods', async (t) => {
+test('secrets: those of a service are a Secret in its namespace, with plain keys for its pods', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   await created(cluster.services, sampleService('cow'));
@@ -204,7 +204,7 @@ test('secrets of a service are a Secret beside it, with plain keys for its pods'
   assert.deepEqual(data, { API_KEY: Buffer.from('s3cret').toString('base64') });
 });
 
-test('all other rooms are in the namespace of the manager, under names that no service can have (S15)', async (t) => {
+test("secrets: all other kinds are in the manager's namespace, under names that no service can have (S15)", async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   for (const room of ['user', 'grant', 'credentials', 'member', 'manager'] as const) {
@@ -219,7 +219,7 @@ test('all other rooms are in the namespace of the manager, under names that no s
   }
 });
 
-test('a Secret that is not of the service is neither shown, nor overwritten, nor removed (S15)', async (t) => {
+test('secrets: a Secret that does not belong to the service is not shown, overwritten or deleted (S15)', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   await cluster.services.claimNamespace('cluster_admin', 'oscar-svc');
@@ -236,7 +236,7 @@ test('a Secret that is not of the service is neither shown, nor overwritten, nor
   assert.equal(data?.['accessKey'], Buffer.from('root').toString('base64'));
 });
 
-test('what a Go manager keeps for a service that declares it is the service’s', async (t) => {
+test('secrets: the Secret that a Go manager created for a service is used', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   const environment = { variables: {}, secrets: { API_KEY: '' } };
@@ -247,7 +247,7 @@ test('what a Go manager keeps for a service that declares it is the service’s'
   assert.equal(record?.values['API_KEY']?.reveal(), 'from Go');
 });
 
-test('the settings are a JSON list in one ConfigMap, and what else is in it stays', async (t) => {
+test('settings: they are a JSON list in a ConfigMap whose other keys are kept', async (t) => {
   const cluster = await bench.open();
   t.after(cluster.close);
   const path = '/api/v1/namespaces/oscar/configmaps';
@@ -270,7 +270,7 @@ test('the settings are a JSON list in one ConfigMap, and what else is in it stay
   await assert.rejects(cluster.settings.read(), { code: 'damaged', message: /mend it/ });
 });
 
-test('what one manager does the other sees', async (t) => {
+test('replicas: a change of one manager is visible at the other', async (t) => {
   const [one, other] = await Promise.all([bench.open(), bench.open()]);
   t.after(one.close);
   t.after(other.close);
@@ -284,7 +284,7 @@ test('what one manager does the other sees', async (t) => {
   await eventually(async () => assert.equal(await other.services.get('cow'), undefined));
 });
 
-test('reading what is known asks nothing of the server, and a thousand services are listed in pages', async (t) => {
+test('cache: reads make no requests, and a thousand services are listed in pages', async (t) => {
   const count = 1_050;
   const one = await bench.open();
   t.after(one.close);
@@ -312,7 +312,7 @@ test('reading what is known asks nothing of the server, and a thousand services 
   assert.equal(two.metrics().requests, requests);
 });
 
-test('the rate of requests is what it is set to, and what it cost can be read', async (t) => {
+test('rate limit: it is the configured one, and the waiting time is measured', async (t) => {
   const cluster = await bench.open({ rate: { perSecond: 100, burst: 1 } });
   t.after(cluster.close);
   await Promise.all(Array.from({ length: 10 }, () => cluster.settings.read()));

@@ -39,7 +39,7 @@ function leaseOf(cluster: KubernetesCluster, t: TestContext, name: string, onLea
   return lease;
 }
 
-test('of several one leads; when it stops it gives the lease up and another leads', async (t) => {
+test('leader election: one leads, and releases the lease when it stops', async (t) => {
   const { cluster } = await manager(t);
   const leases = ['a', 'b', 'c'].map(() => leaseOf(cluster, t, 'stops'));
   const leading = () => leases.filter((lease) => lease.leading);
@@ -54,7 +54,7 @@ test('of several one leads; when it stops it gives the lease up and another lead
   assert.notEqual(leading()[0], first);
 });
 
-test('a leader that is cut off stops leading before another begins', async (t) => {
+test('leader election: a leader that is cut off stops before another begins', async (t) => {
   const [one, two] = [await manager(t), await manager(t)];
   const history: string[] = [];
   const lead = (name: string) => async (signal: AbortSignal) => {
@@ -74,7 +74,7 @@ test('a leader that is cut off stops leading before another begins', async (t) =
   assert.ok(first.leading);
 });
 
-test('work that ends or fails gives the lease up, and is begun again by somebody', async (t) => {
+test('leader election: work that ends or fails releases the lease and is started again', async (t) => {
   const { cluster } = await manager(t);
   let begun = 0;
   leaseOf(cluster, t, 'fails', async (signal) => {
@@ -85,7 +85,7 @@ test('work that ends or fails gives the lease up, and is begun again by somebody
   await eventually(() => assert.equal(begun, 3));
 });
 
-test('losing the lease in the middle of a claim doubles nothing', async (t) => {
+test('leader election: losing the lease during a claim doubles nothing', async (t) => {
   const [one, two] = [await manager(t), await manager(t)];
   const keys = Array.from({ length: 6 }, (_, i) => `work/${i}`);
   for (const key of keys) await two.cluster.journal.begin(key, { done: 0 });

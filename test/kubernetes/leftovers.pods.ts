@@ -17,7 +17,7 @@ const GONE_MS = 60_000;
 /** A number that no other test takes while it looks for any. */
 const ID = 77;
 
-test('a test process that is killed leaves nothing of its cluster behind', async (t) => {
+test('test cluster: a killed test process leaves nothing behind', async (t) => {
   const before = kernelSettings();
   const { child, names } = await startChild(t);
   assert.notDeepEqual(left(names), []);
@@ -26,7 +26,7 @@ test('a test process that is killed leaves nothing of its cluster behind', async
   await eventually(() => assert.deepEqual(left(names), []), GONE_MS, 50);
 });
 
-test('what is left if everything that could clean up was killed too, the next cluster of that number removes', async (t) => {
+test('test cluster: the next cluster with the same number removes what a killed one left', async (t) => {
   const { child, names } = await startChild(t);
   const keeper = keeperOf(names);
   assert.ok(keeper > 0);

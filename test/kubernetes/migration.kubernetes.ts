@@ -103,7 +103,7 @@ const taken = () =>
     assert.ok(manager.log.some(({ msg }) => msg === 'the rules of the object store are as they should be'));
   });
 
-test('services are seen by whom they should, with all they had', async () => {
+test('migration: services keep their visibility and definition', async () => {
   assert.ok((await servicesOf(ADMIN)).includes('plants'));
   assert.deepEqual(await servicesOf(alice), ['plants']);
   assert.deepEqual(await servicesOf(bob), ['plants']);
@@ -116,13 +116,13 @@ test('services are seen by whom they should, with all they had', async () => {
   assert.deepEqual(seen['allowed_users'], [BOB.sub]);
 });
 
-test('users keep the keys that they have', async () => {
+test('migration: users keep their keys', async () => {
   const { access_key, secret_key } = await outside.provider(alice);
   assert.deepEqual([access_key, secret_key], [ALICE.sub, ALICES_KEYS.secretKey.reveal()]);
   await storeClient(minio, ALICES_KEYS).get('alices', 'mine.txt');
 });
 
-test('what is called like a user and is of somebody else gives nobody keys (S15)', async () => {
+test('migration: an object with the name of a user gives no keys (S15)', async () => {
   const stringData = { oidc_uid: BOB.sub, accessKey: BOB.sub, secretKey: 'bobs-other-key' };
   await admin.do('POST', `/api/v1/namespaces/${SERVICES_NAMESPACE}/secrets`, {
     metadata: { name: CAROL.sub },
@@ -133,7 +133,7 @@ test('what is called like a user and is of somebody else gives nobody keys (S15)
   assert.notEqual(secret_key, 'bobs-other-key');
 });
 
-test('buckets have the owners and the visibility that they had', async () => {
+test('migration: buckets keep their owner and visibility', async () => {
   await taken();
   const shown = ({ bucket_name, visibility, allowed_users, owner, metadata }: SeenBucket) =>
     [bucket_name, visibility, allowed_users, owner, metadata.from_service ?? ''] as const;
@@ -152,7 +152,7 @@ test('buckets have the owners and the visibility that they had', async () => {
   ]);
 });
 
-test('addresses of files are signed for whom they should', async () => {
+test('migration: presigned URLs are signed for the right user', async () => {
   const body = { object_key: 'out/old.txt', operation: 'download' };
   for (const as of [alice, bob]) {
     const { json } = await outside.call('POST', '/system/buckets/plants/presign', { as, body });
@@ -161,7 +161,7 @@ test('addresses of files are signed for whom they should', async () => {
   assert.equal((await outside.call('POST', '/system/buckets/plants/presign', { as: carol, body })).status, 403);
 });
 
-test('jobs of the Go manager are neither shown, nor run, nor touched', async () => {
+test('migration: jobs of the Go manager are not shown, run or changed', async () => {
   const { json } = await outside.call('GET', '/system/logs/herds', { as: ADMIN });
   assert.deepEqual(Object.keys((json() as { jobs: object }).jobs), []);
   for (const name of [finishedJobOf('plants'), waitingJobOf('plants')]) {
@@ -172,7 +172,7 @@ test('jobs of the Go manager are neither shown, nor run, nor touched', async () 
   for (const name of [finishedJobOf('plants'), waitingJobOf('plants')]) assert.ok(await jobIn(ALICES_NAMESPACE, name));
 });
 
-test('a file is one job, though the old webhook and both new ones report it', async () => {
+test('migration: a file is one job, although three webhooks report it', async () => {
   await taken();
   assert.deepEqual(await queuesOf('plants'), ['OSCAR_DURABLE', 'OSCAR_FAST', 'plants']);
   await storeClient(minio, ALICES_KEYS).put('plants', 'in/new.txt', 'new');
@@ -190,7 +190,7 @@ test('a file is one job, though the old webhook and both new ones report it', as
   );
 });
 
-test('a service is invoked with the token that it had', async () => {
+test('migration: a service keeps its token', async () => {
   const id = await outside.submit(`Bearer ${TOKEN}`, 'plants', 'hello');
   assert.equal((await outside.job(alice, 'plants', id)).state, 'queued');
   const { metadata } = (await admin.do('GET', `/apis/batch/v1/namespaces/${ALICES_NAMESPACE}/jobs/${id}`)) as {
@@ -200,7 +200,7 @@ test('a service is invoked with the token that it had', async () => {
   assert.equal((await outside.call('GET', `/system/logs/plants`, { as: alice })).text.includes(id), true);
 });
 
-test('a service is changed, and loses none of its secrets', async () => {
+test('migration: an update keeps all secrets', async () => {
   const { json } = await outside.call('GET', '/system/services/plants', { as: alice });
   const read = json() as Record<string, unknown>;
   const { status, text } = await outside.call('PUT', '/system/services', { as: alice, body: { ...read, cpu: '2' } });
@@ -218,7 +218,7 @@ test('a service is changed, and loses none of its secrets', async () => {
   assert.ok(kept.some((each) => ['hush-1', 'hush-2'].every((value) => each.includes(value))));
 });
 
-test('new keys are known to the Go manager that comes back', async () => {
+test('migration: a Go manager that comes back finds new keys', async () => {
   const { json } = await outside.call('POST', '/system/config/keys', { as: bob });
   const { secret_key } = (json() as { minio_provider: { secret_key: string } }).minio_provider;
   assert.notEqual(secret_key, 'bobs-old-key');
@@ -231,7 +231,7 @@ test('new keys are known to the Go manager that comes back', async () => {
   await storeClient(minio, keysOf(BOB.sub, secret_key)).put('everyones', 'k');
 });
 
-test('a service that goes takes along what is its own, and nothing else', async () => {
+test('migration: a delete removes only what belongs to the service', async () => {
   await taken();
   assert.equal((await outside.call('DELETE', '/system/services/weeds', { as: alice })).status, 204);
   assert.equal((await outside.call('GET', '/system/services/weeds', { as: alice })).status, 404);
@@ -258,7 +258,7 @@ test('a service that goes takes along what is its own, and nothing else', async 
   assert.equal(await outside.get(alice, 'plants/out/old.txt'), 'out/old.txt');
 });
 
-test('of a bucket that a service only used, its rules go and those of others stay', async () => {
+test("migration: a delete removes only the service's rules of a shared bucket", async () => {
   await taken();
   assert.deepEqual(await queuesOf('pastures'), ['OSCAR_DURABLE', 'OSCAR_FAST', 'herds', 'plants']);
   assert.equal((await outside.call('DELETE', '/system/services/herds', { as: ADMIN })).status, 204);

@@ -30,13 +30,13 @@ before(async () => {
 after(() => cluster.stop());
 
 describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
-  test('the node is ready and says what it has', async () => {
+  test('the node is ready and reports its capacity', async () => {
     const { status } = (await cluster.admin.do('GET', `/api/v1/nodes/${cluster.nodeName}`)) as { status: NodeStatus };
     assert.equal(readiness(status), 'True');
     assert.ok(Number(status.allocatable.cpu) >= 1);
   });
 
-  test('a Job completes, and its log is there', async () => {
+  test('a Job completes and has a log', async () => {
     const jobs = `/apis/batch/v1/namespaces/${pods.namespace}/jobs`;
     await cluster.admin.do('POST', jobs, {
       metadata: { name: 'hello' },
@@ -52,7 +52,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.equal(await pods.log(items[0]?.metadata.name ?? ''), 'hello from the job\n');
   });
 
-  test('init containers run first, a sidecar beside the script, and what they write is shared', async () => {
+  test('init containers run first, a sidecar runs with the script, and they share a volume', async () => {
     const volumeMounts = [{ name: 'shared', mountPath: '/shared' }];
     const others = { image: BUSYBOX, volumeMounts };
     await pods.create(
@@ -81,7 +81,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.equal(await pods.log('sidecar'), 'staged\n');
   });
 
-  test('a service has a name', async () => {
+  test('DNS resolves the name of a Service', async () => {
     await cluster.admin.do('POST', `/api/v1/namespaces/${pods.namespace}/services`, {
       metadata: { name: 'web' },
       spec: { selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }] },
@@ -96,13 +96,13 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.match(await pods.log('asks'), /here is the service/);
   });
 
-  test('metrics of the node are there, after a while', async () => {
+  test('the metrics API reports the node', async () => {
     const path = `/apis/metrics.k8s.io/v1beta1/nodes/${cluster.nodeName}`;
     const { usage } = await eventually(() => cluster.admin.do('GET', path), LOST_MS, 100);
     assert.match((usage as { memory: string }).memory, /^\d+Ki$/);
   });
 
-  test('a manager tells in its status what the node uses, by these metrics', async (t) => {
+  test('the status of a manager has the usage of the node', async (t) => {
     const rate = { perSecond: 1_000, burst: 1_000 };
     const api = new Api(await readEndpoint(await cluster.managerKubeconfig()), {
       rate,
@@ -140,7 +140,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     );
   });
 
-  test('what managers print is read from all of their pods, and from their runs before', async (t) => {
+  test('the logs of managers are read from all pods and their previous containers', async (t) => {
     const deployments = `/apis/apps/v1/namespaces/${MANAGER_NAMESPACE}/deployments`;
     const labels = { app: 'oscar', part: 'manager' };
     // The first run of each ends at once, so that there is one before.
@@ -185,7 +185,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.deepEqual(problems, []);
   });
 
-  test('a script that takes more memory than it may is killed, and that is said', async () => {
+  test('a container that exceeds its memory is killed with the reason OOMKilled', async () => {
     await pods.create('greedy', 'head -c 200m /dev/zero | tail', {
       container: { resources: { limits: { memory: '32Mi' } } },
     });
@@ -193,7 +193,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.equal(containerStatuses?.[0]?.state.terminated?.reason, 'OOMKilled');
   });
 
-  test('a deadline that is lowered while a pod runs ends it, and its log stays', async () => {
+  test('a deadline that is lowered while a pod runs ends the pod and keeps its log', async () => {
     await pods.create('long', 'echo begun; sleep 1000');
     await pods.printed('long', 'begun');
     await cluster.admin.do('PATCH', pods.path('long'), { spec: { activeDeadlineSeconds: 1 } }, MERGE);
@@ -202,7 +202,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.equal(await pods.log('long'), 'begun\n');
   });
 
-  test('a Secret that is changed reaches the pods that have it mounted', async () => {
+  test('a changed Secret reaches the pods that mount it', async () => {
     const secrets = `/api/v1/namespaces/${pods.namespace}/secrets`;
     await cluster.admin.do('POST', secrets, { metadata: { name: 'keys' }, stringData: { key: 'old\n' } });
     await pods.create('reads', 'cat /keys/key; until grep -q new /keys/key; do sleep 0.1; done; cat /keys/key', {
@@ -215,7 +215,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.equal(await pods.log('reads'), 'old\nnew\n');
   });
 
-  test('a pod reaches a server of the test, by address and by name', async (t) => {
+  test('a pod reaches a server of the test by address and by name', async (t) => {
     const { server, port } = await serveAt(GATEWAY);
     t.after(() => server.close());
     const get = (host: string) => `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 ${host} ${port}; echo`;
@@ -224,14 +224,14 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
     assert.equal((await pods.log('outward')).match(/here is the test/g)?.length, 2);
   });
 
-  test('an image that nobody has is refused soon', async () => {
+  test('a missing image fails soon', async () => {
     await pods.create('imageless', 'true', { container: { image: 'registry.test/none:1' } });
     await pods.until('imageless', ({ containerStatuses }) =>
       /ErrImagePull|ImagePullBackOff/.test(JSON.stringify(containerStatuses)),
     );
   });
 
-  test('of a second cluster, pods reach the first and the other way round', async (t) => {
+  test('pods of two clusters reach each other', async (t) => {
     const other = await Cluster.start();
     t.after(() => other.stop());
     assert.notEqual(other.nodeAddress, cluster.nodeAddress);
@@ -244,7 +244,7 @@ describe('a cluster of the bench', { concurrency: 6, timeout: 600_000 }, () => {
   });
 });
 
-test('a node that is killed is noticed, its pods are given up, and it can come back', async () => {
+test('a killed node is noticed, its pods are evicted, and it can come back', async () => {
   const ready = async () => {
     const { status } = (await cluster.admin.do('GET', `/api/v1/nodes/${cluster.nodeName}`)) as { status: NodeStatus };
     return readiness(status);

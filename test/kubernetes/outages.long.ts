@@ -31,8 +31,8 @@ async function cpus(url: string): Promise<Map<string, string>> {
 }
 
 // Each has a control plane of its own, and most of its time is waiting.
-describe('faults that last', { concurrency: 2, timeout: 300_000 }, () => {
-  test('etcd stands still for ten seconds: what was acknowledged is there, the manager stays up and goes on', {
+describe('long outages', { concurrency: 2, timeout: 300_000 }, () => {
+  test('etcd is paused for ten seconds: acknowledged writes are there, and the manager continues', {
     timeout: 150_000,
   }, async (t) => {
     const plane = await startPlane(t);
@@ -61,7 +61,7 @@ describe('faults that last', { concurrency: 2, timeout: 300_000 }, () => {
     }, RECOVERY_MS);
   });
 
-  test('a manager cut off for a minute serves what it knows, and catches up by itself', {
+  test('a manager that is cut off for a minute serves its cache and catches up', {
     timeout: 170_000,
   }, async (t) => {
     const plane = await startPlane(t);

@@ -83,7 +83,7 @@ const told = (job: SeenJob) => `${our.told(job.id)} runs of ${JSON.stringify(job
 
 const options = { timeout: 400_000 };
 
-test('the API server is killed while jobs run, and files come before it is back', options, async () => {
+test('outage: the API server is killed while jobs run, and files arrive before it is back', options, async () => {
   await copies('api');
   await put('api', 'runs');
   await begun('api', 'runs');
@@ -97,7 +97,7 @@ test('the API server is killed while jobs run, and files come before it is back'
   await expectEach('api', ['runs', 'just-came', 'came-meanwhile']);
 });
 
-test('etcd stands still for ten seconds while jobs run', options, async () => {
+test('outage: etcd is paused for ten seconds while jobs run', options, async () => {
   await copies('etcd');
   await put('etcd', 'runs');
   await begun('etcd', 'runs');
@@ -109,7 +109,7 @@ test('etcd stands still for ten seconds while jobs run', options, async () => {
   await expectEach('etcd', ['runs', 'just-came', 'came-meanwhile']);
 });
 
-test('the manager is cut off from the API server for a minute while jobs run', options, async () => {
+test('outage: the manager is cut off from the API server for a minute while jobs run', options, async () => {
   await copies('cut');
   await put('cut', 'runs');
   await begun('cut', 'runs');
@@ -123,7 +123,7 @@ test('the manager is cut off from the API server for a minute while jobs run', o
   await expectEach('cut', ['runs', 'just-came', 'came-meanwhile']);
 });
 
-test('the manager is killed while jobs are at every stage, and a file comes while it is away', options, async () => {
+test('outage: the manager is killed while jobs are in every stage, and a file arrives meanwhile', options, async () => {
   await copies('killed');
   for (const key of ['ends', 'runs']) {
     await put('killed', key);
@@ -137,7 +137,7 @@ test('the manager is killed while jobs are at every stage, and a file comes whil
   await expectEach('killed', ['ends', 'runs', 'just-came', 'came-meanwhile']);
 });
 
-test('MinIO is away when a service is made, and when a job is to begin', options, async () => {
+test('outage: MinIO is away during a create and at the start of a job', options, async () => {
   const token = await outside.create(ADMIN, definition('stores', our.tells));
   await put('stores', 'x');
   await outside.allEnded('stores', 1);
@@ -159,7 +159,7 @@ test('MinIO is away when a service is made, and when a job is to begin', options
   await outside.create(ADMIN, definition('away', 'true'));
 });
 
-test('the node is killed while jobs run, and starts again: they say so, and do not run again', options, async () => {
+test('outage: jobs on a killed node fail with the reason and do not run again', options, async () => {
   const token = await outside.create(ADMIN, definition('node', `${our.tells}; sleep 600`));
   const seen = await outside.submit(token, 'node', 'x');
   await outside.running(ADMIN, 'node', seen);

@@ -62,7 +62,7 @@ async function transfer(bucket: string, key: string, body?: string): Promise<str
   return said;
 }
 
-test('what moves the files of a job trusts whom the manager trusts', PATIENCE, async () => {
+test('private authority: staging trusts the authorities of the manager', PATIENCE, async () => {
   const at = (path: string) => [{ storage_provider: 'minio.default', path }];
   const body = {
     name: 'copy',

@@ -41,7 +41,7 @@ async function copyIn(namespace: string): Promise<(Seen & { readonly text: strin
   return copy && { ...copy, text: Buffer.from(Object.values(copy.data)[0] ?? '', 'base64').toString() };
 }
 
-test('a new service’s namespace has a copy, and a changed one follows, of whatever type', async (t) => {
+test('pull secrets: the namespace of a new service gets a copy, which follows changes', async (t) => {
   await give('first');
   const cluster = await bench.open({ pullSecrets });
   t.after(cluster.close);
@@ -64,7 +64,7 @@ test('a new service’s namespace has a copy, and a changed one follows, of what
   assert.deepEqual(bench.problems, []);
 });
 
-test('a manager that starts sees to the namespaces of services that another has made, and takes away what is not named', async (t) => {
+test('pull secrets: at its start, a manager updates existing namespaces and removes copies that are no longer configured', async (t) => {
   await give('first');
   const { name, labels, namespace = '' } = FROM_GO.metadata;
   await admin.ask('POST', '/api/v1/namespaces', { metadata: { name: namespace } });
@@ -84,7 +84,7 @@ test('a manager that starts sees to the namespaces of services that another has 
   assert.equal((await admin.ask('GET', pathOf(MANAGER_NAMESPACE, 'registry'))).status, 200);
 });
 
-test('the manager’s other Secrets are not handed out, whatever the settings say', async (t) => {
+test('pull secrets: other Secrets of the manager are never copied', async (t) => {
   await admin.do('POST', pathOf(MANAGER_NAMESPACE), {
     metadata: { name: 'passwords' },
     stringData: { OSCAR_PASSWORD: 'p' },

@@ -18,7 +18,7 @@ const ROUNDS = { timeout: 600_000 };
 /** A leader that dies is followed soon: there are six who do. */
 const LEADER = { OSCAR_LEADER_SECONDS: '6' };
 
-describe('several managers of one cluster', { timeout: 900_000 }, () => {
+describe('replicas with pods', { timeout: 900_000 }, () => {
   let our: PodManagers;
   let one: Replica;
   let two: Replica;
@@ -95,8 +95,8 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
     return { leader, other: leader === one ? two : one };
   }
 
-  describe('while one leads', { concurrency: 3 }, () => {
-    test('a job accepted by either runs, and either tells of it', async () => {
+  describe('with one leader', { concurrency: 3 }, () => {
+    test('a job that either manager accepts runs, and both report it', async () => {
       await create('hello', `${our.tells}\necho hello from $JOB_UUID`);
       const { leader, other } = await ranks();
       const ids = [await submit(leader, 'hello'), await submit(other, 'hello')];
@@ -108,7 +108,7 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
       }
     });
 
-    test('a call at the one that does not lead gets its answer', async () => {
+    test('a call to the follower is answered', async () => {
       await create('echo', 'echo the answer');
       const { other } = await ranks();
       const { status, text } = await call(other.url, 'POST', '/run/echo', { as: as('echo'), body: 'hello' });
@@ -116,7 +116,7 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
       assert.equal(text, 'the answer\n');
     });
 
-    test('a job is cancelled at the one that does not lead, and its pod ends', async () => {
+    test('a job is cancelled at the follower, and its pod ends', async () => {
       await create('long', `${our.tells}\nsleep 600`);
       const { other } = await ranks();
       const id = await submit(other, 'long');
@@ -129,7 +129,7 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
     });
   });
 
-  test('what runs and waits when the leader is killed goes on under the other, once', ROUNDS, async () => {
+  test('running and queued jobs continue once under the next leader', ROUNDS, async () => {
     await create('steady', `${our.tells}\nsleep 3`);
     for (const wait of [0, 1_500, 4_000]) {
       const { leader, other } = await ranks();
@@ -145,7 +145,7 @@ describe('several managers of one cluster', { timeout: 900_000 }, () => {
     }
   });
 
-  test('a leader that was paused wakes up, and nothing runs twice', ROUNDS, async () => {
+  test('a paused leader continues, and nothing runs twice', ROUNDS, async () => {
     await create('paused', `${our.tells}\nsleep 2`);
     for (const wait of [0, 1_000, 3_000]) {
       const { leader, other } = await ranks();

@@ -34,7 +34,7 @@ async function opened(attempts: readonly string[] = []) {
   return { cluster, sweep };
 }
 
-test('what jobs and attempts have left that are gone goes from the shelf, and nothing of those that are there', async () => {
+test('blob store: blobs of deleted jobs and attempts are removed, others are kept', async () => {
   const first = await opened();
   await created(first.cluster.services, sampleService('cow'));
   const [stays, goes] = [sampleJob(randomUUID()), sampleJob(randomUUID())];

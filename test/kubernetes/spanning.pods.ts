@@ -66,7 +66,7 @@ for (const [way, roles] of Object.entries({
   'from pods to processes': () => ({ origin: kubernetes, target: embedded, name: 'to-processes' }),
 })) {
   describe(`a job that goes ${way}`, { timeout: 300_000 }, () => {
-    test('leaves its results at the cluster it came from, and its log can be read there', async () => {
+    test('its results are at the origin, and its log can be read there', async () => {
       const { origin, target, name } = roles();
       const { people } = them;
       await delegating({ origin, people }, name, [member(target, name)], {
@@ -87,7 +87,7 @@ for (const [way, roles] of Object.entries({
       await expectStagingEmpty(origin, name);
     });
 
-    test('is cancelled where it came from, and leaves nothing', async () => {
+    test('it is cancelled at the origin and leaves nothing', async () => {
       const { origin, target, name: base } = roles();
       const { people } = them;
       const name = `${base}-ended`;
@@ -124,7 +124,7 @@ const LOOK = `
   done
   echo; echo looked; sleep 600`;
 
-test('a pod that runs a job of another cluster has no login and no lasting key of anybody, and its script none at all', {
+test('security: a pod with a delegated job has no token and no long-lived key, and its script has no key at all', {
   timeout: 300_000,
 }, async () => {
   const { people } = them;

@@ -21,7 +21,7 @@ const LOOK_EVERY_MS = 1_000;
  * how many there are is learnt first. Whoever comes after it makes all of it or nothing.
  */
 export function testServices(rounds: readonly Round[], timeout: number): void {
-  test('a manager is killed at each write of what is done to services: all of it is done, or nothing', {
+  test('kill at each write: every operation on a service is done completely or not at all', {
     timeout,
   }, async (t) => {
     t.diagnostic(REPEAT);

@@ -35,7 +35,7 @@ for (const file of ['services', 'bad-input', 'credentials', 'configuration', 'ht
   });
 }
 
-test('two managers on one API server are one cluster', { timeout: 120_000 }, async (t) => {
+test('replicas: two managers on one API server are one cluster', { timeout: 120_000 }, async (t) => {
   const settings = await freshSettings();
   const managers = [1, 2].map(() => startProcess(t, temporaryDirectory(), settings));
   const [one = '', two = ''] = await Promise.all(managers.map(({ listening }) => listening));

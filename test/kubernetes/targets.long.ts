@@ -11,7 +11,7 @@ const ROUND = { timeout: 600_000 };
 
 const FILES = ['a', 'b', 'c', 'd'];
 
-describe('a target of two managers, whose origin speaks to the one that does not lead', { timeout: 3_000_000 }, () => {
+describe('replicas of a target: the origin talks to the follower', { timeout: 3_000_000 }, () => {
   let them: Targets;
   let replicas: Replica[];
   before(async () => {
@@ -41,7 +41,7 @@ describe('a target of two managers, whose origin speaks to the one that does not
       ),
     );
 
-  test('what is offered there runs once, its log is passed on, and one is cancelled', ROUND, async () => {
+  test('an offered job runs once, its log is forwarded, and a job is cancelled', ROUND, async () => {
     await ranks();
     await them.create('talks', 'sleep 20');
     const ids = await them.begin('talks', FILES);

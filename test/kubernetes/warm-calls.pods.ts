@@ -16,7 +16,7 @@ interface Pod {
   readonly status: { readonly containerStatuses?: readonly { readonly state?: { readonly running?: object } }[] };
 }
 
-describe('calls of services that keep pods ready', { timeout: 600_000 }, () => {
+describe('warm pods', { timeout: 600_000 }, () => {
   let our: PodManagers;
   let replicas: Replica[];
   let outside: Outside;
@@ -63,7 +63,7 @@ describe('calls of services that keep pods ready', { timeout: 600_000 }, () => {
     return text.trim();
   }
 
-  test('are answered from them, on a cluster that has room for nothing else too; they follow their service', async () => {
+  test('calls are answered from warm pods, even on a full cluster, and the pods follow changes of the service', async () => {
     const service = definition('greets', 'hostname', { min_scale: 1 });
     const token = await outside.create(ADMIN, service);
     const first = await ready('greets');
@@ -90,7 +90,7 @@ describe('calls of services that keep pods ready', { timeout: 600_000 }, () => {
     await eventually(async () => assert.deepEqual(await warm('greets'), []));
   });
 
-  test('go on when the leader dies: the next one has its pods, and no call runs twice', async () => {
+  test('calls continue when the leader dies: the next leader uses the pods, and no call runs twice', async () => {
     const token = await outside.create(ADMIN, definition('stays', `${our.tells}\nhostname`, { min_scale: 1 }));
     const waits = await ready('stays');
     const leader = await our.leader(replicas);
