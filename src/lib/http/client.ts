@@ -18,6 +18,8 @@ type HeaderValues = Readonly<Record<string, string>>;
 export interface HttpRequest {
   readonly method: string;
   readonly url: URL | string;
+  /** Path and query to send as they are; those of the URL, which has no `..`, if absent. */
+  readonly path?: string;
   /** Names in lower case. A function is called each time that the request is sent. */
   readonly headers?: HeaderValues | (() => HeaderValues);
   readonly body?: string | Uint8Array | Readable | undefined;
@@ -148,7 +150,7 @@ export class HttpClient {
       body: content,
     } = await sendRequest.call(this.#agent, {
       origin: url.origin,
-      path: url.pathname + url.search,
+      path: request.path ?? url.pathname + url.search,
       method,
       headers: { ...basicAuthorization(url), ...(typeof headers === 'function' ? headers() : headers) },
       body: body ?? null,
@@ -206,7 +208,7 @@ async function readAll(body: Readable, maxBytes: number, host: string): Promise<
     bytes += chunk.length;
     // Leaving the loop closes the connection.
     if (bytes > maxBytes)
-      throw new HttpClientError('too-large', `the answer of "${host}" has more than ${maxBytes} bytes`);
+      throw new HttpClientError('too-large', `the answer of "${host}" is longer than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, bytes);

@@ -124,8 +124,8 @@ export class Transport {
     });
     this.#pending++;
     try {
-      const url = this.#url(target);
-      const request = { method, url, headers: made, body, deadline, repeatable, maxBytes: LONGEST_ANSWER };
+      const place = this.#place(target);
+      const request = { method, ...place, headers: made, body, deadline, repeatable, maxBytes: LONGEST_ANSWER };
       return toPeerAnswer(await this.#requests.send(request));
     } catch (error) {
       throw this.#failure(error);
@@ -139,7 +139,7 @@ export class Transport {
     const headers = { accept: 'application/json', ...target.headers };
     this.#pending++;
     try {
-      const answer = await this.#streams.open({ method: 'GET', url: this.#url(target), headers, deadline });
+      const answer = await this.#streams.open({ method: 'GET', ...this.#place(target), headers, deadline });
       const { status, body } = answer;
       body.once('close', () => this.#pending--).on('error', () => undefined);
       if (status !== 200) body.destroy();
@@ -155,9 +155,9 @@ export class Transport {
     this.#streams.close();
   }
 
-  #url({ path, query }: Pick<PeerRequest, 'path' | 'query'>): string {
+  #place({ path, query }: Pick<PeerRequest, 'path' | 'query'>) {
     const { origin, pathname } = this.#base;
-    return `${origin}${trimEnd(pathname, isSlash)}${path}${query ? `?${query}` : ''}`;
+    return { url: origin, path: `${trimEnd(pathname, isSlash)}${path}${query ? `?${query}` : ''}` };
   }
 
   async *#chunks(body: Readable, idle: number, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {

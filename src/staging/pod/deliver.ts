@@ -142,8 +142,8 @@ async function putAnswer(directory: string, delivery: Delivery, connections: Con
   const put = async ({ answer: url, verify }: PodStores) => {
     if (!url) throw new KeysMissing();
     await using file = await openOutput(parts.own, 'answer');
-    const agents = connections.agents({ guarded: false, verify });
-    await retried(() => writeUrl(url, file, agents, signal), signal);
+    const client = connections.client({ guarded: false, verify });
+    await retried(() => writeUrl(url, file, client, signal), signal);
   };
   try {
     await keys.use(put, { signal: patient, tell });

@@ -12,7 +12,7 @@ export async function storeOpener(connections: Connections, accesses: Iterable<S
   return (access) => {
     if (access.type === 's3' && s3) return s3(access);
     if (access.type === 'webdav' && webdav)
-      return webdav.webdavStore(access, connections.agents({ guarded: access.guarded, verify: true }));
+      return webdav.webdavStore(access, connections.client({ guarded: access.guarded, verify: true }));
     throw new Error('there are no keys for this store');
   };
 }

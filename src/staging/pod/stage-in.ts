@@ -87,8 +87,8 @@ async function fetchInput(
   const fetch = async ({ stores, input: url, verify }: PodStores): Promise<void> => {
     if (input.kind === 'url') {
       if (!url) throw new Error('there is no address for it');
-      const agents = connections.agents({ guarded: false, verify });
-      return retried(async () => receive(await readUrl(url, agents, signal), to));
+      const client = connections.client({ guarded: false, verify });
+      return retried(async () => receive(await readUrl(url, client, signal), to));
     }
     const access = stores.get(input.from.store);
     if (!access) throw new Error(`there are no keys for the store ${input.from.store}`);

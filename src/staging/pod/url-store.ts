@@ -1,28 +1,28 @@
-import { type IncomingMessage, type RequestOptions, request as requestPlain } from 'node:http';
-import { request as requestSecure } from 'node:https';
-import { pipeline } from 'node:stream/promises';
-import { type Agents, toHttpClientError } from '../../lib/http/index.ts';
+import type { HttpAnswer, HttpClient } from '../../lib/http/index.ts';
 import type { Secret } from '../../lib/secret.ts';
-import { type OutputFile, type RemoteObject, readAddress, TransferError } from '../transfers/remote-store.ts';
-
-/** A store that says nothing for so long is gone. */
-const IDLE_DEADLINE = 60_000;
+import {
+  type OutputFile,
+  type RemoteObject,
+  readAddress,
+  STORE_IDLE,
+  TransferError,
+  toTransferError,
+} from '../transfers/remote-store.ts';
 
 /** Reads what a presigned URL gives. Every failure is a {@link TransferError}. */
-export async function readUrl(url: Secret, agents: Agents, signal: AbortSignal): Promise<RemoteObject> {
+export async function readUrl(url: Secret, client: HttpClient, signal: AbortSignal): Promise<RemoteObject> {
   const address = readUrlAddress(url);
-  const answer = await send(address, agents, { method: 'GET', signal });
-  if (answer.statusCode !== 200) throw refusal(answer);
+  const answer = await send(address, client, { method: 'GET', signal });
+  if (answer.status !== 200) throw refusal(answer);
   const length = answer.headers['content-length'];
-  return { body: answer, bytes: length === undefined ? undefined : Number(length), host: address.hostname };
+  return { body: answer.body, bytes: length === undefined ? undefined : Number(length), host: address.hostname };
 }
 
 /** Writes a file to where a presigned URL leads. Every failure is a {@link TransferError}. */
-export async function writeUrl(url: Secret, file: OutputFile, agents: Agents, signal: AbortSignal): Promise<void> {
-  const answer = await send(readUrlAddress(url), agents, { method: 'PUT', file, signal });
-  const status = answer.statusCode ?? 0;
-  if (status < 200 || status > 299) throw refusal(answer);
-  answer.on('error', () => {}).resume();
+export async function writeUrl(url: Secret, file: OutputFile, client: HttpClient, signal: AbortSignal): Promise<void> {
+  const answer = await send(readUrlAddress(url), client, { method: 'PUT', file, signal });
+  if (answer.status < 200 || answer.status > 299) throw refusal(answer);
+  answer.body.on('error', () => {}).resume();
 }
 
 /** An address that is none is not shown: it may be half a key. */
@@ -40,32 +40,14 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
-async function send(address: URL, agents: Agents, { method, file, signal }: Call): Promise<IncomingMessage> {
-  const secure = address.protocol === 'https:';
-  const options: RequestOptions = {
-    method,
-    agent: secure ? agents.https : agents.http,
-    headers: file ? { 'content-length': file.bytes } : {},
-    signal,
-  };
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const outgoing = (secure ? requestSecure : requestPlain)(address, options, resolve).on('error', reject);
-  outgoing.setTimeout(IDLE_DEADLINE, () => {
-    outgoing.destroy(Object.assign(new Error('nothing came for too long'), { code: 'ETIMEDOUT' }));
-  });
-  // An answer may come before everything is sent: then it is what counts.
-  if (file) pipeline(file.content(), outgoing).catch(reject);
-  else outgoing.end();
-  return promise.catch((error: unknown) => {
-    const failure = toHttpClientError(error, address.hostname);
-    const message = failure?.message ?? `"${address.hostname}" does not answer like a store`;
-    throw new TransferError(message, { cause: error, retryable: failure?.isTransient === true });
-  });
+function send(address: URL, client: HttpClient, { method, file, signal }: Call): Promise<HttpAnswer> {
+  const headers = file ? { 'content-length': String(file.bytes) } : {};
+  const request = { method, url: address, headers, body: file?.content(), signal, idle: STORE_IDLE };
+  return client.open(request).catch((error: unknown) => Promise.reject(toTransferError(error, address.hostname)));
 }
 
-function refusal(answer: IncomingMessage): TransferError {
-  answer.on('error', () => {}).resume();
-  const status = answer.statusCode ?? 0;
+function refusal({ status, body }: HttpAnswer): TransferError {
+  body.on('error', () => {}).resume();
   if (status === 400 || status === 401 || status === 403)
     return new UrlRefused(`the store refused the address that was given for it (${status})`, { retryable: false });
   const reason = status === 404 ? 'it does not exist' : `the store answered ${status}`;

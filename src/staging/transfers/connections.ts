@@ -1,4 +1,4 @@
-import { type Agents, allowedAddresses, createAgents, type Network } from '../../lib/http/index.ts';
+import { type Agents, allowedAddresses, createAgents, HttpClient, type Network } from '../../lib/http/index.ts';
 
 export interface Trust {
   /** A user chose the address. */
@@ -7,25 +7,39 @@ export interface Trust {
   readonly verify: boolean;
 }
 
-/** The agents of this process, one pair for each degree of trust, so that the keys of a next job find connections open. */
+/**
+ * The connections of this process, one pool for each degree of trust, so that the next job finds them open: agents for the AWS SDK,
+ * clients for everything else.
+ */
 export class Connections {
   readonly #networks: readonly Network[];
   readonly #agents = new Map<string, Agents>();
+  readonly #clients = new Map<string, HttpClient>();
 
   constructor(networks: readonly Network[]) {
     this.#networks = networks;
   }
 
-  agents({ guarded, verify }: Trust): Agents {
-    const key = `${guarded} ${verify}`;
-    const known = this.#agents.get(key);
-    if (known) return known;
-    const made = createAgents({ verify, ...(guarded && { allowed: allowedAddresses(this.#networks) }) });
-    this.#agents.set(key, made);
-    return made;
+  agents(trust: Trust): Agents {
+    return findOrCreate(this.#agents, trust, () => createAgents(this.#options(trust)));
+  }
+
+  client(trust: Trust): HttpClient {
+    return findOrCreate(this.#clients, trust, () => new HttpClient(this.#options(trust)));
   }
 
   close(): void {
-    for (const agents of this.#agents.values()) agents.close();
+    for (const each of [...this.#agents.values(), ...this.#clients.values()]) each.close();
   }
+
+  #options({ guarded, verify }: Trust) {
+    return { verify, ...(guarded && { allowed: allowedAddresses(this.#networks) }) };
+  }
+}
+
+function findOrCreate<T>(pools: Map<string, T>, { guarded, verify }: Trust, create: () => T): T {
+  const key = `${guarded} ${verify}`;
+  const pool = pools.get(key) ?? create();
+  pools.set(key, pool);
+  return pool;
 }

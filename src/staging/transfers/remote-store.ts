@@ -3,6 +3,7 @@ import { type FileHandle, lstat, open, readlink, realpath } from 'node:fs/promis
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
+import { toHttpClientError } from '../../lib/http/index.ts';
 import type { ObjectAt, StoreAccess } from '../../model/job/index.ts';
 
 /** Throws a {@link TransferError} when the access makes no sense. */
@@ -111,6 +112,17 @@ async function placeOf(handle: FileHandle, path: string): Promise<string | undef
   if (process.platform === 'linux') return readlink(`/proc/self/fd/${handle.fd}`);
   const [opened, now] = await Promise.all([handle.stat(), lstat(path)]);
   return opened.ino === now.ino && opened.dev === now.dev ? realpath(path) : undefined;
+}
+
+/** Milliseconds of silence after which a store counts as gone. Shorter: a busy store loses jobs. Longer: a dead one delays them. */
+export const STORE_IDLE = 60_000;
+
+/** The failure of a request to a store. It may be retried if the connection was at fault. */
+export function toTransferError(error: unknown, host: string): TransferError {
+  const failure = toHttpClientError(error, host);
+  const isExplained = failure && failure.code !== 'not-http' && failure.code !== 'aborted';
+  const message = isExplained ? failure.message : `"${host}" does not answer like a store`;
+  return new TransferError(message, { cause: error, retryable: failure?.isTransient === true });
 }
 
 /** A store that restarts is back after some seconds; one that is away for longer is the job's affair, which is tried again. */

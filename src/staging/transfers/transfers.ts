@@ -23,7 +23,7 @@ export function createTransfers(networks: readonly Network[]): Staging {
   const open: StoreOpener = (access) =>
     access.type === 's3'
       ? s3Store(clients, access)
-      : webdavStore(access, connections.agents({ guarded: access.guarded, verify: true }));
+      : webdavStore(access, connections.client({ guarded: access.guarded, verify: true }));
 
   return {
     fetch: (order) => fetchObject(order, open),

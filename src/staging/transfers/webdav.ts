@@ -1,12 +1,13 @@
-import type { IncomingMessage } from 'node:http';
-import { type RequestOptions, request } from 'node:https';
-import { pipeline } from 'node:stream/promises';
-import { type Agents, toHttpClientError } from '../../lib/http/index.ts';
+import type { HttpAnswer, HttpClient } from '../../lib/http/index.ts';
 import type { WebdavAccess } from '../../model/job/index.ts';
-import { type OutputFile, type RemoteStore, readAddress, TransferError } from './remote-store.ts';
-
-/** A store that says nothing for so long is gone. */
-const IDLE_DEADLINE = 60_000;
+import {
+  type OutputFile,
+  type RemoteStore,
+  readAddress,
+  STORE_IDLE,
+  TransferError,
+  toTransferError,
+} from './remote-store.ts';
 
 interface Call {
   readonly method: 'GET' | 'PUT' | 'MKCOL';
@@ -17,10 +18,10 @@ interface Call {
 }
 
 /** A store that speaks WebDAV, over https with a name and a password. It keeps no marks: what is resumed is written again. */
-export function webdavStore(access: WebdavAccess, agents: Agents): RemoteStore {
+export function webdavStore(access: WebdavAccess, client: HttpClient): RemoteStore {
   const { hostname } = addressOf(access);
   const call = (each: Call) =>
-    send(access, agents, each).catch((error: unknown) => Promise.reject(lost(error, hostname)));
+    send(access, client, each).catch((error: unknown) => Promise.reject(toTransferError(error, hostname)));
   const collections = new Map<string, Promise<void>>();
 
   /** Makes a collection and those above it. What cannot be made here is said by the upload, with a better reason. */
@@ -40,9 +41,9 @@ export function webdavStore(access: WebdavAccess, agents: Agents): RemoteStore {
   return {
     async read({ key }) {
       const answer = await call({ method: 'GET', path: key });
-      if (answer.statusCode !== 200) throw refusal(await done(answer));
+      if (answer.status !== 200) throw refusal(await done(answer));
       const length = answer.headers['content-length'];
-      return { body: answer, bytes: length === undefined ? undefined : Number(length), host: hostname };
+      return { body: answer.body, bytes: length === undefined ? undefined : Number(length), host: hostname };
     },
     async write({ key }, file, _attempt, signal) {
       if (key.includes('/')) await ensure(parentOf(key), signal);
@@ -56,44 +57,31 @@ export function webdavStore(access: WebdavAccess, agents: Agents): RemoteStore {
 
 const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/'));
 
-/** Reads an answer to its end, so that the connection can be used again. Nobody minds if the end does not come. */
-async function done(coming: IncomingMessage | Promise<IncomingMessage>): Promise<number> {
-  const answer = await coming;
-  answer.on('error', () => {}).resume();
-  return answer.statusCode ?? 0;
+/** Reads an answer to its end, so that the connection can be used again. An answer that breaks off is not an error here. */
+async function done(coming: HttpAnswer | Promise<HttpAnswer>): Promise<number> {
+  const { status, body } = await coming;
+  body.on('error', () => {}).resume();
+  return status;
 }
 
-async function send(access: WebdavAccess, agents: Agents, call: Call): Promise<IncomingMessage> {
+function send(access: WebdavAccess, client: HttpClient, call: Call): Promise<HttpAnswer> {
   const { method, path, file, signal } = call;
-  const { hostname, port } = addressOf(access);
-  const options: RequestOptions = {
+  const login = Buffer.from(`${access.login}:${access.password.reveal()}`).toString('base64');
+  return client.open({
     method,
-    hostname: hostname.replace(/^\[(.*)\]$/, '$1'),
-    port,
+    url: addressOf(access).origin,
     path: `/${path.split('/').map(encodeURIComponent).join('/')}`,
-    agent: agents.https,
-    auth: `${access.login}:${access.password.reveal()}`,
-    headers: file ? { 'content-length': file.bytes, 'content-type': 'application/octet-stream' } : {},
-    ...(signal && { signal }),
-  };
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const outgoing = request(options, resolve).on('error', reject);
-  outgoing.setTimeout(IDLE_DEADLINE, () => {
-    outgoing.destroy(Object.assign(new Error('nothing came for too long'), { code: 'ETIMEDOUT' }));
+    headers: {
+      authorization: `Basic ${login}`,
+      ...(file && { 'content-length': String(file.bytes), 'content-type': 'application/octet-stream' }),
+    },
+    body: file?.content(),
+    signal,
+    idle: STORE_IDLE,
   });
-  // An answer may come before everything is sent: then it is what counts.
-  if (file) pipeline(file.content(), outgoing).catch(reject);
-  else outgoing.end();
-  return promise;
 }
 
 const addressOf = (access: WebdavAccess) => readAddress(`https://${access.hostname}`);
-
-function lost(error: unknown, host: string): TransferError {
-  const failure = toHttpClientError(error, host);
-  const message = failure?.message ?? `"${host}" does not answer like a store`;
-  return new TransferError(message, { cause: error, retryable: failure?.isTransient === true });
-}
 
 const REASONS: Readonly<Record<number, string>> = {
   401: 'the name or the password is wrong',

@@ -166,8 +166,8 @@ class Call {
     const connections = new Connections([]);
     try {
       await using file = await openOutput(parts.own, 'log');
-      const agents = connections.agents({ guarded: false, verify: readStores(stores).verify });
-      await retried(() => writeUrl(log, file, agents, NEVER), NEVER);
+      const client = connections.client({ guarded: false, verify: readStores(stores).verify });
+      await retried(() => writeUrl(log, file, client, NEVER), NEVER);
       this.logKept = true;
     } catch (error) {
       this.#notices.push(`the log could not be kept: ${messageOf(error)}`);
