@@ -1,7 +1,5 @@
-import http from 'node:http';
-import https from 'node:https';
 import { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { HttpClient } from '../../lib/http/index.ts';
 import type { Cursor, Page } from '../../lib/version.ts';
 import { type BlobEntry, type BlobStore, type ObjectStore, StoreError } from '../../ports/index.ts';
 
@@ -14,6 +12,9 @@ const TRANSFER_SECONDS = 300;
 /** More than anything that is put here: events, inputs and answers are bounded by settings of their own. */
 const MOST_BYTES = 256 * 2 ** 20;
 
+/** Bytes of the store's answer to a PUT, which is empty or an error in XML. */
+const LONGEST_REPLY = 1024 * 1024;
+
 /** Entries of a page. */
 const PAGE = 500;
 
@@ -25,17 +26,17 @@ export interface ObjectBlobStoreOptions {
 /** The shelf as objects in the manager's own bucket. */
 export class ObjectBlobStore implements BlobStore {
   readonly #store: ObjectStore;
-  readonly #verify: boolean;
+  readonly #client: HttpClient;
   #ready: Promise<void> | undefined;
 
   constructor(store: ObjectStore, { verify = true }: ObjectBlobStoreOptions = {}) {
     this.#store = store;
-    this.#verify = verify;
+    this.#client = new HttpClient({ verify });
   }
 
   async put(key: string, bytes: Uint8Array): Promise<void> {
     const url = await this.urlToPut(key, TRANSFER_SECONDS);
-    await send(url, bytes, this.#verify).catch((cause: unknown) => {
+    await this.#send(url, bytes).catch((cause: unknown) => {
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new StoreError('unavailable', `the object store did not take ${bytes.byteLength} bytes: ${reason}`, {
         cause,
@@ -91,21 +92,15 @@ export class ObjectBlobStore implements BlobStore {
     });
     return this.#ready;
   }
-}
-
-async function send(url: string, bytes: Uint8Array, verify: boolean): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
-  const module = url.startsWith('https:') ? https : http;
-  const request = module.request(url, {
-    method: 'PUT',
-    headers: { 'content-length': bytes.byteLength },
-    rejectUnauthorized: verify,
-    signal: AbortSignal.timeout(TRANSFER_SECONDS * 1_000),
-  });
-  request.on('response', resolve);
-  request.on('error', reject);
-  request.end(bytes);
-  const response = await promise;
-  const said = await text(response);
-  if (response.statusCode !== 200) throw new Error(`it answered ${response.statusCode}: ${said.slice(0, 200)}`);
+  async #send(url: string, bytes: Uint8Array): Promise<void> {
+    const deadline = TRANSFER_SECONDS * 1_000;
+    const { status, body } = await this.#client.send({
+      method: 'PUT',
+      url,
+      body: bytes,
+      deadline,
+      maxBytes: LONGEST_REPLY,
+    });
+    if (status !== 200) throw new Error(`it answered ${status}: ${body.toString().slice(0, 200)}`);
+  }
 }
