@@ -1,6 +1,7 @@
+import { HttpClient } from './http/index.ts';
 import type { Secret } from './secret.ts';
 
-/** A finished step of some work, as OpenTelemetry tells it. */
+/** A span of OpenTelemetry: a finished step of some work. */
 export interface TraceSpan {
   readonly trace: string;
   readonly id: string;
@@ -14,31 +15,35 @@ export interface TraceSpan {
 }
 
 export interface TraceExporterOptions {
-  /** Of the collector, which the operator chose; `/v1/traces` is added. */
+  /** The base URL of the collector, chosen by the operator; `/v1/traces` is appended. */
   readonly endpoint: string;
   readonly headers?: Readonly<Record<string, Secret>>;
-  /** What tells this manager from others. */
+  /** Attributes that distinguish this manager from others. */
   readonly resource: Readonly<Record<string, string>>;
   readonly report: (problem: unknown) => void;
-  /** Milliseconds that spans wait for company. */
+  /** Milliseconds that a span waits for others to be sent with it. */
   readonly every?: number;
 }
 
-/** Shorter: more requests. Longer: more is lost when the manager is killed. */
+/** Default of `every`. Shorter: more requests. Longer: more spans are lost when the manager is killed. */
 const EVERY_MS = 2_000;
 
-/** Sent at once when there are so many; and so many are kept while the collector is away, then the oldest go. */
+/** This many spans are sent at once. While the collector is down, the newest `MOST_KEPT` are kept. */
 const BATCH = 512;
 const MOST_KEPT = 8_192;
 
 const DEADLINE_MS = 10_000;
 
+/** Bytes of the collector's answer, which is a short JSON object. */
+const LONGEST_REPLY = 1024 * 1024;
+
 /**
- * Sends spans to a collector, OTLP over HTTP as JSON, in batches and behind everybody's back: no work waits for it, and a
- * collector that is away costs spans, nothing else.
+ * Sends spans to a collector in batches, as OTLP JSON over HTTP. No other work waits for it: when the collector is down, spans are
+ * lost and nothing else.
  */
 export class TraceExporter {
   readonly #options: TraceExporterOptions;
+  readonly #client = new HttpClient({ verify: true });
   #spans: TraceSpan[] = [];
   #timer: NodeJS.Timeout | undefined;
   #sending: Promise<void> | undefined;
@@ -54,10 +59,11 @@ export class TraceExporter {
     else this.#timer ??= setTimeout(() => void this.#flush(), this.#options.every ?? EVERY_MS).unref();
   }
 
-  /** Sends what is there, once. */
+  /** Sends the remaining spans, once. */
   async close(): Promise<void> {
     await this.#sending;
     await this.#flush();
+    this.#client.close();
   }
 
   async #flush(): Promise<void> {
@@ -84,22 +90,22 @@ export class TraceExporter {
         },
       ],
     };
-    const response = await fetch(`${endpoint.replace(/\/+$/, '')}/v1/traces`, {
+    const { status } = await this.#client.send({
       method: 'POST',
+      url: `${endpoint.replace(/\/+$/, '')}/v1/traces`,
       headers: {
         'content-type': 'application/json',
-        ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value.reveal()])),
+        ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value.reveal()])),
       },
       body: JSON.stringify(body),
-      redirect: 'error',
-      signal: AbortSignal.timeout(DEADLINE_MS),
+      deadline: DEADLINE_MS,
+      maxBytes: LONGEST_REPLY,
     });
-    await response.body?.cancel();
-    if (!response.ok) throw new Error(`the collector of traces answered ${response.status}`);
+    if (status < 200 || status > 299) throw new Error(`the trace collector answered ${status}`);
   }
 }
 
-/** In the words of `opentelemetry/proto/trace/v1`: an internal span, and status 2 for one that failed. */
+/** As in `opentelemetry/proto/trace/v1`: kind 1 is an internal span, status 2 a failed one. */
 function wireOf({ trace, id, parent, name, start, end, attributes, problem }: TraceSpan) {
   return {
     traceId: trace,
