@@ -3,7 +3,7 @@ import type { Config } from '../config/index.ts';
 import { type JobObserver, toSpans } from '../jobs/index.ts';
 import { VERSION } from '../lib/product-version.ts';
 import { Secret } from '../lib/secret.ts';
-import { TraceExporter } from '../lib/trace-exporter.ts';
+import { TraceExporter } from './trace-exporter.ts';
 
 export interface Tracing {
   readonly observers: readonly JobObserver[];

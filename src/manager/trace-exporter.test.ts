@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { Secret } from './secret.ts';
+import { Secret } from '../lib/secret.ts';
 import { TraceExporter, type TraceSpan } from './trace-exporter.ts';
 
 interface Received {

@@ -1,5 +1,5 @@
-import { HttpClient } from './http/index.ts';
-import type { Secret } from './secret.ts';
+import { HttpClient } from '../lib/http/index.ts';
+import type { Secret } from '../lib/secret.ts';
 
 /** A span of OpenTelemetry: a finished step of some work. */
 export interface TraceSpan {
