@@ -4,7 +4,6 @@ export { mayWrite, OWN_STORE, type ReadableFile, readableFile } from './attempt/
 export { NotRun } from './attempt/run.ts';
 export { definedAccess, namedAccess, ownEndpoints, type UpstreamOrigins } from './attempt/store-access.ts';
 export { changeJob } from './change-job.ts';
-export { serviceDemand } from './demand.ts';
 export { eventTooLarge, type JobErrorCode } from './errors.ts';
 export { jobForBytes, readEvent } from './event.ts';
 export { EventPump } from './intake/event-pump.ts';
@@ -24,6 +23,7 @@ export {
   type PlacementMode,
   type PreparedAttempt,
   type Scheduler,
+  serviceDemand,
 } from './jobs.ts';
 export { Dispatcher } from './scheduler/dispatcher.ts';
 export {

@@ -1,6 +1,6 @@
 import type { StorageProvider } from '../config/index.ts';
-import type { Attempt, JobKey, JobRecord, Transition } from '../model/job/index.ts';
-import type { ClusterStore, Service } from '../model/service/index.ts';
+import type { Attempt, Demand, JobKey, JobRecord, Transition } from '../model/job/index.ts';
+import { bytes, type ClusterStore, type Definition, millicores, type Service } from '../model/service/index.ts';
 import type { Capacity, JobStore, ObjectStore, Runner, SecretStore, ServiceStore, StopReason } from '../ports/index.ts';
 
 /** What the functions of this folder need: the stores of jobs and services, the runner, and the scheduler. */
@@ -148,4 +148,18 @@ export interface DispatcherOptions extends Omit<Jobs, 'scheduler'> {
 /** What running an attempt needs. */
 export interface AttemptDeps extends DispatcherOptions {
   readonly hostedJobs: HostedJobs | undefined;
+}
+
+/** The resources that a job of this service needs. The quantities were validated when the definition was read. */
+export function serviceDemand({ cpu, memory, enable_gpu }: Definition): Demand {
+  return { cpu: millicores(cpu) ?? 0, memory: bytes(memory) ?? 0, gpu: enable_gpu ? 1 : 0 };
+}
+
+/** Annotation of a service: how long its scripts may run, in seconds, instead of the operator's limit. */
+const TIMEOUT = 'oscar-manager/job-timeout';
+
+/** In milliseconds. A service cannot exceed the operator's limit. */
+export function serviceTimeout({ annotations }: Definition, usual: number): number {
+  const asked = Number(annotations[TIMEOUT] ?? Number.NaN) * 1000;
+  return asked > 0 ? Math.min(asked, usual) : usual;
 }

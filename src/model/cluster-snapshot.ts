@@ -1,23 +1,23 @@
-/** Millicores, bytes and devices that nobody has asked for. */
+/** Millicores, bytes and devices that no workload has requested. */
 export interface Free {
   readonly cpu: number;
   readonly memory: number;
   readonly gpu: number;
 }
 
-/** What is known of a cluster. */
+/** The free capacity and load of a cluster. */
 export interface Snapshot {
-  /** What is free on each node that takes work. */
+  /** Free resources of each node that accepts work. */
   readonly nodes: readonly Free[];
   /** Millicores, on all nodes together. */
   readonly freeCpu: number;
   readonly nodeCount: number;
-  /** Milliseconds since it was true. */
+  /** Age of the figures in milliseconds. */
   readonly age: number;
-  /** Milliseconds; 0 for this cluster. */
+  /** Round-trip time in milliseconds; 0 for this cluster. */
   readonly roundTrip?: number;
   /** Mean of recent jobs, in seconds. */
   readonly meanDuration?: number;
-  /** Jobs that wait there. */
+  /** Jobs that are queued there. */
   readonly pending?: number;
 }

@@ -3,31 +3,31 @@ import type { Cursor, Page } from '../lib/version.ts';
 
 export interface BlobEntry {
   readonly key: string;
-  /** When it was last put, in milliseconds, by the clock of whoever keeps it. */
+  /** When it was last put, in milliseconds, by the clock of the store. */
   readonly putAt: number;
 }
 
 /**
- * A place beside the stores for what is too large for them: events, inputs and answers of jobs. Nobody looks for anything
- * here: whoever puts something notes its key in a record, and removes it when the record goes. Where that did not happen it is
- * found in the list. Keys are made of letters, digits, `-`, `_`, `.` and `/`.
+ * Stores what is too large for records: events, inputs and answers of jobs. The writer keeps the key in a record and removes
+ * the blob together with that record; blobs that were left behind are found with `list`. Keys consist of letters, digits,
+ * `-`, `_`, `.` and `/`.
  */
 export interface BlobStore {
-  /** There before it resolves. */
+  /** The blob is durable before this resolves. */
   put(key: string, bytes: Uint8Array): Promise<void>;
 
-  /** Undefined when there is nothing. */
+  /** Undefined if there is no such blob. */
   get(key: string): Promise<Readable | undefined>;
 
-  /** Everything whose key begins with the prefix. What is not there is fine. */
+  /** Removes all blobs whose key begins with the prefix; does nothing if there are none. */
   remove(prefix: string): Promise<void>;
 
-  /** All there is, by key, a page at a time. Throws `expired` for a cursor that is none. */
+  /** All blobs, sorted by key, in pages. Throws `expired` for an invalid cursor. */
   list(cursor?: Cursor): Promise<Page<BlobEntry>>;
 
-  /** Whoever has the address can read that one, for so long, whether it is there yet or not. */
+  /** A URL with which anybody can read this blob for so many seconds. The blob may be put later. */
   urlToGet(key: string, seconds: number): Promise<string>;
 
-  /** Whoever has the address can write that one, for so long, also several times. */
+  /** A URL with which anybody can write this blob for so many seconds, also several times. */
   urlToPut(key: string, seconds: number): Promise<string>;
 }

@@ -1,59 +1,59 @@
 import { cores, gpus, inCores, size } from '../lib/amounts.ts';
 import type { Demand } from '../model/job/index.ts';
 
-/** What a cluster can still take, kept up to date; never asked for over a network while somebody waits. */
+/** The free capacity of a cluster, kept up to date in memory: no method waits for the network. */
 export interface Capacity {
-  /** Takes room for an attempt, if one node has it. For an attempt that has its room already: true. */
+  /** Reserves room for an attempt if one node has it. True also if the attempt has its room already. */
   reserve(name: string, demand: Demand): boolean;
 
-  /** Counts an attempt that runs already, whether there is room for it by today's settings or not. */
+  /** Counts an attempt that already runs, even if there is no room for it by today's settings. */
   hold(name: string, demand: Demand): void;
 
-  /** Gives it back. Of an attempt that has none: nothing. */
+  /** Releases the room of an attempt; does nothing if it has none. */
   release(name: string): void;
 
-  /** Why no node could take it, even an empty one; undefined when one could. */
+  /** Why no node could run this demand, even if the node were empty; undefined if one could. */
   refusal(demand: Demand): string | undefined;
 
-  /** What keeps this from having room, of a demand that has none now. */
+  /** Why this demand has no room now. */
   obstacle(demand: Demand): Obstacle;
 
   nodes(): readonly NodeCapacity[];
 
-  /** Calls the listener when there may be more room than before. Call what it returns to end that. */
+  /** Calls the listener when there may be more room than before. Returns a function that unsubscribes. */
   onFreed(listener: () => void): () => void;
 }
 
 /**
- * `ours`: it has room when enough of ours has ended. `gpus`: the same, and there are too few GPUs for it, whatever else is free.
- * `others`: not even then, for what others run leaves too little, or the nodes take no work now.
+ * `ours`: there will be room when enough jobs of this manager have ended. `gpus`: the same, and GPUs are what is missing.
+ * `others`: there will be none even then, because the workloads of others use too much, or nodes accept no work now.
  */
 export type Obstacle = 'ours' | 'gpus' | 'others';
 
 /** Millicores and bytes. */
 export interface NodeCapacity {
   readonly name: string;
-  /** Does it take work? */
+  /** Whether it accepts work. */
   readonly ready: boolean;
   readonly total: Demand;
-  /** What attempts have asked for. */
+  /** The sum of the requests of attempts. */
   readonly requested: Demand;
-  /** What is really in use. */
+  /** The measured usage. */
   readonly used: { readonly cpu: number; readonly memory: number };
-  /** What the cluster says of it, where nodes have more to say than that they are ready. */
+  /** Details from the cluster, where it has more than `ready`. */
   readonly state?: NodeState;
 }
 
-/** A node that is well takes no work all the same when its operator keeps it for others, or empties it. */
+/** A healthy node may still accept no work: the operator may have reserved it for others or be draining it. */
 export interface NodeState {
   readonly health: 'Ready' | 'NotReady' | 'Unknown';
   readonly conditions: readonly { readonly type: string; readonly status: boolean }[];
-  /** A node that stands for another system, `is_interlink` in docs/go-manager.md#configuration-and-status. */
+  /** A virtual node that represents another system, `is_interlink` in docs/go-manager.md#configuration-and-status. */
   readonly interlink: boolean;
 }
 
 /**
- * Why a node with nothing on it is too small, as a sentence; undefined when it is not.
+ * Why an empty node of this size is too small, as a sentence; undefined if it is large enough.
  *
  * @example
  * explainRefusal({ cpu: 2000, memory: 4 * GiB, gpu: 0 }, { cpu: 8000, memory: GiB, gpu: 0 });

@@ -1,18 +1,18 @@
 import type { Cursor, Page } from '../lib/version.ts';
 import { StoreError } from './errors.ts';
 
-/** Tells our cursors from whatever else a client may send back. */
+/** Distinguishes our cursors from other text that a client may send. */
 const MARK = 'after:';
 
 /**
- * A listing goes on after the last key it gave, not at a position, so that it neither skips nor repeats when records
- * come and go between two pages.
+ * A listing continues after the last key of the page before, not at a position, so that it neither skips nor repeats records
+ * when others are created or removed between two pages.
  */
 export function cursorAfter(key: string): Cursor {
   return Buffer.from(MARK + key).toString('base64url') as Cursor;
 }
 
-/** The least key that may come next: with the NUL it is the least string above the last key. */
+/** The smallest key of the next page: the last key followed by NUL is the smallest string above it. */
 export function cursorPosition(cursor: Cursor | undefined, first = ''): string {
   if (cursor === undefined) return first;
   const text = Buffer.from(cursor, 'base64url').toString();
@@ -21,12 +21,12 @@ export function cursorPosition(cursor: Cursor | undefined, first = ''): string {
   return `${text.slice(MARK.length)}\0`;
 }
 
-/** A cursor that is made of several values. */
+/** A cursor of several values. */
 export const encodeCursor = (...parts: readonly unknown[]): Cursor => cursorAfter(JSON.stringify(parts));
 
-/** The values of {@link encodeCursor}; none of a cursor that was not made by it. */
+/** The values of {@link encodeCursor}; empty for any other cursor. */
 export function decodeCursor(cursor: Cursor): unknown[] {
-  // Without the NUL that makes it the next key, where keys are compared.
+  // Without the NUL that cursorPosition appends.
   const text = cursorPosition(cursor).slice(0, -1);
   try {
     const parts: unknown = JSON.parse(text);
@@ -40,7 +40,7 @@ export function cursorExpired(): StoreError {
   return new StoreError('expired', 'this cursor is not known here, or not any more: list again from the start');
 }
 
-/** All pages of a listing, one after the other; from the start again when the cursor has expired. */
+/** Reads all pages of a listing, and starts again from the first one if the cursor expires. */
 export async function listAllPages<T>(list: (cursor?: Cursor) => Promise<Page<T>>): Promise<T[][]> {
   for (;;) {
     try {

@@ -1,10 +1,11 @@
 import { OscarError } from '../lib/oscar-error.ts';
 
 /**
- * What a store may refuse. `conflict`: the record is not in the version the caller read. `absent`: there is no such
- * record. `exists`: there already is one. `expired`: the cursor is too old, list again. `too-large`: more than the store
- * takes in one record. `refused`: the cluster does not take it as it is, and never will. `damaged`: what is stored cannot be read back, and only the operator can mend it. `unavailable`:
- * the store cannot be reached now; nothing was changed, unless the message says that it may have been.
+ * `conflict`: the record does not have the version that the caller read. `absent`: there is no such record. `exists`: there
+ * already is one. `expired`: the cursor is too old or invalid, list again. `too-large`: more than fits into one record.
+ * `refused`: the cluster rejects the record, and a retry would not help. `damaged`: the stored record cannot be read, and
+ * only the operator can repair it. `unavailable`: the store cannot be reached now; nothing was changed, unless the message
+ * says that it may have been.
  */
 export type StoreErrorCode =
   | 'conflict'
@@ -20,12 +21,25 @@ export class StoreError extends OscarError<StoreErrorCode> {}
 
 const RACES: readonly StoreErrorCode[] = ['conflict', 'exists', 'absent'];
 
-/** Did somebody else change the record first? */
+/** Whether another writer changed the record first. */
 export function isRace(error: unknown): boolean {
   return error instanceof StoreError && RACES.includes(error.code);
 }
 
-/** Is it a store that cannot be reached now, and may be in a moment? */
+/** Whether the store cannot be reached now; a retry may succeed. */
 export function isUnavailable(error: unknown): error is StoreError {
   return error instanceof StoreError && error.code === 'unavailable';
 }
+
+export type StorageErrorCode =
+  | 'bucket-exists'
+  | 'bucket-not-found'
+  | 'bucket-refused'
+  | 'bucket-taken'
+  | 'invalid-bucket'
+  | 'no-job-keys'
+  | 'no-user-keys'
+  | 'provider-refused'
+  | 'provider-unavailable';
+
+export class StorageError extends OscarError<StorageErrorCode> {}

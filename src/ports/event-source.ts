@@ -1,25 +1,25 @@
-/** A store that keeps its events until they are acknowledged. */
+/** An object store that keeps its events until they are acknowledged. */
 export interface EventSource {
-  /** The oldest that are not acknowledged, in order; `after` skips up to that number. The same ones again until they are. */
+  /** The oldest events that are not acknowledged, in order, with numbers above `after`. Repeats them until they are acknowledged. */
   take(limit: number, after?: number): Promise<PendingEvent[]>;
 
-  /** They are not given out again. Acknowledging what is not there is fine. */
+  /** Removes events; unknown numbers are ignored. */
   acknowledge(numbers: readonly number[]): Promise<void>;
 
-  /** Wakes the listener when there are new events. It may be woken for nothing. Call what it returns to end that. */
+  /** Calls the listener when there may be new events. Returns a function that unsubscribes. */
   onEvents(listener: () => void): () => void;
 
   backlog(): Promise<Backlog>;
 }
 
 export interface PendingEvent {
-  /** Grows from event to event. */
+  /** Increases from event to event. */
   readonly number: number;
-  /** JSON, as MinIO would send it. */
+  /** JSON, in the form of MinIO. */
   readonly json: Uint8Array;
 }
 
-/** What is not acknowledged yet. */
+/** The events that are not acknowledged yet. */
 export interface Backlog {
   /** How many there are, up to {@link MAX_COUNTED_EVENTS}. */
   readonly events: number;
@@ -27,5 +27,5 @@ export interface Backlog {
   readonly oldestAt?: number;
 }
 
-/** Nobody does anything else about a million than about this many, and counting costs. */
+/** Counting costs time, and a larger number would change no decision. */
 export const MAX_COUNTED_EVENTS = 10_000;

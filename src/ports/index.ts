@@ -1,7 +1,14 @@
 export type { BlobEntry, BlobStore } from './blob-store.ts';
 export { type Capacity, explainRefusal, type NodeCapacity, type NodeState, type Obstacle } from './capacity.ts';
 export { cursorAfter, cursorExpired, cursorPosition, decodeCursor, encodeCursor, listAllPages } from './cursor.ts';
-export { isRace, isUnavailable, StoreError, type StoreErrorCode } from './errors.ts';
+export {
+  isRace,
+  isUnavailable,
+  StorageError,
+  type StorageErrorCode,
+  StoreError,
+  type StoreErrorCode,
+} from './errors.ts';
 export { type Backlog, type EventSource, MAX_COUNTED_EVENTS, type PendingEvent } from './event-source.ts';
 export type { Acceptance, ChangeQuery, JobChanges, JobQuery, JobStore, UsageRow } from './job-store.ts';
 export {
@@ -50,5 +57,4 @@ export {
   visibleToAll,
 } from './service-store.ts';
 export type { SettingsRecord, SettingsStore, StoredSettings } from './settings-store.ts';
-export { StorageError, type StorageErrorCode } from './storage-errors.ts';
 export { Watchers } from './watchers.ts';

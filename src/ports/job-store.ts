@@ -2,67 +2,67 @@ import type { Cursor, Page, Version } from '../lib/version.ts';
 import type { JobKey, JobProgress, JobRecord, JobState, NewJob } from '../model/job/index.ts';
 
 /**
- * The jobs of one cluster: durable records, each with the event that caused it. Knows states, attempts and decisions,
- * nothing of processes. Every change is a compare-and-swap; whatever is looked up is indexed, so that finished jobs cost
- * neither those that wait nor those that come.
+ * The jobs of one cluster: durable records, each with the event that caused it. It stores states, attempts and decisions, and
+ * knows nothing of processes. Every change is a compare-and-swap. All queries use an index, so that finished jobs slow down
+ * neither queued nor new ones.
  */
 export interface JobStore {
   /**
-   * Keeps a job with its event; on the disk before it resolves. A job of that key that is there already stays as it is,
-   * also when it is hidden: that is how an event which comes twice runs once.
+   * Stores a job with its event; both are durable before this resolves. An existing job with the same key is not changed,
+   * also if it is a tombstone: so an event that arrives twice runs once.
    */
   accept(job: NewJob, progress: JobProgress, event: Uint8Array): Promise<Acceptance>;
 
-  /** Undefined for one that is hidden. Where others write too, it may be a moment old: an update by it is then refused. */
+  /** Undefined for a tombstone. With several managers the record may be slightly old; an update based on it then conflicts. */
   get(key: JobKey): Promise<JobRecord | undefined>;
 
-  /** The same, and never older than the question: for whoever says no because of it. */
+  /** The same, but never older than the call: for callers that reject a request because of the result. */
   getFresh(key: JobKey): Promise<JobRecord | undefined>;
 
-  /** The bytes that caused it. Undefined when the job is gone or hidden. */
+  /** The event that caused the job. Undefined if the job was removed. */
   event(key: JobKey): Promise<Uint8Array | undefined>;
 
-  /** Throws `conflict` when the record is not in that version, `absent` when it is gone or hidden. */
+  /** Throws `conflict` if the record has another version, `absent` if the job was removed. */
   update(key: JobKey, expected: Version, change: Partial<JobProgress>): Promise<JobRecord>;
 
-  /** Newest first. Throws `expired` for a cursor that is none. */
+  /** Newest first. Throws `expired` for an invalid cursor. */
   list(query: JobQuery): Promise<Page<JobRecord>>;
 
-  /** Every job that is in no final state, oldest first. */
+  /** All jobs that are not in a final state, oldest first. */
   unfinished(): AsyncIterable<JobRecord>;
 
   /**
-   * What has changed since the cursor, in the order of the changes, each job once in its newest state; without a cursor,
-   * nothing but the cursor of now. Throws `expired` when it is not known any more: list again.
+   * The changes since the cursor in their order, each job once with its newest record; without a cursor, only the current
+   * cursor. Throws `expired` if the cursor is no longer known: list again.
    */
   changes(query: ChangeQuery): Promise<JobChanges>;
 
-  /** Calls the listener after every change. It may be called for nothing. Call what it returns to end that. */
+  /** Calls the listener after every change, and sometimes without one. Returns a function that unsubscribes. */
   onChange(listener: () => void): () => void;
 
   /**
-   * Takes a finished job out of sight and drops its event. One that an object caused, however its event came, stays as
-   * a hidden mark, so that neither the event again nor a sweep runs it again; others go at once. False when there is none. Throws
-   * `conflict` when it is not finished.
+   * Removes a finished job and its event. A job that an object caused stays as a hidden tombstone, so that neither a repeated
+   * event nor a sweep runs it again; other jobs are deleted at once. False if there is no such job. Throws `conflict` if it
+   * is not finished.
    */
   remove(key: JobKey): Promise<boolean>;
 
-  /** All of a service that is gone, hidden ones too, whatever their state. Resolves to those that were not hidden. */
+  /** Deletes all jobs and tombstones of a removed service, in any state. Resolves to the jobs, without the tombstones. */
   removeService(serviceUid: string): Promise<JobRecord[]>;
 
-  /** Removes, like {@link remove}, up to `limit` jobs that ended before. Resolves to them. */
+  /** Removes, like {@link remove}, up to `limit` jobs that ended before this time. Resolves to the removed jobs. */
   expire(finishedBefore: number, limit: number): Promise<JobRecord[]>;
 
-  /** Drops hidden marks of a service whose object was last modified before. Resolves to how many. */
+  /** Deletes tombstones of a service whose object was last modified before this time. Resolves to their number. */
   dropTombstones(serviceUid: string, modifiedBefore: number): Promise<number>;
 
-  /** How many there are in each state; hidden ones do not count. */
+  /** The number of jobs in each state, without tombstones. */
   counts(): Promise<ReadonlyMap<JobState, number>>;
 
-  /** When the oldest job was accepted that still waits to run. */
+  /** When the oldest job that still waits to run was accepted. */
   oldestWaiting(): Promise<number | undefined>;
 
-  /** What was run in a time, from the jobs that are still remembered; one row per service, invoker and trigger. */
+  /** Usage within a time range, from the jobs that still have records; one row per service, invoker and trigger. */
   usage(range: { readonly from: number; readonly to: number }): Promise<UsageRow[]>;
 }
 
@@ -90,7 +90,7 @@ export interface ChangeQuery {
 }
 
 export interface JobChanges {
-  /** `record` is absent for one that is gone. */
+  /** `record` is absent for a removed job. */
   readonly items: readonly { readonly key: JobKey; readonly record?: JobRecord }[];
   readonly cursor: Cursor;
 }
@@ -100,7 +100,7 @@ export interface UsageRow {
   readonly invoker: string;
   readonly trigger: NewJob['trigger'];
   readonly jobs: number;
-  /** What they asked for, times how long they ran within the range. */
+  /** The requested CPUs multiplied by the running time within the range. */
   readonly cpuSeconds: number;
   readonly gpuSeconds: number;
 }

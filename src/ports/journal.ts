@@ -2,8 +2,8 @@ import type { Cursor, Page, Version } from '../lib/version.ts';
 import { StoreError } from './errors.ts';
 
 /**
- * Durable intents: what was begun here and must be finished or undone, whoever is running by then. An entry holds ids,
- * digests, addresses and a state, never definitions or secrets, because it outlives both and is read in the open.
+ * Durable intents: operations that were begun and must be finished or undone, also by a later manager. An entry contains
+ * ids, digests, addresses and a state, but no definitions and no secrets, because it outlives both and is not encrypted.
  */
 export interface Journal {
   /** Throws `exists` when the key is in use, `too-large` like {@link advance}. */
@@ -12,15 +12,14 @@ export interface Journal {
   read(key: string): Promise<JournalEntry | undefined>;
 
   /**
-   * Takes an entry to work on it: of all who saw `expected`, one gets a new version, everybody else is told `busy`, even
-   * when the entry is finished by then.
-   * What is done next carries that version, so that a claimer who was overtaken notices at its next step.
+   * Claims an entry: of all callers that saw `expected`, one gets a new version and the others get `busy`, even if the entry
+   * is finished by then. The next write uses that version, so a claimer that was overtaken notices at its next step.
    */
   claim(key: string, expected: Version): Promise<Version | 'busy'>;
 
   /**
-   * Writes the next state. Throws `conflict` when the entry has another version, `absent` when it is gone, `too-large`
-   * when the state is over {@link JOURNAL_STATE_BYTES}.
+   * Writes the next state. Throws `conflict` if the entry has another version, `absent` if it was removed, `too-large`
+   * if the state is over {@link JOURNAL_STATE_BYTES}.
    */
   advance(key: string, expected: Version, state: JournalState): Promise<Version>;
 
@@ -34,7 +33,7 @@ export interface Journal {
 export type JournalValue = string | number | boolean | null | JournalValue[] | { [key: string]: JournalValue };
 export type JournalState = { [key: string]: JournalValue };
 
-/** Largest state that fits, as compact JSON: an entry is one object of the Kubernetes API, which are small. */
+/** Largest state, as compact JSON: an entry is one object of the Kubernetes API, whose size is limited. */
 export const JOURNAL_STATE_BYTES = 64 * 1024;
 
 export interface JournalEntry {

@@ -6,68 +6,67 @@ import type { Cursor, Page } from '../lib/version.ts';
  * which prefixes report new objects. Objects themselves travel over S3 between the store and its clients.
  */
 export interface ObjectStore {
-  /** Why users have no keys here, as a sentence; absent where they can have some. */
+  /** Why users cannot have keys at this store, as a sentence; absent if they can. */
   readonly noUserKeys?: string;
 
-  /** Why jobs get no keys here, as a sentence; undefined where they do. */
+  /** Why jobs cannot have keys at this store, as a sentence; undefined if they can. */
   noJobKeys?(): Promise<string | undefined>;
 
-  /** Makes the user known to the store, with these keys. With the same ones again nothing happens; with others the old
-   * ones stop working at once. */
+  /** Creates the user with these keys. The same keys again are a no-op; other keys replace the old ones at once. */
   putUser(uid: string, keys: StoreKeys): Promise<void>;
 
-  /** Says whose it is when there already is a bucket of that name, and leaves it as it is. */
+  /** Returns the existing bucket, unchanged, if there is one of that name. */
   createBucket(bucket: NewBucket): Promise<'created' | { readonly exists: Bucket }>;
 
   bucket(name: string): Promise<Bucket | undefined>;
 
-  /** By name. The manager's own buckets are never among them. */
+  /** Sorted by name, without the manager's own buckets. */
   buckets(query: BucketQuery): Promise<Page<Bucket>>;
 
-  /** Throws `absent` when there is no such bucket. */
+  /** Throws `absent` if there is no such bucket. */
   changeBucket(name: string, change: BucketChange): Promise<void>;
 
-  /** With everything in it and its rules. Removing what is not there is fine. */
+  /** Removes the bucket with its objects and its rules; does nothing if there is none. */
   removeBucket(name: string): Promise<void>;
 
-  /** An empty object `<folder>/`, as S3 browsers show folders. It is no event. */
+  /** Creates an empty object `<folder>/`, which S3 browsers show as a folder. It causes no event. */
   ensureFolder(bucket: string, folder: string): Promise<void>;
 
-  /** Objects whose key begins with the prefix, by key. Throws `expired` for a cursor that is none. */
+  /** Objects whose key begins with the prefix, sorted by key. Throws `expired` for an invalid cursor. */
   objects(bucket: string, query: ObjectQuery): Promise<Page<StoredObject>>;
 
-  /** From now on, an object created under the prefix is an event for this subscriber. Again: nothing changes. */
+  /** From now on, an object that is created under the prefix is an event for this subscriber. Calling it again is a no-op. */
   subscribe(subscription: Subscription): Promise<void>;
 
-  /** Ending what is not there is fine. */
+  /** Does nothing if there is no such subscription. */
   unsubscribe(subscription: Subscription): Promise<void>;
 
-  /** The manager's own bucket, where other clusters put what they made for this one. No user sees it. */
+  /** The manager's own bucket, to which targets write the results of delegated jobs. No user sees it. */
   readonly stagingBucket: string;
 
-  /** Makes it if it is not there. Throws `conflict` when somebody else has it. */
+  /** Creates the staging bucket if it is missing. Throws `conflict` if it belongs to another user. */
   ensureStaging(): Promise<void>;
 
-  /** The whole object; undefined when there is none. Throws `too-large` for one of more bytes. */
+  /** The whole object; undefined if there is none. Throws `too-large` for an object of more bytes. */
   read(bucket: string, key: string, mostBytes: number): Promise<Uint8Array | undefined>;
 
   /**
-   * Copies an object to its final place within the store, once: done again it is `there` and nothing is written, also when
-   * somebody has replaced or removed the final object meanwhile, for as long as the source is not removed. The copy has
-   * the content type of its source, the mark, and nothing else; it is an event like any other new object.
+   * Copies an object to its final place within the store, once. A second call returns `there` and writes nothing, also if the
+   * final object was replaced or removed meanwhile, as long as the source exists. The copy has the content type of its
+   * source and the mark, and no other metadata; it causes an event like any other new object.
    */
   place(from: PlaceFrom, to: ObjectName, by: PlacedBy): Promise<Placed>;
 
-  /** Everything whose key begins with the prefix, half-done uploads too. Again, or from no bucket: nothing happens. */
+  /** Removes all objects whose key begins with the prefix, and their unfinished uploads. Does nothing without objects or bucket. */
   removeObjects(bucket: string, prefix: string): Promise<void>;
 
   presign(request: PresignRequest): Promise<string>;
 
   /**
-   * Keys that can do exactly this and nothing else, for a limited time. The caller has checked that whoever they are
-   * for may do it: they are minted with the manager's own identity, so that the scope is the whole right. What is
-   * written with them is reported as theirs. With `inProcess` nobody outside this manager gets them, so that a store may
-   * let them end with it. With `purpose` all that were given for it can be ended together, by any manager.
+   * Issues keys with exactly this scope, for a limited time. The caller has checked that `onBehalfOf` may do this: the keys
+   * are issued with the manager's own identity, so the scope is their only restriction. Events of objects that are written
+   * with them name `onBehalfOf`. With `inProcess` the keys never leave this manager, so the store may end them with it. Keys
+   * with a `purpose` can be revoked together, by any manager.
    */
   issue(
     scope: KeyScope,
@@ -76,14 +75,14 @@ export interface ObjectStore {
     options?: { readonly inProcess?: boolean; readonly purpose?: string },
   ): Promise<IssuedKeys>;
 
-  /** Ends issued keys at once, where the store can (`revocable`). */
+  /** Revokes issued keys at once, if the store can (`revocable`). */
   revoke(id: string): Promise<void>;
 
-  /** Ends all that were issued for this purpose, whoever did it, where the store can. */
+  /** Revokes all keys that any manager issued for this purpose, if the store can. */
   revokeFor(purpose: string): Promise<void>;
 }
 
-/** Its name, unless the operator chooses another that begins so. */
+/** The default name of the staging bucket; names that the operator chooses begin with it. */
 export const STAGING_BUCKET = 'oscar-staging';
 
 /** Keys of a user or of the manager. */
@@ -98,34 +97,34 @@ export interface NewBucket {
   readonly name: string;
   /** Uid of a user, or `cluster_admin`. */
   readonly owner: string;
-  /** For people. */
+  /** For display. */
   readonly ownerName: string;
   readonly visibility: Visibility;
-  /** With `restricted`: who else. */
+  /** With `restricted`: the other users that may use it. */
   readonly allowedUsers: readonly string[];
-  /** The service that it was made for and goes with: its uid and its name. */
+  /** The service that the bucket was created for and is removed with: its uid and its name. */
   readonly madeFor?: { readonly uid: string; readonly service: string };
 }
 
 export interface Bucket extends NewBucket {
   readonly usage: { readonly bytes: number; readonly objects: number };
-  /** Most bytes it may hold. */
+  /** Maximum size in bytes. */
   readonly quota?: number;
 }
 
 export interface BucketChange {
   readonly visibility?: Visibility;
   readonly allowedUsers?: readonly string[];
-  /** `null`: it no longer goes with a service. */
+  /** `null`: it is no longer removed with a service. */
   readonly madeFor?: { readonly uid: string; readonly service: string } | null;
   /** `null`: no limit. */
   readonly quota?: number | null;
 }
 
 export interface BucketQuery {
-  /** Only those this user reaches: own, shared with them, public. */
+  /** Only buckets that this user may use: own, shared and public ones. */
   readonly visibleTo?: string;
-  /** Only those made for the service with this uid. */
+  /** Only buckets that were created for the service with this uid. */
   readonly madeFor?: string;
   readonly cursor?: Cursor;
 }
@@ -150,21 +149,21 @@ export interface ObjectName {
 }
 
 export interface PlaceFrom extends ObjectName {
-  /** The source counts only with this one. */
+  /** The source must have this eTag. */
   readonly eTag: string;
 }
 
 export interface PlacedBy {
-  /** Tells what was placed by whom: the metadata `oscar-attempt` of the copy. */
+  /** The attempt that made the object: the metadata `oscar-attempt` of the copy. */
   readonly mark: string;
   /** The principal of its event. */
   readonly as: string;
 }
 
 /**
- * `there`: it was placed before, by the same mark. `changed`: the source has another eTag. `missing`: there is no source.
- * `full`: the quota of the bucket is used up. `no-bucket`: there is none to place it in. `refused`: why the store does not
- * take it under this name, as the end of a sentence; trying again would not help. What may pass is thrown.
+ * `there`: it was placed before with the same mark. `changed`: the source has another eTag. `missing`: there is no source.
+ * `full`: the quota of the bucket is used up. `no-bucket`: the bucket does not exist. `refused`: why the store rejects this
+ * name, as the end of a sentence; a retry would not help. Temporary errors are thrown.
  */
 export type Placed = 'placed' | 'there' | 'changed' | 'missing' | 'full' | 'no-bucket' | { readonly refused: string };
 
@@ -173,7 +172,7 @@ export interface Subscription {
   readonly prefix: string;
   /** Uid of the service. */
   readonly subscriber: string;
-  /** Its name: what another manager has arranged under that ends with it. */
+  /** Name of the service. A subscription that a Go manager created under this name is removed with this one. */
   readonly service?: string;
 }
 
@@ -182,13 +181,13 @@ export interface PresignRequest {
   readonly bucket: string;
   readonly key: string;
   readonly expiresIn: number;
-  /** In whose name it is used, as far as the store knows them: what is written with it is theirs. */
+  /** The user on whose behalf the URL is used, if the store knows users: objects that are written with it name this user. */
   readonly as?: string;
-  /** Headers that the client must send as they are. */
+  /** Headers that the client must send unchanged. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** For programs of this cluster: by the address that the manager itself uses. */
+  /** For programs of this cluster: with the address that the manager itself uses. */
   readonly inside?: boolean;
-  /** For GET: the type that the answer shall have. */
+  /** For GET: the content type of the response. */
   readonly responseContentType?: string;
 }
 
@@ -205,6 +204,6 @@ export interface IssuedKeys extends StoreKeys {
   readonly id: string;
   readonly sessionToken: Secret;
   readonly expiresAt: Date;
-  /** Can they be ended before they expire? */
+  /** Whether they can be revoked before they expire. */
   readonly revocable: boolean;
 }

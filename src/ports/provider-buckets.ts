@@ -10,11 +10,11 @@ export interface ProviderBucket extends RemoteBucket, Required<Pick<NewBucket, '
  * can keep that, and nothing is removed from it.
  */
 export interface ProviderBuckets {
-  /** Is this one of them? */
+  /** Whether this is a store of the operator. */
   has(store: string): boolean;
 
   /**
-   * Makes the bucket unless it exists. Throws `bucket-taken` if it is recorded as another owner's, `provider-refused` if
+   * Creates the bucket if it does not exist. Throws `bucket-taken` if it is recorded as another owner's, `provider-refused` if
    * the store does not allow it, and `provider-unavailable` if the store does not answer. Calling it again is a no-op.
    *
    * A bucket that a second service begins to use no longer goes with the first one.

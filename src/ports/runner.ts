@@ -2,63 +2,66 @@ import type { Readable } from 'node:stream';
 import type { Attempt, Ended, JobKey, PodTraits } from '../model/job/index.ts';
 
 /**
- * Runs attempts: fetches the input, runs the script in its image or as a process, uploads what it left in its output
- * directory. Knows nothing of services, federation or retries. An attempt survives the manager: whoever comes after it
- * starts the same attempt again and finds it where it is by then.
+ * Runs attempts: fetches the input, runs the script in its image or as a process, uploads the files of its output directory.
+ * It knows nothing of services, federation or retries. An attempt survives the manager: the next manager calls `start` for
+ * the same attempt and finds it in its current state.
  */
 export interface Runner {
   /**
-   * Resolves when the attempt is under way and would be found again. The same name again never starts the script a second
-   * time: it takes up what is there, and does what is still to be done.
+   * Resolves when the attempt has started and would be found again after a crash. Calling it again with the same name never
+   * starts the script a second time: it resumes the attempt and completes its remaining steps.
    */
   start(attempt: Attempt): Promise<void>;
 
-  /** Level-triggered: may repeat, may skip; ends after `ended`, soon after which the files of the script are gone. Throws `absent` for an attempt that is not known. */
+  /**
+   * Level-triggered: observations may repeat and may be skipped. Ends after `ended`; soon after that the files of the script
+   * are removed. Throws `absent` for an unknown attempt.
+   */
   observe(name: string): AsyncIterable<Observation>;
 
-  /** Ends it: the script is asked, then made to go, with everything it started. Of an ended or unknown one: nothing. */
+  /** Stops the script and all processes that it started: first a request, then a kill. Does nothing if it has ended or is unknown. */
   stop(name: string, reason: StopReason): Promise<void>;
 
-  /** What the script printed, both streams in order, and notices of the runner. Throws `absent` like {@link observe}. */
+  /** The output of the script, both streams in order, with notices of the runner. Throws `absent` like {@link observe}. */
   logs(name: string, options: LogOptions): AsyncIterable<Uint8Array>;
 
   /**
-   * For an attempt with `answer` that succeeded: one output file as base64, several as base64 of a zip archive, none: what
-   * the script printed. For one whose script failed: what it printed.
+   * The answer of a synchronous call. If the script succeeded: one output file as base64, several as base64 of a zip archive,
+   * or its log if there is none. If the script failed: its log.
    */
   answer(name: string): Promise<Readable>;
 
-  /** Names of all attempts that are known here, ended ones too. */
+  /** Names of all known attempts, including ended ones. */
   list(): Promise<string[]>;
 
-  /** Drops everything of an attempt that has ended, its log too. */
+  /** Removes an ended attempt and its log. */
   forget(name: string): Promise<void>;
 
-  /** What the scripts that run use at this moment, as far as it can be told. */
+  /** The current resource usage of all running scripts, as far as it is known. */
   usage(): Usage;
 
-  /** Lets go of what runs without ending it, and waits for nothing. */
+  /** Detaches from running scripts without stopping them. */
   close(): Promise<void>;
 
-  /** Absent where a script starts in no time anyway. */
+  /** Absent where scripts start fast without it. */
   readonly standby?: Standby;
 }
 
-/** Places that wait for jobs of certain services, so that whoever waits for an answer does not wait for a start. */
+/** Pods that wait for synchronous calls of certain services, so that callers do not wait for the start of a pod. */
 export interface Standby {
-  /** So many are kept ready of each from now on, and no others. Only whoever leads says that. */
+  /** Replaces all requests: keeps so many pods ready for each service, and none for others. Only the leader calls this. */
   setRequests(orders: readonly StandbyRequest[]): void;
 
   /**
-   * Sets one aside for this job, if one is ready: the start of its attempt takes it. It has its room already, so that the
+   * Claims a ready pod for this job, if there is one; the start of its attempt uses it. The pod has its room already, so the
    * job needs none.
    */
   claim(job: JobKey): boolean;
 
-  /** It was not needed. Of a job that has none: nothing. */
+  /** Releases an unused claim; does nothing if the job has none. */
   release(job: JobKey): void;
 
-  /** Calls the listener with a service for which one may be ready by now. Call what it returns to end that. */
+  /** Calls the listener with a service for which a pod may be ready. Returns a function that unsubscribes. */
   onReady(listener: (service: string) => void): () => void;
 }
 
@@ -68,20 +71,20 @@ export interface StandbyRequest extends Pick<Attempt, 'image' | 'demand'> {
   readonly traits: Omit<PodTraits, 'job'>;
 }
 
-/** `evicted`: the cluster wants its room for others. */
+/** `superseded`: the origin offered the job to another member. `evicted`: the cluster needs the room for others. */
 export type StopReason = 'cancelled' | 'caller-left' | 'service-removed' | 'superseded' | 'evicted';
 
 export type Observation =
-  /** Not running yet: getting the image or the input. */
+  /** Not running yet: the image is pulled or the input fetched. */
   | { readonly phase: 'preparing'; readonly message: string }
   | { readonly phase: 'running'; readonly startedAt: number }
   | { readonly phase: 'uploading'; readonly startedAt: number }
   | Ended;
 
 export interface LogOptions {
-  /** Begin each line with its time, as Kubernetes does. */
+  /** Prefix each line with its time, as Kubernetes does. */
   readonly timestamps: boolean;
-  /** Go on until the attempt has ended or the signal says so. */
+  /** Continue until the attempt has ended or the signal aborts. */
   readonly follow: boolean;
   readonly signal?: AbortSignal;
 }

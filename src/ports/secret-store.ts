@@ -2,9 +2,9 @@ import type { Secret } from '../lib/secret.ts';
 import type { Cursor, Page, Version } from '../lib/version.ts';
 
 /**
- * Where secrets are kept, in rooms that never share a name (S15): a service named like a user, or `minio`, reaches
- * nothing but its own. On Kubernetes `service` is the one room whose Secrets stand in users' namespaces, because their
- * pods get them; the others are the manager's alone.
+ * The kind of a secret. Each kind has its own key space (S15): a service that is named like a user, or `minio`, reaches only
+ * its own secrets. On Kubernetes the Secrets of kind `service` are in the namespaces of users, because pods mount them; all
+ * others are in the namespace of the manager.
  */
 export type SecretKind =
   /** `environment.secrets` of a service; key `<namespace>/<service>`. */
@@ -15,11 +15,11 @@ export type SecretKind =
   | 'user'
   /** Refresh tokens; key: id of the grant. */
   | 'grant'
-  /** A caller's keys for the store of the Go manager that delegated a job, until it has ended; key `<service>/<id>/<uid>`. */
+  /** A caller's keys for the store of the Go manager that delegated a job, until the job has ended; key `<service>/<id>/<uid>`. */
   | 'job'
   /** Keys shared with one member of one federation; key: key id. */
   | 'member'
-  /** What the manager made for itself at its first start; key: what it is for. */
+  /** Keys that the manager created at its first start; key: their purpose. */
   | 'manager';
 
 export type SecretValues = Readonly<Record<string, Secret>>;
@@ -30,17 +30,17 @@ export interface SecretRecord {
 }
 
 export interface SecretStore {
-  get(room: SecretKind, key: string): Promise<SecretRecord | undefined>;
+  get(kind: SecretKind, key: string): Promise<SecretRecord | undefined>;
 
   /**
-   * Writes all values under the key. With `expected` it is a compare-and-swap: `'absent'` throws `exists` when there
-   * is a record, a version throws `conflict` when the record has another, or is gone. Without, the last writer wins.
+   * Writes all values under the key. With `expected` it is a compare-and-swap: `'absent'` throws `exists` if there is a
+   * record, a version throws `conflict` if the record has another version or was removed. Without it the last writer wins.
    */
-  put(room: SecretKind, key: string, values: SecretValues, expected?: Version | 'absent'): Promise<Version>;
+  put(kind: SecretKind, key: string, values: SecretValues, expected?: Version | 'absent'): Promise<Version>;
 
-  /** Removing what is not there is fine: the caller wants it gone. */
-  remove(room: SecretKind, key: string): Promise<void>;
+  /** Does nothing if there is no such secret. */
+  remove(kind: SecretKind, key: string): Promise<void>;
 
-  /** The keys of a room, ordered; never the values. */
-  keys(room: SecretKind, cursor?: Cursor): Promise<Page<string>>;
+  /** The keys of a kind, sorted; never the values. */
+  keys(kind: SecretKind, cursor?: Cursor): Promise<Page<string>>;
 }

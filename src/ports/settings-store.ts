@@ -1,6 +1,6 @@
 import type { Version } from '../lib/version.ts';
 
-/** What an operator may change while the manager runs. */
+/** Settings that an operator can change while the manager runs. */
 export interface StoredSettings {
   /** Empty: every image is allowed. */
   allowedImageRepositories: readonly string[];
@@ -15,6 +15,6 @@ export interface SettingsRecord {
 export interface SettingsStore {
   read(): Promise<SettingsRecord>;
 
-  /** Throws `conflict` when the settings are not in that version; without one, the last writer wins. */
+  /** Throws `conflict` if the settings have another version; without `expected` the last writer wins. */
   write(settings: StoredSettings, expected?: Version): Promise<SettingsRecord>;
 }

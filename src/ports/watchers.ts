@@ -1,12 +1,12 @@
 import type { ServiceChange } from './service-store.ts';
 
 /**
- * Names a slow consumer may be behind with. Beyond them it is told to list again, which is cheaper for both by then,
- * and keeps one that never comes back from costing memory.
+ * Changes that are queued for a slow consumer. Beyond this number it gets `resync` instead: listing again is cheaper by then,
+ * and a consumer that never reads again does not use up memory.
  */
 export const WATCH_BACKLOG = 1_000;
 
-/** Tells everyone who watches what has changed. */
+/** Distributes changes of services to all watches. */
 export class Watchers {
   readonly #all = new Set<Watcher>();
 
@@ -18,7 +18,7 @@ export class Watchers {
     };
     if (signal.aborted) end();
     else {
-      // From now on, not from the first read on: nothing may slip through in between.
+      // Subscribe now, not at the first read, so that no change in between is missed.
       this.#all.add(watcher);
       signal.addEventListener('abort', end, { once: true });
     }
@@ -39,7 +39,7 @@ export class Watchers {
 }
 
 class Watcher {
-  /** By name, so that what changed ten times is read once. */
+  /** By name, so that a service that changed ten times is read once. */
   readonly #pending = new Map<string, ServiceChange>();
   #overflown = false;
   #ended = false;

@@ -21,9 +21,8 @@ import {
   splitPath,
 } from '../../model/service/index.ts';
 import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
-import { serviceDemand, serviceTimeout } from '../demand.ts';
 import { type JobEvent, readEvent } from '../event.ts';
-import type { AttemptKeys, Jobs, PreparedAttempt } from '../jobs.ts';
+import { type AttemptKeys, type Jobs, type PreparedAttempt, serviceDemand, serviceTimeout } from '../jobs.ts';
 import { OWN_STORE, type ReadableFile, readableFile, writableOutputs } from './rights.ts';
 import {
   definedAccess,

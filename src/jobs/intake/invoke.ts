@@ -2,9 +2,8 @@ import type { Readable } from 'node:stream';
 import type { Principal } from '../../identity/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { serviceDemand } from '../demand.ts';
 import { JobError } from '../errors.ts';
-import type { Jobs } from '../jobs.ts';
+import { type Jobs, serviceDemand } from '../jobs.ts';
 import { submitJob } from './submit.ts';
 
 export interface Invocation {

@@ -3,10 +3,9 @@ import type { Principal } from '../../identity/index.ts';
 import { accepted, type JobKey, jobName, type NewJob } from '../../model/job/index.ts';
 import type { Service } from '../../model/service/index.ts';
 import type { ServiceRecord } from '../../ports/index.ts';
-import { serviceDemand } from '../demand.ts';
 import { eventTooLarge } from '../errors.ts';
 import { jobForBytes } from '../event.ts';
-import type { Jobs, PlacementMode } from '../jobs.ts';
+import { type Jobs, type PlacementMode, serviceDemand } from '../jobs.ts';
 
 /**
  * Accepts a job that was requested over HTTP. Its record is durable before this resolves. The calling route has checked that

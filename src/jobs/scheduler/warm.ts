@@ -3,7 +3,7 @@ import type { Cursor } from '../../lib/version.ts';
 import { CLUSTER_ADMIN, type Service } from '../../model/service/index.ts';
 import type { ServiceStore, Standby, StandbyRequest } from '../../ports/index.ts';
 import { serviceTraits } from '../attempt/prepare.ts';
-import { serviceDemand } from '../demand.ts';
+import { serviceDemand } from '../jobs.ts';
 
 /** Pause after the services could not be read. */
 const RETRY_MS = 2_000;

@@ -1,13 +1,13 @@
 import type { Secret } from '../../lib/secret.ts';
 import type { Demand, JobKey } from './job-record.ts';
 
-/** One try to run a script: everything that is needed for it, and nothing of services, federation or retries. */
+/** One try to run a script: everything that a runner needs, without services, federation or retries. */
 export interface Attempt {
   /** Unique in the cluster; at most 63 lower-case letters, digits and hyphens. */
   readonly name: string;
   readonly image: string;
   readonly script: string;
-  /** What the script sees, beyond the paths that the runner adds (`INPUT_FILE_PATH`, `TMP_INPUT_DIR`, `TMP_OUTPUT_DIR`). */
+  /** The environment of the script, besides the paths that the runner adds (`INPUT_FILE_PATH`, `TMP_INPUT_DIR`, `TMP_OUTPUT_DIR`). */
   readonly environment: Readonly<Record<string, string | Secret>>;
   readonly demand: Demand;
   /** Milliseconds from the start of the script. */
@@ -15,55 +15,55 @@ export interface Attempt {
   readonly input: StageIn;
   readonly outputs: readonly StageOut[];
   /**
-   * After everything is uploaded, the list of it is put there, last, even if it is empty (see `writeManifest`). Names are
-   * relative to the output directory, so that one output should take all files. The store has eTags.
+   * Where to put the manifest, after all uploads, even if it is empty (see `writeManifest`). Its names are relative to the
+   * output directory, so one output should receive all files. The store must have eTags.
    */
   readonly manifest?: ObjectAt;
-  /** Keep what a synchronous caller is to be answered, see {@link Runner.answer}. */
+  /** Keep the answer for a synchronous caller, see {@link Runner.answer}. */
   readonly answer: boolean;
   /**
-   * Milliseconds for which results are offered again to a store that does not take them. None: what a store of this cluster
-   * refuses now it will refuse in a minute; one far away may only be out of reach.
+   * Milliseconds for which a failed upload of results is retried. Left out for stores of this cluster, which would reject the
+   * upload again; a distant store may only be unreachable for a while.
    */
   readonly patience?: number;
-  /** What is written on it, and where, in a cluster of many machines; one machine takes no notice. */
+  /** Namespace, labels and annotations of its pod. Ignored by runners without pods. */
   readonly traits?: PodTraits;
   /**
-   * The stores that inputs and outputs name, with keys that work for a while: asked again for every transfer phase.
-   * `inDoubt`: outputs that an interrupted attempt may have uploaded already, which are to be looked at.
+   * The stores of inputs and outputs, with temporary keys. The runner calls it again for every transfer phase. `inDoubt`:
+   * outputs that an interrupted attempt may have uploaded already; the keys must allow reading them.
    */
   stores(inDoubt?: readonly ObjectAt[]): Promise<ReadonlyMap<string, StoreAccess>>;
 }
 
 export interface PodTraits {
   readonly namespace: string;
-  /** The job that it is a try of, by which its record is found. */
+  /** The job of the attempt, to find its record. */
   readonly job: JobKey;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   /** Names of Secrets in the same namespace. */
   readonly imagePullSecrets: readonly string[];
   readonly sgx: boolean;
-  /** Bytes of local disk that it asks for. */
+  /** Requested local disk in bytes. */
   readonly localDisk?: number;
 }
 
 export interface ObjectAt {
-  /** Id of the store, as `minio.default`. */
+  /** Id of the store, such as `minio.default`. */
   readonly store: string;
   readonly bucket: string;
   readonly key: string;
 }
 
-/** What becomes the file at `INPUT_FILE_PATH`. */
+/** The content of the file at `INPUT_FILE_PATH`. */
 export type StageIn =
   | { readonly kind: 'none' }
-  /** These bytes, under that file name. */
+  /** These bytes, with that file name. */
   | { readonly kind: 'bytes'; readonly name: string; readonly bytes: Uint8Array }
-  /** This object, under that file name. For WebDAV the bucket is empty and the key is the path. */
+  /** This object, with that file name. For WebDAV the bucket is empty and the key is the path. */
   | { readonly kind: 'object'; readonly name: string; readonly from: ObjectAt };
 
-/** Where files of the output directory go, by their name relative to it. */
+/** A destination for files of the output directory, filtered by their names relative to it. */
 export interface StageOut {
   readonly store: string;
   readonly bucket: string;
@@ -79,22 +79,22 @@ export type StoreAccess = S3Access | WebdavAccess;
 
 export interface S3Access {
   readonly type: 's3';
-  /** Absent: Amazon's own. */
+  /** Absent: Amazon S3. */
   readonly endpoint?: string;
   readonly region: string;
   readonly accessKey: Secret;
   readonly secretKey: Secret;
   readonly sessionToken?: Secret;
-  /** Until when the keys work, in milliseconds, by the clock of the store; absent where they do not end by themselves. */
+  /** When the keys expire, in milliseconds by the clock of the store; absent if they do not expire. */
   readonly expiresAt?: number;
   readonly verify: boolean;
-  /** A user chose the address: only public ones and those of the operator's networks may be dialled. */
+  /** A user chose the address: only connect to public addresses and to the operator's networks. */
   readonly guarded: boolean;
 }
 
 export interface WebdavAccess {
   readonly type: 'webdav';
-  /** Host, maybe with a port; always https. */
+  /** Host with an optional port; always https. */
   readonly hostname: string;
   readonly login: string;
   readonly password: Secret;
@@ -107,12 +107,12 @@ export interface Ended {
   readonly reason: EndReason;
   /** A sentence: which file, which store, which signal. */
   readonly message: string;
-  /** Absent when the script was never started. */
+  /** Absent if the script was never started. */
   readonly startedAt?: number;
   readonly finishedAt: number;
-  /** Absent when the script did not end by itself. */
+  /** Absent if the script did not exit by itself. */
   readonly exitCode?: number;
-  /** SHA-256 of the manifest that was put, in hexadecimal digits. */
+  /** SHA-256 of the uploaded manifest, in hexadecimal. */
   readonly manifest?: string;
 }
 
@@ -126,6 +126,6 @@ export type EndReason =
   | 'OutputFailed'
   | 'ImageFailed'
   | 'StartFailed'
-  /** The machine went down, or somebody else ended the script, and left no exit status. */
+  /** The machine went down, or something else ended the script, and there is no exit status. */
   | 'Lost'
   | 'Stopped';

@@ -1,8 +1,8 @@
 import type { Version } from '../../lib/version.ts';
 
 /**
- * In the order of a job's life. `offering`, `delegated` and `committing` are of jobs that run on another cluster. The last
- * three are final.
+ * In the order of a job's life. `offering` and `delegated` are states of jobs that another cluster may run; `committing` is
+ * used for their results at both sides. The last three states are final.
  */
 export const JOB_STATES = [
   'accepted',
@@ -18,79 +18,79 @@ export const JOB_STATES = [
 
 export type JobState = (typeof JOB_STATES)[number];
 
-/** A job is known by both: ids of two services may be equal, where a long name was cut. */
+/** Both parts identify a job: jobs of two services may have the same id if a long service name was cut. */
 export interface JobKey {
   readonly service: string;
   readonly id: string;
 }
 
-/** What a job needs to run: millicores, bytes, devices. */
+/** The resources of a job: millicores, bytes, devices. */
 export interface Demand {
   readonly cpu: number;
   readonly memory: number;
   readonly gpu: number;
 }
 
-/** What is known of a job when it is accepted, and never changes. */
+/** The fields of a job that are set when it is accepted and never change. */
 export interface NewJob extends JobKey {
   readonly serviceUid: string;
-  /** Of the service. Owners take turns. */
+  /** Owner of the service. Owners take turns in the queue. */
   readonly owner: string;
   /**
-   * Whose rights it has at the object store: the user who called, or the owner of the service for its token and for
-   * events of the store; never what an event says (S3). A uid, or `cluster_admin`.
+   * Whose rights the job has at the object store: those of the calling user, or of the owner of the service for calls with its
+   * token and for events of the store; never what an event claims (S3). A uid, or `cluster_admin`.
    */
   readonly principal: string;
-  /** Who caused it, as far as known, for listings and counts; empty if not. Gives no right. */
+  /** The user that caused the job, for listings and usage; empty if unknown. It grants no rights. */
   readonly invoker: string;
-  /** How it came: an event of our own store, `/job`, or `/run`, whose caller waits. */
+  /** How the job arrived: an event of the cluster's store, `/job`, or the synchronous `/run`. */
   readonly trigger: 'storage' | 'job' | 'run';
   readonly byToken: boolean;
   readonly demand: Demand;
   readonly acceptedAt: number;
   /** The object that caused it, for a storage event. */
   readonly object?: { readonly bucket: string; readonly key: string; readonly modifiedAt?: number };
-  /** It entered at this member of the federation, `<cluster id>/<service>`. */
+  /** The member of the federation at which the job entered, `<cluster id>/<service>`. */
   readonly openedBy?: string;
   /**
-   * Another cluster delegated it the old way, by a call under an id of its own choice: the cluster that it says to be,
-   * empty if it does not say. It proves nothing and gives no right.
+   * Set if a Go manager delegated the job, by a call that chose the id: the cluster id that the caller claimed, or empty. It is
+   * not verified and grants no rights.
    */
   readonly delegatedFrom?: string;
-  /** It runs for another cluster, whose job it is. */
+  /** Set if the job is hosted: it is an attempt of a job of another cluster. */
   readonly taken?: TakenJob;
 }
 
-/** An offer of another cluster that was taken. Offers are known by all of this (docs/peer-protocol.md#jobs). */
+/** The accepted offer of another cluster. All fields together identify an offer (docs/peer-protocol.md#jobs). */
 export interface TakenJob {
   /** Of the federation. */
   readonly uid: string;
-  /** Who was asked, `<cluster id>/<service>`: one cluster may be several members. */
+  /** The member that got the offer, `<cluster id>/<service>`: one cluster may be several members. */
   readonly member: string;
-  /** At the origin. */
+  /** The job at the origin. */
   readonly job: JobKey;
   readonly epoch: number;
-  /** SHA-256 of what was offered, in hexadecimal: under one epoch there is one. */
+  /** SHA-256 of the payload of the offer, in hexadecimal: one epoch has one payload. */
   readonly payload: string;
-  /** Where its files are, at the store of the origin: what has begun needs nobody to go on. */
+  /** Where its files are in the origin's store, so that a started attempt does not need the origin's manager. */
   readonly files?: TakenFiles;
 }
 
-/** Of one attempt; never changes. */
+/** The files of one hosted attempt. */
 interface TakenFiles {
   /** Absent: the event is the input. */
   readonly input?: { readonly bucket: string; readonly key: string };
-  /** All results go below the prefix; the list of them is the object `manifest`. */
+  /** All results are written below the prefix, and their list to the object `manifest`. */
   readonly staging: { readonly bucket: string; readonly prefix: string; readonly manifest: string };
 }
 
-/** Why and when a job came into a state. */
+/** Why and when a job entered a state. */
 export interface Transition {
   readonly state: JobState;
   readonly at: number;
-  /** One word for programs: `Accepted`, `NoRoom`, `Started`, `Completed`, `ScriptFailed`, `OutOfMemory`, … */
+  /** A code for programs: `Accepted`, `NoRoom`, `Started`, `Completed`, `ScriptFailed`, `OutOfMemory`, … */
   readonly reason: string;
-  /** A sentence for people. */
+  /** A sentence for users. */
   readonly message: string;
   /** Id of the cluster where it happened. */
   readonly place: string;
@@ -107,10 +107,10 @@ export interface AttemptRecord {
   readonly exitCode?: number;
 }
 
-/** Why a job was offered where it was. */
+/** Why a job was offered to a member. */
 export interface DecisionRecord {
   readonly at: number;
-  /** Of the attempt that it was for; absent when it led to none elsewhere. */
+  /** Epoch of the resulting attempt; absent if no member was chosen. */
   readonly epoch?: number;
   readonly policy: string;
   readonly chosen?: string;
@@ -121,28 +121,28 @@ interface DecidedCandidate {
   readonly member: string;
   readonly score?: number;
   readonly refusal?: string;
-  /** How old the figures of its cluster were, in seconds. Absent: there were none, or it is this cluster. */
+  /** Age of the figures of its cluster in seconds. Absent if there were none, or for this cluster. */
   readonly age?: number;
 }
 
 /**
- * Where a job is that another cluster was asked to take. It counts while its epoch is the one of the job, and the job is
- * `offering`, `delegated` or `committing`.
+ * The member that a job was offered to. It is valid while its epoch equals the epoch of the job, and the job is `offering`,
+ * `delegated` or `committing`.
  */
 export interface Placement {
   /** `<cluster id>/<service>`, or the URL of an endpoint. */
   readonly member: string;
   readonly epoch: number;
-  /** When the member first was let run it, and when it last said something about it. */
+  /** When the member got its permit, and when its last report arrived. */
   readonly permittedAt?: number;
   readonly heardAt?: number;
-  /** The member's requests for leave to run it: each is answered once, whichever manager hears it. */
+  /** The member's requests for a permit: each is answered once, whichever manager receives it. */
   readonly asked?: SeenRequests;
-  /** SHA-256 of the list of its results, once it has ended well: these are committed, and nothing else. */
+  /** SHA-256 of the manifest, once the attempt has succeeded: only the results of this manifest are committed. */
   readonly manifest?: string;
 }
 
-/** A signed request: when it was signed, by the clock of who signed it, and what tells it from others. */
+/** A signed request: when it was signed, by the signer's clock, and its nonce. */
 export interface SeenRequest {
   readonly time: number;
   readonly nonce: string;
@@ -150,11 +150,11 @@ export interface SeenRequest {
 
 export interface SeenRequests {
   readonly last: readonly SeenRequest[];
-  /** When the latest of those was signed that are not among them any more. */
+  /** When the newest request that is no longer in the list was signed. */
   readonly forgotten?: number;
 }
 
-/** How a run for another cluster ended; kept until its origin has heard of it. */
+/** How a hosted attempt ended; stored until the origin has confirmed the report. */
 export interface PendingResult {
   readonly outcome: 'succeeded' | 'failed' | 'cancelled';
   readonly reason: string;
@@ -163,18 +163,18 @@ export interface PendingResult {
   readonly manifest?: string;
 }
 
-/** What changes while a job lives. */
+/** The fields of a job that change. */
 export interface JobProgress {
   readonly state: JobState;
-  /** What is going on inside the state: `pulling image: 40 %`. */
+  /** Progress within the state: `pulling image: 40 %`. */
   readonly message: string;
-  /** Grows with every attempt; what is done outside carries it. */
+  /** Increases with every attempt; messages about an attempt carry its epoch. */
   readonly epoch: number;
-  /** When its script was started and when it ended. */
+  /** When the script started and ended. */
   readonly startedAt?: number;
   readonly finishedAt?: number;
   readonly exitCode?: number;
-  /** Somebody wants it to end. */
+  /** Its cancellation was requested while it ran. */
   readonly cancelRequested?: { readonly at: number; readonly reason: string };
   readonly placement?: Placement;
   readonly handIn?: PendingResult;
@@ -185,8 +185,8 @@ export interface JobProgress {
 
 export interface JobRecord extends NewJob, JobProgress {
   /**
-   * Why the cluster does not let it start, whatever room there is; or, of one that runs, why it may not go on. Only some
-   * clusters have a say in that: it is nothing that a record keeps.
+   * Why the cluster keeps a queued job suspended, whatever room there is, or why it evicts a running one. Only clusters with
+   * admission control (Kueue) set this; it is computed, not stored.
    */
   readonly held?: string;
   readonly eventBytes: number;
@@ -233,10 +233,10 @@ const PROGRESS: Record<keyof JobProgress, true> = {
 const NEW_JOB_FIELDS = Object.keys(NEW_JOB);
 const PROGRESS_FIELDS = Object.keys(PROGRESS);
 
-/** Only what a new job has: a whole record passes for one, and so would its state. */
+/** Picks the fields of a new job: a whole record has the same type, and its state must not be stored with it. */
 export const pickNewJob = (job: NewJob): NewJob => pick(job, NEW_JOB_FIELDS) as unknown as NewJob;
 
-/** Only what may change: a whole record passes for a change, and so would what never does. */
+/** Picks the fields that may change: a whole record has the same type, and its other fields must not be written. */
 export const pickProgress = (change: Partial<JobProgress>): Partial<JobProgress> => pick(change, PROGRESS_FIELDS);
 
 function pick(value: object, fields: readonly string[]): Record<string, unknown> {

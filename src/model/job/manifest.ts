@@ -1,24 +1,24 @@
 import type { ObjectAt, StageOut } from './attempt.ts';
 
-/** A file that an attempt has uploaded, under its name relative to the output directory. */
+/** A file that an attempt has uploaded, with its name relative to the output directory. */
 export interface ManifestFile {
   readonly name: string;
   readonly size: number;
-  /** As the store gave it, without quotes. */
+  /** The eTag of the store, without quotes. */
   readonly etag: string;
 }
 
-/** More output files of one job than this are refused where they are made: whoever commits them holds the list in memory. */
+/** A target fails an attempt with more output files, because the origin holds the list in memory to commit it. */
 export const MAX_MANIFEST_FILES = 100_000;
 
-/** So many files with names of 200 bytes each. A longer list is not read. */
+/** Enough for that many files with names of 200 bytes. A larger manifest is rejected. */
 export const MAX_MANIFEST_BYTES = 32 * 1024 * 1024;
 
-/** As a key in S3, and as a file on a disk: each part of it has a limit of its own there. */
+/** Limits of S3 for a key, and of file systems for each part of a path. */
 const LONGEST_NAME = 1024;
 const LONGEST_PART = 255;
 
-/** The list of what was uploaded, by the bytes of the names: the same files give the same bytes. */
+/** The manifest, sorted by the bytes of the names, so that the same files give the same bytes. */
 export function writeManifest(files: readonly ManifestFile[]): Uint8Array {
   const sorted = files
     .map(({ name, size, etag }) => ({ file: { name, size, etag }, order: Buffer.from(name) }))
@@ -27,7 +27,7 @@ export function writeManifest(files: readonly ManifestFile[]): Uint8Array {
   return Buffer.from(JSON.stringify({ version: 1, files: sorted }));
 }
 
-/** The files of a manifest, or what is wrong with it, in words that end a sentence. It comes from another cluster. */
+/** The files of a manifest, or what is wrong with it as the end of a sentence. It comes from another cluster and is not trusted. */
 export function readManifest(bytes: Uint8Array): readonly ManifestFile[] | string {
   const document = parsed(bytes);
   if (!hasExactly(document, ['version', 'files'])) return 'it is no list of files';
@@ -73,7 +73,7 @@ function isFile(value: unknown): value is ManifestFile {
   );
 }
 
-/** A name becomes part of a key, and maybe of a path: it must not lead anywhere else. */
+/** A name becomes part of a key, and possibly of a path: it must not escape its folder. */
 function nameProblem(name: string): string | undefined {
   if (!name.isWellFormed() || name.includes('\0')) return 'has a name that is no text';
   if (Buffer.byteLength(name) > LONGEST_NAME) return `has a name of more than ${LONGEST_NAME} bytes`;
@@ -83,7 +83,7 @@ function nameProblem(name: string): string | undefined {
   return leads ? `has the name ${JSON.stringify(name)}, which is no relative path` : undefined;
 }
 
-/** A file of an output directory and one of the places where it goes. */
+/** A file of an output directory and one of its destinations. */
 export interface PlannedUpload {
   /** Relative to the output directory. */
   readonly name: string;
@@ -93,14 +93,14 @@ export interface PlannedUpload {
 
 export interface AssignedOutputs {
   readonly files: readonly PlannedUpload[];
-  /** What was left out and why, a sentence each. */
+  /** Which files were left out and why, one sentence each. */
   readonly notes: readonly string[];
 }
 
-/** S3 takes no longer key; what it would answer is less clear than a note. */
+/** The limit of S3. A note is clearer than its error. */
 const LONGEST_KEY = 1024;
 
-/** Every file goes to every output whose filters let it through (docs/go-manager.md#events-and-scripts). */
+/** Assigns every file to every output whose filters match (docs/go-manager.md#events-and-scripts). */
 export function assignOutputs(
   files: readonly Pick<PlannedUpload, 'name' | 'bytes'>[],
   outputs: readonly StageOut[],
@@ -115,7 +115,7 @@ export function assignOutputs(
         notes.push(`"${name}" is left out: its key in ${store} would be longer than ${LONGEST_KEY} bytes`);
         continue;
       }
-      // Two outputs may lead to one place; the file is the same.
+      // Two outputs may have the same destination; upload the file once.
       planned.set(JSON.stringify([store, bucket, to.key]), { name, bytes, to });
     }
   }

@@ -8,8 +8,8 @@ import {
 } from './job-record.ts';
 
 /**
- * The life of a job (docs/jobs.md#its-life). Final states absorb: nothing that happens later, a late report, a second
- * cancel, a manager that wakes up after a pause, changes what a user was told.
+ * The states of a job (docs/jobs.md#its-life). A final state never changes: not by a late report, not by a second cancel, not
+ * by a manager that wakes up after a pause.
  */
 const NEXT: Readonly<Record<JobState, readonly JobState[]>> = {
   accepted: ['queued', 'failed', 'cancelled'],
@@ -27,7 +27,7 @@ export const isFinal = (state: JobState): boolean => NEXT[state].length === 0;
 
 export const canTransition = (from: JobState, to: JobState): boolean => NEXT[from].includes(to);
 
-/** A job that has just come in, and waits. */
+/** The progress of a newly accepted job, which is queued. */
 export function accepted(at: number, place: string): JobProgress {
   const began: Transition = { state: 'accepted', at, reason: 'Accepted', message: 'the job was accepted', place };
   const waits: Transition = { state: 'queued', at, reason: 'Waiting', message: 'waits for room', place };
@@ -41,13 +41,13 @@ export function accepted(at: number, place: string): JobProgress {
   };
 }
 
-/** What else changes with a transition. */
+/** Fields that may change with a transition. */
 export type TransitionFacts = Pick<
   Partial<JobProgress>,
   'startedAt' | 'finishedAt' | 'exitCode' | 'epoch' | 'attempts' | 'decisions' | 'placement' | 'handIn'
 >;
 
-/** The job after the transition, or undefined when there is no way from where it is. */
+/** The change that makes the transition; undefined if the current state does not allow it. */
 export function advance(
   progress: JobProgress,
   transition: Transition,
@@ -63,7 +63,7 @@ export function advance(
   };
 }
 
-/** The first one says when it came in and is never dropped. */
+/** Drops old transitions, but never the first one, which has the time of acceptance. */
 function kept(timeline: readonly Transition[]): readonly Transition[] {
   const [first] = timeline;
   return timeline.length <= KEPT_TRANSITIONS || !first
@@ -71,7 +71,7 @@ function kept(timeline: readonly Transition[]): readonly Transition[] {
     : [first, ...timeline.slice(timeline.length - KEPT_TRANSITIONS + 1)];
 }
 
-/** The attempts with the one of that name changed. */
+/** The attempts, with the attempt of that name changed. */
 export function withAttempt(
   attempts: readonly AttemptRecord[],
   name: string,
@@ -80,7 +80,7 @@ export function withAttempt(
   return attempts.map((attempt) => (attempt.name === name ? { ...attempt, ...change } : attempt));
 }
 
-/** What clients of the Go manager call it: the phase of a pod. */
+/** The state in the words of the Go manager: the phase of a pod. */
 export type Phase = 'Pending' | 'Running' | 'Succeeded' | 'Failed';
 
 const PHASES: Readonly<Record<JobState, Phase>> = {

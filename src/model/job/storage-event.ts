@@ -1,25 +1,25 @@
 import { uuidV5 } from '../../lib/uuid.ts';
 
 /**
- * An object that was created, as a store reports it. Two dialects reach us: MinIO's (and our own store's, which speaks
- * it too) and the one of AWS and of stores that imitate it.
+ * A created object, as a store reports it. There are two dialects: that of MinIO and of the embedded store, and that of AWS
+ * and of stores that imitate it.
  */
 export interface StorageEvent {
   readonly bucket: string;
-  /** As the object is called, not as it was written in the event. */
+  /** The key of the object, decoded. */
   readonly key: string;
   readonly eTag: string;
   readonly bytes: number;
-  /** Milliseconds; absent where the store's sequencer is no time. */
+  /** Milliseconds; absent if the store's sequencer is not a time. */
   readonly modifiedAt?: number;
-  /** The account that wrote the object, as far as the store tells. */
+  /** The account that wrote the object, if the store names it. */
   readonly principal?: string;
   readonly sourceAddress?: string;
 }
 
 /**
- * The events in the body of a webhook. What is no creation of an object (a test message, a removal, a folder marker, or
- * something else altogether) is left out: a hook that refused it would be sent it for ever, and nothing after it.
+ * The events in the body of a webhook. Anything but the creation of an object (a test message, a removal, a folder marker,
+ * other data) is ignored: a store repeats a rejected message for ever, and sends nothing after it.
  */
 export function readStorageEvents(body: unknown): StorageEvent[] {
   const records = field(body, 'Records');
@@ -37,7 +37,7 @@ function readRecord(record: unknown): StorageEvent | undefined {
   const object = field(s3, 'object');
   const bucket = text(field(field(s3, 'bucket'), 'name'));
   const written = text(field(object, 'key'));
-  // Stores that only imitate AWS do not encode the key, and say nothing about it; they name no principal either.
+  // Stores that imitate AWS do not encode the key and do not say so. They are recognised by the missing principal.
   const encoded = source === 'minio:s3' || isAws(record);
   const key = encoded ? decodeKey(written) : written;
   const bytes = Number(field(object, 'size') ?? 0);
@@ -58,12 +58,12 @@ function readRecord(record: unknown): StorageEvent | undefined {
   };
 }
 
-/** AWS itself names its region and the principal with a small p. */
+/** Events of AWS itself have a region and a `principalId`. */
 function isAws(record: unknown): boolean {
   return field(field(record, 'userIdentity'), 'principalId') !== undefined && text(field(record, 'awsRegion')) !== '';
 }
 
-/** Query encoding: `+` is a blank. What cannot be decoded was not encoded. */
+/** Query encoding: `+` is a blank. A key that cannot be decoded was not encoded. */
 function decodeKey(key: string): string {
   try {
     return decodeURIComponent(key.replaceAll('+', ' '));
@@ -72,7 +72,7 @@ function decodeKey(key: string): string {
   }
 }
 
-/** MinIO's sequencer and ours is the modification time in nanoseconds, as hexadecimal digits. */
+/** The sequencer of MinIO and of the embedded store is the modification time in nanoseconds, in hexadecimal. */
 function sequencerTime(sequencer: string): number | undefined {
   if (!/^[0-9A-Fa-f]{10,16}$/.test(sequencer)) return undefined;
   return Number(BigInt(`0x${sequencer}`) / 1_000_000n);
@@ -88,10 +88,10 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** The space of ids that this manager derives. Any constant would do; it must never change. */
+/** The namespace of derived UUIDs. An arbitrary constant, which must never change. */
 const SPACE = 'c0a4d9f2-6b1e-5c3a-9f57-05ca20260001';
 
-/** Names of jobs must fit into 63 characters beside a uuid (docs/jobs.md#names-of-jobs-and-attempts). */
+/** The name of a job, including its UUID, must fit into 63 characters (docs/jobs.md#names-of-jobs-and-attempts). */
 const LONG_NAME = 25;
 const CUT_NAME = 16;
 
@@ -101,9 +101,9 @@ export function jobName(service: string, id: string): string {
 }
 
 /**
- * The job of a storage event (docs/jobs.md#no-event-is-lost-none-runs-twice). The event, the same event again, and the
- * sweep that finds the object later all give the same name, and a job that exists is not made twice: that is all the
- * deduplication there is, and it holds on any replica. A rewrite of the object has another time, so it is another job.
+ * The id of the job of a storage event (docs/jobs.md#no-event-is-lost-none-runs-twice). The event, its repetition, and the
+ * sweep that finds the object later all give the same id, and an existing job is not created again. This is the only
+ * deduplication, and it works across managers. A rewritten object has another time, so it is another job.
  */
 export function eventJobName(service: { uid: string; name: string }, event: StorageEvent): string {
   const { bucket, key, eTag, modifiedAt } = event;

@@ -7,7 +7,7 @@ import { CLUSTER_ADMIN, type Definition, type Service } from './service.ts';
 export interface ServiceFolder {
   readonly bucket: string;
   readonly folder: string;
-  /** With isolation USER: whose it is. Absent: the service's. */
+  /** With isolation USER: the user that the folder belongs to. Absent: it belongs to the service. */
   readonly user?: string;
 }
 
@@ -22,8 +22,8 @@ export function inputFolders(service: Service): ServiceFolder[] {
 }
 
 /**
- * Where its results go, as far as that is the store of the cluster. Results of an allowed user's file go to the bucket
- * that the file came from, so that one has the folders for them too.
+ * The output folders in the store of the cluster. Results of an allowed user's file are written to the bucket of that file,
+ * so that bucket has the output folders too.
  */
 export function outputFolders(service: Service): ServiceFolder[] {
   if (isWorker(service)) return [];
@@ -33,11 +33,11 @@ export function outputFolders(service: Service): ServiceFolder[] {
     .map(({ path }) => splitPath(path));
   if (isolatedUsers(service).length === 0) return outputs;
   const sources = new Set(input.filter(isClusterInput).map(({ path }) => splitPath(path).bucket));
-  const beside = outputs.flatMap(({ folder }) => [...sources].map((bucket) => ({ bucket, folder })));
-  return [...outputs, ...isolated(service, beside)];
+  const perSource = outputs.flatMap(({ folder }) => [...sources].map((bucket) => ({ bucket, folder })));
+  return [...outputs, ...isolated(service, perSource)];
 }
 
-/** With isolation USER the folders are a product of three lists: this says so before any of them is made. */
+/** With isolation USER the number of folders is a product of three lists: check it before any folder is created. */
 export function folderCountProblem({
   input,
   output,
@@ -72,7 +72,7 @@ export function remoteOutputBuckets(service: Service): RemoteBucket[] {
   return [...found.values()];
 }
 
-/** The files of a worker are at the store of its coordinator: here it has nothing (docs/concepts.md#two-rules). */
+/** The files of a worker are in the store of its coordinator, so it has no folders here (docs/concepts.md#two-rules). */
 const isWorker = ({ federation }: Service) => federation?.role === 'worker';
 
 function isolated(service: Service, folders: readonly ServiceFolder[]): ServiceFolder[] {
@@ -81,7 +81,7 @@ function isolated(service: Service, folders: readonly ServiceFolder[]): ServiceF
   );
 }
 
-/** The owner works in the buckets of the service itself. */
+/** The owner uses the buckets of the service itself. */
 function isolatedUsers({ definition, owner }: Service): string[] {
   if (definition.isolation_level !== 'USER' || owner === CLUSTER_ADMIN) return [];
   return definition.allowed_users.filter((user) => user !== owner);

@@ -2,9 +2,9 @@ import type { TSchema } from 'typebox';
 import type { Leniency } from './schema.ts';
 
 /**
- * Reads and writes values as a schema says. Reading is as forgiving as Go's decoder, since clients rely on it: keys in
- * any letter case, the last of several spellings counts, unknown keys ignored, `null` and absent alike
- * (docs/go-manager.md#http). Types are strict, but for what the schema names in `accepts`.
+ * Decodes and encodes values by a schema. Decoding is as lenient as Go's decoder, because clients rely on it: keys in any
+ * letter case, the last of several spellings wins, unknown keys are ignored, `null` equals absent (docs/go-manager.md#http).
+ * Types are strict, except for what the schema names in `accepts`.
  */
 
 export interface Problem {
@@ -32,7 +32,7 @@ const CONVERSIONS: Record<Leniency, (value: unknown) => unknown> = {
   mode: unfoldMode,
 };
 
-/** `delegation: {mode, weights}` is kept as the string plus a key `weights`: Go readers break on an object. */
+/** `delegation: {mode, weights}` is stored as a string plus a key `weights`, because Go clients fail on an object. */
 function unfoldMode(value: unknown): unknown {
   if (!isObject(value)) return value;
   const key = Object.keys(value).find((name) => name.toLowerCase() === 'delegation');
@@ -41,19 +41,19 @@ function unfoldMode(value: unknown): unknown {
   return { ...value, [key]: delegation['mode'] ?? '', weights: delegation['weights'] ?? value['weights'] };
 }
 
-/** Reads a request. A list that is too long is a problem, and what is beyond its limit is not read. */
+/** Decodes a request. A list that is too long is a problem, and entries beyond its limit are not read. */
 export function decode(schema: TSchema, value: unknown, problems: Problem[]): unknown {
   return decodeAt(schema as unknown as Shape, value, '', { problems, limited: true });
 }
 
-/** Reads what is stored, whoever wrote it: nothing is refused and no list is cut. */
+/** Decodes a stored value: nothing is rejected and no list is cut. */
 export function decodeStored(schema: TSchema, value: unknown): unknown {
   return decodeAt(schema as unknown as Shape, value, '', { problems: [], limited: false });
 }
 
 interface Reading {
   readonly problems: Problem[];
-  /** Do the limits on the lengths of lists count? */
+  /** Whether limits on the lengths of lists apply. */
   readonly limited: boolean;
 }
 
@@ -115,7 +115,7 @@ function decodeBlock(shape: Shape, value: Record<string, unknown>, path: string,
 
 function decodeMap(shape: Shape, value: Record<string, unknown>, path: string, reading: Reading): unknown {
   const item = valueShape(shape);
-  // Object.fromEntries makes own properties of any name, `__proto__` too.
+  // Object.fromEntries creates own properties of any name, including `__proto__`.
   return Object.fromEntries(
     Object.entries(value).map(([key, entry]) => [key, decodeAt(item, entry, `${path}.${key}`, reading)]),
   );
@@ -141,7 +141,7 @@ function encodeAt(shape: Shape, value: unknown): unknown {
   return result;
 }
 
-/** What Go calls the zero value, or the schema's default. */
+/** Go's zero value, or the schema's default. */
 function zero(shape: Shape): unknown {
   if (shape.default !== undefined) return shape.default;
   switch (shape.type) {
@@ -161,7 +161,7 @@ function zero(shape: Shape): unknown {
   }
 }
 
-/** A block that was given is never empty, whatever is in it: Go holds a pointer there. */
+/** A block that is present is never empty, whatever it contains, because it is a pointer in Go. */
 function isEmpty(shape: Shape, value: unknown): boolean {
   if (value === undefined) return true;
   if (shape.keepZero) return false;

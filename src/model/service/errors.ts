@@ -1,12 +1,12 @@
 import { OscarError } from '../../lib/oscar-error.ts';
 import type { Problem } from './codec.ts';
 
-/** `invalid-definition`: the client can mend it. `not-supported`: it is right, but this manager cannot do it yet. */
+/** `invalid-definition`: the client can fix it. `not-supported`: it is valid, but this manager does not implement it yet. */
 export type ServiceErrorCode = 'invalid-definition' | 'not-supported' | 'invalid-fdl';
 
 export class ServiceError extends OscarError<ServiceErrorCode> {}
 
-/** More than these help nobody. */
+/** Longer lists do not help the user. */
 const MAX_SHOWN_PROBLEMS = 20;
 
 /** All problems in one message, each with its path: `input[0].path: is empty`. */

@@ -1,6 +1,6 @@
 /**
- * The closed sets of the federation block, each once: the schema, the reader, the policies, the command line and the tests take
- * them from here.
+ * The closed sets of the federation block, each defined once: the schema, the reader, the policies, the command line and the
+ * tests import them.
  */
 
 export const TOPOLOGIES = ['none', 'star', 'tree', 'mesh'] as const;
@@ -9,7 +9,7 @@ export const DEPLOYMENTS = ['transactional', 'best-effort'] as const;
 
 export const DELEGATE_WHEN = ['saturated', 'always'] as const;
 
-/** Delegation policies, each with the word for its score; without one the score says no more than the order does. */
+/** Delegation policies, each with the name of its score; without a name the score only orders the members. */
 const POLICIES = {
   static: { score: 'priority' },
   random: {},
@@ -26,7 +26,7 @@ export function policyNamed(name: string | undefined): PolicyName {
   return POLICY_NAMES.find((policy) => policy === name) ?? 'static';
 }
 
-/** What a score of that policy measures, for people. */
+/** What a score of that policy measures, for display. */
 export function scoreWord(policy: string): string | undefined {
   const name = POLICY_NAMES.find((each) => each === policy);
   const known: { readonly score?: string } = name ? POLICIES[name] : {};

@@ -1,7 +1,7 @@
 import { isSlash, trimEnd } from '../../lib/trim.ts';
 
 /**
- * Is the image in one of the repositories? An entry is a repository or a part of its path, compared up to a path
+ * Whether the image is in one of the repositories. An entry is a repository or a part of its path, compared up to a path
  * border: `ghcr.io/org` allows `ghcr.io/org/app:1`, not `ghcr.io/organic/app` nor `evil.io/ghcr.io/org` (S16). An
  * empty list allows every image.
  */

@@ -16,7 +16,7 @@ const RESERVED_LABELS = new Set([
   'networking.knative.dev/visibility',
 ]);
 
-/** `oscar.grycap/…` switches behaviour (worker role, origin, job owner): never a client's to set (F43). */
+/** `oscar.grycap/…` controls behaviour (worker role, origin, job owner), so clients cannot set it (F43). */
 const RESERVED_PREFIX = 'oscar.grycap/';
 
 const isReserved = (key: string) => key.startsWith(RESERVED_PREFIX) || RESERVED_LABELS.has(key);
@@ -29,7 +29,7 @@ export function withoutReservedAnnotations(annotations: Record<string, string>):
   return Object.fromEntries(Object.entries(annotations).filter(([key]) => !key.startsWith(RESERVED_PREFIX)));
 }
 
-/** The service's own labels with the manager's (docs/go-manager.md#labels-and-annotations). */
+/** The labels of the service and of the manager (docs/go-manager.md#labels-and-annotations). */
 export function serviceLabels(service: Service): Record<string, string> {
   const { name, labels, vo, isolation_level } = service.definition;
   return {
@@ -73,12 +73,12 @@ function voLabel(vo: string): string {
     .replace(/^[._-]+|[._-]+$/g, '');
 }
 
-/** What names derived from a user carry of the uid. A shorter uid is taken whole (R22). */
+/** The part of a uid that is used in derived names. A shorter uid is used whole (R22). */
 function shortUid(uid: string): string {
   return uid.slice(0, 10);
 }
 
-/** The bucket of one user beside a bucket of a service with isolation USER, in the letters that a bucket may have. */
+/** With isolation USER: the bucket of one user for a bucket of the service, in legal characters. */
 export function isolatedBucket(bucket: string, uid: string): string {
   const suffix = shortUid(uid)
     .toLowerCase()

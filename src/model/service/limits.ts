@@ -1,16 +1,16 @@
-/** How much of something one definition may have. A request with more is refused before its entries are read. */
+/** Limits of one definition. A request that exceeds them is rejected before its entries are read. */
 
-/** What is known of all members of a federation has to fit into one entry of the journal. */
+/** The state of all members of a federation must fit into one journal entry. */
 export const MAX_MEMBERS = 120;
 
-/** Inputs, outputs, and the filters of each. More than any service has, and few enough to compare each with each. */
+/** Inputs, outputs, and filters of each. More than any service needs, and few enough to compare all pairs. */
 export const MAX_STORAGE_PATHS = 100;
 
-/** Users that one service names. Each of its buckets keeps the whole list. */
+/** Allowed users of one service. Each of its buckets stores the whole list. */
 export const MAX_ALLOWED_USERS = 5_000;
 
 /**
- * Folders of a service in the store. Fewer: a course with many users and isolation USER does not fit into one service.
- * More: one request makes the manager, which holds them all in memory, slow for everybody.
+ * Folders of a service in the store. With a lower limit a course with many users and isolation USER does not fit into one
+ * service; with a higher one a single request slows down the manager, which holds all folders in memory.
  */
 export const MAX_FOLDERS = 10_000;

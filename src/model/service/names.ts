@@ -17,7 +17,7 @@ export function serviceNameProblem(name: string): NameProblem {
   return `must be 1 to ${LONGEST_SERVICE_NAME} lower-case letters, digits and hyphens, not beginning or ending with a hyphen`;
 }
 
-/** An id of a cluster stands in paths, headers and file names. */
+/** Cluster ids are used in paths, headers and file names. */
 export function clusterIdProblem(id: string): NameProblem {
   if (id === '') return 'is required';
   return /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(id)
@@ -55,12 +55,12 @@ export function imageProblem(image: string): NameProblem {
   return /^[\x21-\x7e]{1,1024}$/.test(image) ? undefined : 'must be an image reference without blanks';
 }
 
-/** Is this a legal Kubernetes label value, as names in paths of requests must be (docs/go-manager.md#services)? */
+/** Whether this is a legal Kubernetes label value, which names in request paths must be (docs/go-manager.md#services). */
 export function isServiceReference(name: string): boolean {
   return name !== '' && LABEL_VALUE.test(name);
 }
 
-/** Names, where another manager wrote them. */
+/** Parsers of names in messages of other managers. */
 
 export const clusterId: Field<string> = {
   is: 'a cluster id',

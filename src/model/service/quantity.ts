@@ -1,6 +1,6 @@
 /**
- * Kubernetes quantities: `500m`, `0.5`, `1e3`, `1.5Gi`. Exact: a quantity is a fraction of big integers until it is
- * asked for in millicores or bytes, which round up as Kubernetes does, so that nobody gets more than was counted.
+ * Kubernetes quantities: `500m`, `0.5`, `1e3`, `1.5Gi`. A quantity is an exact fraction of big integers. Conversions to
+ * millicores or bytes round up, as Kubernetes does, so that no job gets more than was counted.
  */
 interface Quantity {
   readonly numerator: bigint;
@@ -12,7 +12,7 @@ const FORM = /^([+-]?)(\d+\.?\d*|\.\d+)(|[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})
 const DECIMAL: Record<string, number> = { n: -9, u: -6, m: -3, '': 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
 const BINARY: Record<string, bigint> = { Ki: 10n, Mi: 20n, Gi: 30n, Ti: 40n, Pi: 50n, Ei: 60n };
 
-/** Longer numbers than this mean nothing and would only cost time. */
+/** Longer numbers are meaningless and would only cost time. */
 const LONGEST = 64;
 
 function parse(text: string): Quantity | undefined {
@@ -39,7 +39,7 @@ function scaled(text: string, scale: bigint): number | undefined {
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
-/** `0.5` → 500. Undefined when it is not a quantity, or one too large to count with. */
+/** `0.5` → 500. Undefined if it is not a quantity or too large for an exact number. */
 export function millicores(text: string): number | undefined {
   return scaled(text, 1000n);
 }
@@ -53,7 +53,7 @@ export function formatQuantity(amount: number): string {
   return String(amount);
 }
 
-/** `1.5Gi` → 1610612736. Undefined when it is not a quantity, or one too large to count with. */
+/** `1.5Gi` → 1610612736. Undefined if it is not a quantity or too large for an exact number. */
 export function bytes(text: string): number | undefined {
   return scaled(text, 1n);
 }

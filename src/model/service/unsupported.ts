@@ -1,8 +1,8 @@
 import type { Definition } from './service.ts';
 
 /**
- * Blocks that are read and typed, but whose behaviour this manager does not have yet. A service that uses one is
- * refused: accepting it and doing nothing would be worse. Their inactive forms, which clients always send, are fine.
+ * Blocks of the definition that are parsed, but not implemented yet. A service that uses one is rejected, because accepting
+ * it and ignoring the block would be worse. Inactive forms, which clients always send, are accepted.
  */
 export function findUnsupported(definition: Definition): string[] {
   const { volume, mount, expose, kserve, interlink_node_name, total_cpu, total_memory } = definition;
