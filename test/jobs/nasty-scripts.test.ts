@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { HERE, hop, makeWitness } from '../../src/adapters/local-runner/process/witness.fixture.ts';
+import { REPORT_PRESENCE, forkRepeatedly, createWitness } from '../../src/adapters/local-runner/process/witness.fixture.ts';
 import { eventually, isThere, Meeting, Outside, reasonOf, type SeenJob, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
@@ -68,10 +68,10 @@ describe('a script that does not let go', { concurrency: true }, () => {
   test('and forges its end and hops from process to process is gone when its job has ended', {
     skip: asProcess ? false : 'only scripts with a user id of their own are found then: NOT TESTED',
   }, async (t) => {
-    const witness = makeWitness(t);
+    const witness = createWitness(t);
     const forge = 'for file in marks/exit exit launch-1; do echo 0 >"$TMPDIR/../$file"; done 2>/dev/null';
     const annotations = { 'oscar-manager/job-timeout': IN_TIME };
-    const { job } = await run('hops', `${witness.inherit} ${HERE}; ${forge}; ${hop()} ${meeting.wait('never')}`, {
+    const { job } = await run('hops', `${witness.inherit} ${REPORT_PRESENCE}; ${forge}; ${forkRepeatedly()} ${meeting.wait('never')}`, {
       annotations,
     });
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);

@@ -25,11 +25,11 @@ test('a script that is there is not written again: a shell may be about to read 
     answer: false,
     stores: async () => new Map(),
   } as const;
-  files.make(attempt);
+  files.create(attempt);
   utimesSync(files.directory.script, 1, 1);
-  files.make(attempt);
+  files.create(attempt);
   assert.equal(statSync(files.directory.script).mtimeMs, 1_000);
-  files.make({ ...attempt, script: 'echo second' });
+  files.create({ ...attempt, script: 'echo second' });
   assert.equal(readFileSync(files.directory.script, 'utf8'), 'echo second');
 });
 
@@ -69,11 +69,11 @@ test('an end that somebody has damaged is named', (t) => {
 test('nothing was left where the output directory is empty; one that is gone is not empty', (t) => {
   const { files } = scene(t);
   const { output } = files.directory;
-  assert.equal(files.leftNothing(), false);
+  assert.equal(files.isOutputEmpty(), false);
   mkdirSync(output);
-  assert.equal(files.leftNothing(), true);
+  assert.equal(files.isOutputEmpty(), true);
   mkdirSync(join(output, 'deep'));
-  assert.equal(files.leftNothing(), false);
+  assert.equal(files.isOutputEmpty(), false);
 });
 
 test('an output directory that cannot be read is not empty', {
@@ -83,5 +83,5 @@ test('an output directory that cannot be read is not empty', {
   const { output } = files.directory;
   mkdirSync(output);
   chmodSync(output, 0o000);
-  assert.equal(files.leftNothing(), false);
+  assert.equal(files.isOutputEmpty(), false);
 });

@@ -48,7 +48,7 @@ export class AttemptFiles {
   }
 
   /** All that is needed for the attempt to be found again. */
-  make(attempt: Attempt): void {
+  create(attempt: Attempt): void {
     const { root, input, output, state, script } = this.directory;
     for (const path of [root, input, output, state]) mkdirSync(path, { recursive: true, mode: 0o700 });
     // One that is there is left alone: a shell that an earlier manager has started may just be opening it.
@@ -83,7 +83,7 @@ export class AttemptFiles {
   }
 
   /** Is the output directory empty? One that cannot be read is not: whoever is to deliver it says why it cannot be. */
-  leftNothing(): boolean {
+  isOutputEmpty(): boolean {
     try {
       using output = opendirSync(this.directory.output);
       return output.readSync() === null;
@@ -102,23 +102,23 @@ export class AttemptFiles {
   }
 
   /** As before the input came: for an attempt whose script was never started. */
-  async empty(): Promise<void> {
+  async clear(): Promise<void> {
     const { input, output } = this.directory;
-    for (const path of [input, output].filter((each) => namesIn(each).length > 0)) {
+    for (const path of [input, output].filter((each) => listNames(each).length > 0)) {
       await removeTree(path);
       mkdirSync(path, { mode: 0o700 });
     }
   }
 
   /** Everything that only a script that runs needs. */
-  async tidy(): Promise<void> {
+  async cleanUp(): Promise<void> {
     const { input, output, state, script } = this.directory;
     await Promise.all([input, output, state, script, this.#delivering].map(removeTree));
   }
 }
 
 /** Names of the directories there; of a place that is not there: none. */
-export function namesIn(directory: string): string[] {
+export function listNames(directory: string): string[] {
   return existsSync(directory) ? readdirSync(directory) : [];
 }
 

@@ -25,7 +25,7 @@ const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
 
 /** The manager lets go: whoever comes after it goes on from here. */
-class LetGo extends Error {}
+class Detached extends Error {}
 
 /**
  * One attempt from its input to its end. It may begin anywhere: whatever a manager that died has done is found and gone
@@ -38,18 +38,18 @@ export class AttemptRun {
   readonly #deps: AttemptRunDeps;
   readonly #stop = Promise.withResolvers<StopReason>();
   #stopReason: StopReason | undefined;
-  readonly #letGo = Promise.withResolvers<never>();
+  readonly #detached = Promise.withResolvers<never>();
   #observation: Observation = { phase: 'preparing', message: 'begins' };
   #changed = Promise.withResolvers<void>();
   #over = false;
-  readonly #tidied = Promise.withResolvers<void>();
+  readonly #cleanedUp = Promise.withResolvers<void>();
 
   constructor(attempt: Attempt, files: AttemptFiles, log: AttemptLog, deps: AttemptRunDeps) {
     this.#attempt = attempt;
     this.#files = files;
     this.log = log;
     this.#deps = deps;
-    this.#letGo.promise.catch(() => undefined);
+    this.#detached.promise.catch(() => undefined);
   }
 
   get hasEnded(): boolean {
@@ -57,24 +57,24 @@ export class AttemptRun {
   }
 
   /** Resolves to true when its end is written down and it is tidied up, to false when it was let go of. Never fails. */
-  async follow(): Promise<boolean> {
+  async run(): Promise<boolean> {
     try {
-      const ended = await this.#goOn().catch((error: unknown) => this.#unexpected(error));
+      const ended = await this.#resumeOrStart().catch((error: unknown) => this.#toUnexpectedEnd(error));
       return await this.#conclude(ended);
     } catch (error) {
-      if (error instanceof LetGo) return false;
+      if (error instanceof Detached) return false;
       throw error;
     } finally {
       this.log.close();
       this.#over = true;
       this.#changed.resolve();
-      this.#tidied.resolve();
+      this.#cleanedUp.resolve();
     }
   }
 
   /** Resolves when nothing more is done: its end is known before that. */
-  get tidied(): Promise<void> {
-    return this.#tidied.promise;
+  get cleanedUp(): Promise<void> {
+    return this.#cleanedUp.promise;
   }
 
   /** Ends after `ended`, or when it was let go of. */
@@ -96,16 +96,16 @@ export class AttemptRun {
     for await (const observation of this.observations()) if (observation.phase === 'ended') return;
   }
 
-  letGo(): void {
-    this.#letGo.reject(new LetGo());
+  detach(): void {
+    this.#detached.reject(new Detached());
   }
 
-  async #goOn(): Promise<Ended> {
-    const found = await this.#unlessLetGo(this.#deps.launcher.find(this.#order()));
-    const begun = found ?? (await this.#begin());
+  async #resumeOrStart(): Promise<Ended> {
+    const found = await this.#unlessDetached(this.#deps.launcher.find(this.#toLaunchOrder()));
+    const begun = found ?? (await this.#prepareAndLaunch());
     if ('phase' in begun) return begun;
-    this.#show({ phase: 'running', startedAt: begun.startedAt });
-    const end = await this.#watch(begun, { stoppable: !this.#wasDelivering(found) });
+    this.#setObservation({ phase: 'running', startedAt: begun.startedAt });
+    const end = await this.#waitForEnd(begun, { stoppable: !this.#wasDelivering(found) });
     return 'phase' in end ? end : this.#deliver(begun, end, found !== undefined);
   }
 
@@ -115,23 +115,23 @@ export class AttemptRun {
     return found !== undefined && (outputs.length > 0 || manifest !== undefined) && this.#files.hasBegunDelivery();
   }
 
-  async #begin(): Promise<Run | Ended> {
+  async #prepareAndLaunch(): Promise<Run | Ended> {
     const { launcher } = this.#deps;
-    const order = this.#order();
+    const order = this.#toLaunchOrder();
     const abort = new AbortController();
     try {
-      await this.#unlessLetGo(this.#files.empty());
-      const report = (message: string) => this.#show({ phase: 'preparing', message });
+      await this.#unlessDetached(this.#files.clear());
+      const report = (message: string) => this.#setObservation({ phase: 'preparing', message });
       const ready = Promise.all([launcher.prepare(order, report, abort.signal), this.#stageIn(report)]);
-      await this.#unlessLetGo(Promise.race([ready, this.#stop.promise]));
+      await this.#unlessDetached(Promise.race([ready, this.#stop.promise]));
       if (this.#stopReason) {
         const message = `it was stopped before its script began: ${this.#stopReason}`;
-        return this.#ended('stopped', 'Stopped', message);
+        return this.#toEnded('stopped', 'Stopped', message);
       }
-      return await this.#unlessLetGo(launcher.launch(order));
+      return await this.#unlessDetached(launcher.launch(order));
     } catch (error) {
-      if (error instanceof LaunchError) return this.#ended('failed', error.reason, error.message);
-      if (error instanceof StageInError) return this.#ended('failed', 'InputFailed', error.message);
+      if (error instanceof LaunchError) return this.#toEnded('failed', error.reason, error.message);
+      if (error instanceof StageInError) return this.#toEnded('failed', 'InputFailed', error.message);
       throw error;
     } finally {
       abort.abort();
@@ -149,7 +149,7 @@ export class AttemptRun {
       if (!access) throw new Error(`there are no keys for the store ${input.from.store}`);
       await this.#deps.staging.fetch({ from: input.from, access, to });
     } catch (error) {
-      throw new StageInError(`the input could not be fetched: ${messageOf(error)}`, { cause: error });
+      throw new StageInError(`the input could not be fetched: ${toMessage(error)}`, { cause: error });
     }
   }
 
@@ -160,37 +160,37 @@ export class AttemptRun {
   }
 
   /** Waits for the script to end, and makes it end when its time is over or somebody wants it. */
-  async #watch(run: Run, { stoppable }: { stoppable: boolean }): Promise<RunEnd | Ended> {
+  async #waitForEnd(run: Run, { stoppable }: { stoppable: boolean }): Promise<RunEnd | Ended> {
     const { timeout } = this.#attempt;
     const over = new AbortController();
     try {
-      const first = await this.#unlessLetGo(
+      const first = await this.#unlessDetached(
         Promise.race([
           run.ended,
           ...(stoppable ? [this.#stop.promise] : []),
-          after(run.startedAt + timeout - Date.now(), over.signal).then(() => 'timeout' as const),
+          afterUnlessAborted(run.startedAt + timeout - Date.now(), over.signal).then(() => 'timeout' as const),
         ]),
       );
       if (typeof first === 'object' && !(stoppable && this.#stopReason)) {
-        const failure = judge(first, this.#attempt.demand);
+        const failure = toFailure(first, this.#attempt.demand);
         if (!failure) return first;
         const { reason, message, ...code } = failure;
-        return this.#ended('failed', reason, message, run, { finishedAt: first.at, ...code });
+        return this.#toEnded('failed', reason, message, run, { finishedAt: first.at, ...code });
       }
-      const end = await this.#unlessLetGo(this.#makeEnd(run));
+      const end = await this.#unlessDetached(this.#terminate(run));
       const code = end.exitCode === undefined ? {} : { exitCode: end.exitCode };
       if (first === 'timeout')
-        return this.#ended('failed', 'Timeout', `the script did not end within ${timeout / 1000} s`, run, code);
-      return this.#ended('stopped', 'Stopped', `it was stopped: ${this.#stopReason}`, run, code);
+        return this.#toEnded('failed', 'Timeout', `the script did not end within ${timeout / 1000} s`, run, code);
+      return this.#toEnded('stopped', 'Stopped', `it was stopped: ${this.#stopReason}`, run, code);
     } finally {
       over.abort();
     }
   }
 
-  async #makeEnd(run: Run): Promise<RunEnd> {
+  async #terminate(run: Run): Promise<RunEnd> {
     const over = new AbortController();
     await run.signal('TERM');
-    await Promise.race([run.ended, after(this.#deps.grace, over.signal)]);
+    await Promise.race([run.ended, afterUnlessAborted(this.#deps.grace, over.signal)]);
     over.abort();
     await run.signal('KILL');
     return run.ended;
@@ -198,34 +198,35 @@ export class AttemptRun {
 
   /** Uploads what the script left, and keeps what its caller is answered. */
   async #deliver(run: Run, end: RunEnd, resumed: boolean): Promise<Ended> {
-    this.#show({ phase: 'uploading', startedAt: run.startedAt });
+    this.#setObservation({ phase: 'uploading', startedAt: run.startedAt });
     const { outputs, answer, manifest } = this.#attempt;
     const { output } = this.#files.directory;
     let more: Partial<Pick<Ended, 'exitCode' | 'manifest'>> = { exitCode: 0 };
     // Nobody is to wait for a worker that finds nothing.
-    const left = !this.#files.leftNothing();
+    const left = !this.#files.isOutputEmpty();
     try {
-      const digest = (left && outputs.length > 0) || manifest ? await this.#uploadPatiently(left, resumed) : undefined;
+      const digest =
+        (left && outputs.length > 0) || manifest ? await this.#uploadWithRetries(left, resumed) : undefined;
       if (digest !== undefined) more = { ...more, manifest: digest };
-      if (left && answer) await this.#unlessLetGo(this.#deps.staging.pack(output, this.#files.answer));
+      if (left && answer) await this.#unlessDetached(this.#deps.staging.pack(output, this.#files.answer));
     } catch (error) {
-      if (error instanceof LetGo) throw error;
-      return this.#ended('failed', 'OutputFailed', `the output was not delivered: ${messageOf(error)}`, run, more);
+      if (error instanceof Detached) throw error;
+      return this.#toEnded('failed', 'OutputFailed', `the output was not delivered: ${toMessage(error)}`, run, more);
     }
     const finishedAt = outputs.length > 0 ? Date.now() : end.at;
-    return this.#ended('succeeded', 'Completed', 'the script ended with exit code 0', run, { ...more, finishedAt });
+    return this.#toEnded('succeeded', 'Completed', 'the script ended with exit code 0', run, { ...more, finishedAt });
   }
 
   /** Again and again, for as long as the attempt has patience and nobody stops it. */
-  async #uploadPatiently(left: boolean, resumed: boolean): Promise<string | undefined> {
+  async #uploadWithRetries(left: boolean, resumed: boolean): Promise<string | undefined> {
     const until = Date.now() + (this.#attempt.patience ?? 0);
     for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
       const before = wait > FIRST_WAIT;
       try {
         return await this.#upload(left, resumed || before);
       } catch (error) {
-        if (error instanceof LetGo || this.#stopReason || Date.now() + wait > until) throw error;
-        if (!before) this.log.notice(`the output is not delivered yet: ${messageOf(error)}`, Date.now());
+        if (error instanceof Detached || this.#stopReason || Date.now() + wait > until) throw error;
+        if (!before) this.log.notice(`the output is not delivered yet: ${toMessage(error)}`, Date.now());
         await this.#pause(wait);
       }
     }
@@ -234,7 +235,7 @@ export class AttemptRun {
   async #pause(ms: number): Promise<void> {
     const over = new AbortController();
     try {
-      await this.#unlessLetGo(Promise.race([after(ms, over.signal), this.#stop.promise]));
+      await this.#unlessDetached(Promise.race([afterUnlessAborted(ms, over.signal), this.#stop.promise]));
     } finally {
       over.abort();
     }
@@ -246,27 +247,27 @@ export class AttemptRun {
     const { name, outputs, manifest } = this.#attempt;
     const directory = this.#files.directory.output;
     const nothing = { files: [], notes: [] };
-    const { files, notes } = left ? await this.#unlessLetGo(staging.plan(directory, outputs)) : nothing;
+    const { files, notes } = left ? await this.#unlessDetached(staging.plan(directory, outputs)) : nothing;
     for (const note of notes.slice(0, NOTES)) this.log.notice(note, Date.now());
     if (notes.length > NOTES) this.log.notice(`and ${notes.length - NOTES} more of such notes`, Date.now());
     if (files.length === 0 && !manifest) return undefined;
-    const stores = await this.#unlessLetGo(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
+    const stores = await this.#unlessDetached(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
     const order = { directory, files, stores, attempt: name, resumed, ...(manifest && { manifest }) };
     this.#files.beginDelivery();
-    return this.#unlessLetGo(staging.upload(order));
+    return this.#unlessDetached(staging.upload(order));
   }
 
   /** First the end, then the rest: whoever finds the end knows that nothing is left to be done but to tidy up. */
   async #conclude(ended: Ended): Promise<boolean> {
     if (ended.outcome !== 'succeeded') this.log.notice(ended.message, Date.now());
     const written = await this.#writeEnd(ended);
-    this.#show(ended);
+    this.#setObservation(ended);
     if (!written) return false;
     try {
       await this.#deps.launcher.remove(this.#attempt.name);
-      await this.#files.tidy();
+      await this.#files.cleanUp();
     } catch (error) {
-      this.log.notice(`not all is tidied up: ${messageOf(error)}`, Date.now());
+      this.log.notice(`not all is tidied up: ${toMessage(error)}`, Date.now());
     }
     return true;
   }
@@ -279,7 +280,7 @@ export class AttemptRun {
       // The disk may be full, and the output of this attempt be what fills it.
     }
     try {
-      await this.#files.empty();
+      await this.#files.clear();
       this.#files.writeEnd(ended);
       return true;
     } catch {
@@ -287,13 +288,13 @@ export class AttemptRun {
     }
   }
 
-  #unexpected(error: unknown): Ended {
-    if (error instanceof LetGo) throw error;
+  #toUnexpectedEnd(error: unknown): Ended {
+    if (error instanceof Detached) throw error;
     const { phase } = this.#observation;
-    return this.#ended('failed', phase === 'preparing' ? 'StartFailed' : 'Lost', messageOf(error));
+    return this.#toEnded('failed', phase === 'preparing' ? 'StartFailed' : 'Lost', toMessage(error));
   }
 
-  #ended(
+  #toEnded(
     outcome: Ended['outcome'],
     reason: EndReason,
     message: string,
@@ -306,7 +307,7 @@ export class AttemptRun {
     return { phase: 'ended', outcome, reason, message, ...startedAt, ...more, finishedAt };
   }
 
-  #order(): LaunchOrder {
+  #toLaunchOrder(): LaunchOrder {
     const { name, image, demand, environment, input } = this.#attempt;
     const { directory } = this.#files;
     const view = this.#deps.launcher.view(directory);
@@ -323,7 +324,7 @@ export class AttemptRun {
     return { name, image, directory, environment: { ...Object.fromEntries(values), ...paths }, demand, print };
   }
 
-  #show(observation: Observation): void {
+  #setObservation(observation: Observation): void {
     if (this.#observation.phase === 'ended') return;
     this.#observation = observation;
     const changed = this.#changed;
@@ -331,19 +332,19 @@ export class AttemptRun {
     changed.resolve();
   }
 
-  #unlessLetGo<T>(promise: Promise<T>): Promise<T> {
-    return Promise.race([promise, this.#letGo.promise]);
+  #unlessDetached<T>(promise: Promise<T>): Promise<T> {
+    return Promise.race([promise, this.#detached.promise]);
   }
 }
 
 class StageInError extends Error {}
 
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+const toMessage = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
 type Failure = Pick<Ended, 'message' | 'exitCode'> & { readonly reason: EndReason };
 
 /** Why a script that ended by itself has failed; undefined when it has not. Its exit code decides. */
-export function judge({ cause, exitCode, signal }: RunEnd, demand: Demand): Failure | undefined {
+export function toFailure({ cause, exitCode, signal }: RunEnd, demand: Demand): Failure | undefined {
   const by = signal ? ` (${signal})` : '';
   switch (cause) {
     case 'out-of-memory':
@@ -360,14 +361,14 @@ export function judge({ cause, exitCode, signal }: RunEnd, demand: Demand): Fail
   }
   if (exitCode === undefined) return { reason: 'Lost', message: 'the script ended without an exit code' };
   if (exitCode === 0) return undefined;
-  const message = `the script ended with exit code ${exitCode}${by || signalIn(exitCode)}`;
+  const message = `the script ended with exit code ${exitCode}${by || describeSignal(exitCode)}`;
   return { reason: 'ScriptFailed', message, exitCode };
 }
 
 const inMebibytes = (bytes: number) => `${Math.round(bytes / 2 ** 20)} MiB`;
 
 /** A shell tells the signal that ended a program as 128 and its number. */
-function signalIn(exitCode: number): string {
+function describeSignal(exitCode: number): string {
   const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
   return name ? ` (${name})` : '';
 }
@@ -376,7 +377,7 @@ function signalIn(exitCode: number): string {
 const LONGEST = 2 ** 31 - 1;
 
 /** Resolves after that many milliseconds, be they a year; never, once the signal says so. */
-async function after(milliseconds: number, signal: AbortSignal): Promise<void> {
+async function afterUnlessAborted(milliseconds: number, signal: AbortSignal): Promise<void> {
   try {
     for (let left = milliseconds; left > 0; left -= LONGEST) {
       await pause(Math.min(left, LONGEST), undefined, { signal });

@@ -23,7 +23,7 @@ export class LocalCapacity implements Capacity {
   readonly #reserved = new Map<string, Demand>();
   readonly #listeners = new Set<() => void>();
   #requested = NOTHING;
-  #telling = false;
+  #notifying = false;
 
   constructor({ name = hostname(), cpu, memory, gpu = 0, used }: LocalCapacityOptions) {
     this.#name = name;
@@ -33,7 +33,7 @@ export class LocalCapacity implements Capacity {
 
   reserve(name: string, demand: Demand): boolean {
     if (this.#reserved.has(name)) return true;
-    if (!fits(sum(this.#requested, demand), this.#total)) return false;
+    if (!fits(add(this.#requested, demand), this.#total)) return false;
     this.hold(name, demand);
     return true;
   }
@@ -41,15 +41,15 @@ export class LocalCapacity implements Capacity {
   hold(name: string, demand: Demand): void {
     if (this.#reserved.has(name)) return;
     this.#reserved.set(name, demand);
-    this.#requested = sum(this.#requested, demand);
+    this.#requested = add(this.#requested, demand);
   }
 
   release(name: string): void {
     const demand = this.#reserved.get(name);
     if (!demand) return;
     this.#reserved.delete(name);
-    this.#requested = difference(this.#requested, demand);
-    this.#tell();
+    this.#requested = subtract(this.#requested, demand);
+    this.#notify();
   }
 
   refusal(demand: Demand): string | undefined {
@@ -74,19 +74,19 @@ export class LocalCapacity implements Capacity {
   }
 
   /** Once for all that ended together, and after it: whoever listens may reserve and release. */
-  #tell(): void {
-    if (this.#telling) return;
-    this.#telling = true;
+  #notify(): void {
+    if (this.#notifying) return;
+    this.#notifying = true;
     queueMicrotask(() => {
-      this.#telling = false;
+      this.#notifying = false;
       for (const listener of this.#listeners) listener();
     });
   }
 }
 
-const sum = (a: Demand, b: Demand): Demand => ({ cpu: a.cpu + b.cpu, memory: a.memory + b.memory, gpu: a.gpu + b.gpu });
+const add = (a: Demand, b: Demand): Demand => ({ cpu: a.cpu + b.cpu, memory: a.memory + b.memory, gpu: a.gpu + b.gpu });
 
-const difference = (a: Demand, b: Demand): Demand => ({
+const subtract = (a: Demand, b: Demand): Demand => ({
   cpu: a.cpu - b.cpu,
   memory: a.memory - b.memory,
   gpu: a.gpu - b.gpu,

@@ -9,15 +9,15 @@ import type { RunnerUnderTest } from '../../ports/conformance/runner-under-test.
 import { removeTree } from './attempt-files.ts';
 import { DirectoryStores } from './directory-staging.fixture.ts';
 import { createLocalRunner } from './local-runner.ts';
-import { readExit } from './process/launch-record.ts';
 import { createProcessLauncher, type ProcessLauncherOptions } from './process/process-launcher.ts';
-import { processTable } from './process/process-table.ts';
-import type { SignalOrder, StartOrder } from './process/spawn-wrapper.ts';
-import { Starting } from './process/starting.ts';
+import { openProcessTable } from './process/process-table.ts';
+import { ScriptStarter } from './process/starter.ts';
+import type { SignalOrder, StartOrder } from './process/wrapper.ts';
+import { readExit } from './process/wrapper.ts';
 
 const traits = { image: 'not-used', basics: ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ'] };
 
-const starting = new Starting();
+const starting = new ScriptStarter();
 before(() => starting.warm());
 after(() => starting.close());
 /** One for all tests: it takes longer to begin than most of them do. */
@@ -28,10 +28,10 @@ const throughStarter = {
 };
 
 describeRunner('processes of the same user', traits, (grace) => make(grace, {}));
-describeRunner('processes that a starter starts', traits, (grace) => make(grace, { starting: throughStarter }));
+describeRunner('processes that a starter starts', traits, (grace) => make(grace, { starter: throughStarter }));
 if (process.getuid?.() === 0) {
   const uids = { first: 61_000, count: 16 };
-  describeRunner('processes of users of their own', traits, (grace) => make(grace, { uids, starting: throughStarter }));
+  describeRunner('processes of users of their own', traits, (grace) => make(grace, { uids, starter: throughStarter }));
 } else {
   process.emitWarning('scripts with users of their own are NOT tested: only root can give them some');
 }
@@ -60,8 +60,8 @@ async function make(grace: number, options: Omit<ProcessLauncherOptions, 'direct
     scriptEnded: (name) => eventually(() => assert.ok(readExit(join(attempts, name, 'state'), 1), 'it has not ended')),
     kept: async (name) => (existsSync(join(attempts, name)) ? readdirSync(join(attempts, name)).toSorted() : []),
     runs: async (word) => {
-      const entries = (await processTable().read()).filter(({ zombie }) => !zombie);
-      return (await Promise.all(entries.map(({ pid }) => processTable().mentions(pid, word)))).includes(true);
+      const entries = (await openProcessTable().read()).filter(({ zombie }) => !zombie);
+      return (await Promise.all(entries.map(({ pid }) => openProcessTable().mentions(pid, word)))).includes(true);
     },
     async close() {
       for (const name of await current.list()) {

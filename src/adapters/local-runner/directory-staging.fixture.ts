@@ -96,7 +96,7 @@ export class DirectoryStores implements StoresUnderTest, Staging {
     const paths = entries.map(({ parentPath, name }) => join(parentPath, name));
     const [only, ...more] = paths;
     if (!only) return false;
-    writeFileSync(to, (more.length === 0 ? readFileSync(only) : await zipped(directory, paths)).toString('base64'));
+    writeFileSync(to, (more.length === 0 ? readFileSync(only) : await zip(directory, paths)).toString('base64'));
     return true;
   }
 
@@ -110,7 +110,7 @@ export class DirectoryStores implements StoresUnderTest, Staging {
   }
 }
 
-async function zipped(directory: string, paths: string[]): Promise<Buffer> {
+async function zip(directory: string, paths: string[]): Promise<Buffer> {
   const archive = new ZipFile();
   for (const path of paths) archive.addFile(path, relative(directory, path));
   archive.end();

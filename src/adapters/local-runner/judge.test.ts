@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { judge } from './attempt-run.ts';
+import { toFailure } from './attempt-run.ts';
 import type { RunEnd } from './launcher.ts';
 
 const demand = { cpu: 100, memory: 64 * 2 ** 20, gpu: 0 };
@@ -52,7 +52,7 @@ const cases: {
 ];
 for (const { name, end, reason, message = /./, exitCode } of cases) {
   test(name, () => {
-    const failure = judge({ at: 0, ...end }, demand);
+    const failure = toFailure({ at: 0, ...end }, demand);
     assert.equal(failure?.reason, reason);
     assert.equal(failure?.exitCode, exitCode);
     if (failure) assert.match(failure.message, message);

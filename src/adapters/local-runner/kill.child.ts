@@ -2,24 +2,24 @@ import { writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { STORE } from '../../ports/conformance/runner-under-test.ts';
 import { DirectoryStores } from './directory-staging.fixture.ts';
-import { ATTEMPTS, scheduled } from './kill.schedule.ts';
+import { ATTEMPTS, makeAttempt } from './kill.schedule.ts';
 import { createLocalRunner } from './local-runner.ts';
 import { createProcessLauncher } from './process/process-launcher.ts';
-import { Starting } from './process/starting.ts';
+import { ScriptStarter } from './process/starter.ts';
 
 /** Runs the attempts of the schedule in the directory it is given, and says what it sees, until it is killed. */
 const [, , directory = ''] = process.argv;
 const staging = new DirectoryStores(join(directory, 'stores'));
-const starting = new Starting();
+const starting = new ScriptStarter();
 // Otherwise all of them come before the starter does.
 if (Math.random() < 0.5) await starting.warm();
-const launcher = createProcessLauncher({ directory: join(directory, 'runner'), starting });
+const launcher = createProcessLauncher({ directory: join(directory, 'runner'), starter: starting });
 const runner = createLocalRunner({ directory: join(directory, 'runner'), staging, launcher });
 const access = new Map([[STORE, staging.access]]);
 
 await Promise.all(
   Array.from({ length: ATTEMPTS }, async (_, n) => {
-    const attempt = scheduled(n, join(directory, 'said'), async () => access);
+    const attempt = makeAttempt(n, join(directory, 'said'), async () => access);
     await runner.start(attempt);
     for await (const { phase } of runner.observe(attempt.name)) writeSync(1, `${attempt.name} ${phase}\n`);
   }),

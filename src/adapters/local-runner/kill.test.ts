@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { log, run, STORE } from '../../ports/conformance/runner-under-test.ts';
 import { removeTree } from './attempt-files.ts';
 import { DirectoryStores } from './directory-staging.fixture.ts';
-import { ATTEMPTS, BUCKET, expectedEnd, scheduled } from './kill.schedule.ts';
+import { ATTEMPTS, BUCKET, expectedEnd, makeAttempt } from './kill.schedule.ts';
 import { createLocalRunner } from './local-runner.ts';
 import { createProcessLauncher } from './process/process-launcher.ts';
 
@@ -32,7 +32,7 @@ for (let round = 0; round < ROUNDS; round++) {
     const launcher = createProcessLauncher({ directory: join(directory, 'runner') });
     const runner = createLocalRunner({ directory: join(directory, 'runner'), staging, launcher });
     const access = new Map([[STORE, staging.access]]);
-    const attempts = Array.from({ length: ATTEMPTS }, (_, n) => scheduled(n, said, async () => access));
+    const attempts = Array.from({ length: ATTEMPTS }, (_, n) => makeAttempt(n, said, async () => access));
     const ends = await Promise.all(attempts.map((attempt) => run(runner, attempt)));
 
     const everyone = Array.from({ length: ATTEMPTS }, (_, n) => n);

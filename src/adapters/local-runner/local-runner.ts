@@ -10,7 +10,7 @@ import {
   StoreError,
   type Usage,
 } from '../../ports/index.ts';
-import { AttemptFiles, namesIn, removeTree } from './attempt-files.ts';
+import { AttemptFiles, listNames, removeTree } from './attempt-files.ts';
 import { AttemptRun, type AttemptRunDeps } from './attempt-run.ts';
 import { AttemptLog, readAttemptLog } from './log-file.ts';
 
@@ -40,7 +40,7 @@ class LocalRunner implements Runner {
   readonly #removed: string;
   readonly #maxLogBytes: number;
   /** Those that have not ended, or are not tidied up. */
-  readonly #courses = new Map<string, AttemptRun>();
+  readonly #runs = new Map<string, AttemptRun>();
   #waiting: (() => void)[] = [];
   #closed = false;
 
@@ -51,21 +51,21 @@ class LocalRunner implements Runner {
     this.#maxLogBytes = maxLogBytes;
     // Whoever runs a script may go through to its own directory, and cannot see whose are beside it.
     for (const path of [this.#attempts, this.#removed]) mkdirSync(path, { recursive: true, mode: 0o711 });
-    void this.#tidyUp();
+    void this.#cleanUp();
   }
 
   /** What a manager that died was removing. Nobody waits for it. */
-  async #tidyUp(): Promise<void> {
+  async #cleanUp(): Promise<void> {
     const each = async (names: readonly string[], tidy: (name: string) => Promise<void>) => {
       // What cannot be tidied up now is left to the next manager, and keeps nothing else from being tidied up.
       for (const name of names) await tidy(name).catch(() => undefined);
     };
-    await each(namesIn(this.#removed), (name) => removeTree(join(this.#removed, name)));
-    await each(namesIn(this.#attempts), async (name) => {
+    await each(listNames(this.#removed), (name) => removeTree(join(this.#removed, name)));
+    await each(listNames(this.#attempts), async (name) => {
       const files = this.#files(name);
       if (!existsSync(files.directory.state) || !this.#hasEnded(files)) return;
       await this.#deps.launcher.remove(name);
-      await files.tidy();
+      await files.cleanUp();
     });
   }
 
@@ -73,42 +73,42 @@ class LocalRunner implements Runner {
     if (this.#closed) throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
     if (!NAME.test(attempt.name)) throw new TypeError(`${JSON.stringify(attempt.name)} is no name of an attempt`);
     const files = this.#files(attempt.name);
-    if (this.#courses.has(attempt.name) || this.#hasEnded(files)) return;
-    files.make(attempt);
-    this.#take(attempt, files);
+    if (this.#runs.has(attempt.name) || this.#hasEnded(files)) return;
+    files.create(attempt);
+    this.#startRun(attempt, files);
   }
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {
     while (!this.#closed) {
-      const course = this.#courses.get(name);
+      const course = this.#runs.get(name);
       if (course) return yield* course.observations();
-      const ended = this.#known(name).readEnd();
+      const ended = this.#existing(name).readEnd();
       yield ended ?? { phase: 'preparing', message: 'waits to be taken up again' };
       if (ended) return;
-      await this.#news();
+      await this.#nextChange();
     }
   }
 
   async stop(name: string, reason: StopReason): Promise<void> {
     const files = this.#files(name);
     if (this.#closed || !NAME.test(name) || !files.exists() || this.#hasEnded(files)) return;
-    const course = this.#courses.get(name) ?? this.#take(abandoned(name, files), files);
+    const course = this.#runs.get(name) ?? this.#startRun(toAbandonedAttempt(name, files), files);
     await course.stop(reason);
   }
 
   async *logs(name: string, { timestamps, follow, signal }: LogOptions): AsyncGenerator<Uint8Array, undefined> {
-    const files = this.#known(name);
+    const files = this.#existing(name);
     if (!existsSync(files.log)) return;
     const aborted = Promise.withResolvers<void>();
     const abort = () => aborted.resolve();
     signal?.addEventListener('abort', abort, { once: true });
     const more = async (size: number): Promise<boolean> => {
       if (!follow || signal?.aborted || this.#closed) return false;
-      const course = this.#courses.get(name);
+      const course = this.#runs.get(name);
       const over = course ? course.log.closed : !files.exists() || this.#hasEnded(files);
       if ((statSync(files.log, { throwIfNoEntry: false })?.size ?? 0) > size) return true;
       if (over) return false;
-      await Promise.race([course?.log.grown(size) ?? this.#news(), aborted.promise]);
+      await Promise.race([course?.log.grown(size) ?? this.#nextChange(), aborted.promise]);
       return !signal?.aborted;
     };
     try {
@@ -119,24 +119,24 @@ class LocalRunner implements Runner {
   }
 
   async answer(name: string): Promise<Readable> {
-    const files = this.#known(name);
-    const ended = this.#underWay(name) ? undefined : files.readEnd();
+    const files = this.#existing(name);
+    const ended = this.#findUnfinished(name) ? undefined : files.readEnd();
     if (!ended) throw new StoreError('conflict', `attempt ${name} has no answer yet: it has not ended`);
     if (ended.outcome === 'succeeded' && existsSync(files.answer)) return createReadStream(files.answer);
     return Readable.from(existsSync(files.log) ? readAttemptLog(files.log, 'printed') : [], { objectMode: false });
   }
 
   async list(): Promise<string[]> {
-    return namesIn(this.#attempts);
+    return listNames(this.#attempts);
   }
 
   async forget(name: string): Promise<void> {
     const files = this.#files(name);
     if (!NAME.test(name) || !files.exists()) return;
-    if (this.#underWay(name) || !this.#hasEnded(files))
+    if (this.#findUnfinished(name) || !this.#hasEnded(files))
       throw new StoreError('conflict', `attempt ${name} cannot be forgotten: it has not ended`);
-    await this.#courses.get(name)?.tidied;
-    this.#courses.delete(name);
+    await this.#runs.get(name)?.cleanedUp;
+    this.#runs.delete(name);
     await this.#deps.launcher.remove(name).catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : String(error);
       throw new StoreError('unavailable', `attempt ${name} cannot be forgotten: ${reason}`, { cause: error });
@@ -155,32 +155,32 @@ class LocalRunner implements Runner {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const course of this.#courses.values()) course.letGo();
-    this.#tell();
+    for (const course of this.#runs.values()) course.detach();
+    this.#notify();
     await this.#deps.launcher.close();
   }
 
-  #take(attempt: Attempt, files: AttemptFiles): AttemptRun {
+  #startRun(attempt: Attempt, files: AttemptFiles): AttemptRun {
     const log = new AttemptLog(files.log, this.#maxLogBytes);
     if (this.#deps.launcher.kind === 'process' && log.size === 0) {
       const notice = `this cluster runs scripts as plain processes; the image ${JSON.stringify(attempt.image)} is not used`;
       log.notice(notice, Date.now());
     }
     const course = new AttemptRun(attempt, files, log, this.#deps);
-    this.#courses.set(attempt.name, course);
+    this.#runs.set(attempt.name, course);
     void this.#follow(attempt.name, course);
-    this.#tell();
+    this.#notify();
     return course;
   }
 
   async #follow(name: string, course: AttemptRun): Promise<void> {
-    if (await course.follow()) this.#courses.delete(name);
-    this.#tell();
+    if (await course.run()) this.#runs.delete(name);
+    this.#notify();
   }
 
   /** What is under way of it. One that has ended is told by its files alone, whatever is still in memory. */
-  #underWay(name: string): AttemptRun | undefined {
-    const course = this.#courses.get(name);
+  #findUnfinished(name: string): AttemptRun | undefined {
+    const course = this.#runs.get(name);
     return course?.hasEnded ? undefined : course;
   }
 
@@ -188,7 +188,7 @@ class LocalRunner implements Runner {
     return new AttemptFiles(join(this.#attempts, name));
   }
 
-  #known(name: string): AttemptFiles {
+  #existing(name: string): AttemptFiles {
     const files = this.#files(name);
     if (!NAME.test(name) || !files.exists()) throw new StoreError('absent', `there is no attempt ${name} here`);
     return files;
@@ -199,13 +199,13 @@ class LocalRunner implements Runner {
   }
 
   /** Resolves when an attempt was taken up or has ended. */
-  #news(): Promise<void> {
+  #nextChange(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
     return promise;
   }
 
-  #tell(): void {
+  #notify(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
@@ -213,7 +213,7 @@ class LocalRunner implements Runner {
 }
 
 /** An attempt of an earlier manager, as far as it takes to end it. */
-function abandoned(name: string, files: AttemptFiles): Attempt {
+function toAbandonedAttempt(name: string, files: AttemptFiles): Attempt {
   const note = files.readNote();
   return {
     name,

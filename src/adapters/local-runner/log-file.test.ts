@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import * as fc from 'fast-check';
-import { AttemptLog, type Presentation, readAttemptLog } from './log-file.ts';
+import { AttemptLog, type LogFormat, readAttemptLog } from './log-file.ts';
 
 const AT = Date.parse('2026-02-03T04:05:06.789Z');
 const STAMP = '2026-02-03T04:05:06.789000000Z';
@@ -111,6 +111,6 @@ function make(t: TestContext, maxBytes = MEBIBYTE) {
   const path = join(directory, 'log');
   const log = new AttemptLog(path, maxBytes);
   t.after(() => log.close());
-  const bytes = async (as: Presentation) => Buffer.concat(await Array.fromAsync(readAttemptLog(path, as)));
-  return { log, path, bytes, read: async (as: Presentation) => (await bytes(as)).toString() };
+  const bytes = async (as: LogFormat) => Buffer.concat(await Array.fromAsync(readAttemptLog(path, as)));
+  return { log, path, bytes, read: async (as: LogFormat) => (await bytes(as)).toString() };
 }

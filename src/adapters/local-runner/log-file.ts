@@ -52,7 +52,7 @@ export class AttemptLog {
 
   print(bytes: Uint8Array, at: number): void {
     if (this.#full || this.#closed) return;
-    const head = headOf(at, MARK.output);
+    const head = lineHead(at, MARK.output);
     let pieces: Uint8Array[] = [];
     let length = 0;
     for (let from = 0; from < bytes.length; ) {
@@ -81,7 +81,7 @@ export class AttemptLog {
   /** A line of ours, whatever the limit says: there are few of them. */
   notice(text: string, at: number): void {
     if (this.#closed) return;
-    const head = headOf(at, this.#inLine ? MARK.breakingNotice : MARK.notice);
+    const head = lineHead(at, this.#inLine ? MARK.breakingNotice : MARK.notice);
     this.#append([Buffer.from(this.#inLine ? '\n' : ''), head, Buffer.from(`oscar: ${text.replaceAll('\n', ' ')}\n`)]);
     this.#inLine = false;
     this.#wake();
@@ -129,7 +129,7 @@ export class AttemptLog {
   }
 }
 
-function headOf(at: number, mark: number): Buffer {
+function lineHead(at: number, mark: number): Buffer {
   const head = Buffer.alloc(HEAD_BYTES, mark);
   head.write(`${new Date(at).toISOString().slice(0, -1)}000000Z`, 'latin1');
   return head;
@@ -142,7 +142,7 @@ const LINE_END = 0x0a;
 const SPACE = 0x20;
 
 /** `printed`: what the script printed, byte by byte, without our notices. */
-export type Presentation = 'plain' | 'timestamps' | 'printed';
+export type LogFormat = 'plain' | 'timestamps' | 'printed';
 
 /**
  * The log from its beginning. At its end `more` is asked with the size that was read: it resolves to true when there is
@@ -150,15 +150,15 @@ export type Presentation = 'plain' | 'timestamps' | 'printed';
  */
 export async function* readAttemptLog(
   path: string,
-  presentation: Presentation,
+  presentation: LogFormat,
   more: (size: number) => Promise<boolean> = async () => false,
 ): AsyncGenerator<Uint8Array, undefined> {
-  const presenter = new Presenter(presentation);
+  const presenter = new LogFormatter(presentation);
   await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   for (let position = 0; ; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(READ_BYTES), 0, READ_BYTES, position);
     position += bytesRead;
-    const shown = presenter.present(buffer.subarray(0, bytesRead));
+    const shown = presenter.format(buffer.subarray(0, bytesRead));
     if (shown.length > 0) yield shown;
     if (bytesRead === 0 && !(await more(position))) break;
   }
@@ -167,18 +167,18 @@ export async function* readAttemptLog(
 }
 
 /** Takes the file in pieces of any size. */
-class Presenter {
-  readonly #as: Presentation;
+class LogFormatter {
+  readonly #as: LogFormat;
   readonly #head = Buffer.alloc(HEAD_BYTES);
   #headBytes = 0;
   #shown = true;
   #heldNewline = false;
 
-  constructor(as: Presentation) {
+  constructor(as: LogFormat) {
     this.#as = as;
   }
 
-  present(bytes: Uint8Array): Uint8Array {
+  format(bytes: Uint8Array): Uint8Array {
     const parts: Uint8Array[] = [];
     for (let at = 0; at < bytes.length; ) {
       if (this.#headBytes < HEAD_BYTES) at += this.#takeHead(bytes.subarray(at), parts);

@@ -1,7 +1,7 @@
 import { writeSync } from 'node:fs';
 import { createProcessLauncher } from './process-launcher.ts';
 
-/** Launches the order it is given as JSON, and says so. Waits to be killed. */
+/** Launches the order in its argument (JSON), prints that it has, and waits to be killed. */
 const { directory, uids, order } = JSON.parse(process.argv[2] ?? '');
 const launcher = createProcessLauncher({ directory, uids });
 await launcher.launch({ ...order, print: () => {} });

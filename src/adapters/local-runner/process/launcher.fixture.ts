@@ -6,8 +6,8 @@ import { removeTree } from '../attempt-files.ts';
 import type { LaunchOrder } from '../launcher.ts';
 import { createProcessLauncher, type ProcessLauncherOptions } from './process-launcher.ts';
 
-/** A launcher in a directory of its own, and orders for it. Whatever it started ends with the test. */
-export function launcherFor(t: TestContext, options: Omit<ProcessLauncherOptions, 'directory'> = {}) {
+/** A launcher in its own directory, and orders for it. Everything that it started is killed after the test. */
+export function openLauncher(t: TestContext, options: Omit<ProcessLauncherOptions, 'directory'> = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-launcher-'));
   chmodSync(directory, 0o711);
   const open = () => createProcessLauncher({ directory, ...options });

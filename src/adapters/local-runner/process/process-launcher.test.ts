@@ -5,15 +5,14 @@ import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../../ports/conformance/eventually.ts';
-import { launchFile, readClaim, readExit, readLaunch, voidClaim, writeLaunch } from './launch-record.ts';
-import { launcherFor } from './launcher.fixture.ts';
-import { processTable } from './process-table.ts';
-import { PROCESS_WRAPPER } from './spawn-wrapper.ts';
+import { openLauncher } from './launcher.fixture.ts';
+import { openProcessTable } from './process-table.ts';
+import { launchFile, PROCESS_WRAPPER, readClaim, readExit, readLaunch, voidClaim, writeLaunch } from './wrapper.ts';
 
 const FOREVER = 'while :; do sleep 0.1; done';
 
-test('a wrapper that comes after its launch was given up does not run the script', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: a wrapper that starts after its launch was voided does not run the script', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('echo ran');
   const { state, script } = made.directory;
   await writeLaunch(state, { number: 1, at: 1 });
@@ -32,8 +31,8 @@ test('a wrapper that comes after its launch was given up does not run the script
   assert.equal(readLaunch(state)?.number, 2);
 });
 
-test('a script whose wrapper cannot make its claim has not run, and not succeeded', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: a script whose wrapper cannot write its claim does not run and does not succeed', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('echo ran');
   const launch = launchFile(made.directory.state, 1);
   symlinkSync('/dev/full', launch);
@@ -42,8 +41,8 @@ test('a script whose wrapper cannot make its claim has not run, and not succeede
   assert.deepEqual([exitCode, cause, made.text()], [undefined, 'signal', '']);
 });
 
-test('of several who launch, one starts the script', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: repeated launches of one attempt start the script once', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('echo ran; sleep 0.1');
   const run = await launcher.launch(made);
   assert.equal(await launcher.launch(made), run);
@@ -52,8 +51,8 @@ test('of several who launch, one starts the script', async (t) => {
   assert.equal(made.text(), 'ran\n');
 });
 
-test('a script that was started, and whose processes are gone, is lost', async (t) => {
-  const { launcher, open, order } = launcherFor(t);
+test('process launcher: a started script without processes and without an exit code is lost', async (t) => {
+  const { launcher, open, order } = openLauncher(t);
   const made = order(`echo begun; ${FOREVER}`);
   const run = await launcher.launch(made);
   await eventually(() => assert.equal(made.text(), 'begun\n'));
@@ -68,39 +67,39 @@ test('a script that was started, and whose processes are gone, is lost', async (
   await next.close();
 });
 
-test('a wrapper whose manager never comes back goes with its directory', async (t) => {
-  const { launcher, order } = launcherFor(t);
-  const made = order('echo begun; sleep 0.2', { environment: { PATH: hurried(t) } });
+test('process launcher: a wrapper without a manager exits when its directory is removed', async (t) => {
+  const { launcher, order } = openLauncher(t);
+  const made = order('echo begun; sleep 0.2', { environment: { PATH: pathWithShortSleep(t) } });
   await launcher.launch(made);
   await eventually(() => assert.equal(made.text(), 'begun\n'));
   await launcher.close();
   const { state } = made.directory;
   const pid = readClaim(state, 1);
-  const runs = async () => (await processTable().read()).some((each) => each.pid === pid && !each.zombie);
+  const runs = async () => (await openProcessTable().read()).some((each) => each.pid === pid && !each.zombie);
   await eventually(() => assert.ok(readExit(state, 1)));
   assert.equal(await runs(), true);
   rmSync(state, { recursive: true });
   await eventually(async () => assert.equal(await runs(), false));
 });
 
-/** A directory with a `sleep` that never takes long, before all others. */
-function hurried(t: TestContext): string {
+/** A PATH that begins with a directory whose `sleep` takes 0.2 s at most. */
+function pathWithShortSleep(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-path-'));
   t.after(() => rmSync(directory, { recursive: true }));
   writeFileSync(join(directory, 'sleep'), '#!/bin/sh\nexec /bin/sleep 0.2\n', { mode: 0o755 });
   return `${directory}:${process.env['PATH']}`;
 }
 
-test('a script that ends its own wrapper is ended, and the reason is the signal', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: a script that kills its own wrapper is killed, and its end names the signal', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order(`(${FOREVER}) & kill -9 $PPID; ${FOREVER}`);
   const run = await launcher.launch(made);
   const { cause, signal } = await run.ended;
   assert.deepEqual([cause, signal], ['signal', 'SIGKILL']);
 });
 
-test('a script whose wrapper is ended while another manager has it is lost, and gone', async (t) => {
-  const { launcher, open, order } = launcherFor(t);
+test('process launcher: a script whose wrapper is killed under the next manager is lost, and its processes are killed', async (t) => {
+  const { launcher, open, order } = openLauncher(t);
   const made = order(`echo begun; ${FOREVER}`);
   await launcher.launch(made);
   await eventually(() => assert.equal(made.text(), 'begun\n'));
@@ -111,13 +110,13 @@ test('a script whose wrapper is ended while another manager has it is lost, and 
   assert.ok(typeof pid === 'number');
   process.kill(pid, 'SIGKILL');
   assert.equal((await found?.ended)?.cause, 'lost');
-  const left = (await processTable().read()).filter(({ session, zombie }) => session === pid && !zombie);
+  const left = (await openProcessTable().read()).filter(({ session, zombie }) => session === pid && !zombie);
   assert.deepEqual(left, []);
   await next.close();
 });
 
-test('a process id in a claim is not believed when that process is somebody else', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: the process id in a claim is ignored if that process belongs to something else', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('echo ran');
   const { state } = made.directory;
   await writeLaunch(state, { number: 1, at: 1 });
@@ -126,8 +125,8 @@ test('a process id in a claim is not believed when that process is somebody else
   assert.equal((await found?.ended)?.cause, 'lost');
 });
 
-test('after the machine was started again, a script that may have run is lost, whatever became of its claim', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: after a reboot, a script that may have run is lost, with or without a claim', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('echo ran');
   const { state } = made.directory;
   await writeLaunch(state, { number: 1, at: 1, boot: 'an earlier one' });
@@ -136,8 +135,8 @@ test('after the machine was started again, a script that may have run is lost, w
   assert.equal(made.text(), '');
 });
 
-test('after the machine was started again, the exit code that was kept is believed', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: after a reboot, a stored exit code counts', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('echo ran');
   const { state } = made.directory;
   await writeLaunch(state, { number: 1, at: 1, boot: 'an earlier one' });
@@ -146,8 +145,8 @@ test('after the machine was started again, the exit code that was kept is believ
   assert.equal((await found?.ended)?.exitCode, 3);
 });
 
-test('after the machine was started again, a launch that was given up before is made anew', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: after a reboot, an attempt whose launch was voided is launched again', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('echo ran');
   const { state } = made.directory;
   await writeLaunch(state, { number: 1, at: 1, boot: 'an earlier one' });
@@ -156,8 +155,8 @@ test('after the machine was started again, a launch that was given up before is 
   assert.equal(made.text(), 'ran\n');
 });
 
-test('a file of a launch that has become a link is not followed', async (t) => {
-  const { launcher, open, order, directory } = launcherFor(t);
+test('process launcher: a launch file that was replaced by a link is not followed', async (t) => {
+  const { launcher, open, order, directory } = openLauncher(t);
   const made = order(`echo begun; ${FOREVER}`);
   await launcher.launch(made);
   await eventually(() => assert.equal(made.text(), 'begun\n'));
@@ -173,8 +172,8 @@ test('a file of a launch that has become a link is not followed', async (t) => {
   await next.close();
 });
 
-test('a script that prints without end does not fill memory, and ends', { timeout: 30_000 }, async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: a script that prints 50 MB is read completely, and ends', { timeout: 30_000 }, async (t) => {
+  const { launcher, order } = openLauncher(t);
   let bytes = 0;
   const made = order('head -c 50000000 /dev/zero; exit 4', { print: (piece) => void (bytes += piece.length) });
   const run = await launcher.launch(made);
@@ -182,16 +181,16 @@ test('a script that prints without end does not fill memory, and ends', { timeou
   assert.equal(bytes, 50_000_000);
 });
 
-test('a script that fills the disk is ended', async (t) => {
-  const { launcher, order } = launcherFor(t, { maxDisk: 10_000_000 });
+test('watchdog: a script that exceeds its disk is killed', async (t) => {
+  const { launcher, order } = openLauncher(t, { maxDisk: 10_000_000 });
   const made = order(`head -c 20000000 /dev/zero >"$TMP_OUTPUT_DIR/x"; ${FOREVER}`);
   const run = await launcher.launch(made);
   assert.equal((await run.ended).cause, 'disk-full');
 });
 
-test('memory that processes share is counted once', async (t) => {
-  const { launcher, order } = launcherFor(t);
-  // Five processes with the same 30 MiB: 150 MiB if each were counted by itself.
+test('watchdog: memory that processes share is counted once', async (t) => {
+  const { launcher, order } = openLauncher(t);
+  // Five processes share the same 30 MiB, which would be 150 MiB if it were counted for each.
   const hold = `x=$(head -c 15000000 /dev/zero | tr '\\0' x); for i in 1 2 3 4; do (sleep 1; : "$x") & done; wait`;
   const made = order(hold, { demand: { cpu: 100, memory: 100 * 2 ** 20, gpu: 0 } });
   const run = await launcher.launch(made);
@@ -199,8 +198,8 @@ test('memory that processes share is counted once', async (t) => {
   assert.equal((await run.ended).exitCode, 0);
 });
 
-test('what runs uses something; afterwards nothing does', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('watchdog: usage is measured while a script runs, and is zero afterwards', async (t) => {
+  const { launcher, order } = openLauncher(t);
   assert.deepEqual(launcher.usage(), { cpu: 0, memory: 0 });
   const run = await launcher.launch(order('while :; do :; done'));
   await eventually(() => assert.ok(launcher.usage().cpu > 50 && launcher.usage().memory > 100_000));
@@ -210,26 +209,26 @@ test('what runs uses something; afterwards nothing does', async (t) => {
 });
 
 for (const [name, environment, reason] of [
-  ['larger than the system takes', { EVENT: 'x'.repeat(200_000) }, /E2BIG/],
+  ['that is too large for the system', { EVENT: 'x'.repeat(200_000) }, /E2BIG/],
   ['with a zero byte', { EVENT: 'a\0b' }, /null bytes/],
 ] as const) {
-  test(`a variable ${name} is a reason why the script cannot be started`, async (t) => {
-    const { launcher, order } = launcherFor(t);
+  test(`process launcher: an environment variable ${name} fails the start`, async (t) => {
+    const { launcher, order } = openLauncher(t);
     const made = order('echo ran', { environment });
     await assert.rejects(launcher.launch(made), { reason: 'StartFailed', message: reason });
     assert.equal(await launcher.find(made), undefined);
   });
 }
 
-test('scripts are less urgent than the manager, and leave no cores', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: scripts run with nice 5 and write no core dumps', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('nice; ulimit -c');
   await (await launcher.launch(made)).ended;
   assert.equal(made.text(), `${Math.min(getPriority() + 5, 19)}\n0\n`);
 });
 
-test('nothing secret is written down', async (t) => {
-  const { launcher, order } = launcherFor(t);
+test('process launcher: secrets in the environment are not written to disk', async (t) => {
+  const { launcher, order } = openLauncher(t);
   const made = order('exit 0', { environment: { PASSWORD: 's3cret-value' } });
   await (await launcher.launch(made)).ended;
   const found = spawnSync('grep', ['-rl', 's3cret-value', made.directory.root, '--exclude=pipe']);

@@ -1,6 +1,23 @@
-import { chownSync, closeSync, constants, fstatSync, openSync } from 'node:fs';
+/**
+ * Runs scripts as plain processes of this machine. The life of a process attempt:
+ *
+ * 1. `launch` assigns a user id and gives it the directories (`user-ids.ts`), writes the launch record (`wrapper.ts`), and
+ *    starts the wrapper, directly or through the starter process (`starter.ts`).
+ * 2. The wrapper claims the launch and runs the script, whose output arrives through a named pipe (`process-run.ts`).
+ * 3. Meanwhile the watchdog checks memory and disk (`watchdog.ts`), which it reads from the process table
+ *    (`process-table.ts`).
+ * 4. When the script has ended or is to be ended, all its processes are killed (`process-run.ts`).
+ * 5. `remove` releases the user id.
+ *
+ * If the manager dies, wrapper and script continue. `find` of the next manager reads the launch record and the claim, and
+ * continues at the same step.
+ */
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { chownSync, closeSync, constants, fstatSync, mkdirSync, openSync, readdirSync, renameSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import {
   type AttemptDirectory,
   LaunchError,
@@ -9,56 +26,67 @@ import {
   type Run,
   type ScriptView,
 } from '../launcher.ts';
-import { endEveryone, endUser, type KillOptions } from './end-everyone.ts';
-import { handOver, homeIn, temporaryIn } from './hand-over.ts';
-import { isOfEarlierBoot, launchFile, readClaim, readLaunch, voidClaim, writeLaunch } from './launch-record.ts';
-import { Pipes } from './pipes.ts';
-import { ProcessOutput } from './printed.ts';
-import { ProcessRun, type RunningScript } from './process-run.ts';
-import { type ProcessTable, processTable } from './process-table.ts';
-import type { StartOrder } from './spawn-wrapper.ts';
-import { StarterGone } from './starter-process.ts';
-import { Starting } from './starting.ts';
-import { type UidRange, Uids } from './uids.ts';
+import {
+  type KillOptions,
+  killScript,
+  killUser,
+  ProcessOutput,
+  ProcessRun,
+  type RunningScript,
+} from './process-run.ts';
+import { openProcessTable, type ProcessTable } from './process-table.ts';
+import { ScriptStarter, StarterExited } from './starter.ts';
+import { prepareDirectories, type UserIdRange, UserIds } from './user-ids.ts';
 import { Watchdog } from './watchdog.ts';
+import {
+  homeIn,
+  isFromEarlierBoot,
+  launchFile,
+  pipeIn,
+  readClaim,
+  readLaunch,
+  type StartOrder,
+  temporaryIn,
+  voidClaim,
+  writeLaunch,
+} from './wrapper.ts';
 
 export interface ProcessLauncherOptions {
-  /** That of the runner: attempts are in `attempts` there. Keeps pipes in `pipes` until they are used. */
+  /** The directory of the runner: attempts are in `attempts` there, unused pipes in `pipes`. */
   readonly directory: string;
   /**
-   * Each script that runs gets a user of its own out of these; only for root. Nobody else may have them: all that such a
-   * user runs is ended with the script. Absent: all run as the manager does.
+   * User ids for scripts, one for each that runs; requires root. Nothing else may use these ids: everything that such a user
+   * runs is killed with the script. If absent, all scripts run as the manager's user.
    */
-  readonly uids?: UidRange;
-  /** Bytes that a script may have on the disk, its input among them. Absent: as many as there are. */
+  readonly uids?: UserIdRange;
+  /** Bytes that a script may have on the disk, including its input. Unlimited if absent. */
   readonly maxDisk?: number;
-  /** Processes of one script, threads too. Only kept for scripts with a user of their own: others share the count. */
+  /** Processes and threads of one script. Applied only to scripts with their own user id: the kernel counts per user. */
   readonly maxProcesses?: number;
   readonly table?: ProcessTable;
-  /** Closed with the launcher. */
-  readonly starting?: Pick<Starting, 'start' | 'signal' | 'close'>;
-  /** Milliseconds, see {@link KillOptions}. */
-  readonly patience?: number;
+  /** The launcher closes it. */
+  readonly starter?: Pick<ScriptStarter, 'start' | 'signal' | 'close'>;
+  /** See {@link KillOptions}. */
+  readonly killTimeoutMs?: number;
 }
 
-/** Enough for whatever works with threads; far below what a machine has. */
+/** Enough for programs with many threads, and far fewer than a machine can have. */
 const MAX_PROCESSES = 4096;
 
-const PATIENCE_MS = 30_000;
+const KILL_TIMEOUT_MS = 30_000;
 
-/** Runs scripts as plain processes of this machine. */
 export function createProcessLauncher(options: ProcessLauncherOptions): Launcher {
   return new ProcessLauncher(options);
 }
 
 class ProcessLauncher implements Launcher {
   readonly kind = 'process';
-  readonly #pipes: Pipes;
-  readonly #uids: Uids | undefined;
+  readonly #pipes: NamedPipePool;
+  readonly #userIds: UserIds | undefined;
   readonly #maxProcesses: number;
-  readonly #ending: KillOptions;
+  readonly #killing: KillOptions;
   readonly #watchdog: Watchdog;
-  readonly #starting: Pick<Starting, 'start' | 'close'>;
+  readonly #starter: Pick<ScriptStarter, 'start' | 'close'>;
   readonly #runs = new Map<string, ProcessRun>();
   #closed = false;
 
@@ -67,17 +95,17 @@ class ProcessLauncher implements Launcher {
     uids,
     maxDisk,
     maxProcesses = MAX_PROCESSES,
-    table = processTable(),
-    starting = new Starting(),
-    patience = PATIENCE_MS,
+    table = openProcessTable(),
+    starter = new ScriptStarter(),
+    killTimeoutMs: timeoutMs = KILL_TIMEOUT_MS,
   }: ProcessLauncherOptions) {
-    this.#pipes = new Pipes(directory);
-    this.#pipes.prepare();
-    if (uids && !(uids.first > 0)) throw new RangeError('scripts cannot have the user 0: it is root');
-    this.#ending = { table, starting, patience };
-    this.#uids = uids && new Uids(uids, join(directory, 'attempts'), (uid) => endUser(uid, this.#ending));
+    this.#pipes = new NamedPipePool(directory);
+    this.#pipes.fill();
+    if (uids && !(uids.first > 0)) throw new RangeError('scripts cannot have the user id 0: it is root');
+    this.#killing = { table, starter, timeoutMs };
+    this.#userIds = uids && new UserIds(uids, join(directory, 'attempts'), (uid) => killUser(uid, this.#killing));
     this.#maxProcesses = uids ? maxProcesses : 0;
-    this.#starting = starting;
+    this.#starter = starter;
     this.#watchdog = new Watchdog(table, maxDisk ?? Number.POSITIVE_INFINITY);
   }
 
@@ -94,9 +122,9 @@ class ProcessLauncher implements Launcher {
     try {
       return await this.#start(order);
     } catch (error) {
-      // Whether it has started the script is told by the claim.
-      if (error instanceof StarterGone) return this.launch(order);
-      this.#uids?.release(order.name);
+      // The claim tells whether the starter has started the script before it exited.
+      if (error instanceof StarterExited) return this.launch(order);
+      this.#userIds?.release(order.name);
       if (error instanceof LaunchError) throw error;
       const reason = error instanceof Error ? error.message : String(error);
       throw new LaunchError('StartFailed', `the script cannot be started: ${reason}`, { cause: error });
@@ -109,26 +137,26 @@ class ProcessLauncher implements Launcher {
     const { state } = directory;
     const launch = readLaunch(state);
     if (!launch) return undefined;
-    const before = isOfEarlierBoot(launch);
-    // A power cut may have taken the claim back: one that is not there says nothing then.
-    if (before ? readClaim(state, launch.number) === 'void' : voidClaim(state, launch.number)) {
-      await this.#endLeft(name, directory);
+    const rebooted = isFromEarlierBoot(launch);
+    // A power cut may have lost the claim. So after a reboot, a missing claim does not prove that the script did not run.
+    if (rebooted ? readClaim(state, launch.number) === 'void' : voidClaim(state, launch.number)) {
+      await this.#killLeftovers(name, directory);
       return undefined;
     }
-    const claim = before ? undefined : readClaim(state, launch.number);
+    const claim = rebooted ? undefined : readClaim(state, launch.number);
     const { at: startedAt, number } = launch;
-    const uid = this.#uids?.heldBy(name);
-    const script = { directory, number, demand, startedAt, ...(uid !== undefined && { uid }), ending: this.#ending };
-    const leader = typeof claim === 'number' ? await this.#leaderOf(script, claim) : 0;
-    const run = this.#keep(name, { ...script, leader, printed: new ProcessOutput(openPipe(state), print) });
-    if (leader !== 0) run.see(await this.#ending.table.read());
+    const uid = this.#userIds?.find(name);
+    const script = { directory, number, demand, startedAt, ...(uid !== undefined && { uid }), killing: this.#killing };
+    const wrapperPid = typeof claim === 'number' ? await this.#findWrapper(script, claim) : 0;
+    const run = this.#track(name, { ...script, wrapperPid, output: new ProcessOutput(openPipe(state), print) });
+    if (wrapperPid !== 0) run.update(await this.#killing.table.read());
     return run;
   }
 
   async remove(name: string): Promise<void> {
-    if (!this.#runs.get(name)?.gone) await this.#uids?.end(name);
+    if (!this.#runs.get(name)?.allProcessesGone) await this.#userIds?.killProcesses(name);
     this.#runs.delete(name);
-    this.#uids?.release(name);
+    this.#userIds?.release(name);
   }
 
   usage(): { cpu: number; memory: number } {
@@ -137,42 +165,42 @@ class ProcessLauncher implements Launcher {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const run of this.#runs.values()) run.letGo();
+    for (const run of this.#runs.values()) run.detach();
     this.#watchdog.close();
-    this.#starting.close();
+    this.#starter.close();
     await this.#pipes.close();
   }
 
   async #start(order: LaunchOrder): Promise<Run> {
     const { name, directory, demand } = order;
     const { state } = directory;
-    const before = readLaunch(state);
-    const uid = await this.#uids?.take(name);
-    handOver(directory, uid);
-    const number = (before?.number ?? 0) + 1;
-    await this.#pipes.take(pipeIn(state));
+    const previous = readLaunch(state);
+    const uid = await this.#userIds?.acquire(name);
+    prepareDirectories(directory, uid);
+    const number = (previous?.number ?? 0) + 1;
+    await this.#pipes.provide(pipeIn(state));
     if (uid !== undefined) chownSync(pipeIn(state), uid, uid);
     const startedAt = Date.now();
     const startedMs = uptime() * 1_000;
     await writeLaunch(state, { number, at: startedAt, ...(uid !== undefined && { uid }) });
 
-    // As long as we could write to it, nobody who reads it takes it for finished.
+    // Held open for writing until the wrapper has the pipe: otherwise the reader would see its end at once.
     using held = new DisposableStack();
     held.adopt(openSync(pipeIn(state), constants.O_RDWR), closeSync);
-    const printed = new ProcessOutput(openPipe(state), order.print);
+    const output = new ProcessOutput(openPipe(state), order.print);
     try {
-      const started = await this.#starting.start(this.#startOrder(order, number, uid));
+      const wrapper = await this.#starter.start(this.#toStartOrder(order, number, uid));
       const user = uid === undefined ? {} : { uid };
-      const script = { directory, number, demand, startedAt, startedMs, ...user, ending: this.#ending };
-      return this.#keep(name, { ...script, leader: started.pid, printed, started });
+      const script = { directory, number, demand, startedAt, startedMs, ...user, killing: this.#killing };
+      return this.#track(name, { ...script, wrapperPid: wrapper.pid, output, wrapper });
     } catch (error) {
-      printed.close();
-      if (!(error instanceof StarterGone)) voidClaim(state, number);
+      output.close();
+      if (!(error instanceof StarterExited)) voidClaim(state, number);
       throw error;
     }
   }
 
-  #startOrder({ directory, environment }: LaunchOrder, number: number, uid: number | undefined): StartOrder {
+  #toStartOrder({ directory, environment }: LaunchOrder, number: number, uid: number | undefined): StartOrder {
     const { state, script } = directory;
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG, TZ } = process.env;
     const basics = {
@@ -193,27 +221,30 @@ class ProcessLauncher implements Launcher {
     };
   }
 
-  #keep(name: string, script: RunningScript): ProcessRun {
+  #track(name: string, script: RunningScript): ProcessRun {
     const run = new ProcessRun(script);
     this.#runs.set(name, run);
-    if (this.#closed) run.letGo();
+    if (this.#closed) run.detach();
     else this.#watchdog.add(run);
     return run;
   }
 
-  /** Only a script that ran can have removed the claim of its wrapper. It must not go on beside its own next run. */
-  async #endLeft(name: string, directory: AttemptDirectory): Promise<void> {
-    if (this.#uids) return this.#uids.end(name);
-    if (await endEveryone({ directory, ending: this.#ending }, () => false)) return;
+  /**
+   * Called for a launch that counts as not started. If its script has run nevertheless, it has itself removed the claim of
+   * its wrapper. It must not continue beside its next launch.
+   */
+  async #killLeftovers(name: string, directory: AttemptDirectory): Promise<void> {
+    if (this.#userIds) return this.#userIds.killProcesses(name);
+    if (await killScript({ directory, killing: this.#killing }, () => false)) return;
     throw new Error(`processes of an earlier start of ${name} cannot be ended`);
   }
 
   /**
-   * The process id in a claim is believed only if that process is one of this script: ids are used again, and a script
-   * could write any into it.
+   * The process id in a claim is trusted only if that process belongs to this script: process ids are reused, and a script
+   * could have written any.
    */
-  async #leaderOf(script: Pick<RunningScript, 'uid' | 'directory' | 'number'>, claim: number): Promise<number> {
-    const { table } = this.#ending;
+  async #findWrapper(script: Pick<RunningScript, 'uid' | 'directory' | 'number'>, claim: number): Promise<number> {
+    const { table } = this.#killing;
     const { uid, directory, number } = script;
     const entries = (await table.read()).filter(({ zombie }) => !zombie);
     const launch = launchFile(directory.state, number);
@@ -225,22 +256,89 @@ class ProcessLauncher implements Launcher {
   }
 }
 
-const pipeIn = (state: string) => join(state, 'pipe');
-
-/** Undefined when it is no pipe any more: a script that runs as the manager does can put anything there. */
+/** Undefined if the path is no longer a pipe: a script that runs as the manager's user can put anything there. */
 function openPipe(state: string): number | undefined {
   try {
     const path = pipeIn(state);
     const flags = constants.O_NONBLOCK | constants.O_NOFOLLOW;
     const file = openSync(path, constants.O_RDONLY | flags);
     if (fstatSync(file).isFIFO()) {
-      // Linux tells a reader of the end only if somebody could write since it opened the pipe.
+      // Linux reports the end to a reader only if a writer existed since the reader opened the pipe.
       closeSync(openSync(path, constants.O_WRONLY | flags));
       return file;
     }
     closeSync(file);
   } catch {
-    // It is gone.
+    // The pipe is gone.
   }
   return undefined;
+}
+
+const runProgram = promisify(execFile);
+
+/** Pipes that one call of mkfifo(1) makes: starting it takes 2 ms, each pipe 0.1 ms. */
+const BATCH = 32;
+const LOW = 8;
+
+/** Named pipes, made in advance: Node cannot make them, and no job should wait for the program that can. */
+class NamedPipePool {
+  readonly #directory: string;
+  readonly #ready: string[];
+  #making: Promise<void> | undefined;
+
+  constructor(directory: string) {
+    this.#directory = join(directory, 'pipes');
+    mkdirSync(directory, { recursive: true, mode: 0o711 });
+    mkdirSync(this.#directory, { recursive: true, mode: 0o700 });
+    const found = readdirSync(this.#directory, { withFileTypes: true });
+    this.#ready = found.filter((entry) => entry.isFIFO()).map(({ name }) => join(this.#directory, name));
+  }
+
+  /** Moves a pipe to this path, which must be on the same file system. */
+  async provide(path: string): Promise<void> {
+    for (;;) {
+      const ready = this.#ready.pop();
+      if (this.#ready.length < LOW) this.#make();
+      if (!ready) await this.#making;
+      else if (moveIfPresent(ready, path)) return;
+    }
+  }
+
+  /** Makes pipes for the first jobs. */
+  fill(): void {
+    if (this.#ready.length < LOW) this.#make();
+  }
+
+  /** Waits until no program makes pipes any more. */
+  async close(): Promise<void> {
+    await this.#making?.catch(() => undefined);
+  }
+
+  #make(): void {
+    if (this.#making) return;
+    this.#making = this.#makeBatch();
+    // Callers that wait get the error; the next caller tries again.
+    this.#making.catch(() => undefined);
+  }
+
+  async #makeBatch(): Promise<void> {
+    const paths = Array.from({ length: BATCH }, () => join(this.#directory, randomUUID()));
+    try {
+      await runProgram('mkfifo', ['-m', '600', ...paths]);
+      this.#ready.push(...paths);
+    } finally {
+      this.#making = undefined;
+    }
+  }
+}
+
+/** Returns false if another manager with the same directory has taken it first. */
+function moveIfPresent(from: string, to: string): boolean {
+  try {
+    renameSync(from, to);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false;
+    throw error;
+  }
 }

@@ -1,72 +1,80 @@
+/**
+ * A script that runs as processes: reading its output, finding out that it has ended, and killing everything that it
+ * started. A run ends when its wrapper exits, when the wrapper has written an exit code, or when it is killed. Then all
+ * its processes are killed, the rest of its output is read, and only then `ended` resolves.
+ */
+import { readSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Demand } from '../../../model/job/index.ts';
 import type { AttemptDirectory, Run, RunEnd } from '../launcher.ts';
-import { endEveryone, type KillOptions } from './end-everyone.ts';
-import { readExit } from './launch-record.ts';
-import type { Leader, LeaderEnd } from './leader.ts';
-import type { ProcessOutput } from './printed.ts';
-import type { ProcessEntry } from './process-table.ts';
+import type { ProcessEntry, ProcessTable } from './process-table.ts';
+import type { ScriptStarter } from './starter.ts';
+import { readExit, type WrapperExit, type WrapperHandle } from './wrapper.ts';
 
-/** What the kernel may take to let go of what was killed, and we to read a full pipe. */
+/** For the kernel to close the files of killed processes, and for the manager to read a full pipe. */
 const DRAIN_MS = 2_000;
 
 export interface RunningScript {
   readonly directory: AttemptDirectory;
-  /** Which launch it is. */
+  /** The number of the launch. */
   readonly number: number;
   readonly demand: Demand;
   readonly startedAt: number;
-  /** The same in milliseconds since the machine was started, by a clock that nobody sets; of a run that was found: unknown. */
+  /** The start in milliseconds since boot, by a clock that cannot be set. Absent if an earlier manager started the script. */
   readonly startedMs?: number;
   readonly uid?: number;
-  /** The process id of the wrapper. 0: it is gone, or was never found. */
-  readonly leader: number;
-  readonly printed: ProcessOutput;
-  readonly ending: KillOptions;
-  /** Absent when an earlier manager started it: then nobody tells how it ended. */
-  readonly started?: Leader;
+  /** 0 if the wrapper is gone, or was never found. */
+  readonly wrapperPid: number;
+  readonly output: ProcessOutput;
+  readonly killing: KillOptions;
+  /** Absent if an earlier manager started the script: then nobody reports how the wrapper exited. */
+  readonly wrapper?: WrapperHandle;
 }
 
-/** A script as processes of their own. */
 export class ProcessRun implements Run {
   readonly startedAt: number;
   readonly ended: Promise<RunEnd>;
   readonly script: RunningScript;
   readonly #end = Promise.withResolvers<RunEnd>();
-  #leaderEnd: LeaderEnd | undefined;
+  #wrapperExit: WrapperExit | undefined;
   #cause: RunEnd['cause'];
   #finishing = false;
-  #letGo = false;
-  #gone = false;
+  #detached = false;
+  #allProcessesGone = false;
 
   constructor(script: RunningScript) {
     this.script = script;
     this.startedAt = script.startedAt;
     this.ended = this.#end.promise;
-    void script.started?.end.then((end) => this.#hear(end));
-    if (script.leader === 0) this.#finish();
-    // The wrapper gives its end of the pipe back when the script has ended.
-    void script.printed.end.then(() => this.#look());
+    void script.wrapper?.exit.then((exit) => this.#onWrapperExit(exit));
+    if (script.wrapperPid === 0) this.#finish();
+    // The wrapper closes its end of the pipe after the script has ended.
+    void script.output.end.then(() => this.#checkExit());
   }
 
-  /** Does it belong to this script, as far as can be told without a closer look? */
+  /** True if the process belongs to this script, as far as the process table alone can tell. */
   owns({ session, uid, pid }: ProcessEntry): boolean {
-    const { leader } = this.script;
-    // The process id of a wrapper that has ended may be anybody's; a user of its own is the script's alone.
+    const { wrapperPid } = this.script;
+    // After the wrapper has exited, another process may get its process id. A user id belongs to this script alone.
     if (this.script.uid !== undefined) return uid === this.script.uid;
-    return leader !== 0 && (session === leader || pid === leader);
+    return wrapperPid !== 0 && (session === wrapperPid || pid === wrapperPid);
   }
 
-  /** What runs of it now. Something of it may hold the pipe when the script has ended, so its exit code is looked for too. */
-  see(entries: readonly ProcessEntry[]): void {
-    const { leader, started } = this.script;
-    const gone = !started?.told && !entries.some((each) => each.pid === leader && !each.zombie && this.owns(each));
-    if (gone) this.#finish();
-    else this.#look();
+  /**
+   * Called with the current processes of the script. Also checks for the exit code, because a process that the script left
+   * running may keep the pipe open.
+   */
+  update(entries: readonly ProcessEntry[]): void {
+    const { wrapperPid, wrapper } = this.script;
+    const isWrapper = (each: ProcessEntry) => each.pid === wrapperPid && !each.zombie && this.owns(each);
+    if (!wrapper?.exitPending && !entries.some(isWrapper)) this.#finish();
+    else this.#checkExit();
   }
 
   async signal(name: 'TERM' | 'KILL'): Promise<void> {
     if (name === 'KILL') this.kill('signal');
-    else await this.#askToEnd();
+    else await this.#terminate();
   }
 
   kill(cause: NonNullable<RunEnd['cause']>): void {
@@ -75,35 +83,36 @@ export class ProcessRun implements Run {
     this.#finish();
   }
 
-  letGo(): void {
-    this.#letGo = true;
-    this.script.printed.close();
-    this.script.started?.letGo();
+  /** Stops following the script, which continues. */
+  detach(): void {
+    this.#detached = true;
+    this.script.output.close();
+    this.script.wrapper?.detach();
   }
 
-  #hear(end: LeaderEnd | undefined): void {
-    this.#leaderEnd = end;
-    if (end) this.#finish();
+  #onWrapperExit(exit: WrapperExit | undefined): void {
+    this.#wrapperExit = exit;
+    if (exit) this.#finish();
   }
 
-  /** True when it was seen that no process of it is left. */
-  get gone(): boolean {
-    return this.#gone;
+  /** True once no process of the script is left. */
+  get allProcessesGone(): boolean {
+    return this.#allProcessesGone;
   }
 
-  #look(): void {
+  #checkExit(): void {
     if (this.#readExit()) this.#finish();
   }
 
   #finish(): void {
-    if (this.#finishing || this.#letGo) return;
+    if (this.#finishing || this.#detached) return;
     this.#finishing = true;
-    const { printed } = this.script;
-    printed.catchUp();
+    const { output } = this.script;
+    output.readAvailable();
     void (async () => {
-      this.#gone = await endEveryone(this.script, (entry) => this.owns(entry));
-      await printed.drain(DRAIN_MS);
-      if (!this.#letGo) this.#end.resolve(this.#judge());
+      this.#allProcessesGone = await killScript(this.script, (entry) => this.owns(entry));
+      await output.drain(DRAIN_MS);
+      if (!this.#detached) this.#end.resolve(this.#toRunEnd());
     })();
   }
 
@@ -111,29 +120,213 @@ export class ProcessRun implements Run {
     return readExit(this.script.directory.state, this.script.number);
   }
 
-  #judge(): RunEnd {
-    if (!this.#gone) return { at: Date.now(), cause: 'unkillable' };
+  #toRunEnd(): RunEnd {
+    if (!this.#allProcessesGone) return { at: Date.now(), cause: 'unkillable' };
     const exit = this.#readExit();
     const at = exit?.at ?? Date.now();
     if (this.#cause && this.#cause !== 'signal') return { at, cause: this.#cause };
     if (exit) return { at, exitCode: exit.code };
     if (this.#cause) return { at, cause: 'signal', signal: 'SIGKILL' };
-    const { exitCode, signal } = this.#leaderEnd ?? {};
-    // No room on the disk for the exit code: the wrapper left with the exit code of the script.
+    const { exitCode, signal } = this.#wrapperExit ?? {};
+    // The disk had no space for the exit code: the wrapper exited with the exit code of the script.
     if (exitCode !== undefined) return { at, exitCode };
     return signal === undefined ? { at, cause: 'lost' } : { at, cause: 'signal', signal };
   }
 
-  async #askToEnd(): Promise<void> {
-    const { leader, uid, ending } = this.script;
-    if (leader === 0 || this.#finishing || this.#leaderEnd) return;
-    // With the rights of its user: the process id of a wrapper that has just ended may be somebody else's already.
+  async #terminate(): Promise<void> {
+    const { wrapperPid, uid, killing } = this.script;
+    if (wrapperPid === 0 || this.#finishing || this.#wrapperExit) return;
+    // Sent as the user of the script: if the wrapper has just exited, another process may have its process id.
     if (uid !== undefined)
-      return void (await ending.starting.signal({ uid, signal: 'TERM', target: -leader, by: 'shell' }));
+      return void (await killing.starter.signal({ uid, signal: 'TERM', target: -wrapperPid, by: 'shell' }));
     try {
-      process.kill(-leader, 'SIGTERM');
+      process.kill(-wrapperPid, 'SIGTERM');
     } catch {
-      // It has just gone.
+      // It has just exited.
     }
+  }
+}
+
+/**
+ * At most this many bytes are read from one script in this many milliseconds: 40 MB/s. A script that prints without end
+ * blocks on its pipe then, instead of taking all the time of the manager.
+ */
+const WINDOW_BYTES = 2 * 2 ** 20;
+const WINDOW_MS = 50;
+
+/** The maximum capacity of a pipe is 16 reads of this size. */
+const READ_BYTES = 64 * 1024;
+const MAX_READS = 16;
+
+/** Reads the pipe that a script prints to. */
+export class ProcessOutput {
+  readonly #socket: Socket | undefined;
+  readonly #file: number | undefined;
+  readonly #print: (bytes: Uint8Array, at: number) => void;
+  readonly #end = Promise.withResolvers<void>();
+  #windowBytes = 0;
+  #windowStart = 0;
+  #unlimited = false;
+  #over = false;
+
+  /** `file` is undefined if there is no pipe to read. */
+  constructor(file: number | undefined, print: (bytes: Uint8Array, at: number) => void) {
+    this.#print = print;
+    if (file === undefined) {
+      this.#over = true;
+      this.#end.resolve();
+      return;
+    }
+    const socket = new Socket({ fd: file, readable: true, writable: false });
+    this.#socket = socket;
+    this.#file = file;
+    socket.on('data', (bytes) => {
+      print(bytes, Date.now());
+      this.#limitRate(bytes.length);
+    });
+    for (const event of ['end', 'error', 'close'] as const) {
+      socket.on(event, () => {
+        this.#over = true;
+        this.#end.resolve();
+      });
+    }
+  }
+
+  /** Resolves when no process has the pipe open for writing and everything was read, or when it was closed. */
+  get end(): Promise<void> {
+    return this.#end.promise;
+  }
+
+  /**
+   * Reads what is in the pipe now. Called before the wrapper is killed: after that, the content of the pipe would be lost if
+   * the manager died before reading it.
+   */
+  readAvailable(): void {
+    this.#unlimited = true;
+    while (!this.#over && this.#socket?.read() !== null);
+    if (this.#over || this.#file === undefined) return;
+    try {
+      for (let i = 0; i < MAX_READS; i++) {
+        const piece = Buffer.allocUnsafe(READ_BYTES);
+        const count = readSync(this.#file, piece);
+        if (count === 0) return;
+        this.#print(piece.subarray(0, count), Date.now());
+      }
+    } catch {
+      // The pipe is empty.
+    }
+  }
+
+  /** Reads to the end of the pipe, then closes it. Waits only that long for a process that escaped and keeps it open. */
+  async drain(milliseconds: number): Promise<void> {
+    this.#unlimited = true;
+    this.#socket?.resume();
+    const over = new AbortController();
+    await Promise.race([this.end, pause(milliseconds, undefined, { signal: over.signal }).catch(() => undefined)]);
+    over.abort();
+    this.close();
+  }
+
+  close(): void {
+    this.#over = true;
+    this.#socket?.destroy();
+  }
+
+  #limitRate(bytes: number): void {
+    const now = performance.now();
+    if (now - this.#windowStart > WINDOW_MS) {
+      this.#windowStart = now;
+      this.#windowBytes = 0;
+    }
+    this.#windowBytes += bytes;
+    if (this.#unlimited || this.#windowBytes < WINDOW_BYTES) return;
+    this.#socket?.pause();
+    setTimeout(() => this.#socket?.resume(), this.#windowStart + WINDOW_MS - now);
+  }
+}
+
+export interface KillOptions {
+  readonly table: ProcessTable;
+  readonly starter: Pick<ScriptStarter, 'signal'>;
+  /**
+   * A process that still exists after this time counts as unkillable. A shorter time misjudges killed processes that only
+   * wait for a processor; a longer one delays the end of a job whose process hangs in a broken disk.
+   */
+  readonly timeoutMs: number;
+}
+
+const LONGEST_PAUSE_MS = 100;
+
+/** The start times of processes and of scripts come from clocks that are read at different times, and rounded. */
+const ROUNDING_MS = 1_000;
+
+type KillTarget = Pick<RunningScript, 'directory' | 'killing' | 'uid' | 'wrapper' | 'startedMs'>;
+
+/** Kills the wrapper and everything that the script has started. Resolves to false if a process of it still exists. */
+export function killScript(script: KillTarget, owns: (entry: ProcessEntry) => boolean): Promise<boolean> {
+  return script.uid === undefined ? killSession(script, owns) : killUser(script.uid, script.killing);
+}
+
+/**
+ * Kills every process of a user. Nothing that these processes do or write can make it stop early: it is done after a SIGKILL
+ * to all of them at once, which the kernel delivers atomically with respect to forks, and a process table without that user.
+ * The process table alone is not enough: it misses a process that forks and exits faster than the table is read.
+ */
+export async function killUser(uid: number, { table, starter, timeoutMs }: KillOptions): Promise<boolean> {
+  const killAll = (by: 'shell' | 'node') => starter.signal({ uid, signal: 'KILL', target: -1, by });
+  const listAlive = async () => (await table.read(uid)).filter(({ zombie }) => !zombie);
+  const deadline = performance.now() + timeoutMs;
+  for (let round = 1; ; round++) {
+    let killed = await killAll('shell');
+    if (!killed) {
+      // The machine has no free process for the shell, or a process of that user killed the shell first.
+      for (const { pid } of await listAlive()) kill(pid);
+      killed = await killAll('node');
+    }
+    if ((await listAlive()).length === 0 && killed) return true;
+    if (performance.now() > deadline) return false;
+    await pause(Math.min(round, LONGEST_PAUSE_MS));
+  }
+}
+
+/**
+ * Best effort, for a script that runs as the manager's user. Finds processes by the session of the wrapper, and by the
+ * output directory in their environment, which no other script has. A script can hide from this.
+ */
+async function killSession(
+  { directory, killing, wrapper, startedMs }: KillTarget,
+  owns: (entry: ProcessEntry) => boolean,
+): Promise<boolean> {
+  const { table, timeoutMs } = killing;
+  const deadline = performance.now() + timeoutMs;
+  if (wrapper?.exitPending) {
+    // Most scripts leave nothing behind: then the process table has to be read only once.
+    kill(-wrapper.pid);
+    const over = new AbortController();
+    await Promise.race([wrapper.exit, pause(timeoutMs, undefined, { signal: over.signal }).catch(() => undefined)]);
+    over.abort();
+  }
+  const variable = `TMP_OUTPUT_DIR=${directory.output}\0`;
+  // No process of the script is older than the script. Checked first, because reading an environment is the slowest part.
+  const tooOld = (entry: ProcessEntry) => entry.startedMs > 0 && entry.startedMs + ROUNDING_MS < (startedMs ?? 0);
+  const belongs = async (entry: ProcessEntry) =>
+    owns(entry) || (!tooOld(entry) && (await table.mentions(entry.pid, variable)));
+
+  for (let round = 1; ; round++) {
+    const left: ProcessEntry[] = [];
+    for (const entry of await table.read(process.getuid?.()))
+      if (!entry.zombie && (await belongs(entry))) left.push(entry);
+    if (left.length === 0) return true;
+    if (performance.now() > deadline) return false;
+    for (const { pid } of left) kill(pid);
+    await pause(Math.min(round, LONGEST_PAUSE_MS));
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has just exited.
   }
 }

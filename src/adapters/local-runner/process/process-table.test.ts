@@ -5,9 +5,9 @@ import { readFileSync } from 'node:fs';
 import { uptime } from 'node:os';
 import { test } from 'node:test';
 import { eventually } from '../../../ports/conformance/eventually.ts';
-import { fromProc, fromPs } from './process-table.ts';
+import { procfsTable, psTable } from './process-table.ts';
 
-/** The first thread ends, another one goes on. */
+/** The first thread exits, another one continues. */
 const HEADLESS = `
 import ctypes, threading, time
 threading.Thread(target=lambda: time.sleep(60)).start()
@@ -18,10 +18,10 @@ ctypes.CDLL(None).pthread_exit(None)
 const linux = process.platform === 'linux' ? false : 'there is no /proc: NOT TESTED';
 
 for (const { name, table, skip } of [
-  { name: 'the files of the kernel', table: fromProc, skip: linux },
-  { name: 'ps', table: fromPs, skip: false },
+  { name: '/proc', table: procfsTable, skip: linux },
+  { name: 'ps', table: psTable, skip: false },
 ]) {
-  test(`a process is found with ${name}`, { skip }, async () => {
+  test(`process table: a process is found with ${name}`, { skip }, async () => {
     const child = spawn('/bin/sh', ['-c', 'while :; do :; done', 'a (strange) name'], { detached: true });
     await once(child, 'spawn');
     const pid = child.pid ?? 0;
@@ -43,7 +43,7 @@ for (const { name, table, skip } of [
     assert.equal(await table.mentions(pid, 'a (strange) name'), false);
   });
 
-  test(`processor time is in milliseconds with ${name}`, { skip }, async () => {
+  test(`process table: processor time is in milliseconds with ${name}`, { skip }, async () => {
     const own = (await table.read()).find(({ pid }) => pid === process.pid);
     const { userCPUTime, systemCPUTime } = process.resourceUsage();
     const expected = (userCPUTime + systemCPUTime) / 1000;
@@ -51,11 +51,11 @@ for (const { name, table, skip } of [
   });
 }
 
-test('when a process was started is told by the clock of the machine', { skip: linux }, async () => {
+test('process table: the start time of a process is in milliseconds since boot', { skip: linux }, async () => {
   const before = uptime() * 1_000;
   const child = spawn('/bin/sleep', ['60']);
   await once(child, 'spawn');
-  const entry = (await fromProc.read()).find(({ pid }) => pid === child.pid);
+  const entry = (await procfsTable.read()).find(({ pid }) => pid === child.pid);
   const after = uptime() * 1_000;
   child.kill('SIGKILL');
   assert.ok(entry && entry.startedMs > before - 1_000 && entry.startedMs < after + 1_000);
@@ -63,12 +63,12 @@ test('when a process was started is told by the clock of the machine', { skip: l
 
 const python = spawnSync('python3', ['--version']).status === 0 ? linux : 'there is no python3: NOT TESTED';
 
-test('process table: a process whose first thread has ended, and another has not, is no zombie', {
+test('process table: a process whose first thread has exited while another runs is not a zombie', {
   skip: python,
 }, async () => {
   const child = spawn('python3', ['-c', HEADLESS]);
   await once(child.stdout, 'data');
-  const find = async () => (await fromProc.read()).find(({ pid }) => pid === child.pid);
+  const find = async () => (await procfsTable.read()).find(({ pid }) => pid === child.pid);
   await eventually(() => assert.match(readFileSync(`/proc/${child.pid}/status`, 'utf8'), /^State:\tZ/m));
   assert.equal((await find())?.zombie, false);
   child.kill('SIGKILL');

@@ -7,49 +7,49 @@ const run = promisify(execFile);
 export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
-  /** Its session; where that cannot be told, its process group. */
+  /** The session; the process group on systems where ps(1) does not report sessions. */
   readonly session: number;
   readonly uid: number;
-  /** Has ended with all its threads, and nobody has asked how. */
+  /** It has exited with all its threads, and its parent has not read its exit status. */
   readonly zombie: boolean;
-  /** Processor time it has used, in milliseconds. */
+  /** Processor time in milliseconds. */
   readonly cpuMs: number;
-  /** Memory it has, with all that it shares with others. */
+  /** Resident memory, including what it shares with other processes. */
   readonly bytes: number;
-  /** When it was started, in milliseconds since the machine was; 0 where that cannot be told. */
+  /** Start time in milliseconds since boot; 0 if unknown. */
   readonly startedMs: number;
 }
 
 /** The processes of this machine. */
 export interface ProcessTable {
-  /** All of them, or those of one user: to tell whose a process is costs a fifth of what it costs to read of it. */
+  /** All processes, or those of one user, which is faster: finding the owner takes a fifth of the time of a full entry. */
   read(uid?: number): Promise<ProcessEntry[]>;
 
-  /** Was it started with these words in its environment or arguments? What cannot be read was not. */
-  mentions(pid: number, words: string): Promise<boolean>;
+  /** True if the environment or the arguments contain this text; false if they cannot be read. */
+  mentions(pid: number, text: string): Promise<boolean>;
 
-  /** Memory of that process with its share of what it shares; undefined where that cannot be told. */
-  fairBytes(pid: number): number | undefined;
+  /** Memory with shared pages counted proportionally (PSS); undefined if unknown. */
+  proportionalBytes(pid: number): number | undefined;
 }
 
-/** What Linux tells is cheap; elsewhere a program is asked. */
-export const processTable = (): ProcessTable => (existsSync('/proc/self/stat') ? fromProc : fromPs);
+/** Reads /proc on Linux, which is cheap; calls ps(1) on other systems. */
+export const openProcessTable = (): ProcessTable => (existsSync('/proc/self/stat') ? procfsTable : psTable);
 
-/** Clock ticks and pages are these on every Linux that Node runs on, but pages of some ARM machines. */
+/** True for every Linux that Node supports, except for the page size of some ARM machines. */
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;
 
-export const fromProc: ProcessTable = {
+export const procfsTable: ProcessTable = {
   async read(uid) {
     const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
     return pids.flatMap((pid) => readEntry(pid, uid) ?? []);
   },
-  async mentions(pid, words) {
-    const wanted = Buffer.from(words);
-    return ['environ', 'cmdline'].some((file) => readOrNothing(`/proc/${pid}/${file}`)?.includes(wanted) ?? false);
+  async mentions(pid, text) {
+    const wanted = Buffer.from(text);
+    return ['environ', 'cmdline'].some((file) => readIfPresent(`/proc/${pid}/${file}`)?.includes(wanted) ?? false);
   },
-  fairBytes(pid) {
-    const kibibytes = /^Pss:\s+(\d+) kB$/m.exec(readOrNothing(`/proc/${pid}/smaps_rollup`)?.toString() ?? '')?.[1];
+  proportionalBytes(pid) {
+    const kibibytes = /^Pss:\s+(\d+) kB$/m.exec(readIfPresent(`/proc/${pid}/smaps_rollup`)?.toString() ?? '')?.[1];
     return kibibytes === undefined ? undefined : Number(kibibytes) * 1024;
   },
 };
@@ -57,9 +57,9 @@ export const fromProc: ProcessTable = {
 function readEntry(pid: string, uid: number | undefined): ProcessEntry | undefined {
   const owner = statSync(`/proc/${pid}`, { throwIfNoEntry: false });
   if (!owner || (uid !== undefined && owner.uid !== uid)) return undefined;
-  const stat = readOrNothing(`/proc/${pid}/stat`)?.toString('latin1');
+  const stat = readIfPresent(`/proc/${pid}/stat`)?.toString('latin1');
   if (!stat) return undefined;
-  // The name of the program is in parentheses and may hold anything, parentheses too.
+  // The name of the program is in parentheses and may contain anything, including parentheses.
   const [state, parent, , session, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const number = (field: number) => Number(rest[field - 7]);
   return {
@@ -67,7 +67,7 @@ function readEntry(pid: string, uid: number | undefined): ProcessEntry | undefin
     parent: Number(parent),
     session: Number(session),
     uid: owner.uid,
-    // Threads outlive the first thread of their process, which is a zombie then.
+    // Threads can outlive the first thread of their process; the process is then shown as a zombie.
     zombie: (state === 'Z' || state === 'X') && number(20) <= 1,
     cpuMs: (number(14) + number(15)) * TICK_MS,
     bytes: number(24) * PAGE_BYTES,
@@ -75,8 +75,8 @@ function readEntry(pid: string, uid: number | undefined): ProcessEntry | undefin
   };
 }
 
-/** A process may end while we look at it. */
-function readOrNothing(path: string): Buffer | undefined {
+/** Undefined if the process has exited meanwhile. */
+function readIfPresent(path: string): Buffer | undefined {
   try {
     return readFileSync(path);
   } catch {
@@ -84,7 +84,7 @@ function readOrNothing(path: string): Buffer | undefined {
   }
 }
 
-export const fromPs: ProcessTable = {
+export const psTable: ProcessTable = {
   async read(wanted) {
     const { stdout } = await run('ps', ['-A', '-o', 'pid=,ppid=,pgid=,uid=,stat=,rss=,time='], { maxBuffer: 2 ** 26 });
     return stdout.split('\n').flatMap((line) => {
@@ -96,24 +96,24 @@ export const fromPs: ProcessTable = {
         session: Number(group),
         uid: Number(uid),
         zombie: state?.startsWith('Z') ?? false,
-        cpuMs: milliseconds(time),
+        cpuMs: parseCpuTime(time),
         bytes: Number(rss) * 1024,
         startedMs: 0,
       };
     });
   },
-  async mentions(pid, words) {
-    const asked = run('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { maxBuffer: 2 ** 26 });
-    return asked.then(
-      ({ stdout }) => stdout.includes(words),
+  async mentions(pid, text) {
+    const output = run('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { maxBuffer: 2 ** 26 });
+    return output.then(
+      ({ stdout }) => stdout.includes(text),
       () => false,
     );
   },
-  fairBytes: () => undefined,
+  proportionalBytes: () => undefined,
 };
 
 /** `[days-][hours:]minutes:seconds[.hundredths]` */
-function milliseconds(time: string): number {
+function parseCpuTime(time: string): number {
   const [days, clock] = time.includes('-') ? time.split('-') : ['0', time];
   const seconds = (clock ?? '').split(':').reduce((sum, part) => sum * 60 + Number(part), 0);
   return (Number(days) * 86_400 + seconds) * 1000;

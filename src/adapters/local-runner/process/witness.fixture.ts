@@ -6,10 +6,10 @@ import type { TestContext } from 'node:test';
 import { removeTree } from '../attempt-files.ts';
 
 /**
- * Tells whether any descendant of a script exists, however fast they fork and exit: all of them inherit a pipe, and the
- * kernel reports its end when the last one is gone.
+ * Detects whether any descendant of a script exists, however fast they fork and exit: all of them inherit a pipe, and the
+ * kernel reports its end when the last one has exited.
  */
-export function makeWitness(t: TestContext) {
+export function createWitness(t: TestContext) {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-witness-'));
   chmodSync(directory, 0o711);
   const pipe = join(directory, 'pipe');
@@ -21,21 +21,21 @@ export function makeWitness(t: TestContext) {
     await removeTree(directory);
   });
   return {
-    /** For a script: what it starts from here on is seen. */
+    /** For a script: every process that it starts after this line has the pipe. */
     inherit: `exec 9>${pipe};`,
-    /** Has a process with the pipe said {@link HERE}? */
-    begun: () => (look(file) ?? 0) > 0,
-    /** Is every process gone that inherited the pipe? */
+    /** True once a process with the pipe has run {@link REPORT_PRESENCE}. */
+    begun: () => (tryRead(file) ?? 0) > 0,
+    /** True once every process that inherited the pipe has exited. */
     allGone: () => {
-      let found = look(file);
-      while (found) found = look(file);
+      let found = tryRead(file);
+      while (found) found = tryRead(file);
       return found === 0;
     },
   };
 }
 
-/** Bytes that were there to be read; 0: the end; undefined: none now. */
-function look(file: number): number | undefined {
+/** The number of bytes read; 0 at the end of the pipe; undefined if nothing can be read now. */
+function tryRead(file: number): number | undefined {
   try {
     return readSync(file, Buffer.alloc(4096));
   } catch (error) {
@@ -44,9 +44,9 @@ function look(file: number): number | undefined {
   }
 }
 
-export const HERE = 'echo here >&9';
+export const REPORT_PRESENCE = 'echo here >&9';
 
-/** For a script: runs the commands again and again, each time in a new process and a new session whose parent exits. */
-export const hop = (commands = ':') => `
-  export HOP='${HERE}; ${commands}; (exec setsid sh -c "$HOP") & exit 0'
+/** For a script: runs the commands again and again, each time in a new process and session whose parent exits. */
+export const forkRepeatedly = (commands = ':') => `
+  export HOP='${REPORT_PRESENCE}; ${commands}; (exec setsid sh -c "$HOP") & exit 0'
   setsid sh -c "$HOP" </dev/null >/dev/null 2>&1 &`;

@@ -7,18 +7,18 @@ import { type TestContext, test } from 'node:test';
 import { eventually } from '../../../ports/conformance/eventually.ts';
 import { DirectoryStores } from '../directory-staging.fixture.ts';
 import { createLocalRunner } from '../local-runner.ts';
-import { launchFile, readLaunch } from './launch-record.ts';
-import { launcherFor } from './launcher.fixture.ts';
+import { openLauncher } from './launcher.fixture.ts';
 import { createProcessLauncher } from './process-launcher.ts';
-import { processTable } from './process-table.ts';
-import { HERE, hop, makeWitness } from './witness.fixture.ts';
+import { openProcessTable } from './process-table.ts';
+import { createWitness, forkRepeatedly, REPORT_PRESENCE } from './witness.fixture.ts';
+import { launchFile, readLaunch } from './wrapper.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'only root can give scripts users of their own: NOT TESTED';
 
-/** Every file in which a launcher keeps, or kept, something about a script. */
+/** Every file in which this or an earlier version keeps something about a script. */
 const FILES = 'marks/exit marks/claim-1 exit claim-1 launch-1 launch.json ../script.sh ../end.json';
 
-/** For a script: writes that it has ended wherever it can. */
+/** For a script: writes to all these files that it has ended. */
 const FORGE = `for file in ${FILES}; do echo 0 >"$TMPDIR/../$file"; done 2>/dev/null`;
 
 /** For a script: removes and replaces the same files. */
@@ -26,11 +26,13 @@ const REPLACE = `for file in ${FILES}; do
     cd "$TMPDIR/.."; rm -rf "$file"; ln -s /dev/zero "$file"; mkfifo "$file"; truncate -s 1G "$file"
   done 2>/dev/null`;
 
-test('end by user: a script that forges its end, hops and ends its wrapper is gone', { skip }, async (t) => {
-  const { launcher, order } = launcherFor(t, { uids: { first: 61_200, count: 1 } });
-  const witness = makeWitness(t);
+test('user ids: a script that forges its end, forks repeatedly and kills its wrapper is killed', {
+  skip,
+}, async (t) => {
+  const { launcher, order } = openLauncher(t, { uids: { first: 61_200, count: 1 } });
+  const witness = createWitness(t);
   const wait = 'until [ -e "$TMP_OUTPUT_DIR/go" ]; do sleep 0.1; done';
-  const made = order(`${witness.inherit} ${hop()} ${wait}; ${FORGE}; kill -KILL $PPID; sleep 60`);
+  const made = order(`${witness.inherit} ${forkRepeatedly()} ${wait}; ${FORGE}; kill -KILL $PPID; sleep 60`);
   const run = await launcher.launch(made);
   await eventually(() => assert.ok(witness.begun()));
   writeFileSync(join(made.directory.output, 'go'), '');
@@ -41,15 +43,15 @@ test('end by user: a script that forges its end, hops and ends its wrapper is go
 
 for (const { what, script, first } of [
   {
-    what: 'hops and kills',
-    script: hop('i=0; while [ $i -lt 200 ]; do kill -KILL -1; i=$((i+1)); done'),
+    what: 'forks repeatedly and kills',
+    script: forkRepeatedly('i=0; while [ $i -lt 200 ]; do kill -KILL -1; i=$((i+1)); done'),
     first: 61_202,
   },
-  { what: 'stops', script: `setsid sh -c '${HERE}; while :; do kill -STOP -1; done' &`, first: 61_203 },
+  { what: 'stops', script: `setsid sh -c '${REPORT_PRESENCE}; while :; do kill -STOP -1; done' &`, first: 61_203 },
 ]) {
-  test(`end by user: a script that ${what} whatever else its user runs is gone`, { skip }, async (t) => {
-    const { launcher, order } = launcherFor(t, { uids: { first, count: 1 } });
-    const witness = makeWitness(t);
+  test(`user ids: a script that ${what} all other processes of its user is killed`, { skip }, async (t) => {
+    const { launcher, order } = openLauncher(t, { uids: { first, count: 1 } });
+    const witness = createWitness(t);
     const made = order(`${witness.inherit} ${script} sleep 60`);
     const run = await launcher.launch(made);
     await eventually(() => assert.ok(witness.begun()));
@@ -59,8 +61,8 @@ for (const { what, script, first } of [
   });
 }
 
-test('end by user: a script has no descriptor and no right to write its own end', { skip }, async (t) => {
-  const { launcher, order } = launcherFor(t, { uids: { first: 61_204, count: 1 } });
+test('user ids: a script has neither a descriptor nor the permission to write its own end', { skip }, async (t) => {
+  const { launcher, order } = openLauncher(t, { uids: { first: 61_204, count: 1 } });
   const made = order(`
     for fd in 3 4 5; do [ -e /proc/$$/fd/$fd ] && echo "has $fd"; done
     for fd in 4 5; do (echo "exit 0" >/proc/$PPID/fd/$fd) && echo "wrote $fd"; done
@@ -74,12 +76,14 @@ test('end by user: a script has no descriptor and no right to write its own end'
   assert.doesNotMatch(made.text(), /has|wrote/);
 });
 
-test('end by user: a script whose manager is killed, that forges its end and hops, is gone', { skip }, async (t) => {
+test('user ids: a script that forges its end and forks repeatedly is killed by the next manager', {
+  skip,
+}, async (t) => {
   const uids = { first: 61_205, count: 1 };
-  const { launcher, order, directory } = launcherFor(t, { uids });
-  const witness = makeWitness(t);
-  const made = order(`${witness.inherit} ${FORGE}; ${hop()} sleep 60`);
-  await launchAndBeKilled(directory, uids, made);
+  const { launcher, order, directory } = openLauncher(t, { uids });
+  const witness = createWitness(t);
+  const made = order(`${witness.inherit} ${FORGE}; ${forkRepeatedly()} sleep 60`);
+  await launchAndKillManager(directory, uids, made);
   await eventually(() => assert.ok(witness.begun()));
   const found = await launcher.find(made);
   await found?.signal('KILL');
@@ -87,10 +91,10 @@ test('end by user: a script whose manager is killed, that forges its end and hop
   assert.ok(witness.allGone());
 });
 
-test('end by user: a script that has run is ended before it counts as not started', { skip }, async (t) => {
-  const { launcher, open, order } = launcherFor(t, { uids: { first: 61_206, count: 1 } });
-  const witness = makeWitness(t);
-  const made = order(`${witness.inherit} ${hop()} sleep 60`);
+test('user ids: a script that has run is killed before it counts as not started', { skip }, async (t) => {
+  const { launcher, open, order } = openLauncher(t, { uids: { first: 61_206, count: 1 } });
+  const witness = createWitness(t);
+  const made = order(`${witness.inherit} ${forkRepeatedly()} sleep 60`);
   await launcher.launch(made);
   await eventually(() => assert.ok(witness.begun()));
   await launcher.close();
@@ -101,19 +105,19 @@ test('end by user: a script that has run is ended before it counts as not starte
   await next.close();
 });
 
-test('end by user: a user that has a process is not handed out, and not looked at again', { skip }, async (t) => {
-  const { launcher, order } = launcherFor(t, { uids: { first: 61_210, count: 2 }, patience: 1_000 });
+test('user ids: a user id with an unkillable process is not assigned, and not tried again', { skip }, async (t) => {
+  const { launcher, order } = openLauncher(t, { uids: { first: 61_210, count: 2 }, killTimeoutMs: 1_000 });
   const end = await occupy(t, 61_210);
   const one = order('id -u; sleep 60');
   await launcher.launch(one);
   await eventually(() => assert.equal(one.text(), '61211\n'));
   await end();
-  await assert.rejects(launcher.launch(order('exit 0')), /all 2 users for scripts are taken/);
+  await assert.rejects(launcher.launch(order('exit 0')), /all 2 user ids for scripts are in use/);
 });
 
-test('end by user: an attempt with a process that cannot be ended keeps its user', { skip }, async (t) => {
+test('user ids: an attempt with an unkillable process keeps its user id', { skip }, async (t) => {
   const uids = { first: 61_212, count: 1 };
-  const { launcher, open, order, directory } = launcherFor(t, { uids, patience: 1_000 });
+  const { launcher, open, order, directory } = openLauncher(t, { uids, killTimeoutMs: 1_000 });
   const one = order('echo begun; sleep 60');
   const run = await launcher.launch(one);
   await eventually(() => assert.equal(one.text(), 'begun\n'));
@@ -127,7 +131,7 @@ test('end by user: an attempt with a process that cannot be ended keeps its user
   t.after(() => next.close());
   await assert.rejects(next.remove(one.name), /processes of the user 61212 cannot be ended/);
   const two = order('id -u; exit 0');
-  await assert.rejects(next.launch(two), /all 1 users for scripts are taken/);
+  await assert.rejects(next.launch(two), /all 1 user ids for scripts are in use/);
   await end();
   const last = createProcessLauncher({ directory, uids });
   t.after(() => last.close());
@@ -137,13 +141,13 @@ test('end by user: an attempt with a process that cannot be ended keeps its user
   assert.equal(two.text(), '61212\n');
 });
 
-test('end by user: a user that another manager gave to another attempt is left alone', { skip }, async (t) => {
+test('user ids: a user id that another manager assigned to another attempt is left alone', { skip }, async (t) => {
   const uids = { first: 61_213, count: 1 };
-  const { launcher, open, order } = launcherFor(t, { uids });
+  const { launcher, open, order } = openLauncher(t, { uids });
   const one = order('exit 0');
   await (await launcher.launch(one)).ended;
   await launcher.remove(one.name);
-  const other = launcherFor(t, { uids });
+  const other = openLauncher(t, { uids });
   const two = other.order('echo begun; sleep 60');
   const run = await other.launcher.launch(two);
   await eventually(() => assert.equal(two.text(), 'begun\n'));
@@ -155,9 +159,11 @@ test('end by user: a user that another manager gave to another attempt is left a
   assert.equal((await run.ended).exitCode, 143);
 });
 
-test('end by user: a manager ends what an attempt that has ended left, before it tidies up', { skip }, async (t) => {
+test('user ids: the next manager kills the processes of an ended attempt before it removes its files', {
+  skip,
+}, async (t) => {
   const uids = { first: 61_214, count: 1 };
-  const { launcher, open, order, directory } = launcherFor(t, { uids, patience: 1_000 });
+  const { launcher, open, order, directory } = openLauncher(t, { uids, killTimeoutMs: 1_000 });
   const made = order('echo begun; sleep 60');
   await launcher.launch(made);
   await eventually(() => assert.equal(made.text(), 'begun\n'));
@@ -174,13 +180,16 @@ test('end by user: a manager ends what an attempt that has ended left, before it
   await end();
   const second = createLocalRunner({ directory, staging, launcher: createProcessLauncher({ directory, uids }) });
   await eventually(() => assert.ok(!existsSync(made.directory.state)));
-  assert.equal(await ofUser(61_214), 0);
+  assert.equal(await countOfUser(61_214), 0);
   await second.close();
 });
 
-const ofUser = async (uid: number) => (await processTable().read(uid)).filter(({ zombie }) => !zombie).length;
+const countOfUser = async (uid: number) => (await openProcessTable().read(uid)).filter(({ zombie }) => !zombie).length;
 
-/** Starts a process that the process table shows as that user's, and that the user may not signal. Resolves to its end. */
+/**
+ * Starts a process that the process table shows as that user's, and that the user may not signal. Resolves to a function
+ * that kills it.
+ */
 async function occupy(t: TestContext, uid: number): Promise<() => Promise<void>> {
   const program = `process.seteuid(${uid}); console.log('there'); process.stdin.resume();`;
   const child = spawn(process.execPath, ['--eval', program], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -194,8 +203,8 @@ async function occupy(t: TestContext, uid: number): Promise<() => Promise<void>>
   return end;
 }
 
-/** A manager of its own launches the order, and is killed. */
-async function launchAndBeKilled(directory: string, uids: object, { print: _, ...order }: { print: unknown }) {
+/** Launches the order in another process, and kills that process. */
+async function launchAndKillManager(directory: string, uids: object, { print: _, ...order }: { print: unknown }) {
   const program = join(import.meta.dirname, 'launcher.child.ts');
   const words = JSON.stringify({ directory, uids, order });
   const child = spawn(process.execPath, [program, words], { stdio: ['pipe', 'pipe', 'inherit'] });
