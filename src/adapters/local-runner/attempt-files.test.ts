@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { AttemptFiles } from './attempt-files.ts';
 
-function scene(t: TestContext) {
+function openFiles(t: TestContext) {
   const root = mkdtempSync(join(tmpdir(), 'oscar-files-'));
   t.after(() => rmSync(root, { recursive: true }));
   return { root, files: new AttemptFiles(root) };
 }
 
-test('a script that is there is not written again: a shell may be about to read it', (t) => {
-  const { files } = scene(t);
+test('attempt files: an existing script is not rewritten, because a shell may be reading it', (t) => {
+  const { files } = openFiles(t);
   const attempt = {
     name: 'a',
     image: 'not-used',
@@ -33,8 +33,8 @@ test('a script that is there is not written again: a shell may be about to read 
   assert.equal(readFileSync(files.directory.script, 'utf8'), 'echo second');
 });
 
-test('an end is read as it was written', (t) => {
-  const { files } = scene(t);
+test('attempt files: an end is read as it was written', (t) => {
+  const { files } = openFiles(t);
   const end = { phase: 'ended', outcome: 'succeeded', reason: 'Completed', message: 'well', finishedAt: 1 } as const;
   assert.equal(files.readEnd(), undefined);
   files.writeEnd(end);
@@ -45,29 +45,29 @@ for (const { what, text } of [
   { what: 'nothing', text: '' },
   { what: 'zeros', text: '\0\0\0' },
 ]) {
-  test(`an end of which a power cut left ${what} is an end of which nobody knows how`, (t) => {
-    const { root, files } = scene(t);
+  test(`attempt files: an end file with ${what} in it after a power cut is a lost attempt`, (t) => {
+    const { root, files } = openFiles(t);
     writeFileSync(join(root, 'end.json'), text);
     const end = files.readEnd();
     assert.deepEqual([end?.outcome, end?.reason], ['failed', 'Lost']);
     assert.match(end?.message ?? '', /the machine went down/);
   });
 
-  test(`a note of which a power cut left ${what} is none`, (t) => {
-    const { root, files } = scene(t);
+  test(`attempt files: a note with ${what} in it after a power cut is ignored`, (t) => {
+    const { root, files } = openFiles(t);
     writeFileSync(join(root, 'attempt.json'), text);
     assert.equal(files.readNote(), undefined);
   });
 }
 
-test('an end that somebody has damaged is named', (t) => {
-  const { root, files } = scene(t);
+test('attempt files: the error names a damaged end file', (t) => {
+  const { root, files } = openFiles(t);
   writeFileSync(join(root, 'end.json'), '{"phase"');
   assert.throws(() => files.readEnd(), { code: 'damaged', message: /end\.json cannot be read/ });
 });
 
-test('nothing was left where the output directory is empty; one that is gone is not empty', (t) => {
-  const { files } = scene(t);
+test('attempt files: an output directory without entries is empty, a missing one is not', (t) => {
+  const { files } = openFiles(t);
   const { output } = files.directory;
   assert.equal(files.isOutputEmpty(), false);
   mkdirSync(output);
@@ -76,10 +76,10 @@ test('nothing was left where the output directory is empty; one that is gone is 
   assert.equal(files.isOutputEmpty(), false);
 });
 
-test('an output directory that cannot be read is not empty', {
+test('attempt files: an output directory that cannot be read is not empty', {
   skip: process.getuid?.() === 0 ? 'root can read all: NOT TESTED' : false,
 }, (t) => {
-  const { files } = scene(t);
+  const { files } = openFiles(t);
   const { output } = files.directory;
   mkdirSync(output);
   chmodSync(output, 0o000);

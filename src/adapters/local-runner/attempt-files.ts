@@ -16,10 +16,13 @@ import type { Attempt, Demand, Ended } from '../../model/job/index.ts';
 import { StoreError } from '../../ports/index.ts';
 import type { AttemptDirectory } from './launcher.ts';
 
-/** What is kept of an attempt to tell what it was. No secret is among it. */
+/** Stored in `attempt.json`, so that the next manager can stop the attempt. Contains no secret. */
 type AttemptNote = Pick<Attempt, 'name' | 'image' | 'timeout' | 'answer'> & { readonly demand: Demand };
 
-/** The directory of one attempt. Its log, its end and its answer stay until it is forgotten; the rest goes at its end. */
+/**
+ * The directory of one attempt. Log, end and answer stay until the attempt is forgotten; all other files are removed when
+ * it has ended.
+ */
 export class AttemptFiles {
   readonly directory: AttemptDirectory;
   readonly log: string;
@@ -47,12 +50,12 @@ export class AttemptFiles {
     return existsSync(this.directory.root);
   }
 
-  /** All that is needed for the attempt to be found again. */
+  /** Creates everything that the next manager needs to find the attempt. */
   create(attempt: Attempt): void {
     const { root, input, output, state, script } = this.directory;
     for (const path of [root, input, output, state]) mkdirSync(path, { recursive: true, mode: 0o700 });
-    // One that is there is left alone: a shell that an earlier manager has started may just be opening it.
-    if (readOrNothing(script) !== attempt.script) writeFileSync(script, attempt.script, { mode: 0o600 });
+    // An existing script is not rewritten: a shell that an earlier manager started may be opening it.
+    if (readIfPresent(script) !== attempt.script) writeFileSync(script, attempt.script, { mode: 0o600 });
     const { name, image, timeout, answer, demand } = attempt;
     const note: AttemptNote = { name, image, timeout, answer, demand };
     writeFileSync(`${this.#note}.new`, JSON.stringify(note), { mode: 0o600 });
@@ -64,25 +67,25 @@ export class AttemptFiles {
     return found === 'empty' ? undefined : (found as AttemptNote | undefined);
   }
 
-  /** A power cut may take what it says and leave its name. That it ended is known then, and not how. */
+  /** After a power cut the file may exist without content. Then the attempt has ended, but it is unknown how. */
   readEnd(): Ended | undefined {
     const found = readJson(this.#end);
     if (found !== 'empty') return found as Ended | undefined;
-    const message = 'the machine went down before it was on the disk how the script had ended';
+    const message = 'the machine went down before the end of the script was written to disk';
     const finishedAt = Math.round(statSync(this.#end).mtimeMs);
     return { phase: 'ended', outcome: 'failed', reason: 'Lost', message, finishedAt };
   }
 
   /**
-   * Nobody waits for the disk: a manager that is killed loses nothing. Of a power cut the name is safe as soon as anything
-   * is that is done to the directory later, and so the script does not run again because its other files are gone.
+   * Not synced to disk: a killed manager loses nothing. After a power cut, the file's name is on the disk if any later change
+   * of the directory is. So the script does not run again because its other files are gone.
    */
   writeEnd(ended: Ended): void {
     writeFileSync(`${this.#end}.new`, JSON.stringify(ended), { mode: 0o600 });
     renameSync(`${this.#end}.new`, this.#end);
   }
 
-  /** Is the output directory empty? One that cannot be read is not: whoever is to deliver it says why it cannot be. */
+  /** False if the directory cannot be read: the upload then fails with the reason. */
   isOutputEmpty(): boolean {
     try {
       using output = opendirSync(this.directory.output);
@@ -92,7 +95,7 @@ export class AttemptFiles {
     }
   }
 
-  /** From now on others may see what it made: whoever comes after brings that to its end. */
+  /** From now on results may be visible to others: if this manager dies, the next one completes the upload. */
   beginDelivery(): void {
     writeFileSync(this.#delivering, '', { mode: 0o600 });
   }
@@ -101,7 +104,7 @@ export class AttemptFiles {
     return existsSync(this.#delivering);
   }
 
-  /** As before the input came: for an attempt whose script was never started. */
+  /** Empties input and output, for an attempt whose script was never started. */
   async clear(): Promise<void> {
     const { input, output } = this.directory;
     for (const path of [input, output].filter((each) => listNames(each).length > 0)) {
@@ -110,19 +113,19 @@ export class AttemptFiles {
     }
   }
 
-  /** Everything that only a script that runs needs. */
+  /** Removes everything that only a running script needs. */
   async cleanUp(): Promise<void> {
     const { input, output, state, script } = this.directory;
     await Promise.all([input, output, state, script, this.#delivering].map(removeTree));
   }
 }
 
-/** Names of the directories there; of a place that is not there: none. */
+/** Names in a directory; none if it does not exist. */
 export function listNames(directory: string): string[] {
   return existsSync(directory) ? readdirSync(directory) : [];
 }
 
-function readOrNothing(path: string): string | undefined {
+function readIfPresent(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch {
@@ -146,7 +149,7 @@ function readJson(path: string): unknown {
 const run = promisify(execFile);
 
 /**
- * Removes what a script may have made in whatever way: directories that it locked, or nested deeper than a path can say.
+ * Removes anything that a script can make, also directories without permissions, and nested deeper than the longest path.
  * Links are removed, not followed.
  */
 export async function removeTree(path: string): Promise<void> {

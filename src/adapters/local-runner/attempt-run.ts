@@ -1,3 +1,4 @@
+/** One attempt on this machine: fetch the input, launch the script, wait for its end, upload the output, store the end. */
 import { writeFile } from 'node:fs/promises';
 import { constants } from 'node:os';
 import { basename, join } from 'node:path';
@@ -13,23 +14,23 @@ import type { AttemptLog } from './log-file.ts';
 export interface AttemptRunDeps {
   readonly staging: Staging;
   readonly launcher: Launcher;
-  /** Milliseconds between asking a script to go and making it go. */
+  /** Milliseconds between TERM and KILL. */
   readonly grace: number;
 }
 
-/** Notes of one attempt that are worth the room in its log. */
+/** More notes of the staging than this are not written to the log of an attempt. */
 const NOTES = 100;
 
-/** Milliseconds between two tries to deliver; each pause is twice the one before. */
+/** Milliseconds between two attempts to upload; each pause is twice the previous one. */
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
 
-/** The manager lets go: whoever comes after it goes on from here. */
+/** Thrown when the manager closes. The next manager continues from here. */
 class Detached extends Error {}
 
 /**
- * One attempt from its input to its end. It may begin anywhere: whatever a manager that died has done is found and gone
- * on with, and the script is started by one of them, once.
+ * Runs an attempt to its end. It can resume at any step: it finds what an earlier manager has done and continues there, and
+ * the script is started only once.
  */
 export class AttemptRun {
   readonly log: AttemptLog;
@@ -39,7 +40,7 @@ export class AttemptRun {
   readonly #stop = Promise.withResolvers<StopReason>();
   #stopReason: StopReason | undefined;
   readonly #detached = Promise.withResolvers<never>();
-  #observation: Observation = { phase: 'preparing', message: 'begins' };
+  #observation: Observation = { phase: 'preparing', message: 'starting' };
   #changed = Promise.withResolvers<void>();
   #over = false;
   readonly #cleanedUp = Promise.withResolvers<void>();
@@ -56,7 +57,7 @@ export class AttemptRun {
     return this.#observation.phase === 'ended';
   }
 
-  /** Resolves to true when its end is written down and it is tidied up, to false when it was let go of. Never fails. */
+  /** Resolves to true when the end is stored and the files are cleaned up, to false when it was detached. Never rejects. */
   async run(): Promise<boolean> {
     try {
       const ended = await this.#resumeOrStart().catch((error: unknown) => this.#toUnexpectedEnd(error));
@@ -72,12 +73,12 @@ export class AttemptRun {
     }
   }
 
-  /** Resolves when nothing more is done: its end is known before that. */
+  /** Resolves when everything is done. Observers see the end before that. */
   get cleanedUp(): Promise<void> {
     return this.#cleanedUp.promise;
   }
 
-  /** Ends after `ended`, or when it was let go of. */
+  /** Finishes after `ended`, or when the attempt is detached. */
   async *observations(): AsyncGenerator<Observation, undefined> {
     for (;;) {
       const changed = this.#changed.promise;
@@ -89,7 +90,7 @@ export class AttemptRun {
     }
   }
 
-  /** Resolves when it has ended. An upload that has begun is not stopped: then the end says what it came to. */
+  /** Resolves when the attempt has ended. An upload that has begun is not stopped, and its outcome is that of the attempt. */
   async stop(reason: StopReason): Promise<void> {
     this.#stopReason ??= reason;
     this.#stop.resolve(reason);
@@ -109,7 +110,7 @@ export class AttemptRun {
     return 'phase' in end ? end : this.#deliver(begun, end, found !== undefined);
   }
 
-  /** A manager died over the upload. Some of it may be there for all to see, so it is too late to be stopped. */
+  /** True if an earlier manager died during the upload. Results may be visible already, so it is too late to stop. */
   #wasDelivering(found: Run | undefined): boolean {
     const { outputs, manifest } = this.#attempt;
     return found !== undefined && (outputs.length > 0 || manifest !== undefined) && this.#files.hasBegunDelivery();
@@ -125,7 +126,7 @@ export class AttemptRun {
       const ready = Promise.all([launcher.prepare(order, report, abort.signal), this.#stageIn(report)]);
       await this.#unlessDetached(Promise.race([ready, this.#stop.promise]));
       if (this.#stopReason) {
-        const message = `it was stopped before its script began: ${this.#stopReason}`;
+        const message = `the attempt was stopped before its script started: ${this.#stopReason}`;
         return this.#toEnded('stopped', 'Stopped', message);
       }
       return await this.#unlessDetached(launcher.launch(order));
@@ -144,7 +145,7 @@ export class AttemptRun {
     try {
       const to = this.#inputFile(input.name);
       if (input.kind === 'bytes') return await writeFile(to, input.bytes, { mode: 0o600 });
-      report(`fetches ${input.from.bucket}/${input.from.key}`);
+      report(`fetching ${input.from.bucket}/${input.from.key}`);
       const access = (await this.#attempt.stores()).get(input.from.store);
       if (!access) throw new Error(`there are no keys for the store ${input.from.store}`);
       await this.#deps.staging.fetch({ from: input.from, access, to });
@@ -159,7 +160,7 @@ export class AttemptRun {
     return join(this.#files.directory.input, name);
   }
 
-  /** Waits for the script to end, and makes it end when its time is over or somebody wants it. */
+  /** Waits for the script to end, and ends it at its timeout or when the attempt is stopped. */
   async #waitForEnd(run: Run, { stoppable }: { stoppable: boolean }): Promise<RunEnd | Ended> {
     const { timeout } = this.#attempt;
     const over = new AbortController();
@@ -196,13 +197,13 @@ export class AttemptRun {
     return run.ended;
   }
 
-  /** Uploads what the script left, and keeps what its caller is answered. */
+  /** Uploads the output of the script, and stores the answer to a synchronous caller. */
   async #deliver(run: Run, end: RunEnd, resumed: boolean): Promise<Ended> {
     this.#setObservation({ phase: 'uploading', startedAt: run.startedAt });
     const { outputs, answer, manifest } = this.#attempt;
     const { output } = this.#files.directory;
     let more: Partial<Pick<Ended, 'exitCode' | 'manifest'>> = { exitCode: 0 };
-    // Nobody is to wait for a worker that finds nothing.
+    // An empty output does not wait for a staging worker.
     const left = !this.#files.isOutputEmpty();
     try {
       const digest =
@@ -217,7 +218,7 @@ export class AttemptRun {
     return this.#toEnded('succeeded', 'Completed', 'the script ended with exit code 0', run, { ...more, finishedAt });
   }
 
-  /** Again and again, for as long as the attempt has patience and nobody stops it. */
+  /** Retries until the patience of the attempt is over, or it is stopped. */
   async #uploadWithRetries(left: boolean, resumed: boolean): Promise<string | undefined> {
     const until = Date.now() + (this.#attempt.patience ?? 0);
     for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
@@ -241,7 +242,7 @@ export class AttemptRun {
     }
   }
 
-  /** Resolves to the SHA-256 of the manifest, if there is to be one. */
+  /** Resolves to the SHA-256 of the manifest, if the attempt writes one. */
   async #upload(left: boolean, resumed: boolean): Promise<string | undefined> {
     const { staging } = this.#deps;
     const { name, outputs, manifest } = this.#attempt;
@@ -249,7 +250,7 @@ export class AttemptRun {
     const nothing = { files: [], notes: [] };
     const { files, notes } = left ? await this.#unlessDetached(staging.plan(directory, outputs)) : nothing;
     for (const note of notes.slice(0, NOTES)) this.log.notice(note, Date.now());
-    if (notes.length > NOTES) this.log.notice(`and ${notes.length - NOTES} more of such notes`, Date.now());
+    if (notes.length > NOTES) this.log.notice(`and ${notes.length - NOTES} more notes like these`, Date.now());
     if (files.length === 0 && !manifest) return undefined;
     const stores = await this.#unlessDetached(this.#attempt.stores(resumed ? files.map(({ to }) => to) : undefined));
     const order = { directory, files, stores, attempt: name, resumed, ...(manifest && { manifest }) };
@@ -257,7 +258,7 @@ export class AttemptRun {
     return this.#unlessDetached(staging.upload(order));
   }
 
-  /** First the end, then the rest: whoever finds the end knows that nothing is left to be done but to tidy up. */
+  /** Stores the end first: a manager that finds an end knows that only the clean-up is left. */
   async #conclude(ended: Ended): Promise<boolean> {
     if (ended.outcome !== 'succeeded') this.log.notice(ended.message, Date.now());
     const written = await this.#writeEnd(ended);
@@ -267,7 +268,7 @@ export class AttemptRun {
       await this.#deps.launcher.remove(this.#attempt.name);
       await this.#files.cleanUp();
     } catch (error) {
-      this.log.notice(`not all is tidied up: ${toMessage(error)}`, Date.now());
+      this.log.notice(`some files of the attempt could not be removed: ${toMessage(error)}`, Date.now());
     }
     return true;
   }
@@ -277,7 +278,7 @@ export class AttemptRun {
       this.#files.writeEnd(ended);
       return true;
     } catch {
-      // The disk may be full, and the output of this attempt be what fills it.
+      // The disk may be full of the output of this attempt: remove it and try again.
     }
     try {
       await this.#files.clear();
@@ -302,7 +303,7 @@ export class AttemptRun {
     more: Partial<Pick<Ended, 'exitCode' | 'finishedAt' | 'manifest'>> = {},
   ): Ended {
     const startedAt = run && { startedAt: run.startedAt };
-    // Docker notes the start of a container a moment after it: one that ends at once may have ended before it.
+    // Docker records the start of a container a moment late: a container that ends at once may seem to end before it started.
     const finishedAt = Math.max(more.finishedAt ?? Date.now(), startedAt?.startedAt ?? 0);
     return { phase: 'ended', outcome, reason, message, ...startedAt, ...more, finishedAt };
   }
@@ -343,18 +344,21 @@ const toMessage = (error: unknown) => (error instanceof Error ? error.message : 
 
 type Failure = Pick<Ended, 'message' | 'exitCode'> & { readonly reason: EndReason };
 
-/** Why a script that ended by itself has failed; undefined when it has not. Its exit code decides. */
+/** Why a script that was not stopped by this manager has failed; undefined if it succeeded. */
 export function toFailure({ cause, exitCode, signal }: RunEnd, demand: Demand): Failure | undefined {
   const by = signal ? ` (${signal})` : '';
   switch (cause) {
     case 'out-of-memory':
       return { reason: 'OutOfMemory', message: `the script used more memory than its ${inMebibytes(demand.memory)}` };
     case 'disk-full':
-      return { reason: 'DiskFull', message: 'the script wrote more to the disk than it may' };
+      return { reason: 'DiskFull', message: 'the script exceeded its limit of disk space' };
     case 'signal':
-      return { reason: 'Lost', message: `somebody ended the script${by}, and it left no exit code` };
+      return {
+        reason: 'Lost',
+        message: `something other than the manager ended the script${by}, and there is no exit code`,
+      };
     case 'lost':
-      return { reason: 'Lost', message: 'the script was started, runs no more, and left no exit code' };
+      return { reason: 'Lost', message: 'the script was started and is no longer running, and there is no exit code' };
     case 'unkillable':
       return { reason: 'Lost', message: 'processes of the script cannot be ended: its output is not delivered' };
     case undefined:
@@ -367,16 +371,16 @@ export function toFailure({ cause, exitCode, signal }: RunEnd, demand: Demand): 
 
 const inMebibytes = (bytes: number) => `${Math.round(bytes / 2 ** 20)} MiB`;
 
-/** A shell tells the signal that ended a program as 128 and its number. */
+/** A shell reports a signal as 128 plus its number. */
 function describeSignal(exitCode: number): string {
   const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
   return name ? ` (${name})` : '';
 }
 
-/** Timers take no longer ones. */
+/** The longest delay that a timer accepts. */
 const LONGEST = 2 ** 31 - 1;
 
-/** Resolves after that many milliseconds, be they a year; never, once the signal says so. */
+/** Resolves after that many milliseconds, which may be longer than a timer accepts; never, once the signal is aborted. */
 async function afterUnlessAborted(milliseconds: number, signal: AbortSignal): Promise<void> {
   try {
     for (let left = milliseconds; left > 0; left -= LONGEST) {

@@ -15,12 +15,12 @@ describeCapacity('this machine', () => ({
   close,
 }));
 
-describeCapacity('this machine with devices', () => ({
+describeCapacity('this machine with GPUs', () => ({
   capacity: new LocalCapacity({ cpu: 64_000, memory: 256 * GiB, gpu: 2, used: idle }),
   close,
 }));
 
-test('there is one node, named after this machine unless told otherwise, and it is always ready', () => {
+test('capacity: there is one node, named after this machine by default, and it is always ready', () => {
   const [node, ...others] = new LocalCapacity({ cpu: 2_000, memory: GiB, used: idle }).nodes();
   assert.deepEqual(others, []);
   assert.equal(node?.name, hostname());
@@ -31,7 +31,7 @@ test('there is one node, named after this machine unless told otherwise, and it 
   assert.equal(named?.name, 'lab-3');
 });
 
-test('what is in use is asked for each time, and does not count for what is reserved', () => {
+test('capacity: usage is read each time, and does not count as reserved', () => {
   let cpu = 250;
   const capacity = new LocalCapacity({ cpu: 2_000, memory: GiB, used: () => ({ cpu, memory: 5 }) });
   assert.deepEqual(capacity.nodes()[0]?.used, { cpu: 250, memory: 5 });
@@ -40,7 +40,7 @@ test('what is in use is asked for each time, and does not count for what is rese
   assert.equal(capacity.reserve('a', { cpu: 2_000, memory: 0, gpu: 0 }), true);
 });
 
-test('what was seen of a node stays as it was seen', () => {
+test('capacity: a snapshot of the nodes does not change', () => {
   const capacity = new LocalCapacity({ cpu: 2_000, memory: GiB, used: idle });
   const before = capacity.nodes();
   capacity.reserve('a', { cpu: 500, memory: 0, gpu: 0 });
@@ -51,14 +51,14 @@ test('what was seen of a node stays as it was seen', () => {
 const two = { cpu: 2_000, memory: 2 * GiB, gpu: 0 };
 const nothing = { cpu: 0, memory: 0, gpu: 0 };
 const refusals = [
-  { name: 'what just fits is not refused', demand: two, sentence: undefined },
+  { name: 'a demand that just fits is not refused', demand: two, sentence: undefined },
   {
     name: 'too many cores',
     demand: { ...nothing, cpu: 8_000 },
     sentence: 'it needs 8 cores and the largest node has 2',
   },
   {
-    name: 'a part of a core is written as one',
+    name: 'a fraction of a core is a decimal',
     demand: { ...nothing, cpu: 2_500 },
     sentence: 'it needs 2.5 cores and the largest node has 2',
   },
@@ -69,18 +69,18 @@ const refusals = [
     sentence: 'it needs 1 core and the largest node has 0.5',
   },
   {
-    name: 'a device where there is none',
+    name: 'a GPU on a node without one',
     demand: { ...nothing, gpu: 1 },
     sentence: 'it needs 1 GPU and the largest node has none',
   },
   {
-    name: 'a device where there is one',
+    name: 'a GPU on a node with one',
     demand: { ...nothing, gpu: 1 },
     total: { ...two, gpu: 1 },
     sentence: undefined,
   },
   {
-    name: 'more devices than there are',
+    name: 'more GPUs than the node has',
     demand: { ...nothing, gpu: 4 },
     total: { ...two, gpu: 1 },
     sentence: 'it needs 4 GPUs and the largest node has 1',
@@ -91,18 +91,18 @@ const refusals = [
     sentence: 'it needs 4 GiB of memory and the largest node has 2 GiB',
   },
   {
-    name: 'one byte too much can be seen',
+    name: 'one byte too much is visible',
     demand: { ...nothing, memory: 2 * GiB + 1 },
     sentence: 'it needs 2.01 GiB of memory and the largest node has 2 GiB',
   },
   {
-    name: 'memory where there is none',
+    name: 'memory on a node without any',
     demand: { ...nothing, memory: 1024 },
     total: { ...two, memory: 0 },
     sentence: 'it needs 1 KiB of memory and the largest node has 0 B',
   },
   {
-    name: 'everything that is too much is named',
+    name: 'every exceeded resource is named',
     demand: { cpu: 3_000, memory: 3 * GiB, gpu: 0 },
     sentence: 'it needs 3 cores and the largest node has 2; it needs 3 GiB of memory and the largest node has 2 GiB',
   },
@@ -111,13 +111,13 @@ for (const { name, demand, total = two, sentence } of refusals) {
   test(`refusal: ${name}`, () => assert.equal(explainRefusal(total, demand), sentence));
 }
 
-test('the two sizes of a refusal never read the same', () => {
+test('refusal: the two sizes are never written the same', () => {
   const bytes = fc.oneof(fc.nat(), fc.maxSafeNat());
   fc.assert(
     fc.property(bytes, bytes, (memory, other) => {
       const [less, more] = [Math.min(memory, other), Math.max(memory, other)];
-      const said = explainRefusal({ ...two, memory: less }, { ...nothing, memory: more });
-      const sizes = /^it needs (.+) of memory and the largest node has (.+)$/.exec(said ?? '');
+      const message = explainRefusal({ ...two, memory: less }, { ...nothing, memory: more });
+      const sizes = /^it needs (.+) of memory and the largest node has (.+)$/.exec(message ?? '');
       assert.equal(sizes === null, less === more);
       if (sizes) assert.notEqual(sizes[1], sizes[2]);
     }),

@@ -3,19 +3,19 @@ import type { Demand } from '../../model/job/index.ts';
 import { type Capacity, explainRefusal, type NodeCapacity, type Obstacle, type Usage } from '../../ports/index.ts';
 
 export interface LocalCapacityOptions {
-  /** Of the node; the name of this machine if left out. */
+  /** The name of the node; by default that of this machine. */
   readonly name?: string;
-  /** What jobs may have together. */
+  /** What all jobs together may use. */
   readonly cpu: number;
   readonly memory: number;
   readonly gpu?: number;
-  /** What they use at this moment. */
+  /** What they use now. */
   readonly used: () => Usage;
 }
 
 const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
 
-/** This machine as a cluster of one node. What is reserved is known to this process alone: jobs come and go with it. */
+/** This machine as a cluster of one node. Reservations are in memory only: this process alone starts and ends the jobs. */
 export class LocalCapacity implements Capacity {
   readonly #name: string;
   readonly #total: Demand;
@@ -67,13 +67,13 @@ export class LocalCapacity implements Capacity {
   }
 
   onFreed(listener: () => void): () => void {
-    // Of its own, so that one who listens twice ends each alone.
-    const listening = () => listener();
-    this.#listeners.add(listening);
-    return () => this.#listeners.delete(listening);
+    // A new function for each call, so that a listener that is added twice can be removed once.
+    const wrapped = () => listener();
+    this.#listeners.add(wrapped);
+    return () => this.#listeners.delete(wrapped);
   }
 
-  /** Once for all that ended together, and after it: whoever listens may reserve and release. */
+  /** Called once for all releases of a tick, and after them: a listener may reserve and release. */
   #notify(): void {
     if (this.#notifying) return;
     this.#notifying = true;

@@ -20,27 +20,29 @@ const traits = { image: 'not-used', basics: ['PATH', 'HOME', 'TMPDIR', 'LANG', '
 const starting = new ScriptStarter();
 before(() => starting.warm());
 after(() => starting.close());
-/** One for all tests: it takes longer to begin than most of them do. */
+/** Shared by all tests: it takes longer to start than most tests. */
 const throughStarter = {
   start: (order: StartOrder) => starting.start(order),
   signal: (order: SignalOrder) => starting.signal(order),
   close: () => undefined,
 };
 
-describeRunner('processes of the same user', traits, (grace) => make(grace, {}));
-describeRunner('processes that a starter starts', traits, (grace) => make(grace, { starter: throughStarter }));
+describeRunner('processes of the same user', traits, (grace) => open(grace, {}));
+describeRunner('processes that a starter starts', traits, (grace) => open(grace, { starter: throughStarter }));
 if (process.getuid?.() === 0) {
   const uids = { first: 61_000, count: 16 };
-  describeRunner('processes of users of their own', traits, (grace) => make(grace, { uids, starter: throughStarter }));
+  describeRunner('processes with their own user ids', traits, (grace) =>
+    open(grace, { uids, starter: throughStarter }),
+  );
 } else {
-  process.emitWarning('scripts with users of their own are NOT tested: only root can give them some');
+  process.emitWarning('scripts with their own user ids are NOT tested: that needs root');
 }
 
-async function make(grace: number, options: Omit<ProcessLauncherOptions, 'directory'>): Promise<RunnerUnderTest> {
+async function open(grace: number, options: Omit<ProcessLauncherOptions, 'directory'>): Promise<RunnerUnderTest> {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-runner-'));
   chmodSync(directory, 0o711);
   const stores = new DirectoryStores(join(directory, 'stores'));
-  const open = () =>
+  const openRunner = () =>
     createLocalRunner({
       directory: join(directory, 'runner'),
       staging: stores,
@@ -48,16 +50,17 @@ async function make(grace: number, options: Omit<ProcessLauncherOptions, 'direct
       grace,
     });
   const attempts = join(directory, 'runner', 'attempts');
-  const first = open();
+  const first = openRunner();
   let current = first;
   return {
     runner: first,
     stores,
     async reopen() {
-      current = open();
+      current = openRunner();
       return current;
     },
-    scriptEnded: (name) => eventually(() => assert.ok(readExit(join(attempts, name, 'state'), 1), 'it has not ended')),
+    scriptEnded: (name) =>
+      eventually(() => assert.ok(readExit(join(attempts, name, 'state'), 1), 'the script has not ended')),
     kept: async (name) => (existsSync(join(attempts, name)) ? readdirSync(join(attempts, name)).toSorted() : []),
     runs: async (word) => {
       const entries = (await openProcessTable().read()).filter(({ zombie }) => !zombie);

@@ -16,7 +16,7 @@ import type { StoresUnderTest } from '../../ports/conformance/runner-under-test.
 import type { Staging } from '../../staging/index.ts';
 import type { FetchOrder, UploadOrder, UploadPlan } from '../../staging/transfers/staging.ts';
 
-/** Stores that are directories, and the staging for them. Uploads are written down where kill -9 does not reach them. */
+/** Stores that are directories, and the staging for them. Uploads are recorded in a file, which survives kill -9. */
 export class DirectoryStores implements StoresUnderTest, Staging {
   readonly access: StoreAccess = {
     type: 's3',
@@ -65,7 +65,7 @@ export class DirectoryStores implements StoresUnderTest, Staging {
         return [{ name, bytes: statSync(path).size, to: { store, bucket, key: join(folder, name) } }];
       }),
     );
-    return { files, notes: left.map(({ name }) => `${name} is no file, and was left out`) };
+    return { files, notes: left.map(({ name }) => `${name} is not a file, and was left out`) };
   }
 
   async upload(order: UploadOrder): Promise<string | undefined> {

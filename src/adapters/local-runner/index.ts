@@ -6,7 +6,7 @@ export type { Launcher } from './launcher.ts';
 export { createLocalRunner } from './local-runner.ts';
 export { createProcessLauncher } from './process/process-launcher.ts';
 
-/** Loaded only where there is Docker. */
+/** Loads the code for Docker only on machines that have it. */
 export async function openDockerLauncher(options: DockerLauncherOptions): Promise<DockerLauncher> {
   const { createDockerLauncher } = await import('./docker/index.ts');
   return createDockerLauncher(options);

@@ -7,11 +7,11 @@ import { createLocalRunner } from './local-runner.ts';
 import { createProcessLauncher } from './process/process-launcher.ts';
 import { ScriptStarter } from './process/starter.ts';
 
-/** Runs the attempts of the schedule in the directory it is given, and says what it sees, until it is killed. */
+/** Runs the attempts of the schedule in the given directory, and prints what it observes, until it is killed. */
 const [, , directory = ''] = process.argv;
 const staging = new DirectoryStores(join(directory, 'stores'));
 const starting = new ScriptStarter();
-// Otherwise all of them come before the starter does.
+// In the other half of the runs, all scripts start before the starter is ready.
 if (Math.random() < 0.5) await starting.warm();
 const launcher = createProcessLauncher({ directory: join(directory, 'runner'), starter: starting });
 const runner = createLocalRunner({ directory: join(directory, 'runner'), staging, launcher });

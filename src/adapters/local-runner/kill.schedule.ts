@@ -4,7 +4,7 @@ import { STORE } from '../../ports/conformance/runner-under-test.ts';
 export const ATTEMPTS = 20;
 export const BUCKET = 'bucket';
 
-/** The n-th attempt: some take long, some fail, some leave children behind. Each says in `said` what it does, once. */
+/** The n-th attempt: some take long, some fail, some leave child processes. Each appends its steps to the file `said`. */
 export function makeAttempt(n: number, said: string, stores: Attempt['stores']): Attempt {
   const kinds = ['sleep 0.0', 'sleep 0.4', 'sleep 0.1; code=3', 'sleep 0.2; (while :; do sleep 1; done) &'];
   const script = `

@@ -19,7 +19,7 @@ const ROUNDS = Number(process.env['OSCAR_TEST_ROUNDS'] ?? 2);
 const KILLS = 4;
 
 for (let round = 0; round < ROUNDS; round++) {
-  test(`whenever its manager is killed, a script runs once and is delivered once (${round})`, {
+  test(`local runner: a script runs once and is delivered once, whenever its manager is killed (${round})`, {
     timeout: 60_000,
   }, async () => {
     const directory = await mkdtemp(join(tmpdir(), 'oscar-kill-'));
@@ -46,7 +46,7 @@ for (let round = 0; round < ROUNDS; round++) {
     assert.deepEqual((await staging.uploads(BUCKET)).toSorted(), delivered.toSorted());
     const logs = await Promise.all(attempts.map(({ name }) => log(runner, name)));
     for (const each of logs) assert.match(each, /^oscar: .*\n(hello\n)?(bye\n)?(oscar: .*\n)*$/);
-    // What a manager has just read from a pipe and not yet written goes with it, and each is killed once.
+    // Each killed manager may lose what it has read from a pipe and not written yet.
     const incomplete = logs.filter((each) => !each.includes('\nhello\nbye\n'));
     assert.ok(incomplete.length <= KILLS, incomplete.join());
     await runner.close();
@@ -54,7 +54,7 @@ for (let round = 0; round < ROUNDS; round++) {
   });
 }
 
-/** Some kills come after a number of things have happened, some in between. */
+/** Kills the manager after a random number of observations and a random pause. */
 async function workUntilKilled(directory: string): Promise<void> {
   const child = spawn(process.execPath, [CHILD, directory], { stdio: ['pipe', 'pipe', 'inherit'] });
   const killAfter = Math.floor(Math.random() * ATTEMPTS * 2);

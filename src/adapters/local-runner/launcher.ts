@@ -1,41 +1,38 @@
 import type { Demand } from '../../model/job/index.ts';
 
 /**
- * Runs one script on this machine: as processes of their own, or in a container. What it starts survives the manager and
- * is found again by its name. Knows nothing of stores.
+ * Runs scripts on this machine, as processes or in containers. A started script survives the manager, and the next manager
+ * finds it by its name. A launcher does not access object stores.
  */
 export interface Launcher {
   readonly kind: 'process' | 'docker';
 
-  /** Where the script finds its files: the directories as they are, or as they are seen in the container. */
+  /** The paths of the script's files, as the script sees them: those of this machine, or those in the container. */
   view(directory: AttemptDirectory): ScriptView;
 
-  /** Gets what the script needs, as its image. Reports progress in words. Throws a {@link LaunchError}. */
+  /** Gets what the script needs, such as its image, and reports progress as text. Throws a {@link LaunchError}. */
   prepare(order: LaunchOrder, report: (message: string) => void, signal: AbortSignal): Promise<void>;
 
-  /**
-   * Starts the script. Of all who try under one name, one after another or after a crash in between, one starts it, once;
-   * the others get the same run.
-   */
+  /** Starts the script. It is started once for each name, also after a crash; further calls return the same run. */
   launch(order: LaunchOrder): Promise<Run>;
 
-  /** The run of that name, running or ended; undefined when it was never started, and then it never will be by anyone before. */
+  /**
+   * The run of that name, running or ended. Undefined if the script was not started; after that, no earlier call of `launch`
+   * can start it any more.
+   */
   find(order: LaunchOrder): Promise<Run | undefined>;
 
-  /**
-   * Drops what is left of a run that has ended. Rejects while a process of it may still exist: then its files are not to be
-   * touched.
-   */
+  /** Removes what is left of an ended run. Rejects while a process of it may exist: then its files must not be touched. */
   remove(name: string): Promise<void>;
 
-  /** Millicores and bytes in use by all that runs. */
+  /** Millicores and bytes that all scripts use. */
   usage(): { readonly cpu: number; readonly memory: number };
 
-  /** Lets go of everything without ending it. */
+  /** Stops following the scripts, which continue. */
   close(): Promise<void>;
 }
 
-/** All of them exist. `state` is the launcher's own. */
+/** All these paths exist. `state` belongs to the launcher. */
 export interface AttemptDirectory {
   readonly root: string;
   readonly script: string;
@@ -56,27 +53,27 @@ export interface LaunchOrder {
   readonly directory: AttemptDirectory;
   readonly environment: Readonly<Record<string, string>>;
   readonly demand: Demand;
-  /** Takes what the script prints, both streams in order. A run that was found goes on where it was. */
+  /** Receives what the script prints, both streams in order. A run that was found continues where the last manager stopped. */
   readonly print: (bytes: Uint8Array, at: number) => void;
 }
 
 export interface Run {
   readonly startedAt: number;
   /**
-   * Resolves when the script and everything it started are gone, and all it printed has been given to `print`; or with the
-   * cause `unkillable`.
+   * Resolves when all processes of the script have exited and all its output was passed to `print`; or with the cause
+   * `unkillable`.
    */
   readonly ended: Promise<RunEnd>;
-  /** Asks it to go (`TERM`), or makes it go, with everything it started (`KILL`). */
+  /** `TERM` asks the script to end; `KILL` kills it with everything that it started. */
   signal(name: 'TERM' | 'KILL'): Promise<void>;
 }
 
 export interface RunEnd {
   readonly at: number;
   readonly exitCode?: number;
-  /** Why there is no exit code, or why it is not to be believed. */
+  /** Why there is no exit code, or why it does not count. */
   readonly cause?: 'signal' | 'out-of-memory' | 'disk-full' | 'lost' | 'unkillable';
-  /** The signal that ended it, for people. */
+  /** The signal that ended the script, for messages. */
   readonly signal?: string;
 }
 

@@ -10,18 +10,18 @@ import type { Launcher } from './launcher.ts';
 import { createLocalRunner } from './local-runner.ts';
 import { createProcessLauncher } from './process/process-launcher.ts';
 
-/** A runner that tells whom it asks for what: it tidies up when it is let to. */
-function scene(t: TestContext) {
+/** A runner that records its calls to staging and launcher, and cleans up only after `cleanUp` was called. */
+function openRunner(t: TestContext) {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-local-runner-'));
   const stores = new DirectoryStores(join(directory, 'stores'));
   const asked: string[] = [];
-  const tidy = Promise.withResolvers<void>();
+  const cleanUp = Promise.withResolvers<void>();
   const launcher: Launcher = createProcessLauncher({ directory: join(directory, 'runner') });
   const remove = launcher.remove.bind(launcher);
   const removing: string[] = [];
   launcher.remove = async (name) => {
     removing.push('asked');
-    await tidy.promise;
+    await cleanUp.promise;
     await remove(name);
     removing.push('done');
   };
@@ -34,7 +34,7 @@ function scene(t: TestContext) {
   }
   const runner = createLocalRunner({ directory: join(directory, 'runner'), staging: stores, launcher });
   t.after(async () => {
-    tidy.resolve();
+    cleanUp.resolve();
     for (const name of await runner.list()) await runner.forget(name);
     await runner.close();
     await removeTree(directory);
@@ -43,11 +43,11 @@ function scene(t: TestContext) {
   const attempt = (script: string, more = {}) =>
     bench.attempt({ runner, stores, reopen: async () => runner, close: async () => undefined }, script, more);
   const output = (name: string) => join(directory, 'runner', 'attempts', name, 'output');
-  return { runner, asked, removing, attempt, output, tidyUp: () => tidy.resolve() };
+  return { runner, asked, removing, attempt, output, cleanUp: () => cleanUp.resolve() };
 }
 
-test('whoever waits for the end does not wait until it is tidied up', async (t) => {
-  const { runner, attempt, output } = scene(t);
+test('local runner: the end is reported before the files are cleaned up', async (t) => {
+  const { runner, attempt, output } = openRunner(t);
   const made = attempt('echo said', { answer: true });
   assert.equal((await run(runner, made)).outcome, 'succeeded');
   assert.ok(existsSync(output(made.name)));
@@ -55,8 +55,8 @@ test('whoever waits for the end does not wait until it is tidied up', async (t) 
   assert.equal(await printed(runner, made.name), 'said\n');
 });
 
-test('an attempt that is still being tidied up is started no second time', async (t) => {
-  const { runner, attempt } = scene(t);
+test('local runner: an attempt that is being cleaned up is not started again', async (t) => {
+  const { runner, attempt } = openRunner(t);
   const made = attempt('echo said');
   const ended = await run(runner, made);
   await runner.start(made);
@@ -64,13 +64,13 @@ test('an attempt that is still being tidied up is started no second time', async
   assert.equal(await printed(runner, made.name), 'said\n');
 });
 
-test('an attempt is forgotten when it is tidied up, and then nothing is known of it', async (t) => {
-  const { runner, attempt, removing, tidyUp } = scene(t);
+test('local runner: an attempt is forgotten after its clean-up', async (t) => {
+  const { runner, attempt, removing, cleanUp } = openRunner(t);
   const made = attempt('echo said');
   await run(runner, made);
   const forgotten = runner.forget(made.name);
   assert.deepEqual(await runner.list(), [made.name]);
-  tidyUp();
+  cleanUp();
   await forgotten;
   assert.deepEqual(removing, ['asked', 'done', 'asked', 'done']);
   assert.deepEqual(await runner.list(), []);
@@ -82,15 +82,15 @@ for (const { left, script, steps } of [
   { left: 'a file', script: 'echo x >"$TMP_OUTPUT_DIR/x"', steps: ['plan', 'upload', 'pack'] },
   { left: 'an empty directory', script: 'mkdir "$TMP_OUTPUT_DIR/x"', steps: ['plan', 'pack'] },
 ]) {
-  test(`of a script that left ${left}, this is asked for: ${steps.join(', ') || 'nothing'}`, async (t) => {
-    const { runner, attempt, asked } = scene(t);
+  test(`local runner: for a script that left ${left}, staging is asked for ${steps.join(', ') || 'nothing'}`, async (t) => {
+    const { runner, attempt, asked } = openRunner(t);
     assert.equal((await run(runner, attempt(script, { answer: true, outputs: toBucket() }))).outcome, 'succeeded');
     assert.deepEqual(asked, steps);
   });
 }
 
-/** A manager is let go of at that moment, and the next one is told to stop the attempt as soon as it takes it up. */
-async function stoppedByTheNext(t: TestContext, script: string, moment: 'running' | 'uploading') {
+/** Closes a runner at that moment, resumes the attempt in the next one, and stops it at once. */
+async function stopInNextRunner(t: TestContext, script: string, moment: 'running' | 'uploading') {
   const directory = mkdtempSync(join(tmpdir(), 'oscar-local-runner-'));
   const stores = new DirectoryStores(join(directory, 'stores'));
   const upload = stores.upload.bind(stores);
@@ -128,12 +128,12 @@ async function stoppedByTheNext(t: TestContext, script: string, moment: 'running
   return { ...(await endOf(next, made.name)), uploads: await stores.uploads('bucket') };
 }
 
-test('results that a manager died over while they were uploaded are not taken back by who cancels', async (t) => {
-  const { outcome, uploads } = await stoppedByTheNext(t, 'echo x >"$TMP_OUTPUT_DIR/x"', 'uploading');
+test('local runner: an attempt whose upload had begun in an earlier manager is completed, not cancelled', async (t) => {
+  const { outcome, uploads } = await stopInNextRunner(t, 'echo x >"$TMP_OUTPUT_DIR/x"', 'uploading');
   assert.deepEqual([outcome, uploads], ['succeeded', ['x']]);
 });
 
-test('a script that a manager died over while it ran is stopped by who cancels, and leaves nothing', async (t) => {
-  const { outcome, uploads } = await stoppedByTheNext(t, 'echo x >"$TMP_OUTPUT_DIR/x"; sleep 60', 'running');
+test('local runner: a script that an earlier manager started can be cancelled, and uploads nothing', async (t) => {
+  const { outcome, uploads } = await stopInNextRunner(t, 'echo x >"$TMP_OUTPUT_DIR/x"; sleep 60', 'running');
   assert.deepEqual([outcome, uploads], ['stopped', []]);
 });

@@ -14,20 +14,20 @@ import { AttemptFiles, listNames, removeTree } from './attempt-files.ts';
 import { AttemptRun, type AttemptRunDeps } from './attempt-run.ts';
 import { AttemptLog, readAttemptLog } from './log-file.ts';
 
-/** What a script may print before the rest is dropped. More: a larger answer to a caller, and more disk per job kept. */
+/** Output above this is dropped. A larger value allows larger answers, and takes more disk for each job that is kept. */
 const MAX_LOG_BYTES = 10 * 2 ** 20;
 
-/** Long enough to write down where one was; short enough for somebody who waits for room. */
+/** Between TERM and KILL: long enough for a script to save its state, short enough for jobs that wait for capacity. */
 const GRACE_MS = 10_000;
 
 export interface LocalRunnerOptions extends Omit<AttemptRunDeps, 'grace'> {
-  /** Kept from one manager to the next. */
+  /** Survives the manager. */
   readonly directory: string;
   readonly maxLogBytes?: number;
   readonly grace?: number;
 }
 
-/** Runs attempts on this machine. Closes its launcher with itself, not its staging. */
+/** Runs attempts on this machine. `close` also closes the launcher, but not the staging. */
 export function createLocalRunner(options: LocalRunnerOptions): Runner {
   return new LocalRunner(options);
 }
@@ -39,7 +39,7 @@ class LocalRunner implements Runner {
   readonly #attempts: string;
   readonly #removed: string;
   readonly #maxLogBytes: number;
-  /** Those that have not ended, or are not tidied up. */
+  /** Attempts that have not ended, or are not cleaned up yet. */
   readonly #runs = new Map<string, AttemptRun>();
   #waiting: (() => void)[] = [];
   #closed = false;
@@ -49,16 +49,16 @@ class LocalRunner implements Runner {
     this.#attempts = join(directory, 'attempts');
     this.#removed = join(directory, 'removed');
     this.#maxLogBytes = maxLogBytes;
-    // Whoever runs a script may go through to its own directory, and cannot see whose are beside it.
+    // The user of a script may pass through to its own directory, but cannot list the others.
     for (const path of [this.#attempts, this.#removed]) mkdirSync(path, { recursive: true, mode: 0o711 });
     void this.#cleanUp();
   }
 
-  /** What a manager that died was removing. Nobody waits for it. */
+  /** Completes what an earlier manager was removing when it died. Runs in the background. */
   async #cleanUp(): Promise<void> {
-    const each = async (names: readonly string[], tidy: (name: string) => Promise<void>) => {
-      // What cannot be tidied up now is left to the next manager, and keeps nothing else from being tidied up.
-      for (const name of names) await tidy(name).catch(() => undefined);
+    const each = async (names: readonly string[], remove: (name: string) => Promise<void>) => {
+      // A failure is left to the next manager, and does not stop the others.
+      for (const name of names) await remove(name).catch(() => undefined);
     };
     await each(listNames(this.#removed), (name) => removeTree(join(this.#removed, name)));
     await each(listNames(this.#attempts), async (name) => {
@@ -70,8 +70,10 @@ class LocalRunner implements Runner {
   }
 
   async start(attempt: Attempt): Promise<void> {
-    if (this.#closed) throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager stops`);
-    if (!NAME.test(attempt.name)) throw new TypeError(`${JSON.stringify(attempt.name)} is no name of an attempt`);
+    if (this.#closed)
+      throw new StoreError('unavailable', `attempt ${attempt.name} was not started: the manager is stopping`);
+    if (!NAME.test(attempt.name))
+      throw new TypeError(`${JSON.stringify(attempt.name)} is not a valid name of an attempt`);
     const files = this.#files(attempt.name);
     if (this.#runs.has(attempt.name) || this.#hasEnded(files)) return;
     files.create(attempt);
@@ -80,10 +82,10 @@ class LocalRunner implements Runner {
 
   async *observe(name: string): AsyncGenerator<Observation, undefined> {
     while (!this.#closed) {
-      const course = this.#runs.get(name);
-      if (course) return yield* course.observations();
+      const run = this.#runs.get(name);
+      if (run) return yield* run.observations();
       const ended = this.#existing(name).readEnd();
-      yield ended ?? { phase: 'preparing', message: 'waits to be taken up again' };
+      yield ended ?? { phase: 'preparing', message: 'waiting to be resumed' };
       if (ended) return;
       await this.#nextChange();
     }
@@ -92,8 +94,8 @@ class LocalRunner implements Runner {
   async stop(name: string, reason: StopReason): Promise<void> {
     const files = this.#files(name);
     if (this.#closed || !NAME.test(name) || !files.exists() || this.#hasEnded(files)) return;
-    const course = this.#runs.get(name) ?? this.#startRun(toAbandonedAttempt(name, files), files);
-    await course.stop(reason);
+    const run = this.#runs.get(name) ?? this.#startRun(toAbandonedAttempt(name, files), files);
+    await run.stop(reason);
   }
 
   async *logs(name: string, { timestamps, follow, signal }: LogOptions): AsyncGenerator<Uint8Array, undefined> {
@@ -104,11 +106,11 @@ class LocalRunner implements Runner {
     signal?.addEventListener('abort', abort, { once: true });
     const more = async (size: number): Promise<boolean> => {
       if (!follow || signal?.aborted || this.#closed) return false;
-      const course = this.#runs.get(name);
-      const over = course ? course.log.closed : !files.exists() || this.#hasEnded(files);
+      const run = this.#runs.get(name);
+      const over = run ? run.log.closed : !files.exists() || this.#hasEnded(files);
       if ((statSync(files.log, { throwIfNoEntry: false })?.size ?? 0) > size) return true;
       if (over) return false;
-      await Promise.race([course?.log.grown(size) ?? this.#nextChange(), aborted.promise]);
+      await Promise.race([run?.log.grown(size) ?? this.#nextChange(), aborted.promise]);
       return !signal?.aborted;
     };
     try {
@@ -141,9 +143,9 @@ class LocalRunner implements Runner {
       const reason = error instanceof Error ? error.message : String(error);
       throw new StoreError('unavailable', `attempt ${name} cannot be forgotten: ${reason}`, { cause: error });
     });
-    // Somebody else may have forgotten it meanwhile.
+    // Another call may have removed it meanwhile.
     if (!files.exists()) return;
-    // At one stroke, so that nothing is left of it that looks like an attempt without an end.
+    // Renamed first, so that a partly removed directory is never taken for an attempt that has not ended.
     const gone = join(this.#removed, `${name}.${process.pid}.${Date.now()}`);
     renameSync(files.directory.root, gone);
     await removeTree(gone);
@@ -155,7 +157,7 @@ class LocalRunner implements Runner {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const course of this.#runs.values()) course.detach();
+    for (const run of this.#runs.values()) run.detach();
     this.#notify();
     await this.#deps.launcher.close();
   }
@@ -166,22 +168,22 @@ class LocalRunner implements Runner {
       const notice = `this cluster runs scripts as plain processes; the image ${JSON.stringify(attempt.image)} is not used`;
       log.notice(notice, Date.now());
     }
-    const course = new AttemptRun(attempt, files, log, this.#deps);
-    this.#runs.set(attempt.name, course);
-    void this.#follow(attempt.name, course);
+    const run = new AttemptRun(attempt, files, log, this.#deps);
+    this.#runs.set(attempt.name, run);
+    void this.#follow(attempt.name, run);
     this.#notify();
-    return course;
+    return run;
   }
 
-  async #follow(name: string, course: AttemptRun): Promise<void> {
-    if (await course.run()) this.#runs.delete(name);
+  async #follow(name: string, run: AttemptRun): Promise<void> {
+    if (await run.run()) this.#runs.delete(name);
     this.#notify();
   }
 
-  /** What is under way of it. One that has ended is told by its files alone, whatever is still in memory. */
+  /** The run in memory, unless it has ended: the state of an ended attempt is read from its files alone. */
   #findUnfinished(name: string): AttemptRun | undefined {
-    const course = this.#runs.get(name);
-    return course?.hasEnded ? undefined : course;
+    const run = this.#runs.get(name);
+    return run?.hasEnded ? undefined : run;
   }
 
   #files(name: string): AttemptFiles {
@@ -190,7 +192,8 @@ class LocalRunner implements Runner {
 
   #existing(name: string): AttemptFiles {
     const files = this.#files(name);
-    if (!NAME.test(name) || !files.exists()) throw new StoreError('absent', `there is no attempt ${name} here`);
+    if (!NAME.test(name) || !files.exists())
+      throw new StoreError('absent', `attempt ${name} not found on this machine`);
     return files;
   }
 
@@ -198,7 +201,7 @@ class LocalRunner implements Runner {
     return files.readEnd() !== undefined;
   }
 
-  /** Resolves when an attempt was taken up or has ended. */
+  /** Resolves when an attempt was resumed or has ended. */
   #nextChange(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
@@ -212,7 +215,7 @@ class LocalRunner implements Runner {
   }
 }
 
-/** An attempt of an earlier manager, as far as it takes to end it. */
+/** An attempt of an earlier manager, with just enough to stop it. */
 function toAbandonedAttempt(name: string, files: AttemptFiles): Attempt {
   const note = files.readNote();
   return {

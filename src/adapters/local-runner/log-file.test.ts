@@ -10,7 +10,7 @@ const AT = Date.parse('2026-02-03T04:05:06.789Z');
 const STAMP = '2026-02-03T04:05:06.789000000Z';
 const MEBIBYTE = 2 ** 20;
 
-test('each line has its time; notices are ours; an unfinished line stays one', async (t) => {
+test('log file: each line has its time, notices are marked, an unfinished line stays unfinished', async (t) => {
   const { log, read } = make(t);
   log.notice('begins', AT);
   log.print(Buffer.from('a\n\nb'), AT);
@@ -24,13 +24,13 @@ test('each line has its time; notices are ours; an unfinished line stays one', a
   assert.equal(await read('printed'), 'a\n\nbcd\n');
 });
 
-test('the file can be read by people', (t) => {
+test('log file: the file is plain text', (t) => {
   const { log, path } = make(t);
   log.print(Buffer.from('hello\n'), AT);
   assert.equal(readFileSync(path, 'utf8'), `${STAMP} hello\n`);
 });
 
-test('a log that was opened again goes on where it was, in the middle of a line too', async (t) => {
+test('log file: a reopened log continues where it ended, also in the middle of a line', async (t) => {
   const { log, path, read } = make(t);
   log.print(Buffer.from('one\ntw'), AT);
   log.close();
@@ -40,7 +40,7 @@ test('a log that was opened again goes on where it was, in the middle of a line 
   assert.equal(await read('timestamps'), `${STAMP} one\n${STAMP} two\n${STAMP.replace('06.', '07.')} three\n`);
 });
 
-test('whatever is printed, in whatever pieces, comes back byte by byte', async (t) => {
+test('log file: any output, in any pieces, is read back byte by byte', async (t) => {
   const piece = fc.uint8Array({ maxLength: 20 }).map((bytes) => bytes.map((byte) => (byte % 5 === 0 ? 0x0a : byte)));
   const step = fc.oneof({ weight: 5, arbitrary: piece }, fc.constantFrom('notice', 'reopen'));
   await fc.assert(
@@ -65,7 +65,7 @@ test('whatever is printed, in whatever pieces, comes back byte by byte', async (
 });
 
 for (const line of ['y\n', 'no end ', `${'x'.repeat(999)}\n`]) {
-  test(`a log is as large as it may be, and ends with a notice: ${JSON.stringify(line.slice(0, 8))}`, async (t) => {
+  test(`log file: a log stops at its limit and ends with a notice: ${JSON.stringify(line.slice(0, 8))}`, async (t) => {
     const { log, path, read } = make(t, 10_000);
     const bytes = Buffer.from(line.repeat(Math.ceil(30_000 / line.length)));
     log.print(bytes, AT);
@@ -84,7 +84,7 @@ for (const line of ['y\n', 'no end ', `${'x'.repeat(999)}\n`]) {
   });
 }
 
-test('a reader is woken when there is more, and when there will be none', async (t) => {
+test('log file: a reader is woken when the log grows and when it is closed', async (t) => {
   const { log, path } = make(t);
   const seen: string[] = [];
   const following = (async () => {

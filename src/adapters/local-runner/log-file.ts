@@ -2,22 +2,22 @@ import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from '
 import { open } from 'node:fs/promises';
 
 /**
- * A line is kept as its time, one of these, and what was printed, so that the file reads as `kubectl logs --timestamps`
- * does. Notices are ours: a synchronous caller is answered without them. One that had to break a line says so, since
- * that newline was not printed by the script.
+ * A line of the file is its time, one of these bytes, and what was printed, so that the file reads like `kubectl logs
+ * --timestamps`. Notices are written by the manager; the answer to a synchronous call leaves them out. A notice that had to
+ * break a line has its own byte, because the script did not print that newline.
  */
 const MARK = { output: 0x20, notice: 0x09, breakingNotice: 0x0b } as const;
 
-/** Of the time and the mark. */
+/** The length of the time and the byte after it. */
 const HEAD_BYTES = '2026-01-01T00:00:00.000000000Z '.length;
 
 const NEWLINE = 0x0a;
-/** For many lines at once: a script that prints short lines only is not to cost a large buffer. */
+/** Written when this much is collected, so that a script that prints many short lines needs no large buffer. */
 const WRITE_BYTES = 64 * 1024;
 
 /**
- * Keeps what an attempt prints, with the time of each line, up to a limit. What it is given is in the file when the call
- * returns, unfinished lines too: whoever opens it after kill -9 goes on in the middle of a line.
+ * Stores what an attempt prints, with the time of each line, up to a limit. Everything, unfinished lines too, is in the file
+ * when the call returns: after kill -9, the next manager continues in the middle of a line.
  */
 export class AttemptLog {
   readonly #file: number;
@@ -38,7 +38,7 @@ export class AttemptLog {
     this.#size = fstatSync(this.#file).size;
     const last = Buffer.alloc(1);
     this.#inLine = this.#size > 0 && readSync(this.#file, last, 0, 1, this.#size - 1) === 1 && last[0] !== NEWLINE;
-    // The notice that it is full makes it larger than the limit.
+    // The notice that the log is full makes it larger than the limit.
     this.#full = this.#size > maxBytes;
   }
 
@@ -59,9 +59,9 @@ export class AttemptLog {
       const newline = bytes.indexOf(NEWLINE, from);
       const to = newline < 0 ? bytes.length : newline + 1;
       const heads = this.#inLine ? 0 : HEAD_BYTES;
-      const room = this.#maxBytes - this.#size - length - heads;
-      if (room <= 0) break;
-      const text = bytes.subarray(from, Math.min(to, from + room));
+      const left = this.#maxBytes - this.#size - length - heads;
+      if (left <= 0) break;
+      const text = bytes.subarray(from, Math.min(to, from + left));
       pieces.push(...(heads > 0 ? [head, text] : [text]));
       length += heads + text.length;
       from += text.length;
@@ -78,7 +78,7 @@ export class AttemptLog {
     this.#wake();
   }
 
-  /** A line of ours, whatever the limit says: there are few of them. */
+  /** Writes a line of the manager, also above the limit: there are few of them. */
   notice(text: string, at: number): void {
     if (this.#closed) return;
     const head = lineHead(at, this.#inLine ? MARK.breakingNotice : MARK.notice);
@@ -87,7 +87,7 @@ export class AttemptLog {
     this.#wake();
   }
 
-  /** Resolves when there is more than that, or no more to come. */
+  /** Resolves when the log is larger than that, or closed. */
   grown(size: number): Promise<void> {
     if (this.#size > size || this.#closed) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -116,7 +116,7 @@ export class AttemptLog {
         this.#size += count;
       }
     } catch {
-      // The disk is full, or broken. The script goes on, and its exit code decides; what it prints is lost.
+      // The disk is full or broken. The script continues, and its exit code decides; the rest of its output is lost.
       this.#full = true;
       this.#inLine = true;
     }
@@ -135,18 +135,18 @@ function lineHead(at: number, mark: number): Buffer {
   return head;
 }
 
-/** What a slow reader costs while it is slow. */
+/** The memory that each reader takes. */
 const READ_BYTES = 64 * 1024;
 
 const LINE_END = 0x0a;
 const SPACE = 0x20;
 
-/** `printed`: what the script printed, byte by byte, without our notices. */
+/** `printed` is exactly what the script printed, without notices. */
 export type LogFormat = 'plain' | 'timestamps' | 'printed';
 
 /**
- * The log from its beginning. At its end `more` is asked with the size that was read: it resolves to true when there is
- * more, false when there never will be.
+ * Reads the log from its beginning. At the end of the file it calls `more` with the number of bytes read, which resolves to
+ * true if the file has grown, and to false if it never will.
  */
 export async function* readAttemptLog(
   path: string,
@@ -166,7 +166,7 @@ export async function* readAttemptLog(
   if (rest.length > 0) yield rest;
 }
 
-/** Takes the file in pieces of any size. */
+/** Accepts the file in pieces of any size. */
 class LogFormatter {
   readonly #as: LogFormat;
   readonly #head = Buffer.alloc(HEAD_BYTES);
@@ -207,7 +207,7 @@ class LogFormatter {
   #takeText(bytes: Uint8Array, parts: Uint8Array[]): number {
     const newline = bytes.indexOf(LINE_END);
     const line = newline < 0 ? bytes : bytes.subarray(0, newline + 1);
-    // Whether the script printed this newline is known at the next line.
+    // Only the next line tells whether the script printed this newline.
     const holds = this.#as === 'printed' && newline >= 0;
     if (this.#shown) parts.push(holds ? line.subarray(0, -1) : line);
     if (this.#shown && holds) this.#heldNewline = true;

@@ -135,6 +135,7 @@ test('starter: it gets secrets through the IPC channel only, and none of the env
   const made = order('printf %s "$PASSWORD"; nice', { environment: { PASSWORD: 's3cret-value' } });
   await (await launcher.launch(made)).ended;
   assert.equal(made.text(), `s3cret-value${Math.min(getPriority() + 5, 19)}\n`);
-  for (const word of ['s3cret-value', 'OSCAR_PROBE']) assert.equal(await openProcessTable().mentions(starter, word), false);
+  for (const word of ['s3cret-value', 'OSCAR_PROBE'])
+    assert.equal(await openProcessTable().mentions(starter, word), false);
   if (process.platform === 'linux') assert.ok(!readFileSync(`/proc/${starter}/environ`).includes('HOME='));
 });

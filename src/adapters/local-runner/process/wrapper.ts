@@ -83,12 +83,12 @@ const VOID = 'void\n';
 /** Writes the claim, so that no wrapper starts the script under this launch. Returns false if a wrapper was faster. */
 export function voidClaim(state: string, number: number): boolean {
   // Never appended after the claim of a wrapper: the file's modification time is the time at which the script ended.
-  if (readClaim(state, number) === undefined) append(launchFile(state, number), VOID);
+  if (readClaim(state, number) === undefined) appendLine(launchFile(state, number), VOID);
   return readClaim(state, number) === 'void';
 }
 
 /** Skips anything but a regular file: only a script that runs as the manager's user can have put that there. */
-function append(path: string, line: string): void {
+function appendLine(path: string, line: string): void {
   let file: number;
   try {
     file = openSync(path, APPEND, 0o600);

@@ -12,46 +12,52 @@ const cases: {
   message?: RegExp;
   exitCode?: number;
 }[] = [
-  { name: 'exit code 0 is no failure', end: { exitCode: 0 }, reason: undefined },
-  { name: 'any other is', end: { exitCode: 2 }, reason: 'ScriptFailed', message: /exit code 2$/, exitCode: 2 },
+  { name: 'exit code 0 is not a failure', end: { exitCode: 0 }, reason: undefined },
   {
-    name: 'a code above 128 is explained',
+    name: 'any other exit code is',
+    end: { exitCode: 2 },
+    reason: 'ScriptFailed',
+    message: /exit code 2$/,
+    exitCode: 2,
+  },
+  {
+    name: 'an exit code above 128 is shown with its signal',
     end: { exitCode: 137 },
     reason: 'ScriptFailed',
     message: /exit code 137 \(SIGKILL\)$/,
     exitCode: 137,
   },
   {
-    name: 'a code that is no signal is not',
+    name: 'an exit code that is no signal is shown alone',
     end: { exitCode: 255 },
     reason: 'ScriptFailed',
     message: /255$/,
     exitCode: 255,
   },
   {
-    name: 'no memory left counts more than the code',
+    name: 'out of memory overrides the exit code',
     end: { exitCode: 0, cause: 'out-of-memory' },
     reason: 'OutOfMemory',
     message: /64 MiB/,
   },
-  { name: 'no disk left too', end: { exitCode: 1, cause: 'disk-full' }, reason: 'DiskFull' },
+  { name: 'a full disk overrides the exit code', end: { exitCode: 1, cause: 'disk-full' }, reason: 'DiskFull' },
   {
-    name: 'a signal of somebody else is named',
+    name: 'a signal from elsewhere is named',
     end: { cause: 'signal', signal: 'SIGKILL' },
     reason: 'Lost',
     message: /SIGKILL/,
   },
-  { name: 'what left no trace is lost', end: { cause: 'lost' }, reason: 'Lost' },
+  { name: 'a script without an exit code is lost', end: { cause: 'lost' }, reason: 'Lost' },
   {
-    name: 'judge: a script with a process that cannot be ended is lost, whatever its exit code',
+    name: 'a script with an unkillable process is lost, whatever its exit code',
     end: { exitCode: 0, cause: 'unkillable' },
     reason: 'Lost',
     message: /cannot be ended/,
   },
-  { name: 'an end without a code is lost', end: {}, reason: 'Lost' },
+  { name: 'an end without an exit code is lost', end: {}, reason: 'Lost' },
 ];
 for (const { name, end, reason, message = /./, exitCode } of cases) {
-  test(name, () => {
+  test(`failure: ${name}`, () => {
     const failure = toFailure({ at: 0, ...end }, demand);
     assert.equal(failure?.reason, reason);
     assert.equal(failure?.exitCode, exitCode);
