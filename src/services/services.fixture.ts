@@ -3,7 +3,7 @@ import { describe } from 'node:test';
 import { seededRandom } from '../../test/support/seeded-random.ts';
 import { makeTemporaryDirectory, removeTemporaryDirectory } from '../../test/support/temporary-directory.ts';
 import { openLocalCluster } from '../adapters/sqlite/index.ts';
-import { unruly } from '../adapters/sqlite/unruly.ts';
+import { makeUnreliable } from '../adapters/sqlite/unreliable-service-store.fixture.ts';
 import { type Admin, newServiceToken, type User } from '../identity/index.ts';
 import type { Services } from './services.ts';
 
@@ -37,7 +37,7 @@ function openCatalog(isUnruly: boolean): TestCatalog {
   return {
     ...cluster,
     services: isUnruly
-      ? unruly(cluster.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1)))
+      ? makeUnreliable(cluster.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1)))
       : cluster.services,
     stores: { named: new Set(['minio.shared']), endpoint: 'http://store.example' },
     servicesNamespace: 'oscar-svc',

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { REPORT_PRESENCE, forkRepeatedly, createWitness } from '../../src/adapters/local-runner/process/witness.fixture.ts';
+import {
+  createWitness,
+  forkRepeatedly,
+  REPORT_PRESENCE,
+} from '../../src/adapters/local-runner/process/witness.fixture.ts';
 import { eventually, isThere, Meeting, Outside, reasonOf, type SeenJob, service } from '../support/jobs.ts';
 import { ADMIN, startTestManager, type TestManager } from '../support/manager.ts';
 
@@ -71,9 +75,13 @@ describe('a script that does not let go', { concurrency: true }, () => {
     const witness = createWitness(t);
     const forge = 'for file in marks/exit exit launch-1; do echo 0 >"$TMPDIR/../$file"; done 2>/dev/null';
     const annotations = { 'oscar-manager/job-timeout': IN_TIME };
-    const { job } = await run('hops', `${witness.inherit} ${REPORT_PRESENCE}; ${forge}; ${forkRepeatedly()} ${meeting.wait('never')}`, {
-      annotations,
-    });
+    const { job } = await run(
+      'hops',
+      `${witness.inherit} ${REPORT_PRESENCE}; ${forge}; ${forkRepeatedly()} ${meeting.wait('never')}`,
+      {
+        annotations,
+      },
+    );
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
     assert.ok(witness.begun());
     assert.ok(witness.allGone());

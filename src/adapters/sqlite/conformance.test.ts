@@ -12,7 +12,7 @@ import { LocalJournal } from './journal.ts';
 import { LocalSecretStore } from './secret-store.ts';
 import { LocalServiceStore } from './service-store.ts';
 import { LocalSettingsStore } from './settings-store.ts';
-import { unruly } from './unruly.ts';
+import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
 /** So small that every listing has several pages and every second read goes to the database. */
 const PAGE = 3;
@@ -23,7 +23,7 @@ describeServiceStore('SQLite with a tiny cache', async () => openServices(CACHE)
 for (const seed of [1, 2, 3]) {
   describeServiceStore(`SQLite made unruly with seed ${seed}`, async () => {
     const opened = openServices();
-    return { ...opened, store: unruly(opened.store, seededRandom(seed)) };
+    return { ...opened, store: makeUnreliable(opened.store, seededRandom(seed)) };
   });
 }
 

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { holdDataDirectory } from './data-directory.ts';
+import { lockDataDirectory } from './data-directory.ts';
 
 const CHILD = fileURLToPath(new URL('./hold.child.ts', import.meta.url));
 
@@ -21,7 +21,7 @@ async function startAnother(t: TestContext, directory: string): Promise<{ child:
 
 test('the directory is made, with those above it, for its owner alone', (t) => {
   const path = join(temporaryDirectory(t), 'a', 'b');
-  const held = holdDataDirectory(path);
+  const held = lockDataDirectory(path);
   t.after(() => held.release());
   assert.equal(statSync(path).mode & 0o777, 0o700);
   assert.equal(held.file('x'), join(path, 'x'));
@@ -29,27 +29,27 @@ test('the directory is made, with those above it, for its owner alone', (t) => {
 
 test('a second one in the same process is refused, with the directory and the process', (t) => {
   const path = temporaryDirectory(t);
-  const held = holdDataDirectory(path);
+  const held = lockDataDirectory(path);
   const refused = (error: Error) => {
     assert.match(error.message, /is in use by another manager .*: stop that one, or choose another directory/);
     assert.ok(error.message.includes(path));
     assert.ok(error.message.includes(`process ${process.pid} on `));
     return true;
   };
-  assert.throws(() => holdDataDirectory(path), refused);
-  assert.throws(() => holdDataDirectory(path), refused, 'being refused must not have freed it');
+  assert.throws(() => lockDataDirectory(path), refused);
+  assert.throws(() => lockDataDirectory(path), refused, 'being refused must not have freed it');
   held.release();
-  holdDataDirectory(path).release();
+  lockDataDirectory(path).release();
 });
 
 test('two directories are two managers', (t) => {
-  const held = [temporaryDirectory(t), temporaryDirectory(t)].map(holdDataDirectory);
+  const held = [temporaryDirectory(t), temporaryDirectory(t)].map(lockDataDirectory);
   for (const directory of held) directory.release();
 });
 
 test('another process is refused while this one holds it', async (t) => {
   const path = temporaryDirectory(t);
-  const held = holdDataDirectory(path);
+  const held = lockDataDirectory(path);
   const { said } = await startAnother(t, path);
   held.release();
   assert.ok(said.includes(path) && said.includes(`process ${process.pid} on `), said);
@@ -59,23 +59,23 @@ test('this process is refused while another holds it, until that one is killed',
   const path = temporaryDirectory(t);
   const { child, said } = await startAnother(t, path);
   assert.equal(said, 'open');
-  assert.throws(() => holdDataDirectory(path), { code: 'in-use', message: new RegExp(`process ${child.pid} on `) });
+  assert.throws(() => lockDataDirectory(path), { code: 'in-use', message: new RegExp(`process ${child.pid} on `) });
   child.kill('SIGKILL');
   await once(child, 'exit');
-  holdDataDirectory(path).release();
+  lockDataDirectory(path).release();
 });
 
 test('a directory that cannot be used is named', (t) => {
   const file = join(temporaryDirectory(t), 'file');
   writeFileSync(file, '');
-  assert.throws(() => holdDataDirectory(file), { code: 'unusable', message: /file cannot be used: EEXIST/ });
+  assert.throws(() => lockDataDirectory(file), { code: 'unusable', message: /file cannot be used: EEXIST/ });
   const blocked = temporaryDirectory(t);
   mkdirSync(join(blocked, 'manager.lock'));
-  assert.throws(() => holdDataDirectory(blocked), { code: 'unusable', message: /cannot be used: unable to open/ });
+  assert.throws(() => lockDataDirectory(blocked), { code: 'unusable', message: /cannot be used: unable to open/ });
 });
 
 test('a holder that cannot write its name gives the lock back', (t) => {
   const path = temporaryDirectory(t);
   mkdirSync(join(path, 'manager.pid'));
-  for (let attempt = 0; attempt < 2; attempt++) assert.throws(() => holdDataDirectory(path), { code: 'unusable' });
+  for (let attempt = 0; attempt < 2; attempt++) assert.throws(() => lockDataDirectory(path), { code: 'unusable' });
 });

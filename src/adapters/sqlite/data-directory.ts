@@ -4,28 +4,28 @@ import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { OscarError } from '../../lib/oscar-error.ts';
 
-/** SQLite's code for "someone else has the lock". */
+/** SQLite's error code if another process has the lock. */
 const SQLITE_BUSY = 5;
 
-/** A directory that belongs to this process until it is released, or the process ends in whatever way. */
+/** A directory that this process has locked until it releases it or exits. */
 export interface DataDirectory {
   file(name: string): string;
   release(): void;
 }
 
 /**
- * Makes the directory if need be, and takes it. The lock is a transaction on a file of its own: the kernel frees it on
- * kill -9, and unlike a file with a pid in it, it can never be stale. Nothing else in this process may open that file:
- * closing any handle of a file drops all of a process's locks on it (POSIX).
+ * Creates the directory if necessary, and locks it. The lock is a transaction on a separate file: the kernel releases it on
+ * kill -9, so unlike a file with a process id it is never stale. Nothing else in this process may open that file: closing
+ * any handle of a file drops all locks of the process on it (POSIX).
  */
-export function holdDataDirectory(directory: string): DataDirectory {
+export function lockDataDirectory(directory: string): DataDirectory {
   const path = resolve(directory);
   const file = (name: string) => join(path, name);
   const holder = file('manager.pid');
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
     using taken = new DisposableStack();
-    const lock = takeLock(file('manager.lock'));
+    const lock = acquireLock(file('manager.lock'));
     if (!lock) throw inUse(path, holder);
     taken.defer(() => lock.close());
     writeFileSync(holder, `${process.pid} on ${hostname()}\n`, { mode: 0o600 });
@@ -39,7 +39,7 @@ export function holdDataDirectory(directory: string): DataDirectory {
   }
 }
 
-function takeLock(file: string): DatabaseSync | undefined {
+function acquireLock(file: string): DatabaseSync | undefined {
   makePrivate(file);
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {
@@ -53,8 +53,8 @@ function takeLock(file: string): DatabaseSync | undefined {
 }
 
 /**
- * Made here because SQLite would let everybody read it; the files beside it get the mode of this one. One that is there is
- * not opened: closing it again would end the lock that this very process may have on it.
+ * Created here because SQLite would make it readable for everyone; its journal files get the mode of this one. An existing
+ * file is not opened: closing it would drop a lock that this process may have on it.
  */
 function makePrivate(file: string): void {
   try {
@@ -68,13 +68,13 @@ function makePrivate(file: string): void {
 function inUse(path: string, holder: string): DataDirectoryError {
   return new DataDirectoryError(
     'in-use',
-    `the data directory ${path} is in use by another manager (process ${holderOf(holder)}): ` +
+    `the data directory ${path} is in use by another manager (process ${readHolder(holder)}): ` +
       'stop that one, or choose another directory',
   );
 }
 
-/** For the message alone: the lock decides, this only says whom to ask. */
-function holderOf(file: string): string {
+/** Only for the error message; the lock itself decides. */
+function readHolder(file: string): string {
   try {
     return readFileSync(file, 'utf8').trim();
   } catch {
@@ -83,9 +83,9 @@ function holderOf(file: string): string {
 }
 
 /**
- * Why the manager does not start on a data directory. `in-use`: another manager has it. `unusable`: it cannot be made,
- * written or read. `newer`: a later version of the program made it. The key that seals secrets is `key-missing`,
- * `key-exposed` to others on this machine, or `key-wrong`: not a key, or not the one this database was sealed with.
+ * Why the manager cannot use a data directory. `in-use`: another manager has locked it. `unusable`: it cannot be created,
+ * written or read. `newer`: a later version of the program has written it. The key that encrypts secrets is `key-missing`,
+ * `key-exposed` (other users can read it) or `key-wrong` (not a key, or not the key of this database).
  */
 type DataDirectoryErrorCode = 'in-use' | 'unusable' | 'newer' | 'key-missing' | 'key-exposed' | 'key-wrong';
 

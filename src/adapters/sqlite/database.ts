@@ -10,8 +10,8 @@ import { StoreError } from '../../ports/index.ts';
 import { DataDirectoryError } from './data-directory.ts';
 
 /**
- * How long to wait for someone else's lock. Nobody else should write here, but an operator may have the file open in a
- * shell. Shorter: a write fails although it need not. Longer: the whole manager stands still meanwhile.
+ * How long to wait for a lock of another process, such as the SQLite shell of an operator. A shorter time fails writes that
+ * could succeed; a longer one blocks the whole manager meanwhile.
  */
 const LOCK_TIMEOUT = 1_000;
 
@@ -24,15 +24,18 @@ export interface PreparedQuery<Row> {
 }
 
 /**
- * One database file, read directly and written by one queue. What is written is on the disk before its promise
- * resolves, and all writes that wait share one trip to the disk.
+ * One database file, read directly and written through one queue. A write is on the disk before its promise resolves, and
+ * all queued writes share one sync (group commit).
  *
- * A read may see a change while it is on that trip, and a power cut may then take the change back. For none of the
- * stores does that matter. Whatever is written because of such a read stands behind the change in the log, so it is
- * not kept without it. An effect outside is preceded by a write of its own, which resolves when everything before it is
- * on the disk; so does a refusal such as `exists` or `conflict`, after which a caller may drop what it came with.
- * Caches and watchers are told in `committed`, after the trip. What remains is an answer to somebody who looks at a
- * service, a job, a setting or a secret that another request is just writing, and whose writer was not answered.
+ * A read may see a change before the sync, and a power cut may then lose that change. This is safe for all stores:
+ *
+ * - A write that depends on such a read is behind the change in the log, so it is lost together with it.
+ * - Every external effect is preceded by its own write, which resolves when everything before it is on the disk.
+ * - A rejection such as `exists` or `conflict` also waits for the sync, because the caller may then drop what it has.
+ * - Caches and watchers are notified in `committed`, after the sync.
+ *
+ * The only remaining case: a request reads a service, job, setting or secret that another request is writing, and after a
+ * power cut the answer that it gave is no longer true. The writer itself had not been answered.
  */
 export class Database {
   readonly #database: DatabaseSync;
@@ -49,7 +52,7 @@ export class Database {
       syncDirectory(dirname(path));
     } catch (error) {
       this.#database.close();
-      throw error instanceof DataDirectoryError ? error : unusable(path, error);
+      throw error instanceof DataDirectoryError ? error : toUnusableError(path, error);
     }
     this.#writes = new GroupCommit({
       database: this.#database,
@@ -58,22 +61,22 @@ export class Database {
     });
   }
 
-  /** Prepares a statement: once, when the store that uses it is made. */
+  /** Prepares a statement; called once for each, when the store that uses it is opened. */
   query<Row = never>(sql: string): PreparedQuery<Row> {
     return this.#database.prepare(sql) as unknown as PreparedQuery<Row>;
   }
 
   /**
-   * Runs `work` in a transaction and resolves when it is on the disk. Work that throws is undone alone. It may be run
-   * twice, so it does nothing but read and write the database; what should follow a success, before anybody is told
-   * and before the next transaction, is done in `committed`.
+   * Runs `work` in a transaction and resolves when it is on the disk. If `work` throws, only its own changes are rolled back.
+   * It may run twice, so it must do nothing but read and write the database. `committed` runs after a success, before the
+   * promise resolves and before the next transaction.
    */
   write<T>(work: () => T, committed?: (result: T) => void): Promise<T> {
     if (this.#closed) return Promise.reject(new StoreError('unavailable', 'the manager is stopping'));
     return this.#writes.add(work, committed);
   }
 
-  /** Finishes the writes that wait, and closes the file. */
+  /** Completes the queued writes, and closes the file. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -85,11 +88,11 @@ export class Database {
 
 function open(path: string): DatabaseSync {
   try {
-    // Made here because SQLite would let everybody read it; the files beside it get the mode of this one.
+    // Created here because SQLite would make it readable for everyone; its journal files get the mode of this one.
     closeSync(openSync(path, 'a', 0o600));
     return new DatabaseSync(path, { timeout: LOCK_TIMEOUT, enableForeignKeyConstraints: true, defensive: true });
   } catch (error) {
-    throw unusable(path, error);
+    throw toUnusableError(path, error);
   }
 }
 
@@ -108,14 +111,13 @@ function migrate(database: DatabaseSync, path: string, migrations: readonly stri
   }
 }
 
-function unusable(path: string, cause: unknown): DataDirectoryError {
+function toUnusableError(path: string, cause: unknown): DataDirectoryError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new DataDirectoryError('unusable', `the database ${path} cannot be opened: ${reason}`, { cause });
 }
 
 /**
- * The schema, as the steps that lead to it: the n-th makes version n out of version n-1. A step that was released is
- * never edited. A change of `indexTermsFor` in `ports/service-store.ts` needs a step that brings `service_terms` up to date.
+ * The schema as migrations: the n-th leads from version n-1 to version n. A released migration is never edited. A change of `indexTermsFor` in `ports/service-store.ts` needs a migration that updates `service_terms`.
  */
 export const MIGRATIONS: readonly string[] = [
   `
@@ -245,11 +247,11 @@ export const MIGRATIONS: readonly string[] = [
 
 const BYTES = 12;
 
-/** Got from the system at once, because each time costs ten times what a version costs otherwise. */
+/** Random bytes are read in batches, because a system call takes ten times as long as the rest of a new version. */
 const pool = Buffer.alloc(BYTES * 256);
 let used = pool.length;
 
-/** Random rather than counted, so that it does not repeat when a name is used again or a backup is restored. */
+/** Random and not counted, so that no version repeats when a name is used again or a backup is restored. */
 export function newVersion(): Version {
   if (used === pool.length) {
     randomFillSync(pool);

@@ -1,6 +1,6 @@
 import type { Seal } from '../../lib/seal.ts';
 import type { JobStore, Journal, SecretStore, ServiceStore, SettingsStore } from '../../ports/index.ts';
-import { holdDataDirectory } from './data-directory.ts';
+import { lockDataDirectory } from './data-directory.ts';
 import { Database } from './database.ts';
 import { LocalJobStore } from './job-store.ts';
 import { LocalJournal } from './journal.ts';
@@ -15,9 +15,9 @@ export interface LocalCluster {
   readonly journal: Journal;
   readonly settings: SettingsStore;
   readonly jobs: JobStore;
-  /** Seals what others keep in the same directory. */
+  /** Encrypts what other parts of the manager store in the same directory. */
   readonly seal: Seal;
-  /** Finishes what was begun and gives the directory back. */
+  /** Completes the writes that were begun, and unlocks the directory. */
   readonly close: () => Promise<void>;
 }
 
@@ -26,13 +26,13 @@ export interface LocalClusterOptions {
   now?: () => number;
 }
 
-/** The stores of a cluster that is this machine: one database in one directory, which it has to itself. */
+/** The stores of a one-machine cluster: one database in one directory, which no other process may use. */
 export function openLocalCluster({ directory, now = Date.now }: LocalClusterOptions): LocalCluster {
   using opened = new DisposableStack();
-  const held = opened.adopt(holdDataDirectory(directory), (data) => data.release());
+  const held = opened.adopt(lockDataDirectory(directory), (data) => data.release());
   const database = opened.adopt(new Database(held.file('manager.db')), (file) => file.close());
   const seal = openSeal(held, database);
-  // The directory is ours alone, so whoever reserved a name and did not use it is gone.
+  // No other process uses the directory, so the reservations in it belong to requests that died with an earlier manager.
   database.query('DELETE FROM reservations').run();
   const services = opened.adopt(new LocalServiceStore(database, seal, { now }), (store) => store.close());
   const secrets = new LocalSecretStore(database, seal);

@@ -5,45 +5,45 @@ import type { Database, PreparedQuery } from './database.ts';
 import type { JobRows } from './job-rows.ts';
 
 /**
- * Jobs that are gone and still told of. Fewer: whoever follows the changes and was away for a moment has to list all
- * jobs again. More: each is a small row on the disk.
+ * Removed jobs that are kept for the list of changes. With fewer, a client that follows the changes and was disconnected for
+ * a moment has to list all jobs again; each takes a small row on the disk.
  */
-const REMEMBERED = 10_000;
+const REMOVED_KEPT = 10_000;
 
-interface Gone extends JobKey {
+interface RemovedJob extends JobKey {
   readonly change: number;
 }
 
 /**
- * Numbers every change of a job. Each job has the number of its last one, and those that are gone are rows of their own:
- * what changed since a number is two ranges, however often a job changed meanwhile.
+ * Numbers every change of a job. Each job has the number of its last change, and removed jobs have rows of their own. So the
+ * changes since a number are two ranges, however often a job has changed meanwhile.
  */
 export class JobChangeLog {
   readonly #rows: JobRows;
-  readonly #remembered: number;
+  readonly #removedKept: number;
   readonly #store: string;
   readonly #forgotten: PreparedQuery<{ forgotten: number }>;
-  readonly #gone: PreparedQuery<Gone>;
+  readonly #removed: PreparedQuery<RemovedJob>;
   readonly #add: PreparedQuery<never>;
   readonly #drop: PreparedQuery<never>;
   readonly #tooOld: PreparedQuery<{ change: number }>;
   readonly #forget: PreparedQuery<never>;
   readonly #noteForgotten: PreparedQuery<never>;
-  /** Of the last change. Never given again, since the newest that is gone is never forgotten. */
+  /** The number of the last change. It is never reused, because the newest removed job is always kept. */
   #number: number;
   /**
-   * Up to here all is on the disk. Beyond, a power cut may take a change back, and its number would be another's: nobody
-   * may have got a cursor there.
+   * All changes up to this number are on the disk. A power cut may lose a later change, whose number would then be used for
+   * another one, so no cursor may go beyond.
    */
-  #told: number;
-  /** How many are remembered, or more: a write that is undone has been counted. */
+  #durable: number;
+  /** At least the number of removed jobs that are kept: writes that were rolled back are counted too. */
   #kept: number;
 
-  constructor(database: Database, rows: JobRows, remembered = REMEMBERED) {
+  constructor(database: Database, rows: JobRows, remembered = REMOVED_KEPT) {
     this.#rows = rows;
-    this.#remembered = remembered;
+    this.#removedKept = remembered;
     this.#forgotten = database.query('SELECT forgotten FROM job_changes');
-    this.#gone = database.query(GONE);
+    this.#removed = database.query(REMOVED_JOBS);
     this.#add = database.query('INSERT INTO job_gone (change, service, id) VALUES (?, ?, ?)');
     this.#drop = database.query('DELETE FROM job_gone WHERE service = ? AND id = ?');
     this.#tooOld = database.query('SELECT change FROM job_gone ORDER BY change DESC LIMIT 1 OFFSET ?');
@@ -53,52 +53,52 @@ export class JobChangeLog {
     this.#kept = database.query<{ kept: number }>('SELECT count(*) AS kept FROM job_gone').get()?.kept ?? 0;
     const lastGone = database.query<{ change: number }>('SELECT change FROM job_gone ORDER BY change DESC LIMIT 1');
     this.#number = Math.max(rows.lastChange(), lastGone.get()?.change ?? 0);
-    this.#told = this.#number;
+    this.#durable = this.#number;
   }
 
-  /** The number of the change that is being written. One that is undone leaves a gap. */
+  /** The number for the next change. A change that is rolled back leaves a gap. */
   next(): number {
     this.#number += 1;
     return this.#number;
   }
 
   /**
-   * The number was not needed. If it were the last, nobody could tell after a restart that it was ever given, and a cursor
-   * with it would be one from the future.
+   * Returns a number that was not needed. Otherwise, if it is the last one, it would be unknown after a restart, and a cursor
+   * with it would be ahead of all changes.
    */
-  giveBack(number: number): void {
+  returnNumber(number: number): void {
     if (number === this.#number) this.#number -= 1;
   }
 
-  /** Notes that a job is there, which may have been gone. */
-  comes({ service, id }: JobKey): void {
+  /** A job was created; one with the same key may have been removed before. */
+  recordCreated({ service, id }: JobKey): void {
     this.#drop.run(service, id);
   }
 
-  /** Notes that a job is gone. */
-  goes({ service, id }: JobKey): void {
+  /** A job was removed. */
+  recordRemoved({ service, id }: JobKey): void {
     this.#add.run(this.next(), service, id);
     this.#kept += 1;
-    // Not at every one, since the oldest to keep has to be counted to.
-    if (this.#kept > this.#remembered * 1.1) this.#prune();
+    // Not at every removal, because finding the oldest row to keep means counting.
+    if (this.#kept > this.#removedKept * 1.1) this.#prune();
   }
 
-  /** Notes that all that was numbered is on the disk. */
-  settle(): void {
-    this.#told = this.#number;
+  /** All changes so far are on the disk. */
+  markDurable(): void {
+    this.#durable = this.#number;
   }
 
   read({ service, since, limit }: ChangeQuery): JobChanges {
-    const last = this.#told;
+    const last = this.#durable;
     if (since === undefined) return { items: [], cursor: rowChangeCursor(this.#store, last) };
     const after = readRowChangeCursor(since, this.#store);
     const forgotten = this.#forgotten.get()?.forgotten ?? 0;
-    // One from the future is of before a backup was restored.
+    // A cursor that is ahead of all changes is from before a backup was restored.
     if (after < forgotten || after > last) throw cursorExpired();
 
     const wanted = Math.max(1, limit);
-    const changed = this.#rows.changed({ after, upTo: last }, service, wanted + 1);
-    const gone = this.#gone.all(after, last, service ?? null, service ?? null, wanted + 1);
+    const changed = this.#rows.listChanged({ after, upTo: last }, service, wanted + 1);
+    const gone = this.#removed.all(after, last, service ?? null, service ?? null, wanted + 1);
     const both = [...changed, ...gone.map(({ change, ...key }) => ({ change, key: { ...key } }))];
     const items = both.toSorted((a, b) => a.change - b.change).slice(0, wanted);
     const reached = both.length > wanted ? items.at(-1)?.change : undefined;
@@ -109,26 +109,26 @@ export class JobChangeLog {
   }
 
   #prune(): void {
-    const change = this.#tooOld.get(this.#remembered)?.change;
+    const change = this.#tooOld.get(this.#removedKept)?.change;
     if (change !== undefined) {
       this.#forget.run(change);
       this.#noteForgotten.run(change);
     }
-    this.#kept = this.#remembered;
+    this.#kept = this.#removedKept;
   }
 }
 
-export const GONE = `
+export const REMOVED_JOBS = `
   SELECT change, service, id FROM job_gone WHERE change > ? AND change <= ? AND (? IS NULL OR service = ?)
   ORDER BY change LIMIT ?`;
 
-/** Where a list of jobs goes on: before this job. */
+/** Where a list of jobs continues: before this job. */
 export interface ListPosition {
   readonly acceptedAt: number;
   readonly seq: number;
 }
 
-/** Above every job there can be. */
+/** Newer than any job. */
 const NEWEST: ListPosition = { acceptedAt: Number.MAX_VALUE, seq: 0 };
 
 export function rowCursor({ acceptedAt, seq }: ListPosition): Cursor {
@@ -146,7 +146,7 @@ function rowChangeCursor(store: string, change: number): Cursor {
   return encodeCursor(store, change);
 }
 
-/** The number of the last change that is known; only of a cursor that this store gave. */
+/** The number of the last change that the client knows. Rejects the cursor of another store. */
 function readRowChangeCursor(cursor: Cursor, store: string): number {
   const [from, change] = decodeCursor(cursor);
   if (from !== store || !Number.isSafeInteger(change)) throw cursorExpired();

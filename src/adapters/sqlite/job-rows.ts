@@ -15,7 +15,7 @@ import type { ListPosition } from './job-changes.ts';
 
 const FINAL: ReadonlySet<JobState> = new Set(['succeeded', 'failed', 'cancelled']);
 
-/** Shown or not, and whether it may be taken out of sight. */
+/** Hidden rows are tombstones: only finished jobs may become one. */
 type Standing = 'unfinished' | 'finished' | 'hidden';
 
 interface Row {
@@ -35,17 +35,17 @@ interface FoundRow extends Row {
   state: JobState;
 }
 
-/** What it takes to remove a job. */
-export interface Found extends JobKey {
+/** What is needed to remove a job. */
+export interface FoundJob extends JobKey {
   readonly seq: number;
   readonly trigger: NewJob['trigger'];
   readonly standing: Standing;
   readonly state: JobState;
-  /** Absent for one that is hidden. */
+  /** Absent for a tombstone. */
   readonly record?: JobRecord;
 }
 
-/** A record with its place in lists. */
+/** A record with its position in lists. */
 export interface ListedJobRow extends ListPosition {
   readonly record: JobRecord;
 }
@@ -61,7 +61,7 @@ export interface ChangedJobRow {
   readonly record: JobRecord;
 }
 
-/** A job ready to be written, and what reading it will give. */
+/** A job ready to be written, and the record that a read will return. */
 export interface PreparedJob {
   readonly record: JobRecord;
   readonly job: string;
@@ -69,24 +69,24 @@ export interface PreparedJob {
   readonly event: Uint8Array;
 }
 
-/** Made before the transaction, which others wait for. */
+/** Called before the transaction, to keep that short. */
 export function prepareJob(job: NewJob, progress: JobProgress, event: Uint8Array, version: Version): PreparedJob {
   const packed = { job: JSON.stringify(pickNewJob(job)), progress: JSON.stringify(pickProgress(progress)) };
-  const record = recordOf(JSON.parse(packed.job), JSON.parse(packed.progress), event.byteLength, version);
-  // A copy: the caller may use its buffer again before this is written.
+  const record = toJobRecord(JSON.parse(packed.job), JSON.parse(packed.progress), event.byteLength, version);
+  // Copied, because the caller may reuse its buffer before it is written.
   return { ...packed, record, event: new Uint8Array(event) };
 }
 
 const ROW = 'seq, accepted_at, version, event_bytes, job, progress';
 
 /**
- * Records that are at hand. Each one is read and changed some ten times within its life. More: memory, some 2 KB each.
- * Fewer: of more than so many jobs that are under way at once, each is read from JSON every time.
+ * Recent records in memory. Each job is read and changed about ten times. A larger number takes memory, about 2 KB for each;
+ * if more jobs than this are active at once, their records are parsed from JSON each time.
  */
-const MOST_KEPT = 2_000;
+const MAX_RECENT_RECORDS = 2_000;
 const FOUND = `service, id, trigger, standing, state, ${ROW}`;
 
-/** Jobs, their events and how many there are, as rows. Knows nothing of who may write when. */
+/** Reads and writes the rows of jobs, their events and their counts. The rules about writing are in the job store. */
 export class JobRows {
   readonly #insert: PreparedQuery<never>;
   readonly #insertEvent: PreparedQuery<never>;
@@ -108,8 +108,8 @@ export class JobRows {
   readonly #oldestWaiting: PreparedQuery<{ accepted_at: number }>;
   readonly #changed: PreparedQuery<Row & { change: number }>;
   readonly #lastChange: PreparedQuery<{ change: number }>;
-  /** By their versions, the oldest first. No version is used twice, so that none of these can be wrong; only of no use. */
-  readonly #kept = new Map<Version, ListedJobRow>();
+  /** By version, oldest first. Versions are never reused, so an entry can be useless but never wrong. */
+  readonly #recentRecords = new Map<Version, ListedJobRow>();
 
   constructor(database: Database) {
     this.#insert = database.query(
@@ -127,7 +127,7 @@ export class JobRows {
     this.#update = database.query(
       'UPDATE jobs SET change = ?, version = ?, standing = ?, state = ?, ended_at = ?, progress = ? WHERE seq = ?',
     );
-    // What it was and did is forgotten; that it was is not.
+    // A tombstone: what the job was and did is deleted, that it existed is kept.
     this.#hide = database.query("UPDATE jobs SET standing = 'hidden', job = '', progress = '' WHERE seq = ?");
     this.#dropEvent = database.query('DELETE FROM job_events WHERE seq = ?');
     this.#delete = database.query('DELETE FROM jobs WHERE seq = ?');
@@ -139,7 +139,7 @@ export class JobRows {
     this.#unfinished = database.query(UNFINISHED_QUERY);
     this.#ended = database.query(ENDED);
     this.#ofService = database.query(OF_SERVICE);
-    this.#dropMarks = database.query(DROP_MARKS);
+    this.#dropMarks = database.query(DROP_TOMBSTONES);
     this.#oldestWaiting = database.query(OLDEST_WAITING);
     this.#changed = database.query(CHANGED);
     this.#lastChange = database.query(
@@ -147,38 +147,38 @@ export class JobRows {
     );
   }
 
-  /** False, and nothing is written, when there is one of that key, hidden or not. */
+  /** Writes nothing and returns false if a job or a tombstone with that key exists. */
   insert({ record, job, progress, event }: PreparedJob, change: number): boolean {
     const { service, id, serviceUid, invoker, principal, trigger, acceptedAt, object, state, version } = record;
     const known = [change, change, service, id, serviceUid, invoker, principal, trigger, acceptedAt];
-    const standing = [object?.modifiedAt ?? acceptedAt, standingIn(state), state, endedAt(record)];
+    const standing = [object?.modifiedAt ?? acceptedAt, toStanding(state), state, endedAt(record)];
     const inserted = this.#insert.run(...known, ...standing, version, event.byteLength, job, progress);
     if (inserted.changes !== 1) return false;
     this.#insertEvent.run(change, event);
     this.#count.run(state, 1);
-    this.#keep({ seq: change, acceptedAt, record });
+    this.#cacheRecord({ seq: change, acceptedAt, record });
     return true;
   }
 
   load({ service, id }: JobKey): ListedJobRow | undefined {
     const version = this.#version.get(service, id)?.version;
-    const kept = version && this.#kept.get(version);
+    const kept = version && this.#recentRecords.get(version);
     if (kept) return kept;
     const row = version && this.#load.get(service, id);
-    return row && this.#keep(listedIn(row));
+    return row && this.#cacheRecord(toListedJob(row));
   }
 
-  #keep(listed: ListedJobRow, before?: Version): ListedJobRow {
-    if (before) this.#kept.delete(before);
-    this.#kept.set(listed.record.version, listed);
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > MOST_KEPT && oldest !== undefined) this.#kept.delete(oldest);
+  #cacheRecord(listed: ListedJobRow, before?: Version): ListedJobRow {
+    if (before) this.#recentRecords.delete(before);
+    this.#recentRecords.set(listed.record.version, listed);
+    const [oldest] = this.#recentRecords.keys();
+    if (this.#recentRecords.size > MAX_RECENT_RECORDS && oldest !== undefined) this.#recentRecords.delete(oldest);
     return listed;
   }
 
-  find({ service, id }: JobKey): Found | undefined {
+  find({ service, id }: JobKey): FoundJob | undefined {
     const row = this.#find.get(service, id);
-    return row && foundIn(row);
+    return row && toFoundJob(row);
   }
 
   event({ service, id }: JobKey): Uint8Array | undefined {
@@ -191,14 +191,14 @@ export class JobRows {
     version: Version,
     change: number,
   ): JobRecord {
-    // Through JSON, as if it had been read: what is undefined is not there any more.
+    // Through JSON, as if it had been read: undefined fields are dropped.
     const news = pickProgress(changed);
     const kept = Object.entries(pickProgress(old)).filter(([field]) => !Object.hasOwn(news, field));
     const progress = { ...Object.fromEntries(kept), ...JSON.parse(JSON.stringify(news)) };
-    const record = recordOf(pickNewJob(old), progress, old.eventBytes, version);
+    const record = toJobRecord(pickNewJob(old), progress, old.eventBytes, version);
     const { state } = record;
-    this.#update.run(change, version, standingIn(state), state, endedAt(record), JSON.stringify(progress), seq);
-    this.#keep({ seq, acceptedAt, record }, old.version);
+    this.#update.run(change, version, toStanding(state), state, endedAt(record), JSON.stringify(progress), seq);
+    this.#cacheRecord({ seq, acceptedAt, record }, old.version);
     if (state !== old.state) {
       this.#count.run(old.state, -1);
       this.#count.run(state, 1);
@@ -206,41 +206,41 @@ export class JobRows {
     return record;
   }
 
-  hide({ seq, state }: Found): void {
+  hide({ seq, state }: FoundJob): void {
     this.#hide.run(seq);
     this.#dropEvent.run(seq);
     this.#count.run(state, -1);
   }
 
-  /** Its event goes with it. */
-  delete({ seq, state, standing }: Found): void {
+  /** Deletes the event too (foreign key). */
+  delete({ seq, state, standing }: FoundJob): void {
     this.#delete.run(seq);
     if (standing !== 'hidden') this.#count.run(state, -1);
   }
 
-  /** Newest first, from below a position on. */
+  /** Newest first, starting below a position. */
   list({ service, states, triggers, concerning }: JobQuery, below: ListPosition, limit: number): ListedJobRow[] {
-    const [state, trigger, user] = [listOf(states), listOf(triggers), concerning ?? null];
+    const [state, trigger, user] = [toJsonList(states), toJsonList(triggers), concerning ?? null];
     const filters = [state, state, trigger, trigger, user, user, user];
     const rows = this.#list.all(service, below.acceptedAt, below.seq, ...filters, limit);
-    return rows.map(listedIn);
+    return rows.map(toListedJob);
   }
 
-  /** Oldest first, from above a position on. */
-  unfinished(above: ListPosition, limit: number): ListedJobRow[] {
-    return this.#unfinished.all(above.acceptedAt, above.seq, limit).map(listedIn);
+  /** Oldest first, starting above a position. */
+  listUnfinished(above: ListPosition, limit: number): ListedJobRow[] {
+    return this.#unfinished.all(above.acceptedAt, above.seq, limit).map(toListedJob);
   }
 
-  endedBefore(time: number, limit: number): Found[] {
-    return this.#ended.all(time, limit).map(foundIn);
+  listEndedBefore(time: number, limit: number): FoundJob[] {
+    return this.#ended.all(time, limit).map(toFoundJob);
   }
 
-  /** Hidden ones too. */
-  ofService(serviceUid: string, limit: number): Found[] {
-    return this.#ofService.all(serviceUid, limit).map(foundIn);
+  /** Includes tombstones. */
+  listOfService(serviceUid: string, limit: number): FoundJob[] {
+    return this.#ofService.all(serviceUid, limit).map(toFoundJob);
   }
 
-  dropMarks(serviceUid: string, modifiedBefore: number, limit: number): number {
+  dropTombstones(serviceUid: string, modifiedBefore: number, limit: number): number {
     return Number(this.#dropMarks.run(serviceUid, modifiedBefore, limit).changes);
   }
 
@@ -249,10 +249,10 @@ export class JobRows {
     return new Map(counted.map(({ state, jobs }) => [state, jobs]));
   }
 
-  /** Those whose last change is in the range, in the order of these changes. */
-  changed({ after, upTo }: ChangeRange, service: string | undefined, limit: number): ChangedJobRow[] {
+  /** Jobs whose last change is in the range, in the order of these changes. */
+  listChanged({ after, upTo }: ChangeRange, service: string | undefined, limit: number): ChangedJobRow[] {
     return this.#changed.all(after, upTo, service ?? null, service ?? null, limit).map((row) => {
-      const { record } = listedIn(row);
+      const { record } = toListedJob(row);
       return { change: row.change, key: { service: record.service, id: record.id }, record };
     });
   }
@@ -279,7 +279,7 @@ export const UNFINISHED_QUERY = `
 export const ENDED = `
   SELECT ${FOUND} FROM jobs WHERE standing = 'finished' AND ended_at < ? ORDER BY ended_at LIMIT ?`;
 export const OF_SERVICE = `SELECT ${FOUND} FROM jobs WHERE service_uid = ? LIMIT ?`;
-export const DROP_MARKS = `
+export const DROP_TOMBSTONES = `
   DELETE FROM jobs WHERE seq IN (
     SELECT seq FROM jobs WHERE standing = 'hidden' AND service_uid = ? AND marked_at < ? LIMIT ?)`;
 export const OLDEST_WAITING = `
@@ -290,26 +290,26 @@ export const CHANGED = `
   WHERE standing <> 'hidden' AND change > ? AND change <= ? AND (? IS NULL OR service = ?)
   ORDER BY change LIMIT ?`;
 
-const listOf = (values: readonly string[] | undefined) => (values ? JSON.stringify(values) : null);
+const toJsonList = (values: readonly string[] | undefined) => (values ? JSON.stringify(values) : null);
 
-const standingIn = (state: JobState): Standing => (FINAL.has(state) ? 'finished' : 'unfinished');
+const toStanding = (state: JobState): Standing => (FINAL.has(state) ? 'finished' : 'unfinished');
 
-/** One that never ran has no time at which its script ended, and ended when it came into its state. */
+/** A job that never ran has no end of its script; it ended when it reached its state. */
 function endedAt({ state, finishedAt, timeline, acceptedAt }: JobRecord): number | null {
   return FINAL.has(state) ? (finishedAt ?? timeline.at(-1)?.at ?? acceptedAt) : null;
 }
 
-function listedIn({ seq, accepted_at: acceptedAt, version, event_bytes, job, progress }: Row): ListedJobRow {
-  return { seq, acceptedAt, record: recordOf(JSON.parse(job), JSON.parse(progress), event_bytes, version) };
+function toListedJob({ seq, accepted_at: acceptedAt, version, event_bytes, job, progress }: Row): ListedJobRow {
+  return { seq, acceptedAt, record: toJobRecord(JSON.parse(job), JSON.parse(progress), event_bytes, version) };
 }
 
-function foundIn(row: FoundRow): Found {
+function toFoundJob(row: FoundRow): FoundJob {
   const { seq, service, id, trigger, standing, state } = row;
   const found = { seq, service, id, trigger, standing, state };
-  return standing === 'hidden' ? found : { ...found, record: listedIn(row).record };
+  return standing === 'hidden' ? found : { ...found, record: toListedJob(row).record };
 }
 
-/** Always out of the JSON that is stored, so that a record is the same whether it was just written or read. */
-function recordOf(job: NewJob, progress: JobProgress, eventBytes: number, version: Version): JobRecord {
+/** Always built from the stored JSON, so that a record is the same after a write and after a read. */
+function toJobRecord(job: NewJob, progress: JobProgress, eventBytes: number, version: Version): JobRecord {
   return deepFreeze({ ...job, ...progress, eventBytes, version });
 }

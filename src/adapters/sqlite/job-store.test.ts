@@ -10,10 +10,9 @@ import { describeJobStore } from '../../ports/conformance/job-store.conformance.
 import { accepted, acceptedInTurn, listed } from '../../ports/conformance/job-store-under-test.ts';
 import { EPOCH, sampleJob, sampleProgress, storageJob } from '../../ports/conformance/sample-job.ts';
 import { Database, MIGRATIONS } from './database.ts';
-import { GONE } from './job-changes.ts';
-import { CHANGED, DROP_MARKS, ENDED, LIST, OF_SERVICE, OLDEST_WAITING, UNFINISHED_QUERY } from './job-rows.ts';
-import { LocalJobStore, type LocalJobStoreOptions } from './job-store.ts';
-import { USAGE } from './job-usage.ts';
+import { REMOVED_JOBS } from './job-changes.ts';
+import { CHANGED, DROP_TOMBSTONES, ENDED, LIST, OF_SERVICE, OLDEST_WAITING, UNFINISHED_QUERY } from './job-rows.ts';
+import { LocalJobStore, type LocalJobStoreOptions, USAGE } from './job-store.ts';
 
 /** So small that whatever is done in slices has several. */
 const SLICE = 2;
@@ -142,7 +141,7 @@ test('a cursor of changes that a restored backup does not have has expired', asy
 });
 
 test('so many that are gone are remembered, and a cursor of before has expired', async (t) => {
-  const first = open(t, { remembered: 10 });
+  const first = open(t, { removedKept: 10 });
   await accepted(first.store, sampleJob('stays'));
   const { cursor: start } = await first.store.changes({ limit: 1 });
   const cursors = [];
@@ -152,7 +151,7 @@ test('so many that are gone are remembered, and a cursor of before has expired',
   }
   const [afterFirst, afterSecond] = cursors;
   assert.ok(afterFirst && afterSecond);
-  const { store } = reopen(t, first, { remembered: 10 });
+  const { store } = reopen(t, first, { removedKept: 10 });
   await assert.rejects(store.changes({ since: start, limit: 100 }), { code: 'expired' });
   await assert.rejects(store.changes({ since: afterFirst, limit: 100 }), { code: 'expired' });
   const { items } = await store.changes({ since: afterSecond, limit: 100 });
@@ -186,10 +185,10 @@ const PLANS: Record<string, [sql: string, plan: RegExp]> = {
   'the unfinished': [UNFINISHED_QUERY, /USING INDEX jobs_unfinished \(accepted_at>\?\)/],
   'those that ended before': [ENDED, /USING INDEX jobs_ended \(ended_at<\?\)/],
   'those of a service': [OF_SERVICE, /USING INDEX jobs_of_service \(service_uid=\?\)/],
-  'marks to drop': [DROP_MARKS, /USING COVERING INDEX jobs_marks \(service_uid=\? AND marked_at<\?\)/],
+  'marks to drop': [DROP_TOMBSTONES, /USING COVERING INDEX jobs_marks \(service_uid=\? AND marked_at<\?\)/],
   'the oldest that waits': [OLDEST_WAITING, /USING COVERING INDEX jobs_unfinished/],
   'what changed': [CHANGED, /USING INDEX jobs_changed \(change>\? AND change<\?\)/],
-  'what is gone': [GONE, /USING INTEGER PRIMARY KEY \(rowid>\? AND rowid<\?\)/],
+  'what is gone': [REMOVED_JOBS, /USING INTEGER PRIMARY KEY \(rowid>\? AND rowid<\?\)/],
   usage: [USAGE, /USING INDEX jobs_accepted \(accepted_at>\? AND accepted_at<\?\)/],
 };
 for (const [name, [sql, plan]] of Object.entries(PLANS)) {

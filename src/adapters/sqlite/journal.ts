@@ -45,14 +45,14 @@ export class LocalJournal implements Journal {
   async begin(key: string, state: JournalState): Promise<JournalEntry> {
     const row = { key, version: newVersion(), state: packState(key, state) };
     return this.#database.write(() => {
-      if (this.#begin.run(key, row.version, row.state).changes === 1) return entryOf(row);
+      if (this.#begin.run(key, row.version, row.state).changes === 1) return toEntry(row);
       throw new StoreError('exists', `"${key}" is already in the journal`);
     });
   }
 
   async read(key: string): Promise<JournalEntry | undefined> {
     const row = this.#read.get(key);
-    return row && entryOf(row);
+    return row && toEntry(row);
   }
 
   async claim(key: string, expected: Version): Promise<Version | 'busy'> {
@@ -79,12 +79,12 @@ export class LocalJournal implements Journal {
 
   async list(prefix: string, cursor?: Cursor): Promise<Page<JournalEntry>> {
     const items: JournalEntry[] = [];
-    // Keys with one prefix stand together, so the first without it ends the list.
+    // Keys with the same prefix are adjacent, so the first key without it ends the list.
     for (const row of this.#list.iterate(cursorPosition(cursor, prefix), this.#page + 1)) {
       if (!row.key.startsWith(prefix)) break;
       const last = items.at(-1);
       if (last && items.length === this.#page) return { items, next: cursorAfter(last.key) };
-      items.push(entryOf(row));
+      items.push(toEntry(row));
     }
     return { items };
   }
@@ -93,12 +93,12 @@ export class LocalJournal implements Journal {
     const version = this.#version.get(key)?.version;
     if (version === undefined) throw new StoreError('absent', `"${key}" is not in the journal`);
     if (version !== expected) {
-      throw new StoreError('conflict', `"${key}" in the journal was taken on by someone else meanwhile`);
+      throw new StoreError('conflict', `"${key}" in the journal was claimed by another request meanwhile`);
     }
   }
 }
 
-function entryOf({ key, version, state }: Row): JournalEntry {
+function toEntry({ key, version, state }: Row): JournalEntry {
   const parsed: JournalState = JSON.parse(state);
   return { key, version, state: parsed };
 }

@@ -3,23 +3,23 @@ import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryDirectory } from '../../../test/support/temporary-directory.ts';
-import { makeSealingKey, readSealingKey } from './sealing-key.ts';
+import { createSealingKey, readSealingKey } from './sealing-key.ts';
 
 test('a key is 32 random bytes that only the owner can read', (t) => {
   const file = join(temporaryDirectory(t), 'secret.key');
   assert.equal(readSealingKey(file), undefined);
-  const key = makeSealingKey(file);
+  const key = createSealingKey(file);
   assert.equal(key.length, 32);
   assert.deepEqual(readFileSync(file), key);
   assert.equal(statSync(file).mode & 0o777, 0o600);
   assert.deepEqual(readSealingKey(file), key);
-  assert.notDeepEqual(makeSealingKey(join(temporaryDirectory(t), 'secret.key')), key);
+  assert.notDeepEqual(createSealingKey(join(temporaryDirectory(t), 'secret.key')), key);
 });
 
 test('what a crash left of a key is not used', (t) => {
   const file = join(temporaryDirectory(t), 'secret.key');
   writeFileSync(`${file}.new`, 'half', { mode: 0o644 });
-  const key = makeSealingKey(file);
+  const key = createSealingKey(file);
   assert.deepEqual(readSealingKey(file), key);
   assert.equal(existsSync(`${file}.new`), false);
 });
@@ -27,7 +27,7 @@ test('what a crash left of a key is not used', (t) => {
 for (const mode of [0o640, 0o604, 0o660, 0o644, 0o610]) {
   test(`a key with mode ${mode.toString(8)} is refused`, (t) => {
     const file = join(temporaryDirectory(t), 'secret.key');
-    makeSealingKey(file);
+    createSealingKey(file);
     chmodSync(file, mode);
     assert.throws(() => readSealingKey(file), { code: 'key-exposed', message: /secret\.key.*chmod 600/ });
   });

@@ -9,8 +9,8 @@ import type { Database } from './database.ts';
 const PLACE = ['proof'] as const;
 
 /**
- * The seal of this data directory. Its key is made at the first start; from then on the database holds a proof of it,
- * so that a key that was lost or swapped is noticed now and not at the first secret that does not open.
+ * Opens the seal of this data directory. The key is created at the first start. The database stores a proof of the key, so
+ * that a lost or wrong key is detected at the start, and not when the first secret cannot be decrypted.
  */
 export function openSeal(directory: DataDirectory, database: Database): Seal {
   const file = directory.file('secret.key');
@@ -23,7 +23,7 @@ export function openSeal(directory: DataDirectory, database: Database): Seal {
         'backup, or start with an empty data directory',
     );
   }
-  const seal = new Seal(found ?? makeSealingKey(file));
+  const seal = new Seal(found ?? createSealingKey(file));
   if (proof) verify(seal, proof, file);
   else database.query('INSERT INTO sealing (id, proof) VALUES (1, ?)').run(seal.seal('', PLACE));
   return seal;
@@ -40,10 +40,10 @@ function verify(seal: Seal, proof: Uint8Array, file: string): void {
 
 const KEY_BYTES = 32;
 
-/** Whoever else may read the key may read every secret. */
+/** Permissions of other users: with the key they could read every secret. */
 const OTHERS = 0o077;
 
-/** The key in this file, or undefined when there is no such file. */
+/** Undefined if the file does not exist. */
 export function readSealingKey(file: string): Buffer | undefined {
   const stat = statSync(file, { throwIfNoEntry: false });
   if (!stat) return undefined;
@@ -65,8 +65,8 @@ export function readSealingKey(file: string): Buffer | undefined {
   return key;
 }
 
-/** Makes the key. It appears whole and on the disk, or not at all. */
-export function makeSealingKey(file: string): Buffer {
+/** Creates the key file atomically, and syncs it to the disk. */
+export function createSealingKey(file: string): Buffer {
   const key = randomBytes(KEY_BYTES);
   const unfinished = `${file}.new`;
   rmSync(unfinished, { force: true });

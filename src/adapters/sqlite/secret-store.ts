@@ -15,8 +15,8 @@ import { type Database, newVersion, type PreparedQuery } from './database.ts';
 const PAGE = 500;
 
 /**
- * Secrets in SQLite. The values of a key are sealed together, with their names, so that none can be taken out of a
- * record or put into another.
+ * Secrets in SQLite. All values of a key are encrypted together with their names, so that none can be removed from a record
+ * or moved to another.
  */
 export class LocalSecretStore implements SecretStore {
   readonly #database: Database;
@@ -42,11 +42,11 @@ export class LocalSecretStore implements SecretStore {
   async get(room: SecretKind, key: string): Promise<SecretRecord | undefined> {
     const row = this.#get.get(room, key);
     if (!row) return undefined;
-    return { values: unpack(this.#seal.open(row.sealed, placeOf(room, key))), version: row.version };
+    return { values: unpack(this.#seal.open(row.sealed, sealingContext(room, key))), version: row.version };
   }
 
   async put(room: SecretKind, key: string, values: SecretValues, expected?: Version | 'absent'): Promise<Version> {
-    const sealed = this.#seal.seal(pack(values), placeOf(room, key));
+    const sealed = this.#seal.seal(pack(values), sealingContext(room, key));
     const version = newVersion();
     return this.#database.write(() => {
       if (expected !== undefined) this.#expect(room, key, expected);
@@ -69,14 +69,14 @@ export class LocalSecretStore implements SecretStore {
   #expect(room: SecretKind, key: string, expected: Version | 'absent'): void {
     const version = this.#version.get(room, key)?.version;
     if (expected === 'absent') {
-      if (version !== undefined) throw new StoreError('exists', `there already are secrets of ${room} ${key}`);
+      if (version !== undefined) throw new StoreError('exists', `secrets already exist for ${room} ${key}`);
     } else if (version !== expected) {
       throw new StoreError('conflict', `the secrets of ${room} ${key} were changed meanwhile: read them again`);
     }
   }
 }
 
-const placeOf = (room: SecretKind, key: string): SealedPlace => ['secret', room, key];
+const sealingContext = (room: SecretKind, key: string): SealedPlace => ['secret', room, key];
 
 function pack(values: SecretValues): string {
   return JSON.stringify(Object.entries(values).map(([name, secret]) => [name, secret.reveal()]));

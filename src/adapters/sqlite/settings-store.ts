@@ -2,7 +2,7 @@ import type { Version } from '../../lib/version.ts';
 import { type SettingsRecord, type SettingsStore, type StoredSettings, StoreError } from '../../ports/index.ts';
 import { type Database, newVersion, type PreparedQuery } from './database.ts';
 
-/** What holds until somebody writes; also for settings that are younger than what is stored. */
+/** The defaults until settings are written, and for settings that did not exist when they were written. */
 const INITIAL: StoredSettings = { allowedImageRepositories: [] };
 
 /** The settings in SQLite: one row. */
@@ -19,7 +19,7 @@ export class LocalSettingsStore implements SettingsStore {
 
   async read(): Promise<SettingsRecord> {
     const row = this.#read.get();
-    return row ? recordOf(row.settings, row.version) : { settings: INITIAL };
+    return row ? toRecord(row.settings, row.version) : { settings: INITIAL };
   }
 
   async write(settings: StoredSettings, expected?: Version): Promise<SettingsRecord> {
@@ -27,15 +27,15 @@ export class LocalSettingsStore implements SettingsStore {
     const packed = JSON.stringify(settings);
     return this.#database.write(() => {
       if (expected !== undefined && this.#read.get()?.version !== expected) {
-        throw new StoreError('conflict', 'the settings were changed by someone else meanwhile: read them again');
+        throw new StoreError('conflict', 'the settings were changed meanwhile: read them again');
       }
       this.#write.run(version, packed);
-      return recordOf(packed, version);
+      return toRecord(packed, version);
     });
   }
 }
 
-function recordOf(packed: string, version: Version): SettingsRecord {
+function toRecord(packed: string, version: Version): SettingsRecord {
   const stored: Partial<StoredSettings> = JSON.parse(packed);
   return { settings: { ...INITIAL, ...stored }, version };
 }

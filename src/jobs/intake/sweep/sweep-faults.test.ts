@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { seededRandom } from '../../../../test/support/seeded-random.ts';
-import { unruly } from '../../../adapters/sqlite/unruly.ts';
+import { makeUnreliable } from '../../../adapters/sqlite/unreliable-service-store.fixture.ts';
 import { changedIn } from '../../../lib/changed-in.fixture.ts';
 import { eventually } from '../../../ports/conformance/eventually.ts';
 import { StoreError } from '../../../ports/index.ts';
@@ -145,7 +145,7 @@ describe('several managers', () => {
 
   test('on a store whose lists are out of date and whose watches are late lose nothing', async () => {
     await using scene = openScene();
-    const services = unruly(scene.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1)));
+    const services = makeUnreliable(scene.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1)));
     const { jobs, journal, problems } = scene;
     const report = (problem: unknown) => problems.push(problem);
     const sweeper = () => new Sweep({ jobs: { ...jobs, services }, journal, report, storeTime: jobs.now }).pass();

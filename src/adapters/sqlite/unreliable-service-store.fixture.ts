@@ -22,11 +22,11 @@ const QUERIES = 200;
  * coalesce, lists are out of date. Writes and `get` are exact. Whoever was kept from something is told `resync` sometime
  * after.
  */
-export function unruly(store: ServiceStore, random: () => number): ServiceStore {
-  return new UnrulyServiceStore(store, random);
+export function makeUnreliable(store: ServiceStore, random: () => number): ServiceStore {
+  return new UnreliableServiceStore(store, random);
 }
 
-class UnrulyServiceStore implements ServiceStore {
+class UnreliableServiceStore implements ServiceStore {
   readonly #store: ServiceStore;
   readonly #random: () => number;
   readonly #watches = new Set<Watch>();

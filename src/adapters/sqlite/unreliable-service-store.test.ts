@@ -11,12 +11,15 @@ import { created } from '../../ports/conformance/service-store-under-test.ts';
 import type { ServiceChange, ServiceStore } from '../../ports/index.ts';
 import { Database } from './database.ts';
 import { LocalServiceStore } from './service-store.ts';
-import { unruly } from './unruly.ts';
+import { makeUnreliable } from './unreliable-service-store.fixture.ts';
 
 function open(t: TestContext, seed: number): ServiceStore {
   const database = new Database(join(temporaryDirectory(t), 'test.db'));
   t.after(() => database.close());
-  return unruly(new LocalServiceStore(database, new Seal(randomBytes(32)), { now: Date.now }), seededRandom(seed));
+  return makeUnreliable(
+    new LocalServiceStore(database, new Seal(randomBytes(32)), { now: Date.now }),
+    seededRandom(seed),
+  );
 }
 
 /** Keeps everything that one watch says. */
