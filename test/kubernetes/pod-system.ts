@@ -1,25 +1,13 @@
-import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { BUSYBOX } from '../docker/busybox.ts';
 import { bothAt, Minio } from '../minio/minio.ts';
 import { IDS } from '../support/cluster-processes.ts';
 import { lastingPorts as freePorts } from '../support/lasting-port.ts';
+import { runWholeSystemTests, type WholeSystemTests } from '../support/whole-system.ts';
 import { FarMeeting } from './far-meeting.ts';
 import { GATEWAY } from './node/names.ts';
 import { PodManagers } from './pod-managers.ts';
 import { wipe } from './wipe.ts';
-
-/** A file of whole-system tests. */
-export interface Part {
-  /** Below `test`, without what all end with. */
-  readonly file: string;
-  /** Which of several clusters is on Kubernetes; without any, the one manager of the test is. */
-  readonly id?: (typeof IDS)[number];
-  /** Tests that cannot hold here, by their names, and why not. */
-  readonly except?: Readonly<Record<string, string>>;
-}
 
 /** A file takes a minute or two; this is for a machine that does much else. */
 const FILE_MS = 900_000;
@@ -31,7 +19,7 @@ const POD_PATIENCE_MS = 300_000;
  * The whole-system tests of the embedded cluster, where scripts run in pods and files lie in MinIO. Each chain is on a
  * Kubernetes of its own: pods take their time without needing much of the machine.
  */
-export function describeParts(chains: Readonly<Record<string, readonly Part[]>>): void {
+export function describeWithPods(chains: Readonly<Record<string, readonly WholeSystemTests[]>>): void {
   describe('with pods', { concurrency: true, timeout: 3_600_000 }, () => {
     for (const [name, parts] of Object.entries(chains)) {
       describe(`the whole-system tests of ${name} pass`, { concurrency: 1 }, () => chain(parts));
@@ -39,7 +27,7 @@ export function describeParts(chains: Readonly<Record<string, readonly Part[]>>)
   });
 }
 
-function chain(parts: readonly Part[]): void {
+function chain(parts: readonly WholeSystemTests[]): void {
   let our: PodManagers;
   let meeting: FarMeeting;
   before(async () => {
@@ -51,7 +39,8 @@ function chain(parts: readonly Part[]): void {
     await our?.stop();
   });
 
-  for (const { file, id, except = {} } of parts) {
+  for (const part of parts) {
+    const { file, id } = part;
     test(file, { timeout: FILE_MS }, async (t) => {
       await wipe(our.cluster.admin);
       const settings = await settingsFor(t, our);
@@ -66,8 +55,7 @@ function chain(parts: readonly Part[]): void {
         OSCAR_TEST_HOST: GATEWAY,
         OSCAR_TEST_PATIENCE: String(POD_PATIENCE_MS),
       };
-      const skipped = Object.keys(except).map((each) => `--test-skip-pattern=${each.replaceAll('/', '\\/')}`);
-      await passes(t, file, skipped, environment);
+      await runWholeSystemTests(t, part, environment);
     });
   }
 }
@@ -85,18 +73,4 @@ function settingsOfAll(id: string, settings: Record<string, string>): Record<str
   const all = { OSCAR_PEER_NETWORKS: `127.0.0.0/8,${GATEWAY}/32` };
   const others = { ...all, OSCAR_LISTEN: `${GATEWAY}:0`, OSCAR_LOCAL_ALLOW_REMOTE: 'true' };
   return Object.fromEntries(IDS.map((each) => [each, each === id ? { ...settings, ...all } : others]));
-}
-
-async function passes(t: TestContext, file: string, options: readonly string[], environment: object): Promise<void> {
-  const path = new URL(`../${file}.test.ts`, import.meta.url).pathname;
-  const child = spawn(process.execPath, [...options, path], {
-    env: { ...process.env, NODE_TEST_CONTEXT: '', ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  t.after(() => child.kill('SIGKILL'));
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
-  const [code] = await once(child, 'close');
-  assert.equal(code, 0, output);
-  assert.match(output, /pass [1-9]/, 'tests were run');
 }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { after, test } from 'node:test';
 import { ADMIN, call, temporaryDirectory } from '../support/manager.ts';
 import { startProcess } from '../support/process.ts';
+import { runWholeSystemTests, WITH_KUBERNETES } from '../support/whole-system.ts';
 import { ControlPlane } from './control-plane.ts';
 import { managerSettings } from './manager-settings.ts';
 import { wipe } from './wipe.ts';
@@ -17,21 +16,10 @@ async function freshSettings(): Promise<Record<string, string>> {
   return managerSettings(await plane.managerKubeconfig());
 }
 
-for (const file of ['services', 'bad-input', 'credentials', 'configuration', 'http-surface']) {
-  test(`the whole-system tests of ${file} pass with Kubernetes as the store`, { timeout: 180_000 }, async (t) => {
+for (const part of WITH_KUBERNETES) {
+  test(`the whole-system tests of ${part.file} pass with Kubernetes as the store`, { timeout: 180_000 }, async (t) => {
     const settings = await freshSettings();
-    const path = new URL(`../${file}.test.ts`, import.meta.url).pathname;
-    const child = spawn(process.execPath, [path], {
-      env: { ...process.env, NODE_TEST_CONTEXT: '', OSCAR_TEST_SETTINGS: JSON.stringify(settings) },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    t.after(() => child.kill('SIGKILL'));
-    let output = '';
-    for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding('utf8').on('data', (text) => (output += text));
-    const [code] = await once(child, 'close');
-    assert.equal(code, 0, output);
-    assert.match(output, /pass [1-9]/, 'tests were run');
+    await runWholeSystemTests(t, part, { OSCAR_TEST_SETTINGS: JSON.stringify(settings) });
   });
 }
 
