@@ -1,12 +1,12 @@
 import { backOff } from '../lib/retry.ts';
 import type { Random } from './policies/index.ts';
 
-/** Shorter: somebody who was just restarted is hammered. Longer: a job waits although it could run. */
+/** A smaller value floods a manager that was just restarted; a larger one delays a job that could run. */
 const FIRST = 1_000;
 
-/** Longer: who is back is noticed late. */
+/** A larger value notices late that a manager is back; a smaller one sends more requests in vain. */
 const LONGEST = 60_000;
 
-/** How long to wait after so many tries in a row, of either side. */
+/** The pause after so many failed tries in a row, for origins and targets. */
 export const delegationBackoff = (tries: number, chance: Random): number =>
   backOff(Math.max(1, tries), { first: FIRST, longest: LONGEST }, chance());

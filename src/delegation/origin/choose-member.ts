@@ -5,18 +5,18 @@ import type { InFlightJobs } from '../scoreboard/index.ts';
 import type { DelegatingFederation, DelegationMember } from './federation-cache.ts';
 import type { OriginDeps } from './origin.ts';
 
-/** What is asked before a job is offered. */
+/** The input of the choice of a member. */
 interface ChoiceInput {
   readonly record: JobRecord;
   readonly federation: DelegatingFederation;
   readonly mode: PlacementMode;
-  /** Who has refused it already, and why. */
+  /** The members that have rejected the job, and why. */
   readonly refusals: ReadonlyMap<MemberId, string>;
-  /** Asked after all others, having lost the job before. */
+  /** This member lost the job before and is asked last. */
   readonly last?: MemberId | undefined;
 }
 
-/** All who were thought of, best first; and the first of them that the job may be offered to. */
+/** All candidates, best first, and the first one to which the job may be offered. */
 export interface MemberChoice {
   readonly rankings: readonly Ranking[];
   readonly chosen: Chosen | undefined;
@@ -25,11 +25,14 @@ export interface MemberChoice {
 export type Chosen = { readonly id: MemberId; readonly member: DelegationMember | 'here' };
 
 interface Asking extends Pick<OriginDeps, 'scoreboard' | 'ownStatus' | 'self' | 'random' | 'clock'> {
-  /** What was decided for this cluster and is not in line yet: the room it needs is not reserved. */
+  /** Jobs for which the policy chose this cluster and that are not in the queue yet: their capacity is not reserved. */
   readonly enteringQueue: Pick<InFlightJobs, 'total'>;
 }
 
-/** Where the job goes next, by its policy and what is known now. No time passes in here. */
+/**
+ * Chooses the next target of a job by its policy and what is known now. Synchronous, so that no other decision happens
+ * meanwhile.
+ */
 export function chooseMember(question: ChoiceInput, deps: Asking): MemberChoice {
   const { record, federation, mode, refusals } = question;
   const { delegation, weights } = federation.service.definition.federation ?? {};
@@ -40,7 +43,7 @@ export function chooseMember(question: ChoiceInput, deps: Asking): MemberChoice 
 
   const why = new Map([
     ...members.flatMap(({ id, endpoint, ineligible }) => {
-      // What entered there waits there: whether there is room now is not the question.
+      // A pinned job waits at its member, whether it has free capacity or not.
       const full = pinnedTo === undefined ? deps.scoreboard.noRoomReason(endpoint, id, record.demand) : undefined;
       const reason = ineligible ?? full;
       return reason === undefined ? [] : [[id, reason] as const];
@@ -68,7 +71,7 @@ export function chooseMember(question: ChoiceInput, deps: Asking): MemberChoice 
   return { rankings, chosen };
 }
 
-/** The member that a job must run at, because it entered there: only in a mesh others may have it. */
+/** The member that must run a job because the job entered there. In a mesh, other members may run it too. */
 export function pinnedMember(
   { service }: DelegatingFederation,
   { openedBy }: Pick<JobRecord, 'openedBy'>,
@@ -76,7 +79,7 @@ export function pinnedMember(
   return service.definition.federation?.topology.toLowerCase() === 'mesh' ? undefined : openedBy;
 }
 
-/** This cluster among the candidates. */
+/** The id of this cluster as a candidate. */
 export const ownId = ({ service }: DelegatingFederation, { self }: Pick<OriginDeps, 'self'>): MemberId =>
   `${self.clusterId}/${service.definition.name}`;
 
@@ -105,7 +108,10 @@ function ownCandidate(federation: DelegatingFederation, deps: Asking): Candidate
   };
 }
 
-/** In a mesh a job stays where it entered if there is room, or comes here if this cluster is not full; then the policy. */
+/**
+ * In a mesh, a job runs where it entered if there is capacity, or else at the origin if that has capacity; then the
+ * policy decides.
+ */
 function preferred({ record, federation }: ChoiceInput, self: MemberId | undefined): MemberId[] {
   if (record.openedBy === undefined) return [];
   const always = federation.service.definition.federation?.delegate_when === 'always';
@@ -127,7 +133,7 @@ function chosenOf({ member: id, isSelf }: Candidate, members: readonly Delegatio
   return member && { id, member };
 }
 
-/** Why nobody takes a job, for people: who has the same reason is named once. */
+/** Why no candidate accepts a job, for people: candidates with the same reason are listed together. */
 export function summarizeRefusals(rankings: readonly Ranking[]): string {
   const byReason = Map.groupBy(
     rankings.filter(({ refusal }) => refusal !== undefined),
@@ -141,7 +147,7 @@ export function summarizeRefusals(rankings: readonly Ranking[]): string {
   return `${shown.join('; ')}${more > 0 ? `; and ${more} more reasons` : ''}`;
 }
 
-/** Messages are read by people. */
+/** Limits that keep the message readable. */
 const MOST_REASONS = 5;
 const MOST_NAMES = 5;
 

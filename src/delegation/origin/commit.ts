@@ -29,25 +29,25 @@ import { loadSecrets, ownerOfSecrets } from '../../services/index.ts';
 import { type StagingArea, stagingArea } from './staging-area.ts';
 
 export interface CommitOrder {
-  /** As it is defined here, at the origin. */
+  /** The service as defined at the origin. */
   readonly service: Service;
-  /** Its epoch is the one whose attempt is committed. */
+  /** The attempt with this record's epoch is committed. */
   readonly record: Pick<JobRecord, 'service' | 'id' | 'principal' | 'epoch'>;
-  /** SHA-256 of the manifest, as the attempt has reported it. */
+  /** SHA-256 of the manifest, as the target reported it. */
   readonly manifest: string;
-  /** Of the file that was the input, for isolation. */
+  /** The bucket of the input file, for isolation. */
   readonly eventBucket?: string;
 }
 
 export type CommitResult =
-  /** How many objects are at their places, and what was left out, a sentence each. */
+  /** The number of written objects, and a sentence for each file that was left out. */
   | { readonly outcome: 'committed'; readonly objects: number; readonly notes: readonly string[] }
   | { readonly outcome: 'failed'; readonly reason: 'OutputFailed'; readonly message: string };
 
 /**
- * Brings what another cluster has made for a job to its final places, by the rules that hold for a job that runs here
- * (docs/delegation.md#how). Done again after a crash at any point it goes on, and writes nothing twice. What it throws
- * may go better another time; what it answers is final.
+ * Writes the results of another cluster to the outputs of the service, by the rules of a job that runs here
+ * (docs/delegation.md#how). After a crash at any point, calling it again continues, and writes nothing twice. If it
+ * throws, a later try may succeed; what it returns is final.
  */
 export async function commit(order: CommitOrder, deps: CommitDeps): Promise<CommitResult> {
   const { service, record, eventBucket } = order;
@@ -69,7 +69,8 @@ export async function commit(order: CommitOrder, deps: CommitDeps): Promise<Comm
       principal: record.principal,
       eTags: new Map(staged.map(({ name, etag }) => [name, etag])),
     };
-    // First what is more likely to fail: a job that fails shall have woken as few others as can be.
+    // Write to other providers first, because that is more likely to fail: files in our own store trigger other jobs,
+    // and a job that fails should trigger few.
     await carryElsewhere(elsewhere, commission, service, deps);
     await placeHere(here, commission, deps);
     return { outcome: 'committed', objects: files.length, notes };
@@ -79,7 +80,7 @@ export async function commit(order: CommitOrder, deps: CommitDeps): Promise<Comm
   }
 }
 
-/** What the attempt has reported, and nothing else: others may have its keys. */
+/** Reads the manifest and checks it against the reported digest, because others may have the attempt's keys. */
 async function readStaged(
   digest: string,
   { bucket, manifest }: StagingArea,
@@ -99,10 +100,10 @@ async function readStaged(
 const refused = (why: string) =>
   new OutputFailed(`the list of the outputs that the other cluster left cannot be used: ${why}`);
 
-/** What a commit works with. */
+/** What a commit needs. */
 export interface CommitDeps extends Pick<Jobs, 'secrets' | 'objects' | 'ownStore' | 'publicStore' | 'namedStores'> {
   readonly staging: Carrier;
-  /** For files on their way to other providers. */
+  /** A directory for files on their way to other providers. */
   readonly directory: string;
 }
 
@@ -124,7 +125,7 @@ interface Carrier {
   }): Promise<unknown>;
 }
 
-/** The results of a job go where those of a local run would, and nowhere that it may not write. */
+/** Checks that all output buckets exist and that the job may write to them, as for a job that runs here. */
 async function checkPlaces(
   files: readonly PlannedUpload[],
   service: Service,
@@ -143,10 +144,13 @@ async function checkPlaces(
   }
 }
 
-/** More: larger transactions of the embedded store, until others wait. Fewer: each waits for the disk alone. */
+/**
+ * Copies at the same time. A larger number makes transactions of the embedded store so large that others wait; with a
+ * smaller one, each copy waits for the disk alone.
+ */
 const COPIES_AT_ONCE = 64;
 
-/** Brings files from staging to their places in our own store. The bytes do not leave it. */
+/** Copies files from staging to their outputs in our own store. The bytes do not leave the store. */
 async function placeHere(
   files: readonly PlannedUpload[],
   commission: Commission,
@@ -174,15 +178,16 @@ async function placeHere(
   });
 }
 
-/** Files that lie on the disk of the manager at the same time, on their way. */
+/** Files that are on the manager's disk at the same time, on their way to other providers. */
 const UPLOADS_AT_ONCE = 4;
 
-/** Long enough for the largest file; they are ended before. */
+/** Long enough for the largest file; the keys are revoked when the copy is done. */
 const KEY_SECONDS = 12 * 60 * 60;
 
 /**
- * Brings files from staging to other providers, with keys that only the origin has. What a provider already has from
- * this commit is left alone, where it can keep the mark; to one that cannot (WebDAV) it is written again.
+ * Copies files from staging to other providers, with keys that only the origin has. A file that a provider already has
+ * from this commit is skipped if the provider can store the mark; to a WebDAV provider, which cannot, the file is
+ * written again.
  */
 async function carryElsewhere(
   files: readonly PlannedUpload[],
@@ -242,14 +247,14 @@ async function fetchStaged(
     await mkdir(dirname(to), { recursive: true });
     await staging.fetch({ from: { store: OWN_STORE, bucket, key }, access, eTag, to });
   } catch (error) {
-    // Our own store may be what failed: only it can say whether another time would help.
+    // Our own store may be the one that failed: check there whether a retry can help.
     const [found] = (await objects.objects(bucket, { prefix: key, limit: 1 })).items;
     if (found?.key !== key) throw missing(name);
     throw found.eTag === eTag ? error : changed(name);
   }
 }
 
-/** Whoever uploads has tried for a while, as for a job that runs here. */
+/** The upload has its own retries, as for a job that runs here. */
 async function upload(
   files: readonly PlannedUpload[],
   directory: string,
@@ -268,15 +273,15 @@ async function upload(
 /** What all files of a commit have in common. */
 interface Commission {
   readonly area: StagingArea;
-  /** On each final object, so that it is known again. */
+  /** A label on each final object, by which a resumed commit recognizes it. */
   readonly mark: string;
-  /** In whose name it is written. */
+  /** The user in whose name the objects are written. */
   readonly principal: string;
-  /** By the names of the files. */
+  /** ETags by file name. */
   readonly eTags: ReadonlyMap<string, string>;
 }
 
-/** The staged file, as the manifest has it. */
+/** The staged file, as the manifest describes it. */
 function stagedObject({ area, eTags }: Commission, name: string): { bucket: string; key: string; eTag: string } {
   return { bucket: area.bucket, key: `${area.files}${name}`, eTag: eTags.get(name) ?? '' };
 }
@@ -287,7 +292,9 @@ const changed = (name: string) =>
 const missing = (name: string) =>
   new OutputFailed(`the output "${name}" is not there, and the other cluster had reported it`);
 
-/** So many at once. After a failure none is begun, and whoever hears of it knows that none is under way. */
+/**
+ * Runs at most `atOnce` at the same time. After a failure it starts no more, and it rejects only when none is running.
+ */
 async function runConcurrently<T>(
   items: readonly T[],
   atOnce: number,
@@ -309,7 +316,7 @@ async function runConcurrently<T>(
   await allSettled(Array.from({ length: Math.min(atOnce, items.length) }, worker));
 }
 
-/** Not everything can be brought where it belongs, and trying again would not help. */
+/** An output cannot be written, and a retry would not help. */
 class OutputFailed extends OscarError<'output-failed'> {
   constructor(message: string, options?: ErrorOptions) {
     super('output-failed', message, options);

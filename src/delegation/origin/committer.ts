@@ -12,16 +12,19 @@ export interface CommitterDeps
     OriginDeps,
     'store' | 'objects' | 'services' | 'commit' | 'clock' | 'random' | 'self' | 'meters' | 'report'
   > {
-  /** It has ended. */
+  /** Called when the job has ended. */
   readonly onEnded: (record: JobRecord) => void;
 }
 
-/** Commits at once. Each has several files under way, and jobs that run here share the disk. */
+/**
+ * Commits at the same time. Each writes several files, and jobs that run here share the disk: a larger number slows
+ * them down, a smaller one delays results.
+ */
 const AT_ONCE = 16;
 
 /**
- * Brings the results of jobs that ended on other clusters to their places. The record says which attempt counts, and no
- * longer changes its mind: what fails on the way is tried until it is done, and the record says meanwhile what fails.
+ * Commits the results of jobs that succeeded on other clusters. The record says which attempt counts, and that does not
+ * change any more. A failed commit is retried until it is done, and the record's message says what fails.
  */
 export class Committer {
   readonly #deps: CommitterDeps;
@@ -35,7 +38,7 @@ export class Committer {
     this.#later = new TimerQueue(deps.clock, ({ key, tries }) => this.#begin(key, tries));
   }
 
-  /** Again, while it is under way or waits for its next try: nothing happens. */
+  /** Calling it again while the commit runs or waits for its next try is a no-op. */
   begin({ service, id }: JobKey): void {
     if (!this.#later.has(jobKeyText({ service, id }))) this.#begin({ service, id }, 0);
   }
@@ -56,12 +59,13 @@ export class Committer {
     const isDone = await this.#try(key);
     this.#under.delete(name);
     if (isDone || this.#stopped) return;
-    // Not before: what comes due while it is still under way would be passed over, and never come again.
+    // Schedule the retry only now: one that comes due while the commit still runs would be skipped, and never come
+    // again.
     const { clock, random } = this.#deps;
     this.#later.add(name, clock.now() + delegationBackoff(tries + 1, random), { key, tries: tries + 1 });
   }
 
-  /** Is nothing left to be done? Never fails. */
+  /** Resolves to true if the commit is done. Never rejects. */
   async #try(key: JobKey): Promise<boolean> {
     try {
       await this.#slots.use(() => this.#commit(key));
@@ -73,7 +77,7 @@ export class Committer {
     }
   }
 
-  /** Whoever waits for the results sees what they wait for. */
+  /** Writes the error into the record's message, for users who wait for the results. */
   async #say(problem: unknown, key: JobKey): Promise<void> {
     const { store, report } = this.#deps;
     const why =

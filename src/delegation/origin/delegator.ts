@@ -20,25 +20,32 @@ import { StagingSweep, sweepStaging } from './staging-area.ts';
 import { TargetPoller } from './target-poller.ts';
 import { type ChangeCount, SaturationCache, WaitingJobs } from './waiting-jobs.ts';
 
-/** Jobs that are offered at once. More: members are asked faster than they answer. Fewer: a slow member holds up others. */
+/**
+ * Jobs offered at the same time. A larger number asks members faster than they answer; with a smaller one, a slow
+ * member delays the others.
+ */
 const AT_ONCE = 64;
 
-/** How often a member is told that a job is not wanted any more, and how long between; if all fail it hears at its next word. */
+/**
+ * How often, and at which interval, a member is asked to stop a cancelled job. If all requests fail, the member learns
+ * it from the answer to its next report.
+ */
 const STOP_TRIES = 3;
 const STOP_AGAIN_MS = 2_000;
 
 const ALWAYS = { onArrival: true, whileWaiting: true };
 
-/** A round that is to come. */
+/** An offer loop that is scheduled for later. */
 interface Due extends OfferOptions {
   readonly key: JobKey;
-  /** How often it was tried in a row. */
+  /** Failed tries in a row. */
   readonly tries: number;
 }
 
 /**
- * Has jobs of this cluster run on others: decides where, offers, gives leave, hears how it goes, takes back, commits. What
- * it keeps in memory only saves work: all that is true is in the records, and the next manager goes on from there.
+ * The origin: chooses a member for a job, offers the job, issues permits, handles reports, takes jobs back when leases
+ * expire, and commits results. Its memory only saves work: the records have all the truth, and the next leader
+ * continues from them.
  */
 export class Delegator implements Delegation, OriginServer {
   readonly #deps: OriginDeps;
@@ -50,9 +57,9 @@ export class Delegator implements Delegation, OriginServer {
   readonly #sweep: StagingSweep;
   readonly #following: TargetPoller;
   readonly #waiting: WaitingJobs;
-  /** What rounds know beside the dependencies. */
+  /** What an offer loop gets in addition to the dependencies. */
   readonly #parts: Pick<OfferLoopDeps, 'attempts' | 'saturation' | 'enteringQueue' | 'poll' | 'stopping'>;
-  /** Jobs that are looked at, each with what came up meanwhile. */
+  /** Jobs with a running offer loop, each with the options of a loop that must follow. */
   readonly #rounds = new Map<string, { again?: OfferOptions }>();
   readonly #begun = Promise.withResolvers<void>();
   readonly #stopping = new AbortController();
@@ -83,7 +90,9 @@ export class Delegator implements Delegation, OriginServer {
     };
   }
 
-  /** From now on others can be reached: what was considered before is looked at, and leases count. */
+  /**
+   * Other managers can be reached from now on: starts the offer loops that were requested before, and counts leases.
+   */
   start(): void {
     this.#leases.start();
     this.#sweep.start();
@@ -94,7 +103,7 @@ export class Delegator implements Delegation, OriginServer {
     this.#begun.resolve();
   }
 
-  /** Asks nobody any more. What members have they go on with, and the next manager hears of it. */
+  /** Sends no more offers. Members continue with the jobs that they have, and the next leader handles their reports. */
   stop(): void {
     this.#stopping.abort();
     this.#deaf?.();
@@ -155,7 +164,7 @@ export class Delegator implements Delegation, OriginServer {
       onReleased: (record, without) => void this.#back(record, { exclude: without }),
       onSucceeded: (record) => {
         void this.#noteDuration(record);
-        // It has ended there and needs them no more.
+        // The attempt has ended and needs no keys any more.
         this.#endKeys(record);
         this.#committing.begin(record);
       },
@@ -175,7 +184,7 @@ export class Delegator implements Delegation, OriginServer {
     return this.#held.count(serviceUid, member);
   }
 
-  /** It is in line here, and offered only when it has waited for as long as its service says. */
+  /** The job is in the local queue; it is offered only after it has waited for the time that its service defines. */
   async #lookLater({ service, id }: JobKey): Promise<void> {
     const key = { service, id };
     const name = jobKeyText(key);
@@ -207,7 +216,7 @@ export class Delegator implements Delegation, OriginServer {
     return round;
   }
 
-  /** `known`: the news that there had been when the round began. */
+  /** `known`: how many cluster changes there had been when the offer loop started. */
   #after(due: Due, end: OfferLoopResult, known: ChangeCount): void {
     const { key, tries, queuedLocally = false } = due;
     const name = jobKeyText(key);
@@ -229,7 +238,7 @@ export class Delegator implements Delegation, OriginServer {
     }
   }
 
-  /** A job that a member had waits here again: in line, if it may run here, and offered at once. */
+  /** A member has lost or released the job: puts it into the local queue if it may run here, and offers it at once. */
   async #back(record: JobRecord, wish: OfferOptions): Promise<void> {
     const federation = await this.#deps.federations.get(record.service).catch(() => undefined);
     const inLine = federation !== undefined && placementModeFor(federation.service, record) === 'overflow';
@@ -237,7 +246,10 @@ export class Delegator implements Delegation, OriginServer {
     this.#look(record, { ...wish, queuedLocally: inLine }, 0);
   }
 
-  /** Tells who waits for it, ends its keys, and sweeps what it left; what is left later, the sweep finds. */
+  /**
+   * Notifies those who wait for the job, revokes its keys and empties its part of staging. Files that are written later
+   * are removed by the periodic sweep.
+   */
   #ended(record: JobRecord, { told = false } = {}): void {
     this.#held.forget(record);
     this.#agenda.drop(jobKeyText(record));
@@ -267,7 +279,7 @@ export class Delegator implements Delegation, OriginServer {
     }
   }
 
-  /** How long jobs take at a member counts for who decides where the next one goes. */
+  /** The duration of jobs at a member is an input of the policies. */
   async #noteDuration({ service, startedAt, finishedAt, placement }: JobRecord): Promise<void> {
     if (startedAt === undefined || finishedAt === undefined) return;
     const federation = await this.#deps.federations.get(service).catch(() => undefined);
@@ -276,5 +288,5 @@ export class Delegator implements Delegation, OriginServer {
   }
 }
 
-/** Did a member give it back? What a round gives back, that round goes on with. */
+/** Did a member release the job? If an offer loop puts a job back into the queue, the same loop continues with it. */
 const wasReleased = ({ timeline }: JobRecord) => timeline.at(-1)?.reason === 'Released';

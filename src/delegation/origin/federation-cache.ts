@@ -9,36 +9,36 @@ import type { MemberId } from '../policies/index.ts';
 type Ledger = NonNullable<Awaited<ReturnType<Ledgers['read']>>>['ledger'];
 type LedgerMember = Ledger['members'][number];
 
-/** A federation, as its coordinator gives work to it. */
+/** A federation, as its coordinator delegates jobs to it. */
 export interface DelegatingFederation {
   readonly service: Service;
   readonly uid: string;
   readonly members: readonly DelegationMember[];
 }
 
-/** A member of a federation, as jobs go there. */
+/** A member of a federation, as the target of jobs. */
 export interface DelegationMember {
   readonly id: MemberId;
   readonly type: 'oscar' | 'endpoint';
-  /** Where a job is said to be that runs there. */
+  /** What the records of jobs that run there show as `place`. */
   readonly place: string;
-  /** The service there. */
+  /** The name of the worker there. */
   readonly service: string;
   readonly priority: number;
-  /** By which the scoreboard knows its cluster. */
+  /** The address by which the scoreboard knows its cluster. */
   readonly endpoint: string;
   /**
-   * It asks for leave before it runs something, and tells how that goes. Others only take it or not, and are asked how it
-   * goes, if they can be.
+   * The member asks for permits and sends reports. Other members only accept or reject a job, and are polled if
+   * possible.
    */
   readonly sendsReports: boolean;
   readonly target: Target;
   readonly credentials: PeerCredentials;
-  /** Why it gets no work now. */
+  /** Why the member gets no jobs now; absent if it may get some. */
   readonly ineligible?: string;
 }
 
-/** Where a member is. */
+/** A member and the entry that tells where it is. */
 export type MemberLocation =
   | { readonly type: 'oscar'; readonly member: LedgerMember }
   | { readonly type: 'endpoint'; readonly member: Replica };
@@ -47,18 +47,19 @@ export interface FederationCacheDeps {
   readonly services: Pick<ServiceStore, 'get'>;
   readonly ledgers: Pick<Ledgers, 'read'>;
   readonly secrets: Pick<SecretStore, 'get'>;
-  /** How a member is spoken to. */
+  /** The client for a member. */
   readonly targetFor: (where: MemberLocation, service: Service) => Target | Promise<Target>;
   readonly clock: Pick<Clock, 'now'>;
 }
 
 /**
- * How long what the ledger says is taken as it was. A change by the owner has another version of the service and counts at
- * once; what the reconciler finds out at a member does not. Longer: a member that was just made waits for its first job.
+ * How long a cached ledger is valid. A change by the owner makes a new version of the service and counts at once; what
+ * the reconciler finds out at a member does not. A larger value delays the first job of a new member; a smaller one
+ * reads the ledger more often.
  */
 const BELIEVED_MS = 5_000;
 
-/** Services whose members are at hand. */
+/** The largest number of services in the cache. */
 const MOST_KEPT = 1_000;
 
 interface Kept {
@@ -67,7 +68,10 @@ interface Kept {
   readonly federation: Promise<DelegatingFederation | undefined>;
 }
 
-/** The federations that services here coordinate, with their members; kept so that a job does not pay for reading them. */
+/**
+ * The federations that services of this cluster coordinate, with their members; cached so that a job does not wait for
+ * the ledger.
+ */
 export class FederationCache {
   readonly #deps: FederationCacheDeps;
   readonly #kept = new Map<string, Kept>();
@@ -76,7 +80,7 @@ export class FederationCache {
     this.#deps = deps;
   }
 
-  /** Undefined when there is no such service, or it coordinates nothing. */
+  /** Undefined if there is no such service, or if it coordinates no federation. */
   async get(name: string): Promise<DelegatingFederation | undefined> {
     const record = await this.#deps.services.get(name);
     if (!record) return undefined;
@@ -93,7 +97,7 @@ export class FederationCache {
     const role = service.federation;
     if (role?.role !== 'coordinator') return undefined;
     const entry = await this.#deps.ledgers.read(role.uid);
-    // One that is ended and made anew is in the ledger twice; the new one comes last, and counts.
+    // A member that was removed and created again is in the ledger twice; the new entry is the last.
     const known = new Map(entry?.ledger.members.map((each) => [idOf(each.clusterId, each.service), each]));
     const listed = (service.definition.federation?.members ?? []).map((replica) => {
       if (replica.type === 'endpoint') return this.#endpoint(replica, service);
@@ -107,7 +111,7 @@ export class FederationCache {
     return { service, uid: role.uid, members: members.filter((member) => member !== undefined) };
   }
 
-  /** Any URL: it takes the event and answers, and that is all there is between us. */
+  /** An endpoint is any URL: it gets the event and answers. */
   async #endpoint(replica: Replica, service: Service): Promise<DelegationMember> {
     const { url, priority } = replica;
     return {
@@ -142,8 +146,8 @@ export class FederationCache {
   }
 
   /**
-   * It gets nothing new, and is spoken to about what it has. The definition is what counts: the ledger says so a moment
-   * later.
+   * A leaving member gets no new jobs, but can still be asked about those that it has. The definition decides; the
+   * ledger follows a moment later.
    */
   async #leaving(member: LedgerMember, service: Service, uid: string): Promise<DelegationMember> {
     const deployed = await this.#deployed(member, 0, service, uid);

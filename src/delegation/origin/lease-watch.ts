@@ -8,7 +8,7 @@ import { currentPlacement, toQueued } from './transitions.ts';
 export interface LeaseWatchDeps
   extends Pick<OriginDeps, 'store' | 'lease' | 'clock' | 'self' | 'meters' | 'report' | 'federations'> {
   readonly attempts: RemoteAttempts;
-  /** The job waits here again; that member had it. */
+  /** Called after the job went back into the queue, with the member that had it. */
   readonly onExpired: (record: JobRecord, member: string) => void;
 }
 
@@ -17,14 +17,14 @@ interface Standing<A> {
   readonly gone: A[];
 }
 
-/** How often leases are looked at, at most; with short leases more often. */
+/** The longest interval between two checks; short leases are checked more often. */
 const LOOK_EVERY_MS = 5_000;
 
 /** Takes jobs back from members that have fallen silent. */
 export class LeaseWatch {
   readonly #deps: LeaseWatchDeps;
   #undo: (() => void) | undefined;
-  /** Nobody could be heard before this manager began. */
+  /** When this manager started. No report could reach it earlier. */
   #since = 0;
   #stopped = false;
 
@@ -49,7 +49,7 @@ export class LeaseWatch {
     this.#undo = clock.at(clock.now() + every, () => void this.check().finally(() => this.#next()));
   }
 
-  /** Looks once. */
+  /** Checks all leases once. */
   async check(): Promise<void> {
     const { attempts, clock, lease, meters = NO_METERS } = this.#deps;
     const { speaking, gone } = await this.#standing(attempts.delegated());
@@ -67,8 +67,8 @@ export class LeaseWatch {
   }
 
   /**
-   * Those who never speak of a job are not silent. Who is no member any more has no key to speak with: there is nothing to
-   * wait for.
+   * Members that send no reports have no leases. A former member has no key any more and cannot report, so its jobs are
+   * taken back at once.
    */
   async #standing<A extends RemoteAttempt>(attempts: readonly A[]): Promise<Standing<A>> {
     const standing: Standing<A> = { speaking: [], gone: [] };
@@ -85,7 +85,7 @@ export class LeaseWatch {
     return standing;
   }
 
-  /** False when it has ended, or was heard of, meanwhile. */
+  /** False if the job has ended, or the member has reported, meanwhile. */
   async #takeBack(
     { key, member, epoch, heardAt }: RemoteAttempt & { readonly heardAt: number },
     why: { readonly reason: string; readonly message: string },
@@ -111,7 +111,10 @@ export class LeaseWatch {
     }
   }
 
-  /** Somebody else wrote it. Another manager may have taken it back and stopped just then: it waits, and nobody looks. */
+  /**
+   * Another writer changed the record. It may be another manager that took the job back and then stopped: then the job
+   * waits without an offer loop, so start one.
+   */
   async #catchUp(key: RemoteAttempt['key'], member: string, epoch: number): Promise<void> {
     const { store, attempts, onExpired } = this.#deps;
     const record = await store.get(key);

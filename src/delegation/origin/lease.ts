@@ -1,30 +1,34 @@
 /** Milliseconds. */
 export interface LeaseTerms {
   /**
-   * How long a member may be silent about an attempt that it has. Shorter: a slow network costs a run. Longer: a job whose
-   * cluster died waits longer. Members speak three times in it.
+   * How long a member may be silent about an attempt. A smaller value loses runs on a slow network; a larger one delays
+   * a job whose cluster died. Members report three times in a lease.
    */
   readonly lease: number;
-  /** And then somewhat longer, for clocks and for words that are on their way. */
+  /** Additional time for clock differences and for reports that are on their way. */
   readonly grace: number;
 }
 
 /**
- * How long the end of leases waits when everybody is silent at once. Longer: jobs of clusters that all died wait. Shorter:
- * a long fault of this cluster's own network has every job run again.
+ * How much longer leases last when all clusters are silent at once. A larger value delays jobs whose clusters all died;
+ * a smaller one runs all jobs again after a long fault of the origin's own network.
  */
 export const LONGEST_DOUBT = 10 * 60_000;
 
-/** What of an attempt counts: which cluster has it, and when it last spoke of it. */
+/** What decides about the lease of an attempt. */
 export interface Leased {
-  /** By where its manager is: it may be the member of several federations, and all of them fall silent with it. */
+  /**
+   * The address of the manager: one cluster may be a member of several federations, and all of them fall silent with
+   * it.
+   */
   readonly cluster: string;
   readonly heardAt: number;
 }
 
 /**
- * The attempts whose clusters were silent for too long (docs/delegation.md#how). Where two clusters or more have
- * attempts, and all of them fell silent within one lease, the fault is probably here: then it waits, but not for ever.
+ * The attempts whose clusters were silent for too long (docs/delegation.md#how). If two or more clusters have attempts
+ * and all of them fell silent within one lease, the fault is probably at the origin: then leases last longer, but not
+ * forever.
  */
 export function expiredLeases<A extends Leased>(
   attempts: readonly A[],

@@ -8,7 +8,7 @@ export interface LocalFallbackDeps extends Pick<OriginDeps, 'store' | 'scheduler
   readonly attempts: RemoteAttempts;
 }
 
-/** A job at the cluster that it belongs to: its record, and its place in line here. */
+/** The job at its origin: its record, and its place in the local queue. */
 export class LocalFallback {
   readonly #key: JobKey;
   readonly #deps: LocalFallbackDeps;
@@ -24,7 +24,7 @@ export class LocalFallback {
     return this.#inLine;
   }
 
-  /** Changes the record if it still is in the state and the epoch that was seen; undefined when it is not. */
+  /** Changes the record if state and epoch are still those of `seen`; otherwise resolves to undefined. */
   async change(
     seen: JobRecord,
     change: (job: JobRecord) => Partial<JobProgress> | undefined,
@@ -36,7 +36,7 @@ export class LocalFallback {
     return changed;
   }
 
-  /** It waits here, for this reason. False when it has changed meanwhile. */
+  /** Makes the job wait at the origin, with a reason. False if the record has changed meanwhile. */
   async wait(
     record: JobRecord,
     { reason, message }: { readonly reason: string; readonly message: string },
@@ -47,10 +47,10 @@ export class LocalFallback {
     if (record.state !== 'queued') {
       return (await this.change(record, (job) => toQueued(job, word, decision))) !== undefined;
     }
-    // What was said before need not be written again; that it runs here after all is.
+    // Do not write the same message again, except when the decision is now to run the job here.
     if (record.message === message && decision?.chosen === undefined) return true;
     if (reason === 'StaysHere') {
-      // A line of its own in the story: nobody is asked, so nothing else tells why.
+      // Add an entry to the timeline: no member is asked, so nothing else explains why.
       return (await this.change(record, (job) => toQueued({ ...job, state: 'offering' }, word))) !== undefined;
     }
     const changed = await this.change(record, (job) => ({
@@ -69,7 +69,7 @@ export class LocalFallback {
     return failed !== undefined;
   }
 
-  /** It may begin here as soon as there is room. */
+  /** The job may start here as soon as there is free capacity. */
   enqueue(record: JobRecord): void {
     if (this.#inLine) return;
     this.#inLine = true;

@@ -11,16 +11,15 @@ export interface LogDeps
     Pick<Jobs, 'runner' | 'place'> {}
 
 /**
- * What the script of a job printed, wherever it ran: of its current attempt, or of the last that there was. With `follow` it
- * begins when the job does and ends with it. A cluster that cannot be asked is told of in the log, where the rest of it
- * would be.
+ * Reads the log of a job, wherever it runs: of its current attempt, or of its last one. With `follow`, the log begins
+ * when the job starts and ends with it. If the cluster cannot be asked, the log ends with a line that says so.
  */
 export async function* readJobLog(record: JobRecord, options: LogOptions, deps: LogDeps): AsyncGenerator<Uint8Array> {
   const { follow, signal } = options;
   const current = follow ? await waitUntilJob(record, ({ attempts }) => attempts.length > 0, signal, deps) : record;
   const attempt = current?.attempts.at(-1);
   if (!current || !attempt) return;
-  // Managers of another kind have no names of their own: a job is called there as it is here.
+  // A Go manager gives attempts no names of their own: there the job has the same name as here.
   const isOurs = attempt.place === deps.place && attempt.name === attemptName(current, attempt.epoch);
   if (isOurs) return yield* readLog(current, options, deps);
   const federation = await deps.federations.get(current.service);
@@ -47,7 +46,7 @@ async function* remoteLog(
   }
 }
 
-/** The member whose attempt has that name: ours are known beforehand, others give names of their own. */
+/** The member that ran this attempt. The names of attempts at our managers are computed; others choose their own. */
 function whoRan(
   { name, epoch, place }: AttemptRecord,
   { service, id }: JobRecord,

@@ -34,64 +34,66 @@ import type { SaturationCache } from './waiting-jobs.ts';
 export interface OfferLoopDeps extends OriginDeps {
   readonly attempts: RemoteAttempts;
   readonly saturation: SaturationCache;
-  /** Jobs that were decided to run here, until they are in line. */
+  /** Jobs for which the policy chose this cluster, until they are in the local queue. */
   readonly enteringQueue: InFlightJobs;
-  /** Whoever comes after takes up what is under way: nothing is decided here any more. */
+  /** Aborted when this manager stops leading: the next leader continues, and nothing is decided here any more. */
   readonly stopping: AbortSignal;
-  /** A member has it that does not speak: it has to be asked. */
+  /** Called when a member has the job that sends no reports and must be polled. */
   readonly poll: (record: JobRecord) => void;
 }
 
-/** What was known when a round began. */
+/** What is known when an offer loop starts. */
 export interface OfferOptions {
-  /** It is in line here, for when there is room. */
+  /** The job is in the local queue and may start when capacity becomes free. */
   readonly queuedLocally?: boolean;
-  /** This member had it and lost it, so it is asked last; or gave it back, so it is not asked. */
+  /** A member that had the job and lost it is asked last; a member that released it is excluded. */
   readonly lastChoice?: MemberId;
   readonly exclude?: MemberId;
-  /** Who refused it before, for another reason than room, and is not asked again. */
+  /** Members that rejected the job for another reason than missing capacity: they are not asked again. */
   readonly refusals?: ReadonlyMap<MemberId, string>;
 }
 
-/** How a round ended. `over`: somebody has the job, or nobody needs to. `unsettled`: somebody may have it. */
+/**
+ * How an offer loop ended. `over`: a member has the job, or no member needs to. `unsettled`: a member may have the job.
+ */
 export type OfferLoopResult =
   | { readonly kind: 'over' }
-  /** With the clusters that may know. */
+  /** With the endpoints of the clusters that may have the job. */
   | { readonly kind: 'unsettled'; readonly boards: readonly string[] }
   | Waits;
 
 interface Waits {
   readonly kind: 'waits';
-  /** Milliseconds until it is tried again; without, it is pinned and tried again soon. */
+  /** Milliseconds until the next offer loop. Absent if the job is pinned to a member: it is tried again soon. */
   readonly after?: number;
-  /** The clusters that may take it. */
+  /** The endpoints of the clusters that may accept the job. */
   readonly boards: readonly string[];
-  /** Who refused it for another reason than room. */
+  /** Members that rejected the job for another reason than missing capacity. */
   readonly refusals: ReadonlyMap<MemberId, string>;
 }
 
 const OVER: OfferLoopResult = { kind: 'over' };
 
-/** Nobody is asked more often than this, whatever the definition says. */
+/** The shortest pause between offer loops of a job, whatever the definition says. */
 const SHORTEST_THRESHOLD = 1_000;
 
 /**
- * Offers one job, to one member after the other, until somebody has it or all have refused (docs/delegation.md#how).
- * Each step begins with the record as it is by then: it may have begun here, been cancelled, or been given back by who
- * had it.
+ * Offers one job to one member after the other, until a member has accepted it or all have rejected it
+ * (docs/delegation.md#how). Each step reads the record again: meanwhile the job may have started here, or been
+ * cancelled, or been released by a member.
  */
 export class OfferLoop {
   readonly #key: JobKey;
   readonly #deps: OfferLoopDeps;
   readonly #refusals: Map<MemberId, string>;
-  /** Those of them that had no room. */
+  /** The members that rejected the job because they had no free capacity. */
   readonly #full = new Set<MemberId>();
   readonly #decided = Promise.withResolvers<boolean>();
   readonly #last: MemberId | undefined;
   readonly #home: LocalFallback;
-  /** The epoch under which a member has said no: it will not run it, whatever leave it got. */
+  /** The epoch that a member has rejected: it will not run that attempt, even if it got a permit. */
   #refusedEpoch: number | undefined;
-  /** Was anybody asked? */
+  /** Was the job offered to any member? */
   #asked = false;
 
   constructor(
@@ -107,14 +109,14 @@ export class OfferLoop {
     if (exclude !== undefined) this.#refusals.set(exclude, 'it gave the job back');
   }
 
-  /** Is the job in line here, as the round has left it? */
+  /** Is the job in the local queue, now that the loop has ended? */
   get inLine(): boolean {
     return this.#home.inLine;
   }
 
   /**
-   * Resolves as soon as the next job can be looked at: whoever this one is offered to is counted as taken. False when nobody
-   * could take it.
+   * Resolves as soon as the next job can be considered: the capacity that this job needs is already counted. Resolves
+   * to false if no member could accept the job.
    */
   get decided(): Promise<boolean> {
     return this.#decided.promise;
@@ -135,7 +137,7 @@ export class OfferLoop {
     }
   }
 
-  /** Undefined: look again, something has changed. */
+  /** Undefined: the record has changed, so repeat the step. */
   async #step(record: JobRecord): Promise<OfferLoopResult | undefined> {
     if (record.state !== 'queued' && record.state !== 'offering' && record.state !== 'delegated') return OVER;
     const federation = await this.#deps.federations.get(record.service);
@@ -147,12 +149,14 @@ export class OfferLoop {
     return this.#next(record, current, mode);
   }
 
-  /** Somebody was let run it, and it is not known whether they do: the same offer again, until there is an answer. */
+  /**
+   * A member got a permit, and it is unknown whether it runs the job: repeats the same offer until the member answers.
+   */
   async #resume(record: JobRecord, federation: DelegatingFederation | undefined): Promise<OfferLoopResult | undefined> {
     const placement = currentPlacement(record);
     const member = federation?.members.find(({ id }) => id === placement?.member);
     const isHeard = record.attempts.some(({ epoch }) => epoch === record.epoch);
-    // Who is no member any more cannot be asked: its word, or the end of its lease, will tell.
+    // A former member cannot be asked: its report or the end of its lease decides.
     if (!federation || !member || isHeard) return OVER;
     const event = await this.#deps.store.event(this.#key);
     const bearer = await bearerFor(member, federation, this.#deps);
@@ -185,7 +189,7 @@ export class OfferLoop {
     return this.#try(record, federation, answer, { id: chosen.id, member: chosen.member });
   }
 
-  /** Everything that can be known before, then the claim, then the offer. */
+  /** Does all checks that need no member first, then claims the record, then sends the offer. */
   async #try(
     record: JobRecord,
     federation: DelegatingFederation,
@@ -193,7 +197,7 @@ export class OfferLoop {
     { id, member }: { readonly id: MemberId; readonly member: DelegationMember },
   ): Promise<OfferLoopResult | undefined> {
     const { scoreboard, store, objects } = this.#deps;
-    // At once, before anything is waited for: the next job that is looked at sees it there (F16).
+    // Count the job at once, before the first await, so that the next job's decision includes it (F16).
     const shipment = scoreboard.addInFlight(member.endpoint, record.demand);
     this.#decided.resolve(true);
     let settled = false;
@@ -222,7 +226,9 @@ export class OfferLoop {
     }
   }
 
-  /** From here on it does not start on this cluster: whoever begins it there finds that it is not queued any more (F15). */
+  /**
+   * After the claim, the job cannot start on this cluster: the scheduler finds that it is not queued any more (F15).
+   */
   async #claim(
     record: JobRecord,
     member: MemberId,
@@ -260,7 +266,7 @@ export class OfferLoop {
     return undefined;
   }
 
-  /** Nothing is known of what became of the offer, but whether there was leave to run it. */
+  /** The member did not answer. Only the record shows whether it asked for a permit. */
   async #unanswered(
     record: JobRecord,
     { member, federation }: OfferParts,
@@ -282,7 +288,10 @@ export class OfferLoop {
     return undefined;
   }
 
-  /** Nothing fences who knows no leave: it is looked for there, and stays there if that cannot be done. */
+  /**
+   * A Go manager knows no permits, so nothing fences it: ask whether it has the job. If it cannot be asked, the job
+   * stays with it.
+   */
   async #sighted(
     record: JobRecord,
     member: DelegationMember,
@@ -326,7 +335,7 @@ export class OfferLoop {
     return this.#wait(record, federation, message, answer);
   }
 
-  /** Back in line here, or still there, with the reason; and offered again after a while. */
+  /** Puts the job back into the local queue, or leaves it there, with the reason; it is offered again later. */
   async #wait(
     record: JobRecord,
     federation: DelegatingFederation,
@@ -356,9 +365,10 @@ export class OfferLoop {
     answer: MemberChoice,
   ): Promise<OfferLoopResult | undefined> {
     const end = this.#waits(record, federation);
-    // It is in line already, and the decision is written down.
+    // The job is in the local queue already, and the decision is in the record.
     if (this.#home.inLine && record.state === 'queued') return end;
-    // At once, as for members: in line it has its room, or is seen to wait, but the record is written first (F16).
+    // Count the job at once, as for members: the record is written before the queue reserves capacity for the job
+    // (F16).
     const settling = this.#deps.enteringQueue.add(record.demand);
     try {
       const decision = this.#decision(federation, answer, ownId(federation, this.#deps));
@@ -371,7 +381,7 @@ export class OfferLoop {
     }
   }
 
-  /** It runs here or not at all: nobody is asked again. */
+  /** The job must run on this cluster: no member is asked again. */
   async #stay(record: JobRecord, message: string): Promise<OfferLoopResult | undefined> {
     if (!(await this.#home.wait(record, { reason: 'StaysHere', message }))) return undefined;
     this.#home.enqueue(record);
@@ -402,7 +412,7 @@ export function reofferDelay(
   return Math.max(SHORTEST_THRESHOLD, seconds === undefined ? reofferAfter : seconds * 1000);
 }
 
-/** Has a member the job, for all that is known? Who asks for no leave may have it before it answers. */
+/** May a member have the job? A Go manager, which asks for no permit, may have started the job before it answers. */
 function mayBeThere(record: JobRecord, federation: DelegatingFederation | undefined): boolean {
   if (record.state === 'delegated') return true;
   const member = federation?.members.find(({ id }) => id === currentPlacement(record)?.member);
@@ -419,9 +429,9 @@ function boardsOf(federation: DelegatingFederation, deps: Pick<OriginDeps, 'getO
 }
 
 /**
- * Why a job is not given to another cluster, as a sentence; undefined when it may be. Keys of providers never leave the
- * manager that holds them (docs/delegation.md#when), so whatever needs one runs here: a file that lies elsewhere, or a
- * script that gets its input itself.
+ * Why a job may not be delegated, as a sentence; undefined if it may. Keys of providers never leave the manager that
+ * holds them (docs/delegation.md#when), so a job that needs one runs here: its input is at a provider, or its script
+ * fetches the input from one.
  */
 export function localOnlyReason(
   { definition }: Pick<Service, 'definition'>,
@@ -438,7 +448,7 @@ export function localOnlyReason(
 
 const keptHere = (because: string) => `it runs on this cluster alone: ${because}, and the keys for that stay here`;
 
-/** Everything that goes into an offer beside the record. */
+/** What an offer contains besides the record. */
 interface OfferParts {
   readonly member: DelegationMember;
   readonly federation: DelegatingFederation;
@@ -448,7 +458,7 @@ interface OfferParts {
 
 type Deps = Pick<OriginDeps, 'self' | 'meters' | 'report'>;
 
-/** Asks a member to run the current attempt of a job. `silent`: it is not known what became of that. */
+/** Asks a member to run the current attempt of a job. `silent`: there was no answer, so the result is unknown. */
 async function offerJob(record: JobRecord, offered: OfferParts, deps: Deps): Promise<OfferAnswer | 'silent'> {
   const { meters = NO_METERS, report } = deps;
   const { member, bearer } = offered;
@@ -482,7 +492,10 @@ function wordsOf(record: JobRecord, { member, federation, event }: OfferParts, {
   };
 }
 
-/** A token of the owner for this member. Undefined where none is needed; a sentence where it cannot be had. */
+/**
+ * An access token of the owner for this member. Undefined if none is needed; a string, the reason, if none could be
+ * obtained.
+ */
 async function bearerFor(
   { type, place }: DelegationMember,
   { service }: DelegatingFederation,
@@ -501,8 +514,8 @@ async function bearerFor(
 type Taken = Extract<OfferAnswer, { kind: 'taken' }>;
 
 /**
- * A member has taken a job without asking for leave first: a plain endpoint, which has done it when it answers, or a manager
- * of another kind. Resolves to the record as it is then; undefined when it has changed, by the leave that was given or else.
+ * A member has accepted a job without asking for a permit: an endpoint, which has done the work when it answers, or a
+ * Go manager. Resolves to the new record; undefined if the record has changed meanwhile, for example by a permit.
  */
 async function recordUnpermittedStart(
   { service, id, epoch }: JobRecord,

@@ -15,8 +15,8 @@ type DeskDeps = Pick<
 >;
 
 /**
- * Where members speak to a manager that does not lead. It writes down what they say, as the leader would; whatever has to
- * be done about it, the leader does when it hears of the record.
+ * The origin's side on a manager that does not lead. It writes requests of members into the records, as the leader
+ * does; the leader does the rest when it sees the changed record.
  */
 export class OriginFollower implements OriginServer {
   readonly #deps: DeskDeps;
@@ -54,8 +54,9 @@ const nothing = () => undefined;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * Opens a job that entered at a worker: its record is here, like those of all jobs of the federation. It has the rights of
- * the service's own token, whoever called there. The same id again, with the same event from the same member: the same job.
+ * Creates a job that entered at a worker: its record is here, like those of all jobs of the federation. It has the
+ * rights of the service's token, whoever called the worker. A repeated request with the same id, event and member is a
+ * no-op.
  */
 export async function openJob(
   { job, event, invoker }: EnteredJob,
@@ -94,7 +95,7 @@ export async function openJob(
   const deps = { store, now: () => clock.now(), place: self.clusterId, scheduler };
   await acceptJob(service, arrival, event, deps);
 
-  // Afterwards: two members may come with one id at the same moment.
+  // Check after the write, because two members may send the same id at the same moment.
   const [kept, keptEvent] = await Promise.all([store.get(job), store.event(job)]);
   const isAnother = kept && (kept.openedBy !== member || !keptEvent || Buffer.compare(keptEvent, event) !== 0);
   if (isAnother) throw new DelegationError('payload-differs', `there is another job "${job.id}" of "${name}" already`);

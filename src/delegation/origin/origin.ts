@@ -13,7 +13,7 @@ import type { CommitOrder, CommitResult } from './commit.ts';
 import type { DelegatingFederation, DelegationMember, FederationCache } from './federation-cache.ts';
 import type { LeaseTerms } from './lease.ts';
 
-/** What it takes to have the jobs of this cluster run on others. */
+/** What the origin needs to delegate jobs. */
 export interface OriginDeps {
   readonly store: JobStore;
   readonly services: Pick<ServiceStore, 'get'>;
@@ -31,36 +31,36 @@ export interface OriginDeps {
     | 'onChange'
     | 'noteDuration'
   >;
-  /** What is free on this cluster, and how many jobs wait for it. */
+  /** The free capacity of this cluster, and the number of jobs in its queue. */
   readonly ownStatus: () => { readonly snapshot: Snapshot; readonly waiting: number };
-  /** This cluster, as others know it and reach its store. */
+  /** This cluster's id, and its store as other clusters reach it. */
   readonly self: { readonly clusterId: string; readonly store: ClusterStore };
-  /** An access token of the owner of a service, for that cluster. Absent: members are asked without. */
+  /** Gets an access token of a service's owner for a cluster. Absent: members are asked without a token. */
   readonly getOwnerToken?: (service: Service, clusterId: string) => Promise<Secret>;
-  /** Brings the results of an attempt to their places. What it throws may go better another time. */
+  /** Commits the results of an attempt. If it throws, a later try may succeed. */
   readonly commit: (order: CommitOrder) => Promise<CommitResult>;
   readonly maxEventBytes: number;
-  /** Milliseconds that a job waits before it is offered again, unless its service says otherwise. */
+  /** How long a job waits before it is offered again, in milliseconds, unless its service defines it. */
   readonly reofferAfter: number;
-  /** Are jobs offered when they come and there is no room, and when they have waited? Both if left out. */
+  /** Are jobs offered when they arrive and there is no free capacity, and while they wait? Both by default. */
   readonly offerJobs?: { readonly onArrival: boolean; readonly whileWaiting: boolean };
   readonly lease: LeaseTerms;
   readonly clock: Clock;
   readonly random: Random;
   readonly meters?: DelegationMeters;
-  /** Told of what nobody waits for. */
+  /** Called with errors of background work. */
   readonly report: (problem: unknown, key: JobKey) => void;
 }
 
-/** Who speaks, proven by the key of the member. */
+/** The authenticated sender of a request: a member, known by its key. */
 export interface Requester {
-  /** Of the federation. */
+  /** The id of the federation. */
   readonly uid: string;
   /** `<cluster id>/<service>`. */
   readonly member: string;
-  /** That coordinates it, here. */
+  /** The service that coordinates the federation here. */
   readonly service: Service;
-  /** With which request. */
+  /** The signed request, to detect replays. */
   readonly asking: SeenRequest;
 }
 
@@ -71,10 +71,12 @@ export const requesterFor = ({ ledger, member, record, asking }: AuthenticatedWo
   asking,
 });
 
-/** Where a member is, for people. */
+/** The cluster of a member, as records show it. */
 export const placeInRecord = (member: string): string => member.split('/')[0] ?? member;
 
-/** As whom a member is spoken to about jobs that it has: by its key, or by the owner where it knows no keys. */
+/**
+ * The credentials for requests about jobs that a member has: its member key, or a token of the owner for a Go manager.
+ */
 export async function credentialsFor(
   { sendsReports, type, credentials, place }: DelegationMember,
   { service }: DelegatingFederation,
@@ -85,17 +87,17 @@ export async function credentialsFor(
     : { ...credentials, bearer: await getOwnerToken(service, place) };
 }
 
-/** What is counted and timed; times in seconds. */
+/** Metrics of delegation; times are in seconds. */
 export interface DelegationMeters {
-  /** A member was asked to take a job. `silent`: there was no answer. */
+  /** A job was offered to a member. `silent`: there was no answer. */
   offered(outcome: 'taken' | 'silent' | RefusalCode, seconds: number): void;
   /** Candidates were ranked. */
   decided(seconds: number): void;
-  /** Results of a job were written to their places, or could not be. */
+  /** A commit has ended. */
   committed(outcome: 'succeeded' | 'failed', seconds: number): void;
-  /** A member was silent for too long. */
+  /** The lease of an attempt has expired. */
   leaseExpired(): void;
-  /** Somebody spoke for an attempt that is not the current one. */
+  /** A request about an attempt that is not the current one was rejected. */
   fenced(): void;
 }
 

@@ -10,15 +10,15 @@ import { STAGING_KEY_SECONDS, stagingArea } from './staging-area.ts';
 import { toDelegated } from './transitions.ts';
 
 interface PermitDeps extends Pick<OriginDeps, 'store' | 'objects' | 'self' | 'lease' | 'clock' | 'meters'> {
-  /** Told of the record that says so. */
+  /** Called with the record after it was changed. */
   readonly onChanged: (record: JobRecord) => void;
 }
 
 /**
- * Lets a member run the attempt that it was offered, if that is the current one still; asked again, it is the renewal of its
- * lease; the very same request again gets nothing, at no manager of this cluster. The keys read the one object that is the
- * input, if the job may have it, and write below the attempt's own part of the staging area: whatever becomes of them, no
- * result of anybody is within their reach.
+ * Permits a member to run the attempt that it was offered, if that is still the current one. A repeated request renews
+ * the lease; a replayed request is rejected by every manager of this cluster. The keys read the one object that is the
+ * input, if the job may read it, and write below the attempt's own part of staging: they never reach the results of
+ * another attempt.
  */
 export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: PermitDeps): Promise<Permit> {
   const { store, clock, self, lease } = deps;
@@ -42,7 +42,7 @@ export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: P
       const counts = (state === 'offering' || state === 'delegated') && isCurrentAttempt(job, attempt, asker);
       if (!counts || !placement) return undefined;
       const asked = withAsking(placement.asked, asker.asking);
-      // What somebody recorded would get them keys.
+      // Without this check, a recorded request would obtain keys.
       if (!asked) throw refusals.repeated();
       return toDelegated(job, placement, asked, word);
     },
@@ -70,17 +70,23 @@ export async function issuePermit(attempt: AttemptKey, asker: Requester, deps: P
   };
 }
 
-/** Keys for the cluster that runs the job. */
+/** Issues keys for the cluster that runs the job. */
 const issueFor = (job: JobKey, scope: KeyScope, onBehalfOf: string, objects: Pick<ObjectStore, 'issue'>) =>
   objects.issue(scope, STAGING_KEY_SECONDS, onBehalfOf, { purpose: purposeOf(job) });
 
-/** Ends what other clusters were given for a job, by whichever manager of this one, where the store can. */
+/**
+ * Revokes all keys that other clusters got for a job, from whichever manager of this cluster, if the store can revoke
+ * keys.
+ */
 export const revokeKeys = (job: JobKey, objects: Pick<ObjectStore, 'revokeFor'>): Promise<void> =>
   objects.revokeFor(purposeOf(job));
 
 const purposeOf = (job: JobKey) => `delegated/${jobKeyText(job)}`;
 
-/** The file that is the input of a job, by the rights of the job. Undefined: its event is, or its script gets it itself. */
+/**
+ * The file that is the input of a job, if the job may read it. Undefined if the event itself is the input, or if the
+ * script fetches the input.
+ */
 export async function findInput(
   record: JobRecord,
   service: Service,

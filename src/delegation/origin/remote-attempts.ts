@@ -2,26 +2,28 @@ import { jobKeyText } from '../../jobs/index.ts';
 import type { JobKey, JobRecord } from '../../model/job/index.ts';
 import type { InFlightJob } from '../scoreboard/index.ts';
 
-/** An attempt that a member was asked to run and that has not ended, as far as this manager has seen. */
+/** An attempt that was offered to a member and has not ended, as far as this manager knows. */
 export interface RemoteAttempt {
   readonly key: JobKey;
   readonly serviceUid: string;
   readonly member: string;
   readonly epoch: number;
-  /** When the member last said something about it. Absent before it was let run it. */
+  /** When the member last reported. Absent before it got its permit. */
   readonly heardAt?: number;
-  /** The room that it takes there, as the scoreboard counts it. Absent where a manager before this one sent it. */
+  /**
+   * The capacity that it uses at the member, as the scoreboard counts it. Absent if an earlier manager sent the offer.
+   */
   readonly inFlight?: InFlightJob;
 }
 
 /**
- * Which attempts members hold. It only saves looking through all jobs: what counts is in the records, and whatever is done
- * because of it is decided there again.
+ * The attempts that members have. An index that avoids reading all jobs: every action based on it checks the record
+ * again.
  */
 export class RemoteAttempts {
   readonly #attempts = new Map<string, RemoteAttempt>();
 
-  /** Takes a record as it was just written. */
+  /** Updates the index from a record that was just written. */
   note(record: JobRecord): void {
     const { service, id, state, placement, epoch, serviceUid } = record;
     const name = jobKeyText(record);
@@ -37,15 +39,15 @@ export class RemoteAttempts {
     this.#attempts.set(name, { key: { service, id }, serviceUid, member, epoch, ...more });
   }
 
-  /** The room that the current attempt takes at its member. Does nothing if the attempt is over. */
+  /** Remembers the capacity that the current attempt uses at its member. Does nothing if the attempt is over. */
   setInFlight({ epoch, ...key }: JobKey & { readonly epoch: number }, inFlight: InFlightJob): void {
     const attempt = this.get(key);
     if (attempt?.epoch === epoch) this.#attempts.set(jobKeyText(key), { ...attempt, inFlight });
   }
 
   /**
-   * Takes a record that says what the member said of its attempt, or that somebody else wrote for it. If the attempt is over,
-   * its room there is free again.
+   * Updates the index from a record that a report, or another manager, has changed. If the attempt is over, its
+   * capacity at the member is free again.
    */
   noteReport(record: JobRecord): void {
     const before = this.get(record);
@@ -61,7 +63,7 @@ export class RemoteAttempts {
     this.#attempts.delete(jobKeyText(key));
   }
 
-  /** Those that members were let run. */
+  /** The attempts that have a permit. */
   delegated(): (RemoteAttempt & { readonly heardAt: number })[] {
     return [...this.#attempts.values()].flatMap((each) => {
       const { heardAt } = each;

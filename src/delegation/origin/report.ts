@@ -13,26 +13,27 @@ import { NO_METERS, type OriginDeps, placeInRecord, type Requester } from './ori
 import { toQueued } from './transitions.ts';
 
 /**
- * How often a member is asked to run what entered there, and may give it back, before it has failed. Between tries there are
- * pauses that grow. Offers that were not answered do not count alone: to be away is no reason why it cannot be run.
+ * A pinned job fails after so many epochs of which so many were released; larger values ask a member that cannot start
+ * the job for longer. The pauses between tries grow. Unanswered offers alone do not count: a member that is away may
+ * still be able to run the job.
  */
 const MOST_PINNED_TRIES = 8;
 const MOST_GIVEN_BACK = 5;
 
 interface ReportDeps extends Pick<OriginDeps, 'store' | 'self' | 'clock' | 'meters'> {
-  /** Told of the record that says so. */
+  /** Called with the record after it was changed. */
   readonly onChanged: (record: JobRecord) => void;
-  /** The member gave it back: it waits here again. */
+  /** The member released the job: it waits at the origin again. */
   readonly onReleased: (record: JobRecord, member: string) => void;
-  /** Its results are to be brought to their places. */
+  /** The attempt succeeded: its results must be committed. */
   readonly onSucceeded: (record: JobRecord) => void;
-  /** It has ended. */
+  /** The job has ended. */
   readonly onEnded: (record: JobRecord) => void;
 }
 
 /**
- * Hears how an attempt goes. Only the current one has a say; its end may be said again, and is heard once. Throws `fenced`
- * or `job-gone`.
+ * Handles a report about an attempt. Only the current attempt may change the record. A repeated final report is
+ * accepted and changes nothing. Throws `fenced` or `job-gone`.
  */
 export async function handleReport(
   attempt: AttemptKey,
@@ -62,7 +63,7 @@ export async function handleReport(
   if (isFinal(record.state)) deps.onEnded(record);
 }
 
-/** The answer to the same word was lost, or a word that it still runs came after its end. */
+/** Is this a repeated report whose answer was lost, or a `running` report that arrived after the end? */
 function saysNothingNew(job: JobRecord, attempt: AttemptKey, asker: Requester, report: Report): boolean {
   if (!isCurrentAttempt(job, attempt, asker)) return false;
   const { state, placement } = job;
@@ -75,7 +76,7 @@ function saysNothingNew(job: JobRecord, attempt: AttemptKey, asker: Requester, r
     case 'running':
       return state === 'committing';
     case 'released':
-      // Whoever is asked next raises the epoch.
+      // The next offer raises the epoch.
       return state === 'queued';
   }
 }
@@ -119,14 +120,14 @@ function changeBy(
   return advance(job, { ...word, state: 'committing' }, { ...facts, placement: manifest });
 }
 
-/** The fault is on this side, however often it happens. */
+/** The fault is at the origin, so these releases do not count as tries. */
 const unheardOf = (member: string) => `${member} gave it back: this cluster did not answer`;
 
-/** It runs there or nowhere, so that a cluster which cannot begin it would be asked for ever. */
+/** A pinned job runs at one member only: without a limit, a cluster that cannot start it would be asked forever. */
 const isPinned = ({ openedBy }: JobRecord, { service }: Requester) =>
   openedBy !== undefined && service.definition.federation?.topology.toLowerCase() !== 'mesh';
 
-/** Clocks of other clusters may be ahead: nothing of a job happens later than now. */
+/** Clocks of other clusters may be ahead: no time in a record is later than now. */
 function courseOf(report: Exclude<Report, { state: 'released' }>, now: number) {
   const { startedAt } = report;
   const ending = report.state === 'running' ? undefined : report;
@@ -148,29 +149,29 @@ function withCourse(
   return [...attempts.filter((each) => each !== known), attempt].slice(-KEPT_ATTEMPTS);
 }
 
-/** The job that somebody speaks of. Throws `job-gone` where their federation has no such job. */
+/** The job of a request. Throws `job-gone` if the federation of the requester has no such job. */
 export async function findRequestedJob(
   { job }: AttemptKey,
   { service }: Requester,
   { store }: Pick<OriginDeps, 'store'>,
 ): Promise<JobRecord> {
   const record = await store.get(job);
-  // Of a job of another service it is not said that there is one.
+  // Do not reveal whether another service has a job with this id.
   if (record?.serviceUid !== service.uid) {
     throw new DelegationError('job-gone', `there is no job "${job.id}" of "${job.service}" any more`);
   }
   return record;
 }
 
-/** Is this the attempt that the record says this member has, or had when it ended? */
+/** Is this the attempt that, according to the record, this member has or had when the job ended? */
 export function isCurrentAttempt({ epoch, placement }: JobRecord, attempt: AttemptKey, { member }: Requester): boolean {
   return epoch === attempt.epoch && placement?.epoch === epoch && placement.member === member;
 }
 
 /**
- * Changes a job because a member said something, as {@link changeJob} does. Another manager may have offered it a moment ago,
- * and this one not heard of that yet: before nothing is changed, and the member told that it has no say, the record is read
- * as it is now. A run would end for a no.
+ * Changes a job for a request of a member, as {@link changeJob} does. Another manager of this cluster may have offered
+ * the job a moment ago, and this manager's cached record may be older. So before the request is rejected, the record is
+ * read from the store: a wrong rejection would end a running script.
  */
 export async function changeForMember(
   key: JobKey,
@@ -184,7 +185,7 @@ export async function changeForMember(
   return now && changeJob(key, store, decide, now);
 }
 
-/** For who speaks for an attempt that does not count any more. */
+/** The error for a request about an attempt that is no longer the current one. */
 export function fencedError(
   { job, epoch }: AttemptKey,
   { meters = NO_METERS }: Pick<OriginDeps, 'meters'>,
@@ -193,15 +194,18 @@ export function fencedError(
   return new DelegationError('fenced', `attempt ${epoch} of the job "${job.id}" is not the current one`);
 }
 
-/** Longer ones are for logs. */
+/** Longer texts belong into logs. */
 const MOST_CHARACTERS = 500;
 
-/** What another cluster wrote, as it can be shown: one line, not too long, and nothing that a terminal would obey. */
+/**
+ * Makes text from another cluster safe to show: one line, limited in length, without control characters that a terminal
+ * would obey.
+ */
 export function toSingleLine(text: string): string {
   const line = text.replace(/[\p{Cc}\p{Cf}\p{Z}]+/gu, ' ').trim();
   return line.length > MOST_CHARACTERS ? `${line.slice(0, MOST_CHARACTERS)}…` : line;
 }
 
-/** The reason of an end: one word for programs. */
+/** The reason of an end as one word for programs. */
 export const toReasonCode = (text: string, otherwise: string): string =>
   /^[A-Za-z]{1,40}$/.test(text) ? text : otherwise;

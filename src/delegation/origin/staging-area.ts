@@ -3,14 +3,17 @@ import { isFinal, type JobKey, type JobRecord } from '../../model/job/index.ts';
 import type { ObjectStore } from '../../ports/index.ts';
 import type { OriginDeps } from './origin.ts';
 
-/** Where one attempt of a job leaves what it made, in the store of the origin. */
+/** Where an attempt of a job writes its results, in the store of the origin. */
 export interface StagingArea {
   readonly bucket: string;
-  /** The keys of the attempt may write and read below it, and nowhere else. */
+  /** The keys of the attempt may read and write below this prefix, and nowhere else. */
   readonly prefix: string;
-  /** Each file is here, under its name relative to the output directory. Beside the manifest, whatever a file is called. */
+  /**
+   * The prefix of the result files; the rest of the key is the name relative to the output directory. The manifest is
+   * outside of it, so no file name can collide with it.
+   */
   readonly files: string;
-  /** The key of the list of them. */
+  /** The key of the manifest. */
   readonly manifest: string;
 }
 
@@ -23,7 +26,10 @@ export function stagingArea(
   return { bucket: stagingBucket, prefix, files: `${prefix}files/`, manifest: `${prefix}manifest.json` };
 }
 
-/** Removes what all attempts of a job have left. Only when it has ended; keys that still work may write again. */
+/**
+ * Removes the staged files of all attempts of a job. Call it only when the job has ended; a target with valid keys may
+ * write again.
+ */
 export async function sweepStaging(
   job: JobKey,
   objects: Pick<ObjectStore, 'stagingBucket' | 'removeObjects'>,
@@ -42,14 +48,17 @@ export const STAGING_KEY_SECONDS = 60 * 60;
 /** Objects per page of the sweep. */
 const PAGE = 1_000;
 
-/** Whose keys have expired since cannot write again: what an attempt left after it was swept is gone by the second time. */
+/**
+ * After this interval the keys of ended attempts have expired, so the next sweep removes the last files that they could
+ * write.
+ */
 const SWEEP_EVERY_MS = STAGING_KEY_SECONDS * 1000;
 
 type SweepDeps = Pick<OriginDeps, 'store' | 'objects'>;
 
 /**
- * Removes from the staging area what no attempt needs any more: of jobs that have ended or are gone, and of attempts that
- * lost their job to another. Resolves to how many areas there were.
+ * Removes staged files that no attempt needs: of jobs that have ended or were removed, and of superseded attempts.
+ * Resolves to the number of removed areas.
  */
 export async function sweepStagingArea({ store, objects }: SweepDeps): Promise<number> {
   const swept = new Set<string>();
@@ -71,13 +80,13 @@ export async function sweepStagingArea({ store, objects }: SweepDeps): Promise<n
   return swept.size;
 }
 
-/** What the manager keeps there for itself: it goes with the records that name it. */
+/** Objects that the manager keeps there for itself; they are removed with the records that name them. */
 const isShelved = (key: string) => key.startsWith('.');
 
 const needs = (record: JobRecord | undefined, epoch: number) =>
   record !== undefined && !isFinal(record.state) && epoch >= record.epoch;
 
-/** Sweeps now and from time to time. */
+/** Sweeps at start and then periodically. */
 export class StagingSweep {
   readonly #deps: SweepDeps & Pick<OriginDeps, 'clock' | 'report'>;
   #undo: (() => void) | undefined;

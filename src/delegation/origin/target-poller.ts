@@ -8,7 +8,7 @@ import { credentialsFor, type OriginDeps, placeInRecord } from './origin.ts';
 import type { RemoteAttempts } from './remote-attempts.ts';
 import { currentPlacement } from './transitions.ts';
 
-/** A cluster that says nothing by itself, and can be asked how a job goes: a manager written in Go. */
+/** A cluster that sends no reports and must be polled: a manager written in Go. */
 export interface PolledTarget extends Target {
   state(attempt: AttemptAt, as: PeerCredentials): Promise<PolledJob | undefined>;
 }
@@ -21,10 +21,13 @@ export interface PolledJob {
 
 export const isPolled = (target: Target): target is PolledTarget => 'state' in target;
 
-/** How often it is asked. Its list of jobs is all that there is, so each time costs a page of it. */
+/**
+ * How often a Go manager is asked. Each request reads a page of its list of jobs, so a smaller value costs more; a
+ * larger one notices the end of jobs late.
+ */
 const ASK_EVERY_MS = 10_000;
 
-/** A job that has not been in its list for so long is lost: it has no other way to say so. */
+/** A job that has been missing in the list for this long is lost: a Go manager has no other way to report that. */
 const LOST_AFTER_MS = 10 * 60_000;
 
 export interface TargetPollerDeps
@@ -33,7 +36,7 @@ export interface TargetPollerDeps
   readonly onEnded: (record: JobRecord) => void;
 }
 
-/** Asks those who do not speak how their jobs go, only while they have some. What they write they write themselves. */
+/** Polls Go managers about the jobs that they have. They write the results themselves. */
 export class TargetPoller {
   readonly #deps: TargetPollerDeps;
   readonly #agenda: TimerQueue<JobKey>;
@@ -48,7 +51,7 @@ export class TargetPoller {
     });
   }
 
-  /** A job is at a member that may have to be asked. */
+  /** Starts polling for a job, if its member must be polled. */
   begin({ service, id }: JobKey): void {
     this.#later({ service, id });
   }

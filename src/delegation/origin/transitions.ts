@@ -8,35 +8,35 @@ import {
   type Transition,
 } from '../../model/job/index.ts';
 
-/** What becomes of the record of a job that another cluster is to run: pure, and each for one compare-and-swap. */
+/** Changes of the record of a delegated job. All are pure; each is written by one compare-and-swap. */
 
-/** More decisions are not kept: records are small. */
+/** Only the last decisions are kept, because records must stay small. */
 const KEPT_DECISIONS = 5;
 
 type Change = Partial<JobProgress> | undefined;
 type Word = Pick<Transition, 'at' | 'reason' | 'message' | 'place'>;
 
-/** The placement, as far as it counts. */
+/** The placement, if it belongs to the current epoch and the job is not back in the queue. */
 export function currentPlacement({ state, epoch, placement }: JobRecord): Placement | undefined {
   const counts = state === 'offering' || state === 'delegated' || state === 'committing';
   return counts && placement?.epoch === epoch ? placement : undefined;
 }
 
-/** The job is offered to this member, and nobody else has it any more: a new epoch. */
+/** The job is offered to this member with a new epoch, so all earlier attempts are fenced. */
 export function toOffering(job: JobRecord, member: string, decision: DecisionRecord, word: Word): Change {
   const epoch = job.epoch + 1;
   const facts = { epoch, placement: { member, epoch }, decisions: appendDecision(job, { ...decision, epoch }) };
-  // From one member to the next there is no state between; each offer is a line in the story all the same.
+  // There is no state between two offers, but each offer is an entry in the timeline.
   const from = job.state === 'offering' ? { ...job, state: 'queued' as const } : job;
   return advance(from, { ...word, state: 'offering' }, facts);
 }
 
-/** It waits here again. The epoch stays: whatever runs next, here or elsewhere, raises it. */
+/** The job waits at the origin again. The epoch stays: the next attempt raises it. */
 export function toQueued(job: JobRecord, word: Word, decision?: DecisionRecord): Change {
   return advance(job, { ...word, state: 'queued' }, decision && { decisions: appendDecision(job, decision) });
 }
 
-/** The member may run it, or was told so before and asks again. */
+/** The member gets a permit, or renews the one that it has. */
 export function toDelegated(job: JobRecord, before: Placement, asked: SeenRequests, word: Word): Change {
   const { at } = word;
   const placement = { ...before, asked, heardAt: at };

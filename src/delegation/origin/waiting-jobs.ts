@@ -3,35 +3,35 @@ import type { Demand, JobKey, JobRecord } from '../../model/job/index.ts';
 import type { ClusterChange } from '../scoreboard/index.ts';
 import type { OfferLoop, OfferOptions } from './offer-loop.ts';
 
-/** A job that no member has taken so far, and what its next round begins with. */
+/** A job that no member has accepted so far, and the options of its next offer loop. */
 interface WaitingJob {
   readonly key: JobKey;
   readonly options: OfferOptions;
-  /** The clusters whose news concern it. */
+  /** The endpoints of the clusters whose changes may let the job start. */
   readonly endpoints: readonly string[];
 }
 
-/** How often there was news of members. */
+/** How many changes the scoreboard has reported so far. */
 export interface ChangeCount {
   readonly all: number;
-  /** Those of a return. */
+  /** Changes that said that a cluster answers again. */
   readonly returns: number;
 }
 
 interface Service {
-  /** The clusters that any of them may go to. */
+  /** The endpoints of the clusters that may accept any of these jobs. */
   boards: ReadonlySet<string>;
-  /** In the order in which they began to wait. One that is being offered keeps its place. */
+  /** In the order in which they began to wait. A job that is being offered keeps its place. */
   readonly jobs: Map<string, WaitingJob>;
   isOffering: boolean;
-  /** There was news meanwhile. */
+  /** There was a change while jobs were being offered. */
   again: boolean;
 }
 
 /**
- * Jobs that wait until a member can take them. News of a member offers them at once: those that wait for room one after the
- * other, oldest first, for as long as somebody seems to have room, without waiting for answers; those that wait for one
- * member alone as soon as it is back.
+ * Jobs that wait until a member can accept them. When the scoreboard reports a change, they are offered at once. Jobs
+ * that wait for capacity are offered one after the other, oldest first, as long as a member seems to have free
+ * capacity, without waiting for the answers. Jobs that wait for one member are offered as soon as it answers again.
  */
 export class WaitingJobs {
   readonly #look: (key: JobKey, wish: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined;
@@ -40,7 +40,7 @@ export class WaitingJobs {
 
   #newsSoFar: ChangeCount = { all: 0, returns: 0 };
 
-  /** `look` begins a round; undefined when one is under way already. */
+  /** `look` starts an offer loop; it returns undefined if one is running for the job already. */
   constructor(look: (key: JobKey, wish: OfferOptions) => Pick<OfferLoop, 'decided'> | undefined) {
     this.#look = look;
   }
@@ -49,7 +49,10 @@ export class WaitingJobs {
     return this.#newsSoFar;
   }
 
-  /** Any of its members may take it as soon as there is room. If there was news since `known`, it is offered again at once. */
+  /**
+   * Any member may accept the job as soon as it has capacity. If there was a change since `known`, the job is offered
+   * again at once.
+   */
   waitForCapacity(given: WaitingJob, known: ChangeCount): void {
     const job = known.returns === this.#newsSoFar.returns ? given : withoutRefusals(given);
     const { service } = job.key;
@@ -66,8 +69,8 @@ export class WaitingJobs {
   }
 
   /**
-   * One member has to answer: it is the only one that may run the job, or it may have it already. If somebody came back since
-   * `known`, it is offered again at once.
+   * One member must answer: it is the only one that may run the job, or it may have the job already. If a cluster came
+   * back since `known`, the job is offered again at once.
    */
   waitForMember(job: WaitingJob, known: ChangeCount): void {
     this.#forAnswer.set(jobKeyText(job.key), job);
@@ -82,7 +85,7 @@ export class WaitingJobs {
     if (waiting.jobs.size === 0 && !waiting.isOffering) this.#forRoom.delete(key.service);
   }
 
-  /** Something is known of a cluster that was not known before. */
+  /** The scoreboard has learned something new about a cluster. */
   onClusterChange(board: string, change: ClusterChange): void {
     const { all, returns } = this.#newsSoFar;
     const isBack = change === 'back';
@@ -99,12 +102,12 @@ export class WaitingJobs {
     }
     for (const { boards, jobs } of this.#forRoom.values()) {
       if (!boards.has(board)) continue;
-      // It may have refused them because of what it could not do without us, or not have answered.
+      // The member may have rejected them because it could not reach this manager, or may not have answered.
       for (const [name, job] of jobs) jobs.set(name, withoutRefusals(job));
     }
   }
 
-  /** Never fails: rounds report what goes wrong. */
+  /** Never rejects: offer loops report their own errors. */
   async #offer(service: string, waiting: Service): Promise<void> {
     waiting.again = true;
     if (waiting.isOffering) return;
@@ -125,10 +128,13 @@ function withoutRefusals({ options: { refusals: _, ...wish }, ...job }: WaitingJ
   return { ...job, options: wish };
 }
 
-/** How long nobody looks again, unless something is heard of a member. Longer: room that came up here is noticed late. */
+/**
+ * How long a result is valid, unless a cluster changes. A larger value notices free local capacity late; a smaller one
+ * ranks the members again for each waiting job.
+ */
 const BELIEVED_MS = 1_000;
 
-/** Services that are remembered. */
+/** The largest number of services in the cache. */
 const MOST_KEPT = 1_000;
 
 interface Found {
@@ -138,7 +144,7 @@ interface Found {
 }
 
 /**
- * Services whose members had no room a moment ago, by what is known of them: the thousandth job that waits need not find
+ * Services whose members had no free capacity a moment ago, so that the next waiting job of the service need not find
  * that out again.
  */
 export class SaturationCache {
@@ -151,12 +157,12 @@ export class SaturationCache {
     if (this.#found.size > MOST_KEPT && oldest !== undefined) this.#found.delete(oldest);
   }
 
-  /** There may be room somewhere. */
+  /** A cluster may have free capacity now. */
   clear(): void {
     this.#found.clear();
   }
 
-  /** What was found for a job like this one. One that entered at a member is another matter. */
+  /** The message for a job with the same demand. Jobs that entered at a member are never answered from the cache. */
   messageFor({ serviceUid, demand, openedBy }: JobRecord, now: number): string | undefined {
     const found = this.#found.get(serviceUid);
     if (!found || openedBy !== undefined || now - found.at >= BELIEVED_MS) return undefined;
