@@ -28,12 +28,12 @@ export interface SelfDeps {
   readonly server: DelegationServer;
   readonly workers: Workers;
   readonly coordination: Pick<Coordination, 'journal' | 'secrets' | 'services' | 'now'>;
-  /** Says who it is on this cluster. */
+  /** Authenticates a user of this cluster. */
   readonly authenticate: (credential: Credential) => Promise<Admin | User>;
   readonly clusterId: string;
 }
 
-/** This manager as a target of its own jobs: what others reach over HTTP, with the same checks and without dialling. */
+/** This manager as a target of its own jobs: the same checks as over HTTP, without a connection. */
 export function selfTarget(deps: SelfDeps): Target {
   const { server, clusterId } = deps;
   return {
@@ -94,7 +94,7 @@ function worker(as: MemberKey, service: string, { coordination }: SelfDeps): Pro
   return authenticateWorker({ ...signedBy(as, coordination.now()), service }, coordination);
 }
 
-/** Keys are looked at where those of others are, so that they mean the same. */
+/** Signs a request to itself, so that keys are checked by the same code as those of other managers. */
 function signedBy(as: MemberKey, time: number) {
   const request = { method: 'SELF', path: '', query: '', body: '' };
   return { ...request, header: sign(request, as, { time, nonce: randomBytes(16).toString('base64url') }) };
@@ -112,7 +112,7 @@ const takenKey = ({ service, job, epoch }: AttemptAt, { uid, member }: PeerCrede
   id: hostedAttemptName(uid, member, job, epoch, service),
 });
 
-/** What would be answered as if nobody were there: it may go better in a moment. */
+/** Codes that mean "unreachable now": a retry may succeed. */
 const AWAY = ['contended', 'unavailable', 'issuer-unavailable', 'origin-silent'];
 const GONE = ['not-found', 'federation-gone', 'job-gone'];
 
@@ -129,13 +129,13 @@ async function told<T>(as: (error: unknown) => unknown, call: () => Promise<T>):
   }
 }
 
-/** What a target may throw. */
+/** Maps an error to one that a target may throw. */
 function peerError(error: unknown): unknown {
   if (error instanceof PeerError || !(error instanceof OscarError)) return error;
   return new PeerError(codeOf(error.code), error.message, { cause: error });
 }
 
-/** What an origin may throw. */
+/** Maps an error to one that an origin may throw. */
 function known(error: unknown): unknown {
   if (error instanceof DelegationError) return error;
   return error instanceof FederationError && error.code === 'federation-gone' ? error : peerError(error);

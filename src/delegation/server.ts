@@ -17,28 +17,31 @@ import type { ServiceRecord, ServiceStore } from '../ports/index.ts';
 import { ServicesError } from '../services/index.ts';
 
 /**
- * What this manager answers when others speak of jobs: as the target of their offers, and as the origin of the jobs they
- * run. Who asks is proven before any of it is called, and that they speak of a service of their own federation; whether a
- * job, an epoch or an attempt is theirs is for the implementation to say.
+ * The requests about jobs that other managers send to this one: offers, as their target, and permits and reports, as
+ * their origin. The sender is authenticated before any method is called, and so is that the service belongs to its
+ * federation. Whether a job, epoch or attempt belongs to the sender is checked by the implementation.
  */
 export interface DelegationServer extends TargetServer, OriginServer {}
 
 export interface TargetServer {
-  /** Takes the job, or throws why not. The same offer again: the same attempt. */
+  /** Accepts the job, or throws why not. A repeated offer resolves to the same attempt. */
   offer(offer: Offer, from: AuthenticatedOwner): Promise<{ readonly attempt: string }>;
 
-  /** Ends an attempt that was taken from this federation. One that is not there, or has ended, or is none of theirs: nothing. */
+  /**
+   * Ends an attempt that was accepted from this federation. Does nothing if there is no such attempt, or if it has
+   * ended.
+   */
   stop(attempt: JobKey, from: AuthenticatedCoordinator): Promise<void>;
 
-  /** Throws `job-gone` for what was not taken from this federation. It must throw before the first piece is asked for. */
+  /** Throws `job-gone` for an attempt that was not accepted from this federation, before the first chunk is read. */
   logs(attempt: JobKey, options: RemoteLogOptions, from: AuthenticatedCoordinator): Promise<AsyncIterable<Uint8Array>>;
 
-  /** What is free here. */
+  /** The free capacity of this cluster. */
   status(from: AuthenticatedCoordinator): Promise<Snapshot>;
 }
 
 export interface OriginServer {
-  /** Throws `fenced` or `job-gone`; `bad-signature` for a request that was here before, at whichever manager. */
+  /** Throws `fenced` or `job-gone`; `bad-signature` for a replayed request, whichever manager got the first one. */
   permit(attempt: AttemptKey, from: AuthenticatedWorker): Promise<Permit>;
 
   /** Throws `fenced` or `job-gone`. */
@@ -47,23 +50,25 @@ export interface OriginServer {
   open(job: EnteredJob, from: AuthenticatedWorker): Promise<void>;
 }
 
-/** The coordinator of a worker of this cluster, known by the key that they share. */
+/** The coordinator of a worker of this cluster, authenticated by the member key. */
 export interface AuthenticatedCoordinator {
-  /** Of the federation. */
+  /** The id of the federation. */
   readonly uid: string;
-  /** `<cluster id>/<service>`: who is asked. */
+  /** `<cluster id>/<service>` of the worker. */
   readonly member: string;
-  /** The service of that name, which has this very key. */
+  /** The worker, which has this key. */
   readonly worker: ServiceRecord;
 }
 
-/** The same, for what only the owner of the worker may have done. */
+/** The same, for requests that only the owner of the worker may cause. */
 export interface AuthenticatedOwner extends AuthenticatedCoordinator {
-  /** Who owns the worker: proven by a bearer, except for the services of the administrator. */
+  /** The owner of the worker, authenticated by a bearer token, or the administrator. */
   readonly principal: Admin | User;
 }
 
-/** The worker that this federation has here under that name; throws `not-found`. It proves nothing yet. */
+/**
+ * The worker with this name, if it belongs to this federation; throws `not-found`. It does not authenticate the sender.
+ */
 export async function findClaimedWorker(
   { uid, member }: Pick<MemberKey, 'uid' | 'member'>,
   service: string,
@@ -76,8 +81,9 @@ export async function findClaimedWorker(
 }
 
 /**
- * Who a job runs for: the owner of the worker. A key says which federation asks; that its owner still lets it is proven by a
- * token of theirs, which a federation that they left cannot have. The administrator's services are vouched for by the key.
+ * The user for whom a job runs: the owner of the worker. The member key proves which federation asks; a token of the
+ * owner proves that the owner still agrees, because a federation that the owner has left cannot get one. For services
+ * of the administrator the key is enough.
  */
 export async function authenticateOwner(
   { service: { owner, definition } }: ServiceRecord,

@@ -4,12 +4,12 @@ interface Entry<T> {
   readonly item: T;
 }
 
-/** What is to be done later, each under a name: one timer for all of it, however much there is. */
+/** Runs tasks at given times, each under a name, with one timer for all of them. */
 export class TimerQueue<T> {
   readonly #clock: Clock;
   readonly #due: (item: T, name: string) => void;
   readonly #entries = new Map<string, Entry<T>>();
-  /** A heap, the earliest first. What was moved or dropped stays in it until it comes to the top. */
+  /** A heap, earliest first. Replaced and dropped entries stay in it until they reach the top. */
   readonly #heap: Entry<T>[] = [];
   #undo: (() => void) | undefined;
   #wakesAt = Infinity;
@@ -28,7 +28,7 @@ export class TimerQueue<T> {
     return this.#entries.has(name);
   }
 
-  /** In the place of what was there under this name. */
+  /** Replaces the entry with the same name. */
   add(name: string, at: number, item: T): void {
     if (this.#closed) return;
     const entry = { name, at, item };
@@ -106,18 +106,18 @@ function swapIfLater(heap: Timed[], above: number, below: number): boolean {
   return true;
 }
 
-/** What time says, and who is called when. Tests have one that is set by hand. */
+/** The current time and timers. Tests use a clock that is set by hand. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Calls once, at that time or soon after. What it returns undoes that. */
+  /** Calls `call` once, at that time or soon after. Returns the function that cancels it. */
   at(time: number, call: () => void): () => void;
 }
 
-/** Timers hold no more; whoever is called too early looks at the time again. */
+/** The longest delay of a Node timer; the queue checks the time again when it is called early. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** Nothing that waits here keeps the process alive: it is in the records. */
+/** Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: Date.now,
   at(time, call) {

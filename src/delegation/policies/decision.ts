@@ -2,10 +2,10 @@ import type { DecisionRecord } from '../../model/job/index.ts';
 import { policyNamed } from '../../model/service/index.ts';
 import { type Candidate, type MemberId, type Ranking } from './policy.ts';
 
-/** More are not kept: records are small. */
+/** Only the first candidates are kept, because records must stay small. */
 const KEPT_CANDIDATES = 10;
 
-/** A decision as the job keeps it: the best candidates, and always the one that was chosen. */
+/** A decision as the job's record keeps it: the best candidates, and always the chosen one. */
 export function toDecisionRecord(
   policy: string | undefined,
   rankings: readonly Ranking[],
@@ -30,7 +30,7 @@ export function toDecisionRecord(
   };
 }
 
-/** What is known of this cluster is true now. */
+/** The figures of this cluster are current, so they have no age. */
 function ageOf({ isSelf, snapshot }: Candidate): { readonly age?: number } {
   return isSelf || !snapshot ? {} : { age: Math.round(snapshot.age / 1000) };
 }

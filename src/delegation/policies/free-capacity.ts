@@ -21,7 +21,7 @@ export function explainNoRoom(demand: Demand, candidate: Candidate): string | un
   return shortOf(demand, nodes) + counted;
 }
 
-/** What is free on all nodes together, without what was just sent there. */
+/** The free capacity of all nodes together, without what was just sent there. */
 export function freeCapacity({ snapshot: { nodes, freeCpu }, inFlight }: KnownCandidate): Free {
   const sum = (dimension: 'memory' | 'gpu') => nodes.reduce((total, node) => total + atLeastNone(node[dimension]), 0);
   return {
@@ -36,8 +36,8 @@ const NOTHING: Demand = { cpu: 0, memory: 0, gpu: 0 };
 const atLeastNone = (value: number) => Math.max(0, value);
 
 /**
- * Nobody knows which node takes what was just sent there: none of them has more than is left of all. Nor which node has what
- * was given back since: each of them may.
+ * It is unknown which node runs the jobs that were just sent, so no node has more than the rest of the total. It is
+ * also unknown which node got capacity back, so each of them may have.
  */
 function nodesOf(candidate: KnownCandidate): Free[] {
   const left = freeCapacity(candidate);
@@ -71,18 +71,19 @@ function all({ cpu, memory, gpu }: Demand): string {
 }
 
 /**
- * How old a snapshot may be, in milliseconds. Shorter: a member that missed one refresh or two is asked last although it
- * may be idle. Longer: jobs are offered by what was true long ago, and each wrong offer costs a round trip.
+ * How old a snapshot may be, in milliseconds. With a smaller value, a member that missed one or two refreshes is asked
+ * last although it may be idle. With a larger one, offers are based on old figures, and each wrong offer costs a round
+ * trip.
  */
 export const STALE = 60_000;
 
-/** Is there a status of this candidate that can be believed? An `endpoint` is any url and has none. */
+/** Does the candidate have a valid snapshot? An `endpoint` is any URL and has none. */
 export function isKnown(candidate: Candidate): candidate is KnownCandidate {
   const { type, snapshot } = candidate;
   return type === 'oscar' && snapshot !== undefined && snapshot.age <= STALE && numbersIn(snapshot).every(isSensible);
 }
 
-/** Other managers wrote these numbers: one that is none would spoil the scores of everybody. */
+/** Other managers sent these numbers: a value that is not finite would spoil the scores of all candidates. */
 const isSensible = (value: number) => Math.abs(value) <= Number.MAX_SAFE_INTEGER;
 
 function numbersIn({ nodes, freeCpu, nodeCount, roundTrip = 0, meanDuration = 0, pending = 0 }: Snapshot): number[] {

@@ -2,10 +2,16 @@ import { freeCapacity } from './free-capacity.ts';
 import type { Eligible, KnownCandidate, Random } from './policy.ts';
 import { shuffle } from './random.ts';
 
-/** Free CPU that counts as idle: above it all are equal. Seed plan: 0…32000 millicores are 100…0. */
+/**
+ * With this much free CPU or more a cluster counts as idle, and all idle clusters are equal: 0…32000 millicores score
+ * 100…0.
+ */
 const IDLE_MILLICORES = 32_000;
 
-/** By free CPU in total, without what was just sent. Chance decides among equals: else idle members would fill one by one. */
+/**
+ * Ranks by the free CPU of all nodes together, without what was just sent there. The order of equal scores is random:
+ * otherwise idle members would be filled one by one.
+ */
 export function orderByLoad(candidates: readonly KnownCandidate[], chance: Random): Eligible[] {
   return shuffle(candidates, chance)
     .map((candidate) => ({ candidate, score: scoreOf(freeCapacity(candidate).cpu) }))

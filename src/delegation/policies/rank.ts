@@ -7,7 +7,7 @@ import { orderRandomly } from './random.ts';
 import { orderByPriority } from './static.ts';
 import { orderByTopsis } from './topsis.ts';
 
-/** How the definition wants it: `federation.delegation` and `federation.weights`. */
+/** The policy of the definition: `federation.delegation` and `federation.weights`. */
 export interface PolicyChoice {
   readonly policy?: string | undefined;
   readonly weights?: Weights | undefined;
@@ -21,9 +21,9 @@ const POLICIES: Readonly<Record<PolicyName, DelegationPolicy>> = {
 };
 
 /**
- * All candidates: first those that can take the job, best first, then those that cannot, each with its reason
- * (docs/delegation.md#whom). `static` and `random` need no status; the others put whom they know nothing of behind
- * those they know, by priority and by what they were just sent.
+ * Ranks all candidates: first those that can run the job, best first, then the others, each with its reason
+ * (docs/delegation.md#whom). `static` and `random` need no snapshots; the other policies put candidates without a valid
+ * snapshot last, by priority and by what was just sent to them.
  */
 export function rank(
   choice: PolicyChoice,
@@ -41,7 +41,7 @@ export function rank(
   return [...ordered(choice, able, chance), ...refused];
 }
 
-/** As the schema of the definition says. */
+/** As in the schema of the definition. */
 const NEVER = 101;
 
 function neverUsed({ priority }: Candidate): string | undefined {
@@ -55,8 +55,9 @@ function ordered({ policy, weights = {} }: PolicyChoice, able: readonly Candidat
 }
 
 /**
- * Before the first status has come, a burst spreads over members of one priority by what they were sent (F16). Of an
- * `endpoint` that is never counted: it comes after those of whom it is, as it does when they are known.
+ * Before the first snapshots arrive, a burst spreads over members of equal priority by what was sent to them (F16).
+ * What is sent to an `endpoint` is never counted, so endpoints come after the other members, as they do once snapshots
+ * are known.
  */
 function knownFirst(able: readonly Candidate[], order: (known: readonly KnownCandidate[]) => Eligible[]): Eligible[] {
   const leastSent = able

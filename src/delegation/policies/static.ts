@@ -1,6 +1,9 @@
 import type { Candidate, Eligible } from './policy.ts';
 
-/** By priority, 0 first. Among equals this cluster is first, then the order of the members counts. */
+/**
+ * Ranks by priority, 0 first. Among equal priorities the origin's own cluster is first, then the order of the members
+ * counts.
+ */
 export function orderByPriority(candidates: readonly Candidate[]): Eligible[] {
   return candidates
     .toSorted((a, b) => a.priority - b.priority || Number(b.isSelf) - Number(a.isSelf))

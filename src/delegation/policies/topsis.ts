@@ -5,11 +5,11 @@ import { shuffle } from './random.ts';
 interface Criterion {
   readonly weight: number;
   readonly better: 'more' | 'less';
-  /** A value of each, in their order. */
+  /** One value per candidate, in their order. */
   readonly values: (candidates: readonly KnownCandidate[]) => readonly number[];
 }
 
-/** Seconds, where no job has ended yet. */
+/** The duration in seconds if no job has ended yet. */
 const NO_DURATION = 1e6;
 
 /**
@@ -29,12 +29,15 @@ const CRITERIA: readonly Criterion[] = [
   },
 ];
 
-/** Those this close to the best take turns by chance: else every origin would send all it has to the same one. */
+/**
+ * The order of candidates this close to the best is random: otherwise all origins would send all their jobs to the same
+ * member.
+ */
 const AS_GOOD_AS_THE_BEST = 0.8;
 
 /**
- * TOPSIS: how far is each from the best and from the worst of all, by six criteria at once? The score is 0 for the best
- * in everything and 100 for the worst in everything. Those within 20 % of the best come first, in an order of chance.
+ * TOPSIS: measures how far each candidate is from the best and from the worst value in six criteria. The score is 0 for
+ * the best in every criterion and 100 for the worst. Candidates within 20 % of the best come first, in random order.
  */
 export function orderByTopsis(candidates: readonly KnownCandidate[], chance: Random): Eligible[] {
   const closeness = closenessOf(candidates);
@@ -48,7 +51,7 @@ export function orderByTopsis(candidates: readonly KnownCandidate[], chance: Ran
   );
 }
 
-/** From 0, the worst in everything, to 1, the best in everything. Where there is no difference, all are the best. */
+/** From 0, the worst in every criterion, to 1, the best. If there is no difference, all are the best. */
 function closenessOf(candidates: readonly KnownCandidate[]): number[] {
   const columns = CRITERIA.map(({ weight, better, values }) => {
     const column = normalised(values(candidates)).map((value) => value * weight);
@@ -62,13 +65,13 @@ function closenessOf(candidates: readonly KnownCandidate[]): number[] {
   });
 }
 
-/** As a vector of length 1; one of zeros has no direction and stays as it is. */
+/** Scales to a vector of length 1; a vector of zeros stays as it is. */
 function normalised(values: readonly number[]): number[] {
   const length = Math.hypot(...values);
   return values.map((value) => (length === 0 ? 0 : value / length));
 }
 
-/** Who does not say counts as the worst of those who do: silence is no advantage. */
+/** A missing value counts as the worst of the others: silence is no advantage. */
 function orMost(values: readonly (number | undefined)[]): number[] {
   const most = Math.max(0, ...values.filter((value) => value !== undefined));
   return values.map((value) => value ?? most);

@@ -5,8 +5,8 @@ import type { NodeCapacity } from '../../ports/index.ts';
 import { MovingAverage } from './scoreboard.ts';
 
 /**
- * How long recent jobs took on this cluster. Calls are left out: whoever waits for an answer waits here, so they say nothing
- * about a job that may go elsewhere.
+ * How long recent jobs took on this cluster. Synchronous calls are left out: they always run here, so they say nothing
+ * about a job that may be delegated.
  */
 export class LocalDurations implements Required<Pick<JobObserver, 'finished'>> {
   readonly #clusterId: string;
@@ -16,7 +16,7 @@ export class LocalDurations implements Required<Pick<JobObserver, 'finished'>> {
     this.#clusterId = clusterId;
   }
 
-  /** In seconds; undefined before the first one has ended. */
+  /** In seconds; undefined before the first job has ended. */
   get mean(): number | undefined {
     return this.#seconds.value;
   }
@@ -28,7 +28,10 @@ export class LocalDurations implements Required<Pick<JobObserver, 'finished'>> {
   }
 }
 
-/** This cluster as others see it: what is not asked for by anybody, on nodes that take work, and how long jobs take, in seconds. */
+/**
+ * This cluster as other managers see it: capacity that no pod or job has requested, on nodes that accept work, and the
+ * mean duration of jobs in seconds.
+ */
 export function snapshotFromNodes(nodes: readonly NodeCapacity[], meanDuration?: number): Snapshot {
   const free = nodes.filter(({ ready }) => ready).map(freeOn);
   return {

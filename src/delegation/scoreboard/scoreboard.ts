@@ -3,37 +3,49 @@ import type { Snapshot } from '../../model/cluster-snapshot.ts';
 import type { Demand } from '../../model/job/index.ts';
 import { type MemberId, STALE } from '../policies/index.ts';
 
-/** A cluster that jobs may go to, by where its manager is: two members there are one cluster. */
+/**
+ * A cluster to which jobs may be delegated, known by the address of its manager: two members with the same address are
+ * one cluster.
+ */
 interface MonitoredCluster {
   readonly endpoint: string;
-  /** Asks it what is free. */
+  /** Asks its manager for the free capacity. */
   readonly fetchSnapshot: () => Promise<Snapshot>;
 }
 
 interface ScoreboardOptions {
-  /** Milliseconds that never go back. */
+  /** A monotonic clock, in milliseconds. */
   readonly elapsed?: () => number;
   readonly random?: () => number;
-  /** Hears why a cluster did not say what is free there, unless that is the same as the last time. */
+  /** Called with the error if a cluster could not be asked, unless it is the same error as the last time. */
   readonly report?: (problem: unknown, place: string) => void;
 }
 
 /**
- * What was learned of a cluster. `room`: there may be more room than before. `back`: the same, and it answers again after it
- * did not.
+ * What changed at a cluster. `room`: it may have more free capacity. `back`: the same, and it answers again after a
+ * silence.
  */
 export type ClusterChange = 'room' | 'back';
 
-/** How often a cluster is asked while jobs of ours may go there. Shorter: more requests. Longer: more wrong offers. */
+/**
+ * How often a cluster is asked while jobs may go there. A smaller value sends more requests; a larger one causes more
+ * wrong offers.
+ */
 const BUSY_MS = 5_000;
 
-/** The longest pause while jobs may go to a cluster that does not answer. Longer: its return is noticed late. */
+/**
+ * The longest pause for a cluster that does not answer, while jobs may go there. A larger value notices its return
+ * late; a smaller one sends more requests in vain.
+ */
 const AWAY_MS = 10_000;
 
-/** And when there were none for a while: its figures are at hand, if somewhat old, when there is one again. */
+/**
+ * How often a cluster is asked when there were no jobs for a while, so that its figures, if somewhat old, are known
+ * when the next job comes.
+ */
 const IDLE_MS = 30_000;
 
-/** How long after the last job a cluster is busy, and how long it is asked at all. */
+/** How long after the last job a cluster counts as busy, and how long it is asked at all. */
 const BUSY_FOR_MS = 30_000;
 const ASKED_FOR_MS = 10 * 60_000;
 
@@ -41,26 +53,26 @@ interface Row {
   board: MonitoredCluster;
   wantedAt: number;
   snapshot?: Snapshot;
-  /** When the snapshot was asked for. What was sent since is not in it. */
+  /** When the snapshot was requested. Jobs that were sent later are not in it. */
   askedAt: number;
   failures: number;
-  /** When it was last asked in vain, and what was said of that. */
+  /** The time and the message of the last failure. */
   failedAt: number;
   failure?: string | undefined;
-  /** It was away and shows a sign of life: its next answer is a return. */
+  /** It was unreachable and has shown a sign of life: its next answer counts as a return. */
   isReturning: boolean;
   dueAt: number;
   asking: boolean;
-  /** Members there that had no room, for which demand, and when they said so. */
+  /** Members there that rejected a job because they had no free capacity: for which demand, and when. */
   readonly full: Map<MemberId, { readonly demand: Demand; readonly reason: string; readonly at: number }>;
-  /** Of jobs of ours, in seconds. */
+  /** The duration of our jobs there, in seconds. */
   readonly durations: MovingAverage;
   readonly sent: InFlightJobs;
 }
 
 /**
- * What is free on the clusters that jobs may go to, kept up to date in the background so that no job waits for it. Only
- * clusters that somebody is interested in are asked; what they say ages, and how old it is belongs to what is known.
+ * The free capacity of the clusters to which jobs may go, refreshed in the background so that no job waits for it. Only
+ * clusters with recent interest are asked. Figures get old, so a snapshot has an age.
  */
 export class Scoreboard {
   readonly #rows = new Map<string, Row>();
@@ -77,7 +89,7 @@ export class Scoreboard {
     this.#report = report ?? (() => {});
   }
 
-  /** There is a job that may go to one of these. */
+  /** A job may go to one of these clusters: asks them from now on. */
   watch(boards: readonly MonitoredCluster[]): void {
     const now = this.#elapsed();
     for (const board of boards) {
@@ -91,7 +103,7 @@ export class Scoreboard {
     this.#refresh();
   }
 
-  /** What is known of a cluster; undefined when it never said anything. */
+  /** What is known of a cluster; undefined if it has never answered. */
   snapshotFor(place: string): Snapshot | undefined {
     const row = this.#rows.get(place);
     if (!row?.snapshot) return undefined;
@@ -105,12 +117,15 @@ export class Scoreboard {
     };
   }
 
-  /** What was sent to a cluster and is not in its snapshot; below zero when more has ended there since. */
+  /**
+   * The demand of jobs that were sent to a cluster and are not in its snapshot; negative if more jobs have ended there
+   * since.
+   */
   inFlightFor(place: string): Demand {
     return this.#rows.get(place)?.sent.total ?? { cpu: 0, memory: 0, gpu: 0 };
   }
 
-  /** A job is being offered to a cluster: it counts at once, so that a burst spreads (F16). */
+  /** A job is being offered to a cluster: it counts at once, so that a burst spreads over the members (F16). */
   addInFlight(place: string, demand: Demand): InFlightJob {
     const row = this.#rows.get(place);
     if (!row) return NOWHERE;
@@ -125,12 +140,15 @@ export class Scoreboard {
     };
   }
 
-  /** A member there has no room for this. It is believed until a job of ours ends there or the cluster is asked again. */
+  /**
+   * A member has rejected this demand because it has no free capacity. This counts until one of our jobs ends there or
+   * the cluster is asked again.
+   */
   noteNoRoom(place: string, member: MemberId, demand: Demand, reason: string): void {
     this.#rows.get(place)?.full.set(member, { demand, reason, at: this.#elapsed() });
   }
 
-  /** Why this member has no room, if it just said that it has none for this or for less. */
+  /** Why this member has no free capacity, if it has just rejected this demand or a smaller one. */
   noRoomReason(place: string, member: MemberId, { cpu, memory, gpu }: Demand): string | undefined {
     const full = this.#rows.get(place)?.full.get(member);
     if (!full || this.#elapsed() - full.at >= BUSY_MS) return undefined;
@@ -138,13 +156,13 @@ export class Scoreboard {
     return demand.cpu <= cpu && demand.memory <= memory && demand.gpu <= gpu ? reason : undefined;
   }
 
-  /** Calls it whenever there may be more room somewhere. What it returns undoes that. */
+  /** Calls the listener when a cluster may have more free capacity. Returns the function that removes the listener. */
   onChange(listener: (place: string, change: ClusterChange) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** The manager there was silent, and has answered somebody: it is asked at once. */
+  /** The manager there was silent and has answered another request: it is asked at once. */
   onReachable(place: string): void {
     const row = this.#rows.get(place);
     if (!row) return;
@@ -153,8 +171,9 @@ export class Scoreboard {
   }
 
   /**
-   * The manager there has asked for something. If it did not answer before, it is asked at once, but not more often than a
-   * cluster that answers: one that speaks and cannot be reached speaks a lot. `hope` is called before that.
+   * The manager there has sent a request. If it did not answer before, it is asked at once, but not more often than a
+   * cluster that answers: a manager that can send but not be reached sends many requests. `hope` is called before it is
+   * asked.
    */
   onRequestFrom(place: string, hope: () => void): void {
     const row = this.#rows.get(place);
@@ -165,7 +184,7 @@ export class Scoreboard {
     this.#askBy(row, Math.max(now, soonest));
   }
 
-  /** A job of ours took so long there. */
+  /** Notes how long one of our jobs took there. */
   noteDuration(place: string, seconds: number): void {
     this.#rows.get(place)?.durations.add(seconds);
   }
@@ -213,7 +232,7 @@ export class Scoreboard {
     if (change) this.#tell(row.board.endpoint, change);
   }
 
-  /** Undefined when there was no answer. */
+  /** Undefined if there was no answer. */
   async #look(row: Row): Promise<ClusterChange | undefined> {
     const askedAt = this.#elapsed();
     try {
@@ -249,7 +268,7 @@ export class Scoreboard {
     };
   }
 
-  /** Never all at the same moment, and later each time that there was no answer. */
+  /** With jitter, so that not all clusters are asked at the same moment, and with a longer pause after each failure. */
   #nextOf({ wantedAt, failures }: Row, now: number): number {
     const [usual, longest] = now - wantedAt < BUSY_FOR_MS ? [BUSY_MS, AWAY_MS] : [IDLE_MS, 2 * IDLE_MS];
     const pause = Math.min(usual * 2 ** failures, longest);
@@ -257,16 +276,16 @@ export class Scoreboard {
   }
 }
 
-/** For a place that nobody was interested in. */
+/** For a cluster that is not watched. */
 const NOWHERE: InFlightJob = { accepted: () => {}, rejected: () => {}, ended: () => {} };
 
-/** One job on its way to a cluster, and there. Each call counts once, and none after `refused` or `ended`. */
+/** The capacity that one job uses at a cluster. Each call counts once, and none counts after `rejected` or `ended`. */
 export interface InFlightJob {
-  /** The cluster took it: it counts until the cluster's own snapshot shows it. */
+  /** The cluster accepted the job: it counts until the cluster's own snapshot includes it. */
   accepted(): void;
-  /** The cluster did not take it. */
+  /** The cluster did not accept the job. */
   rejected(): void;
-  /** It has ended there: its room is free again, also while the last snapshot still shows it as taken. */
+  /** The job has ended: its capacity is free, even if the last snapshot still counts it as used. */
   ended(): void;
 }
 
@@ -274,15 +293,15 @@ interface Entry {
   readonly demand: Demand;
   arrivedAt?: number;
   endedAt?: number;
-  /** The last snapshot counts it as taken. */
+  /** The last snapshot counts it as used. */
   isShown?: boolean;
 }
 
-/** The difference between what one cluster said of itself last, and what is known of our jobs there since. */
+/** The difference between a cluster's last snapshot and what is known of our jobs there since. */
 export class InFlightJobs {
-  /** Sent, and not in the snapshot. */
+  /** Jobs that were sent and are not in the snapshot. */
   readonly #entries = new Set<Entry>();
-  /** In the snapshot, and ended since. */
+  /** Jobs that are in the snapshot and have ended since. */
   readonly #returned = new Set<Entry>();
   readonly #elapsed: () => number;
   readonly #total = { cpu: 0, memory: 0, gpu: 0 };
@@ -291,12 +310,12 @@ export class InFlightJobs {
     this.#elapsed = elapsed;
   }
 
-  /** Below zero when more room was given back since the snapshot than was taken. */
+  /** Negative if more capacity was freed than used since the snapshot. */
   get total(): Demand {
     return { ...this.#total };
   }
 
-  /** How many were offered and not answered yet. */
+  /** How many offers have no answer yet. */
   get unanswered(): number {
     return [...this.#entries].filter(({ arrivedAt }) => arrivedAt === undefined).length;
   }
@@ -313,7 +332,10 @@ export class InFlightJobs {
     };
   }
 
-  /** The cluster has said what is free, asked at this moment: what had arrived or ended by then is in it. */
+  /**
+   * The cluster has answered a request that was sent at this time: jobs that were accepted or had ended by then are in
+   * the snapshot.
+   */
   onSnapshot(askedAt: number): void {
     for (const entry of this.#entries) {
       if ((entry.arrivedAt ?? Infinity) >= askedAt) continue;
@@ -332,7 +354,7 @@ export class InFlightJobs {
     this.#count(entry.demand, -1);
   }
 
-  /** A cluster that takes jobs and never says what is free is unknown: what it was sent counts for nothing. */
+  /** A cluster that accepts jobs and never reports its free capacity is unknown: old jobs do not count. */
   #forgetOld(): void {
     const oldest = this.#elapsed() - STALE;
     this.#forgetReturned(oldest);
@@ -361,14 +383,17 @@ export class InFlightJobs {
   }
 }
 
-/** Each new value counts this much. More: one odd job decides. Less: what has changed is noticed late. */
+/**
+ * The weight of the newest value. With a larger weight one unusual job decides; with a smaller one a change is noticed
+ * late.
+ */
 const NEWEST_COUNTS = 0.2;
 
-/** The mean of values, of which the newest count most. */
+/** An exponential moving average. */
 export class MovingAverage {
   #value: number | undefined;
 
-  /** Undefined when there was none yet. */
+  /** Undefined before the first value. */
   get value(): number | undefined {
     return this.#value;
   }

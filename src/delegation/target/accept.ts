@@ -12,21 +12,21 @@ import type { TargetDeps, WorkerRole } from './target.ts';
 export type WorkerService = Service & { readonly federation: WorkerRole };
 
 export interface TakenOffer {
-  /** The name of the attempt here. */
+  /** The name of the attempt at the target. */
   readonly attempt: string;
-  /** It had been taken before. */
+  /** The offer had been accepted before. */
   readonly repeated: boolean;
 }
 
-/** Of the ten seconds that an offer may take, five are for the permit. */
+/** An offer may take ten seconds, of which five are for the permit. */
 const HEAD_DEADLINE = 4_000;
 
-/** For so long a store that answered is taken to answer, where nothing is to be read from it before the script runs. */
+/** How long a store that answered counts as reachable, if nothing must be read from it before the script runs. */
 const REACHED_MS = 30_000;
 
 /**
- * The target's side of an offer (docs/delegation.md#how). The job is on the disk before this resolves; whatever goes
- * wrong before that leaves nothing behind. The same offer again, even at the same moment, is the same attempt.
+ * Handles an offer (docs/delegation.md#how). The job is on disk before this resolves; a failure before that leaves
+ * nothing behind. Repeated offers, even concurrent ones, resolve to the same attempt.
  */
 export async function acceptOffer(
   offer: Offer,
@@ -60,14 +60,17 @@ export async function acceptOffer(
 function again(record: JobRecord, payload: string, { dispatcher }: TargetDeps): TakenOffer {
   const { id, taken, state } = record;
   if (taken?.payload === payload) {
-    // One that waits may have been stored by a try that failed just after.
+    // A queued job may have been stored by a try that failed right after.
     if (state === 'queued') dispatcher.enqueue(record);
     return { attempt: id, repeated: true };
   }
   throw new DelegationError('payload-differs', 'another event was offered under the same job and epoch before');
 }
 
-/** Room for it now, or, for one that may run nowhere else, a place in line. Nobody overtakes who waits here already. */
+/**
+ * Reserves capacity for the job now, or, for a pinned job, lets it wait in the queue. An offer never overtakes jobs
+ * that wait here already.
+ */
 function takeRoom(key: JobKey, offer: Offer, worker: WorkerService, hosting: TargetDeps): 'reserved' | 'waits' {
   const { capacity, dispatcher, quotas } = hosting;
   const demand = serviceDemand(worker.definition);
@@ -96,7 +99,7 @@ async function askPermit({ origin, attempt, as }: OriginContact, from: string): 
   }
 }
 
-/** Whoever cannot read the input, or could not hand in a result, is not to run the script first. */
+/** A target that cannot read the input, or could not write the results, must not run the script first. */
 async function proveReadable(
   { input, store, staging }: Permit,
   { role }: OriginContact,
@@ -132,7 +135,7 @@ async function keep(
     principal: owner,
     invoker: '',
     trigger: offer.trigger,
-    // It gives no right at the store of this cluster: its files are at the origin, with keys of the origin.
+    // The job has no rights at the store of this cluster: its files are at the origin, with keys of the origin.
     byToken: true,
     demand: serviceDemand(definition),
     acceptedAt: now(),
@@ -140,14 +143,14 @@ async function keep(
   };
   const { outcome, record } = await store.accept(job, accepted(job.acceptedAt, place), offer.event);
   if (outcome === 'exists') {
-    // Another manager of this cluster was faster, and runs it.
+    // Another manager of this cluster was faster, and runs the job.
     giveBack(key, worker, hosting);
     if (record) return again(record, taken.payload, hosting);
     throw new DelegationError('fenced', 'this attempt was taken before, and removed');
   }
   if (room === 'reserved' && record?.held === undefined) dispatcher.begin(job);
   else {
-    // One that the cluster has not let in yet holds no room.
+    // A job that the cluster has not admitted yet must not keep capacity reserved.
     capacity.release(jobKeyText(key));
     dispatcher.enqueue(record ?? job);
     if (record) keepReporting(record, 'queued', hosting.closing, hosting);

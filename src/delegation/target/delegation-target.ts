@@ -17,7 +17,7 @@ export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'
     this.#hosting = openTarget(parts, this.#closing.signal);
   }
 
-  /** What is under way is in the records, and gone on with by the next one. */
+  /** Running attempts are in the records, and the next manager continues with them. */
   close(): void {
     this.#closing.abort();
   }
@@ -56,7 +56,7 @@ export class DelegationTarget implements HostedJobs, Omit<TargetServer, 'status'
   }
 }
 
-/** The worker, for somebody who may have jobs run there. */
+/** The worker, if the principal may run jobs there. */
 function workerOf({ worker: { service }, principal }: AuthenticatedOwner): WorkerService {
   const { definition, owner, federation } = service;
   const who = principal.kind === 'admin' ? CLUSTER_ADMIN : principal.uid;
@@ -64,7 +64,7 @@ function workerOf({ worker: { service }, principal }: AuthenticatedOwner): Worke
   throw new DelegationError('offer-not-allowed', `the worker "${definition.name}" belongs to somebody else`);
 }
 
-/** What the script of an attempt printed, for its origin. Throws `job-gone` before the first piece is asked for. */
+/** The log of an attempt, for its origin. Throws `job-gone` before the first chunk is read. */
 async function attemptLog(
   key: JobKey,
   options: RemoteLogOptions,
@@ -77,8 +77,8 @@ async function attemptLog(
 }
 
 /**
- * Ends an attempt that its origin does not want any more. One that is not there, or has ended, or is none of theirs:
- * nothing. An offer of it that is being taken is waited for, so that it does not begin afterwards.
+ * Ends an attempt that its origin no longer wants. Does nothing if there is no such attempt, or if it has ended. Waits
+ * for an offer of it that is being accepted, so that the job does not start afterwards.
  */
 async function stopAttempt(key: JobKey, from: AuthenticatedCoordinator, hosting: TargetDeps): Promise<void> {
   await hosting.mutex.run(jobKeyText(key), async () => {
@@ -87,7 +87,7 @@ async function stopAttempt(key: JobKey, from: AuthenticatedCoordinator, hosting:
   });
 }
 
-/** The job of an attempt that was taken from this very federation and member. */
+/** The job of an attempt that was accepted from exactly this federation and member. */
 async function findTaken(
   { service, id }: JobKey,
   { uid, member }: AuthenticatedCoordinator,

@@ -10,16 +10,16 @@ import { attemptOverReason, contactAs } from './origin-contact.ts';
 import type { TargetConfig } from './target.ts';
 
 export interface Entered {
-  /** At the coordinator. */
+  /** The job's key at the coordinator. */
   readonly key: JobKey;
-  /** Where it can be looked at. */
+  /** The URL of the job there. */
   readonly location: string;
 }
 
 /**
- * A job that came to a worker is opened at its coordinator, which decides where it runs (decision 0034). Nothing is
- * kept here: if the coordinator does not answer, whoever called tries again. The caller has checked that the principal
- * may invoke.
+ * Creates a job that was sent to a worker at its coordinator, which decides where it runs (decision 0034). Nothing is
+ * stored here: if the coordinator does not answer, the caller retries. The caller of this function has checked that the
+ * principal may invoke the service.
  */
 export async function enterJob(
   principal: Principal,
@@ -45,7 +45,9 @@ export async function enterJob(
   return { key: job, location: `${trimEnd(endpoint, isSlash)}/system/jobs/${service}/${job.id}` };
 }
 
-/** As the coordinator has it: there an event that comes twice must be one job, and here there are no inputs. */
+/**
+ * The service as the coordinator has it: a repeated event must have the same job id there, and workers have no inputs.
+ */
 function atCoordinator({ federation, ...worker }: WorkerService): Service {
   return { ...worker, uid: federation.uid, definition: { ...worker.definition, name: federation.origin.service } };
 }

@@ -3,7 +3,7 @@ import type { JobRecord, TakenJob } from '../../model/job/index.ts';
 import { type AttemptKey, DelegationError, type MemberKey, type Origin } from '../../peers/index.ts';
 import type { TargetConfig, WorkerRole } from './target.ts';
 
-/** Whom to speak to about an attempt, and as whom. */
+/** The client and the credentials for requests about an attempt. */
 export interface OriginContact {
   readonly origin: Origin;
   readonly as: MemberKey;
@@ -13,7 +13,7 @@ export interface OriginContact {
 
 type Speaking = Pick<TargetConfig, 'services' | 'coordinatorOf'>;
 
-/** About a job that was taken. Throws `fenced` when its service is no worker of that federation any more. */
+/** For a delegated job. Throws `fenced` if its service is no longer a worker of that federation. */
 export async function contactOrigin(
   { service: name, serviceUid, taken }: Pick<JobRecord, 'service' | 'serviceUid' | 'taken'>,
   hosting: Speaking,
@@ -24,7 +24,10 @@ export async function contactOrigin(
   return contactAs(name, taken, role, hosting);
 }
 
-/** About an attempt of the federation in which a service has this role. Throws `origin-silent` while it has no key, `fenced` when nobody knows its coordinator. */
+/**
+ * For an attempt in the federation in which a service has this role. Throws `origin-silent` while the worker has no
+ * key, and `fenced` if its coordinator is not known.
+ */
 export async function contactAs(
   name: string,
   { member, job, epoch }: Pick<TakenJob, 'member' | 'job' | 'epoch'>,
@@ -34,7 +37,7 @@ export async function contactAs(
   const coordinator = await coordinatorOf(role);
   if (!coordinator) throw noWorker(name);
   const { origin, key } = coordinator;
-  // A new one may have taken the place of the one that the worker is known by here. That is over in a moment.
+  // The member key may just have been replaced. This lasts a moment only.
   if (!key)
     throw new DelegationError('origin-silent', `"${name}" has no key for its coordinator at this moment: try again`);
   return { origin, as: { uid: role.uid, member, key }, attempt: { job, epoch }, role };
@@ -43,14 +46,14 @@ export async function contactAs(
 const noWorker = (name: string) =>
   new DelegationError('fenced', `the service "${name}" is no worker of that federation any more`);
 
-/** What an origin says when it does not want an attempt any more. Everything else may be better in a moment. */
+/** The errors by which an origin says that it no longer wants an attempt. All other errors are worth a retry. */
 const OVER: Readonly<Record<string, string>> = {
   fenced: 'another attempt of the job took its place, or it has ended',
   'job-gone': 'its origin does not know the job any more',
   'federation-gone': 'its federation has ended',
 };
 
-/** Why nobody wants the attempt any more; undefined when the origin did not say that. */
+/** Why the origin no longer wants the attempt; undefined if the error does not say that. */
 export function attemptOverReason(error: unknown): string | undefined {
   return error instanceof OscarError && Object.hasOwn(OVER, error.code) ? OVER[error.code] : undefined;
 }

@@ -4,22 +4,23 @@ import type { S3Access } from '../../model/job/index.ts';
 import type { FederationOrigin } from '../../model/service/index.ts';
 import type { StoreOfOrigin } from '../../peers/index.ts';
 
-/** Addresses of stores that the operator vouches for. */
+/** Addresses of stores that the operator trusts. */
 export interface OperatorStores {
   /** `OSCAR_CLUSTERS`. */
   readonly registered: Config['clusters'];
-  /** Is this endpoint the manager itself? */
+  /** Is this endpoint this manager itself? */
   readonly isOwn: (endpoint: string) => boolean;
-  /** Of this cluster, as scripts and as others reach it. */
+  /** The addresses of this cluster's own store, for scripts and for others. */
   readonly own: readonly string[];
 }
 
-/** As the store of the origin is called in an attempt. */
+/** The name of the origin's store in an attempt. */
 export const ORIGIN_STORE = 'minio.origin';
 
 /**
- * The store of an origin, as it is dialled (docs/security.md#addresses-that-users-choose): with care, since whoever
- * made the worker says where it is; unless the operator says the same, or it is our own.
+ * Access to an origin's store (docs/security.md#addresses-that-users-choose). The address comes from the user who
+ * created the worker, so connections are guarded, unless the operator has registered the same address or the store is
+ * our own.
  */
 export function originStoreAccess(store: StoreOfOrigin, origin: FederationOrigin, known: OperatorStores): S3Access {
   const { endpoint, region, verify, accessKey, secretKey, sessionToken, expiresAt } = store;

@@ -9,19 +9,19 @@ import { attemptOverReason } from './origin-contact.ts';
 import { ORIGIN_STORE, originStoreAccess } from './origin-store.ts';
 import type { TargetDeps } from './target.ts';
 
-/** How long what a script made is kept for an origin that does not answer (docs/delegation.md#how). */
+/** How long results are kept for an origin that does not answer (docs/delegation.md#how). */
 export const RESULT_KEPT = 24 * 3_600_000;
 
 /**
- * And how long its store may be out of reach while its manager answers. Longer: a store that refuses for good holds up the
- * end of the job. Shorter: a run of hours is lost by a restart of the store.
+ * How long the origin's store may be unreachable while its manager answers. With a larger value, a store that rejects
+ * permanently delays the end of the job; with a smaller one, a restart of the store loses a run of hours.
  */
 const DELIVERY_PATIENCE = 10 * 60_000;
 
 /**
- * Everything that is needed to run a job for its origin: as a job of this service would run here, but its files are at
- * the store of the origin, and the id that it is known by is the origin's. All results go to staging, whatever outputs
- * the service has: where they belong is decided there.
+ * Prepares an attempt for an origin. It runs as a job of this service would, but its files are at the origin's store,
+ * and its id is the origin's. All results go to staging, whatever outputs the service has: the origin decides about
+ * outputs.
  */
 export async function prepareDelegated(
   name: string,
@@ -55,7 +55,10 @@ export async function prepareDelegated(
   return { attempt, release: async () => hosting.permits.forget(record) };
 }
 
-/** The origin may have changed its mind while the job waited. What has begun goes on: then the origin judges its end. */
+/**
+ * The origin may have fenced the attempt while the job waited. An attempt that has started continues: then the origin
+ * decides about its result.
+ */
 async function askLeave(name: string, record: JobRecord, hosting: TargetDeps): Promise<void> {
   try {
     await hosting.permits.current(record);
@@ -79,8 +82,8 @@ async function storesOf(
 }
 
 /**
- * A permit, as soon as the origin answers. Whoever asks when it is away has results to hand in: these are worth waiting
- * for, but the room of a script that has ended is not kept for that.
+ * Gets a permit as soon as the origin answers. A caller that waits here has results to deliver, which are worth waiting
+ * for; the capacity of the ended script is released meanwhile.
  */
 async function patiently(record: JobRecord, hosting: TargetDeps): Promise<Permit> {
   const { now, wait, random, closing, permits, capacity, store } = hosting;
@@ -95,7 +98,7 @@ async function patiently(record: JobRecord, hosting: TargetDeps): Promise<Permit
       if (now() >= until || !job || job.cancelRequested) {
         throw new Error('its origin does not answer', { cause: error });
       }
-      // A failure would be written down as the end. The runner lets go too, and the next manager asks again.
+      // A failure would be recorded as the end of the job. The runner stops too, and the next manager asks again.
       if (closing.aborted) return new Promise(() => {});
     }
     capacity.release(jobKeyText(record));
@@ -103,5 +106,5 @@ async function patiently(record: JobRecord, hosting: TargetDeps): Promise<Permit
   }
 }
 
-/** Longer: somebody who cancels it waits as long. */
+/** A larger value delays cancelling; a smaller one asks a silent origin more often. */
 const LONGEST_PAUSE = 10_000;

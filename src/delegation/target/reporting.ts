@@ -6,8 +6,8 @@ import { RESULT_KEPT } from './prepare.ts';
 import type { TargetDeps } from './target.ts';
 
 /**
- * Tells the origin that a job which it gave away is still here, for as long as it is in this state: at once when its
- * script has begun, then three times within a lease. If the origin does not want it any more, it is ended.
+ * Reports to the origin that a job is still here, while it is in this state: at once when its script has started, then
+ * three times per lease. If the origin no longer wants the job, it is cancelled.
  */
 export function keepReporting(
   record: JobRecord,
@@ -23,7 +23,7 @@ export function keepReporting(
 async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal, hosting: TargetDeps): Promise<void> {
   const { permits, wait, dispatcher } = hosting;
   let job: JobRecord | undefined = record;
-  // Without a start there is nothing new to say: the permit was the last word.
+  // Before the script has started there is nothing new to report: the permit request was the last sign of life.
   let due = record.startedAt !== undefined;
   while (job?.state === state && !until.aborted) {
     if (due && (await say(job, stillThere(job), hosting)).kind === 'over') {
@@ -35,7 +35,7 @@ async function tellUntil(record: JobRecord, state: JobState, until: AbortSignal,
   }
 }
 
-/** A store of ours that is away is no reason to fall silent. */
+/** If our own store fails, keep reporting the last known state. */
 const current = (job: JobRecord, { store }: TargetDeps) => store.get(job).catch(() => job);
 
 const stillThere = ({ startedAt, state, held, message }: JobRecord): Report => ({
@@ -47,7 +47,7 @@ const stillThere = ({ startedAt, state, held, message }: JobRecord): Report => (
 type Said =
   | { readonly kind: 'heard' }
   | { readonly kind: 'silent'; readonly problem: unknown }
-  /** Nobody wants to hear of it any more. */
+  /** The origin no longer wants the attempt. */
   | { readonly kind: 'over'; readonly why: string };
 
 async function say(record: JobRecord, report: Report, hosting: TargetDeps): Promise<Said> {
@@ -61,7 +61,10 @@ async function say(record: JobRecord, report: Report, hosting: TargetDeps): Prom
   }
 }
 
-/** Tells the origin how an attempt ended, until it has heard or wants to hear nothing, or for a day. */
+/**
+ * Reports to the origin how an attempt ended, until the origin accepts the report or rejects the attempt, for a day at
+ * most.
+ */
 export async function reportResult(
   record: JobRecord,
   stopping: AbortSignal,
@@ -79,13 +82,16 @@ export async function reportResult(
       return { state: 'cancelled', reason: 'OriginSilent', message: 'its origin did not answer for a day' };
     }
     if (tries === 1) hosting.report(said.problem, { service: record.service, id: record.id });
-    // Once the origin is back it is to hear of it before its patience is over, and somebody else runs it again.
+    // The origin must get the report before the lease ends, or it offers the job to another member.
     await wait(Math.min(delegationBackoff(tries, random), permits.leaseFor(record) / 3), until);
   }
   return undefined;
 }
 
-/** A job that never began is given back; one that somebody here cancelled has failed, as far as its origin is concerned. */
+/**
+ * A job that never started is released; a job that was cancelled at the target has failed, as far as the origin is
+ * concerned.
+ */
 function reportOf({ startedAt, exitCode }: JobRecord, end: PendingResult): Report {
   const { outcome, reason, message, finishedAt, manifest } = end;
   if (isGivenBack(end)) return { state: 'released', reason, message };
@@ -105,7 +111,10 @@ const isGivenBack = ({ outcome, reason }: PendingResult) => outcome === 'cancell
 
 const lastWord = (end: PendingResult) => (isGivenBack(end) ? `it was given back: ${end.message}` : end.message);
 
-/** Somebody here ended a job that waited. Told a few times: if nobody hears, the lease ends, and says the same. */
+/**
+ * Reports that a waiting job was cancelled at the target. After a few failures it gives up: then the lease expires,
+ * with the same effect.
+ */
 export async function reportCancelled(record: JobRecord, hosting: TargetDeps): Promise<void> {
   const { message, finishedAt = hosting.now() } = record;
   const end: PendingResult = { outcome: 'cancelled', reason: 'Cancelled', message, finishedAt };

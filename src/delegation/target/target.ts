@@ -8,36 +8,36 @@ import type { OperatorStores } from './origin-store.ts';
 
 export type WorkerRole = Extract<FederationRole, { role: 'worker' }>;
 
-/** What it takes to run jobs for other clusters. */
+/** What the target needs to run jobs of other clusters. */
 export interface TargetConfig
   extends Pick<
     Jobs,
     'store' | 'runner' | 'capacity' | 'services' | 'secrets' | 'place' | 'node' | 'timeout' | 'maxEventBytes' | 'now'
   > {
   readonly dispatcher: Scheduler;
-  /** The coordinator of a worker, and the key that both know; undefined when that is gone. */
+  /** The coordinator of a worker, and the member key; undefined if the coordinator is not known any more. */
   readonly coordinatorOf: (role: WorkerRole) => Promise<Coordinator | undefined>;
   readonly stores: OperatorStores;
-  /** What owners of services may still run on this cluster, where that is limited. */
+  /** Quotas of service owners, if the cluster has any. */
   readonly quotas?: Quotas;
-  /** Why an object cannot be read with these keys; undefined when it can. */
+  /** Why an object cannot be read with these keys; undefined if it can. */
   readonly unreadable: (object: StoredAt, access: S3Access, until: AbortSignal) => Promise<string | undefined>;
-  /** Why its store cannot be spoken to; that there is no such object is an answer. */
+  /** Why its store cannot be reached; "no such object" counts as reachable. */
   readonly unreachable: (object: StoredAt, access: S3Access, until: AbortSignal) => Promise<string | undefined>;
-  /** Told of what nobody waits for. */
+  /** Called with errors of background work. */
   readonly report: (problem: unknown, key: JobKey) => void;
-  /** Resolves after so many milliseconds, or when it is not worth waiting any more. */
+  /** Resolves after so many milliseconds, or when the signal aborts. */
   readonly wait?: (ms: number, until: AbortSignal) => Promise<void>;
   readonly random?: () => number;
 }
 
 interface Quotas {
   /**
-   * Keeps a part of it for a job that is about to be accepted. Why that would have to wait, whatever room there is; undefined when
-   * it would not, or nobody knows.
+   * Reserves quota for a job that is about to be accepted. Returns why the job would have to wait for quota; undefined
+   * if it would not, or if that is unknown.
    */
   reserve(job: JobKey, service: Service, demand: Demand): string | undefined;
-  /** The job is not accepted after all. */
+  /** Releases the reservation of a job that is not accepted after all. */
   release(job: JobKey, service: Service): void;
 }
 
@@ -45,7 +45,7 @@ const NO_QUOTAS: Quotas = { reserve: () => undefined, release: () => undefined }
 
 export interface Coordinator {
   readonly origin: Origin;
-  /** Undefined in the moment in which another takes its place. */
+  /** Undefined for the moment in which the key is replaced. */
   readonly key: Secret | undefined;
 }
 
@@ -54,11 +54,11 @@ interface StoredAt {
   readonly key: string;
 }
 
-/** The same, with what is only known while this manager runs. */
+/** The configuration, with state that exists only while this manager runs. */
 export interface TargetDeps extends Required<TargetConfig> {
   readonly mutex: KeyedMutex;
   readonly permits: PermitCache;
-  /** Stores that answered lately, by their endpoints, and when. */
+  /** When stores last answered, by endpoint. */
   readonly reachableStores: Map<string, number>;
   /** Aborts when this manager stops. */
   readonly closing: AbortSignal;
@@ -78,8 +78,8 @@ export function openTarget(parts: TargetConfig, closing: AbortSignal): TargetDep
 }
 
 /**
- * Nothing that waits keeps the process alive: it is in the records. Made by hand, because every job ends such a wait, and
- * the one of Node makes an error of that, with its stack.
+ * A timer that does not keep the process alive. Written by hand because every job aborts such a wait, and Node's own
+ * creates an error with a stack each time.
  */
 const wait = (ms: number, until: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -93,7 +93,7 @@ const wait = (ms: number, until: AbortSignal): Promise<void> =>
     until.addEventListener('abort', done);
   });
 
-/** Does what concerns one name one after the other. */
+/** Runs tasks with the same key one after the other. */
 class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 
@@ -110,29 +110,30 @@ class KeyedMutex {
 }
 
 /**
- * How long an origin waits for us unless it says otherwise (docs/delegation.md#how). Longer: it has asked somebody else
- * by then, and what we hold is for nothing. Shorter: a job is given back that nobody else would have run sooner.
+ * The lease of an origin that has not told another one (docs/delegation.md#how). With a larger value, the origin has
+ * given the job to another member before we report; a smaller one releases jobs that no other member would have run
+ * sooner.
  */
 const USUAL_LEASE = 90_000;
 
 type TakenFrom = JobKey & Pick<JobRecord, 'taken'>;
 
 /**
- * Leave to run attempts, with keys for their files. Between an offer and the start of its script one is enough, so that a
- * young one is not asked for again: whoever comes later is fenced by what the origin commits, not by this.
+ * Permits of attempts, with the keys for their files. A recent permit is used again between an offer and the start of
+ * its script. An outdated one does no harm: the origin fences the attempt when it commits.
  */
 export class PermitCache {
   readonly #hosting: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #kept = new Map<string, { readonly permit: Permit; readonly until: number }>();
-  /** By federation. */
+  /** Milliseconds, by federation. */
   readonly #leases = new Map<string, number>();
 
   constructor(hosting: Pick<TargetConfig, 'services' | 'coordinatorOf' | 'now'>) {
     this.#hosting = hosting;
   }
 
-  /** How many are at hand. */
+  /** The number of cached permits. */
   get size(): number {
     return this.#kept.size;
   }
@@ -145,7 +146,7 @@ export class PermitCache {
     if (job.taken) this.#leases.set(job.taken.uid, permit.lease);
   }
 
-  /** One that is young, or a new one. Throws what the origin says, or that it says nothing. */
+  /** A recent permit, or a new one. Throws the origin's error, or that it does not answer. */
   async current(job: TakenFrom & Pick<JobRecord, 'serviceUid'>): Promise<Permit> {
     const kept = this.#kept.get(jobKeyText(job));
     if (kept && this.#hosting.now() < kept.until) return kept.permit;
@@ -164,7 +165,7 @@ export class PermitCache {
     this.#kept.delete(jobKeyText(key));
   }
 
-  /** Keys of jobs that ended before they began are not held for ever. */
+  /** Drops permits of jobs that ended before they started. */
   #dropOld(now: number): void {
     for (const [name, { until }] of this.#kept) {
       if (until > now) return;

@@ -11,13 +11,13 @@ export interface UpstreamOriginsDeps extends Pick<TargetConfig, 'unreadable'> {
   readonly lines: Pick<PeerConnections, 'lineTo'>;
 }
 
-/** Of the 20 s that a manager written in Go waits for the answer to what it delegates. */
+/** Deadlines within the 20 s for which a Go manager waits for the answer to a delegated job. */
 const CONFIG_DEADLINE = 8_000;
 const HEAD_DEADLINE = 4_000;
 
 /**
- * Where managers written in Go have the files of what they delegate (decision 0036): each caller gets their own keys from
- * them. They are asked at the address that the operator has registered, with the token that came with the job.
+ * Access to the files of jobs that Go managers delegate to this one (decision 0036). The Go manager gives each user
+ * their own keys; it is asked at the address that the operator has registered, with the token that came with the job.
  */
 export function upstreamOrigins({ registered, lines, unreadable }: UpstreamOriginsDeps): UpstreamOrigins {
   return {
@@ -63,7 +63,10 @@ async function askConfig(
   }
 }
 
-/** What it says of itself may be known inside of it alone, so that what the operator has registered comes first. */
+/**
+ * The address that a Go manager reports may be valid only inside its cluster, so an address that the operator has
+ * registered takes precedence.
+ */
 function accessIn(config: unknown, registered: string | undefined): S3Access | undefined {
   const provider = isObject(config) && isObject(config['minio_provider']) ? config['minio_provider'] : {};
   const text = (name: string) => (typeof provider[name] === 'string' ? provider[name] : '');
