@@ -22,38 +22,38 @@ const minioEvent = {
 };
 const minioFile = { type: 'minio', bucket: 'in', key: 'x/a b.jpg', time: '2026-11-16T01:02:03.004Z' };
 
-test('an event of MinIO names an object, whose key was encoded', () => {
+test('event: a MinIO event names an object, and its key is decoded', () => {
   const event = read(minioEvent);
   assert.deepEqual(event.file, minioFile);
   assert.equal(text(event.event), JSON.stringify(minioEvent));
 });
 
-test('an event of Amazon S3 names an object there', () => {
+test('event: an Amazon S3 event names an object of Amazon S3', () => {
   const [record] = minioEvent.Records;
   const { file } = read({ Records: [{ ...record, eventSource: 'aws:s3', eventName: 'ObjectCreated:Put' }] });
   assert.equal(file?.type, 's3');
 });
 
-test('an event that was passed on is unpacked, with the provider it names', () => {
+test('event: a forwarded event is unwrapped, with the provider that it names', () => {
   const inner = JSON.stringify(minioEvent);
   const event = read({ storage_provider: 'default', event: inner });
   assert.deepEqual(event.file, { ...minioFile, provider: 'default' });
   assert.equal(text(event.event), inner);
 });
 
-test('an event of dCache names a file', () => {
+test('event: a dCache event names a file', () => {
   const event = read({ event: { name: 'a.dat', mask: ['IN_CREATE'] }, subscription: 'https://dcache/x' });
   assert.deepEqual(event.file, { type: 'dcache', name: 'a.dat' });
 });
 
-test('a call over an API gateway brings its body and its query', () => {
+test('event: a call through an API gateway has a body and query variables', () => {
   const query = { size: '10', 'bad name': 'x', odd: 7 };
   const event = read({ httpMethod: 'POST', queryStringParameters: query, body: 'aGVsbG8=' });
   assert.deepEqual(event.variables, { CONT_VAR_size: '10' });
   assert.equal(text(event.input), 'hello');
 });
 
-test('the body of an API gateway may be a storage event', () => {
+test('event: the body of an API gateway call may be a storage event', () => {
   const event = read({ httpMethod: 'POST', body: JSON.stringify(minioEvent) });
   assert.deepEqual(event.file, minioFile);
 });
@@ -73,7 +73,7 @@ const data: [string, string][] = [
   ['a dCache event without a name', '{"event":{"mask":1},"subscription":"x"}'],
 ];
 for (const [name, body] of data) {
-  test(`${name} is data, and reaches the script as it is`, () => {
+  test(`event: ${name} is data, and reaches the script unchanged`, () => {
     const event = read(body);
     assert.equal(event.file, undefined);
     assert.equal(text(event.input), body);
@@ -81,13 +81,13 @@ for (const [name, body] of data) {
   });
 }
 
-test('base64 is decoded, also when it was wrapped', () => {
+test('event: base64 is decoded, with or without line breaks', () => {
   const binary = Buffer.from(Array.from({ length: 100 }, (_, i) => (i * 37) % 256));
   const wrapped = binary.toString('base64').replace(/.{20}/g, '$&\n');
   assert.deepEqual(Buffer.from(read(wrapped).input), binary);
 });
 
-test('an event wrapped in itself many times ends', () => {
+test('event: a deeply nested event is read up to a limit', () => {
   let body = JSON.stringify(minioEvent);
   for (let i = 0; i < 10; i++) body = JSON.stringify({ event: body });
   assert.equal(read(body).file, undefined);
@@ -103,7 +103,7 @@ test('any bytes whatever are an event, and any file reaches the script byte for 
   );
 });
 
-test('no JSON makes it fail', () => {
+test('event: no JSON value makes the reader throw', () => {
   fc.assert(
     fc.property(
       fc.json(),

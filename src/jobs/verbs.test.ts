@@ -39,7 +39,7 @@ async function finished(jobs: TestJobs, service: ServiceRecord, as: User = alice
   return key;
 }
 
-test('whose rights a job has is decided by who called (S3, S4)', async () => {
+test('submit: the caller decides whose rights a job has (S3, S4)', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo', { ...SHARED, ...INPUT });
   const byBob = await submitJob(bob, service, Buffer.from('{"principalId":"root"}'), 'job', jobs);
@@ -52,7 +52,7 @@ test('whose rights a job has is decided by who called (S3, S4)', async () => {
   assert.deepEqual([...rights.values()].at(-1), [ALICE, BOB, 'storage']);
 });
 
-test('an event that comes again, over whatever way, is one job', async () => {
+test('submit: a repeated event is one job, over any route', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo', INPUT);
   await jobs.service('other', { input: [{ storage_provider: 'minio.default', path: 'inbox/elsewhere' }] });
@@ -78,14 +78,14 @@ test('an event that comes again, over whatever way, is one job', async () => {
   assert.equal((await jobs.store.list({ service: 'other', limit: 10 })).items.length, 0);
 });
 
-test('an event that is too large is refused, and nothing is kept', async () => {
+test('submit: an event that is too large is rejected, and no job is stored', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo');
   await assert.rejects(submitJob(alice, service, Buffer.alloc(1025), 'job', jobs), { code: 'event-too-large' });
   assert.deepEqual(await Array.fromAsync(jobs.store.unfinished()), []);
 });
 
-test('everybody sees what they caused, the owner also what ran with their rights, the administrator all', async () => {
+test("views: users see jobs that they caused, the owner also jobs with the owner's rights, the administrator all", async () => {
   await using jobs = await openJobs(10_000);
   const service = await jobs.service('demo', { ...SHARED, ...INPUT });
   const ofAlice = await submitJob(alice, service, Buffer.from('1'), 'job', jobs);
@@ -101,7 +101,7 @@ test('everybody sees what they caused, the owner also what ran with their rights
   assert.equal((await findJob(bob, 'demo', ofBob.id, jobs)).id, ofBob.id);
 });
 
-test('a guest ends what they caused, the owner everything (S20)', async () => {
+test('cancel: other users may cancel their own jobs, the owner all jobs (S20)', async () => {
   await using jobs = await openJobs(10_000);
   const service = await jobs.service('demo', SHARED);
   const ofAlice = await submitJob(alice, service, Buffer.from('1'), 'job', jobs);
@@ -116,7 +116,7 @@ test('a guest ends what they caused, the owner everything (S20)', async () => {
   await assert.rejects(cancelJob(alice, 'demo', ofAlice.id, jobs), { code: 'job-finished' });
 });
 
-test('without all, only jobs that ended well are removed, with their logs', async () => {
+test('remove: without all, only succeeded jobs are removed, with their logs', async () => {
   await using jobs = await openJobs(1000);
   const service = await jobs.service('demo');
   const good = await finished(jobs, service);
@@ -130,7 +130,7 @@ test('without all, only jobs that ended well are removed, with their logs', asyn
   assert.deepEqual(await jobs.runner.list(), []);
 });
 
-test('a job whose results are being written is neither cancelled nor removed, and all others go', async () => {
+test('remove: a committing job is neither cancelled nor removed, all others are', async () => {
   await using jobs = await openJobs(1000);
   const service = await jobs.service('demo');
   const good = await finished(jobs, service);
@@ -146,7 +146,7 @@ test('a job whose results are being written is neither cancelled nor removed, an
   assert.equal((await jobs.store.get(writing))?.state, 'committing');
 });
 
-test('with a service go its jobs, also those that run', async () => {
+test('remove: the jobs of a removed service are removed, also running ones', async () => {
   await using jobs = await openJobs(1000);
   const service = await jobs.service('demo');
   const good = await finished(jobs, service);
@@ -159,7 +159,7 @@ test('with a service go its jobs, also those that run', async () => {
   await eventually(() => assert.equal(jobs.capacity.taken, 0));
 });
 
-test('what ended long ago is forgotten, with its log', async () => {
+test('expiry: old jobs are removed with their logs', async () => {
   await using jobs = await openJobs();
   const key = await finished(jobs, await jobs.service('demo'));
   assert.equal(await expireJobs(Date.now() - 60_000, jobs), 0);
@@ -168,7 +168,7 @@ test('what ended long ago is forgotten, with its log', async () => {
   assert.deepEqual(await jobs.runner.list(), []);
 });
 
-test('a synchronous call is answered with what the script left', async () => {
+test('invoke: a synchronous call is answered with the output of the script', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo');
   const call = invokeService(bob, service, Buffer.from('x'), waiting, jobs);
@@ -181,7 +181,7 @@ test('a synchronous call is answered with what the script left', async () => {
   assert.equal(succeeded, true);
 });
 
-test('a script that fails is an answer too; one that could not run is none', async () => {
+test('invoke: a failed script is an answer, a script that could not start is an error', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo');
   const outcome = async (reason: 'ScriptFailed' | 'InputFailed' | 'Timeout') => {
@@ -200,7 +200,7 @@ test('a script that fails is an answer too; one that could not run is none', asy
   await assert.rejects(outcome('Timeout'), { code: 'run-timeout' });
 });
 
-test('when the caller leaves, the script is ended', async () => {
+test('invoke: when the caller disconnects, the script is stopped', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo');
   const left = new AbortController();
@@ -214,7 +214,7 @@ test('when the caller leaves, the script is ended', async () => {
   );
 });
 
-test('a call that no node could serve is refused at once', async () => {
+test('invoke: a call that no node could run is rejected at once', async () => {
   await using jobs = await openJobs(1000);
   const service = await jobs.service('demo', { cpu: '8' });
   await assert.rejects(invokeService(alice, service, Buffer.from('x'), waiting, jobs), { code: 'no-room' });

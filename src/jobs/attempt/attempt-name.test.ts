@@ -16,7 +16,7 @@ const name = (
     changes.service ?? 'cow',
   );
 
-test('the name of an attempt is the same on every manager of every version', () => {
+test('attempt name: it never changes between versions', () => {
   assert.equal(name(), 'cow-a2ae1427-0085-5c49-b425-e2330a10a680');
   const job = { ...JOB, serviceUid: UID };
   assert.equal(attemptName(job, 1), JOB.id);
@@ -24,7 +24,7 @@ test('the name of an attempt is the same on every manager of every version', () 
   assert.equal(attemptName({ ...job, delegatedFrom: 'a' }, 1), 'cow-5ea205b2-9df3-5eeb-9c5c-5b3297b4d2a7');
 });
 
-test('under an id that somebody else chose, no two services and no two epochs share a name', () => {
+test('attempt name: for ids that callers chose, it differs between services and epochs', () => {
   for (const chosen of [{ delegatedFrom: '' }, { openedBy: 'b/cow' }]) {
     const job = { ...JOB, serviceUid: UID, ...chosen };
     const names = [attemptName(job, 1), attemptName(job, 2), attemptName({ ...job, serviceUid: 'another' }, 1)];
@@ -33,7 +33,7 @@ test('under an id that somebody else chose, no two services and no two epochs sh
   }
 });
 
-test('whatever tells offers apart tells their names apart', () => {
+test('attempt name: different offers give different hosted names', () => {
   const others = [
     name({ uid: 'another' }),
     name({ member: 'c/cow' }),
@@ -44,7 +44,7 @@ test('whatever tells offers apart tells their names apart', () => {
   assert.equal(new Set([name(), ...others]).size, others.length + 1);
 });
 
-test('it begins with the service that runs it, and is a name that Kubernetes takes', () => {
+test('attempt name: it begins with the service, and is a legal Kubernetes name', () => {
   assert.match(name({ service: 'a-service-with---a-long-name' }), /^a-service-with-[0-9a-f]{8}-/);
   const services = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,37}[a-z0-9])?$/);
   fc.assert(

@@ -39,20 +39,25 @@ interface Case {
 
 const asked = { cancelRequested: { at: 7, reason: 'it was cancelled' } };
 const cases: Case[] = [
-  { name: 'a job of this cluster ends as its script did', end: well, becomes: ['succeeded', 'Completed'] },
-  { name: 'also when that was not well', end: badly, becomes: ['failed', 'ScriptFailed'] },
-  { name: 'or when it never began', end: neverBegun, becomes: ['failed', 'ImageFailed'] },
-  { name: 'one that was stopped is cancelled', end: stopped, stop: 'cancelled', becomes: ['cancelled', 'Cancelled'] },
+  { name: 'a local job succeeds with its script', end: well, becomes: ['succeeded', 'Completed'] },
+  { name: 'a local job fails with its script', end: badly, becomes: ['failed', 'ScriptFailed'] },
+  { name: 'a local job fails if its script never started', end: neverBegun, becomes: ['failed', 'ImageFailed'] },
+  { name: 'a stopped job is cancelled', end: stopped, stop: 'cancelled', becomes: ['cancelled', 'Cancelled'] },
   {
-    name: 'one that the cluster would not let go on has failed: nobody asked for that',
+    name: 'an evicted job fails',
     end: stopped,
     stop: 'evicted',
     job: { held: 'its queue does not let it go on' },
     becomes: ['failed', 'Evicted'],
   },
-  { name: 'unless it had ended by itself', end: well, stop: 'evicted', becomes: ['succeeded', 'Completed'] },
   {
-    name: 'one that was taken has failed by that too, if it had begun',
+    name: 'a job that ended before its eviction keeps its outcome',
+    end: well,
+    stop: 'evicted',
+    becomes: ['succeeded', 'Completed'],
+  },
+  {
+    name: 'an evicted hosted job fails if its script had started',
     end: stopped,
     stop: 'evicted',
     job: { taken: TAKEN, startedAt: 6 },
@@ -60,42 +65,42 @@ const cases: Case[] = [
     handsIn: ['failed', 'Evicted'],
   },
   {
-    name: 'the end of one that was taken is for its origin to hear',
+    name: 'a hosted job commits until its origin has the result',
     end: { ...well, manifest: 'd' },
     job: { taken: TAKEN },
     becomes: ['committing', 'HandingIn'],
     handsIn: ['succeeded', 'Completed'],
   },
   {
-    name: 'success without a list of results is none',
+    name: 'a hosted success without a manifest is a failure',
     end: well,
     job: { taken: TAKEN },
     becomes: ['committing', 'HandingIn'],
     handsIn: ['failed', 'OutputFailed'],
   },
   {
-    name: 'a failure is handed in as one',
+    name: 'a hosted failure is reported as failed',
     end: badly,
     job: { taken: TAKEN },
     becomes: ['committing', 'HandingIn'],
     handsIn: ['failed', 'ScriptFailed'],
   },
   {
-    name: 'what never began is given back',
+    name: 'a hosted job that never started is returned to its origin',
     end: neverBegun,
     job: { taken: TAKEN },
     becomes: ['committing', 'HandingIn'],
     handsIn: ['cancelled', 'ImageFailed'],
   },
   {
-    name: 'what had begun by its record is not',
+    name: 'a hosted job that had started by its record is not returned',
     end: neverBegun,
     job: { taken: TAKEN, startedAt: 6 },
     becomes: ['committing', 'HandingIn'],
     handsIn: ['failed', 'ImageFailed'],
   },
   {
-    name: 'what somebody here cancelled is handed in as that',
+    name: 'a hosted job that was cancelled here is reported as cancelled',
     end: stopped,
     stop: 'cancelled',
     job: { taken: TAKEN, ...asked },
@@ -103,14 +108,14 @@ const cases: Case[] = [
     handsIn: ['cancelled', 'Cancelled'],
   },
   {
-    name: 'what its origin stopped ends at once',
+    name: 'a hosted job that its origin stopped ends at once',
     end: stopped,
     stop: 'superseded',
     job: { taken: TAKEN, ...asked },
     becomes: ['cancelled', 'Superseded'],
   },
   {
-    name: 'what ended well before the stop reached it is handed in all the same',
+    name: 'a hosted job that succeeded before the stop arrived is reported',
     end: { ...well, manifest: 'd' },
     stop: 'superseded',
     job: { taken: TAKEN },
@@ -118,14 +123,14 @@ const cases: Case[] = [
     handsIn: ['succeeded', 'Completed'],
   },
   {
-    name: 'what its origin called off ends at once',
+    name: 'a hosted job that its origin withdrew ends at once',
     end: calledOff,
     job: { taken: TAKEN },
     becomes: ['cancelled', 'Superseded'],
   },
 ];
 for (const { name, end, stop, job = {}, becomes, handsIn } of cases) {
-  test(name, () => {
+  test(`finish: ${name}`, () => {
     const change = conclude(running(job), ATTEMPT, end, stop, 'b');
     const last = change?.timeline?.at(-1);
     assert.deepEqual([last?.state, last?.reason], becomes);
@@ -135,6 +140,6 @@ for (const { name, end, stop, job = {}, becomes, handsIn } of cases) {
   });
 }
 
-test('a job that has ended already stays what it is', () => {
+test('finish: a final state does not change', () => {
   assert.equal(conclude(running({ state: 'cancelled' }), ATTEMPT, well, undefined, 'b'), undefined);
 });

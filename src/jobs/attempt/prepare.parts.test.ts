@@ -17,7 +17,7 @@ function traitsOf(definition: Sample['definition'] = {}, record?: { service: str
   return attemptParts(basis, { node: 'here', timeout: 60_000 }).traits;
 }
 
-test('a cluster of many machines is told where the attempt belongs and what its service asks for', () => {
+test('pod traits: they have the namespace, labels and requests of the service', () => {
   const traits = traitsOf({
     labels: { team: 'a' },
     annotations: { note: 'b' },
@@ -33,11 +33,11 @@ test('a cluster of many machines is told where the attempt belongs and what its 
   assert.deepEqual(traits?.annotations, { note: 'b' });
 });
 
-test('a service that asks for nothing gets nothing', () => {
+test('pod traits: a service without requests has none', () => {
   const traits = traitsOf();
   assert.deepEqual([traits?.imagePullSecrets, traits?.sgx, 'localDisk' in (traits ?? {})], [[], false, false]);
 });
 
-test('the record of a job that is known by the id of another cluster is named', () => {
+test('pod traits: a hosted attempt names the record of this cluster', () => {
   assert.deepEqual(traitsOf({}, { service: 'cows', id: 'cows-here' })?.job, { service: 'cows', id: 'cows-here' });
 });

@@ -60,7 +60,7 @@ async function prepared(jobs: TestJobs, event: Uint8Array, more: Partial<NewJob>
   return { service, ...(await prepareAttempt('demo-1', record, service, event, jobs)) };
 }
 
-test('the script of a storage event gets the file, and exactly the documented variables', async () => {
+test('prepare: the script of a storage event gets the file and exactly the documented variables', async () => {
   await using jobs = await openJobs();
   const event = eventFor('inbox', 'uploads/dir/photo.jpg');
   const { attempt, service } = await prepared(jobs, event);
@@ -83,7 +83,7 @@ test('the script of a storage event gets the file, and exactly the documented va
   });
 });
 
-test('keys reach the one object and the prefixes of the outputs, are asked for anew, and end with the attempt', async () => {
+test('prepare: keys are limited to the input object and the output prefixes, are renewed, and are revoked with the attempt', async () => {
   await using jobs = await openJobs();
   const { attempt, release } = await prepared(jobs, eventFor('inbox', 'uploads/a.txt'));
   const stores = await attempt.stores();
@@ -107,7 +107,7 @@ test('keys reach the one object and the prefixes of the outputs, are asked for a
   assert.equal(jobs.buckets.issued.size, 0);
 });
 
-test('there is no key for a bucket that somebody else has by now', async () => {
+test('prepare: no key is issued for a bucket that now belongs to another user', async () => {
   await using jobs = await openJobs();
   jobs.buckets.add('out', BOB);
   const { attempt } = await prepared(jobs, eventFor('inbox', 'uploads/a.txt'));
@@ -116,7 +116,7 @@ test('there is no key for a bucket that somebody else has by now', async () => {
   assert.deepEqual(scope?.write, []);
 });
 
-test('a store that a user chose is dialled with care', async () => {
+test('prepare: connections to a store that a user chose are guarded', async () => {
   await using jobs = await openJobs();
   const { attempt } = await prepared(jobs, Buffer.from('{}'));
   const archive = (await attempt.stores()).get('minio.archive');
@@ -126,7 +126,7 @@ test('a store that a user chose is dialled with care', async () => {
   assert.equal(archive.region, 'eu');
 });
 
-test("with isolation the results of a user's file go to the bucket it came from", async () => {
+test("prepare: with isolation the results of a user's file go to the bucket of that file", async () => {
   await using jobs = await openJobs();
   const own = await prepared(jobs, eventFor(`inbox-${BOB}`, 'uploads/a.txt'));
   assert.deepEqual(own.attempt.outputs[0], {
@@ -139,7 +139,7 @@ test("with isolation the results of a user's file go to the bucket it came from"
   assert.equal(own.attempt.outputs[1]?.bucket, 'arc');
 });
 
-test('an event that names what the caller may not read is data, and there is no key for it', async () => {
+test('prepare: an event that names an unreadable file is data, and no key is issued for the file', async () => {
   await using jobs = await openJobs();
   const event = eventFor(`inbox-${BOB}`, 'uploads/a.txt');
   const { attempt } = await prepared(jobs, event, { trigger: 'run', byToken: true });
@@ -152,7 +152,7 @@ test('an event that names what the caller may not read is data, and there is no 
   );
 });
 
-test('file_stage_in leaves the input where it is', async () => {
+test('prepare: with file_stage_in the input is not fetched', async () => {
   await using jobs = await openJobs();
   const { attempt } = await prepared(jobs, eventFor('inbox', 'uploads/a'), {}, { file_stage_in: true });
   assert.deepEqual(attempt.input, { kind: 'none' });
@@ -164,7 +164,7 @@ const withoutVariable: [string, Buffer][] = [
   ['an event that is no text', Buffer.from([0xff, 0xfe])],
 ];
 for (const [name, event] of withoutVariable) {
-  test(`${name} is in the input file, not in the environment`, async () => {
+  test(`prepare: ${name} is in the input file, not in the environment`, async () => {
     await using jobs = await openJobs();
     const { attempt } = await prepared(jobs, event, { trigger: 'job' });
     assert.equal('EVENT' in attempt.environment, false);
@@ -172,7 +172,7 @@ for (const [name, event] of withoutVariable) {
   });
 }
 
-test('a key that no file can be called by is given a name', async () => {
+test('prepare: a key that is no legal file name gets another file name', async () => {
   for (const [key, name] of [
     ['uploads/..', 'input'],
     [`uploads/${'x'.repeat(300)}.jpg`, 'input.jpg'],
@@ -185,7 +185,7 @@ test('a key that no file can be called by is given a name', async () => {
   }
 });
 
-test('a service may ask for less time than the operator allows, not for more', async () => {
+test('prepare: a service can shorten the timeout of the operator, not extend it', async () => {
   for (const [asked, timeout] of [
     ['10', 10_000],
     ['9999', 60_000],

@@ -57,13 +57,13 @@ const cases: [string, Claimant, string, string, boolean][] = [
   ['a bucket that is not there', by(ALICE), 'nowhere', 'x', false],
 ];
 for (const [name, job, bucket, key, allowed] of cases) {
-  test(`${name}: ${allowed ? 'the file' : 'the event is data'}`, async () => {
+  test(`rights: ${name}: ${allowed ? 'the file' : 'the event is data'}`, async () => {
     const file = await readableFile(object(bucket, key), job, service(), buckets);
     assert.deepEqual(file, allowed ? { store: 'minio.default', bucket, key } : undefined);
   });
 }
 
-test('the provider of an event that was passed on may be named with its type or without', async () => {
+test('rights: a forwarded event may name the provider with or without its type', async () => {
   for (const provider of ['default', 'minio.default', '']) {
     const file = await readableFile(object('inbox', 'uploads/a', provider), byStore, service(), buckets);
     assert.equal(file?.store, 'minio.default');
@@ -75,7 +75,7 @@ const elsewhere = service({
 });
 const archived = object('b', 'k', 'archive');
 
-test("only the owner reads with the keys of the definition's providers", async () => {
+test("rights: only jobs of the owner read with the keys of the definition's providers", async () => {
   assert.equal((await readableFile(archived, by(ALICE), elsewhere, buckets))?.store, 'minio.archive');
   for (const job of [by(BOB), byToken, runByToken]) {
     assert.equal(await readableFile(archived, job, elsewhere, buckets), undefined);
@@ -83,7 +83,7 @@ test("only the owner reads with the keys of the definition's providers", async (
   assert.equal(await readableFile(archived, by(ALICE), service(), buckets), undefined);
 });
 
-test('a file of dCache lies below the path of its input', async () => {
+test('rights: a dCache file is below the path of its input', async () => {
   const dcache = service({
     input: [{ storage_provider: 'webdav.dcache', path: 'lab/raw' }],
     storage_providers: { webdav: { dcache: { hostname: 'd.example', login: 'l', password: 'p' } } },

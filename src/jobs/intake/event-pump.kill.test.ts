@@ -19,7 +19,7 @@ const MOST_BEFORE_KILL = 60;
 
 const CHILD = fileURLToPath(new URL('./event-pump.child.ts', import.meta.url));
 
-test('every acknowledged object has exactly one job, whenever the process is killed', {
+test('event pump: every acknowledged object has exactly one job, whenever the process is killed', {
   timeout: 60_000 + UPLOADS * 500,
 }, async (t) => {
   const first = openScene();

@@ -19,7 +19,7 @@ const failingFor = (keys: Set<string>, { jobs }: Scene) =>
     },
   });
 
-test('objects become one job each, those from before the start and those that come later', async () => {
+test('event pump: each object becomes one job, also objects from before the start', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   await scene.upload('demo', 'in/before');
@@ -39,7 +39,7 @@ test('objects become one job each, those from before the start and those that co
   );
 });
 
-test('an event that is given out again runs nothing again', async () => {
+test('event pump: a repeated event creates no second job', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   await scene.upload('demo', 'in/a');
@@ -61,7 +61,7 @@ test('an event that is given out again runs nothing again', async () => {
   assert.equal(scene.enqueued.length, 1);
 });
 
-test('an event of a service that is gone is acknowledged', async () => {
+test('event pump: an event of a removed service is acknowledged', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   await scene.upload('demo', 'in/a');
@@ -70,7 +70,7 @@ test('an event of a service that is gone is acknowledged', async () => {
   assert.deepEqual([await waiting(scene), scene.problems], [0, []]);
 });
 
-test('an event that cannot be kept holds up nobody, and is kept when it can be', async () => {
+test('event pump: a failing event blocks no other, and succeeds later', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   const failing = new Set(['in/stuck']);
@@ -87,7 +87,7 @@ test('an event that cannot be kept holds up nobody, and is kept when it can be',
   assert.deepEqual(await scene.ran(service), ['in/fine', 'in/stuck']);
 });
 
-test('when no event can be kept, all are once it is over', async () => {
+test('event pump: after an outage of the job store all events are processed', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   const keys = Array.from({ length: 600 }, (_, i) => `in/${i}`);
@@ -103,7 +103,7 @@ test('when no event can be kept, all are once it is over', async () => {
   assert.equal(new Set(await scene.ran(service)).size, 600);
 });
 
-test('an event whose answer never comes holds up nobody', async () => {
+test('event pump: an event that hangs blocks no other', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   const { jobs, source, problems } = scene;
@@ -123,7 +123,7 @@ test('an event whose answer never comes holds up nobody', async () => {
   await pump.stop();
 });
 
-test('an event that nobody can read is reported once, and acknowledged', async () => {
+test('event pump: an unreadable event is reported once and acknowledged', async () => {
   await using scene = openScene();
   const acknowledged: number[] = [];
   const source = changedIn(scene.source, {
@@ -140,7 +140,7 @@ test('an event that nobody can read is reported once, and acknowledged', async (
   assert.equal(scene.problems.length, 1);
 });
 
-test('what could not be acknowledged is, later', async () => {
+test('event pump: a failed acknowledgement is retried', async () => {
   await using scene = openScene();
   await scene.addService('demo', 'demo/in');
   let failures = 3;
@@ -159,7 +159,7 @@ test('what could not be acknowledged is, later', async () => {
   assert.deepEqual([scene.problems.length, scene.enqueued.length], [3, 1]);
 });
 
-test('a source that fails is asked again', async () => {
+test('event pump: a failing source is read again', async () => {
   await using scene = openScene();
   await scene.addService('demo', 'demo/in');
   let failures = 3;
@@ -178,7 +178,7 @@ test('a source that fails is asked again', async () => {
   assert.equal(scene.problems.length, 3);
 });
 
-test('stopping waits for the events that are being worked on, and takes no more', async () => {
+test('event pump: stop waits for the events in progress and takes no more', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
@@ -202,7 +202,7 @@ test('stopping waits for the events that are being worked on, and takes no more'
   assert.equal(await waiting(scene), 1);
 });
 
-test('it says how many events wait, and since when', async () => {
+test('event pump: the backlog has the number of events and the time of the oldest', async () => {
   await using scene = openScene();
   await scene.addService('demo', 'demo/in');
   const pump = scene.pump();

@@ -27,8 +27,8 @@ const bytes = (value: unknown) => Buffer.from(typeof value === 'string' ? value 
 const receive = (scene: Scene, body: unknown, jobs = scene.jobs) =>
   receiveEvents(bytes(body), { jobs, report: (problem) => scene.problems.push(problem) });
 
-describe('the webhook of a store', () => {
-  test("MinIO's event becomes a job of each service that waits for it, byte by byte, once", async () => {
+describe('webhook of a store', () => {
+  test('a MinIO event becomes one job of each subscribed service, byte by byte', async () => {
     await using scene = openScene();
     const one = await scene.addService('one', 'demo/in');
     const two = await scene.addService('two', 'demo/in');
@@ -44,7 +44,7 @@ describe('the webhook of a store', () => {
     assert.deepEqual([job.principal, job.invoker, job.trigger], ['alice', 'bob', 'storage']);
   });
 
-  test('an event is not dropped because its service is not known here yet', async () => {
+  test('an event of a service that is not in the cache yet is not dropped', async () => {
     await using scene = openScene();
     const service = await scene.addService('demo', 'demo/in');
     const { services } = scene.jobs;
@@ -53,7 +53,7 @@ describe('the webhook of a store', () => {
     assert.deepEqual(await scene.ran(service), ['in/a']);
   });
 
-  test('each record of several becomes a job, with an event of its own', async () => {
+  test('each of several records becomes a job with its own event', async () => {
     await using scene = openScene();
     const service = await scene.addService('demo', 'demo/in');
     await receive(scene, { Records: [aws('in/a'), aws('in/b+c'), { odd: true }, aws('elsewhere/d')] });
@@ -66,7 +66,7 @@ describe('the webhook of a store', () => {
     }
   });
 
-  test('what is no creation of an object does nothing', async () => {
+  test('messages other than object creations are accepted and ignored', async () => {
     await using scene = openScene();
     const service = await scene.addService('demo', 'demo/in');
     const bodies = [
@@ -83,7 +83,7 @@ describe('the webhook of a store', () => {
     assert.deepEqual([await scene.ran(service), scene.problems], [[], []]);
   });
 
-  test('any JSON at all is taken', async () => {
+  test('any JSON is accepted', async () => {
     await using scene = openScene();
     const odd = fc.oneof(
       fc.json(),
@@ -95,7 +95,7 @@ describe('the webhook of a store', () => {
     );
   });
 
-  test('while nothing can be kept it fails, and what was kept is not kept twice when it is sent again', async () => {
+  test('it fails while the job store is unavailable, and the repeated message creates no job twice', async () => {
     await using scene = openScene();
     const service = await scene.addService('demo', 'demo/in');
     const failing = changedIn(scene.jobs.store, {
@@ -112,7 +112,7 @@ describe('the webhook of a store', () => {
     assert.equal(scene.enqueued.length, 3);
   });
 
-  test('an event that can never be kept is reported, and holds up no other', async () => {
+  test('an event that can never be stored is reported, and blocks no other', async () => {
     await using scene = openScene();
     const service = await scene.addService('demo', 'demo/in');
     const failing = changedIn(scene.jobs.store, {

@@ -31,7 +31,7 @@ function send(jobs: TestJobs, to: ServiceRecord, id: string, { as = alice, event
 
 const count = async (jobs: TestJobs) => (await Array.fromAsync(jobs.store.unfinished())).length;
 
-test('a job that was delegated has the id that it was given, and the rights of who called', async () => {
+test('Go delegation: the job has the given id and the rights of the caller', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo', SHARED);
   const id = `cow-${randomUUID()}`;
@@ -40,7 +40,7 @@ test('a job that was delegated has the id that it was given, and the rights of w
   assert.deepEqual([principal, invoker, trigger, byToken, delegatedFrom], [BOB, BOB, 'job', false, 'a']);
 });
 
-test('the same again from the same caller is one job, also at the same moment (F13)', async () => {
+test('Go delegation: repeated requests of one caller are one job, also concurrent ones (F13)', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo', SHARED);
   for (const as of [alice, token]) {
@@ -54,7 +54,7 @@ test('the same again from the same caller is one job, also at the same moment (F
   }
 });
 
-test('under an id that is taken nobody gets another’s job, and nothing else is taken for it', async () => {
+test('Go delegation: an id that is taken is rejected for another caller or another event', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo', SHARED);
   const own = await submitJob(alice, service, Buffer.from('{}'), 'job', jobs);
@@ -71,14 +71,14 @@ test('under an id that is taken nobody gets another’s job, and nothing else is
   assert.equal(await count(jobs), 2);
 });
 
-test('of two who come with one id at the same moment, one is refused', async () => {
+test('Go delegation: of two concurrent callers with one id, one is rejected', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo', SHARED);
   const both = await Promise.allSettled([send(jobs, service, 'x'), send(jobs, service, 'x', { as: bob })]);
   assert.deepEqual(both.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
 });
 
-test('jobs of two services under one id are run each for itself', async () => {
+test('Go delegation: jobs of two services with one id run separately', async () => {
   await using jobs = await openJobs(2000);
   const victim = await submitJob(alice, await jobs.service('demo'), Buffer.from('{}'), 'job', jobs);
   await eventually(() => assert.ok(jobs.runner.attempts.has(victim.id)));
@@ -92,7 +92,7 @@ test('jobs of two services under one id are run each for itself', async () => {
   assert.equal(jobs.runner.attempts.get(victim.id)?.seen.phase, 'running');
 });
 
-test('the job of a storage event cannot be forestalled', async () => {
+test('Go delegation: a caller cannot take the id of a storage event', async () => {
   await using jobs = await openJobs();
   const input = [{ storage_provider: 'minio.default', path: 'inbox/uploads' }];
   const service = await jobs.service('demo', { ...SHARED, input });
@@ -106,7 +106,7 @@ test('the job of a storage event cannot be forestalled', async () => {
 const LEGAL = ['a', 'a1', 'a--b', 'x'.repeat(63), `demo-${randomUUID()}`];
 const ILLEGAL = ['-a', 'a-', 'A', 'a.b', 'a_b', 'a/b', '../a', 'ä', 'a b', 'a\n', 'x'.repeat(64), ''];
 
-test('an id must be one that can stand in paths and in names of pods', async () => {
+test('Go delegation: an id must be legal in paths and names of pods', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo');
   for (const id of LEGAL) assert.equal((await send(jobs, service, id)).id, id);
@@ -116,7 +116,7 @@ test('an id must be one that can stand in paths and in names of pods', async () 
   assert.equal(await count(jobs), LEGAL.length);
 });
 
-test('an event that is too large is refused, and nothing is kept', async () => {
+test('Go delegation: an event that is too large is rejected, and no job is stored', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo');
   await assert.rejects(send(jobs, service, 'x', { event: 'x'.repeat(1025) }), { code: 'event-too-large' });
@@ -139,7 +139,7 @@ const fromGo = (jobs: TestJobs, to: ServiceRecord, id: string, as: User = alice)
 
 const keptKeys = async ({ secrets }: TestJobs) => (await secrets.keys('job')).items;
 
-test('keys for the store of another cluster are those of who called, also after a restart, and go with the job', async () => {
+test("Go delegation: the keys for the origin's store are those of the caller, survive a restart, and are removed with the job", async () => {
   await using first = await openJobs();
   const service = await first.service('demo', { ...SHARED, output: [{ storage_provider: 'minio', path: 'out/r' }] });
   const key = await fromGo(first, service, 'of-alice');
@@ -158,7 +158,7 @@ test('keys for the store of another cluster are those of who called, also after 
   jobs.scheduler.stop();
 });
 
-test('keys of a job that ends before it begins go too, and so do those of one that is removed', async () => {
+test('Go delegation: the keys are also removed with a job that never started, or that is removed', async () => {
   await using jobs = await openJobs();
   const service = await jobs.service('demo', SHARED);
   await submitJob(alice, service, Buffer.from('{}'), 'job', jobs);

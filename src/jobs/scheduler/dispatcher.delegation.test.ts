@@ -62,13 +62,13 @@ async function scene(t: TestContext, more: object = {}) {
   return { jobs, notes, service: await coordinator(jobs, more) };
 }
 
-test('a job for which there is room runs here, and nobody else is asked', async (t) => {
+test('delegation: a job with room here is not offered', async (t) => {
   const { jobs, notes, service } = await scene(t);
   await jobs.until(await submit(jobs, service), 'running');
   assert.deepEqual(notes.considered, []);
 });
 
-test('a job without room may run elsewhere, and keeps its place here until it does', async (t) => {
+test('delegation: a job without room is offered, and stays queued here', async (t) => {
   const { jobs, notes, service } = await scene(t);
   const first = await submit(jobs, service);
   const second = await submit(jobs, service);
@@ -78,7 +78,7 @@ test('a job without room may run elsewhere, and keeps its place here until it do
   await jobs.until(second, 'running');
 });
 
-test('a job that was withdrawn is not begun here', async (t) => {
+test('delegation: a withdrawn job is not started here', async (t) => {
   const { jobs, service } = await scene(t);
   const first = await submit(jobs, service);
   const second = await submit(jobs, service);
@@ -90,7 +90,7 @@ test('a job that was withdrawn is not begun here', async (t) => {
   assert.equal((await jobs.store.get(second))?.state, 'queued');
 });
 
-test('a job that no node here could take may run elsewhere', async (t) => {
+test('delegation: a job that no node here could run is offered', async (t) => {
   const { jobs, notes } = await scene(t);
   const made = await jobs.service('large', { ...federated(), cpu: '8' });
   const federation = { role: 'coordinator', uid: 'v', revision: 1, committed: true } as const;
@@ -98,14 +98,14 @@ test('a job that no node here could take may run elsewhere', async (t) => {
   assert.deepEqual(notes.considered, [[key.id, 'overflow']]);
 });
 
-test('with delegate_when: always a job is not in line here', async (t) => {
+test('delegation: with delegate_when: always a job is not queued here', async (t) => {
   const { jobs, notes, service } = await scene(t, { delegate_when: 'always' });
   const key = await submit(jobs, service);
   assert.deepEqual(notes.considered, [[key.id, 'any']]);
   assert.equal(jobs.scheduler.waiting + jobs.scheduler.running, 0);
 });
 
-test('who cancels a job that another cluster has makes that cluster hear of it', async (t) => {
+test('delegation: cancelling a delegated job informs the delegator', async (t) => {
   const { jobs, notes, service } = await scene(t, { delegate_when: 'always' });
   const key = await submit(jobs, service);
   await changeJob(key, jobs.store, () => ({ state: 'delegated', epoch: 1, placement: { member: 'b/demo', epoch: 1 } }));
@@ -114,7 +114,7 @@ test('who cancels a job that another cluster has makes that cluster hear of it',
   assert.deepEqual(notes.toldToStop, [key.id]);
 });
 
-test('what is being committed is not cancelled', async (t) => {
+test('delegation: a committing job is not cancelled', async (t) => {
   const { jobs, notes, service } = await scene(t, { delegate_when: 'always' });
   const key = await submit(jobs, service);
   await changeJob(key, jobs.store, () => ({
@@ -127,7 +127,7 @@ test('what is being committed is not cancelled', async (t) => {
   assert.deepEqual(notes.toldToStop, []);
 });
 
-test('a job whose room was reserved before begins with it', async (t) => {
+test('delegation: a hosted job starts with the room that was reserved for it', async (t) => {
   const { jobs, service } = await scene(t);
   const job = { service: 'demo', id: 'demo-taken', owner: ALICE, demand: { cpu: 1000, memory: 1, gpu: 0 } };
   assert.ok(jobs.capacity.reserve(jobKeyText(job), job.demand));
@@ -144,7 +144,7 @@ test('a job whose room was reserved before begins with it', async (t) => {
   assert.equal((await jobs.store.get(waits))?.state, 'queued');
 });
 
-test('after a restart other clusters hear of what they have, and runs for others are handed in', async (t) => {
+test('delegation: after a restart delegated jobs are resumed and results of hosted jobs reported', async (t) => {
   const { jobs, service } = await scene(t, { delegate_when: 'always' });
   const keys = [];
   for (const state of ['queued', 'offering', 'delegated', 'committing'] as const) {

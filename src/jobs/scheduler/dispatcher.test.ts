@@ -11,7 +11,7 @@ const user = (uid: string) => ({ kind: 'user', uid, name: uid, groups: [], opera
 const submit = (jobs: TestJobs, service: ServiceRecord, uid = ALICE, trigger: 'job' | 'run' = 'job') =>
   submitJob(user(uid), service, Buffer.from('{}'), trigger, jobs);
 
-test('a job runs when there is room, and its record tells its life', async () => {
+test('dispatcher: a job runs when there is room, and its timeline has all states', async () => {
   await using jobs = await openJobs();
   const key = await submit(jobs, await jobs.service('demo'));
   const running = await jobs.until(key, 'running');
@@ -37,7 +37,7 @@ test('a job runs when there is room, and its record tells its life', async () =>
   assert.deepEqual([...jobs.buckets.issued], []);
 });
 
-test('a job that does not fit waits until there is room', async () => {
+test('dispatcher: a job without room waits until there is room', async () => {
   await using jobs = await openJobs(1000);
   const service = await jobs.service('demo');
   const [first, second] = [await submit(jobs, service), await submit(jobs, service)];
@@ -51,7 +51,7 @@ test('a job that does not fit waits until there is room', async () => {
   await jobs.until(second, 'running');
 });
 
-test('a job that no node could take runs when one comes that can', async () => {
+test('dispatcher: a job that no node could run starts when a large enough node is added', async () => {
   await using jobs = await openJobs(1000);
   const [large, larger] = [await jobs.service('large', { cpu: '8' }), await jobs.service('larger', { cpu: '16' })];
   const [first, second, cancelled] = [await submit(jobs, large), await submit(jobs, larger), await submit(jobs, large)];
@@ -66,7 +66,7 @@ test('a job that no node could take runs when one comes that can', async () => {
   );
 });
 
-test('a job that no node could take waits with the reason, and nothing waits behind it', async () => {
+test('dispatcher: a job that no node could run shows the reason, and blocks no other job', async () => {
   await using jobs = await openJobs(1000);
   const large = await submit(jobs, await jobs.service('large', { cpu: '8' }));
   const small = await submit(jobs, await jobs.service('small'));
@@ -77,7 +77,7 @@ test('a job that no node could take waits with the reason, and nothing waits beh
   await jobs.until(large, 'cancelled');
 });
 
-test('a job for which others leave no room stops nobody, and runs when they do', async () => {
+test('dispatcher: a job for which others leave no room blocks no other job, and runs later', async () => {
   await using jobs = await openJobs(2000);
   const { capacity } = jobs;
   capacity.hold('others', { cpu: 1000, memory: 0, gpu: 0 });
@@ -99,7 +99,7 @@ test('a job for which others leave no room stops nobody, and runs when they do',
   await jobs.until(large, 'running');
 });
 
-test('a job that waits is cancelled at once, one that runs when its script has ended', async () => {
+test('cancel: a queued job is cancelled at once, a running one when its script has stopped', async () => {
   await using jobs = await openJobs(1000);
   const service = await jobs.service('demo');
   const [runs, waits] = [await submit(jobs, service), await submit(jobs, service)];
@@ -113,7 +113,7 @@ test('a job that waits is cancelled at once, one that runs when its script has e
   assert.equal(jobs.runner.attempts.has(waits.id), false);
 });
 
-test('who cancels too late changes nothing', async () => {
+test('cancel: cancelling an ended job changes nothing', async () => {
   await using jobs = await openJobs();
   const key = await submit(jobs, await jobs.service('demo'));
   await eventually(() => assert.ok(jobs.runner.attempts.has(key.id)));
@@ -123,7 +123,7 @@ test('who cancels too late changes nothing', async () => {
   assert.deepEqual(await jobs.store.get(key), before);
 });
 
-test('after a crash what runs is taken up and what waits is started, nothing twice', async () => {
+test('recovery: running jobs are resumed and queued jobs started, none twice', async () => {
   await using first = await openJobs(1000);
   const service = await first.service('demo');
   const keys: JobKey[] = [];
@@ -144,7 +144,7 @@ test('after a crash what runs is taken up and what waits is started, nothing twi
   jobs.scheduler.stop();
 });
 
-test('after a crash nobody waits for the answer of a synchronous call: it is ended', async () => {
+test('recovery: synchronous calls are cancelled after a crash', async () => {
   await using first = await openJobs(1000);
   const service = await first.service('demo');
   const [runs, waits] = [await submit(first, service, ALICE, 'run'), await submit(first, service, ALICE, 'run')];
@@ -156,7 +156,7 @@ test('after a crash nobody waits for the answer of a synchronous call: it is end
   jobs.scheduler.stop();
 });
 
-test('a cancel that came just before the crash is not forgotten', async () => {
+test('recovery: a cancel just before the crash is executed', async () => {
   await using first = await openJobs();
   const key = await submit(first, await first.service('demo'));
   await eventually(() => assert.ok(first.runner.attempts.has(key.id)));
@@ -172,7 +172,7 @@ test('a cancel that came just before the crash is not forgotten', async () => {
   jobs.scheduler.stop();
 });
 
-test('a job whose service is gone, or another by now, fails with that reason', async () => {
+test('dispatcher: a job whose service was removed or replaced fails with that reason', async () => {
   await using first = await openJobs(1000);
   const service = await first.service('demo');
   const [blocks, key] = [await submit(first, service), await submit(first, service)];
@@ -184,7 +184,7 @@ test('a job whose service is gone, or another by now, fails with that reason', a
   assert.equal(record.timeline.at(-1)?.reason, 'ServiceRemoved');
 });
 
-test('a job that is cancelled while its attempt cannot be started yet is cancelled, not failed', async () => {
+test('cancel: a job whose attempt cannot be started yet is cancelled, not failed', async () => {
   await using jobs = await openJobs();
   const waits = Promise.withResolvers<void>();
   const calledOff = new StoreError('unavailable', 'the API is away');
@@ -197,7 +197,7 @@ test('a job that is cancelled while its attempt cannot be started yet is cancell
   await eventually(() => assert.equal(jobs.capacity.taken, 0));
 });
 
-test('an attempt that cannot be started fails the job, and says why', async () => {
+test('dispatcher: an attempt that cannot be started fails the job with the reason', async () => {
   await using jobs = await openJobs();
   jobs.runner.refuse = new Error('no such place');
   const record = await jobs.until(await submit(jobs, await jobs.service('demo')), 'failed');
@@ -205,7 +205,7 @@ test('an attempt that cannot be started fails the job, and says why', async () =
   await eventually(() => assert.equal(jobs.capacity.taken, 0));
 });
 
-test('owners take turns', async () => {
+test('dispatcher: owners take turns', async () => {
   await using jobs = await openJobs(1000);
   const [ofAlice, ofBob] = [await jobs.service('a', {}, ALICE), await jobs.service('b', {}, BOB)];
   const first = await submit(jobs, ofAlice);

@@ -7,7 +7,7 @@ import { removeStrayAttempts } from './end.ts';
 
 const alice = { kind: 'user', uid: ALICE, name: 'Alice', groups: [], operator: false } as const;
 
-test('attempts that no job names are ended and forgotten, and no others', async () => {
+test('stray attempts: attempts that no job names are stopped and removed, and no others', async () => {
   await using jobs = await openJobs(10_000);
   const [kept, gone] = [await jobs.service('kept'), await jobs.service('gone')];
   const [ended, running] = [

@@ -26,12 +26,12 @@ async function removed(records: readonly JobRecord[]) {
   return { forgotten: forgotten.size, most };
 }
 
-test('of a service that is gone, jobs that have ended are removed some at a time', async () => {
+test('remove: ended jobs of a removed service are removed with limited concurrency', async () => {
   const { forgotten, most } = await removed(recordsOf(500, 'succeeded'));
   assert.equal(forgotten, 500);
   assert.ok(most <= 16, `${most} at once`);
 });
 
-test('those that run are ended together', async () => {
+test('remove: running jobs of a removed service are stopped together', async () => {
   assert.deepEqual(await removed(recordsOf(50, 'running')), { forgotten: 50, most: 50 });
 });

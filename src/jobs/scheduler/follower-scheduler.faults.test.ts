@@ -16,7 +16,7 @@ function unreadable({ cluster }: Replicas, problemOf: (name: string) => StoreErr
   return changedIn(cluster.services, { get });
 }
 
-test('a definition that nobody can read keeps nobody from leading: its job fails, the others run', async (t) => {
+test('leader: a damaged definition fails its job and blocks no other', async (t) => {
   const replicas = await scene(t);
   const services = unreadable(replicas, (name) =>
     name === 'bad' ? new StoreError('damaged', 'it does not define a service') : undefined,
@@ -29,7 +29,7 @@ test('a definition that nobody can read keeps nobody from leading: its job fails
   assert.match((await replicas.until(bad, 'failed')).message, /it does not define a service/);
 });
 
-test('a job is taken up though its service could not be read at first', async (t) => {
+test('leader: a job is resumed after its service could not be read at first', async (t) => {
   const replicas = await scene(t);
   let away = 2;
   const services = unreadable(replicas, () => (away-- > 0 ? new StoreError('unavailable', 'not now') : undefined));
@@ -54,7 +54,7 @@ function failingOnce({ store }: Replicas, fail: (...change: Parameters<JobStore[
   return changedIn(store, { update });
 }
 
-test('a job whose beginning could not be written down begins later, with nothing else going on', async (t) => {
+test('leader: a job whose start could not be written starts later without another trigger', async (t) => {
   const replicas = await scene(t);
   const failed = Promise.withResolvers<void>();
   const store = failingOnce(replicas, () => failed.resolve());
@@ -64,7 +64,7 @@ test('a job whose beginning could not be written down begins later, with nothing
   await failed.promise;
 });
 
-test('one whose beginning was written down after all is begun once', async (t) => {
+test('leader: a job whose start was written despite an error starts once', async (t) => {
   const replicas = await scene(t);
   const store = failingOnce(replicas, (...change) => void replicas.store.update(...change));
   const [leader, other] = [await replicas.open({ store, cpu: 2000 }), await replicas.open()];

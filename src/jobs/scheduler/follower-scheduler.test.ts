@@ -11,7 +11,7 @@ import { ALICE } from '../jobs.fixture.ts';
 import { removeServiceJobs } from './end.ts';
 import { CALLER_WAITS, Notes, scene, started, submit, USER } from './replicas.fixture.ts';
 
-test('a job that another manager accepted is started by the one that leads', async (t) => {
+test('leader: it starts a job that another manager accepted', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   const service = await replicas.service('demo');
@@ -24,7 +24,7 @@ test('a job that another manager accepted is started by the one that leads', asy
   assert.deepEqual([...leader.problems, ...other.problems], []);
 });
 
-test('while nobody leads a job waits, and whoever leads next starts it', async (t) => {
+test('leader: without a leader a job waits, and the next leader starts it', async (t) => {
   const replicas = await scene(t);
   const [one, two] = [await replicas.open(), await replicas.open()];
   const key = await submit(one, await replicas.service('demo'));
@@ -33,7 +33,7 @@ test('while nobody leads a job waits, and whoever leads next starts it', async (
   await started(replicas, key);
 });
 
-test('what runs when the leader goes is seen through by the next one, and keeps its keys', async (t) => {
+test('leader: the next leader resumes running jobs, which keep their keys', async (t) => {
   const replicas = await scene(t);
   const [one, two] = [await replicas.open(), await replicas.open()];
   const service = await replicas.service('demo', { output: [{ storage_provider: 'minio.default', path: 'out' }] });
@@ -56,7 +56,7 @@ test('what runs when the leader goes is seen through by the next one, and keeps 
   assert.equal((await replicas.store.get(key))?.epoch, 1);
 });
 
-test('whoever led before leads again, with nothing left from then', async (t) => {
+test('leader: a manager can lead again, without state of its earlier term', async (t) => {
   const replicas = await scene(t);
   const one = await replicas.open();
   const service = await replicas.service('demo');
@@ -72,7 +72,7 @@ test('whoever led before leads again, with nothing left from then', async (t) =>
   await started(replicas, second);
 });
 
-test('a job is cancelled at any manager: one that waits at once, one that runs by the leader', async (t) => {
+test('cancel: any manager cancels a queued job at once; the leader stops a running one', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   const service = await replicas.service('demo');
@@ -93,7 +93,7 @@ test('a job is cancelled at any manager: one that waits at once, one that runs b
   assert.equal(replicas.runner.attempts.has(waits.id), false);
 });
 
-test('a job that is wanted to end while nobody leads is ended by the next leader, for the same reason', async (t) => {
+test('cancel: the next leader executes a cancel that was requested without a leader, with the same reason', async (t) => {
   const replicas = await scene(t);
   const [one, two] = [await replicas.open(), await replicas.open()];
   await one.lead();
@@ -107,7 +107,7 @@ test('a job that is wanted to end while nobody leads is ended by the next leader
   assert.equal(replicas.runner.attempts.get(key.id)?.stopped, 'superseded');
 });
 
-test('a job whose service was removed at another manager leaves the line, and what runs is stopped', async (t) => {
+test('remove: after another manager removed a service, its queued jobs are dequeued and running ones stopped', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   const [gone, stays] = [await replicas.service('gone'), await replicas.service('stays')];
@@ -123,7 +123,7 @@ test('a job whose service was removed at another manager leaves the line, and wh
   assert.equal(replicas.runner.attempts.has(waits.id), false);
 });
 
-test('what runs is stopped when its record is taken away', async (t) => {
+test('remove: a running job is stopped when its record is removed', async (t) => {
   const replicas = await scene(t);
   const leader = await replicas.open();
   const service = await replicas.service('demo');
@@ -135,7 +135,7 @@ test('what runs is stopped when its record is taken away', async (t) => {
   await eventually(() => assert.equal(leader.capacity.taken, 0));
 });
 
-test('a call at a manager that does not lead gets its answer', async (t) => {
+test('invoke: a call at a follower is answered', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   await leader.lead();
@@ -156,7 +156,7 @@ test('a call at a manager that does not lead gets its answer', async (t) => {
   assert.equal(await text(answer), `answer of ${id}`);
 });
 
-test('a caller that leaves another manager ends the job', async (t) => {
+test('invoke: a caller that disconnects from a follower ends the job', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   await leader.lead();
@@ -171,7 +171,7 @@ test('a caller that leaves another manager ends the job', async (t) => {
   assert.equal(replicas.runner.attempts.get((await begun).id)?.stopped, 'caller-left');
 });
 
-test('a call whose manager died ends when nobody can be waiting for it any more', async (t) => {
+test('invoke: a call whose manager died is cancelled after the caller timeout', async (t) => {
   const replicas = await scene(t);
   let ahead = 0;
   const one = await replicas.open();
@@ -192,7 +192,7 @@ test('a call whose manager died ends when nobody can be waiting for it any more'
   assert.equal(replicas.runner.attempts.get(runs.id)?.stopped, 'caller-left');
 });
 
-test('a call ends when its time is over, also while the same one leads', async (t) => {
+test('invoke: a call is cancelled after the caller timeout while the same manager leads', async (t) => {
   const replicas = await scene(t);
   const one = await replicas.open();
   // By its clock there are two seconds left.
@@ -202,7 +202,7 @@ test('a call ends when its time is over, also while the same one leads', async (
   await replicas.until(key, 'cancelled');
 });
 
-test('two who believe that they lead start nothing twice', async (t) => {
+test('leader: two managers that both believe to lead start no job twice', async (t) => {
   const replicas = await scene(t);
   const [one, two] = [await replicas.open({ cpu: 100_000 }), await replicas.open({ cpu: 100_000 })];
   await Promise.all([one.lead(), two.lead()]);
@@ -222,7 +222,7 @@ test('two who believe that they lead start nothing twice', async (t) => {
   }
 });
 
-test('what one who leads no more has begun is seen through by the one that does', async (t) => {
+test('leader: the leader resumes a job that a former leader has started', async (t) => {
   const replicas = await scene(t);
   const [asleep, leader] = [await replicas.open(), await replicas.open({ cpu: 0 })];
   await Promise.all([asleep.lead(), leader.lead()]);
@@ -233,7 +233,7 @@ test('what one who leads no more has begun is seen through by the one that does'
   await replicas.until(key, 'succeeded');
 });
 
-test('so is what it began in the moment in which the one that does was about to', async (t) => {
+test('leader: the leader resumes a job that a former leader started at the same moment', async (t) => {
   const replicas = await scene(t);
   const leader = await replicas.open({ store: overtaken(replicas.store) });
   await leader.lead();
@@ -263,7 +263,7 @@ function overtaken(store: JobStore): JobStore {
   });
 }
 
-test('an attempt that has ended and was forgotten is not begun again by who sees an old record', async (t) => {
+test('leader: an ended attempt is not started again because of an old record', async (t) => {
   const replicas = await scene(t);
   const one = await replicas.open();
   const service = await replicas.service('demo');
@@ -294,7 +294,7 @@ function sees(old: JobRecord, store: JobStore): JobStore {
   });
 }
 
-test('whoever missed changes looks at everything again', async (t) => {
+test('follower: after missed changes all records are read again', async (t) => {
   const replicas = await scene(t);
   const forgetful = new Forgetful();
   const leader = await replicas.open({ store: forgetful.over(replicas.store) });
@@ -343,7 +343,7 @@ function arrive(service: ServiceRecord, id: string, more: Partial<JobRecord> = {
   return { job: { ...key, ...arrival, owner: ALICE, demand, serviceUid: service.service.uid, ...rest }, key };
 }
 
-test('the leader hears what members said to other managers, and of a new job once', async (t) => {
+test('leader: it sees reports that members sent to other managers, and resumes a new job once', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   const notes = new Notes();
@@ -365,7 +365,7 @@ test('the leader hears what members said to other managers, and of a new job onc
   await eventually(() => assert.deepEqual(told().slice(2), ['cancelled abcd', 'changed to cancelled abcd']));
 });
 
-test('a job that another manager took from another cluster waits here, and its origin hears that', async (t) => {
+test('leader: a hosted job that a follower accepted is queued, and its origin gets reports', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open({ cpu: 0 }), await replicas.open()];
   const notes = new Notes();
@@ -384,7 +384,7 @@ test('a job that another manager took from another cluster waits here, and its o
   assert.deepEqual(notes.told, ['report queued abcd']);
 });
 
-test('whoever begins to lead keeps no room that it promised before', async (t) => {
+test('leader: a new leader releases the room that it reserved as a follower', async (t) => {
   const replicas = await scene(t);
   const other = await replicas.open();
   const service = await replicas.service('demo');
@@ -400,7 +400,7 @@ test('whoever begins to lead keeps no room that it promised before', async (t) =
   await eventually(() => assert.equal(other.capacity.taken, 0));
 });
 
-test('what was taken and has ended under another manager is handed in by the leader', async (t) => {
+test('leader: it reports the result of a hosted job that ended under another manager', async (t) => {
   const replicas = await scene(t);
   const [leader, other] = [await replicas.open(), await replicas.open()];
   const notes = new Notes();

@@ -61,7 +61,7 @@ async function withPlaces(cpu: number) {
   return Object.assign(await openJobs(cpu, runner), { places: runner.standby });
 }
 
-test('of a service no more calls run at once than it says, and the others follow in their order', async () => {
+test('call limit: at most max_scale calls of a service run, the others follow in order', async () => {
   await using jobs = await openJobs(10_000);
   const service = await jobs.service('few', { synchronous: { max_scale: 2 } });
   const other = await jobs.service('other');
@@ -75,7 +75,7 @@ test('of a service no more calls run at once than it says, and the others follow
   assert.equal(jobs.scheduler.waiting, 0);
 });
 
-test('a call that waits for others of its service holds up nothing else of its owner', async () => {
+test('call limit: a call over the limit blocks no other job of its owner', async () => {
   await using jobs = await openJobs(10_000);
   const service = await jobs.service('one', { synchronous: { max_scale: 1 } });
   const [first, second] = [await submit(jobs, service), await submit(jobs, service)];
@@ -85,7 +85,7 @@ test('a call that waits for others of its service holds up nothing else of its o
   assert.equal(await stateOf(jobs, second), 'queued');
 });
 
-test('one that is cancelled while it waits, or runs, makes way for the next', async () => {
+test('call limit: a cancelled call frees its slot for the next one', async () => {
   await using jobs = await openJobs(10_000);
   const service = await jobs.service('one', { synchronous: { max_scale: 1 } });
   const calls = [await submit(jobs, service), await submit(jobs, service), await submit(jobs, service)];
@@ -97,14 +97,14 @@ test('one that is cancelled while it waits, or runs, makes way for the next', as
   await jobs.until(third, 'running');
 });
 
-test('a limit of 0 is none', async () => {
+test('call limit: 0 means no limit', async () => {
   await using jobs = await openJobs(10_000);
   const service = await jobs.service('many');
   const calls = await Promise.all(Array.from({ length: 5 }, () => submit(jobs, service)));
   await Promise.all(calls.map((key) => jobs.until(key, 'running')));
 });
 
-test('a call for which a place is ready is let in where nothing else is, whatever waits before it', async () => {
+test('standby: a call with a ready pod starts on a full cluster, before queued jobs', async () => {
   await using jobs = await withPlaces(1_000);
   const { places } = jobs;
   const full = await jobs.service('full');
@@ -122,7 +122,7 @@ test('a call for which a place is ready is let in where nothing else is, whateve
   await eventually(() => assert.deepEqual([...places.taken], []));
 });
 
-test('a call that waits for room takes a place that becomes ready', async () => {
+test('standby: a queued call uses a pod that becomes ready', async () => {
   await using jobs = await withPlaces(1_000);
   const { places } = jobs;
   await jobs.until(await submit(jobs, await jobs.service('full'), 'job'), 'running');
@@ -135,7 +135,7 @@ test('a call that waits for room takes a place that becomes ready', async () => 
   assert.deepEqual([places.ready, jobs.capacity.taken], [0, 1_000]);
 });
 
-test('what is no call takes no place', async () => {
+test('standby: an asynchronous job uses no standby pod', async () => {
   await using jobs = await withPlaces(1_000);
   const { places } = jobs;
   places.add('both');
@@ -143,7 +143,7 @@ test('what is no call takes no place', async () => {
   assert.deepEqual([places.ready, jobs.capacity.taken], [1, 1_000]);
 });
 
-test('a dispatcher that has stopped listens to nobody', async () => {
+test('standby: a stopped dispatcher ignores ready pods', async () => {
   await using jobs = await withPlaces(1_000);
   const { places } = jobs;
   assert.equal(places.listened, 1);

@@ -28,7 +28,7 @@ async function scene(t: TestContext) {
   return { replicas, store, open, one, demo, free, runner, starts, started };
 }
 
-test('a job that is held holds no room and nobody up, says why it waits, and runs when it is let in', async (t) => {
+test('suspended: a job uses no room, blocks no other, shows the reason, and runs when it is admitted', async (t) => {
   const { replicas, store, one, demo, free, runner, started } = await scene(t);
   await one.lead();
   const held = await submit(one, demo);
@@ -48,7 +48,7 @@ test('a job that is held holds no room and nobody up, says why it waits, and run
   assert.equal((await replicas.until(held, 'succeeded')).attempts.length, 1);
 });
 
-test('a call that is held is answered when it is let in', async (t) => {
+test('suspended: a call is answered when it is admitted', async (t) => {
   const { replicas, store, one, demo, runner, started } = await scene(t);
   await one.lead();
   const call = await submit(one, demo, 'run');
@@ -58,7 +58,7 @@ test('a call that is held is answered when it is let in', async (t) => {
   await replicas.until(call, 'succeeded');
 });
 
-test('one that is held when its manager dies is let in once by the next, whenever it was let in', async (t) => {
+test('suspended: after a crash a job starts once when it is admitted, whenever that happened', async (t) => {
   const { replicas, store, open, one, demo, runner, started } = await scene(t);
   await one.lead();
   const [before, between, after] = [await submit(one, demo), await submit(one, demo), await submit(one, demo)];
@@ -77,7 +77,7 @@ test('one that is held when its manager dies is let in once by the next, wheneve
   for (const key of [before, between, after]) assert.equal((await replicas.until(key, 'succeeded')).attempts.length, 1);
 });
 
-test('one that is held again while it waits for room does not start', async (t) => {
+test('suspended: a queued job that is suspended again does not start', async (t) => {
   const { replicas, store, one, demo, free, runner, starts, started } = await scene(t);
   await one.lead();
   const first = await submit(one, free);
@@ -94,7 +94,7 @@ test('one that is held again while it waits for room does not start', async (t) 
   await started(second);
 });
 
-test('one that runs when it is held again is ended and fails with the reason, and is not run again', async (t) => {
+test('suspended: a running job that is evicted fails with the reason and is not run again', async (t) => {
   const { replicas, store, one, demo, runner, starts, started } = await scene(t);
   await one.lead();
   const key = await submit(one, demo);
@@ -109,7 +109,7 @@ test('one that runs when it is held again is ended and fails with the reason, an
   assert.equal(starts(key), 1);
 });
 
-test('one that is held while nobody leads ends when somebody does', async (t) => {
+test('suspended: a job that is evicted without a leader is stopped by the next leader', async (t) => {
   const { replicas, store, open, one, demo, started } = await scene(t);
   await one.lead();
   const key = await submit(one, demo);
@@ -122,7 +122,7 @@ test('one that is held while nobody leads ends when somebody does', async (t) =>
   assert.equal((await replicas.until(key, 'failed')).timeline.at(-1)?.reason, 'Evicted');
 });
 
-test('one that is held is cancelled at once', async (t) => {
+test('suspended: a job is cancelled at once', async (t) => {
   const { replicas, store, one, demo, starts } = await scene(t);
   await one.lead();
   const key = await submit(one, demo);
@@ -132,7 +132,7 @@ test('one that is held is cancelled at once', async (t) => {
   assert.equal(starts(key), 0);
 });
 
-test('one that is held for a while is offered elsewhere, as if there were no room here (F15)', async (t) => {
+test('suspended: after a while a job is offered to other clusters, as without room (F15)', async (t) => {
   const { replicas, store, one, demo } = await scene(t);
   const members = [{ type: 'oscar', cluster_id: 'b', service_name: 'demo' }];
   const federation = { role: 'coordinator', uid: 'u', revision: 1, committed: true } as const;

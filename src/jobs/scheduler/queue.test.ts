@@ -15,20 +15,20 @@ const NOBODY: Blocked = { obstacleFor: () => 'ours', setAside: () => assert.fail
 const ids = (queue: FairQueue, count: number, room = Number.POSITIVE_INFINITY) =>
   Array.from({ length: count }, () => queue.take(({ demand }) => demand.cpu <= room, NOBODY)?.key.id);
 
-test('jobs of one owner start in the order in which they came', () => {
+test('queue: jobs of one owner start in order', () => {
   const queue = new FairQueue();
   for (const id of ['1', '2', '3']) queue.add(job('alice', id));
   assert.deepEqual(ids(queue, 4), ['1', '2', '3', undefined]);
 });
 
-test('the one job of bob does not wait for the thousand of alice', () => {
+test('queue: one job of bob does not wait for a thousand of alice', () => {
   const queue = new FairQueue();
   for (let i = 0; i < 1000; i++) queue.add(job('alice', `a${i}`));
   queue.add(job('bob', 'b'));
   assert.deepEqual(ids(queue, 3), ['a0', 'b', 'a1']);
 });
 
-test('a job that does not fit holds back later ones of its owner, and nobody else', () => {
+test('queue: a job without room blocks later jobs of its owner, and no others', () => {
   const queue = new FairQueue();
   queue.add(job('alice', 'large', 4));
   queue.add(job('alice', 'small'));
@@ -37,7 +37,7 @@ test('a job that does not fit holds back later ones of its owner, and nobody els
   assert.deepEqual(ids(queue, 2, 4), ['large', 'small']);
 });
 
-test('a large job is overtaken only so often', () => {
+test('queue: a large job is overtaken at most MAX_OVERTAKEN times', () => {
   const queue = new FairQueue();
   queue.add(job('alice', 'large', 4));
   for (let i = 0; i < 2 * MAX_OVERTAKEN; i++) queue.add(job('bob', `b${i}`));
@@ -61,14 +61,14 @@ function blocked(obstacle: Obstacle, large: QueuedJob) {
   return { queue, take, aside };
 }
 
-test('no room is kept for one that would have none without all of ours: it is set aside, and nobody waits for it', () => {
+test('queue: no room is kept for a job that others leave no room for; it is set aside', () => {
   const { queue, take, aside } = blocked('others', job('alice', 'large', 4));
   queue.add(job('bob', 'b'));
   assert.deepEqual([take(), take(), take()], ['behind', 'b', undefined]);
   assert.deepEqual([aside, queue.size], [['large'], 0]);
 });
 
-test('who waits for GPUs keeps them from others, and nothing else', () => {
+test('queue: a job waiting for GPUs blocks only other jobs that need GPUs', () => {
   const wantsGpu = (each: QueuedJob): QueuedJob => ({ ...each, demand: { ...each.demand, gpu: 1 } });
   const { queue, take, aside } = blocked('gpus', wantsGpu(job('alice', 'large', 4)));
   queue.add(wantsGpu(job('carol', 'gpu')));
@@ -77,7 +77,7 @@ test('who waits for GPUs keeps them from others, and nothing else', () => {
   assert.deepEqual([aside, queue.size], [[], 3]);
 });
 
-test('one that was cancelled is not started, and one that comes twice starts once', () => {
+test('queue: a removed job is not started, and a job that is added twice starts once', () => {
   const queue = new FairQueue();
   for (const id of ['1', '2', '2']) queue.add(job('alice', id));
   queue.remove({ service: 's', id: '1' });
@@ -86,7 +86,7 @@ test('one that was cancelled is not started, and one that comes twice starts onc
   assert.deepEqual(ids(queue, 2), ['2', undefined]);
 });
 
-test('whatever comes and goes, every job that stays starts once, in order per owner', () => {
+test('queue: every job that is not removed starts once, in order per owner', () => {
   const step = fc.oneof(
     fc.record({ do: fc.constant('add' as const), owner: fc.constantFrom('a', 'b', 'c'), n: fc.nat(20) }),
     fc.record({ do: fc.constant('remove' as const), owner: fc.constantFrom('a', 'b', 'c'), n: fc.nat(20) }),

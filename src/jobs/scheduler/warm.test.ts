@@ -10,15 +10,15 @@ const counts = (orders: readonly StandbyRequest[] | undefined) =>
   Object.fromEntries((orders ?? []).map(({ service, count }) => [service, count]));
 
 const cases = [
-  { name: 'a service that says nothing has none', synchronous: {}, count: undefined },
-  { name: 'so many as it says', synchronous: { min_scale: 3 }, count: 3 },
-  { name: 'no more than may run at once', synchronous: { min_scale: 3, max_scale: 2 }, count: 2 },
-  { name: 'fewer than may run at once', synchronous: { min_scale: 1, max_scale: 5 }, count: 1 },
-  { name: 'not a whole cluster full', synchronous: { min_scale: 100_000 }, count: 100 },
+  { name: 'none without min_scale', synchronous: {}, count: undefined },
+  { name: 'min_scale pods', synchronous: { min_scale: 3 }, count: 3 },
+  { name: 'at most max_scale', synchronous: { min_scale: 3, max_scale: 2 }, count: 2 },
+  { name: 'min_scale below max_scale', synchronous: { min_scale: 1, max_scale: 5 }, count: 1 },
+  { name: 'at most 100', synchronous: { min_scale: 100_000 }, count: 100 },
 ];
 
 for (const { name, synchronous, count } of cases) {
-  test(`what is kept ready: ${name}`, async () => {
+  test(`standby of a service: ${name}`, async () => {
     await using jobs = await openJobs();
     const { service } = await jobs.service('demo', { synchronous, memory: '1Gi' });
     const order = standbyRequestFor(service);
@@ -28,19 +28,19 @@ for (const { name, synchronous, count } of cases) {
 }
 
 const TOGETHER = [
-  { name: 'all that they want, if it is not too much', wants: { b: 2, a: 1 }, most: 10, has: { a: 1, b: 2 } },
-  { name: 'in turns, by name', wants: { c: 5, a: 1, b: 5 }, most: 6, has: { a: 1, b: 3, c: 2 } },
+  { name: 'all requests within the limit', wants: { b: 2, a: 1 }, most: 10, has: { a: 1, b: 2 } },
+  { name: 'in turns, sorted by name', wants: { c: 5, a: 1, b: 5 }, most: 6, has: { a: 1, b: 3, c: 2 } },
   {
-    name: 'the first ones, if there are more services than that',
+    name: 'the first services, if there are more services than pods',
     wants: { c: 1, b: 9, a: 3 },
     most: 2,
     has: { a: 1, b: 1 },
   },
-  { name: 'none, if the operator wants none', wants: { a: 1 }, most: 0, has: {} },
+  { name: 'none with a limit of 0', wants: { a: 1 }, most: 0, has: {} },
 ];
 
 for (const { name, wants, most, has } of TOGETHER) {
-  test(`what the services of one user have ready together: ${name}`, async () => {
+  test(`standby of one owner: ${name}`, async () => {
     await using jobs = await openJobs();
     const { service } = await jobs.service('demo', { synchronous: { min_scale: 1 } });
     const order = standbyRequestFor(service);
@@ -60,14 +60,14 @@ for (const { name, wants, most, has } of TOGETHER) {
   });
 }
 
-test('a worker of a federation is not called, and has none', async () => {
+test('standby: a worker of a federation has none', async () => {
   await using jobs = await openJobs();
   const { service } = await jobs.service('demo', { synchronous: { min_scale: 1 } });
   const worker = { ...service, federation: { role: 'worker' } } as Service;
   assert.equal(standbyRequestFor(worker), undefined);
 });
 
-test('what is kept ready follows the services, until somebody else leads', async () => {
+test('standby: requests follow the services until the term ends', async () => {
   await using jobs = await openJobs();
   const { services } = jobs;
   await jobs.service('first', { synchronous: { min_scale: 1 } });

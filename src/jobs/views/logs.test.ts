@@ -12,7 +12,7 @@ async function submit(jobs: TestJobs) {
   return submitJob(alice, await jobs.service('demo'), Buffer.from('{}'), 'job', jobs);
 }
 
-test('a log is followed from before its script was started, however long that takes', async () => {
+test('logs: a log can be followed before the script starts', async () => {
   await using jobs = await openJobs();
   const held = Promise.withResolvers<void>();
   const start = jobs.runner.start.bind(jobs.runner);
@@ -34,14 +34,14 @@ test('a log is followed from before its script was started, however long that ta
   assert.ok(asked > 1);
 });
 
-test('a log that is not followed is what there is: of a script that was not started, nothing', async () => {
+test('logs: without follow, the log of a script that has not started is empty', async () => {
   await using jobs = await openJobs(0);
   const record = await jobs.store.get(await submit(jobs));
   assert.ok(record);
   assert.equal(await text(readLog(record, { timestamps: false, follow: false }, jobs)), '');
 });
 
-test('a log whose attempt is not known any more is empty, followed or not', async () => {
+test('logs: the log of an unknown attempt is empty, with or without follow', async () => {
   await using jobs = await openJobs();
   const key = await submit(jobs);
   await jobs.until(key, 'running');
@@ -53,7 +53,7 @@ test('a log whose attempt is not known any more is empty, followed or not', asyn
   }
 });
 
-test('whoever follows and leaves is not kept waiting', async () => {
+test('logs: following ends when the client disconnects', async () => {
   await using jobs = await openJobs(0);
   const record = await jobs.store.get(await submit(jobs));
   assert.ok(record);

@@ -19,7 +19,7 @@ function ended(states: readonly JobState[], known: Partial<JobRecord> = {}): Job
 
 const DELEGATED: readonly JobState[] = ['accepted', 'queued', 'offering', 'delegated', 'committing', 'succeeded'];
 
-test('a job is one span from its acceptance to its end, with a span below it for each step', () => {
+test('spans: a job is one span from acceptance to end, with a child for each step', () => {
   const [whole, ...steps] = toSpans(ended(DELEGATED));
   assert.equal(whole?.start, EPOCH);
   assert.equal(whole?.end, EPOCH + 5_000);
@@ -36,7 +36,7 @@ test('a job is one span from its acceptance to its end, with a span below it for
   assert.equal(steps[2]?.attributes['oscar.cluster'], 'b');
 });
 
-test('what another cluster tells of its attempt belongs to the trace of the origin', () => {
+test('spans: the spans of a target belong to the trace of the origin', () => {
   const [origin] = toSpans(ended(DELEGATED));
   const job = { service: 'cow', id: 'cow-1' };
   const taken = { uid: 'u', member: 'b/calf', job, epoch: 2, payload: '' };
@@ -48,7 +48,7 @@ test('what another cluster tells of its attempt belongs to the trace of the orig
   assert.ok(steps.every(({ parent }) => parent === there?.id));
 });
 
-test('no two spans of a job have one id, and ids are what OpenTelemetry wants', () => {
+test('spans: ids are unique and valid in OpenTelemetry', () => {
   const spans = toSpans(
     ended([...DELEGATED.slice(0, 4), 'queued', 'offering', 'delegated', 'committing', 'succeeded']),
   );
@@ -59,12 +59,12 @@ test('no two spans of a job have one id, and ids are what OpenTelemetry wants', 
   }
 });
 
-test('a job that did not end well says why', () => {
+test('spans: a failed job has its reason', () => {
   assert.equal(toSpans(ended(['accepted', 'queued', 'running', 'failed']))[0]?.problem, 'To-failed: it is failed');
   assert.equal(toSpans(ended(DELEGATED))[0]?.problem, undefined);
 });
 
-test('requests made because of a job name its span', () => {
+test('spans: the traceparent names the span of the job', () => {
   const [whole] = toSpans(ended(DELEGATED));
   assert.equal(toTraceparent({ service: 'cow', id: 'cow-1' }), `00-${whole?.trace}-${whole?.id}-01`);
 });

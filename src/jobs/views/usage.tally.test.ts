@@ -14,13 +14,13 @@ const row = (more: Partial<VisibleRow> = {}): VisibleRow => ({
   ...more,
 });
 
-test('nothing comes to nothing', () => {
+test('usage: no rows give zeros', () => {
   const nothing = { requests: 0, sync: 0, async: 0, cpuHours: 0, gpuHours: 0, users: 0, names: [] };
   assert.deepEqual(tally([]), nothing);
   assert.deepEqual([byService([]), byUser([])], [[], []]);
 });
 
-test('calls that waited are synchronous; those of users and of the store are not', () => {
+test('usage: only /run calls count as synchronous', () => {
   const { requests, sync, async } = tally([
     row({ trigger: 'run', jobs: 2 }),
     row({ trigger: 'job', jobs: 3 }),
@@ -29,7 +29,7 @@ test('calls that waited are synchronous; those of users and of the store are not
   assert.deepEqual([requests, sync, async], [9, 2, 7]);
 });
 
-test('hours have no digits that mean nothing', () => {
+test('usage: hours are rounded', () => {
   const { cpuHours, gpuHours } = tally([
     row({ cpuSeconds: 360, gpuSeconds: 3_600 }),
     row({ cpuSeconds: 720, gpuSeconds: 1_800 }),
@@ -38,7 +38,7 @@ test('hours have no digits that mean nothing', () => {
   assert.deepEqual([cpuHours, gpuHours], [0.3, 1.5]);
 });
 
-test('a user counts once; those who are not known count as one and are called nil', () => {
+test('usage: a user counts once, and unknown users count as one named nil', () => {
   const { users, names } = tally([
     row({ invoker: 'bob' }),
     row({ invoker: '' }),
@@ -50,7 +50,7 @@ test('a user counts once; those who are not known count as one and are called ni
   assert.deepEqual(names, ['alice', 'bob', 'nil']);
 });
 
-test('whoever may not be named counts, and is nowhere to be read', () => {
+test('usage: hidden users are counted and not named', () => {
   const rows = [row(), row({ invoker: 'bob', named: false, jobs: 5 })];
   const { requests, users, names } = tally(rows);
   assert.deepEqual([requests, users, names], [6, 2, ['alice']]);
@@ -61,7 +61,7 @@ test('whoever may not be named counts, and is nowhere to be read', () => {
   assert.doesNotMatch(JSON.stringify([tally(rows), byService(rows), byUser(rows)]), /bob/);
 });
 
-test('a user who may be named for one service only is counted for that one', () => {
+test('usage: a user that may be named for one service only is listed for that one', () => {
   const rows = [row({ invoker: 'bob', jobs: 2 }), row({ invoker: 'bob', service: 'other', named: false, jobs: 5 })];
   assert.deepEqual(
     byUser(rows).map(({ user, tally: { requests } }) => [user, requests]),

@@ -52,12 +52,12 @@ function jobOf(service: string, invoker: string): NewJob {
 const who = [
   { name: 'the administrator', principal: admin, sees: ['closed', 'open', 'shared'], names: ['', 'alice', 'bob'] },
   { name: 'the owner', principal: user('alice'), sees: ['closed', 'open', 'shared'], names: ['', 'alice', 'bob'] },
-  { name: 'one it is shared with', principal: user('bob'), sees: ['open', 'shared'], names: ['', 'bob'] },
-  { name: 'anybody', principal: user('dora'), sees: ['open'], names: [''] },
+  { name: 'an allowed user', principal: user('bob'), sees: ['open', 'shared'], names: ['', 'bob'] },
+  { name: 'another user', principal: user('dora'), sees: ['open'], names: [''] },
   { name: 'an operator', principal: user('carol', true), sees: ['open'], names: ['', 'alice', 'bob'] },
 ];
 for (const { name, principal, sees, names } of who) {
-  test(`${name} sees the usage of ${sees.join(', ')} and may know ${names.length} of three users`, async (t) => {
+  test(`usage: ${name} sees the usage of ${sees.join(', ')} and may know ${names.length} of three users`, async (t) => {
     const deps = await start(t);
     const { services, rows } = await visibleUsage(principal, ALL, deps);
     assert.equal(services, sees.length);
@@ -78,13 +78,13 @@ for (const { name, principal, sees, names } of who) {
   });
 }
 
-test('of a service that does not exist nothing was run; to users it is unknown', async (t) => {
+test('usage: a missing service is empty for the administrator and unknown for users', async (t) => {
   const deps = await start(t);
   assert.deepEqual(await serviceUsage(admin, 'nope', ALL, deps), []);
   assert.equal(await serviceUsage(user('alice'), 'nope', ALL, deps), 'unknown');
 });
 
-test('only what was run in the range is in it', async (t) => {
+test('usage: only jobs within the range count', async (t) => {
   const deps = await start(t);
   assert.equal((await visibleUsage(admin, { from: 0, to: 500 }, deps)).rows.length, 0);
   assert.equal((await visibleUsage(admin, { from: 500, to: 501 }, deps)).rows.length, 9);

@@ -41,7 +41,7 @@ const failed: JobRecord = {
   decisions: [{ at, policy: 'static', chosen: 'b', candidates: [{ member: 'b', score: 1 }] }],
 };
 
-test('a job that waits has no times it has not reached', () => {
+test('view: a queued job has no start and finish times', () => {
   assert.deepEqual(viewJob(waiting, { kind: 'admin' }), {
     id: 'demo-1',
     service: 'demo',
@@ -66,7 +66,7 @@ test('a job that waits has no times it has not reached', () => {
   });
 });
 
-test('a job that has ended says when, how, and what was decided', () => {
+test('view: an ended job has its times, outcome and decisions', () => {
   const view = viewJob(failed, { kind: 'admin' });
   const course = { started_at: '2026-11-16T02:00:01.250Z', finished_at: '2026-11-16T02:00:02.250Z', exit_code: 3 };
   const { started_at, finished_at, exit_code } = view;
@@ -77,14 +77,14 @@ test('a job that has ended says when, how, and what was decided', () => {
   ]);
 });
 
-test('a cancelled job is being cancelled for as long as it runs', () => {
+test('view: a job is cancelling until it has ended', () => {
   const cancelRequested = { at, reason: 'it was cancelled' };
   const seen = (state: JobRecord['state']) =>
     summarizeJob({ ...waiting, state, cancelRequested }, { kind: 'admin' }).cancelling;
   assert.deepEqual([seen('running'), seen('cancelled')], [true, undefined]);
 });
 
-describe('who caused a job', () => {
+describe('view: invoker', () => {
   const cases: [string, string, string | undefined][] = [
     ['is shown to the owner of the service', 'alice', 'bob'],
     ['is shown to themselves', 'bob', 'bob'],
@@ -94,12 +94,12 @@ describe('who caused a job', () => {
     test(name, () => assert.equal(summarizeJob(waiting, user(viewer)).invoker, invoker));
   }
 
-  test('is not shown if it is not known', () => {
+  test('is not shown if unknown', () => {
     assert.ok(!('invoker' in summarizeJob({ ...waiting, invoker: '' }, { kind: 'admin' })));
   });
 });
 
-test('for old clients a job is text and nothing else, with whole seconds', () => {
+test('view: the Go form has only text, with whole seconds', () => {
   assert.deepEqual(goJobView(waiting), { status: 'Pending', creation_time: '2026-11-16T02:00:00Z' });
   assert.deepEqual(goJobView(failed), {
     status: 'Failed',

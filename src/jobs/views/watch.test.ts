@@ -34,7 +34,7 @@ const statesOf = (records: readonly JobRecord[]) => new Map(records.map(({ id, s
 const changes = (jobs: TestJobs, service: string, since: Cursor, wait = 0, uid?: string) =>
   changedJobs(uid === undefined ? admin : user(uid), service, { since, wait, signal: never() }, jobs);
 
-test('changes of other services, and of other users, do not end the wait', async () => {
+test('watch: changes of other services and users do not end the wait', async () => {
   await using jobs = await openJobs(100_000);
   await jobs.service('open', { visibility: 'public' });
   await jobs.service('other');
@@ -47,7 +47,7 @@ test('changes of other services, and of other users, do not end the wait', async
   assert.deepEqual([[...new Set(changed.map(({ id }) => id))], gone], [[own.id], []]);
 });
 
-test('whoever does not wait any more is not kept waiting', async () => {
+test('watch: the wait ends when the client disconnects', async () => {
   await using jobs = await openJobs();
   await jobs.service('demo');
   const since = await currentCursor(jobs);
@@ -58,7 +58,7 @@ test('whoever does not wait any more is not kept waiting', async () => {
   assert.deepEqual((await changedJobs(admin, 'demo', { since, wait: 60_000, signal: leaving.signal }, jobs)).jobs, []);
 });
 
-test('a job of an earlier service of the same name is not shown', async () => {
+test('watch: a job of an earlier service of the same name is not shown', async () => {
   await using jobs = await openJobs(0);
   const old = await jobs.service('demo');
   const since = await currentCursor(jobs);
@@ -68,7 +68,7 @@ test('a job of an earlier service of the same name is not shown', async () => {
   assert.deepEqual((await changes(jobs, 'demo', since)).jobs, []);
 });
 
-test('whoever follows slowly gets each job once, in its newest state', async () => {
+test('watch: a slow reader gets each job once, in its newest state', async () => {
   await using jobs = await openJobs(100_000);
   await jobs.service('demo');
   const leaving = new AbortController();
@@ -84,7 +84,7 @@ test('whoever follows slowly gets each job once, in its newest state', async () 
   assert.equal((await following.next()).done, true);
 });
 
-test('whoever comes back too late is told so and goes on from now', async () => {
+test('watch: an expired cursor reports missed changes and continues from now', async () => {
   await using jobs = await openJobs(100_000);
   await jobs.service('demo');
   await submit(jobs, 'demo');
@@ -103,7 +103,7 @@ test('whoever comes back too late is told so and goes on from now', async () => 
   assert.ok(seen.has(key.id));
 });
 
-test('a store that fails is not taken for one that has forgotten', async () => {
+test('watch: a store error is not treated as an expired cursor', async () => {
   await using jobs = await openJobs();
   const broken = new StoreError('unavailable', 'the disk is gone');
   const store = Object.assign(Object.create(jobs.store) as typeof jobs.store, {
@@ -114,7 +114,7 @@ test('a store that fails is not taken for one that has forgotten', async () => {
   await assert.rejects(followJobs(admin, options, { ...jobs, store }).next(), broken);
 });
 
-test('whatever happens, a list and the changes since it are the list of later', async () => {
+test('watch: a list plus all changes since equals the later list', async () => {
   // Room for all that are never finished, in however many runs.
   await using jobs = await openJobs(1e9);
   const step = fc.constantFrom('submit', 'finish', 'remove', 'read');

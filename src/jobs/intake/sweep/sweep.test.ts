@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { DAY, known, MINUTE, openScene, passLater, subscribed } from './scene.fixture.ts';
 
-describe('an event that never came', () => {
-  test('becomes a job once its object has settled, and is put in line', async () => {
+describe('sweep: a lost event', () => {
+  test('becomes a queued job once its object has settled', async () => {
     await using scene = openScene();
     const service = await subscribed(scene);
     await scene.upload('demo', 'in/a.txt');
@@ -25,7 +25,7 @@ describe('an event that never came', () => {
     assert.equal(new Set(await scene.ran(service)).size, 600);
   });
 
-  test('runs for every service that waits for the object, and only for those', async () => {
+  test('becomes a job of every subscribed service, and of no other', async () => {
     await using scene = openScene();
     const one = await subscribed(scene, 'one', 'shared/in');
     const two = await subscribed(scene, 'two', 'shared/in', 'shared/in/deep');
@@ -39,7 +39,7 @@ describe('an event that never came', () => {
     ]);
   });
 
-  test('runs again when its object was written again', async () => {
+  test('becomes another job when its object is written again', async () => {
     await using scene = openScene();
     const service = await subscribed(scene);
     await scene.upload('demo', 'in/a');
@@ -50,8 +50,8 @@ describe('an event that never came', () => {
   });
 });
 
-describe('what must not run', () => {
-  test('none of the 1,000 objects of a bucket that a new service is given', async () => {
+describe('sweep: no job', () => {
+  test('for the 1,000 existing objects in the bucket of a new service', async () => {
     await using scene = openScene();
     const before = await scene.addService('before', 'photos/elsewhere');
     await Promise.all(Array.from({ length: 1_000 }, (_, i) => scene.upload('photos', `in/${i}`)));
@@ -66,7 +66,7 @@ describe('what must not run', () => {
     assert.deepEqual(await scene.ran(before), []);
   });
 
-  test('nothing again whose record went by its age', async () => {
+  test('for an object whose job has expired', async () => {
     await using scene = openScene();
     const service = await subscribed(scene);
     await scene.upload('demo', 'in/a');
@@ -79,7 +79,7 @@ describe('what must not run', () => {
     assert.equal(scene.enqueued.length, 1);
   });
 
-  test('nothing again whose young record was deleted by its user', async () => {
+  test('for an object whose recent job was deleted by its user', async () => {
     await using scene = openScene();
     const service = await subscribed(scene);
     await scene.upload('demo', 'in/a');
@@ -91,7 +91,7 @@ describe('what must not run', () => {
     assert.equal(scene.enqueued.length, 1);
   });
 
-  test('nothing twice that was uploaded while the manager was down, and is delivered by the store after the sweep', async () => {
+  test('is created twice for an object that was uploaded during an outage and whose event arrives after the sweep', async () => {
     await using scene = openScene();
     const service = await subscribed(scene);
     await Promise.all(Array.from({ length: 50 }, (_, i) => scene.upload('demo', `in/${i}`)));
@@ -108,7 +108,7 @@ describe('what must not run', () => {
     assert.deepEqual(await scene.ran(service), []);
   });
 
-  test('nothing of the months in which nobody waited for a prefix that is waited for again', async () => {
+  test('for objects from before a prefix became an input again', async () => {
     await using scene = openScene();
     const service = await subscribed(scene, 'demo', 'demo/in', 'demo/other');
     await scene.changeService(service, 'demo/other');
@@ -124,7 +124,7 @@ describe('what must not run', () => {
     assert.deepEqual(await scene.ran(service), ['in/wanted']);
   });
 
-  test('nothing of a service of the same name that was removed', async () => {
+  test('for objects of a removed service of the same name', async () => {
     await using scene = openScene();
     const first = await subscribed(scene, 'demo', 'photos/in');
     await scene.upload('photos', 'in/a');

@@ -17,7 +17,7 @@ const T = 1_000 * HOUR;
 const watched = (more: Partial<Watched> = {}): Watched => ({ ...newWatch('b', 'in/', T), ...more });
 const object = (modifiedAt: number, more = {}) => ({ key: 'in/a', bytes: 1, eTag: 'e', modifiedAt, ...more });
 
-describe('what a pass looks at', () => {
+describe('sweep: which objects a pass covers', () => {
   const begun = T + HOUR;
   const cases = [
     { name: 'an object as old as the subscription: no', at: T, due: false },
@@ -36,52 +36,52 @@ describe('what a pass looks at', () => {
   }
 });
 
-describe('where the watermark goes', () => {
+describe('sweep: the watermark moves', () => {
   const cases = [
     {
-      name: 'to the beginning of the pass, less the time to settle',
+      name: 'to the beginning of the pass minus the settling time',
       found: 1,
       begun: T + HOUR / 2,
       to: T + HOUR / 2 - SETTLING_MS,
     },
-    { name: 'nowhere when nothing was found a moment later', found: 0, begun: T + SETTLING_MS + 60_000, to: undefined },
+    { name: 'not if nothing was found a moment later', found: 0, begun: T + SETTLING_MS + 60_000, to: undefined },
     {
-      name: 'on after a while, also when nothing is found',
+      name: 'after a while, also if nothing was found',
       found: 0,
       begun: T + HOUR / 2,
       to: T + HOUR / 2 - SETTLING_MS,
     },
-    { name: 'never back, when the clock of the store is', found: 1, begun: T - HOUR, to: T },
+    { name: 'never back, also if the clock of the store is set back', found: 1, begun: T - HOUR, to: T },
   ];
   for (const { name, found, begun, to } of cases) {
     test(name, () => assert.equal(afterPass(watched(), begun, found)?.watermark, to));
   }
 });
 
-describe('what may be forgotten', () => {
-  test('nothing within an hour', () => {
+describe('sweep: which tombstones may be dropped', () => {
+  test('none within an hour', () => {
     assert.equal(afterPass(watched(), T + HOUR - 1, 1)?.forgettable, 0);
   });
 
-  test('after an hour, what the watermark had passed when it began', () => {
+  test('after an hour, those that the watermark had passed at its beginning', () => {
     const first = afterPass(watched(), T + HOUR, 1);
     assert.deepEqual(first?.forgettable, T);
     const second = first && afterPass(first, T + 2 * HOUR + 1, 1);
     assert.deepEqual(second?.forgettable, T + HOUR - SETTLING_MS);
   });
 
-  test('nothing new after days of silence, until another hour has gone by', () => {
+  test('after days without a pass, none for another hour', () => {
     const late = T + 100 * HOUR;
     const moved = afterPass(watched(), late, 1);
     assert.deepEqual([moved?.watermark, moved?.forgettable], [late - SETTLING_MS, T]);
   });
 
-  test('of a service with several prefixes only what all of them have passed', () => {
+  test('with several prefixes, only those that all watermarks have passed', () => {
     assert.equal(forgettableBefore([watched({ forgettable: 5 }), watched({ forgettable: 3 })]), 3);
   });
 });
 
-test('whenever passes happen, each object after the subscription is looked at, none before it, and none is forgotten early', () => {
+test('sweep: whenever passes happen, each object after the subscription is covered, none before it, and no tombstone is dropped early', () => {
   const minutes = fc.integer({ min: -120, max: 600 });
   fc.assert(
     fc.property(

@@ -10,8 +10,8 @@ import { Sweep } from './sweep.ts';
 
 const noAnswer = () => new StoreError('unavailable', 'no answer');
 
-describe('a pass that is cut short', () => {
-  test('moves nothing, and the next one finishes its work without doing any of it twice', async () => {
+describe('sweep: an interrupted pass', () => {
+  test('moves no watermark, and the next one completes it without creating a job twice', async () => {
     const { directory } = await interrupted();
     await using scene = openScene(directory);
     scene.clock.now += HOUR;
@@ -44,7 +44,7 @@ describe('a pass that is cut short', () => {
     return scene;
   }
 
-  test('of one prefix keeps no other from being swept', async () => {
+  test('of one prefix does not block other prefixes', async () => {
     await using scene = openScene();
     const service = await subscribed(scene, 'demo', 'broken/in', 'fine/in');
     await scene.upload('broken', 'in/a');
@@ -69,7 +69,7 @@ describe('a pass that is cut short', () => {
     assert.deepEqual(await scene.ran(service), ['in/a', 'in/b']);
   });
 
-  test('because a bucket is gone is nobody to be told of', async () => {
+  test('because of a missing bucket is not reported', async () => {
     await using scene = openScene();
     await subscribed(scene);
     await scene.objects.removeBucket('demo');
@@ -78,7 +78,7 @@ describe('a pass that is cut short', () => {
   });
 });
 
-describe('marks of removed jobs', () => {
+describe('sweep: tombstones', () => {
   /** How many marks there are, seen by what can be dropped. */
   const marks = (scene: Scene, uid: string) => scene.jobs.store.dropTombstones(uid, Number.MAX_SAFE_INTEGER);
 
@@ -98,7 +98,7 @@ describe('marks of removed jobs', () => {
     assert.equal(await marks(scene, uid), 1);
   });
 
-  test('stay also when the watermark passes days in one pass', async () => {
+  test('stay also if the watermark moves by days in one pass', async () => {
     await using scene = openScene();
     const service = await subscribed(scene);
     await scene.upload('demo', 'in/a');
@@ -110,7 +110,7 @@ describe('marks of removed jobs', () => {
     assert.equal(await marks(scene, service.uid), 1);
   });
 
-  test('are forgotten after two', async () => {
+  test('are dropped after two hours', async () => {
     await using scene = openScene();
     const { uid } = await withMark(scene);
     for (let i = 0; i < 42; i++) await passLater(scene);
@@ -131,8 +131,8 @@ describe('marks of removed jobs', () => {
   });
 });
 
-describe('several managers', () => {
-  test('that sweep at the same time run each object once', async () => {
+describe('sweep: several managers', () => {
+  test('that sweep at the same time create one job per object', async () => {
     await using scene = openScene();
     const service = await subscribed(scene);
     await Promise.all(Array.from({ length: 300 }, (_, i) => scene.upload('demo', `in/${i}`)));
@@ -143,7 +143,7 @@ describe('several managers', () => {
     assert.deepEqual(scene.problems, []);
   });
 
-  test('on a store whose lists are out of date and whose watches are late lose nothing', async () => {
+  test('with stale lists and late watches lose no object', async () => {
     await using scene = openScene();
     const services = makeUnreliable(scene.services, seededRandom(Number(process.env['OSCAR_TEST_SEED'] ?? 1)));
     const { jobs, journal, problems } = scene;
@@ -166,8 +166,8 @@ describe('several managers', () => {
   });
 });
 
-describe('a sweep that was started', () => {
-  test('knows of a prefix as soon as its service is there, so that no object after that is missed', async () => {
+describe('sweep: a running sweep', () => {
+  test('watches a prefix as soon as its service exists, so that no later object is missed', async () => {
     await using scene = openScene();
     const sweep = scene.sweep();
     sweep.start();
@@ -180,7 +180,7 @@ describe('a sweep that was started', () => {
     assert.deepEqual(await scene.ran(service), ['in/a']);
   });
 
-  test('forgets a prefix as soon as nobody waits for it', async () => {
+  test('removes a prefix as soon as no service has it as input', async () => {
     await using scene = openScene();
     const sweep = scene.sweep();
     sweep.start();
@@ -196,7 +196,7 @@ describe('a sweep that was started', () => {
     await sweep.stop();
   });
 
-  test('passes again and again until it is stopped', async () => {
+  test('repeats passes until it is stopped', async () => {
     await using scene = openScene();
     const { jobs, journal } = scene;
     const service = await subscribed(scene);
@@ -213,7 +213,7 @@ describe('a sweep that was started', () => {
     assert.deepEqual(await scene.ran(service), ['in/a', 'in/b']);
   });
 
-  test('goes on when a pass fails', async () => {
+  test('continues after a failed pass', async () => {
     await using scene = openScene();
     const { jobs, problems } = scene;
     const service = await subscribed(scene);

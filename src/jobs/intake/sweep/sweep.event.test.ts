@@ -6,7 +6,7 @@ import { readEvent } from '../../event.ts';
 import { openScene } from './scene.fixture.ts';
 import { sweptEvent } from './sweep.ts';
 
-test('what is swept has the job of the event that the store made of the same object', async () => {
+test('swept event: it gives the same job as the event of the store', async () => {
   await using scene = openScene();
   const service = await scene.addService('demo', 'demo/in');
   for (const key of ['in/a.txt', 'in/ünï code+1 &=(!).txt', 'in/%2F', 'in/日本 <x>', 'in/a/b/c']) {
@@ -30,7 +30,7 @@ test('what is swept has the job of the event that the store made of the same obj
   }
 });
 
-test('it reads as it was written, whatever the object is called', () => {
+test('swept event: any key is decoded as it was encoded', () => {
   const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter((key) => key.isWellFormed());
   fc.assert(
     fc.property(text, fc.integer({ min: 1_000_000_000_000, max: 8_000_000_000_000 }), (key, modifiedAt) => {
