@@ -39,7 +39,9 @@ interface Asked {
   acknowledged: boolean;
 }
 
-test(`${JOBS} jobs, and ${KILLS} times kill -9 (seed ${SEED})`, { timeout: 240_000 + JOBS * 3_000 }, async (t) => {
+test(`chaos: ${JOBS} jobs survive ${KILLS} kill -9 of the manager (seed ${SEED})`, {
+  timeout: 240_000 + JOBS * 3_000,
+}, async (t) => {
   t.diagnostic(`repeat with OSCAR_TEST_SEED=${SEED}`);
   using meeting = new Meeting();
   const directory = placeFor(t);
@@ -60,7 +62,7 @@ test(`${JOBS} jobs, and ${KILLS} times kill -9 (seed ${SEED})`, { timeout: 240_0
   assert.deepEqual(jobKeys(directory), [], 'no key of a job outlives it');
 });
 
-test(`a service that goes while the manager is killed leaves nothing, ${ROUNDS} times (seed ${SEED})`, {
+test(`chaos: a service that is removed while the manager is killed leaves nothing, ${ROUNDS} times (seed ${SEED})`, {
   timeout: 180_000 + ROUNDS * 60_000,
 }, async (t) => {
   using meeting = new Meeting();

@@ -55,10 +55,11 @@ const cases: { name: string; service: Sample; terms: IndexTerm[] }[] = [
 ];
 
 for (const { name, service, terms } of cases) {
-  test(name, () => assert.deepEqual(indexTermsFor(sampleService('cow', service)).toSorted(), terms.toSorted()));
+  test(`index terms: ${name}`, () =>
+    assert.deepEqual(indexTermsFor(sampleService('cow', service)).toSorted(), terms.toSorted()));
 }
 
-test('no name that a user chooses makes the term of something else', () => {
+test('index terms: no name that a user chooses collides with another term', () => {
   assert.notEqual(visibleTo('public'), visibleToAll);
   assert.notEqual(labelled('a=b', 'c'), labelled('a', 'b=c'));
   assert.notEqual(labelled('a"=', 'c'), labelled('a', '"=c'));

@@ -17,7 +17,7 @@ async function backlog(watchers: Watchers, changes: AsyncIterable<ServiceChange>
   return got;
 }
 
-test('a slow consumer gets one change per name, the last', async (t) => {
+test('watchers: a slow consumer gets only the last change of each name', async (t) => {
   const watchers = new Watchers();
   const changes = watchers.watch(t.signal);
   for (let times = 0; times < 10_000; times++) watchers.notify(changed('cow'));
@@ -32,7 +32,7 @@ test('a slow consumer gets one change per name, the last', async (t) => {
   ]);
 });
 
-test('a consumer that is too far behind is told to list again, and then goes on', async (t) => {
+test('watchers: a consumer that is too far behind gets resync and then continues', async (t) => {
   const watchers = new Watchers();
   const changes = watchers.watch(t.signal)[Symbol.asyncIterator]();
   for (let n = 0; n <= WATCH_BACKLOG * 3; n++) watchers.notify(changed(`cow-${n}`));
@@ -42,14 +42,14 @@ test('a consumer that is too far behind is told to list again, and then goes on'
   assert.deepEqual(await changes.next(), { done: false, value: next });
 });
 
-test('a consumer just within the backlog gets all of it', async (t) => {
+test('watchers: a consumer within the backlog gets all changes', async (t) => {
   const watchers = new Watchers();
   const changes = watchers.watch(t.signal);
   for (let n = 1; n < WATCH_BACKLOG; n++) watchers.notify(changed(`cow-${n}`));
   assert.equal((await backlog(watchers, changes)).length, WATCH_BACKLOG);
 });
 
-test('a watch that has ended gives nothing more, even of what waited', async () => {
+test('watchers: an ended watch yields nothing more, not even pending changes', async () => {
   const watchers = new Watchers();
   const abort = new AbortController();
   const changes = watchers.watch(abort.signal)[Symbol.asyncIterator]();

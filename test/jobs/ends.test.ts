@@ -36,8 +36,8 @@ async function running(name: string, more = {}): Promise<{ id: string; pids: num
 
 const gone = (pids: readonly number[]) => eventually(() => assert.deepEqual(pids.filter(isThere), []));
 
-describe('a job that runs', () => {
-  test('is cancelled: its processes go, nothing is uploaded, and it cannot be cancelled again', async () => {
+describe('running job', () => {
+  test('is cancelled: its processes are stopped, nothing is uploaded, and a second cancel is rejected', async () => {
     const { id, pids } = await running('cancelled');
     const cancel = () => outside.call('DELETE', `/system/jobs/cancelled/${id}`, { as: ADMIN });
     assert.equal((await cancel()).status, 202);
@@ -63,7 +63,7 @@ describe('a job that runs', () => {
     assert.deepEqual(await outside.keys(ADMIN, 'removed'), []);
   });
 
-  test('goes with its service, with what waits behind it, and does not come back with a new one of that name', async () => {
+  test('is removed with its service, as are queued jobs, and does not reappear with a new service of that name', async () => {
     const { pids } = await running('deleted', { cpu: '3' });
     const { json } = await outside.call('GET', '/system/services/deleted', { as: ADMIN });
     await outside.submit(`Bearer ${(json() as { token: string }).token}`, 'deleted', 'y');
@@ -76,8 +76,8 @@ describe('a job that runs', () => {
   });
 });
 
-describe('a job that waits', () => {
-  test('is cancelled at once, while the one before it goes on; a log of it there is not', async () => {
+describe('queued job', () => {
+  test('is cancelled at once and has no log, while the running job continues', async () => {
     const { id: first } = await running('full', { cpu: '4' });
     const { json } = await outside.call('GET', '/system/services/full', { as: ADMIN });
     const token = `Bearer ${(json() as { token: string }).token}`;
@@ -92,7 +92,7 @@ describe('a job that waits', () => {
     assert.deepEqual(await outside.jobs(ADMIN, 'full'), []);
   });
 
-  test('for more than there will ever be says so', async () => {
+  test('that no node could ever run shows the reason', async () => {
     const token = await outside.create(ADMIN, service('huge', 'true', { cpu: '64' }));
     const id = await outside.submit(token, 'huge', 'x');
     await eventually(async () => assert.match((await outside.job(ADMIN, 'huge', id)).message, /64|cpu|CPU/));
@@ -101,8 +101,8 @@ describe('a job that waits', () => {
   });
 });
 
-describe('the log of a job', () => {
-  test('has the time of each line if asked', async () => {
+describe('log of a job', () => {
+  test('has timestamps on request', async () => {
     const token = await outside.create(ADMIN, service('timed', 'echo one; printf two'));
     const id = await outside.submit(token, 'timed', 'x');
     await outside.ended('timed', id);
@@ -112,7 +112,7 @@ describe('the log of a job', () => {
     assert.match(await outside.log('timed', id, '?timestamps=true'), expected);
   });
 
-  test('is followed while the script prints, until it ends', async () => {
+  test('can be followed until the script ends', async () => {
     const token = await outside.create(ADMIN, service('followed', `echo one; ${meeting.wait('on')}; echo two`));
     const id = await outside.submit(token, 'followed', 'x');
     const answer = await fetch(`${manager.url}/system/logs/followed/${id}?follow=true`, {

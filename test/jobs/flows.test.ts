@@ -14,8 +14,8 @@ after(() => manager[Symbol.asyncDispose]());
 const UPPER = 'tr a-z A-Z <"$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/$(basename "$INPUT_FILE_PATH").up"';
 const minio = (path: string, more = {}) => ({ storage_provider: 'minio.default', path, ...more });
 
-describe('a file that lands in a bucket', () => {
-  test('is read by the script of the service, and what the script writes is in the output', async () => {
+describe('uploaded file', () => {
+  test('is read by the script, and the output of the script is in the output bucket', async () => {
     await outside.create(ADMIN, service('plain', `echo hello; ${UPPER}`));
     await outside.put(ADMIN, 'plain/in/some file.txt', 'some text');
     const job = await outside.onlyJob('plain');
@@ -31,7 +31,7 @@ describe('a file that lands in a bucket', () => {
     assert.equal((json() as { jobs: Record<string, { status: string }> }).jobs[job.id]?.status, 'Succeeded');
   });
 
-  test('from each of several inputs; and each output takes what its prefix and suffix say', async () => {
+  test('works with several inputs, and each output receives what its prefix and suffix match', async () => {
     const script = `
       mkdir "$TMP_OUTPUT_DIR/pics"
       for name in a.txt b.csv pics/c.png pics/d.txt; do echo $name >"$TMP_OUTPUT_DIR/$name"; done`;
@@ -79,7 +79,7 @@ describe('a file that lands in a bucket', () => {
     assert.match(await outside.log('fails', job.id), /oh no\n/);
   });
 
-  test('goes through a chain of two services, one job each', async () => {
+  test('passes through a chain of two services, with one job each', async () => {
     await outside.create(ADMIN, service('first', UPPER, { output: [minio('second/in')] }));
     await outside.create(ADMIN, service('second', 'cp "$INPUT_FILE_PATH" "$TMP_OUTPUT_DIR"'));
     for (const [count, name] of ['a', 'b'].entries()) {
@@ -90,7 +90,7 @@ describe('a file that lands in a bucket', () => {
     }
   });
 
-  test('again under the same name is another job', async () => {
+  test('with the same name as before is another job', async () => {
     await outside.create(ADMIN, service('again', UPPER));
     await outside.put(ADMIN, 'again/in/x', 'one');
     await outside.onlyJob('again');
@@ -115,7 +115,7 @@ describe('a file that lands in a bucket', () => {
     assert.equal(await outside.get(ADMIN, 'updated/out/which'), 'old\n');
   });
 
-  test('of forty at once each is read once', async () => {
+  test('among forty concurrent ones is read once', async () => {
     await outside.create(ADMIN, service('forty', UPPER, { cpu: '0.1', memory: '16Mi' }));
     const names = Array.from({ length: 40 }, (_, n) => `f${String(n).padStart(3, '0')}`);
     await Promise.all(names.map((name) => outside.put(ADMIN, `forty/in/${name}`, name)));
@@ -136,7 +136,7 @@ test('/system/info says that images are not used', async () => {
   assert.match((json() as { runtime: string }).runtime, /images are not used/);
 });
 
-test('what has ended is forgotten after TTL_JOB', async () => {
+test('expiry: ended jobs are removed after TTL_JOB', async () => {
   await using brief = await startTestManager({ TTL_JOB: '1' });
   const there = new Outside(brief.url);
   const token = await there.create(ADMIN, service('brief', 'echo hello'));

@@ -56,7 +56,7 @@ function eventOf(bucket: string, key: string, principalId: string): string {
 const passedOn = (event: string) => JSON.stringify({ storage_provider: 'minio.default', event });
 const inside = (event: string) => (JSON.parse(event) as { event?: string }).event ?? event;
 
-describe('an event that names a private object of somebody else is data, and the object is read by nobody', () => {
+describe('forged event: an event that names a private object of another user is data, and the object is not read', () => {
   const cases: [string, () => string, string, string][] = [
     ['a guest who is logged in', () => bob, 'open', eventOf('alices', 'private.txt', ALICE.sub)],
     ['whoever has the token of the service', () => openToken, 'open', eventOf('alices', 'private.txt', ALICE.sub)],
@@ -92,7 +92,7 @@ describe('an event that names a private object of somebody else is data, and the
   }
 });
 
-test('the token of a service brings what lies under its inputs to /job, and nothing to whoever calls /run', async () => {
+test('service token: /job reads files under the inputs of the service, /run reads none', async () => {
   await outside.put(alice, 'open/in/x', 'an input');
   await outside.put(alice, 'open/aside/x', 'no input');
   const named = async (key: string) => {
@@ -107,7 +107,7 @@ test('the token of a service brings what lies under its inputs to /job, and noth
   assert.equal(Buffer.from(text, 'base64').toString(), event);
 });
 
-test('a user who names what they may read has it', async () => {
+test('event of a user: a file that the user may read is the input', async () => {
   const id = await outside.submit(alice, 'alices-own', eventOf('alices', 'private.txt', 'nobody'));
   assert.equal((await outside.ended('alices-own', id)).state, 'succeeded');
   assert.match(await outside.log('alices-own', id), new RegExp(`${PRIVATE}\nkey=private.txt\n`));

@@ -30,7 +30,7 @@ describe('/job', () => {
     token = await outside.create(alice, service('called', script));
   });
 
-  test('takes the login of a user and the token of the service, and names the job', async () => {
+  test('accepts the login of a user and the token of the service, and returns the id of the job', async () => {
     for (const [as, invoker] of [
       [alice, ALICE.sub],
       [token, undefined],
@@ -64,7 +64,7 @@ describe('/job', () => {
     });
   }
 
-  test('a service that is not there is 404 for a user and 401 for a token; no login at all is 401', async () => {
+  test('a missing service is 404 for a user and 401 for a token; a request without credentials is 401', async () => {
     const post = async (as: string | undefined) =>
       (await outside.call('POST', '/job/nope', { ...(as !== undefined && { as }), body: 'x' })).status;
     assert.deepEqual([await post(alice), await post(token), await post(undefined)], [404, 401, 401]);
@@ -85,7 +85,7 @@ describe('/job', () => {
 });
 
 describe('/run', () => {
-  test('answers with the one file', async () => {
+  test('answers with the single output file', async () => {
     const token = await outside.create(
       alice,
       service('one', 'tr a-z A-Z <"$INPUT_FILE_PATH" >"$TMP_OUTPUT_DIR/x"', alone),
@@ -97,7 +97,7 @@ describe('/run', () => {
     }
   });
 
-  test('answers with a zip archive of several', async () => {
+  test('answers with a zip archive of several output files', async () => {
     await outside.create(alice, service('several', 'cd "$TMP_OUTPUT_DIR"; mkdir d; echo 1 >a; echo 2 >d/b', alone));
     const { status, text } = await run(alice, 'several', 'x');
     const zip = Buffer.from(text, 'base64');
@@ -106,13 +106,13 @@ describe('/run', () => {
     for (const name of ['a', 'd/b']) assert.ok(zip.includes(name), name);
   });
 
-  test('answers with what was printed when there is no file', async () => {
+  test('answers with the log if there is no output file', async () => {
     await outside.create(alice, service('prints', 'echo one; echo two >&2', alone));
     const { status, text } = await run(alice, 'prints', 'x');
     assert.deepEqual([status, text], [200, 'one\ntwo\n']);
   });
 
-  test('answers 500 with what was printed when the script fails, and the files of it nowhere', async () => {
+  test('answers 500 with the log if the script fails, without its output files', async () => {
     await outside.create(alice, service('broken', 'echo oh no; echo x >"$TMP_OUTPUT_DIR/x"; exit 4'));
     const { status, headers, text } = await run(alice, 'broken', 'x');
     assert.deepEqual([status, text, headers.get('x-oscar-exit-code')], [500, 'oh no\n', '4']);
@@ -135,7 +135,7 @@ describe('/run', () => {
     assert.equal((await run(alice, 'large', json)).text, `${sha256(json)}  -\nnone\n`);
   });
 
-  test('whose caller leaves is ended, and the record says why', async () => {
+  test('is cancelled when the caller disconnects, with the reason in the record', async () => {
     using meeting = new Meeting();
     await outside.create(alice, service('left', `${meeting.say('begun', 'yes')}; ${meeting.wait('never')}`, alone));
     const leaving = new AbortController();

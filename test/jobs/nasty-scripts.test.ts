@@ -51,8 +51,8 @@ async function isGone(name: string): Promise<void> {
   await eventually(() => assert.ok(!isThere(pid), `${name} still runs`));
 }
 
-describe('a script that does not let go', { concurrency: true }, () => {
-  test('and ends well with children alive has ended well, and its children go', async () => {
+describe('script that leaves processes', { concurrency: true }, () => {
+  test('succeeds if it exits while its children live, and they are killed', async () => {
     const { job } = await run(
       'children',
       `${haunt('children')} & ${meeting.wait('children')}; echo x >"$TMP_OUTPUT_DIR/x"`,
@@ -62,14 +62,14 @@ describe('a script that does not let go', { concurrency: true }, () => {
     await isGone('children');
   });
 
-  test('and sends a child away into a session of its own has ended; the child goes too', async () => {
+  test('ends although a child has its own session, and the child is killed', async () => {
     const { job } = await run('away', `setsid ${haunt('away')} >/dev/null 2>&1 & ${meeting.wait('away')}; exit 7`);
     assert.deepEqual([job.state, reasonOf(job), job.exit_code], ['failed', 'ScriptFailed', 7]);
     await isGone('away');
   });
 
   const asProcess = process.getuid?.() === 0 && process.env['OSCAR_TEST_MEETING'] === undefined;
-  test('and forges its end and hops from process to process is gone when its job has ended', {
+  test('is killed when its job has ended, although it forged its end and forks constantly', {
     skip: asProcess ? false : 'only scripts with a user id of their own are found then: NOT TESTED',
   }, async (t) => {
     const witness = createWitness(t);
@@ -87,7 +87,7 @@ describe('a script that does not let go', { concurrency: true }, () => {
     assert.ok(witness.allGone());
   });
 
-  test('and ignores TERM is made to go when its time is over', async () => {
+  test('is killed after the timeout although it ignores TERM', async () => {
     const annotations = { 'oscar-manager/job-timeout': IN_TIME };
     const { job } = await run('deaf', `trap '' TERM; ${haunt('deaf')}`, { annotations });
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
@@ -95,7 +95,7 @@ describe('a script that does not let go', { concurrency: true }, () => {
     await isGone('deaf');
   });
 
-  test('and ignores TERM is made to go when it is cancelled', async () => {
+  test('is killed by a cancel although it ignores TERM', async () => {
     const token = await outside.create(ADMIN, service('deaf-too', `trap '' TERM; ${haunt('deaf-too')}`));
     const id = await outside.submit(token, 'deaf-too', 'x');
     await meeting.heard('deaf-too');
@@ -105,7 +105,7 @@ describe('a script that does not let go', { concurrency: true }, () => {
     await isGone('deaf-too');
   });
 
-  test('of its time hears TERM first, and may say goodbye', async () => {
+  test('gets TERM first and may react before the kill', async () => {
     const script = `trap 'echo goodbye; exit 0' TERM; while :; do sleep 0.1; done`;
     const { job, log } = await run('polite', script, { annotations: { 'oscar-manager/job-timeout': IN_TIME } });
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
@@ -113,11 +113,11 @@ describe('a script that does not let go', { concurrency: true }, () => {
   });
 });
 
-describe('a script that wants too much', { concurrency: true }, () => {
+describe('script that exceeds a limit', { concurrency: true }, () => {
   /** What the issue names; the short run shows the same with less. */
   const megabytes = process.env['OSCAR_TEST_LONG'] ? 1000 : 100;
 
-  test(`and prints ${megabytes} MB ends as it would, with the first of it in the log and a note`, async () => {
+  test(`ends normally after printing ${megabytes} MB, with the beginning of it and a note in the log`, async () => {
     const script = `yes "0123456789 0123456789 0123456789 0123456789" | head -c ${megabytes}000000; echo >"$TMP_OUTPUT_DIR/x"`;
     const { job, log } = await run('prints', script);
     assert.deepEqual([job.state, job.exit_code], ['succeeded', 0]);
@@ -126,13 +126,13 @@ describe('a script that wants too much', { concurrency: true }, () => {
     assert.deepEqual(await results('prints'), ['x']);
   });
 
-  test('and prints without a newline is no different', async () => {
+  test('is limited in the same way if it prints no newlines', async () => {
     const { job, log } = await run('prints-line', `head -c 20000000 /dev/zero | tr '\\0' x`);
     assert.equal(job.state, 'succeeded');
     assert.ok(log.length <= 2 ** 20 + 1000, String(log.length));
   });
 
-  test('and fills its part of the disk is ended, with nothing delivered', async () => {
+  test('is stopped when it fills its disk quota, and nothing is uploaded', async () => {
     const script =
       'i=0; while :; do head -c 4000000 /dev/zero >"$TMP_OUTPUT_DIR/$i" || exit 9; i=$((i+1)); sleep 0.05; done';
     const { job } = await run('disk', script);
@@ -141,31 +141,31 @@ describe('a script that wants too much', { concurrency: true }, () => {
     assert.deepEqual(await results('disk'), []);
   });
 
-  test('and takes more memory than it has is ended', async () => {
+  test('is stopped when it exceeds its memory', async () => {
     const { job } = await run('memory', 'head -c 1000000000 /dev/zero | tail', { memory: '32Mi' });
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'OutOfMemory']);
     assert.match(job.message, /more memory than its 32 MiB/);
   });
 
-  test('and runs longer than it may is ended', async () => {
+  test('is stopped when it exceeds its timeout', async () => {
     const { job } = await run('long', 'sleep 1000', { annotations: { 'oscar-manager/job-timeout': '1' } });
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Timeout']);
   });
 });
 
-describe('a script that ends in an odd way', { concurrency: true }, () => {
-  test('by a signal of its own has failed', async () => {
+describe('script that ends abnormally', { concurrency: true }, () => {
+  test('fails if it kills itself with a signal', async () => {
     const { job } = await run('kills-itself', 'kill -9 $$');
     assert.deepEqual([job.state, reasonOf(job), job.exit_code], ['failed', 'ScriptFailed', 137]);
     assert.match(job.message, /SIGKILL/);
   });
 
-  test('by ending whatever started it is lost, and says so', async () => {
+  test('is lost if it kills its wrapper, with that reason', async () => {
     const { job } = await run('kills-parent', 'p=$PPID; kill -9 $p; sleep 1000');
     assert.deepEqual([job.state, reasonOf(job)], ['failed', 'Lost']);
   });
 
-  test('that is no program has failed', async () => {
+  test('fails if it is not a program', async () => {
     const { job, log } = await run('no-program', 'this-is-no-program --at all');
     assert.deepEqual([job.state, reasonOf(job), job.exit_code], ['failed', 'ScriptFailed', 127]);
     assert.match(log, /this-is-no-program/);
@@ -173,7 +173,7 @@ describe('a script that ends in an odd way', { concurrency: true }, () => {
 });
 
 describe('outputs', { concurrency: true }, () => {
-  test('links, pipes and sockets among them are left out, with a note each', async (t) => {
+  test('do not include links, pipes and sockets, with a note for each', async (t) => {
     const script = `
       cd "$TMP_OUTPUT_DIR"
       ln -s /etc/passwd link; ln -s /etc folder-link; ln -s nowhere dangling; mkfifo pipe
@@ -191,7 +191,7 @@ describe('outputs', { concurrency: true }, () => {
     else t.diagnostic('NOT TESTED: the script could make no socket');
   });
 
-  test('with names that look like a way out stay below the output', async () => {
+  test('with names that resemble parent paths stay below the output folder', async () => {
     const script = `
       cd "$TMP_OUTPUT_DIR"
       for name in '..x' '...' 'a\\..\\b' '%2e%2e%2fx' 'a b?c#d&e' '.hidden'; do echo x >"$name"; done
@@ -213,7 +213,7 @@ describe('outputs', { concurrency: true }, () => {
   });
 
   for (const path of ['names/../other', '../other', 'names/out/..', 'names/./out/../..']) {
-    test(`a path like ${path} is refused with the definition`, async () => {
+    test(`a path like ${path} is rejected with the definition`, async () => {
       const body = service('escapes', 'true', { output: [{ storage_provider: 'minio.default', path }] });
       const { status, text } = await outside.call('POST', '/system/services', { as: ADMIN, body });
       assert.equal(status, 400, text);
@@ -221,13 +221,13 @@ describe('outputs', { concurrency: true }, () => {
     });
   }
 
-  test('are not what a link shows that took the place of their directory', async () => {
+  test('are not read through a link that replaced the output directory', async () => {
     const { job } = await run('linked', 'rmdir "$TMP_OUTPUT_DIR" && ln -s /etc "$TMP_OUTPUT_DIR"; exit 0');
     assert.ok(job.state === 'succeeded' || reasonOf(job) === 'OutputFailed', job.message);
     assert.deepEqual(await results('linked'), []);
   });
 
-  test('that nobody may read are delivered, or the job says which not', async () => {
+  test('without read permission are uploaded, or the job names them', async () => {
     const { job } = await run('locked', 'echo x >"$TMP_OUTPUT_DIR/x"; chmod 000 "$TMP_OUTPUT_DIR/x"');
     if (job.state === 'succeeded') assert.deepEqual(await results('locked'), ['x']);
     else assert.match(job.message, /"x"/);

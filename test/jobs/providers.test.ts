@@ -30,7 +30,7 @@ function writing(name: string, path: string): TestDefinition {
   });
 }
 
-test('a store at a private address is not dialled, and the record says so', async () => {
+test('provider: a store at a private address is not contacted, and the record has the reason', async () => {
   const outside = new Outside(near.url);
   await outside.create(ADMIN, writing('refused', 'results/refused'));
   await outside.put(ADMIN, 'refused/in/x', 'x');
@@ -41,7 +41,7 @@ test('a store at a private address is not dialled, and the record says so', asyn
   assert.match(await outside.log('refused', job.id), /oscar: .*OSCAR_PEER_NETWORKS/);
 });
 
-test('it is, where the operator allows that network', async () => {
+test('provider: a store at a private address is used if the operator allows its network', async () => {
   const outside = new Outside(friendly.url);
   await outside.create(ADMIN, writing('allowed', 'results/allowed'));
   await outside.put(ADMIN, 'allowed/in/x', 'x');
@@ -50,7 +50,7 @@ test('it is, where the operator allows that network', async () => {
   assert.equal(await foreign.get(ADMIN, 'results/allowed/mine'), 'mine\n');
 });
 
-test('a bucket that is not there fails the job, which names the file', async () => {
+test('provider: a missing bucket fails the job, which names the file', async () => {
   const outside = new Outside(friendly.url);
   await outside.create(ADMIN, writing('missing', 'no-such-bucket/x'));
   await outside.put(ADMIN, 'missing/in/x', 'x');
@@ -59,7 +59,7 @@ test('a bucket that is not there fails the job, which names the file', async () 
   assert.match(job.message, /the output "mine" could not be written to minio\.far, bucket "no-such-bucket"/);
 });
 
-test('the keys of the store reach neither the script nor its log nor the record', async () => {
+test('provider: the keys of the store are in neither the script, its log nor the record', async () => {
   const outside = new Outside(friendly.url);
   const script = 'env; cat "$INPUT_FILE_PATH"; exit 1';
   await outside.create(ADMIN, { ...writing('looks', 'results/looks'), script });

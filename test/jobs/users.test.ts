@@ -29,14 +29,14 @@ async function seen(as: string, name: string): Promise<string[]> {
   return listed;
 }
 
-describe('a service with isolation by user', () => {
+describe('service with isolation USER', () => {
   before(async () => {
     const more = { visibility: 'restricted', isolation_level: 'USER', allowed_users: [BOB.sub] };
     await outside.create(alice, service('iso', COPY, more));
   });
   const bobs = `iso-${BOB.sub.slice(0, 10)}`;
 
-  test('puts the result of a user’s file where the file came from, and shows the job to those two alone', async () => {
+  test('writes the result of a user’s file to the bucket of that file, and shows the job to that user and the owner only', async () => {
     await outside.put(bob, `${bobs}/in/his.txt`, 'of Bob');
     const [job] = await outside.allEnded('iso', 1);
     assert.ok(job);
@@ -67,10 +67,10 @@ describe('a service with isolation by user', () => {
   });
 });
 
-describe('a restricted service', () => {
+describe('restricted service', () => {
   before(() => outside.create(alice, service('some', COPY, { visibility: 'restricted', allowed_users: [BOB.sub] })));
 
-  test('runs for those it allows, by upload and by call, and for nobody else', async () => {
+  test('runs for allowed users, by upload and by call, and for no others', async () => {
     await outside.put(bob, 'some/in/x', 'of Bob');
     await assert.rejects(outside.put(carol, 'some/in/y', 'of Carol'), { name: 'AccessDenied' });
     const called = await outside.submit(bob, 'some', '{"a":1}');
@@ -90,10 +90,10 @@ describe('a restricted service', () => {
   });
 });
 
-describe('a public service', () => {
+describe('public service', () => {
   before(() => outside.create(alice, service('open', COPY, { visibility: 'public' })));
 
-  test('shows each guest what they caused, and the owner what ran with her rights', async () => {
+  test('shows users their own jobs, and the owner the jobs with the owner’s rights', async () => {
     const byBob = await outside.submit(bob, 'open', 'bob');
     const byCarol = await outside.submit(carol, 'open', 'carol');
     await outside.put(carol, 'open/in/z', 'z');
@@ -106,7 +106,7 @@ describe('a public service', () => {
   });
 });
 
-test('a private service runs for its owner alone', async () => {
+test('private service: it runs for its owner only', async () => {
   await outside.create(alice, service('own', COPY));
   await assert.rejects(outside.put(bob, 'own/in/x', 'x'), { name: 'AccessDenied' });
   assert.equal((await outside.call('POST', '/job/own', { as: bob, body: 'x' })).status, 404);

@@ -70,7 +70,7 @@ function assertNoSecret(text: string): void {
   for (const [name, secret] of secrets) assert.ok(!text.includes(secret), `${name} can be read`);
 }
 
-describe('a script', () => {
+describe('script isolation: a script', () => {
   const CONTRACT = [
     'EVENT',
     'INPUT_FILE_PATH',
@@ -84,7 +84,7 @@ describe('a script', () => {
   ];
   const USUAL = ['HOME', 'LANG', 'OLDPWD', 'PATH', 'PWD', 'SHLVL', 'TMPDIR', 'TZ', '_'];
 
-  test('has the documented variables, those that every program has, and no more', async () => {
+  test('has exactly the documented variables and those of every process', async () => {
     const log = await spied('own-env', 'echo "---"; env', 'x');
     const names = log
       .slice(log.indexOf('---\n') + 4)
@@ -105,7 +105,7 @@ describe('a script', () => {
     assertNoSecret(log);
   });
 
-  test('can read the environment of its own processes alone', { skip }, async () => {
+  test('can read the environment of its own processes only', { skip }, async () => {
     const script = `
       me=$(id -u)
       for p in /proc/[0-9]*; do
@@ -122,7 +122,7 @@ describe('a script', () => {
     assertNoSecret(log);
   });
 
-  test('can read no file of the manager, and none of another job', { skip }, async () => {
+  test('cannot read files of the manager or of another job', { skip }, async () => {
     const files = readdirSync(directory, { recursive: true, withFileTypes: true })
       .filter((entry) => !entry.isDirectory())
       .map((entry) => join(entry.parentPath, entry.name));
@@ -146,7 +146,7 @@ describe('a script', () => {
     assert.match(log, /^oscar: .*\ndone\n$/);
   });
 
-  test('cannot end the manager or another job, nor write to its own record', { skip }, async () => {
+  test('cannot kill the manager or another job, nor write its own record', { skip }, async () => {
     const script = `
       me=$(id -u)
       for p in /proc/[0-9]*; do

@@ -16,7 +16,7 @@ const named = (...names: string[]) => names.map((name) => ({ name, bytes: 1 }));
 const keys = (names: string[], ...outputs: StageOut[]) =>
   assignOutputs(named(...names), outputs).files.map(({ to }) => to.key);
 
-test('a file lands in the folder of its output, under its whole relative name', () => {
+test('outputs: a file goes to the folder of its output, with its whole relative name', () => {
   assert.deepEqual(keys(['a.txt', 'b/c.txt'], output({ folder: 'results/today' })), [
     'results/today/a.txt',
     'results/today/b/c.txt',
@@ -37,7 +37,7 @@ for (const { name, prefix, suffix, through } of filters) {
   });
 }
 
-test('a file goes to every output that it fits', () => {
+test('outputs: a file goes to every output that matches', () => {
   const { files } = assignOutputs(named('a.txt'), [
     output(),
     output({ store: 's3.far', bucket: 'other', folder: 'x' }),
@@ -48,11 +48,11 @@ test('a file goes to every output that it fits', () => {
   );
 });
 
-test('two outputs that lead to one place are one upload', () => {
+test('outputs: two outputs with one destination are one upload', () => {
   assert.deepEqual(keys(['a.txt'], output({ suffix: ['.txt'] }), output({ prefix: ['a'] })), ['a.txt']);
 });
 
-test('a key of 1,024 bytes is the longest; a longer one is left out of that output with a note', () => {
+test('outputs: a key of more than 1,024 bytes is left out with a note', () => {
   const name = 'é'.repeat(500);
   const { files, notes } = assignOutputs(named(name), [
     output({ folder: 'x'.repeat(23) }),

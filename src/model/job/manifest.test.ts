@@ -12,7 +12,7 @@ const file = (name: string, more: object = {}) => ({
 const bytesOf = (value: unknown) => Buffer.from(JSON.stringify(value));
 const listing = (...files: unknown[]) => bytesOf({ version: 1, files });
 
-test('the same files give the same bytes, by the bytes of their names', () => {
+test('manifest: the same files give the same bytes, sorted by the bytes of their names', () => {
   // In UTF-16 the emoji comes before U+FFFD, in UTF-8 after it.
   const names = ['b', '\u{1f600}', '\ufffd', 'a/z', 'a'];
   const text = Buffer.from(writeManifest(names.map((name) => file(name)))).toString();
@@ -23,7 +23,7 @@ test('the same files give the same bytes, by the bytes of their names', () => {
   assert.equal(Buffer.from(writeManifest([])).toString(), '{"version":1,"files":[]}');
 });
 
-test('what was written is read', () => {
+test('manifest: it is read back unchanged', () => {
   const part = fc
     .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
     .filter((each) => !/^\.{1,2}$|[/\0]/.test(each));
@@ -75,7 +75,7 @@ const refused: [string, Uint8Array, RegExp][] = [
   ['too many files', listing(...Array.from({ length: 100_001 }, (_, n) => file(`${n}`))), /100001 files/],
 ];
 for (const [what, bytes, message] of refused) {
-  test(`a manifest with ${what} is refused`, () => {
+  test(`manifest: ${what} is rejected`, () => {
     const read = readManifest(bytes);
     assert.ok(typeof read === 'string');
     assert.match(read, message);

@@ -33,7 +33,7 @@ function live(wanted: readonly JobState[]): { progress: JobProgress; taken: JobS
   return { progress, taken };
 }
 
-test('nothing leads out of a final state', () => {
+test('job state: a final state never changes', () => {
   fc.assert(
     fc.property(steps, (wanted) => {
       const { progress, taken } = live(wanted);
@@ -44,7 +44,7 @@ test('nothing leads out of a final state', () => {
   );
 });
 
-test('the timeline tells every state in order, the first one always, and the last ones of a long life', () => {
+test('job state: the timeline keeps the first transition and the last ones, in order', () => {
   fc.assert(
     fc.property(steps, (wanted) => {
       const { progress, taken } = live(wanted);
@@ -57,7 +57,7 @@ test('the timeline tells every state in order, the first one always, and the las
   );
 });
 
-test('a state is reached only over an edge, and every state can be left for an end', () => {
+test('job state: only listed transitions are possible, and every state leads to a final one', () => {
   for (const from of JOB_STATES) {
     for (const next of JOB_STATES) {
       const progress = { ...accepted(0, 'c'), state: from };
@@ -67,17 +67,17 @@ test('a state is reached only over an edge, and every state can be left for an e
   }
 });
 
-test('what is committing never goes back to waiting', () => {
+test('job state: a committing job is never queued again', () => {
   for (const state of JOB_STATES) assert.equal(canTransition('committing', state), isFinal(state));
 });
 
-test('only the last attempts are kept', () => {
+test('job state: only the last attempts are kept', () => {
   const attempts = Array.from({ length: 9 }, (_, epoch) => ({ name: `a-${epoch}`, epoch, place: 'c' }));
   const change = advance(accepted(0, 'c'), to('running', 1), { attempts });
   assert.deepEqual(change?.attempts, attempts.slice(-KEPT_ATTEMPTS));
 });
 
-test('old clients see four phases', () => {
+test('job state: the Go form has four phases', () => {
   assert.deepEqual(JOB_STATES.map(toPhase), [
     'Pending',
     'Pending',

@@ -35,8 +35,8 @@ function variant(record: Record<string, unknown>, object: Record<string, unknown
   return { Records: [{ ...first, s3, ...record }] };
 }
 
-describe('events of stores', () => {
-  test("MinIO's, with its key decoded and its time in milliseconds", () => {
+describe('storage event', () => {
+  test('of MinIO: key decoded, time in milliseconds', () => {
     assert.deepEqual(readStorageEvents(minio), [
       {
         bucket: 'bucket',
@@ -50,7 +50,7 @@ describe('events of stores', () => {
     ]);
   });
 
-  test('of a store that imitates AWS: key as it is, eTag in quotes, no time', () => {
+  test('of a store that imitates AWS: key not encoded, eTag in quotes, no time', () => {
     const [event] = readStorageEvents({
       Records: [
         {
@@ -91,7 +91,7 @@ describe('events of stores', () => {
   ];
   for (const [name, body] of ignored) test(`${name} is no event`, () => assert.deepEqual(readStorageEvents(body), []));
 
-  test('whatever comes, it is read without a crash', () => {
+  test('any input is read without an exception', () => {
     fc.assert(fc.property(fc.jsonValue(), (body) => Array.isArray(readStorageEvents({ Records: [body] }))));
     fc.assert(
       fc.property(fc.string(), fc.string(), (key, sequencer) => {
@@ -102,11 +102,11 @@ describe('events of stores', () => {
   });
 });
 
-describe('the job of an event', () => {
+describe('job id of a storage event', () => {
   const service = { uid: 'u1', name: 'demo' };
   const [event] = readStorageEvents(minio) as [StorageEvent];
 
-  test('is the same for the same object, whoever reports it', () => {
+  test('is the same for the same object, whatever reports it', () => {
     const { principal, sourceAddress, ...swept } = event;
     assert.equal(eventJobName(service, event), eventJobName(service, swept));
     assert.match(
@@ -115,7 +115,7 @@ describe('the job of an event', () => {
     );
   });
 
-  test('is another one for a rewrite, another object, or another service', () => {
+  test('differs for a rewrite, another object, or another service', () => {
     const names = [
       eventJobName(service, event),
       eventJobName(service, { ...event, modifiedAt: 1 }),
@@ -127,7 +127,7 @@ describe('the job of an event', () => {
     assert.equal(new Set(names).size, names.length);
   });
 
-  test('fits into the 63 characters that a name may have', () => {
+  test('has at most 63 characters', () => {
     assert.equal(jobName('a'.repeat(24), 'x'.repeat(36)).length, 61);
     assert.equal(jobName('a'.repeat(39), 'x'.repeat(36)), `${'a'.repeat(16)}-${'x'.repeat(36)}`);
   });

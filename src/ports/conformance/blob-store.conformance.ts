@@ -28,7 +28,7 @@ async function entries(shelf: BlobStore): Promise<BlobEntry[]> {
 
 /** What every shelf does. Each test has its own room there. */
 export function describeBlobStore(name: string, open: () => Promise<BlobStoreUnderTest>): void {
-  describe(`${name} as a Shelf`, () => {
+  describe(`${name} as a BlobStore`, () => {
     let under: BlobStoreUnderTest;
     let shelf: BlobStore;
     before(async () => {
@@ -37,7 +37,7 @@ export function describeBlobStore(name: string, open: () => Promise<BlobStoreUnd
     });
     after(() => under.close());
 
-    test('what was never put is not there, also before anything was', async () => {
+    test('get returns undefined for a blob that was never put', async () => {
       assert.deepEqual(await entries(shelf), []);
       assert.equal(await shelf.get('never/a'), undefined);
       await shelf.remove('never/');
@@ -54,13 +54,13 @@ export function describeBlobStore(name: string, open: () => Promise<BlobStoreUnd
       });
     }
 
-    test('what is put again is what is there', async () => {
+    test('put replaces a blob', async () => {
       await shelf.put('again', large);
       await shelf.put('again', SMALL);
       assert.deepEqual([...(await buffer((await shelf.get('again')) ?? assert.fail()))], [1]);
     });
 
-    test('everything below a prefix goes at once, and nothing else', async () => {
+    test('remove deletes all blobs below a prefix, and no others', async () => {
       for (const key of ['gone/a/1', 'gone/a/2', 'gone/b/1']) await shelf.put(key, SMALL);
       await shelf.remove('gone/a/');
       await shelf.remove('gone/a/');
@@ -69,7 +69,7 @@ export function describeBlobStore(name: string, open: () => Promise<BlobStoreUnd
       assert.ok(await shelf.get('gone/b/1'));
     });
 
-    test('whoever has the addresses can write and read that one thing', async () => {
+    test('the URLs allow reading and writing that blob only', async () => {
       const put = await shelf.urlToPut('answers/a', 60);
       assert.equal((await fetch(put, { method: 'PUT', body: 'moo' })).status, 200);
       assert.equal((await buffer((await shelf.get('answers/a')) ?? assert.fail())).toString(), 'moo');
@@ -79,7 +79,7 @@ export function describeBlobStore(name: string, open: () => Promise<BlobStoreUnd
       assert.equal((await fetch(get, { method: 'PUT', body: 'x' })).status, 403);
     });
 
-    test('all there is is listed by key, and when it was put, in as many pages as it takes', async () => {
+    test('list returns all keys with their times, in pages', async () => {
       const keys = Array.from({ length: 600 }, (_, n) => `many/${String(n).padStart(4, '0')}`);
       const begun = Date.now();
       for (let at = 0; at < keys.length; at += 20) {
@@ -100,7 +100,7 @@ export function describeBlobStore(name: string, open: () => Promise<BlobStoreUnd
       );
     });
 
-    test('a cursor that is none is said to be so', async () => {
+    test('list rejects an invalid cursor', async () => {
       await assert.rejects(shelf.list('?' as Cursor), { code: 'expired' });
     });
   });

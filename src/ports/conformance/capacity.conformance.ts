@@ -44,7 +44,7 @@ export function describeCapacity(name: string, make: Make): void {
       assert.equal(capacity.reserve('another', largest.total), true);
     });
 
-    test('what runs already counts, even where there is no room for it, and is given back like the rest', async (t) => {
+    test('hold counts a running attempt, even without room, and release frees it', async (t) => {
       const capacity = await start(t);
       const { total } = largestNode(capacity);
       capacity.hold('large', { ...total, cpu: total.cpu * 2 });
@@ -55,7 +55,7 @@ export function describeCapacity(name: string, make: Make): void {
       assert.deepEqual(requestedIn(capacity), NOTHING);
     });
 
-    test('what has no room beside ours has ours in its way, and what no node could take has not', async (t) => {
+    test('obstacle is `ours` for a demand that our attempts block, and not for one that no node could run', async (t) => {
       const capacity = await start(t);
       const { total } = largestNode(capacity);
       for (let i = 0; capacity.reserve(`filler-${i}`, { ...total, gpu: 0 }); i++);
@@ -65,7 +65,7 @@ export function describeCapacity(name: string, make: Make): void {
       assert.equal(capacity.obstacle({ ...some, cpu: 2 * total.cpu }), 'others');
     });
 
-    test('what found no room has none: giving it back changes nothing', async (t) => {
+    test('releasing a failed reservation changes nothing', async (t) => {
       const capacity = await start(t);
       const tooMuch = { ...NOTHING, cpu: largestNode(capacity).total.cpu + 1 };
       assert.equal(capacity.reserve('a', tooMuch), false);
@@ -73,7 +73,7 @@ export function describeCapacity(name: string, make: Make): void {
       assert.deepEqual(requestedIn(capacity), NOTHING);
     });
 
-    test('room that is taken again is had already, whatever is asked for, and counts once', async (t) => {
+    test('reserving again under the same name succeeds and counts once', async (t) => {
       const capacity = await start(t);
       const { total } = largestNode(capacity);
       assert.equal(capacity.reserve('a', total), true);
@@ -86,7 +86,7 @@ export function describeCapacity(name: string, make: Make): void {
       assert.deepEqual(requestedIn(capacity), NOTHING);
     });
 
-    test('whoever waits for room is told when some is given back, and no longer when they end it', async (t) => {
+    test('onFreed calls the listener after a release, until it is unsubscribed', async (t) => {
       const capacity = await start(t);
       const told = { one: 0, other: 0 };
       const end = capacity.onFreed(() => told.one++);
@@ -104,7 +104,7 @@ export function describeCapacity(name: string, make: Make): void {
       assert.equal(told.one, before.one);
     });
 
-    test('whoever is told of room may take it and give it back there and then', async (t) => {
+    test('a listener of onFreed may reserve and release', async (t) => {
       const capacity = await start(t);
       const { total } = largestNode(capacity);
       let took = false;
@@ -122,7 +122,7 @@ export function describeCapacity(name: string, make: Make): void {
     });
 
     for (const dimension of DIMENSIONS) {
-      test(`the refusal of what needs too much ${dimension} is a sentence with what it needs and what there is`, async (t) => {
+      test(`refusal of too much ${dimension} is a sentence with the demand and the limit`, async (t) => {
         const capacity = await start(t);
         const refusal = capacity.refusal({ ...NOTHING, [dimension]: mostOf(dimension, capacity) + 1 });
         assert.match(refusal ?? '', /^it needs \S+ .*and the largest node has \S+/);
@@ -130,7 +130,7 @@ export function describeCapacity(name: string, make: Make): void {
       });
     }
 
-    test('a job is refused exactly when an empty cluster has no room for it', async () => {
+    test('refusal is set exactly for demands that do not fit into an empty cluster', async () => {
       await everyTime(make, demandsAround, async (capacity, demands) => {
         for (const demand of demands) {
           const fits = capacity.reserve('only', demand);
@@ -140,7 +140,7 @@ export function describeCapacity(name: string, make: Make): void {
       });
     });
 
-    test('whatever comes and goes, no node has more on it than it has, and nothing is lost', async () => {
+    test('no node is overcommitted and no room is lost, in any order of operations', async () => {
       await everyTime(make, stepsOn, async (capacity, steps) => {
         const held = new Map<string, Demand>();
         for (const { name: attempt, demand } of steps) {

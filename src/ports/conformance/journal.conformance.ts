@@ -21,7 +21,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
   };
 
   describe(`${name} as a Journal`, () => {
-    test('an entry is there from its beginning to its end', async (t) => {
+    test('an entry exists from begin to finish', async (t) => {
       const journal = await start(t);
       assert.equal(await journal.read('deploy/f1'), undefined);
       const begun = await journal.begin('deploy/f1', { step: 'reserve' });
@@ -35,7 +35,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.equal(await journal.read('deploy/f1'), undefined);
     });
 
-    test('of all who begin one entry at once, one succeeds', async (t) => {
+    test('of concurrent begins of one entry, one succeeds', async (t) => {
       const journal = await start(t);
       const attempts = await Promise.allSettled(
         Array.from({ length: CROWD }, (_, i) => journal.begin('deploy/f1', { i })),
@@ -43,7 +43,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.deepEqual(await journal.read('deploy/f1'), onlyOneWon(attempts, 'exists'));
     });
 
-    test('a key that was finished can be used again, with new versions', async (t) => {
+    test('a finished key can be used again, with new versions', async (t) => {
       const journal = await start(t);
       const first = await journal.begin('deploy/f1', {});
       await journal.finish('deploy/f1', first.version);
@@ -52,7 +52,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       await assert.rejects(journal.advance('deploy/f1', first.version, {}), { code: 'conflict' });
     });
 
-    test('of all who claim one version at once, one gets it and the others are told busy', async (t) => {
+    test('of concurrent claims of one version, one succeeds and the others get busy', async (t) => {
       const journal = await start(t);
       const { version, state } = await journal.begin('deploy/f1', { step: 'create' });
       const answers = await Promise.all(Array.from({ length: CROWD }, () => journal.claim('deploy/f1', version)));
@@ -63,7 +63,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.deepEqual(await journal.read('deploy/f1'), { key: 'deploy/f1', state, version: claimed });
     });
 
-    test('who was overtaken by a claim can do nothing more', async (t) => {
+    test('a claimer that was overtaken can write nothing more', async (t) => {
       const journal = await start(t);
       const { version } = await journal.begin('deploy/f1', { step: 'create' });
       const claimed = await journal.claim('deploy/f1', version);
@@ -74,7 +74,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.notEqual(claimed, 'busy');
     });
 
-    test('of all who advance one version at once, one succeeds', async (t) => {
+    test('of concurrent advances of one version, one succeeds', async (t) => {
       const journal = await start(t);
       const { version } = await journal.begin('deploy/f1', {});
       const attempts = await Promise.allSettled(
@@ -85,7 +85,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.deepEqual(await journal.read('deploy/f1'), { key: 'deploy/f1', state: { i }, version: winner });
     });
 
-    test('what is finished is absent, and busy for those who want it', async (t) => {
+    test('a finished entry is absent, and busy for claims', async (t) => {
       const journal = await start(t);
       const { version } = await journal.begin('deploy/f1', {});
       await journal.finish('deploy/f1', version);
@@ -94,7 +94,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.equal(await journal.claim('deploy/f1', version), 'busy');
     });
 
-    test('states come back as they were', async (t) => {
+    test('states are read back unchanged', async (t) => {
       const journal = await start(t);
       const state: JournalState = JSON.parse(
         '{"__proto__":{"a":1},"":"","list":[null,true,-1.5,1e300,"🐄\\u0000"],"ключ":{"constructor":[]}}',
@@ -103,7 +103,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.deepEqual((await journal.read('deploy/f1'))?.state, state);
     });
 
-    test('a state may be as large as promised and no larger', async (t) => {
+    test('a state up to JOURNAL_STATE_BYTES is accepted, a larger one rejected', async (t) => {
       const journal = await start(t);
       const overhead = JSON.stringify({ text: '' }).length;
       const largest = { text: 'x'.repeat(JOURNAL_STATE_BYTES - overhead) };
@@ -117,7 +117,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.equal(await journal.read('deploy/f2'), undefined);
     });
 
-    test('entries are listed by prefix, in order, page by page', async (t) => {
+    test('entries are listed by prefix, sorted, in pages', async (t) => {
       const journal = await start(t);
       const keys = ['deploy/a', 'deploy/b', 'deploy/b/1', 'deploy/c', 'deploy/d', 'deploy/e', 'deploy/f'];
       for (const key of ['deplox', 'deploy', 'deploz/a', ...keys.toReversed()]) await journal.begin(key, { key });
@@ -127,7 +127,7 @@ export function describeJournal(name: string, make: () => Promise<JournalUnderTe
       assert.equal((await listed(journal, '')).length, keys.length + 3);
     });
 
-    test('every character of a prefix stands for itself', async (t) => {
+    test('no character of a prefix is a wildcard', async (t) => {
       const journal = await start(t);
       const keys = ['a%b', 'a_b', 'axb', 'A%b', "a'b", 'a*b', 'a[b]', 'é/1', 'é\u{10ffff}'];
       for (const key of keys) await journal.begin(key, {});

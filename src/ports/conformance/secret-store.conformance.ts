@@ -24,7 +24,7 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
   };
 
   describe(`${name} as a SecretStore`, () => {
-    test('what was put is what is got, as secrets', async (t) => {
+    test('values are read back as secrets', async (t) => {
       const store = await start(t);
       const version = await store.put('user', 'alice', values({ accessKey: 'A', secretKey: 'S' }));
       const record = await store.get('user', 'alice');
@@ -34,13 +34,13 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       assert.deepEqual(revealed(record), { accessKey: 'A', secretKey: 'S' });
     });
 
-    test('there is nothing under a key that was never used', async (t) => {
+    test('an unused key is undefined', async (t) => {
       const store = await start(t);
       assert.equal(await store.get('user', 'alice'), undefined);
       assert.equal(await store.get('user', '__proto__'), undefined);
     });
 
-    test('a put replaces all values, and gives a new version', async (t) => {
+    test('put replaces all values and returns a new version', async (t) => {
       const store = await start(t);
       const first = await store.put('service', 'ns/cow', values({ A: '1', B: '2' }));
       const second = await store.put('service', 'ns/cow', values({ B: '3' }));
@@ -48,13 +48,13 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       assert.deepEqual(revealed(await store.get('service', 'ns/cow')), { B: '3' });
     });
 
-    test('no values are values too', async (t) => {
+    test('an empty record is stored', async (t) => {
       const store = await start(t);
       await store.put('service', 'ns/cow', {});
       assert.deepEqual(revealed(await store.get('service', 'ns/cow')), {});
     });
 
-    test('values come back as they were', async (t) => {
+    test('values are read back unchanged', async (t) => {
       const store = await start(t);
       const odd: Record<string, string> = JSON.parse(
         '{"__proto__":"p","constructor":"c","":"no name","ключ":"🐄","blank":"","lines":"a\\r\\nb\\u0000c"}',
@@ -65,7 +65,7 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       assert.deepEqual(revealed(await store.get('credentials', 'uid-1')), odd);
     });
 
-    test('rooms share no keys', async (t) => {
+    test('kinds share no keys', async (t) => {
       const store = await start(t);
       for (const room of ROOMS) await store.put(room, 'ns/minio', values({ room }));
       for (const room of ROOMS) assert.deepEqual(revealed(await store.get(room, 'ns/minio')), { room });
@@ -73,7 +73,7 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       for (const room of ROOMS) assert.equal((await store.get(room, 'ns/minio')) === undefined, room === 'user');
     });
 
-    test('of all who make a record at once, one succeeds', async (t) => {
+    test('of concurrent creates of one record, one succeeds', async (t) => {
       const store = await start(t);
       const attempts = await Promise.allSettled(
         Array.from({ length: CROWD }, (_, i) => store.put('manager', 'key', values({ i: String(i) }), 'absent')),
@@ -81,7 +81,7 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       assert.equal(onlyOneWon(attempts, 'exists'), (await store.get('manager', 'key'))?.version);
     });
 
-    test('of all who change one version at once, one succeeds', async (t) => {
+    test('of concurrent changes of one version, one succeeds', async (t) => {
       const store = await start(t);
       const version = await store.put('grant', 'g1', values({ token: '0' }));
       const attempts = await Promise.allSettled(
@@ -92,7 +92,7 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       assert.deepEqual(revealed(await store.get('grant', 'g1')), { token: String(winner) });
     });
 
-    test('a version of a record that is gone, or was made again, fits nothing', async (t) => {
+    test('a version of a removed or re-created record conflicts', async (t) => {
       const store = await start(t);
       const version = await store.put('grant', 'g1', values({ token: 'a' }));
       await store.remove('grant', 'g1');
@@ -103,7 +103,7 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       assert.deepEqual(revealed(await store.get('grant', 'g1')), { token: 'c' });
     });
 
-    test('removing twice is fine', async (t) => {
+    test('removing again is a no-op', async (t) => {
       const store = await start(t);
       await store.put('grant', 'g1', values({ token: 'a' }));
       await store.remove('grant', 'g1');
@@ -111,7 +111,7 @@ export function describeSecretStore(name: string, make: () => Promise<SecretStor
       assert.equal(await store.get('grant', 'g1'), undefined);
     });
 
-    test('the keys of a room are listed in order, page by page, and are no other room’s', async (t) => {
+    test('the keys of a kind are listed sorted, in pages, without other kinds', async (t) => {
       const store = await start(t);
       const keys = ['a', 'a-b/c', 'a/b', 'b', 'b%', 'b_', 'c', 'd'];
       for (const key of keys.toReversed()) await store.put('credentials', key, values({ A: 'hush' }));

@@ -25,7 +25,7 @@ export function describeSettingsStore(name: string, make: () => Promise<Settings
       assert.deepEqual(await store.read(), { settings: { allowedImageRepositories: [] } });
     });
 
-    test('what was written is what is read', async (t) => {
+    test('settings are read back unchanged', async (t) => {
       const store = await start(t);
       const written = await store.write({ allowedImageRepositories: ['ghcr.io/grycap', 'docker.io/🐄'] });
       assert.ok(written.version);
@@ -41,7 +41,7 @@ export function describeSettingsStore(name: string, make: () => Promise<Settings
       assert.deepEqual((await store.read()).settings.allowedImageRepositories, ['b']);
     });
 
-    test('of all who write with one version, one succeeds', async (t) => {
+    test('of concurrent writes with one version, one succeeds', async (t) => {
       const store = await start(t);
       const { version } = await store.write({ allowedImageRepositories: [] });
       const attempts = await Promise.allSettled(
