@@ -1,18 +1,18 @@
 import { hash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { Served } from './http/server.ts';
+import type { ServedStore } from './http/server.ts';
 import { S3Error } from './lib/errors.ts';
 import { checkHeader, checkKeyLength } from './lib/limits.ts';
 import type {
-  At,
   CopyOptions,
+  ObjectLocation,
   ObjectPage,
   ObjectStoreServer,
   ObjectView,
   WriteOptions,
 } from './object-store-server.ts';
-import { removeUnder } from './store/bulk-remove.ts';
-import { extentsOf, keepContent, readContent } from './store/content-files.ts';
+import { deletePrefix } from './store/bulk-remove.ts';
+import { commitContent, findExtents, readContent } from './store/content-files.ts';
 import type { NewContent } from './store/contents.ts';
 import { copyStoredObject, placeObject } from './store/copy.ts';
 import type { EventOrigin } from './store/events.ts';
@@ -32,24 +32,30 @@ type Objects = Pick<
 >;
 
 /** Objects for the process that the store is part of: no HTTP, no signature, and no question who may. */
-export function objectsInProcess(store: Served, manager: string): Objects {
+export function objectsInProcess(store: ServedStore, manager: string): Objects {
   const { buckets, objects, uploads, files, database, limits } = store;
-  const originOf = (as = manager): EventOrigin => ({
+  const eventOrigin = (as = manager): EventOrigin => ({
     principal: as,
     address: '127.0.0.1',
     userAgent: 'OSCAR',
     requestId: '',
   });
 
-  const put = async ({ bucket, key }: At, size: number, eTag: string, content: NewContent, options: WriteOptions) => {
+  const put = async (
+    { bucket, key }: ObjectLocation,
+    size: number,
+    eTag: string,
+    content: NewContent,
+    options: WriteOptions,
+  ) => {
     checkKey(key);
     const { contentType = 'binary/octet-stream', metadata, tags = {}, as } = options;
     const record = await objects.put(
       () => buckets.get(bucket),
-      { key, size, eTag, content, contentType, headers: headersOf(metadata), tags },
-      { event: 's3:ObjectCreated:Put', origin: originOf(as), conditions: conditionsOf(options) },
+      { key, size, eTag, content, contentType, headers: metadataHeaders(metadata), tags },
+      { event: 's3:ObjectCreated:Put', origin: eventOrigin(as), conditions: writeConditions(options) },
     );
-    return viewOf(record);
+    return toObjectView(record);
   };
 
   const receive = async (source: AsyncIterable<Uint8Array>) => {
@@ -67,39 +73,39 @@ export function objectsInProcess(store: Served, manager: string): Objects {
       await writer.publish();
       return { size, md5, writer };
     } catch (error) {
-      await files.abandon(writer);
+      await files.discard(writer);
       throw error;
     }
   };
 
-  const writeFile = async (at: At, source: AsyncIterable<Uint8Array>, options: WriteOptions) => {
+  const writeFile = async (at: ObjectLocation, source: AsyncIterable<Uint8Array>, options: WriteOptions) => {
     const { size, md5, writer } = await receive(source);
     const content = { kind: 'files', segments: [{ file: writer.file, size }] } as const;
-    return keepContent(files, writer, () => put(at, size, md5, content, options));
+    return commitContent(files, writer, () => put(at, size, md5, content, options));
   };
 
   return {
     putObject: (at, bytes, options = {}) =>
       bytes.length > limits.inlineBytes
-        ? writeFile(at, chunksOf(bytes), options)
+        ? writeFile(at, singleChunk(bytes), options)
         : put(at, bytes.length, hash('md5', bytes, 'hex'), { kind: 'inline', data: bytes }, options),
     writeObject: (at, source, options = {}) => writeFile(at, source, options),
     statObject({ bucket, key }) {
       const found = buckets.find(bucket);
       const record = found && objects.find(found, key);
-      return record && viewOf(record);
+      return record && toObjectView(record);
     },
     readObject({ bucket, key }) {
       const record = objects.get(buckets.get(bucket), key);
-      return { object: viewOf(record), stream: streamOf(store, record) };
+      return { object: toObjectView(record), stream: openStream(store, record) };
     },
     listObjects(bucket, { prefix = '', delimiter = '', after = '', limit }): ObjectPage {
       const page = objects.list(buckets.get(bucket), { prefix, delimiter, after, limit });
       const { rows, commonPrefixes, truncated, last } = page;
-      return { objects: rows.map(viewOf), commonPrefixes, next: truncated ? last : undefined };
+      return { objects: rows.map(toObjectView), commonPrefixes, next: truncated ? last : undefined };
     },
     deleteObject: async ({ bucket, key }) => (await objects.remove(() => buckets.get(bucket), [key])).length > 0,
-    deleteUnder: (bucket, prefix) => removeUnder({ objects, uploads }, () => buckets.get(bucket), prefix),
+    deleteUnder: (bucket, prefix) => deletePrefix({ objects, uploads }, () => buckets.get(bucket), prefix),
     async copyObject(from, to, options: CopyOptions = {}) {
       checkKey(to.key);
       const { ifMatch, ifNoneMatch, metadata, as, move = false } = options;
@@ -111,28 +117,28 @@ export function objectsInProcess(store: Served, manager: string): Objects {
           describe(source) {
             if (ifMatch !== undefined && source.eTag !== ifMatch) throw new S3Error('PreconditionFailed');
             const { contentType, headers, tags } = source;
-            return { contentType, headers: { ...headers, ...headersOf(metadata) }, tags };
+            return { contentType, headers: { ...headers, ...metadataHeaders(metadata) }, tags };
           },
           writing: {
             event: 's3:ObjectCreated:Copy',
-            origin: originOf(as),
+            origin: eventOrigin(as),
             conditions: ifNoneMatch === undefined ? {} : { ifNoneMatch },
           },
           move,
         },
       );
-      return viewOf(record);
+      return toObjectView(record);
     },
     placeObject({ eTag, ...from }, to, { mark, as }) {
       checkKey(to.key);
-      headersOf({ 'oscar-attempt': mark });
+      metadataHeaders({ 'oscar-attempt': mark });
       return placeObject(
         { database, objects },
         {
           from: { bucket: () => buckets.find(from.bucket), key: from.key, eTag },
           to: { bucket: () => buckets.find(to.bucket), key: to.key },
           mark,
-          origin: originOf(as),
+          origin: eventOrigin(as),
         },
       );
     },
@@ -144,27 +150,27 @@ function checkKey(key: string): void {
   checkKeyLength(key);
 }
 
-function conditionsOf({ ifMatch, ifNoneMatch }: WriteOptions) {
+function writeConditions({ ifMatch, ifNoneMatch }: WriteOptions) {
   return { ...(ifMatch !== undefined && { ifMatch }), ...(ifNoneMatch !== undefined && { ifNoneMatch }) };
 }
 
-function headersOf(metadata: Readonly<Record<string, string>> = {}): Record<string, string> {
+function metadataHeaders(metadata: Readonly<Record<string, string>> = {}): Record<string, string> {
   const headers = Object.entries(metadata).map(([name, value]) => [`x-amz-meta-${name.toLowerCase()}`, value] as const);
   for (const [name, value] of headers) checkHeader(name, value);
   return Object.fromEntries(headers);
 }
 
-function viewOf({ content: _, ...view }: ObjectRecord): ObjectView {
+function toObjectView({ content: _, ...view }: ObjectRecord): ObjectView {
   return view;
 }
 
-async function* chunksOf(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+async function* singleChunk(bytes: Uint8Array): AsyncIterable<Uint8Array> {
   yield bytes;
 }
 
 /** A stream that reads when it is read, and lets go of the files when it ends in whatever way. */
-function streamOf({ objects, files }: Served, record: ObjectRecord): Readable {
-  const content = objects.contentOf(record);
+function openStream({ objects, files }: ServedStore, record: ObjectRecord): Readable {
+  const content = objects.getContent(record);
   if (content.kind === 'inline') return Readable.from([Buffer.from(content.data)]);
   const { segments } = content;
   const release = files.hold(segments);
@@ -179,7 +185,7 @@ function streamOf({ objects, files }: Served, record: ObjectRecord): Readable {
     // A copy, because the block is filled again.
     if (!stream.push(Buffer.from(block))) await Promise.race([wanted, closed]);
   };
-  readContent(files, extentsOf(segments, 0, record.size), send)
+  readContent(files, findExtents(segments, 0, record.size), send)
     .then(() => stream.push(null))
     .catch((error: unknown) => stream.destroy(error instanceof Error ? error : new Error(String(error))))
     .finally(release);

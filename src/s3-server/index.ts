@@ -1,5 +1,5 @@
 export { S3Error } from './lib/errors.ts';
-export { all, type Element, type Elements, readXml, textOf, writeXml } from './lib/xml.ts';
+export { childElements, childText, type Element, type Elements, readXml, writeXml } from './lib/xml.ts';
 export type { BucketView, ObjectStoreServer } from './object-store-server.ts';
 export { openObjectStore } from './open.ts';
 export { encodePath } from './signature/request-target.ts';

@@ -45,7 +45,7 @@ export interface CopyOptions extends Omit<WriteOptions, 'ifMatch' | 'contentType
   readonly move?: boolean;
 }
 
-export interface At {
+export interface ObjectLocation {
   readonly bucket: string;
   readonly key: string;
 }
@@ -84,23 +84,23 @@ export interface ObjectStoreServer {
   listBuckets(page: BucketPage): BucketView[];
   deleteBucket(name: string, options: { readonly withContent: boolean }): Promise<void>;
 
-  putObject(at: At, bytes: Uint8Array, options?: WriteOptions): Promise<ObjectView>;
-  writeObject(at: At, source: AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<ObjectView>;
-  statObject(at: At): ObjectView | undefined;
-  readObject(at: At): { readonly object: ObjectView; readonly stream: Readable };
+  putObject(at: ObjectLocation, bytes: Uint8Array, options?: WriteOptions): Promise<ObjectView>;
+  writeObject(at: ObjectLocation, source: AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<ObjectView>;
+  statObject(at: ObjectLocation): ObjectView | undefined;
+  readObject(at: ObjectLocation): { readonly object: ObjectView; readonly stream: Readable };
   listObjects(
     bucket: string,
     page: { readonly prefix?: string; readonly delimiter?: string; readonly after?: string; readonly limit: number },
   ): ObjectPage;
   /** Says whether it was there. */
-  deleteObject(at: At): Promise<boolean>;
+  deleteObject(at: ObjectLocation): Promise<boolean>;
   /** Every object whose key begins with the prefix, and every upload that was to become one. */
   deleteUnder(bucket: string, prefix: string): Promise<void>;
-  copyObject(from: At, to: At, options?: CopyOptions): Promise<ObjectView>;
+  copyObject(from: ObjectLocation, to: ObjectLocation, options?: CopyOptions): Promise<ObjectView>;
   /** Copies an object to its final place, once and for all: see {@link PlacedObject}. */
   placeObject(
-    from: At & { readonly eTag: string },
-    to: At,
+    from: ObjectLocation & { readonly eTag: string },
+    to: ObjectLocation,
     options: { readonly mark: string; readonly as?: string },
   ): Promise<PlacedObject>;
 
@@ -120,7 +120,7 @@ export interface ObjectStoreServer {
   /** Ends all keys that were issued for this purpose. */
   revokeKeysFor(purpose: string): Promise<void>;
 
-  presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: At, options: PresignOptions): string;
+  presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: ObjectLocation, options: PresignOptions): string;
 
   /** The oldest events that are not acknowledged, in order; `after` skips those that are being worked on. */
   takeEvents(limit: number, after?: number): OutboxEvent[];

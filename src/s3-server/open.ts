@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Secret } from '../lib/secret.ts';
-import { type ReportFault, S3Server, type Served } from './http/server.ts';
+import { type ReportFault, S3Server, type ServedStore } from './http/server.ts';
 import { objectsInProcess } from './in-process.ts';
 import { S3Error } from './lib/errors.ts';
 import { DEFAULT_LIMITS, type Limits } from './lib/limits.ts';
@@ -70,10 +70,10 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
     begin('empty bucket', () => emptyBucket({ database, objects, uploads, files }, bucket, stopped));
   const forgetStale = () =>
     begin('forget uploads', async () => {
-      while (!stopped() && (await uploads.forget({ untouchedSince: now() - limits.staleUpload })));
+      while (!stopped() && (await uploads.removeSome({ untouchedSince: now() - limits.staleUpload })));
     });
 
-  const served: Served = {
+  const served: ServedStore = {
     buckets,
     objects,
     uploads,
@@ -87,13 +87,13 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
     report,
   };
   const server = new S3Server(served);
-  for (const bucket of buckets.halfRemoved()) empty(bucket);
-  begin('sweep', () => files.sweep((file) => contents.mentions(file), stopped));
+  for (const bucket of buckets.pendingRemovals()) empty(bucket);
+  begin('sweep', () => files.sweep((file) => contents.isReferenced(file), stopped));
   forgetStale();
   const housekeeping = setInterval(forgetStale, HOUSEKEEPING);
   housekeeping.unref();
 
-  const viewOf = (bucket: StoreBucket): BucketView => {
+  const toBucketView = (bucket: StoreBucket): BucketView => {
     const { id: _, cors: __, ...view } = bucket;
     return { ...view, usage: buckets.usage(bucket) };
   };
@@ -121,9 +121,9 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
     updateBucket: (name, change) => buckets.update(name, change),
     describeBucket(name) {
       const bucket = buckets.find(name);
-      return bucket && viewOf(bucket);
+      return bucket && toBucketView(bucket);
     },
-    listBuckets: (page) => buckets.page(page).map(viewOf),
+    listBuckets: (page) => buckets.page(page).map(toBucketView),
     async deleteBucket(name, { withContent }) {
       empty(await buckets.remove(name, withContent));
     },

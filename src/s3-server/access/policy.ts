@@ -22,7 +22,7 @@ interface PrefixCondition {
 }
 
 /** What is asked of a policy. */
-interface Question {
+interface PolicyRequest {
   readonly action: string;
   readonly bucket: string;
   readonly key: string;
@@ -33,7 +33,7 @@ interface Question {
 const ARN = 'arn:aws:s3:::';
 
 /** An explicit Deny wins; without an Allow the answer is no. */
-export function permits({ statements }: Policy, question: Question): boolean {
+export function permits({ statements }: Policy, question: PolicyRequest): boolean {
   let allowed = false;
   for (const statement of statements) {
     if (!applies(statement, question)) continue;
@@ -43,13 +43,15 @@ export function permits({ statements }: Policy, question: Question): boolean {
   return allowed;
 }
 
-function applies({ actions, resources, prefixes }: Statement, question: Question): boolean {
-  if (!actions.some((action) => matches(action, question.action))) return false;
+function applies({ actions, resources, prefixes }: Statement, question: PolicyRequest): boolean {
+  if (!actions.some((action) => matchesWildcard(action, question.action))) return false;
   // MinIO: `bucket/*` alone also speaks of the bucket, and OSCAR's policies rely on it (docs/go-manager.md#in-minio).
   const names = question.key === '' ? [question.bucket, `${question.bucket}/`] : [`${question.bucket}/${question.key}`];
-  if (!resources.some((resource) => names.some((name) => matches(resource, name)))) return false;
+  if (!resources.some((resource) => names.some((name) => matchesWildcard(resource, name)))) return false;
   return prefixes.every(({ operator, values }) =>
-    values.some((value) => (operator === 'StringLike' ? matches(value, question.prefix) : value === question.prefix)),
+    values.some((value) =>
+      operator === 'StringLike' ? matchesWildcard(value, question.prefix) : value === question.prefix,
+    ),
   );
 }
 
@@ -57,32 +59,38 @@ function applies({ actions, resources, prefixes }: Statement, question: Question
 const LONGEST = 65_536;
 
 export function readPolicy(text: string): Policy {
-  if (text.length > LONGEST) throw refuse(`is longer than ${LONGEST} characters`);
+  if (text.length > LONGEST) throw malformedPolicy(`is longer than ${LONGEST} characters`);
   let document: unknown;
   try {
     document = JSON.parse(text);
   } catch (cause) {
-    throw refuse('is not JSON', cause);
+    throw malformedPolicy('is not JSON', cause);
   }
-  const { Version, Statement, Id, ...others } = objectOf(document, 'is not an object');
-  if (Version !== '2012-10-17') throw refuse('must have Version 2012-10-17');
-  if (Id !== undefined && typeof Id !== 'string') throw refuse('has an Id that is no text');
-  refuseOthers(others);
+  const { Version, Statement, Id, ...others } = readObject(document, 'is not an object');
+  if (Version !== '2012-10-17') throw malformedPolicy('must have Version 2012-10-17');
+  if (Id !== undefined && typeof Id !== 'string') throw malformedPolicy('has an Id that is no text');
+  rejectUnknownKeys(others);
   const statements = (Array.isArray(Statement) ? Statement : [Statement]).map(readStatement);
-  if (statements.length === 0) throw refuse('has no Statement');
+  if (statements.length === 0) throw malformedPolicy('has no Statement');
   return { statements };
 }
 
 function readStatement(value: unknown): Statement {
-  const { Sid, Effect, Action, Resource, Condition, ...others } = objectOf(value, 'has a Statement that is no object');
-  refuseOthers(others);
-  if (Sid !== undefined && typeof Sid !== 'string') throw refuse('has a Sid that is no text');
-  if (Effect !== 'Allow' && Effect !== 'Deny') throw refuse('has a Statement whose Effect is neither Allow nor Deny');
-  const actions = textsOf(Action, 'Action');
-  if (!actions.every((action) => /^(\*|s3:[A-Za-z*?]+)$/.test(action))) throw refuse('has an Action that is not of s3');
-  const resources = textsOf(Resource, 'Resource').map((resource) => {
+  const { Sid, Effect, Action, Resource, Condition, ...others } = readObject(
+    value,
+    'has a Statement that is no object',
+  );
+  rejectUnknownKeys(others);
+  if (Sid !== undefined && typeof Sid !== 'string') throw malformedPolicy('has a Sid that is no text');
+  if (Effect !== 'Allow' && Effect !== 'Deny')
+    throw malformedPolicy('has a Statement whose Effect is neither Allow nor Deny');
+  const actions = readTexts(Action, 'Action');
+  if (!actions.every((action) => /^(\*|s3:[A-Za-z*?]+)$/.test(action)))
+    throw malformedPolicy('has an Action that is not of s3');
+  const resources = readTexts(Resource, 'Resource').map((resource) => {
     if (resource === '*') return resource;
-    if (!resource.startsWith(ARN) || resource.length === ARN.length) throw refuse(`has a Resource without ${ARN}`);
+    if (!resource.startsWith(ARN) || resource.length === ARN.length)
+      throw malformedPolicy(`has a Resource without ${ARN}`);
     return resource.slice(ARN.length);
   });
   return { allow: Effect === 'Allow', actions, resources, prefixes: readConditions(Condition) };
@@ -90,33 +98,35 @@ function readStatement(value: unknown): Statement {
 
 function readConditions(value: unknown): PrefixCondition[] {
   if (value === undefined) return [];
-  return Object.entries(objectOf(value, 'has a Condition that is no object')).flatMap(([operator, tests]) => {
-    if (operator !== 'StringLike' && operator !== 'StringEquals') throw refuse(`has the condition ${operator}`);
-    return Object.entries(objectOf(tests, 'has a condition that is no object')).map(([name, values]) => {
-      if (name !== 's3:prefix') throw refuse(`has a condition on ${name}`);
-      return { operator, values: textsOf(values, name) } as const;
+  return Object.entries(readObject(value, 'has a Condition that is no object')).flatMap(([operator, tests]) => {
+    if (operator !== 'StringLike' && operator !== 'StringEquals')
+      throw malformedPolicy(`has the condition ${operator}`);
+    return Object.entries(readObject(tests, 'has a condition that is no object')).map(([name, values]) => {
+      if (name !== 's3:prefix') throw malformedPolicy(`has a condition on ${name}`);
+      return { operator, values: readTexts(values, name) } as const;
     });
   });
 }
 
-function textsOf(value: unknown, name: string): string[] {
+function readTexts(value: unknown, name: string): string[] {
   const list: unknown[] = Array.isArray(value) ? value : [value];
   const texts = list.filter((each) => typeof each === 'string');
-  if (texts.length === 0 || texts.length < list.length) throw refuse(`needs ${name}: a text or a list of texts`);
+  if (texts.length === 0 || texts.length < list.length)
+    throw malformedPolicy(`needs ${name}: a text or a list of texts`);
   return texts;
 }
 
-function objectOf(value: unknown, why: string): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse(why);
+function readObject(value: unknown, why: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw malformedPolicy(why);
   return { ...value };
 }
 
-function refuseOthers(others: Record<string, unknown>): void {
+function rejectUnknownKeys(others: Record<string, unknown>): void {
   const [name] = Object.keys(others);
-  if (name !== undefined) throw refuse(`has ${name}, which is not understood here`);
+  if (name !== undefined) throw malformedPolicy(`has ${name}, which is not understood here`);
 }
 
-function refuse(why: string, cause?: unknown): S3Error {
+function malformedPolicy(why: string, cause?: unknown): S3Error {
   return new S3Error('MalformedPolicy', `The policy ${why}.`, { cause });
 }
 
@@ -128,7 +138,7 @@ type Token = string | typeof ANY | typeof ONE;
 /** `${*}`, `${?}` and `${$}` stand for the characters themselves (IAM's policy variables). */
 const PARTS = /\$\{([*?$])\}|[^]/g;
 
-function tokensOf(pattern: string): Token[] {
+function tokenize(pattern: string): Token[] {
   return Array.from(pattern.matchAll(PARTS), ([part, itself]) => {
     if (itself !== undefined) return itself;
     return part === '*' ? ANY : part === '?' ? ONE : part;
@@ -136,8 +146,8 @@ function tokensOf(pattern: string): Token[] {
 }
 
 /** `*` stands for any characters, `?` for one: IAM's patterns. Linear in the text, so that no pattern is a trap. */
-export function matches(pattern: string, text: string): boolean {
-  const tokens = tokensOf(pattern);
+export function matchesWildcard(pattern: string, text: string): boolean {
+  const tokens = tokenize(pattern);
   let p = 0;
   let t = 0;
   let star = -1;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { matches } from './policy.ts';
+import { matchesWildcard } from './policy.ts';
 
 const cases: [string, string, boolean][] = [
   ['', '', true],
@@ -26,7 +26,7 @@ const cases: [string, string, boolean][] = [
 ];
 for (const [pattern, text, expected] of cases) {
   test(`${JSON.stringify(pattern)} ${expected ? 'matches' : 'does not match'} ${JSON.stringify(text)}`, () => {
-    assert.equal(matches(pattern, text), expected);
+    assert.equal(matchesWildcard(pattern, text), expected);
   });
 }
 
@@ -35,8 +35,8 @@ test('a text whose special characters are written as themselves matches that tex
   const texts = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?', '$', '{', '}'), maxLength: 8 });
   fc.assert(
     fc.property(texts, texts, (one, other) => {
-      assert.equal(matches(literal(one), one), true);
-      assert.equal(matches(literal(one), other), one === other);
+      assert.equal(matchesWildcard(literal(one), one), true);
+      assert.equal(matchesWildcard(literal(one), other), one === other);
     }),
   );
 });

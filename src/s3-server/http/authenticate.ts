@@ -24,14 +24,14 @@ export function authenticate(request: IncomingMessage, target: RequestTarget, de
     if (claim.scope.service !== 's3') throw wrongService(claim);
     const payload = header('x-amz-content-sha256');
     if (payload === undefined) throw new S3Error('InvalidRequest', 'The header x-amz-content-sha256 is missing.');
-    return verified(claim, request, target, payload, deps);
+    return authenticateV4(claim, request, target, payload, deps);
   }
   if (query.has('X-Amz-Signature') || query.has('X-Amz-Algorithm')) {
     const claim = readQueryClaim(query);
     if (claim.scope.service !== 's3') throw wrongService(claim);
-    return verified(claim, request, target, query.get('X-Amz-Content-Sha256') ?? UNSIGNED, deps);
+    return authenticateV4(claim, request, target, query.get('X-Amz-Content-Sha256') ?? UNSIGNED, deps);
   }
-  if (query.has('AWSAccessKeyId')) return verifiedV2(request, target, deps);
+  if (query.has('AWSAccessKeyId')) return authenticateV2(request, target, deps);
   throw new S3Error('AccessDenied', 'Access Denied. Requests must be signed.');
 }
 
@@ -42,10 +42,10 @@ export function authenticateSts(request: IncomingMessage, target: RequestTarget,
   if (authorization === undefined) throw new S3Error('AccessDenied', 'Access Denied. Requests must be signed.');
   const claim = readHeaderClaim(authorization, header);
   if (claim.scope.service !== 'sts') throw wrongService(claim);
-  return verified(claim, request, target, hash('sha256', body, 'hex'), deps);
+  return authenticateV4(claim, request, target, hash('sha256', body, 'hex'), deps);
 }
 
-function verified(
+function authenticateV4(
   claim: Claim,
   request: IncomingMessage,
   { path, query }: RequestTarget,
@@ -69,7 +69,7 @@ function verified(
   return { signer, payload, signatures };
 }
 
-function verifiedV2(
+function authenticateV2(
   request: IncomingMessage,
   { rawPath, query }: RequestTarget,
   { identities, now }: AuthenticateDeps,

@@ -1,10 +1,10 @@
-import { isReservedName, reaches } from '../access/allowed.ts';
+import { canSeeBucket, isReservedName } from '../access/authorization.ts';
 import { S3Error } from '../lib/errors.ts';
-import { all, type Element, readXml, textOf } from '../lib/xml.ts';
+import { childElements, childText, type Element, readXml } from '../lib/xml.ts';
 import type { Rule } from '../store/buckets.ts';
 import { readCors } from './cors.ts';
-import { type Exchange, isoDate, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
-import { OF_BUCKET, readTagging, tagSet } from './tagging.ts';
+import { type Exchange, formatIsoDate, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
+import { MAX_BUCKET_TAGS, readTagging, tagSet } from './tagging.ts';
 
 /** Buckets read at once from the database. */
 const PAGE = 1000;
@@ -22,8 +22,8 @@ export function answerListBuckets(exchange: Exchange, { buckets, region }: Store
       : { limit: PAGE };
   for (let page = buckets.page(asked); page.length > 0; ) {
     for (const bucket of page) {
-      const wanted = isHere && bucket.name.startsWith(prefix) && reaches(identity, bucket);
-      if (wanted) Bucket.push({ Name: bucket.name, CreationDate: isoDate(bucket.created) });
+      const wanted = isHere && bucket.name.startsWith(prefix) && canSeeBucket(identity, bucket);
+      if (wanted) Bucket.push({ Name: bucket.name, CreationDate: formatIsoDate(bucket.created) });
     }
     page = page.length < PAGE ? [] : buckets.page({ ...asked, after: page.at(-1)?.name ?? '' });
   }
@@ -44,15 +44,15 @@ export async function answerCreateBucket(exchange: Exchange, { buckets, identiti
   if (isReservedName(name) && identity.kind !== 'manager') {
     throw new S3Error('AccessDenied', `Names that begin like ${name} are reserved for OSCAR: choose another one.`);
   }
-  refuseConfiguration(await exchange.receiveText());
-  identities.checkStill(exchange.signer);
+  checkCreateConfiguration(await exchange.receiveText());
+  identities.checkStillValid(exchange.signer);
   const existing = await buckets.create({ name, owner });
   if (!existing) return { status: 200, headers: { location: `/${name}` } };
   throw new S3Error(existing.owner === owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists');
 }
 
 /** The location that a request may name says nothing here: there is one. */
-function refuseConfiguration(text: string): void {
+function checkCreateConfiguration(text: string): void {
   if (text.trim() === '') return;
   const { children } = readXml(text, 'CreateBucketConfiguration');
   const unknown = children.find(({ name }) => name !== 'LocationConstraint');
@@ -60,19 +60,19 @@ function refuseConfiguration(text: string): void {
 }
 
 export function headBucket(exchange: Exchange, { region }: Store): S3Response {
-  exchange.authorise('s3:ListBucket');
+  exchange.authorize('s3:ListBucket');
   return { status: 200, headers: { 'x-amz-bucket-region': region } };
 }
 
 export async function deleteBucket(exchange: Exchange, { buckets, empty }: Store): Promise<S3Response> {
-  exchange.authorise('s3:DeleteBucket');
-  const still = exchange.still('s3:DeleteBucket');
+  exchange.authorize('s3:DeleteBucket');
+  const still = exchange.bucketAtCommit('s3:DeleteBucket');
   empty(await buckets.remove(exchange.target.bucket, false, () => void still()));
   return NO_CONTENT;
 }
 
 export function getBucketLocation(exchange: Exchange, { region }: Store): S3Response {
-  exchange.authorise('s3:GetBucketLocation');
+  exchange.authorize('s3:GetBucketLocation');
   // S3: the first region is an empty text.
   const body = region === 'us-east-1' ? '' : region;
   const namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
@@ -84,56 +84,56 @@ export function getBucketLocation(exchange: Exchange, { region }: Store): S3Resp
 }
 
 export function getBucketTagging(exchange: Exchange): S3Response {
-  const { tags } = exchange.authorise('s3:GetBucketTagging');
+  const { tags } = exchange.authorize('s3:GetBucketTagging');
   if (Object.keys(tags).length === 0) throw new S3Error('NoSuchTagSet');
   return xml('Tagging', tagSet(tags));
 }
 
 export async function putBucketTagging(exchange: Exchange, { buckets }: Store): Promise<S3Response> {
-  exchange.authorise('s3:PutBucketTagging');
-  const tags = readTagging(await exchange.receiveXml('Tagging'), OF_BUCKET);
-  const still = exchange.still('s3:PutBucketTagging');
+  exchange.authorize('s3:PutBucketTagging');
+  const tags = readTagging(await exchange.receiveXml('Tagging'), MAX_BUCKET_TAGS);
+  const still = exchange.bucketAtCommit('s3:PutBucketTagging');
   await buckets.update(exchange.target.bucket, { tags }, () => void still());
   return { status: 200 };
 }
 
 export async function deleteBucketTagging(exchange: Exchange, { buckets }: Store): Promise<S3Response> {
-  exchange.authorise('s3:PutBucketTagging');
-  const still = exchange.still('s3:PutBucketTagging');
+  exchange.authorize('s3:PutBucketTagging');
+  const still = exchange.bucketAtCommit('s3:PutBucketTagging');
   await buckets.update(exchange.target.bucket, { tags: {} }, () => void still());
   return NO_CONTENT;
 }
 
 export function getBucketCors(exchange: Exchange): S3Response {
-  const { cors } = exchange.authorise('s3:GetBucketCORS');
+  const { cors } = exchange.authorize('s3:GetBucketCORS');
   if (cors === undefined) throw new S3Error('NoSuchCORSConfiguration');
   return { status: 200, headers: { 'content-type': 'application/xml' }, body: cors };
 }
 
 export async function putBucketCors(exchange: Exchange, { buckets }: Store): Promise<S3Response> {
-  exchange.authorise('s3:PutBucketCORS');
+  exchange.authorize('s3:PutBucketCORS');
   const cors = await exchange.receiveText();
   readCors(cors);
-  const still = exchange.still('s3:PutBucketCORS');
+  const still = exchange.bucketAtCommit('s3:PutBucketCORS');
   await buckets.update(exchange.target.bucket, { cors }, () => void still());
   return { status: 200 };
 }
 
 export async function deleteBucketCors(exchange: Exchange, { buckets }: Store): Promise<S3Response> {
-  exchange.authorise('s3:PutBucketCORS');
-  const still = exchange.still('s3:PutBucketCORS');
+  exchange.authorize('s3:PutBucketCORS');
+  const still = exchange.bucketAtCommit('s3:PutBucketCORS');
   await buckets.update(exchange.target.bucket, { cors: null }, () => void still());
   return NO_CONTENT;
 }
 
 /** The one target that there is: the outbox. */
-const arnOf = (region: string) => `arn:minio:sqs:${region}:OSCAR:webhook`;
+const queueArn = (region: string) => `arn:minio:sqs:${region}:OSCAR:webhook`;
 
 export function getBucketNotification(exchange: Exchange, { region }: Store): S3Response {
-  const { rules } = exchange.authorise('s3:GetBucketNotification');
+  const { rules } = exchange.authorize('s3:GetBucketNotification');
   const QueueConfiguration = rules.map(({ id, prefix, suffix }) => ({
     Id: id,
-    Queue: arnOf(region),
+    Queue: queueArn(region),
     Event: 's3:ObjectCreated:*',
     Filter: {
       S3Key: {
@@ -145,42 +145,42 @@ export function getBucketNotification(exchange: Exchange, { region }: Store): S3
 }
 
 export async function putBucketNotification(exchange: Exchange, { buckets }: Store): Promise<S3Response> {
-  exchange.authorise('s3:PutBucketNotification');
+  exchange.authorize('s3:PutBucketNotification');
   const document = await exchange.receiveXml('NotificationConfiguration');
   if (document.children.some(({ name }) => name !== 'QueueConfiguration')) {
     throw new S3Error('InvalidArgument', 'Only QueueConfiguration is supported: events go to OSCAR.');
   }
   const rules = document.children.map((configuration, index) => readRule(configuration, index));
-  const still = exchange.still('s3:PutBucketNotification');
+  const still = exchange.bucketAtCommit('s3:PutBucketNotification');
   await buckets.replaceRules(exchange.target.bucket, rules, () => void still());
   return { status: 200 };
 }
 
 function readRule(configuration: Element, index: number): Rule {
-  const events = all(configuration, 'Event').map(({ text }) => text.trim());
+  const events = childElements(configuration, 'Event').map(({ text }) => text.trim());
   if (events.length === 0 || !events.every((event) => event === 's3:ObjectCreated:*')) {
     throw new S3Error('InvalidArgument', 'A rule is for the event s3:ObjectCreated:*.');
   }
-  const filters = all(configuration, 'Filter').flatMap((filter) => all(filter, 'S3Key'));
-  const rules = filters.flatMap((key) => all(key, 'FilterRule'));
+  const filters = childElements(configuration, 'Filter').flatMap((filter) => childElements(filter, 'S3Key'));
+  const rules = filters.flatMap((key) => childElements(key, 'FilterRule'));
   const valueOf = (name: string) => {
-    const rule = rules.find((each) => textOf(each, 'Name')?.trim().toLowerCase() === name);
-    return rule ? (textOf(rule, 'Value') ?? '') : '';
+    const rule = rules.find((each) => childText(each, 'Name')?.trim().toLowerCase() === name);
+    return rule ? (childText(rule, 'Value') ?? '') : '';
   };
-  const id = textOf(configuration, 'Id')?.trim() || `rule-${index + 1}`;
+  const id = childText(configuration, 'Id')?.trim() || `rule-${index + 1}`;
   return { id, prefix: valueOf('prefix'), suffix: valueOf('suffix') };
 }
 
 /** Never enabled: an honest answer has no status. */
 export function getBucketVersioning(exchange: Exchange): S3Response {
-  exchange.authorise('s3:GetBucketVersioning');
+  exchange.authorize('s3:GetBucketVersioning');
   return xml('VersioningConfiguration', {});
 }
 
 /** The owner has full control; who else reaches the bucket is not said in this language. */
 export function getAcl(exchange: Exchange): S3Response {
   const { owner } =
-    exchange.target.key === '' ? exchange.authorise('s3:GetBucketAcl') : exchange.authorise('s3:GetObject');
+    exchange.target.key === '' ? exchange.authorize('s3:GetBucketAcl') : exchange.authorize('s3:GetObject');
   const namespace = 'http://www.w3.org/2001/XMLSchema-instance';
   const grantee = `<Grantee xmlns:xsi="${namespace}" xsi:type="CanonicalUser"><ID></ID><DisplayName></DisplayName></Grantee>`;
   const answer = xml('AccessControlPolicy', {
@@ -191,29 +191,29 @@ export function getAcl(exchange: Exchange): S3Response {
 }
 
 export function getBucketPolicy(exchange: Exchange): S3Response {
-  exchange.authorise('s3:GetBucketPolicy');
+  exchange.authorize('s3:GetBucketPolicy');
   throw new S3Error('NoSuchBucketPolicy');
 }
 
-export function refuseBucketPolicy(exchange: Exchange): S3Response {
-  exchange.authorise('s3:GetBucketPolicy');
+export function rejectBucketPolicyChange(exchange: Exchange): S3Response {
+  exchange.authorize('s3:GetBucketPolicy');
   throw new S3Error(
     'AccessDenied',
     'Who may reach a bucket is set through OSCAR: change its visibility and allowed users there.',
   );
 }
 
-export function noObjectLock(exchange: Exchange): S3Response {
-  exchange.authorise('s3:GetBucketObjectLockConfiguration');
+export function getObjectLockConfiguration(exchange: Exchange): S3Response {
+  exchange.authorize('s3:GetBucketObjectLockConfiguration');
   throw new S3Error('ObjectLockConfigurationNotFoundError');
 }
 
-export function noLifecycle(exchange: Exchange): S3Response {
-  exchange.authorise('s3:GetLifecycleConfiguration');
+export function getBucketLifecycle(exchange: Exchange): S3Response {
+  exchange.authorize('s3:GetLifecycleConfiguration');
   throw new S3Error('NoSuchLifecycleConfiguration');
 }
 
-export function noEncryption(exchange: Exchange): S3Response {
-  exchange.authorise('s3:GetEncryptionConfiguration');
+export function getBucketEncryption(exchange: Exchange): S3Response {
+  exchange.authorize('s3:GetEncryptionConfiguration');
   throw new S3Error('ServerSideEncryptionConfigurationNotFoundError');
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import { matches } from '../access/policy.ts';
+import { matchesWildcard } from '../access/policy.ts';
 import { S3Error } from '../lib/errors.ts';
-import { all, readXml } from '../lib/xml.ts';
+import { childElements, readXml } from '../lib/xml.ts';
 
 /** One rule of a bucket's CORS configuration. */
 export interface CorsRule {
@@ -24,8 +24,8 @@ type CorsHeaders = Record<string, string>;
 /** A configuration as it is stored; throws when it is not one. */
 export function readCors(text: string): CorsRule[] {
   const document = readXml(text, 'CORSConfiguration');
-  const rules = all(document, 'CORSRule').map((rule) => {
-    const texts = (name: string) => all(rule, name).map((each) => each.text.trim());
+  const rules = childElements(document, 'CORSRule').map((rule) => {
+    const texts = (name: string) => childElements(rule, name).map((each) => each.text.trim());
     return {
       origins: texts('AllowedOrigin'),
       methods: texts('AllowedMethod'),
@@ -43,7 +43,7 @@ export function readCors(text: string): CorsRule[] {
 export function corsHeaders({ headers, method }: IncomingMessage, rules: readonly CorsRule[] | undefined): CorsHeaders {
   const { origin } = headers;
   if (origin === undefined) return {};
-  const rule = rules?.find((each) => fits(each, origin, method ?? ''));
+  const rule = rules?.find((each) => matchesRule(each, origin, method ?? ''));
   if (rules && !rule) return {};
   return {
     'access-control-allow-origin': origin,
@@ -65,8 +65,8 @@ export function preflight(
   const names = (asked ?? '').split(',').map((name) => name.trim().toLowerCase());
   const rule = rules?.find(
     (each) =>
-      fits(each, origin, method) &&
-      names.every((name) => name === '' || each.headers.some((pattern) => matches(pattern, name))),
+      matchesRule(each, origin, method) &&
+      names.every((name) => name === '' || each.headers.some((pattern) => matchesWildcard(pattern, name))),
   );
   if (rules && !rule) return undefined;
   return {
@@ -79,6 +79,6 @@ export function preflight(
   };
 }
 
-function fits({ origins, methods }: CorsRule, origin: string, method: string): boolean {
-  return origins.some((each) => matches(each, origin)) && methods.includes(method);
+function matchesRule({ origins, methods }: CorsRule, origin: string, method: string): boolean {
+  return origins.some((each) => matchesWildcard(each, origin)) && methods.includes(method);
 }

@@ -1,20 +1,24 @@
 import { S3Error } from '../lib/errors.ts';
 import { checkKeyLength } from '../lib/limits.ts';
-import { all, type Element, textOf } from '../lib/xml.ts';
+import { childElements, childText, type Element } from '../lib/xml.ts';
 import { checkWriteConditions } from '../store/objects.ts';
 import { type Exchange, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
-import { writeConditionsIn } from './request-headers.ts';
+import { readWriteConditions } from './request-headers.ts';
 
 /** S3: keys in one request. */
-const MOST_KEYS = 1000;
+const MAX_KEYS = 1000;
 
 /** 204 whether it was there or not. */
 export async function deleteObject(exchange: Exchange, store: Store): Promise<S3Response> {
-  exchange.authorise('s3:DeleteObject');
-  const conditions = writeConditionsIn((name) => exchange.header(name));
-  await store.objects.remove(exchange.still('s3:DeleteObject'), [exchange.target.key], (_bucket, _key, existing) => {
-    if (existing) checkWriteConditions(conditions, existing);
-  });
+  exchange.authorize('s3:DeleteObject');
+  const conditions = readWriteConditions((name) => exchange.header(name));
+  await store.objects.remove(
+    exchange.bucketAtCommit('s3:DeleteObject'),
+    [exchange.target.key],
+    (_bucket, _key, existing) => {
+      if (existing) checkWriteConditions(conditions, existing);
+    },
+  );
   return NO_CONTENT;
 }
 
@@ -23,17 +27,17 @@ export async function deleteObjects(exchange: Exchange, store: Store): Promise<S
   const { bucket: name } = exchange.target;
   if (!store.buckets.find(name)) throw new S3Error('NoSuchBucket');
   const document = await exchange.receiveXml('Delete');
-  const quiet = textOf(document, 'Quiet')?.trim() === 'true';
-  const objects = all(document, 'Object');
-  const keys = objects.map((object) => textOf(object, 'Key') ?? '');
-  if (keys.length === 0 || keys.length > MOST_KEYS || keys.includes('')) throw new S3Error('MalformedXML');
-  objects.forEach(refuseConditions);
+  const quiet = childText(document, 'Quiet')?.trim() === 'true';
+  const objects = childElements(document, 'Object');
+  const keys = objects.map((object) => childText(object, 'Key') ?? '');
+  if (keys.length === 0 || keys.length > MAX_KEYS || keys.includes('')) throw new S3Error('MalformedXML');
+  objects.forEach(checkObjectElement);
 
   const errors: { Key: string; Code: string; Message: string }[] = [];
   const permitted = keys.filter((key) => {
     try {
       checkKeyLength(key);
-      exchange.authoriseOn(name, 's3:DeleteObject', key);
+      exchange.authorizeOn(name, 's3:DeleteObject', key);
       return true;
     } catch (error) {
       if (!(error instanceof S3Error)) throw error;
@@ -44,11 +48,11 @@ export async function deleteObjects(exchange: Exchange, store: Store): Promise<S
   if (permitted.length > 0) {
     await store.objects.remove(
       () => {
-        store.identities.checkStill(exchange.signer);
+        store.identities.checkStillValid(exchange.signer);
         return store.buckets.get(name);
       },
       permitted,
-      (_bucket, key) => exchange.authoriseOn(name, 's3:DeleteObject', key),
+      (_bucket, key) => exchange.authorizeOn(name, 's3:DeleteObject', key),
     );
   }
   const Deleted = quiet ? [] : permitted.map((Key) => ({ Key }));
@@ -56,7 +60,7 @@ export async function deleteObjects(exchange: Exchange, store: Store): Promise<S
 }
 
 /** An object must not be deleted that is not the version or the content which the client has seen. */
-function refuseConditions({ children }: Element): void {
+function checkObjectElement({ children }: Element): void {
   for (const { name, text } of children) {
     if (name === 'Key' || (name === 'VersionId' && ['', 'null'].includes(text.trim()))) continue;
     if (name === 'VersionId') throw new S3Error('NoSuchVersion');

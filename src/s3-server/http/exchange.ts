@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { allowed, isReservedName, type S3Action } from '../access/allowed.ts';
+import { isAllowed, isReservedName, type S3Action } from '../access/authorization.ts';
 import { S3Error } from '../lib/errors.ts';
 import type { Limits } from '../lib/limits.ts';
 import { type Element, type Elements, readXml, writeXml } from '../lib/xml.ts';
 import {
-  type Announced,
-  type Received,
-  type Receiving,
-  readAnnounced,
+  type DeclaredBody,
+  type ReceivedBody,
+  type ReceiveOptions,
+  readDeclaredBody,
   receiveInFile,
   receiveInMemory,
 } from '../payload/receive.ts';
@@ -74,14 +74,14 @@ export class Exchange {
   }
 
   /** An `x-amz-*` header, which a presigned URL may carry in its query instead. Both are signed. */
-  setting(name: string): string | undefined {
+  amzHeader(name: string): string | undefined {
     return this.header(name) ?? this.target.query.entries.find(([each]) => each.toLowerCase() === name)?.[1];
   }
 
   /** Names in lower case of all that `setting` has, each once. */
-  settingNames(): Set<string> {
+  amzHeaderNames(): Set<string> {
     const queries = this.target.query.entries.map(([name]) => name.toLowerCase());
-    return new Set([...headerNames(this.request), ...queries].filter(isSetting));
+    return new Set([...headerNames(this.request), ...queries].filter(isAmzHeader));
   }
 
   query(name: string): string | undefined {
@@ -99,22 +99,22 @@ export class Exchange {
   }
 
   /** The bucket of the request, if the caller may do this with it. */
-  authorise(action: S3Action, prefix?: string): StoreBucket {
-    return this.authoriseOn(this.target.bucket, action, this.target.key, prefix);
+  authorize(action: S3Action, prefix?: string): StoreBucket {
+    return this.authorizeOn(this.target.bucket, action, this.target.key, prefix);
   }
 
-  authoriseOn(name: string, action: S3Action, key: string, prefix = ''): StoreBucket {
+  authorizeOn(name: string, action: S3Action, key: string, prefix = ''): StoreBucket {
     const bucket = this.#store.buckets.find(name);
     if (!bucket) {
       const { kind } = this.signer.identity;
       if (isReservedName(name) && (kind === 'user' || kind === 'session')) throw new S3Error('AccessDenied');
       throw new S3Error('NoSuchBucket');
     }
-    if (!allowed(this.signer.identity, { action, bucket, key, prefix })) throw new S3Error('AccessDenied');
+    if (!isAllowed(this.signer.identity, { action, bucket, key, prefix })) throw new S3Error('AccessDenied');
     // In a request that copies, what it reads is the source.
-    const isSource = action === 's3:GetObject' && this.setting('x-amz-copy-source') !== undefined;
+    const isSource = action === 's3:GetObject' && this.amzHeader('x-amz-copy-source') !== undefined;
     const header = isSource ? 'x-amz-source-expected-bucket-owner' : 'x-amz-expected-bucket-owner';
-    const expected = this.setting(header);
+    const expected = this.amzHeader(header);
     if (expected !== undefined && expected !== bucket.owner) {
       throw new S3Error('AccessDenied', `The owner of the bucket ${name} is not the one in the header ${header}.`);
     }
@@ -125,43 +125,45 @@ export class Exchange {
    * The bucket of the request as it is when the write happens, and only if the caller still may: while a body arrives
    * keys are revoked and buckets change.
    */
-  still(action: S3Action, key = this.target.key, name = this.target.bucket): () => StoreBucket {
+  bucketAtCommit(action: S3Action, key = this.target.key, name = this.target.bucket): () => StoreBucket {
     return () => {
-      this.#store.identities.checkStill(this.signer);
-      return this.authoriseOn(name, action, key);
+      this.#store.identities.checkStillValid(this.signer);
+      return this.authorizeOn(name, action, key);
     };
   }
 
   /** With `about` the object, `x-amz-checksum-*` are not about the body of the request. */
-  announced(about: 'body' | 'object' = 'body'): Announced {
+  declaredBody(about: 'body' | 'object' = 'body'): DeclaredBody {
     const isAboutObject = (name: string) => about === 'object' && name.startsWith('x-amz-checksum-');
-    return readAnnounced(this.#authenticated.payload, (name) => (isAboutObject(name) ? undefined : this.header(name)));
+    return readDeclaredBody(this.#authenticated.payload, (name) =>
+      isAboutObject(name) ? undefined : this.header(name),
+    );
   }
 
   /** The body, in memory when it is small enough to be stored inline. */
-  receive(announced: Announced, receiving: Receiving = {}): Promise<Received> {
-    if (announced.length > this.#store.limits.inlineBytes) return this.receiveFile(announced, receiving);
+  receive(declared: DeclaredBody, receiving: ReceiveOptions = {}): Promise<ReceivedBody> {
+    if (declared.length > this.#store.limits.inlineBytes) return this.receiveFile(declared, receiving);
     this.#proceed();
     const { signatures } = this.#authenticated;
-    return receiveInMemory(this.request, announced, { ...receiving, signatures });
+    return receiveInMemory(this.request, declared, { ...receiving, signatures });
   }
 
-  receiveFile(announced: Announced, receiving: Receiving = {}) {
+  receiveFile(declared: DeclaredBody, receiving: ReceiveOptions = {}) {
     this.#proceed();
     const { signatures } = this.#authenticated;
-    return receiveInFile(this.request, announced, this.#store.files, { ...receiving, signatures });
+    return receiveInFile(this.request, declared, this.#store.files, { ...receiving, signatures });
   }
 
-  async receiveText(announced = this.announced()): Promise<string> {
-    if (announced.length > this.#store.limits.xmlBytes) throw new S3Error('MaxMessageLengthExceeded');
+  async receiveText(declared = this.declaredBody()): Promise<string> {
+    if (declared.length > this.#store.limits.xmlBytes) throw new S3Error('MaxMessageLengthExceeded');
     this.#proceed();
     const { signatures } = this.#authenticated;
-    const { data } = await receiveInMemory(this.request, announced, { signatures });
+    const { data } = await receiveInMemory(this.request, declared, { signatures });
     return data.toString('utf8');
   }
 
-  async receiveXml(root: string, announced = this.announced()): Promise<Element> {
-    return readXml(await this.receiveText(announced), root);
+  async receiveXml(root: string, declared = this.declaredBody()): Promise<Element> {
+    return readXml(await this.receiveText(declared), root);
   }
 }
 
@@ -180,7 +182,7 @@ export function headerReader({ headersDistinct }: IncomingMessage): HeaderReader
 export const headerNames = ({ headersDistinct }: IncomingMessage): string[] => Object.keys(headersDistinct);
 
 /** Headers by which S3 and MinIO are told what to do. */
-export const isSetting = (name: string): boolean => /^x-(amz|minio)-/i.test(name);
+export const isAmzHeader = (name: string): boolean => /^x-(amz|minio)-/i.test(name);
 
 export type Headers = Readonly<Record<string, string | number | undefined>>;
 
@@ -203,10 +205,10 @@ export function xml(
 
 export const NO_CONTENT: S3Response = { status: 204 };
 
-export const quoted = (eTag: string) => `"${eTag}"`;
+export const quoteETag = (eTag: string) => `"${eTag}"`;
 
 /** ISO 8601 with milliseconds, as listings have it. */
-export const isoDate = (time: number) => new Date(time).toISOString();
+export const formatIsoDate = (time: number) => new Date(time).toISOString();
 
 /** In whole seconds, as HTTP has it. */
-export const httpDate = (time: number) => new Date(time).toUTCString();
+export const formatHttpDate = (time: number) => new Date(time).toUTCString();

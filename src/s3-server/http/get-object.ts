@@ -1,15 +1,23 @@
 import type { ServerResponse } from 'node:http';
 import { S3Error } from '../lib/errors.ts';
 import { isHeaderValue } from '../lib/limits.ts';
-import { type ContentFiles, extentsOf, readContent, type Segment } from '../store/content-files.ts';
+import { type ContentFiles, findExtents, readContent, type Segment } from '../store/content-files.ts';
 import type { StoredContent } from '../store/contents.ts';
 import type { ObjectRecord } from '../store/objects.ts';
-import { type Exchange, type Headers, httpDate, quoted, type S3Response, type Store, xml } from './exchange.ts';
+import {
+  type Exchange,
+  formatHttpDate,
+  type Headers,
+  quoteETag,
+  type S3Response,
+  type Store,
+  xml,
+} from './exchange.ts';
 import { checksumHeaders } from './put-object.ts';
 import { type ByteRange, isModified, readRange } from './request-headers.ts';
 
 /** Queries by which whoever signs a URL decides how a browser treats the object. */
-export const OVERRIDES = [
+export const OVERRIDABLE_HEADERS = [
   'cache-control',
   'content-disposition',
   'content-encoding',
@@ -20,26 +28,27 @@ export const OVERRIDES = [
 
 /** GET and HEAD. */
 export function getObject(exchange: Exchange, store: Store): S3Response {
-  const bucket = exchange.authorise('s3:GetObject');
+  const bucket = exchange.authorize('s3:GetObject');
   const object = store.objects.get(bucket, exchange.target.key);
   const header = (name: string) => exchange.header(name);
   if (!isModified(header, object)) return { status: 304, headers: validators(object) };
-  const content = store.objects.contentOf(object);
+  const content = store.objects.getContent(object);
   const partNumber = exchange.query('partNumber');
   const range =
-    partNumber === undefined ? readRange(header('range'), object.size) : rangeOfPart(partNumber, object, content);
-  const headers = headersOf(exchange, object, range);
+    partNumber === undefined ? readRange(header('range'), object.size) : findPartRange(partNumber, object, content);
+  const headers = objectHeaders(exchange, object, range);
   const status = range ? 206 : 200;
   if (exchange.request.method === 'HEAD') return { status, headers };
   const { start, length } = range ?? { start: 0, length: object.size };
   if (content.kind === 'inline') return { status, headers, body: content.data.subarray(start, start + length) };
   // Called in this turn of the event loop, in which no file of the object can be removed yet.
-  const stream = (response: ServerResponse) => send(response, store.files, content.segments, { start, length });
+  const stream = (response: ServerResponse) =>
+    streamContent(response, store.files, content.segments, { start, length });
   return { status, headers, stream };
 }
 
 /** An object that was not made of parts has one. */
-function rangeOfPart(text: string, { size, parts = 1 }: ObjectRecord, content: StoredContent): ByteRange {
+function findPartRange(text: string, { size, parts = 1 }: ObjectRecord, content: StoredContent): ByteRange {
   const number = Number(text);
   if (!Number.isInteger(number) || number < 1) throw new S3Error('InvalidArgument', 'Part number must be an integer.');
   if (number > parts || size === 0) throw new S3Error('InvalidRange', 'The object has no such part.');
@@ -50,7 +59,7 @@ function rangeOfPart(text: string, { size, parts = 1 }: ObjectRecord, content: S
 
 /** `?attributes`: what of the object the client lists in a header. */
 export function getObjectAttributes(exchange: Exchange, store: Store): S3Response {
-  const object = store.objects.get(exchange.authorise('s3:GetObject'), exchange.target.key);
+  const object = store.objects.get(exchange.authorize('s3:GetObject'), exchange.target.key);
   const wanted = new Set((exchange.header('x-amz-object-attributes') ?? '').split(',').map((each) => each.trim()));
   const { checksum } = object;
   const content = {
@@ -63,10 +72,10 @@ export function getObjectAttributes(exchange: Exchange, store: Store): S3Respons
     StorageClass: wanted.has('StorageClass') ? 'STANDARD' : undefined,
     ObjectSize: wanted.has('ObjectSize') ? object.size : undefined,
   };
-  return xml('GetObjectAttributesResponse', content, { headers: { 'last-modified': httpDate(object.modified) } });
+  return xml('GetObjectAttributesResponse', content, { headers: { 'last-modified': formatHttpDate(object.modified) } });
 }
 
-function headersOf(exchange: Exchange, object: ObjectRecord, range: ByteRange | undefined): Headers {
+function objectHeaders(exchange: Exchange, object: ObjectRecord, range: ByteRange | undefined): Headers {
   const headers: Record<string, string | number | undefined> = {
     'content-type': object.contentType,
     ...object.headers,
@@ -80,10 +89,10 @@ function headersOf(exchange: Exchange, object: ObjectRecord, range: ByteRange | 
   const tags = Object.keys(object.tags).length;
   if (tags > 0) headers['x-amz-tagging-count'] = tags;
   // The checksum of a whole object would be wrong for a part of it: clients verify what they get.
-  if (!range && exchange.setting('x-amz-checksum-mode')?.toUpperCase() === 'ENABLED') {
+  if (!range && exchange.amzHeader('x-amz-checksum-mode')?.toUpperCase() === 'ENABLED') {
     Object.assign(headers, checksumHeaders(object.checksum));
   }
-  for (const name of OVERRIDES) {
+  for (const name of OVERRIDABLE_HEADERS) {
     const override = exchange.query(`response-${name}`);
     if (override !== undefined && isHeaderValue(override)) headers[name] = override;
   }
@@ -91,11 +100,11 @@ function headersOf(exchange: Exchange, object: ObjectRecord, range: ByteRange | 
 }
 
 const validators = ({ eTag, modified }: ObjectRecord): Headers => ({
-  etag: quoted(eTag),
-  'last-modified': httpDate(modified),
+  etag: quoteETag(eTag),
+  'last-modified': formatHttpDate(modified),
 });
 
-async function send(
+async function streamContent(
   response: ServerResponse,
   files: ContentFiles,
   segments: readonly Segment[],
@@ -103,7 +112,7 @@ async function send(
 ): Promise<void> {
   const release = files.hold(segments);
   try {
-    await readContent(files, extentsOf(segments, start, length), (block) => sent(response, block));
+    await readContent(files, findExtents(segments, start, length), (block) => writeBlock(response, block));
   } finally {
     release();
   }
@@ -111,7 +120,7 @@ async function send(
 }
 
 /** Settles when the socket has taken the block, or will never take anything any more. */
-function sent(response: ServerResponse, block: Buffer): Promise<void> {
+function writeBlock(response: ServerResponse, block: Buffer): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const gone = () => reject(new Error('the client has gone'));
   if (response.destroyed) gone();

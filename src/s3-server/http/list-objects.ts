@@ -4,22 +4,22 @@ import { encodePath } from '../signature/request-target.ts';
 import type { StoreBucket } from '../store/buckets.ts';
 import type { ObjectListing } from '../store/listing.ts';
 import type { ObjectRecord } from '../store/objects.ts';
-import { type Exchange, isoDate, quoted, type S3Response, type Store, xml } from './exchange.ts';
+import { type Exchange, formatIsoDate, quoteETag, type S3Response, type Store, xml } from './exchange.ts';
 
 /** S3: names in one page. */
-const MOST = 1000;
+const MAX_PAGE_SIZE = 1000;
 
 type Encode = (name: string) => string;
 
 export function answerListObjects(exchange: Exchange, store: Store): S3Response {
   const marker = exchange.query('marker') ?? '';
-  const { bucket, listing, encode, content } = listed(exchange, store, marker);
+  const { bucket, listing, encode, content } = listForRequest(exchange, store, marker);
   return xml('ListBucketResult', {
     Name: bucket.name,
     Marker: encode(marker),
     ...content,
     NextMarker: listing.truncated ? encode(listing.last) : undefined,
-    Contents: listing.rows.map((row) => entry(row, encode, bucket.owner)),
+    Contents: listing.rows.map((row) => toEntry(row, encode, bucket.owner)),
   });
 }
 
@@ -28,7 +28,7 @@ export function listObjectsV2(exchange: Exchange, store: Store): S3Response {
   const token = exchange.query('continuation-token');
   const startAfter = exchange.query('start-after') ?? '';
   const after = token === undefined ? startAfter : readToken(token);
-  const { bucket, listing, encode, content } = listed(exchange, store, after);
+  const { bucket, listing, encode, content } = listForRequest(exchange, store, after);
   const owner = exchange.query('fetch-owner') === 'true' ? bucket.owner : undefined;
   return xml('ListBucketResult', {
     Name: bucket.name,
@@ -37,14 +37,14 @@ export function listObjectsV2(exchange: Exchange, store: Store): S3Response {
     ContinuationToken: token,
     NextContinuationToken: listing.truncated ? writeToken(listing.last) : undefined,
     StartAfter: startAfter === '' ? undefined : encode(startAfter),
-    Contents: listing.rows.map((row) => entry(row, encode, owner)),
+    Contents: listing.rows.map((row) => toEntry(row, encode, owner)),
   });
 }
 
 /** There is one version of each object, whose name is `null`: what S3 says of a bucket without versioning. */
 export function listObjectVersions(exchange: Exchange, store: Store): S3Response {
   const marker = exchange.query('key-marker') ?? '';
-  const { bucket, listing, encode, content } = listed(exchange, store, marker, 's3:ListBucketVersions');
+  const { bucket, listing, encode, content } = listForRequest(exchange, store, marker, 's3:ListBucketVersions');
   return xml('ListVersionsResult', {
     Name: bucket.name,
     KeyMarker: encode(marker),
@@ -52,20 +52,20 @@ export function listObjectVersions(exchange: Exchange, store: Store): S3Response
     ...content,
     NextKeyMarker: listing.truncated ? encode(listing.last) : undefined,
     NextVersionIdMarker: listing.truncated ? 'null' : undefined,
-    Version: listing.rows.map((row) => ({ ...entry(row, encode, bucket.owner), VersionId: 'null', IsLatest: true })),
+    Version: listing.rows.map((row) => ({ ...toEntry(row, encode, bucket.owner), VersionId: 'null', IsLatest: true })),
   });
 }
 
 /** A number of a query, at most 1000. */
-export function maximumIn(exchange: Exchange, name: string): number {
+export function readPageSize(exchange: Exchange, name: string): number {
   const text = exchange.query(name);
-  if (text === undefined || text === '') return MOST;
+  if (text === undefined || text === '') return MAX_PAGE_SIZE;
   if (!/^\d{1,10}$/.test(text))
     throw new S3Error('InvalidArgument', `Argument ${name} must be an integer between 0 and 2147483647.`);
-  return Math.min(Number(text), MOST);
+  return Math.min(Number(text), MAX_PAGE_SIZE);
 }
 
-interface Listed {
+interface RequestedListing {
   readonly bucket: StoreBucket;
   readonly listing: ObjectListing<ObjectRecord>;
   readonly encode: Encode;
@@ -74,7 +74,7 @@ interface Listed {
 }
 
 /** How names stand in a listing. */
-export function encodingIn(exchange: Exchange): { readonly encoding: string | undefined; readonly encode: Encode } {
+export function readEncoding(exchange: Exchange): { readonly encoding: string | undefined; readonly encode: Encode } {
   const encoding = exchange.query('encoding-type') || undefined;
   if (encoding !== undefined && encoding !== 'url') {
     throw new S3Error('InvalidArgument', 'Invalid Encoding Method specified in Request.');
@@ -82,17 +82,17 @@ export function encodingIn(exchange: Exchange): { readonly encoding: string | un
   return { encoding, encode: encoding === 'url' ? encodePath : (name) => name };
 }
 
-function listed(
+function listForRequest(
   exchange: Exchange,
   { objects }: Store,
   after: string,
   action: 's3:ListBucket' | 's3:ListBucketVersions' = 's3:ListBucket',
-): Listed {
+): RequestedListing {
   const prefix = exchange.query('prefix') ?? '';
   const delimiter = exchange.query('delimiter') ?? '';
-  const bucket = exchange.authorise(action, prefix);
-  const { encoding, encode } = encodingIn(exchange);
-  const limit = maximumIn(exchange, 'max-keys');
+  const bucket = exchange.authorize(action, prefix);
+  const { encoding, encode } = readEncoding(exchange);
+  const limit = readPageSize(exchange, 'max-keys');
   const listing = objects.list(bucket, { prefix, delimiter, after, limit });
   const content = {
     Prefix: encode(prefix),
@@ -105,15 +105,15 @@ function listed(
   return { bucket, listing, encode, content };
 }
 
-function entry(
+function toEntry(
   { key, modified, eTag, size, checksum }: ObjectRecord,
   encode: Encode,
   owner: string | undefined,
 ): Elements {
   return {
     Key: encode(key),
-    LastModified: isoDate(modified),
-    ETag: quoted(eTag),
+    LastModified: formatIsoDate(modified),
+    ETag: quoteETag(eTag),
     ChecksumAlgorithm: checksum?.algorithm.toUpperCase(),
     ChecksumType: checksum?.type,
     Size: size,

@@ -1,29 +1,29 @@
-import { type Algorithm, type ChecksumType, isCrc, readAlgorithm } from '../lib/checksum.ts';
+import { type Algorithm, type ChecksumType, isCrc, parseAlgorithm } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
-import { all, type Element, textOf } from '../lib/xml.ts';
-import { checksumOfObjectIn } from '../payload/receive.ts';
+import { childElements, childText, type Element } from '../lib/xml.ts';
+import { readObjectChecksum } from '../payload/receive.ts';
 import { encodePath } from '../signature/request-target.ts';
-import { extentsOf, keepContent, readContent } from '../store/content-files.ts';
+import { commitContent, findExtents, readContent } from '../store/content-files.ts';
 import type { ContentWriter } from '../store/content-writer.ts';
 import type { ObjectRecord } from '../store/objects.ts';
 import type { ClaimedPart, ExpectedObject, NewPart, Part, Upload } from '../store/uploads.ts';
-import { type Exchange, isoDate, NO_CONTENT, quoted, type S3Response, type Store, xml } from './exchange.ts';
-import { encodingIn, maximumIn } from './list-objects.ts';
+import { type Exchange, formatIsoDate, NO_CONTENT, quoteETag, type S3Response, type Store, xml } from './exchange.ts';
+import { readEncoding, readPageSize } from './list-objects.ts';
 import {
   type ByteRange,
   checkSourceConditions,
-  descriptionIn,
   readCopyRange,
   readCopySource,
-  writeConditionsIn,
+  readDescription,
+  readWriteConditions,
 } from './request-headers.ts';
 
 export async function createMultipartUpload(exchange: Exchange, store: Store): Promise<S3Response> {
-  exchange.authorise('s3:PutObject');
+  exchange.authorize('s3:PutObject');
   const { bucket: Bucket, key: Key } = exchange.target;
-  const { checksumAlgorithm, checksumType } = checksumIn(exchange);
-  const id = await store.uploads.begin(exchange.still('s3:PutObject'), {
-    ...descriptionIn(exchange),
+  const { checksumAlgorithm, checksumType } = readChecksumChoice(exchange);
+  const id = await store.uploads.begin(exchange.bucketAtCommit('s3:PutObject'), {
+    ...readDescription(exchange),
     key: Key,
     checksumAlgorithm,
     checksumType,
@@ -31,15 +31,15 @@ export async function createMultipartUpload(exchange: Exchange, store: Store): P
   return xml(
     'InitiateMultipartUploadResult',
     { Bucket, Key, UploadId: id },
-    { headers: checksumAnswer({ checksumAlgorithm, checksumType }) },
+    { headers: checksumChoiceHeaders({ checksumAlgorithm, checksumType }) },
   );
 }
 
 /** CRC64NVME is always of the whole object, SHA never: only CRCs can be joined. */
-function checksumIn(exchange: Exchange): Pick<Upload, 'checksumAlgorithm' | 'checksumType'> {
-  const name = exchange.setting('x-amz-checksum-algorithm');
-  const type = exchange.setting('x-amz-checksum-type')?.toUpperCase();
-  const checksumAlgorithm = readAlgorithm(name);
+function readChecksumChoice(exchange: Exchange): Pick<Upload, 'checksumAlgorithm' | 'checksumType'> {
+  const name = exchange.amzHeader('x-amz-checksum-algorithm');
+  const type = exchange.amzHeader('x-amz-checksum-type')?.toUpperCase();
+  const checksumAlgorithm = parseAlgorithm(name);
   if (name !== undefined && !checksumAlgorithm) {
     throw new S3Error(
       'InvalidRequest',
@@ -60,21 +60,24 @@ function checksumIn(exchange: Exchange): Pick<Upload, 'checksumAlgorithm' | 'che
   return { checksumAlgorithm, checksumType };
 }
 
-const checksumAnswer = ({ checksumAlgorithm, checksumType }: Pick<Upload, 'checksumAlgorithm' | 'checksumType'>) => ({
+const checksumChoiceHeaders = ({
+  checksumAlgorithm,
+  checksumType,
+}: Pick<Upload, 'checksumAlgorithm' | 'checksumType'>) => ({
   'x-amz-checksum-algorithm': checksumAlgorithm?.toUpperCase(),
   'x-amz-checksum-type': checksumType,
 });
 
 export async function completeMultipartUpload(exchange: Exchange, store: Store): Promise<S3Response> {
-  const bucket = exchange.authorise('s3:PutObject');
+  const bucket = exchange.authorize('s3:PutObject');
   const { bucket: Bucket, key: Key } = exchange.target;
   const id = exchange.query('uploadId') ?? '';
   const upload = store.uploads.get(bucket, Key, id);
-  const expected = expectedIn(exchange, upload);
-  const document = await exchange.receiveXml('CompleteMultipartUpload', exchange.announced('object'));
+  const expected = readExpectedObject(exchange, upload);
+  const document = await exchange.receiveXml('CompleteMultipartUpload', exchange.declaredBody('object'));
   const parts = readParts(document, upload.checksumAlgorithm, store.limits.parts);
-  const conditions = writeConditionsIn((name) => exchange.header(name));
-  const record = await store.uploads.complete(exchange.still('s3:PutObject'), Key, id, parts, {
+  const conditions = readWriteConditions((name) => exchange.header(name));
+  const record = await store.uploads.complete(exchange.bucketAtCommit('s3:PutObject'), Key, id, parts, {
     event: 's3:ObjectCreated:CompleteMultipartUpload',
     origin: exchange.origin,
     conditions,
@@ -85,17 +88,17 @@ export async function completeMultipartUpload(exchange: Exchange, store: Store):
     Location: `http://${exchange.header('host')}/${Bucket}/${encodePath(Key)}`,
     Bucket,
     Key,
-    ETag: quoted(record.eTag),
+    ETag: quoteETag(record.eTag),
     ...(checksum && { [`Checksum${checksum.algorithm.toUpperCase()}`]: checksum.value, ChecksumType: checksum.type }),
   });
 }
 
 /** What the headers of a request that completes an upload say of the object, as far as it fits the upload. */
-function expectedIn(exchange: Exchange, { checksumAlgorithm, checksumType }: Upload): ExpectedObject {
-  const setting = (name: string) => exchange.setting(name);
+function readExpectedObject(exchange: Exchange, { checksumAlgorithm, checksumType }: Upload): ExpectedObject {
+  const setting = (name: string) => exchange.amzHeader(name);
   const algorithm = setting('x-amz-checksum-algorithm')?.toLowerCase();
   const type = setting('x-amz-checksum-type')?.toUpperCase();
-  const checksum = checksumOfObjectIn(setting);
+  const checksum = readObjectChecksum(setting);
   const fits =
     [checksum?.algorithm, algorithm].every((each) => !each || each === checksumAlgorithm) &&
     (!type || type === checksumType);
@@ -111,22 +114,22 @@ function expectedIn(exchange: Exchange, { checksumAlgorithm, checksumType }: Upl
 }
 
 function readParts(document: Element, algorithm: Algorithm | undefined, most: number): ClaimedPart[] {
-  const parts = all(document, 'Part');
+  const parts = childElements(document, 'Part');
   if (parts.length > most) throw new S3Error('InvalidArgument', `An object has at most ${most} parts.`);
   return parts.map((part) => {
-    const number = Number(textOf(part, 'PartNumber'));
-    const eTag = textOf(part, 'ETag')
+    const number = Number(childText(part, 'PartNumber'));
+    const eTag = childText(part, 'ETag')
       ?.trim()
       .replace(/^"(.*)"$/, '$1');
     if (!Number.isInteger(number) || number < 1 || eTag === undefined) throw new S3Error('MalformedXML');
-    return { number, eTag, checksum: algorithm && textOf(part, `Checksum${algorithm.toUpperCase()}`)?.trim() };
+    return { number, eTag, checksum: algorithm && childText(part, `Checksum${algorithm.toUpperCase()}`)?.trim() };
   });
 }
 
 export async function abortMultipartUpload(exchange: Exchange, store: Store): Promise<S3Response> {
-  exchange.authorise('s3:AbortMultipartUpload');
+  exchange.authorize('s3:AbortMultipartUpload');
   await store.uploads.abort(
-    exchange.still('s3:AbortMultipartUpload'),
+    exchange.bucketAtCommit('s3:AbortMultipartUpload'),
     exchange.target.key,
     exchange.query('uploadId') ?? '',
   );
@@ -134,10 +137,10 @@ export async function abortMultipartUpload(exchange: Exchange, store: Store): Pr
 }
 
 export function listParts(exchange: Exchange, store: Store): S3Response {
-  const bucket = exchange.authorise('s3:ListMultipartUploadParts');
+  const bucket = exchange.authorize('s3:ListMultipartUploadParts');
   const { key } = exchange.target;
   const upload = store.uploads.get(bucket, key, exchange.query('uploadId') ?? '');
-  const limit = maximumIn(exchange, 'max-parts');
+  const limit = readPageSize(exchange, 'max-parts');
   const marker = Number(exchange.query('part-number-marker') ?? 0) || 0;
   const found = store.uploads.parts(upload, marker, limit + 1);
   const parts = found.slice(0, limit);
@@ -155,8 +158,8 @@ export function listParts(exchange: Exchange, store: Store): S3Response {
     ChecksumType: upload.checksumType,
     Part: parts.map(({ number, modified, eTag, size, checksum }) => ({
       PartNumber: number,
-      LastModified: isoDate(modified),
-      ETag: quoted(eTag),
+      LastModified: formatIsoDate(modified),
+      ETag: quoteETag(eTag),
       Size: size,
       ...(checksumAlgorithm && { [`Checksum${checksumAlgorithm.toUpperCase()}`]: checksum }),
     })),
@@ -165,9 +168,9 @@ export function listParts(exchange: Exchange, store: Store): S3Response {
 
 export function listMultipartUploads(exchange: Exchange, store: Store): S3Response {
   const prefix = exchange.query('prefix') ?? '';
-  const bucket = exchange.authorise('s3:ListBucketMultipartUploads', prefix);
-  const { encoding, encode } = encodingIn(exchange);
-  const limit = maximumIn(exchange, 'max-uploads');
+  const bucket = exchange.authorize('s3:ListBucketMultipartUploads', prefix);
+  const { encoding, encode } = readEncoding(exchange);
+  const limit = readPageSize(exchange, 'max-uploads');
   const delimiter = exchange.query('delimiter') ?? '';
   const [keyMarker = '', idMarker = ''] = [exchange.query('key-marker'), exchange.query('upload-id-marker')];
   const page = store.uploads.list(bucket, { prefix, delimiter, after: keyMarker, idMarker, limit });
@@ -190,7 +193,7 @@ export function listMultipartUploads(exchange: Exchange, store: Store): S3Respon
       Key: encode(key),
       UploadId: id,
       StorageClass: 'STANDARD',
-      Initiated: isoDate(begun),
+      Initiated: formatIsoDate(begun),
       ChecksumAlgorithm: checksumAlgorithm?.toUpperCase(),
       ChecksumType: checksumType,
     })),
@@ -198,87 +201,87 @@ export function listMultipartUploads(exchange: Exchange, store: Store): S3Respon
 }
 
 export async function uploadPart(exchange: Exchange, store: Store): Promise<S3Response> {
-  const bucket = exchange.authorise('s3:PutObject');
-  const number = partNumberIn(exchange, store);
-  const upload = uploadOf(exchange, store);
-  const announced = exchange.announced();
-  if (announced.length > store.limits.uploadBytes) throw new S3Error('EntityTooLarge');
-  store.objects.checkRoom(bucket, announced.length);
-  const given = announced.checksum?.algorithm ?? announced.trailer;
+  const bucket = exchange.authorize('s3:PutObject');
+  const number = readPartNumber(exchange, store);
+  const upload = findUpload(exchange, store);
+  const declared = exchange.declaredBody();
+  if (declared.length > store.limits.uploadBytes) throw new S3Error('EntityTooLarge');
+  store.objects.checkQuota(bucket, declared.length);
+  const given = declared.checksum?.algorithm ?? declared.trailer;
   const { checksumAlgorithm: algorithm } = upload;
   if (algorithm && given && given !== algorithm) {
     throw new S3Error('InvalidRequest', `The upload was begun with ${algorithm}, and this part comes with ${given}.`);
   }
-  const { size, md5, checksum, writer } = await exchange.receiveFile(announced, { algorithm });
-  const part = await keeping(exchange, store, upload, writer, { number, size, eTag: md5, checksum: checksum?.value });
+  const { size, md5, checksum, writer } = await exchange.receiveFile(declared, { algorithm });
+  const part = await storePart(exchange, store, upload, writer, { number, size, eTag: md5, checksum: checksum?.value });
   const headers = {
-    etag: quoted(part.eTag),
+    etag: quoteETag(part.eTag),
     ...(checksum && { [`x-amz-checksum-${checksum.algorithm}`]: checksum.value }),
   };
   return { status: 200, headers };
 }
 
 export async function uploadPartCopy(exchange: Exchange, store: Store): Promise<S3Response> {
-  const bucket = exchange.authorise('s3:PutObject');
-  const number = partNumberIn(exchange, store);
-  const upload = uploadOf(exchange, store);
-  const from = readCopySource(exchange.setting('x-amz-copy-source') ?? '');
-  const sourceBucket = exchange.authoriseOn(from.bucket, 's3:GetObject', from.key);
+  const bucket = exchange.authorize('s3:PutObject');
+  const number = readPartNumber(exchange, store);
+  const upload = findUpload(exchange, store);
+  const from = readCopySource(exchange.amzHeader('x-amz-copy-source') ?? '');
+  const sourceBucket = exchange.authorizeOn(from.bucket, 's3:GetObject', from.key);
   const source = store.objects.get(sourceBucket, from.key);
   checkSourceConditions((name) => exchange.header(name), source);
-  const range = readCopyRange(exchange.setting('x-amz-copy-source-range'), source.size);
+  const range = readCopyRange(exchange.amzHeader('x-amz-copy-source-range'), source.size);
   if (range.length > store.limits.uploadBytes) throw new S3Error('EntityTooLarge');
-  store.objects.checkRoom(bucket, range.length);
-  const { writer, md5, checksum } = await copyBytes(store, source, range, upload);
-  const part = await keeping(exchange, store, upload, writer, { number, size: range.length, eTag: md5, checksum });
+  store.objects.checkQuota(bucket, range.length);
+  const { writer, md5, checksum } = await copyRangeToFile(store, source, range, upload);
+  const part = await storePart(exchange, store, upload, writer, { number, size: range.length, eTag: md5, checksum });
   return xml('CopyPartResult', {
-    LastModified: isoDate(part.modified),
-    ETag: quoted(part.eTag),
+    LastModified: formatIsoDate(part.modified),
+    ETag: quoteETag(part.eTag),
     ...(upload.checksumAlgorithm && { [`Checksum${upload.checksumAlgorithm.toUpperCase()}`]: part.checksum }),
   });
 }
 
 /** S3 numbers parts from 1 to 10,000. */
-function partNumberIn(exchange: Exchange, { limits }: Store): number {
+function readPartNumber(exchange: Exchange, { limits }: Store): number {
   const number = Number(exchange.query('partNumber'));
   if (Number.isInteger(number) && number >= 1 && number <= limits.parts) return number;
   throw new S3Error('InvalidArgument', `Part number must be an integer between 1 and ${limits.parts}, inclusive.`);
 }
 
-function uploadOf(exchange: Exchange, store: Store): Upload {
+function findUpload(exchange: Exchange, store: Store): Upload {
   const bucket = store.buckets.get(exchange.target.bucket);
   return store.uploads.get(bucket, exchange.target.key, exchange.query('uploadId') ?? '');
 }
 
-function keeping(
+function storePart(
   exchange: Exchange,
   { uploads, files }: Store,
   { key, id }: Upload,
   writer: ContentWriter,
   part: Omit<NewPart, 'file'>,
 ): Promise<Part> {
-  const still = exchange.still('s3:PutObject');
-  return keepContent(files, writer, () => uploads.putPart(still, key, id, { ...part, file: writer.file }));
+  const still = exchange.bucketAtCommit('s3:PutObject');
+  return commitContent(files, writer, () => uploads.putPart(still, key, id, { ...part, file: writer.file }));
 }
 
-async function copyBytes(
+async function copyRangeToFile(
   { files, objects }: Store,
   source: ObjectRecord,
   { start, length }: ByteRange,
   upload: Upload,
 ) {
-  const content = objects.contentOf(source);
+  const content = objects.getContent(source);
   const release = content.kind === 'files' ? files.hold(content.segments) : () => undefined;
   const { checksumAlgorithm } = upload;
   const writer = files.create(length, { sha256: false, ...(checksumAlgorithm && { checksum: checksumAlgorithm }) });
   try {
     if (content.kind === 'inline') writer.write(content.data.subarray(start, start + length));
-    else await readContent(files, extentsOf(content.segments, start, length), writingTo(writer));
+    else await readContent(files, findExtents(content.segments, start, length), blockWriter(writer));
     const { md5, checksum } = await writer.finish();
     await writer.publish();
     return { writer, md5, checksum };
   } catch (error) {
-    await files.abandon(writer);
+    await files.discard(writer);
     throw error;
   } finally {
     release();
@@ -286,7 +289,7 @@ async function copyBytes(
 }
 
 /** Gives blocks to a writer; each settles when the writer can take more. */
-function writingTo(writer: ContentWriter): (block: Buffer) => Promise<void> {
+function blockWriter(writer: ContentWriter): (block: Buffer) => Promise<void> {
   const waiting: (() => void)[] = [];
   writer.onDrain = () => {
     for (const resolve of waiting.splice(0)) resolve();

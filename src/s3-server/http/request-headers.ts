@@ -1,27 +1,27 @@
 import { S3Error } from '../lib/errors.ts';
 import { checkHeader, METADATA_BYTES } from '../lib/limits.ts';
 import { decodeComponent } from '../signature/request-target.ts';
-import { type Description, matchesETag, type ObjectRecord, type WriteConditions } from '../store/objects.ts';
+import { matchesETag, type ObjectDescription, type ObjectRecord, type WriteConditions } from '../store/objects.ts';
 import type { Exchange } from './exchange.ts';
 import { readTagQuery } from './tagging.ts';
 
 /** Headers that are kept with an object and come back with it, besides `x-amz-meta-*`. */
-const KEPT = ['cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires'];
+const STORED_HEADERS = ['cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires'];
 
 const META = 'x-amz-meta-';
 
 /** What the headers of a request say about the object that it writes. */
-export function descriptionIn(exchange: Exchange): Description {
+export function readDescription(exchange: Exchange): ObjectDescription {
   const headers: Record<string, string> = {};
-  for (const name of KEPT) {
+  for (const name of STORED_HEADERS) {
     const value = exchange.header(name);
     if (value !== undefined) headers[name] = value;
   }
   const encoding = withoutFraming(headers['content-encoding']);
   if (encoding) headers['content-encoding'] = encoding;
   else delete headers['content-encoding'];
-  for (const [name, value] of metadataIn(exchange)) headers[name] = value;
-  const tagging = exchange.setting('x-amz-tagging');
+  for (const [name, value] of readMetadata(exchange)) headers[name] = value;
+  const tagging = exchange.amzHeader('x-amz-tagging');
   return {
     contentType: exchange.header('content-type') || 'binary/octet-stream',
     headers,
@@ -29,12 +29,12 @@ export function descriptionIn(exchange: Exchange): Description {
   };
 }
 
-function metadataIn(exchange: Exchange): [string, string][] {
+function readMetadata(exchange: Exchange): [string, string][] {
   const metadata: [string, string][] = [];
   let bytes = 0;
-  for (const name of exchange.settingNames()) {
+  for (const name of exchange.amzHeaderNames()) {
     if (!name.startsWith(META)) continue;
-    const value = exchange.setting(name);
+    const value = exchange.amzHeader(name);
     if (value === undefined) continue;
     checkHeader(name, value);
     bytes += name.length - META.length + value.length;
@@ -60,19 +60,22 @@ interface Conditions {
   readonly unmodifiedSince: number | undefined;
 }
 
-function conditionsIn(header: Header, prefix = ''): Conditions {
+function readConditions(header: Header, prefix = ''): Conditions {
   return {
     match: header(`${prefix}if-match`),
     noneMatch: header(`${prefix}if-none-match`),
-    modifiedSince: secondsOf(header(`${prefix}if-modified-since`)),
-    unmodifiedSince: secondsOf(header(`${prefix}if-unmodified-since`)),
+    modifiedSince: parseHttpDate(header(`${prefix}if-modified-since`)),
+    unmodifiedSince: parseHttpDate(header(`${prefix}if-unmodified-since`)),
   };
 }
 
 type Outcome = 'send' | 'not-modified' | 'failed';
 
 /** In the order of RFC 9110 §13.2.2. HTTP knows whole seconds only. */
-function evaluate({ match, noneMatch, modifiedSince, unmodifiedSince }: Conditions, object: ObjectRecord): Outcome {
+function evaluateConditions(
+  { match, noneMatch, modifiedSince, unmodifiedSince }: Conditions,
+  object: ObjectRecord,
+): Outcome {
   const modified = Math.floor(object.modified / 1000);
   if (match !== undefined) {
     if (!matchesETag(match, object.eTag)) return 'failed';
@@ -83,22 +86,23 @@ function evaluate({ match, noneMatch, modifiedSince, unmodifiedSince }: Conditio
 
 /** Throws 412; says whether the client has it already. */
 export function isModified(header: Header, object: ObjectRecord): boolean {
-  const outcome = evaluate(conditionsIn(header), object);
+  const outcome = evaluateConditions(readConditions(header), object);
   if (outcome === 'failed') throw new S3Error('PreconditionFailed');
   return outcome === 'send';
 }
 
 /** Of a copy: whatever does not hold is 412. */
 export function checkSourceConditions(header: Header, source: ObjectRecord): void {
-  if (evaluate(conditionsIn(header, 'x-amz-copy-source-'), source) !== 'send') throw new S3Error('PreconditionFailed');
+  if (evaluateConditions(readConditions(header, 'x-amz-copy-source-'), source) !== 'send')
+    throw new S3Error('PreconditionFailed');
 }
 
-export function writeConditionsIn(header: Header): WriteConditions {
+export function readWriteConditions(header: Header): WriteConditions {
   const [ifMatch, ifNoneMatch] = [header('if-match'), header('if-none-match')];
   return { ...(ifMatch !== undefined && { ifMatch }), ...(ifNoneMatch !== undefined && { ifNoneMatch }) };
 }
 
-function secondsOf(text: string | undefined): number | undefined {
+function parseHttpDate(text: string | undefined): number | undefined {
   const time = Date.parse(text ?? '');
   return Number.isNaN(time) ? undefined : Math.floor(time / 1000);
 }

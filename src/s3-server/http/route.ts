@@ -9,23 +9,23 @@ import {
   deleteBucketTagging,
   getAcl,
   getBucketCors,
+  getBucketEncryption,
+  getBucketLifecycle,
   getBucketLocation,
   getBucketNotification,
   getBucketPolicy,
   getBucketTagging,
   getBucketVersioning,
+  getObjectLockConfiguration,
   headBucket,
-  noEncryption,
-  noLifecycle,
-  noObjectLock,
   putBucketCors,
   putBucketNotification,
   putBucketTagging,
-  refuseBucketPolicy,
+  rejectBucketPolicyChange,
 } from './buckets.ts';
 import { deleteObject, deleteObjects } from './delete-objects.ts';
-import { type Exchange, isSetting, type S3Response, type Store } from './exchange.ts';
-import { getObject, getObjectAttributes, OVERRIDES } from './get-object.ts';
+import { type Exchange, isAmzHeader, type S3Response, type Store } from './exchange.ts';
+import { getObject, getObjectAttributes, OVERRIDABLE_HEADERS } from './get-object.ts';
 import { answerListObjects, listObjectsV2, listObjectVersions } from './list-objects.ts';
 import {
   abortMultipartUpload,
@@ -44,7 +44,7 @@ export type Operation = (
   store: Store & { readonly database: StoreDatabase },
 ) => S3Response | Promise<S3Response>;
 
-interface Route extends Understood {
+interface Route extends AcceptedParameters {
   readonly run: Operation;
   /** Instead, when the request names a source to copy. */
   readonly copying?: Route;
@@ -59,12 +59,12 @@ const listing: HeaderRules = { 'x-amz-optional-object-attributes': 'any' };
 const VERSION = ['versionId'];
 
 /** Ways to say that the owner of the bucket alone decides who reaches an object, which holds anyway. */
-const OWNERS_ACLS = ['private', 'bucket-owner-full-control', 'bucket-owner-read'];
+const OWNER_ONLY_ACLS = ['private', 'bucket-owner-full-control', 'bucket-owner-read'];
 
 const described: HeaderRules = {
   'x-amz-meta-': 'any',
   'x-amz-tagging': 'any',
-  'x-amz-acl': OWNERS_ACLS,
+  'x-amz-acl': OWNER_ONLY_ACLS,
   'x-amz-storage-class': ['STANDARD'],
   'x-amz-checksum-algorithm': 'any',
 };
@@ -78,9 +78,9 @@ const copied: HeaderRules = {
   'x-amz-source-expected-bucket-owner': 'any',
 };
 
-const READING: Route = {
+const GET_OBJECT: Route = {
   run: getObject,
-  query: [...VERSION, 'partNumber', ...OVERRIDES.map((name) => `response-${name}`)],
+  query: [...VERSION, 'partNumber', ...OVERRIDABLE_HEADERS.map((name) => `response-${name}`)],
   // `x-amz-te` asks for a checksum behind the body, and an answer without one is allowed.
   headers: { 'x-amz-checksum-mode': 'any', 'x-amz-te': 'any' },
 };
@@ -88,12 +88,12 @@ const READING: Route = {
 /** There are no locks to bypass. */
 const deleting: HeaderRules = { 'x-amz-bypass-governance-retention': 'any' };
 
-const ON_SERVICE: Readonly<Record<string, Routes>> = {
+const SERVICE_ROUTES: Readonly<Record<string, Routes>> = {
   // The answer is never cut into pages, so that no page of it is too long.
   GET: { '': { run: answerListBuckets, query: ['prefix', 'bucket-region', 'max-buckets'] } },
 };
 
-const ON_BUCKET: Readonly<Record<string, Routes>> = {
+const BUCKET_ROUTES: Readonly<Record<string, Routes>> = {
   GET: {
     location: { run: getBucketLocation },
     versioning: { run: getBucketVersioning },
@@ -102,9 +102,9 @@ const ON_BUCKET: Readonly<Record<string, Routes>> = {
     cors: { run: getBucketCors },
     tagging: { run: getBucketTagging },
     notification: { run: getBucketNotification },
-    'object-lock': { run: noObjectLock },
-    lifecycle: { run: noLifecycle, query: ['withUpdatedAt'] },
-    encryption: { run: noEncryption },
+    'object-lock': { run: getObjectLockConfiguration },
+    lifecycle: { run: getBucketLifecycle, query: ['withUpdatedAt'] },
+    encryption: { run: getBucketEncryption },
     uploads: {
       run: listMultipartUploads,
       query: ['prefix', 'delimiter', 'encoding-type', 'key-marker', 'upload-id-marker', 'max-uploads'],
@@ -122,7 +122,7 @@ const ON_BUCKET: Readonly<Record<string, Routes>> = {
     tagging: { run: putBucketTagging },
     notification: { run: putBucketNotification, headers: { 'x-amz-skip-destination-validation': 'any' } },
     cors: { run: putBucketCors },
-    policy: { run: refuseBucketPolicy },
+    policy: { run: rejectBucketPolicyChange },
     '': {
       run: answerCreateBucket,
       headers: {
@@ -135,22 +135,22 @@ const ON_BUCKET: Readonly<Record<string, Routes>> = {
   DELETE: {
     tagging: { run: deleteBucketTagging },
     cors: { run: deleteBucketCors },
-    policy: { run: refuseBucketPolicy },
+    policy: { run: rejectBucketPolicyChange },
     // MinIO's clients send it with what they have emptied themselves; a bucket with objects is refused all the same.
     '': { run: deleteBucket, headers: { 'x-minio-force-delete': 'any' } },
   },
   POST: { delete: { run: deleteObjects, headers: deleting } },
 };
 
-const ON_OBJECT: Readonly<Record<string, Routes>> = {
+const OBJECT_ROUTES: Readonly<Record<string, Routes>> = {
   GET: {
     uploadId: { run: listParts, query: ['max-parts', 'part-number-marker'] },
     tagging: { run: getObjectTagging, query: VERSION },
     attributes: { run: getObjectAttributes, query: VERSION, headers: { 'x-amz-object-attributes': 'any' } },
     acl: { run: getAcl, query: VERSION },
-    '': READING,
+    '': GET_OBJECT,
   },
-  HEAD: { '': READING },
+  HEAD: { '': GET_OBJECT },
   PUT: {
     uploadId: {
       run: uploadPart,
@@ -183,7 +183,7 @@ const ON_OBJECT: Readonly<Record<string, Routes>> = {
 };
 
 /** Finds the operation that a request asks for, and refuses a request that asks for more than the operation does. */
-export function routeOf(exchange: Exchange): Operation {
+export function findOperation(exchange: Exchange): Operation {
   const { bucket, key, query } = exchange.target;
   const { method = '' } = exchange.request;
   const routes = tableFor(bucket, key)[method];
@@ -191,27 +191,27 @@ export function routeOf(exchange: Exchange): Operation {
   const name = Object.keys(routes).find((each) => each !== '' && query.has(each)) ?? '';
   const route = routes[name];
   if (!route) {
-    const [[first] = ['']] = query.entries.filter(([each]) => !isSetting(each));
+    const [[first] = ['']] = query.entries.filter(([each]) => !isAmzHeader(each));
     throw new S3Error('NotImplemented', `${method}${first && ` ?${first}`} is not supported by this server.`);
   }
-  const copying = exchange.setting('x-amz-copy-source') === undefined ? undefined : route.copying;
+  const copying = exchange.amzHeader('x-amz-copy-source') === undefined ? undefined : route.copying;
   const { run, query: queries = [], headers = {} } = { ...route, ...copying };
-  refuseUnknown(exchange, { query: [name, ...queries], headers });
+  rejectUnknownParameters(exchange, { query: [name, ...queries], headers });
   const version = query.get('versionId');
   if (version && version !== 'null') throw new S3Error('NoSuchVersion');
   return run;
 }
 
 function tableFor(bucket: string, key: string): Readonly<Record<string, Routes>> {
-  if (bucket === '') return ON_SERVICE;
-  return key === '' ? ON_BUCKET : ON_OBJECT;
+  if (bucket === '') return SERVICE_ROUTES;
+  return key === '' ? BUCKET_ROUTES : OBJECT_ROUTES;
 }
 
 /**
  * What requests of one operation may carry besides what every request may. Everything else is refused: a query or a
  * header that this server does not know may ask for another operation, or for a guarantee that it does not give.
  */
-export interface Understood {
+export interface AcceptedParameters {
   /** Names of queries, besides the one that chooses the operation. */
   readonly query?: readonly string[];
   /** `x-amz-*` headers by name; a name that ends in `-` stands for all that begin with it. */
@@ -222,7 +222,7 @@ export interface Understood {
 export type HeaderRules = Readonly<Record<string, 'any' | readonly string[]>>;
 
 /** Headers, or queries of presigned URLs, that every request may have. */
-const EVERYWHERE: HeaderRules = {
+const COMMON_HEADERS: HeaderRules = {
   // The signature.
   'x-amz-algorithm': 'any',
   'x-amz-content-sha256': 'any',
@@ -246,19 +246,19 @@ const EVERYWHERE: HeaderRules = {
 };
 
 /** Queries that every request may have: signatures of version 2, which also sign two headers that clients put there. */
-const QUERIES_EVERYWHERE = new Set(['AWSAccessKeyId', 'Expires', 'Signature', 'content-md5', 'content-type']);
+const COMMON_QUERIES = new Set(['AWSAccessKeyId', 'Expires', 'Signature', 'content-md5', 'content-type']);
 
-export function refuseUnknown(exchange: Exchange, { query = [], headers = {} }: Understood): void {
+export function rejectUnknownParameters(exchange: Exchange, { query = [], headers = {} }: AcceptedParameters): void {
   const { method } = exchange.request;
   for (const [name] of exchange.target.query.entries) {
-    if (isSetting(name) || QUERIES_EVERYWHERE.has(name) || query.includes(name)) continue;
+    if (isAmzHeader(name) || COMMON_QUERIES.has(name) || query.includes(name)) continue;
     // S3 ignores queries that begin with `x-`: `x-id` says which operation a client believes to call.
     if (/^x-/i.test(name)) continue;
     throw new S3Error('NotImplemented', `${method} ?${name} is not supported by this server.`);
   }
-  for (const name of exchange.settingNames()) {
-    const values = EVERYWHERE[name] ?? headers[name] ?? prefixed(headers, name);
-    const value = exchange.setting(name) ?? '';
+  for (const name of exchange.amzHeaderNames()) {
+    const values = COMMON_HEADERS[name] ?? headers[name] ?? findPrefixRule(headers, name);
+    const value = exchange.amzHeader(name) ?? '';
     if (values === 'any' || values?.some((each) => each.toLowerCase() === value.toLowerCase())) continue;
     const instead = values ? `: leave it out, or use ${values.join(' or ')}` : ' for this operation';
     throw new S3Error('NotImplemented', `The header ${name}: ${value} is not supported by this server${instead}.`);
@@ -269,6 +269,6 @@ export function refuseUnknown(exchange: Exchange, { query = [], headers = {} }: 
   }
 }
 
-function prefixed(headers: HeaderRules, name: string): HeaderRules[string] | undefined {
+function findPrefixRule(headers: HeaderRules, name: string): HeaderRules[string] | undefined {
   return Object.entries(headers).find(([each]) => each.endsWith('-') && name.startsWith(each))?.[1];
 }

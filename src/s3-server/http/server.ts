@@ -8,7 +8,7 @@ import type { StoreDatabase } from '../store/database.ts';
 import { authenticate, authenticateSts } from './authenticate.ts';
 import { corsHeaders, preflight, readCors } from './cors.ts';
 import { Exchange, type S3Response, type Store } from './exchange.ts';
-import { routeOf } from './route.ts';
+import { findOperation } from './route.ts';
 import { assumeRole, stsError } from './sts.ts';
 
 /** A connection on which nothing moves for so long is given up; an upload may take as long as it likes. */
@@ -17,38 +17,38 @@ const HEADERS_TIMEOUT = 30_000;
 const KEEP_ALIVE = 65_000;
 
 /** A session token and a signature in the query are below 4 KiB, metadata below 2 KiB. */
-const HEADER_BYTES = 32 * 1024;
+const MAX_HEADER_BYTES = 32 * 1024;
 
 /** How long requests that were begun may take when the server stops. */
 const STOP_TIME = 5_000;
 
 /** A form for STS: a policy of a few thousand characters, encoded. */
-const FORM_BYTES = 256 * 1024;
+const MAX_FORM_BYTES = 256 * 1024;
 
 /** Failures that are not the client's. */
 export type ReportFault = (error: unknown, about: { requestId: string; method: string; path: string }) => void;
 
-export interface Served extends Store {
+export interface ServedStore extends Store {
   readonly database: StoreDatabase;
   readonly report: ReportFault;
 }
 
 /** The HTTP side of the store. */
 export class S3Server {
-  readonly #store: Served;
+  readonly #store: ServedStore;
   readonly #server: Server;
-  readonly #serving = new Set<Promise<void>>();
+  readonly #inFlight = new Set<Promise<void>>();
   #closing = false;
   #requests = 0;
   #endpoint = '';
 
-  constructor(store: Served) {
+  constructor(store: ServedStore) {
     this.#store = store;
     this.#server = createServer({
       requestTimeout: 0,
       headersTimeout: HEADERS_TIMEOUT,
       keepAliveTimeout: KEEP_ALIVE,
-      maxHeaderSize: HEADER_BYTES,
+      maxHeaderSize: MAX_HEADER_BYTES,
       noDelay: true,
     });
     this.#server.timeout = IDLE_TIMEOUT;
@@ -85,12 +85,12 @@ export class S3Server {
     await promise;
     clearTimeout(timer);
     // What was cut off still tidies up.
-    await Promise.all(this.#serving);
+    await Promise.all(this.#inFlight);
   }
 
   #begin(request: IncomingMessage, response: ServerResponse, expects: boolean): void {
-    const serving = this.#serve(request, response, expects).finally(() => this.#serving.delete(serving));
-    this.#serving.add(serving);
+    const serving = this.#serve(request, response, expects).finally(() => this.#inFlight.delete(serving));
+    this.#inFlight.add(serving);
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse, expects: boolean): Promise<void> {
@@ -104,14 +104,14 @@ export class S3Server {
     let answer: S3Response;
     try {
       const target = readTarget(request.url ?? '');
-      const rules = this.#corsRulesOf(target);
-      if (request.method === 'OPTIONS') answer = answerPreflight(request, rules);
+      const rules = this.#findCorsRules(target);
+      if (request.method === 'OPTIONS') answer = preflightResponse(request, rules);
       else {
         cors = corsHeaders(request, rules);
-        answer = await this.#answer(request, target, requestId, proceed);
+        answer = await this.#dispatch(request, target, requestId, proceed);
       }
     } catch (error) {
-      answer = this.#refusal(error, request, requestId);
+      answer = this.#toErrorResponse(error, request, requestId);
     }
     try {
       await respond(request, response, answer, { requestId, cors, waiting, closing: this.#closing });
@@ -121,7 +121,7 @@ export class S3Server {
     }
   }
 
-  async #answer(
+  async #dispatch(
     request: IncomingMessage,
     target: RequestTarget,
     requestId: string,
@@ -131,7 +131,7 @@ export class S3Server {
     if (method === 'POST' && target.path === '/') return this.#sts(request, target, requestId, proceed);
     const authenticated = authenticate(request, target, this.#store);
     const exchange = new Exchange(request, target, authenticated, { store: this.#store, requestId, proceed });
-    return routeOf(exchange)(exchange, this.#store);
+    return findOperation(exchange)(exchange, this.#store);
   }
 
   async #sts(
@@ -142,26 +142,26 @@ export class S3Server {
   ): Promise<S3Response> {
     const length = Number(request.headers['content-length'] ?? Number.NaN);
     if (Number.isNaN(length)) throw new S3Error('MissingContentLength');
-    if (length > FORM_BYTES) throw new S3Error('MaxMessageLengthExceeded');
+    if (length > MAX_FORM_BYTES) throw new S3Error('MaxMessageLengthExceeded');
     proceed();
     const { data } = await receiveInMemory(request, { length });
     const { signer } = authenticateSts(request, target, data, this.#store);
     return assumeRole(signer, new URLSearchParams(data.toString('utf8')), this.#store.identities, requestId);
   }
 
-  #corsRulesOf({ bucket }: RequestTarget) {
+  #findCorsRules({ bucket }: RequestTarget) {
     const text = bucket === '' ? undefined : this.#store.buckets.find(bucket)?.cors;
     return text === undefined ? undefined : readCors(text);
   }
 
-  #refusal(error: unknown, request: IncomingMessage, requestId: string): S3Response {
+  #toErrorResponse(error: unknown, request: IncomingMessage, requestId: string): S3Response {
     const { method = '', url = '' } = request;
     const path = url.split('?')[0] ?? '';
     const refusal = error instanceof S3Error ? error : new S3Error('InternalError');
     // 501 is what a client asks for that is not there: nothing has failed.
     if (refusal.status >= 500 && refusal.code !== 'NotImplemented')
       this.#store.report(error, { requestId, method, path });
-    return method === 'POST' && path === '/' ? stsError(refusal, requestId) : errorAnswer(refusal, path, requestId);
+    return method === 'POST' && path === '/' ? stsError(refusal, requestId) : errorResponse(refusal, path, requestId);
   }
 
   /** Sixteen hex digits, as MinIO has it. */
@@ -171,14 +171,14 @@ export class S3Server {
   }
 }
 
-function answerPreflight(request: IncomingMessage, rules: ReturnType<typeof readCors> | undefined): S3Response {
+function preflightResponse(request: IncomingMessage, rules: ReturnType<typeof readCors> | undefined): S3Response {
   const headers = preflight(request, rules);
   if (headers) return { status: 204, headers };
   throw new S3Error('AccessDenied', 'CORSResponse: this CORS request is not allowed.');
 }
 
 /** A body up to this size is read and thrown away, so that the connection can be used again. */
-const WORTH_READING = 64 * 1024;
+const DISCARD_BYTES = 64 * 1024;
 
 /** How much of a larger one is read, and for how long, so that the client sees the answer before the end. */
 const LINGER_BYTES = 16 * 1024 * 1024;
@@ -201,9 +201,9 @@ async function respond(
   const all: Record<string, string | number> = { 'x-amz-request-id': requestId, server: 'OSCAR', ...cors };
   for (const [name, value] of Object.entries(headers)) if (value !== undefined) all[name] = value;
   const bodiless = status === 204 || status === 304;
-  if (!bodiless && all['content-length'] === undefined) all['content-length'] = lengthOf(body);
+  if (!bodiless && all['content-length'] === undefined) all['content-length'] = bodyLength(body);
   const unread = unreadBytes(request);
-  const close = waiting || unread > WORTH_READING;
+  const close = waiting || unread > DISCARD_BYTES;
   if (close || closing) all['connection'] = 'close';
   response.writeHead(status, all);
   if (stream && request.method !== 'HEAD') return stream(response);
@@ -212,7 +212,7 @@ async function respond(
   response.end(content);
 }
 
-function errorAnswer(error: S3Error, resource: string, requestId: string): S3Response {
+function errorResponse(error: S3Error, resource: string, requestId: string): S3Response {
   const fields = {
     Code: error.code,
     Message: error.message,
@@ -225,7 +225,7 @@ function errorAnswer(error: S3Error, resource: string, requestId: string): S3Res
   return { status: error.status, headers: { 'content-type': 'application/xml' }, body };
 }
 
-const lengthOf = (body: string | Uint8Array | undefined) =>
+const bodyLength = (body: string | Uint8Array | undefined) =>
   typeof body === 'string' ? Buffer.byteLength(body) : (body?.length ?? 0);
 
 /** How much of the body may still come; endless when it does not say. */

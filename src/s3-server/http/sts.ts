@@ -4,12 +4,20 @@ import type { Identities, Signer } from '../store/identities.ts';
 import type { S3Response } from './exchange.ts';
 
 /** MinIO: seconds, least, most, and when nothing is asked for. */
-const SHORTEST = 900;
-const LONGEST = 31_536_000;
-const USUAL = 3600;
+const MIN_SECONDS = 900;
+const MAX_SECONDS = 31_536_000;
+const DEFAULT_SECONDS = 3600;
 
 /** A parameter that this server does not know may narrow the keys: they must not be wider than what was asked for. */
-const KNOWN = new Set(['Action', 'Version', 'DurationSeconds', 'Policy', 'RoleArn', 'RoleSessionName', 'ExternalId']);
+const KNOWN_PARAMETERS = new Set([
+  'Action',
+  'Version',
+  'DurationSeconds',
+  'Policy',
+  'RoleArn',
+  'RoleSessionName',
+  'ExternalId',
+]);
 
 const NAMESPACE = 'https://sts.amazonaws.com/doc/2011-06-15/';
 
@@ -23,14 +31,14 @@ export async function assumeRole(
   const action = form.get('Action');
   if (action !== 'AssumeRole')
     throw new S3Error('InvalidParameterValue', `The action ${action} is not supported: use AssumeRole.`);
-  const unknown = [...form.keys()].find((name) => !KNOWN.has(name));
+  const unknown = [...form.keys()].find((name) => !KNOWN_PARAMETERS.has(name));
   if (unknown !== undefined) {
     throw new S3Error('InvalidParameterValue', `The parameter ${unknown} is not supported by this server.`);
   }
   if (signer.identity.kind !== 'user') throw new S3Error('AccessDenied', 'AssumeRole needs the own keys of a user.');
-  const seconds = Number(form.get('DurationSeconds') ?? USUAL);
-  if (!Number.isInteger(seconds) || seconds < SHORTEST || seconds > LONGEST) {
-    throw new S3Error('InvalidParameterValue', `DurationSeconds must be from ${SHORTEST} to ${LONGEST}.`);
+  const seconds = Number(form.get('DurationSeconds') ?? DEFAULT_SECONDS);
+  if (!Number.isInteger(seconds) || seconds < MIN_SECONDS || seconds > MAX_SECONDS) {
+    throw new S3Error('InvalidParameterValue', `DurationSeconds must be from ${MIN_SECONDS} to ${MAX_SECONDS}.`);
   }
   const policy = form.get('Policy') || undefined;
   const keys = await identities.issue({ kind: 'session', parent: signer.principal, policy, ttl: seconds * 1000 });

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { type Algorithm, CHECKSUM_ALGORITHMS, checksumOf, checksumOfParts, isChecksum, summing } from './checksum.ts';
+import {
+  type Algorithm,
+  CHECKSUM_ALGORITHMS,
+  combineChecksums,
+  computeChecksum,
+  isChecksum,
+  startChecksum,
+} from './checksum.ts';
 
 /** Of the text "123456789", as catalogues of CRCs and NIST publish them. */
 const CHECK_VALUES: Record<Algorithm, string> = {
@@ -14,7 +21,7 @@ const CHECK_VALUES: Record<Algorithm, string> = {
 
 for (const algorithm of CHECKSUM_ALGORITHMS) {
   test(`${algorithm} of 123456789 is its published check value`, () => {
-    const value = checksumOf(algorithm, Buffer.from('123456789'));
+    const value = computeChecksum(algorithm, Buffer.from('123456789'));
     assert.equal(Buffer.from(value, 'base64').toString('hex'), CHECK_VALUES[algorithm]);
     assert.ok(isChecksum({ algorithm, value }));
   });
@@ -22,10 +29,10 @@ for (const algorithm of CHECKSUM_ALGORITHMS) {
   test(`${algorithm} is the same however its bytes are cut`, () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat(200), (bytes, cut) => {
-        const running = summing(algorithm);
+        const running = startChecksum(algorithm);
         running.update(bytes.subarray(0, cut));
         running.update(bytes.subarray(cut));
-        assert.equal(running.digest(), checksumOf(algorithm, bytes));
+        assert.equal(running.digest(), computeChecksum(algorithm, bytes));
       }),
     );
   });
@@ -35,9 +42,9 @@ for (const algorithm of ['crc32', 'crc32c', 'crc64nvme'] as const) {
   test(`${algorithm} of a whole object can be made from those of its parts`, () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 60 }), { minLength: 1, maxLength: 5 }), (parts) => {
-        const summands = parts.map((part) => ({ size: part.length, checksum: checksumOf(algorithm, part) }));
-        const whole = checksumOf(algorithm, Buffer.concat(parts));
-        assert.equal(checksumOfParts(algorithm, 'FULL_OBJECT', summands), whole);
+        const summands = parts.map((part) => ({ size: part.length, checksum: computeChecksum(algorithm, part) }));
+        const whole = computeChecksum(algorithm, Buffer.concat(parts));
+        assert.equal(combineChecksums(algorithm, 'FULL_OBJECT', summands), whole);
       }),
     );
   });
@@ -45,9 +52,9 @@ for (const algorithm of ['crc32', 'crc32c', 'crc64nvme'] as const) {
 
 test('a composite checksum is that of the checksums, and says of how many', () => {
   const [one, other] = [Buffer.from('one'), Buffer.from('other')];
-  const parts = [one, other].map((part) => ({ size: part.length, checksum: checksumOf('sha256', part) }));
+  const parts = [one, other].map((part) => ({ size: part.length, checksum: computeChecksum('sha256', part) }));
   const together = Buffer.concat(parts.map(({ checksum }) => Buffer.from(checksum, 'base64')));
-  assert.equal(checksumOfParts('sha256', 'COMPOSITE', parts), `${checksumOf('sha256', together)}-2`);
+  assert.equal(combineChecksums('sha256', 'COMPOSITE', parts), `${computeChecksum('sha256', together)}-2`);
 });
 
 test('a checksum of the wrong length or in hex is none', () => {

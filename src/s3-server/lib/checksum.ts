@@ -6,7 +6,7 @@ import { crc32 } from 'node:zlib';
 const SLICES = 8;
 
 /** `tables[k * 256 + b]` is what byte b does to the remainder when k more bytes follow it in the same step. */
-function tablesOf(polynomial: bigint): BigUint64Array {
+function buildTables(polynomial: bigint): BigUint64Array {
   const tables = new BigUint64Array(SLICES * 256);
   for (let byte = 0; byte < 256; byte++) {
     let rest = BigInt(byte);
@@ -37,7 +37,7 @@ let castagnoli: Int32Array | undefined;
 
 /** Continues `crc`, which is 0 at the beginning. */
 function crc32c(bytes: Uint8Array, crc = 0): number {
-  castagnoli ??= lowerHalf(tablesOf(CRC32C_POLYNOMIAL));
+  castagnoli ??= lowerHalf(buildTables(CRC32C_POLYNOMIAL));
   const t = castagnoli;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   let rest = ~crc;
@@ -68,7 +68,7 @@ class Crc64Nvme {
 
   update(bytes: Uint8Array): void {
     if (!nvme) {
-      const tables = tablesOf(CRC64NVME_POLYNOMIAL);
+      const tables = buildTables(CRC64NVME_POLYNOMIAL);
       nvme = { lower: lowerHalf(tables), upper: upperHalf(tables) };
     }
     const { lower: l, upper: u } = nvme;
@@ -162,7 +162,7 @@ const CRCS: Readonly<Partial<Record<Algorithm, CrcKind>>> = {
 
 export const isCrc = (algorithm: Algorithm) => CRCS[algorithm] !== undefined;
 
-export function readAlgorithm(text: string | undefined): Algorithm | undefined {
+export function parseAlgorithm(text: string | undefined): Algorithm | undefined {
   const name = text?.toLowerCase();
   return CHECKSUM_ALGORITHMS.find((each) => each === name);
 }
@@ -174,12 +174,12 @@ export function isChecksum({ algorithm, value }: Checksum): boolean {
 }
 
 /** A checksum in the making. */
-export interface Summing {
+export interface RunningChecksum {
   update(bytes: Uint8Array): void;
   digest(): string;
 }
 
-export function summing(algorithm: Algorithm): Summing {
+export function startChecksum(algorithm: Algorithm): RunningChecksum {
   if (algorithm === 'sha1' || algorithm === 'sha256') {
     const running = createHash(algorithm);
     return { update: (bytes) => void running.update(bytes), digest: () => running.digest('base64') };
@@ -198,8 +198,8 @@ export function summing(algorithm: Algorithm): Summing {
   };
 }
 
-export function checksumOf(algorithm: Algorithm, bytes: Uint8Array): string {
-  const running = summing(algorithm);
+export function computeChecksum(algorithm: Algorithm, bytes: Uint8Array): string {
+  const running = startChecksum(algorithm);
   running.update(bytes);
   return running.digest();
 }
@@ -214,7 +214,7 @@ interface Part {
 }
 
 /** The checksum of an object from those of its parts. Only CRCs can be of the whole object. */
-export function checksumOfParts(algorithm: Algorithm, type: ChecksumType, parts: readonly Part[]): string {
+export function combineChecksums(algorithm: Algorithm, type: ChecksumType, parts: readonly Part[]): string {
   const raw = parts.map(({ checksum }) => Buffer.from(checksum, 'base64'));
   const kind = CRCS[algorithm];
   if (type === 'FULL_OBJECT' && kind) {
@@ -228,7 +228,7 @@ export function checksumOfParts(algorithm: Algorithm, type: ChecksumType, parts:
   const digest =
     algorithm === 'sha1' || algorithm === 'sha256'
       ? hash(algorithm, together, 'base64')
-      : checksumOf(algorithm, together);
+      : computeChecksum(algorithm, together);
   return `${digest}-${parts.length}`;
 }
 
@@ -248,14 +248,14 @@ export interface Digests {
 }
 
 /** All digests of a body, in one pass. */
-export class Digesting {
+export class RunningDigests {
   readonly #md5: Hash = createHash('md5');
   readonly #sha256: Hash | undefined;
-  readonly #checksum: Summing | undefined;
+  readonly #checksum: RunningChecksum | undefined;
 
   constructor({ sha256, checksum }: WantedDigests) {
     this.#sha256 = sha256 ? createHash('sha256') : undefined;
-    this.#checksum = checksum ? summing(checksum) : undefined;
+    this.#checksum = checksum ? startChecksum(checksum) : undefined;
   }
 
   update(bytes: Uint8Array): void {

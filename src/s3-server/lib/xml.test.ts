@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { all, readXml, textOf, writeXml } from './xml.ts';
+import { childElements, childText, readXml, writeXml } from './xml.ts';
 
 test('what is written is read again, whatever the text is', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme' })), (keys) => {
       const document = readXml(writeXml('Delete', { Object: keys.map((Key) => ({ Key })) }), 'Delete');
       assert.deepEqual(
-        all(document, 'Object').map((each) => textOf(each, 'Key')),
+        childElements(document, 'Object').map((each) => childText(each, 'Key')),
         keys,
       );
     }),
@@ -18,10 +18,10 @@ test('what is written is read again, whatever the text is', () => {
 test('declarations, comments, attributes, prefixes, CDATA and references are understood', () => {
   const text = `\ufeff<?xml version="1.0"?><!-- hello --><s3:Delete xmlns:s3="x" a='1'>
     <Object><Key>a&amp;b&#x20AC;<![CDATA[<&>]]></Key><Empty/></Object></s3:Delete>`;
-  const [object] = all(readXml(text, 'Delete'), 'Object');
+  const [object] = childElements(readXml(text, 'Delete'), 'Object');
   assert.ok(object);
-  assert.equal(textOf(object, 'Key'), 'a&b€<&>');
-  assert.equal(textOf(object, 'Empty'), '');
+  assert.equal(childText(object, 'Key'), 'a&b€<&>');
+  assert.equal(childText(object, 'Empty'), '');
 });
 
 const REFUSED = [

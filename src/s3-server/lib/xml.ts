@@ -27,7 +27,7 @@ export function readXml(text: string, root: string): Element {
   while (TOKEN.lastIndex < source.length) {
     const match = TOKEN.exec(source);
     if (!match) throw new S3Error('MalformedXML');
-    take(open, match);
+    appendToken(open, match);
   }
   const [document] = top.children;
   if (open.length !== 1 || top.children.length !== 1 || !document || top.text.trim() !== '') {
@@ -37,7 +37,7 @@ export function readXml(text: string, root: string): Element {
   return document;
 }
 
-function take(open: Element[], [token, cdata, closing, name, , empty]: RegExpExecArray): void {
+function appendToken(open: Element[], [token, cdata, closing, name, , empty]: RegExpExecArray): void {
   const current = open.at(-1);
   if (!current) throw new S3Error('MalformedXML');
   if (cdata !== undefined) current.text += cdata;
@@ -59,14 +59,14 @@ const localName = (name: string) => name.slice(name.indexOf(':') + 1);
 function resolveEntities(text: string): string {
   if (!text.includes('&')) return text;
   return text.replace(/&([^;&]*);?/g, (reference, name: string) => {
-    const known = ENTITIES[name] ?? characterOf(name);
+    const known = ENTITIES[name] ?? decodeCharacterReference(name);
     if (known === undefined || !reference.endsWith(';'))
       throw new S3Error('MalformedXML', 'The document has an unknown entity.');
     return known;
   });
 }
 
-function characterOf(name: string): string | undefined {
+function decodeCharacterReference(name: string): string | undefined {
   const match = /^#(?:x([0-9a-fA-F]{1,6})|(\d{1,7}))$/.exec(name);
   if (!match) return undefined;
   const point = match[1] === undefined ? Number(match[2]) : Number.parseInt(match[1], 16);
@@ -74,12 +74,12 @@ function characterOf(name: string): string | undefined {
 }
 
 /** The elements of that name directly in this one. */
-export function all(element: Element, name: string): Element[] {
+export function childElements(element: Element, name: string): Element[] {
   return element.children.filter((child) => child.name === name);
 }
 
 /** The text of the first element of that name directly in this one. */
-export function textOf(element: Element, name: string): string | undefined {
+export function childText(element: Element, name: string): string | undefined {
   return element.children.find((child) => child.name === name)?.text;
 }
 
@@ -102,15 +102,15 @@ export function escapeXml(text: string): string {
 /** A document whose root has S3's namespace. Undefined elements are left out. */
 export function writeXml(root: string, content: Elements, namespace: string | undefined = NAMESPACE): string {
   const opening = namespace ? `${root} xmlns="${namespace}"` : root;
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<${opening}>${inside(content)}</${root}>`;
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<${opening}>${writeElements(content)}</${root}>`;
 }
 
-function inside(content: Elements): string {
+function writeElements(content: Elements): string {
   let text = '';
   for (const [name, value] of Object.entries(content)) {
     if (value === undefined) continue;
     for (const each of Array.isArray(value) ? (value as readonly Content[]) : [value as Content]) {
-      text += `<${name}>${typeof each === 'object' ? inside(each) : escapeXml(String(each ?? ''))}</${name}>`;
+      text += `<${name}>${typeof each === 'object' ? writeElements(each) : escapeXml(String(each ?? ''))}</${name}>`;
     }
   }
   return text;

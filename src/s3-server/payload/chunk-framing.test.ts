@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { ChunkFraming } from './chunk-framing.ts';
+import { ChunkDecoder } from './chunk-framing.ts';
 
 interface Read {
   data: Buffer;
@@ -13,7 +13,7 @@ interface Read {
 function read(pieces: readonly Buffer[], signed = false): Read {
   const data: Buffer[] = [];
   const seen: Read = { data: Buffer.alloc(0), signatures: [], trailers: [] };
-  const framing = new ChunkFraming(
+  const framing = new ChunkDecoder(
     {
       data: (bytes) => data.push(Buffer.from(bytes)),
       endOfChunk: (signature) => seen.signatures.push(signature),

@@ -1,7 +1,7 @@
 import { S3Error } from '../lib/errors.ts';
 
 /** What the frames of a body mean, in the order of the body. */
-export interface FramedBody {
+export interface ChunkHandler {
   data(bytes: Buffer): void;
   /** After the data of each chunk, the empty last one too; with its signature where chunks are signed. */
   endOfChunk(signature: string | undefined): void;
@@ -20,22 +20,22 @@ type State = 'header' | 'data' | 'after-data' | 'trailers' | 'done';
  * Takes `aws-chunked` apart: `<hex length>[;chunk-signature=<64 hex>]\r\n<data>\r\n`, a chunk of length 0 as the last,
  * then lines `name:value`, then an empty line. It stands inside the body, whatever HTTP itself does with the body.
  */
-export class ChunkFraming {
-  readonly #body: FramedBody;
+export class ChunkDecoder {
+  readonly #body: ChunkHandler;
   readonly #signed: boolean;
   #state: State = 'header';
   #line = '';
   #left = 0;
   #signature: string | undefined;
 
-  constructor(body: FramedBody, signed: boolean) {
+  constructor(body: ChunkHandler, signed: boolean) {
     this.#body = body;
     this.#signed = signed;
   }
 
   push(bytes: Buffer): void {
     let at = 0;
-    while (at < bytes.length) at = this.#state === 'data' ? this.#takeData(bytes, at) : this.#takeLine(bytes, at);
+    while (at < bytes.length) at = this.#state === 'data' ? this.#readData(bytes, at) : this.#readLine(bytes, at);
   }
 
   /** The body is over: was it whole? The empty line at the end is not insisted on, since nothing depends on it. */
@@ -44,7 +44,7 @@ export class ChunkFraming {
     if (!whole) throw new S3Error('IncompleteBody', 'The body ends in the middle of its chunks.');
   }
 
-  #takeData(bytes: Buffer, at: number): number {
+  #readData(bytes: Buffer, at: number): number {
     const end = Math.min(at + this.#left, bytes.length);
     this.#body.data(bytes.subarray(at, end));
     this.#left -= end - at;
@@ -52,7 +52,7 @@ export class ChunkFraming {
     return end;
   }
 
-  #takeLine(bytes: Buffer, at: number): number {
+  #readLine(bytes: Buffer, at: number): number {
     const found = bytes.indexOf(LINE_FEED, at);
     const end = found < 0 ? bytes.length : found;
     if (this.#line.length + end - at > LONGEST_LINE) throw malformed('has a line that is too long');
@@ -60,14 +60,14 @@ export class ChunkFraming {
     if (found < 0) return end;
     const line = this.#line.endsWith('\r') ? this.#line.slice(0, -1) : this.#line;
     this.#line = '';
-    this.#lineRead(line);
+    this.#onLine(line);
     return end + 1;
   }
 
-  #lineRead(line: string): void {
+  #onLine(line: string): void {
     switch (this.#state) {
       case 'header':
-        return this.#header(line);
+        return this.#onHeader(line);
       case 'after-data':
         if (line !== '') throw malformed('has a chunk that is longer than it says');
         this.#body.endOfChunk(this.#signature);
@@ -75,14 +75,14 @@ export class ChunkFraming {
         return;
       case 'trailers':
         if (line === '') this.#state = 'done';
-        else this.#trailer(line);
+        else this.#onTrailer(line);
         return;
       default:
         if (line !== '') throw malformed('goes on after its end');
     }
   }
 
-  #header(line: string): void {
+  #onHeader(line: string): void {
     const match = /^([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?$/.exec(line);
     if (!match?.[1]) throw malformed('has a chunk that does not begin with its length');
     this.#signature = match[2];
@@ -96,7 +96,7 @@ export class ChunkFraming {
     this.#state = 'trailers';
   }
 
-  #trailer(line: string): void {
+  #onTrailer(line: string): void {
     const colon = line.indexOf(':');
     if (colon < 1) throw malformed('has a trailer that is not name:value');
     this.#body.trailer(line.slice(0, colon).trim().toLowerCase(), line.slice(colon + 1).trim());

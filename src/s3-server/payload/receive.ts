@@ -3,19 +3,19 @@ import {
   type Algorithm,
   CHECKSUM_ALGORITHMS,
   type Checksum,
-  Digesting,
   type Digests,
   isChecksum,
-  readAlgorithm,
+  parseAlgorithm,
+  RunningDigests,
 } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
 import type { ChunkSignatures } from '../signature/signature-v4.ts';
 import type { ContentFiles } from '../store/content-files.ts';
 import type { ContentWriter } from '../store/content-writer.ts';
-import { ChunkFraming, type FramedBody } from './chunk-framing.ts';
+import { ChunkDecoder, type ChunkHandler } from './chunk-framing.ts';
 
-/** A body that is here, whole and as announced: in memory, or in a file that the database does not mention yet. */
-export interface Received {
+/** A body that is here, whole and as declared: in memory, or in a file that the database does not mention yet. */
+export interface ReceivedBody {
   readonly size: number;
   /** Hex. */
   readonly md5: string;
@@ -24,7 +24,7 @@ export interface Received {
   readonly writer: ContentWriter | undefined;
 }
 
-export interface Receiving {
+export interface ReceiveOptions {
   readonly signatures?: ChunkSignatures | undefined;
   /** To be computed when the client announces none. */
   readonly algorithm?: Algorithm | undefined;
@@ -33,59 +33,59 @@ export interface Receiving {
 /** Receives a small body into memory. */
 export async function receiveInMemory(
   source: Readable,
-  announced: Announced,
-  { signatures, algorithm }: Receiving = {},
-): Promise<Received & { readonly data: Buffer }> {
+  declared: DeclaredBody,
+  { signatures, algorithm }: ReceiveOptions = {},
+): Promise<ReceivedBody & { readonly data: Buffer }> {
   const chunks: Buffer[] = [];
   const sink = { write: (bytes: Buffer) => chunks.push(bytes) > 0, onDrain: () => undefined };
   // Waiting for the end of an empty body would cost a turn of the event loop.
-  const nothing = announced.length === 0 && !announced.framing;
-  const trailer = nothing ? undefined : await pump(source, announced, sink, signatures);
+  const nothing = declared.length === 0 && !declared.framing;
+  const trailer = nothing ? undefined : await pump(source, declared, sink, signatures);
   const data = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
-  const wanted = wantedOf(announced, algorithm);
-  const digesting = new Digesting(wanted);
+  const wanted = selectDigests(declared, algorithm);
+  const digesting = new RunningDigests(wanted);
   digesting.update(data);
   const digests = digesting.digest();
-  verify(announced, digests, trailer);
-  return { size: data.length, md5: digests.md5, checksum: checksumOf(wanted, digests), data, writer: undefined };
+  verify(declared, digests, trailer);
+  return { size: data.length, md5: digests.md5, checksum: toChecksum(wanted, digests), data, writer: undefined };
 }
 
 /** Receives a body into a file. When it fails nothing is left; else whoever asked settles or abandons the file. */
 export async function receiveInFile(
   source: Readable,
-  announced: Announced,
+  declared: DeclaredBody,
   files: ContentFiles,
-  { signatures, algorithm }: Receiving = {},
-): Promise<Received & { readonly writer: ContentWriter }> {
-  const wanted = wantedOf(announced, algorithm);
-  const writer = files.create(announced.length, wanted);
+  { signatures, algorithm }: ReceiveOptions = {},
+): Promise<ReceivedBody & { readonly writer: ContentWriter }> {
+  const wanted = selectDigests(declared, algorithm);
+  const writer = files.create(declared.length, wanted);
   try {
-    const trailer = await pump(source, announced, writer, signatures);
+    const trailer = await pump(source, declared, writer, signatures);
     const digests = await writer.finish();
-    verify(announced, digests, trailer);
+    verify(declared, digests, trailer);
     await writer.publish();
-    return { size: announced.length, md5: digests.md5, checksum: checksumOf(wanted, digests), data: undefined, writer };
+    return { size: declared.length, md5: digests.md5, checksum: toChecksum(wanted, digests), data: undefined, writer };
   } catch (error) {
-    await files.abandon(writer);
+    await files.discard(writer);
     throw error;
   }
 }
 
-interface WantedHere {
+interface SelectedDigests {
   readonly sha256: boolean;
   readonly checksum?: Algorithm;
 }
 
-function wantedOf({ sha256, checksum, trailer }: Announced, algorithm: Algorithm | undefined): WantedHere {
+function selectDigests({ sha256, checksum, trailer }: DeclaredBody, algorithm: Algorithm | undefined): SelectedDigests {
   const wanted = checksum?.algorithm ?? trailer ?? algorithm;
   return { sha256: sha256 !== undefined, ...(wanted && { checksum: wanted }) };
 }
 
-function checksumOf({ checksum: algorithm }: WantedHere, { checksum: value }: Digests): Checksum | undefined {
+function toChecksum({ checksum: algorithm }: SelectedDigests, { checksum: value }: Digests): Checksum | undefined {
   return algorithm && value !== undefined ? { algorithm, value } : undefined;
 }
 
-function verify({ sha256, md5, checksum }: Announced, digests: Digests, trailer: string | undefined): void {
+function verify({ sha256, md5, checksum }: DeclaredBody, digests: Digests, trailer: string | undefined): void {
   if (sha256 !== undefined && sha256 !== digests.sha256) throw new S3Error('XAmzContentSHA256Mismatch');
   if (md5 !== undefined && md5 !== digests.md5) throw new S3Error('BadDigest');
   const expected = checksum?.value ?? trailer;
@@ -95,7 +95,7 @@ function verify({ sha256, md5, checksum }: Announced, digests: Digests, trailer:
 }
 
 /** What the headers of a request say about its body. */
-export interface Announced {
+export interface DeclaredBody {
   /** Bytes of the object, without any framing. */
   readonly length: number;
   /** `aws-chunked`, with a signature for each chunk or without. */
@@ -112,12 +112,12 @@ export interface Announced {
 type Header = (name: string) => string | undefined;
 
 /** `word` is the payload as it is signed: `x-amz-content-sha256`. */
-export function readAnnounced(word: string, header: Header): Announced {
-  const framing = framingOf(word);
-  const length = lengthOf(header, framing !== undefined);
-  const md5 = md5Of(header('content-md5'));
-  const checksum = checksumIn(header);
-  const trailer = trailerOf(header('x-amz-trailer'));
+export function readDeclaredBody(word: string, header: Header): DeclaredBody {
+  const framing = readFraming(word);
+  const length = readLength(header, framing !== undefined);
+  const md5 = readMd5(header('content-md5'));
+  const checksum = readBodyChecksum(header);
+  const trailer = readTrailer(header('x-amz-trailer'));
   if (checksum && trailer) throw new S3Error('InvalidRequest', 'Give one checksum: as a header or as a trailer.');
   return {
     length,
@@ -130,16 +130,18 @@ export function readAnnounced(word: string, header: Header): Announced {
 }
 
 /** One of `x-amz-checksum-*`, if there is one. */
-function checksumIn(header: Header): Checksum | undefined {
-  return oneChecksum(header, isChecksum);
+function readBodyChecksum(header: Header): Checksum | undefined {
+  return readSingleChecksum(header, isChecksum);
 }
 
 /** The same of an object made of parts: composite checksums may end in the number of parts. */
-export function checksumOfObjectIn(header: Header): Checksum | undefined {
-  return oneChecksum(header, ({ algorithm, value }) => isChecksum({ algorithm, value: value.replace(/-\d+$/, '') }));
+export function readObjectChecksum(header: Header): Checksum | undefined {
+  return readSingleChecksum(header, ({ algorithm, value }) =>
+    isChecksum({ algorithm, value: value.replace(/-\d+$/, '') }),
+  );
 }
 
-function oneChecksum(header: Header, isValid: (checksum: Checksum) => boolean): Checksum | undefined {
+function readSingleChecksum(header: Header, isValid: (checksum: Checksum) => boolean): Checksum | undefined {
   const given = CHECKSUM_ALGORITHMS.flatMap((algorithm) => {
     const value = header(`x-amz-checksum-${algorithm}`);
     return value === undefined ? [] : [{ algorithm, value }];
@@ -152,7 +154,7 @@ function oneChecksum(header: Header, isValid: (checksum: Checksum) => boolean): 
   return first;
 }
 
-function framingOf(word: string): Announced['framing'] {
+function readFraming(word: string): DeclaredBody['framing'] {
   if (!word.startsWith('STREAMING-')) return undefined;
   if (word === 'STREAMING-UNSIGNED-PAYLOAD-TRAILER') return 'unsigned';
   if (word === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD' || word === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER') {
@@ -161,7 +163,7 @@ function framingOf(word: string): Announced['framing'] {
   throw new S3Error('NotImplemented', `The payload ${word} is not understood: use STREAMING-AWS4-HMAC-SHA256-PAYLOAD.`);
 }
 
-function lengthOf(header: Header, framed: boolean): number {
+function readLength(header: Header, framed: boolean): number {
   const text = framed ? header('x-amz-decoded-content-length') : header('content-length');
   if (text === undefined) {
     // A body without length would have to be kept before anything is known of it; S3 and MinIO refuse it too.
@@ -172,17 +174,17 @@ function lengthOf(header: Header, framed: boolean): number {
   return Number(text);
 }
 
-function md5Of(text: string | undefined): string | undefined {
+function readMd5(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const bytes = Buffer.from(text, 'base64');
   if (bytes.length !== 16 || bytes.toString('base64') !== text) throw new S3Error('InvalidDigest');
   return bytes.toString('hex');
 }
 
-function trailerOf(text: string | undefined): Algorithm | undefined {
+function readTrailer(text: string | undefined): Algorithm | undefined {
   if (text === undefined) return undefined;
   const name = text.trim().toLowerCase();
-  const algorithm = readAlgorithm(
+  const algorithm = parseAlgorithm(
     name.startsWith('x-amz-checksum-') ? name.slice('x-amz-checksum-'.length) : undefined,
   );
   if (!algorithm) throw new S3Error('InvalidRequest', `The trailer ${text} is not a checksum.`);
@@ -208,16 +210,16 @@ function free({ buffer, byteLength }: Buffer): void {
 
 /**
  * Brings a body into a sink, free of its frames, no faster than the sink takes it. Resolves with the checksum that
- * followed it, if one did. Throws when there are more or fewer bytes than announced, or a chunk was not signed.
+ * followed it, if one did. Throws when there are more or fewer bytes than declared, or a chunk was not signed.
  */
 export function pump(
   source: Readable,
-  announced: Announced,
+  declared: DeclaredBody,
   sink: Sink,
   signatures: ChunkSignatures | undefined,
 ): Promise<string | undefined> {
-  const body = new Body(announced, sink, signatures);
-  const framing = announced.framing ? new ChunkFraming(body, announced.framing === 'signed') : undefined;
+  const body = new Body(declared, sink, signatures);
+  const framing = declared.framing ? new ChunkDecoder(body, declared.framing === 'signed') : undefined;
   const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
   const end = (outcome: () => void) => {
     source.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone);
@@ -253,25 +255,25 @@ export function pump(
   return promise;
 }
 
-class Body implements FramedBody {
+class Body implements ChunkHandler {
   full = false;
-  readonly #announced: Announced;
+  readonly #declared: DeclaredBody;
   readonly #sink: Sink;
   readonly #signatures: ChunkSignatures | undefined;
   readonly #trailers = new Map<string, string>();
   #received = 0;
   #trailerSigned = false;
 
-  constructor(announced: Announced, sink: Sink, signatures: ChunkSignatures | undefined) {
-    this.#announced = announced;
+  constructor(declared: DeclaredBody, sink: Sink, signatures: ChunkSignatures | undefined) {
+    this.#declared = declared;
     this.#sink = sink;
     this.#signatures = signatures;
   }
 
   data(bytes: Buffer): void {
     this.#received += bytes.length;
-    if (this.#received > this.#announced.length)
-      throw new S3Error('IncompleteBody', 'The body is longer than announced.');
+    if (this.#received > this.#declared.length)
+      throw new S3Error('IncompleteBody', 'The body is longer than declared.');
     this.#signatures?.data(bytes);
     if (!this.#sink.write(bytes)) this.full = true;
   }
@@ -289,13 +291,13 @@ class Body implements FramedBody {
   }
 
   end(): string | undefined {
-    if (this.#received < this.#announced.length) throw new S3Error('IncompleteBody');
-    const { trailer } = this.#announced;
+    if (this.#received < this.#declared.length) throw new S3Error('IncompleteBody');
+    const { trailer } = this.#declared;
     if (!trailer) return undefined;
     if (this.#signatures && !this.#trailerSigned)
       throw new S3Error('SignatureDoesNotMatch', 'The trailer is not signed.');
     const value = this.#trailers.get(`x-amz-checksum-${trailer}`);
-    if (value === undefined) throw new S3Error('IncompleteBody', 'The announced checksum does not follow the body.');
+    if (value === undefined) throw new S3Error('IncompleteBody', 'The declared checksum does not follow the body.');
     return value;
   }
 }

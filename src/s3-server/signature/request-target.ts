@@ -33,7 +33,7 @@ export interface RequestTarget {
 }
 
 export function readTarget(url: string): RequestTarget {
-  const start = url.startsWith('/') ? 0 : startOfPath(url);
+  const start = url.startsWith('/') ? 0 : findPathStart(url);
   const mark = url.indexOf('?', start);
   const rawPath = mark < 0 ? url.slice(start) : url.slice(start, mark);
   const path = decodeComponent(rawPath);
@@ -49,7 +49,7 @@ export function readTarget(url: string): RequestTarget {
 }
 
 /** The absolute form of RFC 9112 §3.2.2, which proxies send. */
-function startOfPath(url: string): number {
+function findPathStart(url: string): number {
   const authority = url.indexOf('://');
   const slash = authority < 0 ? -1 : url.indexOf('/', authority + 3);
   if (slash < 0) throw new S3Error('InvalidURI');

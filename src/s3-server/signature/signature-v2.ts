@@ -1,6 +1,6 @@
 import { S3Error } from '../lib/errors.ts';
 import type { Parameter, QueryParameters } from './request-target.ts';
-import { type SigningSecret, sameText, trimSpaces } from './signature-v4.ts';
+import { equalConstantTime, type SigningSecret, trimSpaces } from './signature-v4.ts';
 
 /** Queries that are part of what version 2 signs. */
 const SIGNED_QUERIES = new Set([
@@ -61,7 +61,7 @@ export interface VerifiableV2 {
 export function verifyV2(claim: ClaimV2, secret: SigningSecret, request: VerifiableV2, now: number): void {
   if (now > Number(claim.expires) * 1000) throw new S3Error('AccessDenied', 'Request has expired.');
   const expected = secret.signV2(stringToSignV2(claim, request));
-  if (sameText(expected, claim.signature)) return;
+  if (equalConstantTime(expected, claim.signature)) return;
   throw new S3Error(
     'SignatureDoesNotMatch',
     'The version 2 signature of the URL does not match. Check your key, or sign with version 4 (signature_version=s3v4).',

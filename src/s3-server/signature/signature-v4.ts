@@ -37,7 +37,7 @@ export function readHeaderClaim(authorization: string, header: (name: string) =>
   if (!signature || !signedHeaders) throw malformed('needs Credential, SignedHeaders and Signature');
   const credential = readCredential(fields.get('Credential') ?? '');
   if (!credential) throw malformed('has no credential of the form <key>/<date>/<region>/<service>/aws4_request');
-  const date = dateOf(header);
+  const date = requestDate(header);
   const time = readAmzDate(date);
   if (time === undefined) throw new S3Error('AccessDenied', 'The request needs a valid X-Amz-Date header.');
   if (credential.scope.date !== date.slice(0, 8)) throw malformed('names another day than the date of the request');
@@ -93,7 +93,7 @@ function readCredential(credential: string): { accessKey: string; scope: Scope }
 }
 
 /** X-Amz-Date, or the Date header in the form that HTTP has for it. */
-function dateOf(header: (name: string) => string | undefined): string {
+function requestDate(header: (name: string) => string | undefined): string {
   const own = header('x-amz-date');
   if (own !== undefined) return own;
   const time = Date.parse(header('date') ?? '');
@@ -134,11 +134,11 @@ export function verifyV4(claim: Claim, secret: SigningSecret, request: Verifiabl
   const { method, path, header, payload } = request;
   const canonical = canonicalRequest({ method, path, query, header, payload, signedHeaders: claim.signedHeaders });
   const expected = secret.sign(claim.scope, stringToSign(canonical, claim.date, claim.scope));
-  if (!sameText(expected, claim.signature)) throw new S3Error('SignatureDoesNotMatch');
+  if (!equalConstantTime(expected, claim.signature)) throw new S3Error('SignatureDoesNotMatch');
 }
 
 /** In time that does not depend on where they differ. */
-export function sameText(one: string, other: string): boolean {
+export function equalConstantTime(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);
 }
@@ -232,7 +232,7 @@ const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).u
  * How many derived keys are remembered for one secret. A client uses one a day; another number comes only from clients
  * that change their region, which is theirs to choose, so that there must be a bound.
  */
-const REMEMBERED = 8;
+const MAX_CACHED_KEYS = 8;
 
 /** A secret that signs, and the keys derived from it: four hashes each, the same for every request of a day. */
 export class SigningSecret {
@@ -259,13 +259,13 @@ export class SigningSecret {
     if (known) return known;
     const dated = hmac(`AWS4${this.#secret}`, scope.date);
     const key = hmac(hmac(hmac(dated, scope.region), scope.service), 'aws4_request');
-    if (this.#keys.size >= REMEMBERED) this.#keys.clear();
+    if (this.#keys.size >= MAX_CACHED_KEYS) this.#keys.clear();
     this.#keys.set(name, key);
     return key;
   }
 }
 
-const OF_NOTHING = hash('sha256', '', 'hex');
+const EMPTY_SHA256 = hash('sha256', '', 'hex');
 
 /** The chain of signatures of a body in signed chunks: each signs its bytes and the signature before it. */
 export class ChunkSignatures {
@@ -290,7 +290,7 @@ export class ChunkSignatures {
   endOfChunk(signature: string): void {
     const digest = this.#hash.digest('hex');
     this.#hash = createHash('sha256');
-    this.#check('AWS4-HMAC-SHA256-PAYLOAD', `${OF_NOTHING}\n${digest}`, signature);
+    this.#check('AWS4-HMAC-SHA256-PAYLOAD', `${EMPTY_SHA256}\n${digest}`, signature);
   }
 
   /** `trailer` is its lines as `name:value\n`. */
@@ -301,7 +301,7 @@ export class ChunkSignatures {
   #check(kind: string, digests: string, signature: string): void {
     const text = `${kind}\n${this.#date}\n${formatScope(this.#scope)}\n${this.#previous}\n${digests}`;
     const expected = this.#secret.sign(this.#scope, text);
-    if (!sameText(expected, signature)) throw new S3Error('SignatureDoesNotMatch');
+    if (!equalConstantTime(expected, signature)) throw new S3Error('SignatureDoesNotMatch');
     this.#previous = expected;
   }
 }

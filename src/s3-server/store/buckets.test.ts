@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
 import * as fc from 'fast-check';
-import { reaches } from '../access/allowed.ts';
-import { type BucketPage, Buckets, type NewStoreBucket, PAGES } from './buckets.ts';
+import { canSeeBucket } from '../access/authorization.ts';
+import { BUCKET_PAGE_QUERIES, type BucketPage, Buckets, type NewStoreBucket } from './buckets.ts';
 import { STORE_MIGRATIONS, StoreDatabase } from './database.ts';
 
 function temporaryFile(t: Pick<TestContext, 'after'>): string {
@@ -66,7 +66,7 @@ test('an index finds what looking at every bucket would find, whatever became of
         for (const maker of [...MAKERS, undefined]) {
           const expected = everything.filter(
             (bucket) =>
-              (user === undefined || reaches({ kind: 'user', user }, bucket)) &&
+              (user === undefined || canSeeBucket({ kind: 'user', user }, bucket)) &&
               (maker === undefined || bucket.madeBy === maker),
           );
           const question = { limit, ...(user && { reachableBy: user }), ...(maker && { madeBy: maker }) };
@@ -101,7 +101,7 @@ test('a few among ten thousand buckets are found in pages', async (t) => {
   assert.deepEqual(names(buckets, { limit: 9, madeBy: 'service-1', reachableBy: 'ben' }), [numbered(5_000)]);
 });
 
-const INDICES: Record<keyof typeof PAGES, string[]> = {
+const INDICES: Record<keyof typeof BUCKET_PAGE_QUERIES, string[]> = {
   all: ['bucket USING COVERING INDEX sqlite_autoindex_bucket_1 (name>?)'],
   made: ['bucket USING COVERING INDEX bucket_by_maker (made_by=? AND name>?)'],
   reachable: [
@@ -118,7 +118,7 @@ const INDICES: Record<keyof typeof PAGES, string[]> = {
 for (const [name, indices] of Object.entries(INDICES)) {
   test(`a page of "${name}" reads indices in their order, from the last name on, and sorts nothing`, (t) => {
     const { database } = open(t);
-    const sql = PAGES[name as keyof typeof PAGES];
+    const sql = BUCKET_PAGE_QUERIES[name as keyof typeof BUCKET_PAGE_QUERIES];
     const plan = database.query<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all();
     const details = plan.map(({ detail }) => detail);
     const searches = details.filter((detail) => detail.startsWith('SEARCH ')).map((detail) => detail.slice(7));

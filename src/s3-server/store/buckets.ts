@@ -1,4 +1,4 @@
-import type { BucketFacts, BucketVisibility } from '../access/allowed.ts';
+import type { BucketAccessFacts, BucketVisibility } from '../access/authorization.ts';
 import { S3Error } from '../lib/errors.ts';
 import type { StoreDatabase, StoreStatement } from './database.ts';
 
@@ -9,7 +9,7 @@ export interface Rule {
   readonly suffix: string;
 }
 
-export interface StoreBucket extends BucketFacts {
+export interface StoreBucket extends BucketAccessFacts {
   readonly id: number;
   readonly tags: Readonly<Record<string, string>>;
   /** Who made it for whom, in the manager's words: the uid of a service. */
@@ -70,7 +70,7 @@ interface Row {
 export class Buckets {
   readonly #database: StoreDatabase;
   readonly #now: () => number;
-  readonly #known = new Map<string, StoreBucket>();
+  readonly #cache = new Map<string, StoreBucket>();
   readonly #statements: ReturnType<typeof prepare>;
   readonly #pages: BucketPages;
 
@@ -79,16 +79,16 @@ export class Buckets {
     this.#now = now;
     this.#statements = prepare(database);
     this.#pages = new BucketPages(database);
-    database.onRollback(() => this.#known.clear());
+    database.onRollback(() => this.#cache.clear());
   }
 
   find(name: string): StoreBucket | undefined {
-    const known = this.#known.get(name);
+    const known = this.#cache.get(name);
     if (known) return known;
     const row = this.#statements.find.get(name);
     if (!row) return undefined;
-    const bucket = { ...bucketOf(row), rules: this.#statements.rules.all(row.id).map((rule) => ({ ...rule })) };
-    this.#known.set(name, bucket);
+    const bucket = { ...toBucket(row), rules: this.#statements.rules.all(row.id).map((rule) => ({ ...rule })) };
+    this.#cache.set(name, bucket);
     return bucket;
   }
 
@@ -126,7 +126,7 @@ export class Buckets {
     return this.#database.write(() => {
       const bucket = this.get(name);
       check?.(bucket);
-      const { owner, visibility, allowedUsers, tags, madeBy, cors, quota } = { ...bucket, ...defined(change) };
+      const { owner, visibility, allowedUsers, tags, madeBy, cors, quota } = { ...bucket, ...withoutUndefined(change) };
       this.#statements.update.run(
         owner,
         visibility,
@@ -138,7 +138,7 @@ export class Buckets {
         bucket.id,
       );
       this.#share({ name, visibility, allowedUsers });
-      this.#known.delete(name);
+      this.#cache.delete(name);
     });
   }
 
@@ -150,21 +150,21 @@ export class Buckets {
       if (!withContent && this.#statements.anyObject.get(bucket.id)) throw new S3Error('BucketNotEmpty');
       this.#statements.dropRules.run(bucket.id);
       this.#statements.unshare.run(name);
-      this.#statements.rename.run(`${REMOVED}${bucket.id}`, bucket.id);
-      this.#known.delete(name);
+      this.#statements.rename.run(`${REMOVED_PREFIX}${bucket.id}`, bucket.id);
+      this.#cache.delete(name);
       return bucket.id;
     });
   }
 
   /** Buckets whose content was not yet removed when the process ended. */
-  halfRemoved(): number[] {
+  pendingRemovals(): number[] {
     return this.#statements.halfRemoved.all().map(({ id }) => id);
   }
 
   putRule(name: string, { id, prefix, suffix }: Rule): Promise<void> {
     return this.#database.write(() => {
       this.#statements.putRule.run(this.get(name).id, id, prefix, suffix);
-      this.#known.delete(name);
+      this.#cache.delete(name);
     });
   }
 
@@ -172,7 +172,7 @@ export class Buckets {
     return this.#database.remove(() => {
       const bucket = this.find(name);
       if (bucket) this.#statements.removeRule.run(bucket.id, id);
-      this.#known.delete(name);
+      this.#cache.delete(name);
     });
   }
 
@@ -182,7 +182,7 @@ export class Buckets {
       check(bucket);
       this.#statements.dropRules.run(bucket.id);
       for (const { id, prefix, suffix } of rules) this.#statements.putRule.run(bucket.id, id, prefix, suffix);
-      this.#known.delete(name);
+      this.#cache.delete(name);
     });
   }
 
@@ -193,7 +193,7 @@ export class Buckets {
   }
 }
 
-function bucketOf(row: Row): Omit<StoreBucket, 'rules'> {
+function toBucket(row: Row): Omit<StoreBucket, 'rules'> {
   return {
     id: row.id,
     name: row.name,
@@ -208,7 +208,7 @@ function bucketOf(row: Row): Omit<StoreBucket, 'rules'> {
   };
 }
 
-function defined(change: StoreBucketChange): StoreBucketChange {
+function withoutUndefined(change: StoreBucketChange): StoreBucketChange {
   return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
 }
 
@@ -230,7 +230,7 @@ function prepare(database: StoreDatabase) {
     rename: database.query('UPDATE bucket SET name = ? WHERE id = ?'),
     anyObject: database.query<{ key: string }>('SELECT key FROM object WHERE bucket = ? LIMIT 1'),
     halfRemoved: database.query<{ id: number }>(
-      `SELECT id FROM bucket WHERE name >= '${REMOVED}' AND name < '${REMOVED}~'`,
+      `SELECT id FROM bucket WHERE name >= '${REMOVED_PREFIX}' AND name < '${REMOVED_PREFIX}~'`,
     ),
     rules: database.query<Rule>('SELECT id, prefix, suffix FROM rule WHERE bucket = ? ORDER BY id'),
     putRule: database.query('INSERT OR REPLACE INTO rule (bucket, id, prefix, suffix) VALUES (?, ?, ?, ?)'),
@@ -251,13 +251,13 @@ export interface BucketPage {
 }
 
 /** A bucket whose content is being removed. No request can have this name. */
-const REMOVED = '!';
+const REMOVED_PREFIX = '!';
 
 /** Every name of a bucket that is there comes after it. */
-const FIRST = `${REMOVED}~`;
+const FIRST_NAME = `${REMOVED_PREFIX}~`;
 
 /** Each reads indices in the order of names and stops when the page is full, however many buckets there are. */
-export const PAGES = {
+export const BUCKET_PAGE_QUERIES = {
   all: 'SELECT name FROM bucket WHERE name > ? ORDER BY name LIMIT ?',
   made: 'SELECT name FROM bucket WHERE made_by = ? AND name > ? ORDER BY name LIMIT ?',
   // A union in the order of its parts is a merge of them.
@@ -273,14 +273,14 @@ export const PAGES = {
 
 /** The names of buckets, found by index. */
 class BucketPages {
-  readonly #pages: Record<keyof typeof PAGES, StoreStatement<{ name: string }>>;
+  readonly #pages: Record<keyof typeof BUCKET_PAGE_QUERIES, StoreStatement<{ name: string }>>;
 
   constructor(database: StoreDatabase) {
     this.#pages = {
-      all: database.query(PAGES.all),
-      made: database.query(PAGES.made),
-      reachable: database.query(PAGES.reachable),
-      madeAndReachable: database.query(PAGES.madeAndReachable),
+      all: database.query(BUCKET_PAGE_QUERIES.all),
+      made: database.query(BUCKET_PAGE_QUERIES.made),
+      reachable: database.query(BUCKET_PAGE_QUERIES.reachable),
+      madeAndReachable: database.query(BUCKET_PAGE_QUERIES.madeAndReachable),
     };
   }
 
@@ -289,7 +289,7 @@ class BucketPages {
   }
 
   #rows({ after = '', limit, madeBy, reachableBy: user }: BucketPage): { name: string }[] {
-    const from = after > FIRST ? after : FIRST;
+    const from = after > FIRST_NAME ? after : FIRST_NAME;
     const { all, made, reachable, madeAndReachable } = this.#pages;
     if (madeBy !== undefined && user !== undefined) return madeAndReachable.all(madeBy, from, user, user, limit);
     if (madeBy !== undefined) return made.all(madeBy, from, limit);
@@ -299,7 +299,7 @@ class BucketPages {
 }
 
 /** Does a new object of this key make an event? One, however many rules say so. */
-export function makesEvent({ rules }: Pick<StoreBucket, 'rules'>, key: string): boolean {
+export function matchesRules({ rules }: Pick<StoreBucket, 'rules'>, key: string): boolean {
   return rules.some(({ prefix, suffix }) => key.startsWith(prefix) && key.endsWith(suffix));
 }
 

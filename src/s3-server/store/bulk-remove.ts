@@ -9,7 +9,7 @@ import type { Uploads } from './uploads.ts';
 const AT_ONCE = 500;
 
 /** Removes every object whose key begins with the prefix, and every upload that was to become one. */
-export async function removeUnder(
+export async function deletePrefix(
   { objects, uploads }: { objects: Objects; uploads: Uploads },
   bucket: () => StoreBucket,
   prefix: string,
@@ -17,7 +17,7 @@ export async function removeUnder(
   // Uploads first: one that is completed in between is an object that is found below.
   for (;;) {
     const { rows: begun } = uploads.list(bucket(), { prefix, delimiter: '', after: '', limit: AT_ONCE });
-    await Promise.all(begun.map(({ key, id }) => uploads.abort(bucket, key, id).catch(unlessOver)));
+    await Promise.all(begun.map(({ key, id }) => uploads.abort(bucket, key, id).catch(ignoreNoSuchUpload)));
     if (begun.length === 0) break;
   }
   for (;;) {
@@ -30,7 +30,7 @@ export async function removeUnder(
   }
 }
 
-function unlessOver(error: unknown): void {
+function ignoreNoSuchUpload(error: unknown): void {
   if (!(error instanceof S3Error && error.code === 'NoSuchUpload')) throw error;
 }
 
@@ -52,12 +52,15 @@ export async function emptyBucket(
     `SELECT key, size, content FROM object WHERE bucket = ? LIMIT ${EMPTIED_AT_ONCE}`,
   );
   const dropBucket = database.query('DELETE FROM bucket WHERE id = ?');
-  while (!stopped() && (await uploads.forget({ bucket })));
+  while (!stopped() && (await uploads.removeSome({ bucket })));
   while (!stopped()) {
     const { removed, empty } = await database.remove(() => {
       const rows = page.all(bucket);
       if (rows.length === 0) dropBucket.run(bucket);
-      return { removed: rows.flatMap((row) => objects.removeNow({ id: bucket }, row)), empty: rows.length === 0 };
+      return {
+        removed: rows.flatMap((row) => objects.removeInTransaction({ id: bucket }, row)),
+        empty: rows.length === 0,
+      };
     });
     files.remove(removed);
     if (empty) return;

@@ -22,10 +22,10 @@ export class ContentFiles {
   readonly #unfinished: string;
   readonly #threads = new ContentThreads();
   /** Files of this run that the database does not mention yet, or never will. */
-  readonly #unsettled = new Set<string>();
+  readonly #unreferenced = new Set<string>();
   /** How many read a file; one that is to be removed waits for them. */
   readonly #readers = new Map<string, number>();
-  readonly #doomed = new Set<string>();
+  readonly #pendingRemovals = new Set<string>();
   readonly #removals = new Set<Promise<void>>();
   /** The numbers under which the threads know files in the making. */
   readonly #ids = new Map<string, number>();
@@ -51,26 +51,26 @@ export class ContentFiles {
   create(length: number, wanted: WantedDigests): ContentWriter {
     const id = this.#count++;
     const file = randomBytes(16).toString('hex');
-    const paths = { unfinished: join(this.#unfinished, file), final: this.#pathOf(file) };
-    this.#unsettled.add(file);
+    const paths = { unfinished: join(this.#unfinished, file), final: this.#path(file) };
+    this.#unreferenced.add(file);
     let writer: ContentWriter | undefined;
-    const thread = this.#threads.choose(id, (answer) => writer?.answer(answer));
+    const thread = this.#threads.choose(id, (answer) => writer?.onReply(answer));
     writer = new ContentWriter(id, file, paths, thread, { wanted, length });
     this.#ids.set(file, id);
     return writer;
   }
 
   /** The database mentions the file now. */
-  settle(file: string): void {
-    this.#unsettled.delete(file);
+  markReferenced(file: string): void {
+    this.#unreferenced.delete(file);
     this.#forget(file);
   }
 
   /** Whatever has become of it: nothing is left of this file. */
-  async abandon(writer: ContentWriter): Promise<void> {
+  async discard(writer: ContentWriter): Promise<void> {
     await writer.discard().catch(() => undefined);
     this.remove([writer.file]);
-    this.settle(writer.file);
+    this.markReferenced(writer.file);
   }
 
   /** Keeps these files until the returned function is called. */
@@ -82,20 +82,20 @@ export class ContentFiles {
         if (left > 0) this.#readers.set(file, left);
         else {
           this.#readers.delete(file);
-          if (this.#doomed.delete(file)) this.remove([file]);
+          if (this.#pendingRemovals.delete(file)) this.remove([file]);
         }
       }
     };
   }
 
   open(file: string): Promise<FileHandle> {
-    return open(this.#pathOf(file), 'r');
+    return open(this.#path(file), 'r');
   }
 
   /** Once nobody reads them. The database no longer mentions them; should the process die first, the sweep comes. */
   remove(files: readonly string[]): void {
     for (const file of files) {
-      if (this.#readers.has(file)) this.#doomed.add(file);
+      if (this.#readers.has(file)) this.#pendingRemovals.add(file);
       else this.#unlink(file);
     }
   }
@@ -105,7 +105,7 @@ export class ContentFiles {
     for (const folder of await readdir(this.#directory)) {
       for (const file of await readdir(join(this.#directory, folder))) {
         if (stopped()) return;
-        const inUse = this.#unsettled.has(file) || this.#readers.has(file) || isMentioned(file);
+        const inUse = this.#unreferenced.has(file) || this.#readers.has(file) || isMentioned(file);
         if (!inUse) await unlink(join(this.#directory, folder, file)).catch(() => undefined);
       }
     }
@@ -113,14 +113,14 @@ export class ContentFiles {
 
   /** Whoever still reads has the file open, or is too late. */
   async close(): Promise<void> {
-    for (const file of this.#doomed) this.#unlink(file);
-    this.#doomed.clear();
+    for (const file of this.#pendingRemovals) this.#unlink(file);
+    this.#pendingRemovals.clear();
     await Promise.all(this.#removals);
     await this.#threads.close();
   }
 
   #unlink(file: string): void {
-    const removal = unlink(this.#pathOf(file))
+    const removal = unlink(this.#path(file))
       .catch(() => undefined)
       .finally(() => this.#removals.delete(removal));
     this.#removals.add(removal);
@@ -132,7 +132,7 @@ export class ContentFiles {
     this.#ids.delete(file);
   }
 
-  #pathOf(file: string): string {
+  #path(file: string): string {
     return join(this.#directory, file.slice(0, 2), file);
   }
 }
@@ -151,7 +151,7 @@ interface Extent {
 }
 
 /** Which parts of which files the bytes `start` to `start + length` are. */
-export function extentsOf(segments: readonly Segment[], start: number, length: number): Extent[] {
+export function findExtents(segments: readonly Segment[], start: number, length: number): Extent[] {
   const extents: Extent[] = [];
   let position = 0;
   for (const { file, size } of segments) {
@@ -180,7 +180,7 @@ export async function readContent(
     for (const { file, start, length } of extents) {
       await using handle = await files.open(file);
       for (let at = 0; at < length; ) {
-        const block = free.pop() ?? (await firstSent(sending));
+        const block = free.pop() ?? (await awaitOldest(sending));
         const { bytesRead } = await handle.read(block, 0, Math.min(block.length, length - at), start + at);
         if (bytesRead === 0) throw new Error('a content file is shorter than the database says');
         at += bytesRead;
@@ -197,7 +197,7 @@ export async function readContent(
   for (const { sent } of sending) await sent;
 }
 
-async function firstSent(sending: { readonly block: Buffer; readonly sent: Promise<void> }[]): Promise<Buffer> {
+async function awaitOldest(sending: { readonly block: Buffer; readonly sent: Promise<void> }[]): Promise<Buffer> {
   const first = sending.shift();
   if (!first) throw new Error('no block is free and none is being sent');
   await first.sent;
@@ -208,18 +208,18 @@ async function firstSent(sending: { readonly block: Buffer; readonly sent: Promi
  * Makes the database mention a file that was written for it. When it refuses, the file goes. When nobody can say
  * whether it took it, because the disk failed, the file stays: the sweep of the next start knows.
  */
-export async function keepContent<T>(
+export async function commitContent<T>(
   files: ContentFiles,
   writer: ContentWriter,
   mention: () => Promise<T>,
 ): Promise<T> {
   try {
     const result = await mention();
-    files.settle(writer.file);
+    files.markReferenced(writer.file);
     return result;
   } catch (error) {
     const unknown = error instanceof S3Error && error.code === 'ServiceUnavailable';
-    if (!unknown) await files.abandon(writer);
+    if (!unknown) await files.discard(writer);
     throw error;
   }
 }

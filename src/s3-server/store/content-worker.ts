@@ -3,14 +3,14 @@ import { dirname } from 'node:path';
 import { parentPort } from 'node:worker_threads';
 import { isDiskFull } from '../../lib/disk-reserve.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
-import { Digesting } from '../lib/checksum.ts';
-import type { ContentOrder, ContentReply } from './content-writer.ts';
+import { RunningDigests } from '../lib/checksum.ts';
+import type { WriterCommand, WriterReply } from './content-writer.ts';
 
 /** A thread that writes content files and computes their digests, so that the event loop does neither. */
 
-interface Writing {
+interface OpenFile {
   readonly handle: number;
-  readonly digesting: Digesting;
+  readonly digesting: RunningDigests;
   unsynced: number;
   /** A sync that goes on while more is written. */
   syncing: Promise<void> | undefined;
@@ -24,15 +24,15 @@ interface Writing {
  */
 const SYNC_EVERY = 8 * 1024 * 1024;
 
-const writings = new Map<number, Writing>();
+const openFiles = new Map<number, OpenFile>();
 
-async function obey(order: ContentOrder): Promise<ContentReply | undefined> {
+async function execute(order: WriterCommand): Promise<WriterReply | undefined> {
   const { id } = order;
   switch (order.kind) {
     case 'open':
-      writings.set(id, {
+      openFiles.set(id, {
         handle: openSync(order.path, 'wx', 0o600),
-        digesting: new Digesting(order.wanted),
+        digesting: new RunningDigests(order.wanted),
         unsynced: 0,
         syncing: undefined,
         failure: undefined,
@@ -40,20 +40,20 @@ async function obey(order: ContentOrder): Promise<ContentReply | undefined> {
       return undefined;
     case 'write': {
       const bytes = new Uint8Array(order.buffer, 0, order.length);
-      const writing = writingOf(id);
+      const writing = getOpenFile(id);
       for (let at = 0; at < bytes.length; ) at += writeSync(writing.handle, bytes, at);
       beginSync(writing, bytes.length);
       writing.digesting.update(bytes);
       return { id, kind: 'written', buffer: order.buffer };
     }
     case 'finish': {
-      const writing = writingOf(id);
+      const writing = getOpenFile(id);
       const { handle, digesting } = writing;
       await writing.syncing;
       if (writing.failure) throw writing.failure;
       fdatasyncSync(handle);
       closeSync(handle);
-      writings.delete(id);
+      openFiles.delete(id);
       return { id, kind: 'finished', digests: digesting.digest() };
     }
     case 'publish':
@@ -66,7 +66,7 @@ async function obey(order: ContentOrder): Promise<ContentReply | undefined> {
   }
 }
 
-function beginSync(writing: Writing, written: number): void {
+function beginSync(writing: OpenFile, written: number): void {
   writing.unsynced += written;
   if (writing.unsynced < SYNC_EVERY || writing.syncing) return;
   writing.unsynced = 0;
@@ -80,30 +80,30 @@ function beginSync(writing: Writing, written: number): void {
 }
 
 async function discard(id: number, path: string): Promise<void> {
-  const writing = writings.get(id);
-  writings.delete(id);
+  const writing = openFiles.get(id);
+  openFiles.delete(id);
   await writing?.syncing;
   if (writing) closeSync(writing.handle);
   rmSync(path, { force: true });
 }
 
-function writingOf(id: number): Writing {
-  const writing = writings.get(id);
+function getOpenFile(id: number): OpenFile {
+  const writing = openFiles.get(id);
   if (!writing) throw new Error('nothing is being written under this number');
   return writing;
 }
 
 /** Buffers are moved, not copied. */
-function tell(answer: ContentReply): void {
+function sendReply(answer: WriterReply): void {
   const transfer = answer.kind === 'written' ? [answer.buffer] : [];
   parentPort?.postMessage(answer, transfer);
 }
 
-parentPort?.on('message', (order: ContentOrder) => {
-  obey(order)
-    .then((answer) => answer && tell(answer))
+parentPort?.on('message', (order: WriterCommand) => {
+  execute(order)
+    .then((answer) => answer && sendReply(answer))
     .catch((error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
-      tell({ id: order.id, kind: 'failed', message, full: isDiskFull(error) });
+      sendReply({ id: order.id, kind: 'failed', message, full: isDiskFull(error) });
     });
 });

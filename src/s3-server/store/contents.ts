@@ -52,7 +52,7 @@ export class Contents {
     return files;
   }
 
-  mentions(file: string): boolean {
+  isReferenced(file: string): boolean {
     return this.#statements.mentions.get(file, file) !== undefined;
   }
 }

@@ -52,7 +52,7 @@ export class StoreDatabase {
       this.#reserve.refill();
     } catch (error) {
       this.#database.close();
-      throw reasonFor(path, error);
+      throw toStoreError(path, error);
     }
     this.#writes = new GroupCommit({
       database: this.#database,
@@ -115,7 +115,7 @@ function migrate(database: DatabaseSync, path: string): void {
   database.exec('BEGIN IMMEDIATE; COMMIT;');
 }
 
-function reasonFor(path: string, error: unknown): ObjectStoreError {
+function toStoreError(path: string, error: unknown): ObjectStoreError {
   if (error instanceof ObjectStoreError) return error;
   if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
     const message = `the object store ${path} is in use by another process: stop that one, or choose another directory`;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventJson } from './events.ts';
+import { formatEvent } from './events.ts';
 import { ModificationClock } from './objects.ts';
 
 test('an event reads as MinIO sends it', () => {
-  const text = eventJson({
+  const text = formatEvent({
     name: 's3:ObjectCreated:Put',
     bucket: 'photos',
     key: 'in/ünï code+1 &=.txt',

@@ -31,11 +31,11 @@ export class Outbox {
   /** In the transaction of the object. Returns its number, for `written`. */
   add(facts: EventFacts): number {
     const { bucket, key, eTag, size, modified } = facts;
-    return Number(this.#statements.add.run(bucket, key, eTag, size, modified, eventJson(facts)).lastInsertRowid);
+    return Number(this.#statements.add.run(bucket, key, eTag, size, modified, formatEvent(facts)).lastInsertRowid);
   }
 
   /** The event of this number is on the disk, and so are all before it: they are written in order. */
-  written(seq: number): void {
+  onDurable(seq: number): void {
     this.#durable = Math.max(this.#durable, seq);
     for (const listener of this.#listeners) listener();
   }
@@ -101,11 +101,11 @@ export interface EventFacts extends Modification {
  * The event as MinIO sends it: the key in the record is encoded as in a query, the one on top is not, and `& < >` are
  * escaped as Go does. `configurationId` is always `Config` there.
  */
-export function eventJson(facts: EventFacts): string {
+export function formatEvent(facts: EventFacts): string {
   const { name, bucket, key, origin, region } = facts;
   const userMetadata: Record<string, string> = { 'content-type': facts.contentType };
   for (const [header, value] of Object.entries(facts.headers)) {
-    userMetadata[header.startsWith('x-amz-meta-') ? capitalised(header) : header] = value;
+    userMetadata[header.startsWith('x-amz-meta-') ? capitalizeHeader(header) : header] = value;
   }
   const record = {
     eventVersion: '2.0',
@@ -146,7 +146,7 @@ function encodeAsQuery(key: string): string {
     .replaceAll('%20', '+');
 }
 
-const capitalised = (header: string) =>
+const capitalizeHeader = (header: string) =>
   header.replace(/(^|-)([a-z])/g, (_, dash: string, c: string) => dash + c.toUpperCase());
 
 function goJson(value: unknown): string {

@@ -1,9 +1,9 @@
 import { hash, randomBytes } from 'node:crypto';
 import { Secret } from '../../lib/secret.ts';
-import type { S3Identity } from '../access/allowed.ts';
+import type { S3Identity } from '../access/authorization.ts';
 import { type Policy, readPolicy } from '../access/policy.ts';
 import { S3Error } from '../lib/errors.ts';
-import { SigningSecret, sameText } from '../signature/signature-v4.ts';
+import { equalConstantTime, SigningSecret } from '../signature/signature-v4.ts';
 import type { StoreDatabase } from './database.ts';
 
 /** Keeps secrets unreadable on the disk. The place is part of the seal, so that one cannot stand in for another. */
@@ -62,9 +62,9 @@ export class Identities {
   readonly #seal: IdentitySeal;
   readonly #now: () => number;
   readonly #manager: Signer;
-  readonly #known = new Map<string, Signer>();
+  readonly #cache = new Map<string, Signer>();
   /** Keys that are in memory alone. */
-  readonly #unwritten = new Set<string>();
+  readonly #inMemory = new Set<string>();
   readonly #statements: ReturnType<typeof prepare>;
 
   constructor(
@@ -84,7 +84,7 @@ export class Identities {
   signer(accessKey: string, token: string | undefined): Signer {
     const signer = this.find(accessKey);
     if (!signer) throw new S3Error('InvalidAccessKeyId');
-    if (signer.tokenHash !== undefined && !sameText(signer.tokenHash, hashOf(token ?? ''))) {
+    if (signer.tokenHash !== undefined && !equalConstantTime(signer.tokenHash, hashToken(token ?? ''))) {
       throw new S3Error('InvalidTokenId');
     }
     if (signer.tokenHash === undefined && token) throw new S3Error('InvalidTokenId');
@@ -93,7 +93,7 @@ export class Identities {
   }
 
   /** Is this still who may sign? Asked again at the end of a long upload. */
-  checkStill(signer: Signer): void {
+  checkStillValid(signer: Signer): void {
     if (this.find(signer.accessKey) !== signer) {
       throw new S3Error('InvalidAccessKeyId', 'The access key was revoked or changed before the request was complete.');
     }
@@ -102,10 +102,10 @@ export class Identities {
 
   find(accessKey: string): Signer | undefined {
     if (accessKey === this.#manager.accessKey) return this.#manager;
-    const known = this.#known.get(accessKey);
+    const known = this.#cache.get(accessKey);
     if (known) return known;
     const loaded = this.#load(accessKey);
-    if (loaded) this.#known.set(accessKey, loaded);
+    if (loaded) this.#cache.set(accessKey, loaded);
     return loaded;
   }
 
@@ -144,13 +144,13 @@ export class Identities {
     const accessKey = `OSCAR${randomBytes(10).toString('hex').toUpperCase().slice(0, 15)}`;
     const secretKey = randomBytes(30).toString('base64url');
     const sessionToken = randomBytes(48).toString('base64url');
-    const tokenHash = hashOf(sessionToken);
+    const tokenHash = hashToken(sessionToken);
     const expiresAt = this.#now() + ttl;
     this.#forgetExpired();
     if (inProcess) {
-      const identity = identityOf(kind, parent, rights);
+      const identity = toIdentity(kind, parent, rights);
       const signing = new SigningSecret(secretKey);
-      this.#known.set(accessKey, {
+      this.#cache.set(accessKey, {
         accessKey,
         secret: signing,
         identity,
@@ -158,7 +158,7 @@ export class Identities {
         tokenHash,
         expires: expiresAt,
       });
-      this.#unwritten.add(accessKey);
+      this.#inMemory.add(accessKey);
     } else {
       const sealed = this.#seal.seal(secretKey, ['object-store', 'session', accessKey]);
       await this.#database.write(() => {
@@ -172,13 +172,13 @@ export class Identities {
   }
 
   async revoke(accessKey: string): Promise<void> {
-    if (this.#unwritten.delete(accessKey)) {
-      this.#known.delete(accessKey);
+    if (this.#inMemory.delete(accessKey)) {
+      this.#cache.delete(accessKey);
       return;
     }
     await this.#database.remove(
       () => void this.#statements.dropSession.run(accessKey),
-      () => this.#known.delete(accessKey),
+      () => this.#cache.delete(accessKey),
     );
   }
 
@@ -186,24 +186,24 @@ export class Identities {
   async revokeFor(purpose: string): Promise<void> {
     await this.#database.remove(
       () => this.#statements.dropPurpose.all(purpose),
-      (dropped) => dropped.forEach(({ access_key: accessKey }) => this.#known.delete(accessKey)),
+      (dropped) => dropped.forEach(({ access_key: accessKey }) => this.#cache.delete(accessKey)),
     );
   }
 
   #forget(user: string, isAffected: (identity: S3Identity) => boolean): void {
-    for (const [accessKey, { principal, identity }] of this.#known) {
+    for (const [accessKey, { principal, identity }] of this.#cache) {
       if (principal !== user || !isAffected(identity)) continue;
-      this.#known.delete(accessKey);
-      this.#unwritten.delete(accessKey);
+      this.#cache.delete(accessKey);
+      this.#inMemory.delete(accessKey);
     }
   }
 
   #forgetExpired(): void {
     const now = this.#now();
-    for (const [accessKey, { expires }] of this.#known) {
+    for (const [accessKey, { expires }] of this.#cache) {
       if (expires === undefined || expires > now) continue;
-      this.#known.delete(accessKey);
-      this.#unwritten.delete(accessKey);
+      this.#cache.delete(accessKey);
+      this.#inMemory.delete(accessKey);
     }
   }
 
@@ -217,7 +217,7 @@ export class Identities {
     if (!session) return undefined;
     const { kind, parent, policy, token_hash: tokenHash, expires } = session;
     const secret = new SigningSecret(this.#seal.open(session.secret, ['object-store', 'session', accessKey]));
-    const identity = identityOf(kind, parent, policy === null ? undefined : readPolicy(policy));
+    const identity = toIdentity(kind, parent, policy === null ? undefined : readPolicy(policy));
     return { accessKey, secret, identity, principal: parent, tokenHash, expires };
   }
 }
@@ -225,12 +225,12 @@ export class Identities {
 /** A job without policy would have no bounds, so it has no rights. */
 const NO_RIGHTS: Policy = { statements: [] };
 
-function identityOf(kind: SessionRow['kind'], parent: string, policy: Policy | undefined): S3Identity {
+function toIdentity(kind: SessionRow['kind'], parent: string, policy: Policy | undefined): S3Identity {
   if (kind === 'job') return { kind, user: parent, policy: policy ?? NO_RIGHTS };
   return { kind: 'session', user: parent, ...(policy && { policy }) };
 }
 
-const hashOf = (token: string) => hash('sha256', token, 'hex');
+const hashToken = (token: string) => hash('sha256', token, 'hex');
 
 function prepare(database: StoreDatabase) {
   return {

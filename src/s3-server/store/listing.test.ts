@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { behind, type ListingQuestion, listPage, type ObjectListing } from './listing.ts';
+import { afterPrefix, type ListingQuery, listPage, type ObjectListing } from './listing.ts';
 
 interface Row {
   readonly key: string;
@@ -9,7 +9,7 @@ interface Row {
 
 const compare = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other));
 
-const page = (keys: readonly string[], question: ListingQuestion): ObjectListing<Row> => {
+const page = (keys: readonly string[], question: ListingQuery): ObjectListing<Row> => {
   const rows = [...new Set(keys)].toSorted(compare).map((key) => ({ key }));
   return listPage((from, limit) => rows.filter(({ key }) => compare(key, from) >= 0).slice(0, limit), question);
 };
@@ -77,7 +77,7 @@ test('nothing fits on a page of no names, and then there is no next one', () => 
 test('what is behind a prefix comes after everything that begins with it, and before everything else', () => {
   fc.assert(
     fc.property(key, key, (prefix, other) => {
-      const next = behind(prefix);
+      const next = afterPrefix(prefix);
       if (next === undefined) return;
       assert.ok(compare(prefix + other, next) < 0);
       if (!other.startsWith(prefix) && compare(other, prefix) > 0) assert.ok(compare(other, next) >= 0);

@@ -1,5 +1,5 @@
 /** What a listing asks for. Names are in the order of their UTF-8 bytes. */
-export interface ListingQuestion {
+export interface ListingQuery {
   readonly prefix: string;
   /** Empty: nothing is grouped. */
   readonly delimiter: string;
@@ -17,19 +17,19 @@ export interface ObjectListing<Row> {
 }
 
 /** Rows of a bucket whose key is not below `from`, in order, at most `limit` of them. */
-export type Source<Row> = (from: string, limit: number) => Iterable<Row>;
+export type RowSource<Row> = (from: string, limit: number) => Iterable<Row>;
 
 /**
  * One page. A group of keys costs one look-up however many keys it has, because the next look-up begins behind it.
  */
 export function listPage<Row extends { readonly key: string }>(
-  source: Source<Row>,
-  { prefix, delimiter, after, limit }: ListingQuestion,
+  source: RowSource<Row>,
+  { prefix, delimiter, after, limit }: ListingQuery,
 ): ObjectListing<Row> {
   const rows: Row[] = [];
   const commonPrefixes: string[] = [];
   let last = '';
-  let from: string | undefined = startOf(prefix, delimiter, after);
+  let from: string | undefined = findFirstKey(prefix, delimiter, after);
   const full = () => rows.length + commonPrefixes.length >= limit;
   const page = (truncated: boolean) => ({ rows, commonPrefixes, truncated, last });
   if (limit <= 0) return page(false);
@@ -43,7 +43,7 @@ export function listPage<Row extends { readonly key: string }>(
       seen++;
       if (!row.key.startsWith(prefix)) return page(false);
       if (full()) return page(true);
-      const group = groupOf(row.key, prefix, delimiter);
+      const group = findCommonPrefix(row.key, prefix, delimiter);
       if (group === undefined) {
         rows.push(row);
         last = row.key;
@@ -51,7 +51,7 @@ export function listPage<Row extends { readonly key: string }>(
       } else {
         commonPrefixes.push(group);
         last = group;
-        next = behind(group);
+        next = afterPrefix(group);
         break;
       }
     }
@@ -62,22 +62,22 @@ export function listPage<Row extends { readonly key: string }>(
 }
 
 /** The common prefix under which a key is shown, or undefined when it is shown itself. */
-function groupOf(key: string, prefix: string, delimiter: string): string | undefined {
+function findCommonPrefix(key: string, prefix: string, delimiter: string): string | undefined {
   if (delimiter === '') return undefined;
   const at = key.indexOf(delimiter, prefix.length);
   return at < 0 ? undefined : key.slice(0, at + delimiter.length);
 }
 
-function startOf(prefix: string, delimiter: string, after: string): string | undefined {
+function findFirstKey(prefix: string, delimiter: string, after: string): string | undefined {
   if (after === '' || Buffer.compare(Buffer.from(after), Buffer.from(prefix)) < 0) return prefix;
-  const isGroup = after.startsWith(prefix) && groupOf(after, prefix, delimiter) === after;
-  return isGroup ? behind(after) : `${after}\0`;
+  const isGroup = after.startsWith(prefix) && findCommonPrefix(after, prefix, delimiter) === after;
+  return isGroup ? afterPrefix(after) : `${after}\0`;
 }
 
 const LAST_CODE_POINT = 0x10ffff;
 
 /** The first text that comes after everything that begins with `prefix`; undefined when there is none. */
-export function behind(prefix: string): string | undefined {
+export function afterPrefix(prefix: string): string | undefined {
   const points = Array.from(prefix, (c) => c.codePointAt(0) ?? 0);
   while (points.at(-1) === LAST_CODE_POINT) points.pop();
   const last = points.pop();

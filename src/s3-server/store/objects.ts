@@ -1,14 +1,14 @@
 import type { Checksum, ChecksumType } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
-import { makesEvent, type StoreBucket } from './buckets.ts';
+import { matchesRules, type StoreBucket } from './buckets.ts';
 import type { ContentFiles } from './content-files.ts';
 import type { Contents, NewContent, StoredContent } from './contents.ts';
 import type { StoreDatabase } from './database.ts';
 import type { EventName, EventOrigin, Outbox } from './events.ts';
-import { type ListingQuestion, listPage, type ObjectListing } from './listing.ts';
+import { type ListingQuery, listPage, type ObjectListing } from './listing.ts';
 
 /** What a client says about an object, and gets back with it. */
-export interface Description {
+export interface ObjectDescription {
   readonly contentType: string;
   /** Names in lower case: `x-amz-meta-*`, `cache-control`, `content-disposition`, `content-encoding` and so on. */
   readonly headers: Readonly<Record<string, string>>;
@@ -19,7 +19,7 @@ export interface StoredChecksum extends Checksum {
   readonly type: ChecksumType;
 }
 
-export interface ObjectRecord extends Description, Modification {
+export interface ObjectRecord extends ObjectDescription, Modification {
   readonly key: string;
   readonly size: number;
   /** Without quotes. */
@@ -31,7 +31,7 @@ export interface ObjectRecord extends Description, Modification {
   readonly content: number | null;
 }
 
-interface NewObject extends Description {
+interface NewObject extends ObjectDescription {
   readonly key: string;
   readonly size: number;
   readonly eTag: string;
@@ -41,7 +41,7 @@ interface NewObject extends Description {
 }
 
 /** Everything that goes with a write besides the object. */
-export interface Writing {
+export interface WriteContext {
   readonly event: EventName;
   readonly origin: EventOrigin;
   readonly conditions?: WriteConditions;
@@ -65,7 +65,7 @@ interface ObjectsDeps {
   readonly deployment: Deployment;
 }
 
-interface Written {
+interface WriteResult {
   readonly record: ObjectRecord;
   readonly removed: readonly string[];
   readonly event: number | undefined;
@@ -83,7 +83,7 @@ export class Objects {
 
   find(bucket: StoreBucket, key: string): ObjectRecord | undefined {
     const row = this.#statements.find.get(bucket.id, key);
-    return row && recordOf(row);
+    return row && toObjectRecord(row);
   }
 
   get(bucket: StoreBucket, key: string): ObjectRecord {
@@ -93,29 +93,33 @@ export class Objects {
   }
 
   /** Together with `find`, in one turn of the event loop. */
-  contentOf({ content }: ObjectRecord): StoredContent {
+  getContent({ content }: ObjectRecord): StoredContent {
     return this.#deps.contents.read(content);
   }
 
-  list(bucket: StoreBucket, question: ListingQuestion): ObjectListing<ObjectRecord> {
+  list(bucket: StoreBucket, question: ListingQuery): ObjectListing<ObjectRecord> {
     const page = listPage((from, limit) => this.#statements.list.iterate(bucket.id, from, limit), question);
-    return { ...page, rows: page.rows.map(recordOf) };
+    return { ...page, rows: page.rows.map(toObjectRecord) };
   }
 
-  async put(bucketName: () => StoreBucket, object: NewObject, writing: Writing): Promise<ObjectRecord> {
-    const written = await this.#deps.database.write(() => this.putNow(bucketName(), object, writing));
-    return this.settled(written);
+  async put(resolveBucket: () => StoreBucket, object: NewObject, writing: WriteContext): Promise<ObjectRecord> {
+    const written = await this.#deps.database.write(() => this.putInTransaction(resolveBucket(), object, writing));
+    return this.afterCommit(written);
   }
 
   /** In a transaction. */
-  putNow(bucket: StoreBucket, object: NewObject, { event, origin, conditions, check }: Writing): Written {
+  putInTransaction(
+    bucket: StoreBucket,
+    object: NewObject,
+    { event, origin, conditions, check }: WriteContext,
+  ): WriteResult {
     const existing = this.find(bucket, object.key);
     check?.(bucket);
     if (conditions) checkWriteConditions(conditions, existing);
     this.#count(bucket, existing ? 0 : 1, object.size - (existing?.size ?? 0));
     const content = this.#deps.contents.add(object.content);
     const removed = existing ? this.#deps.contents.release(existing.content) : [];
-    const repeated = existing && isRepeated(object, existing) ? existing : undefined;
+    const repeated = existing && isRepeatedWrite(object, existing) ? existing : undefined;
     const { modified, sequencer } = repeated ?? this.#deps.clock.next(existing?.modified);
     const modification = { modified, sequencer };
     const { key, size, eTag, contentType, headers, checksum, parts } = object;
@@ -129,14 +133,14 @@ export class Objects {
       modification.sequencer,
       content,
       contentType,
-      packed(headers),
+      encodeMap(headers),
       checksum ? JSON.stringify(checksum) : null,
-      packed(tags),
+      encodeMap(tags),
       parts ?? null,
     );
     const { deployment, outbox } = this.#deps;
     const seq =
-      !repeated && makesEvent(bucket, key)
+      !repeated && matchesRules(bucket, key)
         ? outbox.add({
             ...modification,
             name: event,
@@ -157,27 +161,27 @@ export class Objects {
   }
 
   /** After the transaction is on the disk. */
-  settled({ record, removed, event }: Written): ObjectRecord {
+  afterCommit({ record, removed, event }: WriteResult): ObjectRecord {
     this.#deps.files.remove(removed);
-    if (event !== undefined) this.#deps.outbox.written(event);
+    if (event !== undefined) this.#deps.outbox.onDurable(event);
     return record;
   }
 
   /** Removes what is there of these keys; returns those that were there. */
   async remove(
-    bucketName: () => StoreBucket,
+    resolveBucket: () => StoreBucket,
     keys: readonly string[],
     check?: (bucket: StoreBucket, key: string, existing: ObjectRecord | undefined) => void,
   ): Promise<string[]> {
     const { removed, found } = await this.#deps.database.remove(() => {
-      const bucket = bucketName();
+      const bucket = resolveBucket();
       const files: string[] = [];
       const there: string[] = [];
       for (const key of keys) {
         const existing = this.find(bucket, key);
         check?.(bucket, key, existing);
         if (!existing) continue;
-        files.push(...this.removeNow(bucket, existing));
+        files.push(...this.removeInTransaction(bucket, existing));
         there.push(key);
       }
       return { removed: files, found: there };
@@ -187,27 +191,30 @@ export class Objects {
   }
 
   /** In a transaction. Returns the files that are no longer needed. */
-  removeNow(bucket: Pick<StoreBucket, 'id'>, existing: Pick<ObjectRecord, 'key' | 'size' | 'content'>): string[] {
+  removeInTransaction(
+    bucket: Pick<StoreBucket, 'id'>,
+    existing: Pick<ObjectRecord, 'key' | 'size' | 'content'>,
+  ): string[] {
     this.#statements.remove.run(bucket.id, existing.key);
     this.#statements.count.run(-1, -existing.size, bucket.id);
     return this.#deps.contents.release(existing.content);
   }
 
-  async setTags(bucketName: () => StoreBucket, key: string, tags: Readonly<Record<string, string>>): Promise<void> {
+  async setTags(resolveBucket: () => StoreBucket, key: string, tags: Readonly<Record<string, string>>): Promise<void> {
     await this.#deps.database.write(() => {
-      const bucket = bucketName();
+      const bucket = resolveBucket();
       this.get(bucket, key);
-      this.setTagsNow(bucket, key, tags);
+      this.setTagsInTransaction(bucket, key, tags);
     });
   }
 
   /** In a transaction. */
-  setTagsNow(bucket: StoreBucket, key: string, tags: Readonly<Record<string, string>>): void {
-    this.#statements.setTags.run(packed(tags), bucket.id, key);
+  setTagsInTransaction(bucket: StoreBucket, key: string, tags: Readonly<Record<string, string>>): void {
+    this.#statements.setTags.run(encodeMap(tags), bucket.id, key);
   }
 
   /** Would so many more bytes be too many? Asked before they are received, so that they need not be. */
-  checkRoom(bucket: StoreBucket, bytes: number): void {
+  checkQuota(bucket: StoreBucket, bytes: number): void {
     if (bucket.quota === undefined) return;
     const used = this.#statements.used.get(bucket.id);
     if (used && used.bytes + used.pending + bytes > bucket.quota) throw new S3Error('XMinioAdminBucketQuotaExceeded');
@@ -265,7 +272,7 @@ export function checkWriteConditions(
 }
 
 /** Which attempt of a job has written an object. */
-export const MARK = 'x-amz-meta-oscar-attempt';
+export const ATTEMPT_HEADER = 'x-amz-meta-oscar-attempt';
 
 type Marked = Pick<ObjectRecord, 'headers' | 'eTag' | 'size'>;
 
@@ -273,9 +280,9 @@ type Marked = Pick<ObjectRecord, 'headers' | 'eTag' | 'size'>;
  * Has the same attempt written the same there before? Then its answer was lost, and it asks again: whoever waits for the
  * file has heard of it, and would run another job for nothing.
  */
-function isRepeated(object: Marked, existing: Marked): boolean {
-  const mark = object.headers[MARK];
-  const isMarked = mark !== undefined && mark === existing.headers[MARK];
+function isRepeatedWrite(object: Marked, existing: Marked): boolean {
+  const mark = object.headers[ATTEMPT_HEADER];
+  const isMarked = mark !== undefined && mark === existing.headers[ATTEMPT_HEADER];
   return isMarked && object.eTag === existing.eTag && object.size === existing.size;
 }
 
@@ -294,12 +301,12 @@ export interface ObjectRow {
 }
 
 /** Most objects have none, and then nothing is stored. */
-export const packed = (values: Readonly<Record<string, string>>) =>
+export const encodeMap = (values: Readonly<Record<string, string>>) =>
   Object.keys(values).length === 0 ? null : JSON.stringify(values);
 
-export const unpacked = (text: string | null): Readonly<Record<string, string>> => (text ? JSON.parse(text) : {});
+export const decodeMap = (text: string | null): Readonly<Record<string, string>> => (text ? JSON.parse(text) : {});
 
-export function recordOf(row: ObjectRow): ObjectRecord {
+export function toObjectRecord(row: ObjectRow): ObjectRecord {
   return {
     key: row.key,
     size: row.size,
@@ -307,8 +314,8 @@ export function recordOf(row: ObjectRow): ObjectRecord {
     modified: row.modified,
     sequencer: row.sequencer,
     contentType: row.content_type,
-    headers: unpacked(row.headers),
-    tags: unpacked(row.tags),
+    headers: decodeMap(row.headers),
+    tags: decodeMap(row.tags),
     checksum: row.checksum === null ? undefined : JSON.parse(row.checksum),
     parts: row.parts ?? undefined,
     content: row.content,

@@ -1,22 +1,22 @@
 import { hash, randomBytes } from 'node:crypto';
-import { type Algorithm, type ChecksumType, checksumOfParts } from '../lib/checksum.ts';
+import { type Algorithm, type ChecksumType, combineChecksums } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
 import type { Limits } from '../lib/limits.ts';
 import type { StoreBucket } from './buckets.ts';
 import type { ContentFiles } from './content-files.ts';
 import type { StoreDatabase } from './database.ts';
-import { type ListingQuestion, listPage, type ObjectListing } from './listing.ts';
+import { type ListingQuery, listPage, type ObjectListing } from './listing.ts';
 import {
-  type Description,
+  decodeMap,
+  encodeMap,
+  type ObjectDescription,
   type ObjectRecord,
   type Objects,
-  packed,
   type StoredChecksum,
-  unpacked,
-  type Writing,
+  type WriteContext,
 } from './objects.ts';
 
-export interface Upload extends Description {
+export interface Upload extends ObjectDescription {
   readonly id: string;
   readonly key: string;
   /** Milliseconds. */
@@ -80,13 +80,13 @@ export class Uploads {
     this.#statements = prepareUploads(deps.database);
   }
 
-  async begin(bucketName: () => StoreBucket, upload: Omit<Upload, 'id' | 'begun'>): Promise<string> {
+  async begin(resolveBucket: () => StoreBucket, upload: Omit<Upload, 'id' | 'begun'>): Promise<string> {
     const id = randomBytes(24).toString('base64url');
     const now = this.#deps.now();
     const { key, contentType, headers, tags, checksumAlgorithm = null, checksumType = null } = upload;
     await this.#deps.database.write(() => {
-      const about = [contentType, packed(headers), packed(tags)] as const;
-      this.#statements.begin.run(id, bucketName().id, key, now, now, ...about, checksumAlgorithm, checksumType);
+      const about = [contentType, encodeMap(headers), encodeMap(tags)] as const;
+      this.#statements.begin.run(id, resolveBucket().id, key, now, now, ...about, checksumAlgorithm, checksumType);
     });
     return id;
   }
@@ -94,17 +94,17 @@ export class Uploads {
   get(bucket: StoreBucket, key: string, id: string): Upload {
     const row = this.#statements.find.get(id, bucket.id, key);
     if (!row) throw new S3Error('NoSuchUpload');
-    return uploadOf(row);
+    return toUpload(row);
   }
 
-  async putPart(bucketName: () => StoreBucket, key: string, id: string, part: NewPart): Promise<Part> {
+  async putPart(resolveBucket: () => StoreBucket, key: string, id: string, part: NewPart): Promise<Part> {
     const { number, file, size, eTag, checksum } = part;
     const modified = this.#deps.now();
     const replaced = await this.#deps.database.write(() => {
-      const bucket = bucketName();
+      const bucket = resolveBucket();
       this.get(bucket, key, id);
       const existing = this.#statements.part.get(id, number);
-      this.#deps.objects.checkRoom(bucket, size - (existing?.size ?? 0));
+      this.#deps.objects.checkQuota(bucket, size - (existing?.size ?? 0));
       this.#statements.putPart.run(id, number, file ?? null, size, eTag, checksum ?? null, modified);
       this.#statements.touch.run(modified, id);
       this.#statements.count.run(size - (existing?.size ?? 0), bucket.id);
@@ -116,11 +116,11 @@ export class Uploads {
 
   /** In order of their numbers. */
   parts(upload: Pick<Upload, 'id'>, after: number, limit: number): Part[] {
-    return this.#statements.parts.all(upload.id, after, limit).map(partOf);
+    return this.#statements.parts.all(upload.id, after, limit).map(toPart);
   }
 
   /** In order of key and id. */
-  list(bucket: StoreBucket, question: UploadsQuestion): ObjectListing<Upload> {
+  list(bucket: StoreBucket, question: UploadListingQuery): ObjectListing<Upload> {
     const { prefix, after, idMarker = '' } = question;
     // Uploads of the key that the last page ended in, which come before all other keys of this page.
     const isInKey = idMarker !== '' && after.startsWith(prefix);
@@ -130,27 +130,27 @@ export class Uploads {
       rest = [];
       return rows;
     }, question);
-    return { ...page, rows: page.rows.map(uploadOf) };
+    return { ...page, rows: page.rows.map(toUpload) };
   }
 
   async complete(
-    bucketName: () => StoreBucket,
+    resolveBucket: () => StoreBucket,
     key: string,
     id: string,
     claimed: readonly ClaimedPart[],
-    { expected = {}, ...writing }: Writing & { readonly expected?: ExpectedObject },
+    { expected = {}, ...writing }: WriteContext & { readonly expected?: ExpectedObject },
   ): Promise<ObjectRecord> {
     const { written, unused } = await this.#deps.database.write(() => {
-      const bucket = bucketName();
+      const bucket = resolveBucket();
       const upload = this.get(bucket, key, id);
-      const stored = this.#statements.parts.all(id, 0, this.#deps.limits.parts + 1).map(partOf);
+      const stored = this.#statements.parts.all(id, 0, this.#deps.limits.parts + 1).map(toPart);
       const parts = this.#chosen(upload, stored, claimed);
       const used = new Set(parts.map(({ number }) => number));
       // Parts no longer wait once they are the object: else they would count twice against the quota.
       this.#drop(bucket, id, stored);
       const size = parts.reduce((sum, part) => sum + part.size, 0);
       if (size > this.#deps.limits.objectBytes) throw new S3Error('EntityTooLarge');
-      const checksum = checksumOf(upload, parts);
+      const checksum = objectChecksum(upload, parts);
       checkExpected(expected, size, checksum);
       const object = {
         key,
@@ -167,31 +167,31 @@ export class Uploads {
         },
       };
       const rest = stored.filter(({ number }) => !used.has(number));
-      const now = this.#deps.objects.putNow(bucket, object, writing);
+      const now = this.#deps.objects.putInTransaction(bucket, object, writing);
       return { written: now, unused: rest.flatMap(({ file }) => file ?? []) };
     });
     this.#deps.files.remove(unused);
-    return this.#deps.objects.settled(written);
+    return this.#deps.objects.afterCommit(written);
   }
 
-  async abort(bucketName: () => StoreBucket, key: string, id: string): Promise<void> {
+  async abort(resolveBucket: () => StoreBucket, key: string, id: string): Promise<void> {
     const files = await this.#deps.database.remove(() => {
-      const bucket = bucketName();
+      const bucket = resolveBucket();
       this.get(bucket, key, id);
-      return this.#drop(bucket, id, this.#statements.parts.all(id, 0, this.#deps.limits.parts + 1).map(partOf));
+      return this.#drop(bucket, id, this.#statements.parts.all(id, 0, this.#deps.limits.parts + 1).map(toPart));
     });
     this.#deps.files.remove(files);
   }
 
   /** Forgets a few uploads that nobody has touched since `time`, or all of a bucket; says whether there were any. */
-  async forget(which: { readonly untouchedSince: number } | { readonly bucket: number }): Promise<boolean> {
+  async removeSome(which: { readonly untouchedSince: number } | { readonly bucket: number }): Promise<boolean> {
     const files = await this.#deps.database.remove(() => {
       const rows =
         'bucket' in which
           ? this.#statements.ofBucket.all(which.bucket)
           : this.#statements.stale.all(which.untouchedSince);
       const dropped = rows.flatMap(({ id, bucket }) =>
-        this.#drop({ id: bucket }, id, this.#statements.parts.all(id, 0, this.#deps.limits.parts + 1).map(partOf)),
+        this.#drop({ id: bucket }, id, this.#statements.parts.all(id, 0, this.#deps.limits.parts + 1).map(toPart)),
       );
       return { any: rows.length > 0, dropped };
     });
@@ -223,18 +223,18 @@ export class Uploads {
   }
 }
 
-interface UploadsQuestion extends ListingQuestion {
+interface UploadListingQuery extends ListingQuery {
   /** With it, also the uploads of the key `after` whose id is greater. */
   readonly idMarker?: string;
 }
 
-function checksumOf(
+function objectChecksum(
   { checksumAlgorithm: algorithm, checksumType: type = 'COMPOSITE' }: Upload,
   parts: readonly Part[],
 ): StoredChecksum | undefined {
   if (!algorithm) return undefined;
   const summands = parts.map(({ size, checksum = '' }) => ({ size, checksum }));
-  return { algorithm, type, value: checksumOfParts(algorithm, type, summands) };
+  return { algorithm, type, value: combineChecksums(algorithm, type, summands) };
 }
 
 function checkExpected(expected: ExpectedObject, size: number, checksum: StoredChecksum | undefined): void {
@@ -246,20 +246,20 @@ function checkExpected(expected: ExpectedObject, size: number, checksum: StoredC
   throw new S3Error('BadDigest', 'The checksum of the object is not the one that the upload was completed with.');
 }
 
-function uploadOf(row: UploadRow): Upload {
+function toUpload(row: UploadRow): Upload {
   return {
     id: row.id,
     key: row.key,
     begun: row.begun,
     contentType: row.content_type,
-    headers: unpacked(row.headers),
-    tags: unpacked(row.tags),
+    headers: decodeMap(row.headers),
+    tags: decodeMap(row.tags),
     checksumAlgorithm: row.checksum_algorithm ?? undefined,
     checksumType: row.checksum_type ?? undefined,
   };
 }
 
-function partOf(row: Omit<StoredPart, 'checksum'> & { readonly checksum: string | null }): StoredPart {
+function toPart(row: Omit<StoredPart, 'checksum'> & { readonly checksum: string | null }): StoredPart {
   return { ...row, checksum: row.checksum ?? undefined };
 }
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Subscription } from '../../../ports/index.ts';
-import { all, type Element, type Elements } from '../../../s3-server/index.ts';
+import { childElements, type Element, type Elements } from '../../../s3-server/index.ts';
 import type { S3Api } from './s3-api.ts';
 import { describePermanentFailure, hasErrorCode } from './signed-http-client.ts';
 import type { StoreLocks } from './store-locks.ts';
@@ -113,8 +113,11 @@ const UNKNOWN_TARGET = 'InvalidArgument';
 function rulesIn(configuration: Element): { ours: readonly Elements[]; others: Elements } {
   const names = new Set(configuration.children.map(({ name }) => name));
   names.delete('QueueConfiguration');
-  const others = [...names].map((name) => [name, all(configuration, name).map(contentOf)] as const);
-  return { ours: all(configuration, 'QueueConfiguration').map(elementsOf), others: Object.fromEntries(others) };
+  const others = [...names].map((name) => [name, childElements(configuration, name).map(contentOf)] as const);
+  return {
+    ours: childElements(configuration, 'QueueConfiguration').map(elementsOf),
+    others: Object.fromEntries(others),
+  };
 }
 
 function ruleOf(subscription: Subscription, target: string, arn: string): Elements {
@@ -154,7 +157,7 @@ const idOf = ({ prefix, subscriber }: Subscription) => `${OURS}${subscriber}/${h
 /** An element as it is written, all of its elements as lists, so that two can be compared. */
 function elementsOf(element: Element): Elements {
   const names = [...new Set(element.children.map(({ name }) => name))].toSorted();
-  return Object.fromEntries(names.map((name) => [name, all(element, name).map(contentOf)]));
+  return Object.fromEntries(names.map((name) => [name, childElements(element, name).map(contentOf)]));
 }
 
 const contentOf = (element: Element) => (element.children.length > 0 ? elementsOf(element) : element.text);

@@ -1,6 +1,6 @@
 import { Secret } from '../../../lib/secret.ts';
 import { type IssuedKeys, type KeyScope, StoreError } from '../../../ports/index.ts';
-import { all, type Element, readXml, textOf } from '../../../s3-server/index.ts';
+import { childElements, childText, type Element, readXml } from '../../../s3-server/index.ts';
 import type { S3Api } from './s3-api.ts';
 
 /** What the store takes for the length of a session. */
@@ -33,7 +33,7 @@ export async function requestSession(scope: KeyScope, seconds: number, s3: S3Api
     body: form.toString(),
   });
   const credentials = within(within(readXml(body.toString(), 'AssumeRoleResponse'), 'AssumeRoleResult'), 'Credentials');
-  const text = (name: string) => textOf(credentials, name) ?? '';
+  const text = (name: string) => childText(credentials, name) ?? '';
   return {
     id: text('AccessKeyId'),
     accessKey: new Secret(text('AccessKeyId')),
@@ -45,7 +45,7 @@ export async function requestSession(scope: KeyScope, seconds: number, s3: S3Api
 }
 
 function within(element: Element, name: string): Element {
-  const [child] = all(element, name);
+  const [child] = childElements(element, name);
   if (!child)
     throw new StoreError('unavailable', 'the object store answered a request for keys with none: is it MinIO?');
   return child;

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { ObjectName, Placed, PlacedBy, PlaceFrom } from '../../../ports/index.ts';
-import { all, readXml, textOf, writeXml } from '../../../s3-server/index.ts';
+import { childElements, childText, readXml, writeXml } from '../../../s3-server/index.ts';
 import { copySource, type S3Api } from './s3-api.ts';
 import {
   describePermanentFailure,
@@ -169,7 +169,7 @@ interface PartedCopy {
 
 async function copyInParts({ path, source, description, bytes, part }: PartedCopy, s3: S3Api): Promise<void> {
   const begun = await s3.send({ method: 'POST', path, query: { uploads: '' }, headers: description });
-  const uploadId = textOf(readXml(begun.body.toString(), 'InitiateMultipartUploadResult'), 'UploadId') ?? '';
+  const uploadId = childText(readXml(begun.body.toString(), 'InitiateMultipartUploadResult'), 'UploadId') ?? '';
   try {
     const parts: { PartNumber: number; ETag: string }[] = [];
     for (let at = 0; at < bytes; at += part) {
@@ -177,7 +177,7 @@ async function copyInParts({ path, source, description, bytes, part }: PartedCop
       const query = { partNumber: String(PartNumber), uploadId };
       const headers = { ...source, 'x-amz-copy-source-range': `bytes=${at}-${Math.min(at + part, bytes) - 1}` };
       const answer = throwIfFailed(await s3.send({ method: 'PUT', path, query, headers, deadline: DEADLINE }), path);
-      parts.push({ PartNumber, ETag: textOf(readXml(answer.body.toString(), 'CopyPartResult'), 'ETag') ?? '' });
+      parts.push({ PartNumber, ETag: childText(readXml(answer.body.toString(), 'CopyPartResult'), 'ETag') ?? '' });
     }
     const body = writeXml('CompleteMultipartUpload', { Part: parts });
     const query = { uploadId };
@@ -193,8 +193,8 @@ async function copyInParts({ path, source, description, bytes, part }: PartedCop
 function throwIfFailed(answer: StoreAnswer, path: string): StoreAnswer {
   const text = answer.body.toString();
   if (!text.includes('<Error>')) return answer;
-  const reason = all({ name: '', text: '', children: [readXml(text.trim(), 'Error')] }, 'Error').map((error) =>
-    textOf(error, 'Code'),
+  const reason = childElements({ name: '', text: '', children: [readXml(text.trim(), 'Error')] }, 'Error').map(
+    (error) => childText(error, 'Code'),
   );
   throw new StoreResponseError(500, reason[0] ?? '', `to copy to ${path}`);
 }

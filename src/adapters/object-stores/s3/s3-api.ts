@@ -1,6 +1,14 @@
 import { hash } from 'node:crypto';
 import type { ObjectName, StoredObject, StoreKeys } from '../../../ports/index.ts';
-import { all, type Element, type Elements, encodePath, readXml, textOf, writeXml } from '../../../s3-server/index.ts';
+import {
+  childElements,
+  childText,
+  type Element,
+  type Elements,
+  encodePath,
+  readXml,
+  writeXml,
+} from '../../../s3-server/index.ts';
 import {
   type SignedHttpClient,
   type StoreAnswer,
@@ -63,8 +71,8 @@ export class S3Api {
 
   async bucketNames(): Promise<string[]> {
     const { body } = await this.send({ method: 'GET', path: '/' });
-    const [list] = all(readXml(body.toString(), 'ListAllMyBucketsResult'), 'Buckets');
-    return all(list ?? NO_ELEMENT, 'Bucket').map((each) => textOf(each, 'Name') ?? '');
+    const [list] = childElements(readXml(body.toString(), 'ListAllMyBucketsResult'), 'Buckets');
+    return childElements(list ?? NO_ELEMENT, 'Bucket').map((each) => childText(each, 'Name') ?? '');
   }
 
   /** False when there is one of that name. Amazon wants to be told the location in all regions but its first. */
@@ -97,9 +105,12 @@ export class S3Api {
     const asked = this.send({ method: 'GET', path: `/${bucket}`, query: { tagging: '' } });
     const answer = await undefinedOn(['NoSuchTagSet', 'NoSuchBucket'], asked);
     if (!answer) return undefined;
-    const [set] = all(readXml(answer.body.toString(), 'Tagging'), 'TagSet');
+    const [set] = childElements(readXml(answer.body.toString(), 'Tagging'), 'TagSet');
     return Object.fromEntries(
-      all(set ?? NO_ELEMENT, 'Tag').map((tag) => [textOf(tag, 'Key') ?? '', textOf(tag, 'Value') ?? '']),
+      childElements(set ?? NO_ELEMENT, 'Tag').map((tag) => [
+        childText(tag, 'Key') ?? '',
+        childText(tag, 'Value') ?? '',
+      ]),
     );
   }
 
@@ -127,7 +138,10 @@ export class S3Api {
     const answer = await undefinedOn(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
     if (!answer) return undefined;
     const result = readXml(answer.body.toString(), 'ListBucketResult');
-    return { objects: all(result, 'Contents').map(toStoredObject), more: textOf(result, 'IsTruncated') === 'true' };
+    return {
+      objects: childElements(result, 'Contents').map(toStoredObject),
+      more: childText(result, 'IsTruncated') === 'true',
+    };
   }
 
   /** Undefined when there is no such object. */
@@ -172,9 +186,9 @@ export class S3Api {
     const query = { uploads: '', 'encoding-type': 'url' };
     const answer = await undefinedOn(['NoSuchBucket'], this.send({ method: 'GET', path: `/${bucket}`, query }));
     if (!answer) return [];
-    return all(readXml(answer.body.toString(), 'ListMultipartUploadsResult'), 'Upload').map((upload) => ({
-      key: decodeKey(textOf(upload, 'Key') ?? ''),
-      id: textOf(upload, 'UploadId') ?? '',
+    return childElements(readXml(answer.body.toString(), 'ListMultipartUploadsResult'), 'Upload').map((upload) => ({
+      key: decodeKey(childText(upload, 'Key') ?? ''),
+      id: childText(upload, 'UploadId') ?? '',
     }));
   }
 
@@ -197,10 +211,10 @@ function isForbidden(error: unknown): true {
 const NO_ELEMENT: Element = { name: '', text: '', children: [] };
 
 const toStoredObject = (content: Element): StoredObject => ({
-  key: decodeKey(textOf(content, 'Key') ?? ''),
-  bytes: Number(textOf(content, 'Size') ?? 0),
-  eTag: stripQuotes(textOf(content, 'ETag')),
-  modifiedAt: Date.parse(textOf(content, 'LastModified') ?? ''),
+  key: decodeKey(childText(content, 'Key') ?? ''),
+  bytes: Number(childText(content, 'Size') ?? 0),
+  eTag: stripQuotes(childText(content, 'ETag')),
+  modifiedAt: Date.parse(childText(content, 'LastModified') ?? ''),
 });
 
 /** As the header of a copy names its source. */

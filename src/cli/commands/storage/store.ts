@@ -73,7 +73,7 @@ const PATIENCE_MS = 60_000;
 /** A provider of the configuration, accessed by S3 with its keys. */
 export async function providerStore(entry: ProviderEntry): Promise<ClientStore> {
   // Loaded here because most commands do not need it.
-  const { all, presignUrl, readXml, SigningSecret, textOf } = await import('../../../s3-server/index.ts');
+  const { childElements, presignUrl, readXml, SigningSecret, childText } = await import('../../../s3-server/index.ts');
   const signed = { endpoint: entry.endpoint, accessKey: entry.access_key, region: entry.region, expires: EXPIRY_S };
   const secret = new SigningSecret(entry.secret_key);
   return {
@@ -88,15 +88,15 @@ export async function providerStore(entry: ProviderEntry): Promise<ClientStore> 
         const text = (await bodyBytes(answer, url)).toString();
         if (answer.statusCode !== 200) throwStoreError(answer.statusCode ?? 0, text, place);
         const page = readXml(text, 'ListBucketResult');
-        for (const each of all(page, 'Contents')) {
+        for (const each of childElements(page, 'Contents')) {
           found.push({
-            object_name: textOf(each, 'Key') ?? '',
-            size_bytes: Number(textOf(each, 'Size') ?? 0),
-            last_modified: toManagerTime(textOf(each, 'LastModified') ?? ''),
+            object_name: childText(each, 'Key') ?? '',
+            size_bytes: Number(childText(each, 'Size') ?? 0),
+            last_modified: toManagerTime(childText(each, 'LastModified') ?? ''),
           });
         }
         after = found.at(-1)?.object_name ?? '';
-        if (textOf(page, 'IsTruncated') !== 'true') return found;
+        if (childText(page, 'IsTruncated') !== 'true') return found;
       }
     },
     async presign({ bucket, key }, operation) {

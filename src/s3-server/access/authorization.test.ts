@@ -2,21 +2,26 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import {
-  allowed,
-  type BucketFacts,
-  LOOKING_ACTIONS,
-  MANAGING_ACTIONS,
+  BUCKET_OWNER_ACTIONS,
+  BUCKET_READ_ACTIONS,
+  type BucketAccessFacts,
+  canSeeBucket,
+  isAllowed,
+  MANAGER_ACTIONS,
   OBJECT_ACTIONS,
-  OWNING_ACTIONS,
-  reaches,
   type S3Action,
   type S3Identity,
-} from './allowed.ts';
+} from './authorization.ts';
 import { readPolicy } from './policy.ts';
 
-const ALL: readonly S3Action[] = [...OBJECT_ACTIONS, ...LOOKING_ACTIONS, ...OWNING_ACTIONS, ...MANAGING_ACTIONS];
+const ALL: readonly S3Action[] = [
+  ...OBJECT_ACTIONS,
+  ...BUCKET_READ_ACTIONS,
+  ...BUCKET_OWNER_ACTIONS,
+  ...MANAGER_ACTIONS,
+];
 
-const bucket = (facts: Partial<BucketFacts> = {}): BucketFacts => ({
+const bucket = (facts: Partial<BucketAccessFacts> = {}): BucketAccessFacts => ({
   name: 'photos',
   owner: 'ana',
   visibility: 'private',
@@ -32,12 +37,18 @@ const policy = (actions: string | string[], resources: string | string[], rest: 
     }),
   );
 
-const cases: { name: string; who: S3Identity; facts?: Partial<BucketFacts>; may: S3Action[]; mayNot: S3Action[] }[] = [
+const cases: {
+  name: string;
+  who: S3Identity;
+  facts?: Partial<BucketAccessFacts>;
+  may: S3Action[];
+  mayNot: S3Action[];
+}[] = [
   {
     name: 'the owner does everything but what is decided in OSCAR',
     who: user('ana'),
-    may: [...OBJECT_ACTIONS, ...LOOKING_ACTIONS, ...OWNING_ACTIONS],
-    mayNot: [...MANAGING_ACTIONS],
+    may: [...OBJECT_ACTIONS, ...BUCKET_READ_ACTIONS, ...BUCKET_OWNER_ACTIONS],
+    mayNot: [...MANAGER_ACTIONS],
   },
   { name: 'a stranger does nothing with a private bucket', who: user('ben'), may: [], mayNot: [...ALL] },
   {
@@ -52,7 +63,7 @@ const cases: { name: string; who: S3Identity; facts?: Partial<BucketFacts>; may:
     who: user('ben'),
     facts: { visibility: 'restricted', allowedUsers: ['ben'] },
     may: ['s3:ListBucket', 's3:GetObject', 's3:PutObject', 's3:DeleteObject'],
-    mayNot: [...OWNING_ACTIONS, ...MANAGING_ACTIONS],
+    mayNot: [...BUCKET_OWNER_ACTIONS, ...MANAGER_ACTIONS],
   },
   {
     name: 'somebody not listed in a restricted bucket does nothing',
@@ -65,8 +76,8 @@ const cases: { name: string; who: S3Identity; facts?: Partial<BucketFacts>; may:
     name: 'any user reads and writes objects of a public bucket, and does not touch the bucket',
     who: user('cem'),
     facts: { visibility: 'public' },
-    may: [...OBJECT_ACTIONS, ...LOOKING_ACTIONS],
-    mayNot: [...OWNING_ACTIONS, ...MANAGING_ACTIONS],
+    may: [...OBJECT_ACTIONS, ...BUCKET_READ_ACTIONS],
+    mayNot: [...BUCKET_OWNER_ACTIONS, ...MANAGER_ACTIONS],
   },
   {
     name: 'without a signature nothing is allowed, in a public bucket neither',
@@ -94,7 +105,7 @@ const cases: { name: string; who: S3Identity; facts?: Partial<BucketFacts>; may:
     name: 'a job that may do everything still does not do what only the manager does',
     who: { kind: 'job', user: 'ana', policy: policy('s3:*', 'arn:aws:s3:::*') },
     may: ['s3:GetObject', 's3:PutObject'],
-    mayNot: [...MANAGING_ACTIONS],
+    mayNot: [...MANAGER_ACTIONS],
   },
   {
     name: 'a session of a user cannot do more than the user',
@@ -117,12 +128,12 @@ for (const { name, who, facts, may, mayNot } of cases) {
       key: (OBJECT_ACTIONS as readonly string[]).includes(action) ? 'in/a.jpg' : '',
     });
     assert.deepEqual(
-      may.filter((action) => !allowed(who, access(action))),
+      may.filter((action) => !isAllowed(who, access(action))),
       [],
       'should be allowed',
     );
     assert.deepEqual(
-      mayNot.filter((action) => allowed(who, access(action))),
+      mayNot.filter((action) => isAllowed(who, access(action))),
       [],
       'should not be allowed',
     );
@@ -151,7 +162,7 @@ test('a job reads what it may read, writes what it may write, and lists with its
     ),
   };
   const may = (action: S3Action, key: string, prefix?: string) =>
-    allowed(job, { action, bucket: bucket(), key, ...(prefix !== undefined && { prefix }) });
+    isAllowed(job, { action, bucket: bucket(), key, ...(prefix !== undefined && { prefix }) });
   assert.ok(may('s3:GetObject', 'in/a.jpg'));
   assert.ok(!may('s3:GetObject', 'in/b.jpg'));
   assert.ok(!may('s3:PutObject', 'in/a.jpg'));
@@ -161,7 +172,7 @@ test('a job reads what it may read, writes what it may write, and lists with its
   assert.ok(may('s3:ListBucket', '', 'out/2026'));
   assert.ok(!may('s3:ListBucket', '', 'in/'));
   assert.ok(!may('s3:ListBucket', ''));
-  assert.ok(!reaches(job, bucket()));
+  assert.ok(!canSeeBucket(job, bucket()));
 });
 
 test('a Deny never allows anything that was not allowed, an Allow never takes anything away', () => {
@@ -186,7 +197,7 @@ test('a Deny never allows anything that was not allowed, an Allow never takes an
       access,
       (before, added, { action, key }) => {
         const may = (Statement: object[]) =>
-          allowed(
+          isAllowed(
             { kind: 'job', user: 'ana', policy: readPolicy(JSON.stringify({ Version: '2012-10-17', Statement })) },
             { action, bucket: bucket(), key },
           );

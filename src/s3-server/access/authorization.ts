@@ -14,7 +14,7 @@ export type S3Identity =
   | { readonly kind: 'session'; readonly user: string; readonly policy?: Policy };
 
 /** What decides who reaches a bucket. */
-export interface BucketFacts {
+export interface BucketAccessFacts {
   readonly name: string;
   readonly owner: string;
   readonly visibility: BucketVisibility;
@@ -23,7 +23,7 @@ export interface BucketFacts {
 
 interface Access {
   readonly action: S3Action;
-  readonly bucket: BucketFacts;
+  readonly bucket: BucketAccessFacts;
   /** Empty for the bucket itself. */
   readonly key: string;
   /** Of a listing. */
@@ -36,7 +36,7 @@ export function isReservedName(bucket: string): boolean {
 }
 
 /** May `identity` do this? The one place that decides it. */
-export function allowed(identity: S3Identity, access: Access): boolean {
+export function isAllowed(identity: S3Identity, access: Access): boolean {
   switch (identity.kind) {
     case 'anonymous':
       return false;
@@ -47,13 +47,13 @@ export function allowed(identity: S3Identity, access: Access): boolean {
     case 'session':
       return userMay(identity.user, access) && (!identity.policy || policyPermits(identity.policy, access));
     case 'job':
-      return !isManagingAction(access.action) && policyPermits(identity.policy, access);
+      return !isManagerAction(access.action) && policyPermits(identity.policy, access);
   }
 }
 
 /** Does the caller get to know that the bucket exists, as an entry of the list of buckets? */
-export function reaches(identity: S3Identity, bucket: BucketFacts): boolean {
-  return allowed(identity, { action: 's3:ListBucket', bucket, key: '' });
+export function canSeeBucket(identity: S3Identity, bucket: BucketAccessFacts): boolean {
+  return isAllowed(identity, { action: 's3:ListBucket', bucket, key: '' });
 }
 
 function policyPermits(policy: Policy, { action, bucket, key, prefix = '' }: Access): boolean {
@@ -61,9 +61,9 @@ function policyPermits(policy: Policy, { action, bucket, key, prefix = '' }: Acc
 }
 
 function userMay(user: string, { action, bucket }: Access): boolean {
-  if (isReservedName(bucket.name) || isManagingAction(action)) return false;
+  if (isReservedName(bucket.name) || isManagerAction(action)) return false;
   if (bucket.owner === user) return true;
-  if (!isObjectAction(action) && !isLookingAction(action)) return false;
+  if (!isObjectAction(action) && !isBucketReadAction(action)) return false;
   if (bucket.visibility === 'public') return true;
   return bucket.visibility === 'restricted' && bucket.allowedUsers.includes(user);
 }
@@ -81,7 +81,7 @@ export const OBJECT_ACTIONS = [
 ] as const;
 
 /** Looking at a bucket: whoever reaches its objects may. */
-export const LOOKING_ACTIONS = [
+export const BUCKET_READ_ACTIONS = [
   's3:ListBucket',
   's3:ListBucketVersions',
   's3:ListBucketMultipartUploads',
@@ -97,7 +97,7 @@ export const LOOKING_ACTIONS = [
 ] as const;
 
 /** Changing a bucket itself: its owner alone. */
-export const OWNING_ACTIONS = [
+export const BUCKET_OWNER_ACTIONS = [
   's3:DeleteBucket',
   's3:PutBucketTagging',
   's3:PutBucketCORS',
@@ -105,20 +105,20 @@ export const OWNING_ACTIONS = [
 ] as const;
 
 /** What only the manager does: which services an object wakes, and who may reach a bucket, is decided in OSCAR. */
-export const MANAGING_ACTIONS = ['s3:PutBucketNotification', 's3:PutBucketPolicy'] as const;
+export const MANAGER_ACTIONS = ['s3:PutBucketNotification', 's3:PutBucketPolicy'] as const;
 
 type ObjectAction = (typeof OBJECT_ACTIONS)[number];
 type BucketAction =
-  | (typeof LOOKING_ACTIONS)[number]
-  | (typeof OWNING_ACTIONS)[number]
-  | (typeof MANAGING_ACTIONS)[number];
+  | (typeof BUCKET_READ_ACTIONS)[number]
+  | (typeof BUCKET_OWNER_ACTIONS)[number]
+  | (typeof MANAGER_ACTIONS)[number];
 
 export type S3Action = ObjectAction | BucketAction;
 
 const OBJECT: ReadonlySet<string> = new Set(OBJECT_ACTIONS);
-const LOOKING: ReadonlySet<string> = new Set(LOOKING_ACTIONS);
-const MANAGING: ReadonlySet<string> = new Set(MANAGING_ACTIONS);
+const BUCKET_READ: ReadonlySet<string> = new Set(BUCKET_READ_ACTIONS);
+const MANAGER: ReadonlySet<string> = new Set(MANAGER_ACTIONS);
 
 const isObjectAction = (action: S3Action) => OBJECT.has(action);
-const isLookingAction = (action: S3Action) => LOOKING.has(action);
-const isManagingAction = (action: S3Action) => MANAGING.has(action);
+const isBucketReadAction = (action: S3Action) => BUCKET_READ.has(action);
+const isManagerAction = (action: S3Action) => MANAGER.has(action);
