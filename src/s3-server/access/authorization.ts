@@ -2,18 +2,18 @@ import { type Policy, permits } from './policy.ts';
 
 export type BucketVisibility = 'private' | 'restricted' | 'public';
 
-/** Who asks. */
+/** The identity that signed a request. */
 export type S3Identity =
   | { readonly kind: 'anonymous' }
-  /** OSCAR itself. */
+  /** The manager itself. */
   | { readonly kind: 'manager' }
   | { readonly kind: 'user'; readonly user: string }
-  /** Keys that the manager issued for a job: the policy is the whole right (docs/security.md#jobs-and-their-keys). */
+  /** Keys that the manager issued for a job: only the policy grants rights (docs/security.md#jobs-and-their-keys). */
   | { readonly kind: 'job'; readonly user: string; readonly policy: Policy }
-  /** Keys that a user got through STS: the policy narrows the user's right. */
+  /** Keys that a user got through STS: the policy restricts the user's rights. */
   | { readonly kind: 'session'; readonly user: string; readonly policy?: Policy };
 
-/** What decides who reaches a bucket. */
+/** The facts about a bucket on which access depends. */
 export interface BucketAccessFacts {
   readonly name: string;
   readonly owner: string;
@@ -26,16 +26,16 @@ interface Access {
   readonly bucket: BucketAccessFacts;
   /** Empty for the bucket itself. */
   readonly key: string;
-  /** Of a listing. */
+  /** The prefix of a listing. */
   readonly prefix?: string;
 }
 
-/** The manager's own buckets (docs/security.md#buckets): beside it only jobs whose policy names them come in. */
+/** Names of the manager's own buckets (docs/security.md#buckets). Apart from it, only jobs whose policy names them have access. */
 export function isReservedName(bucket: string): boolean {
   return bucket.startsWith('oscar-staging') || bucket.startsWith('oscar-events');
 }
 
-/** May `identity` do this? The one place that decides it. */
+/** Whether `identity` is allowed to do this. All access decisions of the store are made here. */
 export function isAllowed(identity: S3Identity, access: Access): boolean {
   switch (identity.kind) {
     case 'anonymous':
@@ -51,7 +51,7 @@ export function isAllowed(identity: S3Identity, access: Access): boolean {
   }
 }
 
-/** Does the caller get to know that the bucket exists, as an entry of the list of buckets? */
+/** Whether the list of buckets shows this bucket to the caller. */
 export function canSeeBucket(identity: S3Identity, bucket: BucketAccessFacts): boolean {
   return isAllowed(identity, { action: 's3:ListBucket', bucket, key: '' });
 }
@@ -68,7 +68,7 @@ function userMay(user: string, { action, bucket }: Access): boolean {
   return bucket.visibility === 'restricted' && bucket.allowedUsers.includes(user);
 }
 
-/** What a request does, in S3's words, and what it is done to. */
+/** Actions on objects, in S3's names. */
 export const OBJECT_ACTIONS = [
   's3:GetObject',
   's3:PutObject',
@@ -80,7 +80,7 @@ export const OBJECT_ACTIONS = [
   's3:DeleteObjectTagging',
 ] as const;
 
-/** Looking at a bucket: whoever reaches its objects may. */
+/** Actions that read a bucket: allowed to everyone who has access to its objects. */
 export const BUCKET_READ_ACTIONS = [
   's3:ListBucket',
   's3:ListBucketVersions',
@@ -96,7 +96,7 @@ export const BUCKET_READ_ACTIONS = [
   's3:GetEncryptionConfiguration',
 ] as const;
 
-/** Changing a bucket itself: its owner alone. */
+/** Actions on the bucket itself: allowed to its owner. */
 export const BUCKET_OWNER_ACTIONS = [
   's3:DeleteBucket',
   's3:PutBucketTagging',
@@ -104,7 +104,7 @@ export const BUCKET_OWNER_ACTIONS = [
   's3:GetBucketNotification',
 ] as const;
 
-/** What only the manager does: which services an object wakes, and who may reach a bucket, is decided in OSCAR. */
+/** Actions of the manager alone: notification rules and access to a bucket are configured through OSCAR. */
 export const MANAGER_ACTIONS = ['s3:PutBucketNotification', 's3:PutBucketPolicy'] as const;
 
 type ObjectAction = (typeof OBJECT_ACTIONS)[number];

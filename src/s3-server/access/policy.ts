@@ -1,9 +1,9 @@
 import { S3Error } from '../lib/errors.ts';
 
 /**
- * A policy document as far as it is understood: Version 2012-10-17, Allow and Deny, Action, Resource, and conditions
- * on `s3:prefix`. Whatever else a document says is refused when it is read, so that nothing is ever granted by a
- * sentence that was not understood.
+ * The supported part of a policy document: Version 2012-10-17, Allow and Deny, Action, Resource, and conditions on
+ * `s3:prefix`. A document with anything else is rejected when it is parsed, so that an element that this server does not
+ * know never grants a right.
  */
 export interface Policy {
   readonly statements: readonly Statement[];
@@ -21,18 +21,18 @@ interface PrefixCondition {
   readonly values: readonly string[];
 }
 
-/** What is asked of a policy. */
+/** The request that a policy is evaluated for. */
 interface PolicyRequest {
   readonly action: string;
   readonly bucket: string;
   readonly key: string;
-  /** Of a listing; a listing without prefix has the empty one. */
+  /** The prefix of a listing; empty if the listing has none. */
   readonly prefix: string;
 }
 
 const ARN = 'arn:aws:s3:::';
 
-/** An explicit Deny wins; without an Allow the answer is no. */
+/** An explicit Deny wins; without an Allow the request is denied. */
 export function permits({ statements }: Policy, question: PolicyRequest): boolean {
   let allowed = false;
   for (const statement of statements) {
@@ -45,7 +45,7 @@ export function permits({ statements }: Policy, question: PolicyRequest): boolea
 
 function applies({ actions, resources, prefixes }: Statement, question: PolicyRequest): boolean {
   if (!actions.some((action) => matchesWildcard(action, question.action))) return false;
-  // MinIO: `bucket/*` alone also speaks of the bucket, and OSCAR's policies rely on it (docs/go-manager.md#in-minio).
+  // In MinIO `bucket/*` also matches the bucket itself, and OSCAR's policies rely on it (docs/go-manager.md#in-minio).
   const names = question.key === '' ? [question.bucket, `${question.bucket}/`] : [`${question.bucket}/${question.key}`];
   if (!resources.some((resource) => names.some((name) => matchesWildcard(resource, name)))) return false;
   return prefixes.every(({ operator, values }) =>
@@ -55,7 +55,7 @@ function applies({ actions, resources, prefixes }: Statement, question: PolicyRe
   );
 }
 
-/** Longest policy in characters: room for a few hundred resources. */
+/** The longest policy in characters: enough for a few hundred resources. */
 const LONGEST = 65_536;
 
 export function readPolicy(text: string): Policy {
@@ -68,7 +68,7 @@ export function readPolicy(text: string): Policy {
   }
   const { Version, Statement, Id, ...others } = readObject(document, 'is not an object');
   if (Version !== '2012-10-17') throw malformedPolicy('must have Version 2012-10-17');
-  if (Id !== undefined && typeof Id !== 'string') throw malformedPolicy('has an Id that is no text');
+  if (Id !== undefined && typeof Id !== 'string') throw malformedPolicy('has an Id that is not a text');
   rejectUnknownKeys(others);
   const statements = (Array.isArray(Statement) ? Statement : [Statement]).map(readStatement);
   if (statements.length === 0) throw malformedPolicy('has no Statement');
@@ -78,19 +78,19 @@ export function readPolicy(text: string): Policy {
 function readStatement(value: unknown): Statement {
   const { Sid, Effect, Action, Resource, Condition, ...others } = readObject(
     value,
-    'has a Statement that is no object',
+    'has a Statement that is not an object',
   );
   rejectUnknownKeys(others);
-  if (Sid !== undefined && typeof Sid !== 'string') throw malformedPolicy('has a Sid that is no text');
+  if (Sid !== undefined && typeof Sid !== 'string') throw malformedPolicy('has a Sid that is not a text');
   if (Effect !== 'Allow' && Effect !== 'Deny')
     throw malformedPolicy('has a Statement whose Effect is neither Allow nor Deny');
   const actions = readTexts(Action, 'Action');
   if (!actions.every((action) => /^(\*|s3:[A-Za-z*?]+)$/.test(action)))
-    throw malformedPolicy('has an Action that is not of s3');
+    throw malformedPolicy('has an Action that is not an s3 action');
   const resources = readTexts(Resource, 'Resource').map((resource) => {
     if (resource === '*') return resource;
     if (!resource.startsWith(ARN) || resource.length === ARN.length)
-      throw malformedPolicy(`has a Resource without ${ARN}`);
+      throw malformedPolicy(`has a Resource that does not begin with ${ARN}`);
     return resource.slice(ARN.length);
   });
   return { allow: Effect === 'Allow', actions, resources, prefixes: readConditions(Condition) };
@@ -98,11 +98,11 @@ function readStatement(value: unknown): Statement {
 
 function readConditions(value: unknown): PrefixCondition[] {
   if (value === undefined) return [];
-  return Object.entries(readObject(value, 'has a Condition that is no object')).flatMap(([operator, tests]) => {
+  return Object.entries(readObject(value, 'has a Condition that is not an object')).flatMap(([operator, tests]) => {
     if (operator !== 'StringLike' && operator !== 'StringEquals')
-      throw malformedPolicy(`has the condition ${operator}`);
-    return Object.entries(readObject(tests, 'has a condition that is no object')).map(([name, values]) => {
-      if (name !== 's3:prefix') throw malformedPolicy(`has a condition on ${name}`);
+      throw malformedPolicy(`has the condition operator ${operator}, which is not supported: use StringLike or StringEquals`);
+    return Object.entries(readObject(tests, 'has a condition that is not an object')).map(([name, values]) => {
+      if (name !== 's3:prefix') throw malformedPolicy(`has a condition on ${name}, which is not supported: use s3:prefix`);
       return { operator, values: readTexts(values, name) } as const;
     });
   });
@@ -123,7 +123,7 @@ function readObject(value: unknown, why: string): Record<string, unknown> {
 
 function rejectUnknownKeys(others: Record<string, unknown>): void {
   const [name] = Object.keys(others);
-  if (name !== undefined) throw malformedPolicy(`has ${name}, which is not understood here`);
+  if (name !== undefined) throw malformedPolicy(`has ${name}, which is not supported`);
 }
 
 function malformedPolicy(why: string, cause?: unknown): S3Error {
@@ -145,7 +145,7 @@ function tokenize(pattern: string): Token[] {
   });
 }
 
-/** `*` stands for any characters, `?` for one: IAM's patterns. Linear in the text, so that no pattern is a trap. */
+/** IAM's patterns: `*` matches any characters, `?` one. It never backtracks further than the last `*`, so no pattern is slow. */
 export function matchesWildcard(pattern: string, text: string): boolean {
   const tokens = tokenize(pattern);
   let p = 0;

@@ -14,7 +14,7 @@ interface AuthenticateDeps {
   readonly now: () => number;
 }
 
-/** Who signed this request? Nobody comes in without a signature. */
+/** Finds the signer of a request and verifies the signature. Rejects requests without a signature. */
 export function authenticate(request: IncomingMessage, target: RequestTarget, deps: AuthenticateDeps): Authenticated {
   const header = headerReader(request);
   const { query } = target;
@@ -35,7 +35,7 @@ export function authenticate(request: IncomingMessage, target: RequestTarget, de
   throw new S3Error('AccessDenied', 'Access Denied. Requests must be signed.');
 }
 
-/** The same for a request to STS: another service in the scope, and a body that is hashed when it is here. */
+/** The same for a request to STS: the scope names another service, and the hash is that of the received body. */
 export function authenticateSts(request: IncomingMessage, target: RequestTarget, body: Buffer, deps: AuthenticateDeps) {
   const header = headerReader(request);
   const authorization = header('authorization');
@@ -84,5 +84,5 @@ function authenticateV2(
 }
 
 function wrongService({ scope }: Claim): S3Error {
-  return new S3Error('AuthorizationHeaderMalformed', `The request is signed for the service ${scope.service}.`);
+  return new S3Error('AuthorizationHeaderMalformed', `The request is signed for the service ${scope.service}, which is not the service of this request.`);
 }

@@ -6,16 +6,16 @@ import { readCors } from './cors.ts';
 import { type Exchange, formatIsoDate, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
 import { MAX_BUCKET_TAGS, readTagging, tagSet } from './tagging.ts';
 
-/** Buckets read at once from the database. */
+/** How many buckets are read from the database at once. */
 const PAGE = 1000;
 
-/** Those that the caller reaches. */
+/** Lists the buckets that the caller can see. */
 export function answerListBuckets(exchange: Exchange, { buckets, region }: Store): S3Response {
   const { identity, principal } = exchange.signer;
   const prefix = exchange.query('prefix') ?? '';
   const isHere = (exchange.query('bucket-region') || region) === region;
   const Bucket: { Name: string; CreationDate: string }[] = [];
-  // What the policy of a job names is found by looking at all.
+  // There is no index for the buckets that a job's policy names, so all buckets are checked.
   const asked =
     identity.kind === 'user' || identity.kind === 'session'
       ? { limit: PAGE, reachableBy: identity.user }
@@ -34,13 +34,13 @@ export function answerListBuckets(exchange: Exchange, { buckets, region }: Store
   });
 }
 
-/** A private bucket of the caller. Keys of jobs and narrowed sessions make none. */
+/** Creates a private bucket of the caller. Keys of jobs and restricted sessions cannot create buckets. */
 export async function answerCreateBucket(exchange: Exchange, { buckets, identities }: Store): Promise<S3Response> {
   const { bucket: name } = exchange.target;
   const { identity, principal: owner } = exchange.signer;
   const may =
     identity.kind === 'manager' || identity.kind === 'user' || (identity.kind === 'session' && !identity.policy);
-  if (!may) throw new S3Error('AccessDenied', 'These keys may not create buckets.');
+  if (!may) throw new S3Error('AccessDenied', 'These keys are not allowed to create buckets.');
   if (isReservedName(name) && identity.kind !== 'manager') {
     throw new S3Error('AccessDenied', `Names that begin like ${name} are reserved for OSCAR: choose another one.`);
   }
@@ -51,7 +51,7 @@ export async function answerCreateBucket(exchange: Exchange, { buckets, identiti
   throw new S3Error(existing.owner === owner ? 'BucketAlreadyOwnedByYou' : 'BucketAlreadyExists');
 }
 
-/** The location that a request may name says nothing here: there is one. */
+/** A location in the request is ignored: this server has only one. */
 function checkCreateConfiguration(text: string): void {
   if (text.trim() === '') return;
   const { children } = readXml(text, 'CreateBucketConfiguration');
@@ -73,7 +73,7 @@ export async function deleteBucket(exchange: Exchange, { buckets, empty }: Store
 
 export function getBucketLocation(exchange: Exchange, { region }: Store): S3Response {
   exchange.authorize('s3:GetBucketLocation');
-  // S3: the first region is an empty text.
+  // S3 reports us-east-1 as an empty text.
   const body = region === 'us-east-1' ? '' : region;
   const namespace = 'http://s3.amazonaws.com/doc/2006-03-01/';
   return {
@@ -126,7 +126,7 @@ export async function deleteBucketCors(exchange: Exchange, { buckets }: Store): 
   return NO_CONTENT;
 }
 
-/** The one target that there is: the outbox. */
+/** The only target of events: the outbox. */
 const queueArn = (region: string) => `arn:minio:sqs:${region}:OSCAR:webhook`;
 
 export function getBucketNotification(exchange: Exchange, { region }: Store): S3Response {
@@ -171,13 +171,13 @@ function readRule(configuration: Element, index: number): Rule {
   return { id, prefix: valueOf('prefix'), suffix: valueOf('suffix') };
 }
 
-/** Never enabled: an honest answer has no status. */
+/** Versioning is never enabled, so the response has no status. */
 export function getBucketVersioning(exchange: Exchange): S3Response {
   exchange.authorize('s3:GetBucketVersioning');
   return xml('VersioningConfiguration', {});
 }
 
-/** The owner has full control; who else reaches the bucket is not said in this language. */
+/** The owner has full control. ACLs cannot express OSCAR's visibility and allowed users, so nobody else is listed. */
 export function getAcl(exchange: Exchange): S3Response {
   const { owner } =
     exchange.target.key === '' ? exchange.authorize('s3:GetBucketAcl') : exchange.authorize('s3:GetObject');

@@ -12,7 +12,7 @@ export interface CorsRule {
   readonly maxAge: string | undefined;
 }
 
-/** What MinIO lets a page see. */
+/** The response headers that MinIO exposes to pages. */
 const EXPOSED =
   'Date, Etag, Server, Connection, Accept-Ranges, Content-Range, Content-Encoding, Content-Length, Content-Type, ' +
   'Content-Disposition, Last-Modified, Content-Language, Cache-Control, Retry-After, X-Amz-Bucket-Region, Expires, ' +
@@ -21,7 +21,7 @@ const EXPOSED =
 
 type CorsHeaders = Record<string, string>;
 
-/** A configuration as it is stored; throws when it is not one. */
+/** Parses a CORS configuration; throws if it is invalid. */
 export function readCors(text: string): CorsRule[] {
   const document = readXml(text, 'CORSConfiguration');
   const rules = childElements(document, 'CORSRule').map((rule) => {
@@ -39,7 +39,7 @@ export function readCors(text: string): CorsRule[] {
   return rules;
 }
 
-/** Headers of an answer to a page of another origin. Without a configuration every origin is welcome, as on MinIO. */
+/** The CORS headers of a response. Without a configuration every origin is allowed, as on MinIO. */
 export function corsHeaders({ headers, method }: IncomingMessage, rules: readonly CorsRule[] | undefined): CorsHeaders {
   const { origin } = headers;
   if (origin === undefined) return {};
@@ -53,7 +53,7 @@ export function corsHeaders({ headers, method }: IncomingMessage, rules: readonl
   };
 }
 
-/** The answer to a preflight; undefined when the bucket's configuration does not let the page do it. */
+/** The headers of a preflight response; undefined if the bucket's configuration does not allow the request. */
 export function preflight(
   { headers }: IncomingMessage,
   rules: readonly CorsRule[] | undefined,

@@ -5,10 +5,10 @@ import { checkWriteConditions } from '../store/objects.ts';
 import { type Exchange, NO_CONTENT, type S3Response, type Store, xml } from './exchange.ts';
 import { readWriteConditions } from './request-headers.ts';
 
-/** S3: keys in one request. */
+/** S3's limit for keys in one request. */
 const MAX_KEYS = 1000;
 
-/** 204 whether it was there or not. */
+/** Responds with 204 whether or not the object existed. */
 export async function deleteObject(exchange: Exchange, store: Store): Promise<S3Response> {
   exchange.authorize('s3:DeleteObject');
   const conditions = readWriteConditions((name) => exchange.header(name));
@@ -22,7 +22,7 @@ export async function deleteObject(exchange: Exchange, store: Store): Promise<S3
   return NO_CONTENT;
 }
 
-/** `POST ?delete`: each key on its own, and the answer says what became of each. */
+/** `POST ?delete`: deletes each key separately; the response reports the result for each. */
 export async function deleteObjects(exchange: Exchange, store: Store): Promise<S3Response> {
   const { bucket: name } = exchange.target;
   if (!store.buckets.find(name)) throw new S3Error('NoSuchBucket');
@@ -59,7 +59,7 @@ export async function deleteObjects(exchange: Exchange, store: Store): Promise<S
   return xml('DeleteResult', { Deleted, Error: errors });
 }
 
-/** An object must not be deleted that is not the version or the content which the client has seen. */
+/** Rejects versions and conditions: ignoring them could delete an object that the client has never seen. */
 function checkObjectElement({ children }: Element): void {
   for (const { name, text } of children) {
     if (name === 'Key' || (name === 'VersionId' && ['', 'null'].includes(text.trim()))) continue;

@@ -20,7 +20,7 @@ import type { Identities, Signer } from '../store/identities.ts';
 import type { Objects } from '../store/objects.ts';
 import type { Uploads } from '../store/uploads.ts';
 
-/** What operations work with. */
+/** The parts of the store that operations use. */
 export interface Store {
   readonly buckets: Buckets;
   readonly objects: Objects;
@@ -30,11 +30,11 @@ export interface Store {
   readonly limits: Limits;
   readonly region: string;
   readonly now: () => number;
-  /** Removes the content of a bucket that was removed. */
+  /** Removes the content of a removed bucket in the background. */
   readonly empty: (bucket: number) => void;
 }
 
-/** Who signed a request, and what of its body is signed. */
+/** The signer of a request, and how its body is signed. */
 export interface Authenticated {
   readonly signer: Signer;
   /** `x-amz-content-sha256`, or `UNSIGNED-PAYLOAD`. */
@@ -42,7 +42,7 @@ export interface Authenticated {
   readonly signatures: ChunkSignatures | undefined;
 }
 
-/** One request of a known caller. */
+/** One authenticated request. */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly target: RequestTarget;
@@ -78,7 +78,7 @@ export class Exchange {
     return this.header(name) ?? this.target.query.entries.find(([each]) => each.toLowerCase() === name)?.[1];
   }
 
-  /** Names in lower case of all that `setting` has, each once. */
+  /** The names in lower case of all headers that `amzHeader` finds, each once. */
   amzHeaderNames(): Set<string> {
     const queries = this.target.query.entries.map(([name]) => name.toLowerCase());
     return new Set([...headerNames(this.request), ...queries].filter(isAmzHeader));
@@ -98,7 +98,7 @@ export class Exchange {
     };
   }
 
-  /** The bucket of the request, if the caller may do this with it. */
+  /** Returns the bucket of the request. Throws if the caller is not allowed to do this. */
   authorize(action: S3Action, prefix?: string): StoreBucket {
     return this.authorizeOn(this.target.bucket, action, this.target.key, prefix);
   }
@@ -111,19 +111,19 @@ export class Exchange {
       throw new S3Error('NoSuchBucket');
     }
     if (!isAllowed(this.signer.identity, { action, bucket, key, prefix })) throw new S3Error('AccessDenied');
-    // In a request that copies, what it reads is the source.
+    // If the request copies an object, the object that it reads is the source.
     const isSource = action === 's3:GetObject' && this.amzHeader('x-amz-copy-source') !== undefined;
     const header = isSource ? 'x-amz-source-expected-bucket-owner' : 'x-amz-expected-bucket-owner';
     const expected = this.amzHeader(header);
     if (expected !== undefined && expected !== bucket.owner) {
-      throw new S3Error('AccessDenied', `The owner of the bucket ${name} is not the one in the header ${header}.`);
+      throw new S3Error('AccessDenied', `The owner of the bucket ${name} is not the owner in the header ${header}.`);
     }
     return bucket;
   }
 
   /**
-   * The bucket of the request as it is when the write happens, and only if the caller still may: while a body arrives
-   * keys are revoked and buckets change.
+   * Returns a function for the write transaction. It checks the caller's keys and rights again and returns the bucket:
+   * keys may be revoked and buckets may change while a body arrives.
    */
   bucketAtCommit(action: S3Action, key = this.target.key, name = this.target.bucket): () => StoreBucket {
     return () => {
@@ -132,7 +132,7 @@ export class Exchange {
     };
   }
 
-  /** With `about` the object, `x-amz-checksum-*` are not about the body of the request. */
+  /** What the headers declare about the body. With `object`, the `x-amz-checksum-*` headers describe the object instead. */
   declaredBody(about: 'body' | 'object' = 'body'): DeclaredBody {
     const isAboutObject = (name: string) => about === 'object' && name.startsWith('x-amz-checksum-');
     return readDeclaredBody(this.#authenticated.payload, (name) =>
@@ -140,7 +140,7 @@ export class Exchange {
     );
   }
 
-  /** The body, in memory when it is small enough to be stored inline. */
+  /** Receives the body: in memory if it is small enough to be stored inline, otherwise in a file. */
   receive(declared: DeclaredBody, receiving: ReceiveOptions = {}): Promise<ReceivedBody> {
     if (declared.length > this.#store.limits.inlineBytes) return this.receiveFile(declared, receiving);
     this.#proceed();
@@ -170,28 +170,28 @@ export class Exchange {
 type HeaderReader = (name: string) => string | undefined;
 
 /**
- * The value of a header by its name in lower case. Signatures join the lines of a repeated header with a comma and no
- * space. `request.headers` cannot be used: node joins some headers with a comma and a space, and keeps the first line
- * of others.
+ * Reads a header by its name in lower case. Signatures join the lines of a repeated header with a comma and no space.
+ * `request.headers` cannot be used: Node.js joins some headers with a comma and a space, and keeps only the first line of
+ * others.
  */
 export function headerReader({ headersDistinct }: IncomingMessage): HeaderReader {
   return (name) => headersDistinct[name]?.join(',');
 }
 
-/** Names in lower case, each once. */
+/** The names in lower case, each once. */
 export const headerNames = ({ headersDistinct }: IncomingMessage): string[] => Object.keys(headersDistinct);
 
-/** Headers by which S3 and MinIO are told what to do. */
+/** The headers that belong to the protocols of S3 and MinIO. */
 export const isAmzHeader = (name: string): boolean => /^x-(amz|minio)-/i.test(name);
 
 export type Headers = Readonly<Record<string, string | number | undefined>>;
 
-/** What an operation answers. */
+/** The response of an operation. */
 export interface S3Response {
   readonly status: number;
   readonly headers?: Headers;
   readonly body?: string | Uint8Array;
-  /** Instead of a body: writes it, of the length that the headers say, and ends the response. */
+  /** Instead of `body`: writes a body of the length in the headers, then ends the response. */
   readonly stream?: (response: ServerResponse) => Promise<void>;
 }
 
@@ -207,8 +207,8 @@ export const NO_CONTENT: S3Response = { status: 204 };
 
 export const quoteETag = (eTag: string) => `"${eTag}"`;
 
-/** ISO 8601 with milliseconds, as listings have it. */
+/** ISO 8601 with milliseconds, as in listings. */
 export const formatIsoDate = (time: number) => new Date(time).toISOString();
 
-/** In whole seconds, as HTTP has it. */
+/** The date format of HTTP, in whole seconds. */
 export const formatHttpDate = (time: number) => new Date(time).toUTCString();

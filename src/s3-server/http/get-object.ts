@@ -16,7 +16,7 @@ import {
 import { checksumHeaders } from './put-object.ts';
 import { type ByteRange, isModified, readRange } from './request-headers.ts';
 
-/** Queries by which whoever signs a URL decides how a browser treats the object. */
+/** Response headers that the query of a signed URL may set, to tell a browser how to treat the object. */
 export const OVERRIDABLE_HEADERS = [
   'cache-control',
   'content-disposition',
@@ -41,13 +41,13 @@ export function getObject(exchange: Exchange, store: Store): S3Response {
   if (exchange.request.method === 'HEAD') return { status, headers };
   const { start, length } = range ?? { start: 0, length: object.size };
   if (content.kind === 'inline') return { status, headers, body: content.data.subarray(start, start + length) };
-  // Called in this turn of the event loop, in which no file of the object can be removed yet.
+  // The server calls it in this turn of the event loop, so no file of the object can be removed before.
   const stream = (response: ServerResponse) =>
     streamContent(response, store.files, content.segments, { start, length });
   return { status, headers, stream };
 }
 
-/** An object that was not made of parts has one. */
+/** An object that was not uploaded in parts has one part. */
 function findPartRange(text: string, { size, parts = 1 }: ObjectRecord, content: StoredContent): ByteRange {
   const number = Number(text);
   if (!Number.isInteger(number) || number < 1) throw new S3Error('InvalidArgument', 'Part number must be an integer.');
@@ -57,7 +57,7 @@ function findPartRange(text: string, { size, parts = 1 }: ObjectRecord, content:
   return { start: before, length: content.segments[number - 1]?.size ?? 0 };
 }
 
-/** `?attributes`: what of the object the client lists in a header. */
+/** `?attributes`: the attributes that the client lists in a header. */
 export function getObjectAttributes(exchange: Exchange, store: Store): S3Response {
   const object = store.objects.get(exchange.authorize('s3:GetObject'), exchange.target.key);
   const wanted = new Set((exchange.header('x-amz-object-attributes') ?? '').split(',').map((each) => each.trim()));
@@ -88,7 +88,7 @@ function objectHeaders(exchange: Exchange, object: ObjectRecord, range: ByteRang
     headers['x-amz-mp-parts-count'] = object.parts;
   const tags = Object.keys(object.tags).length;
   if (tags > 0) headers['x-amz-tagging-count'] = tags;
-  // The checksum of a whole object would be wrong for a part of it: clients verify what they get.
+  // Clients verify what they receive, so the checksum of the whole object would be wrong for a range.
   if (!range && exchange.amzHeader('x-amz-checksum-mode')?.toUpperCase() === 'ENABLED') {
     Object.assign(headers, checksumHeaders(object.checksum));
   }
@@ -119,10 +119,10 @@ async function streamContent(
   response.end();
 }
 
-/** Settles when the socket has taken the block, or will never take anything any more. */
+/** Resolves when the socket has accepted the block; rejects when the connection is closed. */
 function writeBlock(response: ServerResponse, block: Buffer): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const gone = () => reject(new Error('the client has gone'));
+  const gone = () => reject(new Error('the client closed the connection'));
   if (response.destroyed) gone();
   else {
     response.once('close', gone);

@@ -6,7 +6,7 @@ import type { ObjectListing } from '../store/listing.ts';
 import type { ObjectRecord } from '../store/objects.ts';
 import { type Exchange, formatIsoDate, quoteETag, type S3Response, type Store, xml } from './exchange.ts';
 
-/** S3: names in one page. */
+/** S3's limit for names on one page. */
 const MAX_PAGE_SIZE = 1000;
 
 type Encode = (name: string) => string;
@@ -41,7 +41,7 @@ export function listObjectsV2(exchange: Exchange, store: Store): S3Response {
   });
 }
 
-/** There is one version of each object, whose name is `null`: what S3 says of a bucket without versioning. */
+/** Each object has one version with the id `null`, as S3 reports for a bucket without versioning. */
 export function listObjectVersions(exchange: Exchange, store: Store): S3Response {
   const marker = exchange.query('key-marker') ?? '';
   const { bucket, listing, encode, content } = listForRequest(exchange, store, marker, 's3:ListBucketVersions');
@@ -56,7 +56,7 @@ export function listObjectVersions(exchange: Exchange, store: Store): S3Response
   });
 }
 
-/** A number of a query, at most 1000. */
+/** A page size in the query, at most 1000. */
 export function readPageSize(exchange: Exchange, name: string): number {
   const text = exchange.query(name);
   if (text === undefined || text === '') return MAX_PAGE_SIZE;
@@ -69,11 +69,11 @@ interface RequestedListing {
   readonly bucket: StoreBucket;
   readonly listing: ObjectListing<ObjectRecord>;
   readonly encode: Encode;
-  /** What all kinds of listings say. */
+  /** The elements that all kinds of listings have. */
   readonly content: Elements;
 }
 
-/** How names stand in a listing. */
+/** How names are encoded in a listing. */
 export function readEncoding(exchange: Exchange): { readonly encoding: string | undefined; readonly encode: Encode } {
   const encoding = exchange.query('encoding-type') || undefined;
   if (encoding !== undefined && encoding !== 'url') {

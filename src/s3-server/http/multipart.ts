@@ -35,7 +35,7 @@ export async function createMultipartUpload(exchange: Exchange, store: Store): P
   );
 }
 
-/** CRC64NVME is always of the whole object, SHA never: only CRCs can be joined. */
+/** Only CRCs of parts can be combined to that of the object: CRC64NVME always is, SHA never. */
 function readChecksumChoice(exchange: Exchange): Pick<Upload, 'checksumAlgorithm' | 'checksumType'> {
   const name = exchange.amzHeader('x-amz-checksum-algorithm');
   const type = exchange.amzHeader('x-amz-checksum-type')?.toUpperCase();
@@ -93,7 +93,7 @@ export async function completeMultipartUpload(exchange: Exchange, store: Store):
   });
 }
 
-/** What the headers of a request that completes an upload say of the object, as far as it fits the upload. */
+/** Reads what the completing request declares about the object. Throws if it contradicts the upload. */
 function readExpectedObject(exchange: Exchange, { checksumAlgorithm, checksumType }: Upload): ExpectedObject {
   const setting = (name: string) => exchange.amzHeader(name);
   const algorithm = setting('x-amz-checksum-algorithm')?.toLowerCase();
@@ -104,7 +104,7 @@ function readExpectedObject(exchange: Exchange, { checksumAlgorithm, checksumTyp
     (!type || type === checksumType);
   if (!fits) {
     const begun = checksumAlgorithm ? `${checksumType} ${checksumAlgorithm.toUpperCase()}` : 'no checksum';
-    throw new S3Error('InvalidRequest', `The upload was created with ${begun}: complete it with the same.`);
+    throw new S3Error('InvalidRequest', `The upload was created with ${begun}: complete it with the same checksum algorithm and type.`);
   }
   const size = setting('x-amz-mp-object-size');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) {
@@ -181,7 +181,7 @@ export function listMultipartUploads(exchange: Exchange, store: Store): S3Respon
     KeyMarker: encode(keyMarker),
     UploadIdMarker: idMarker,
     NextKeyMarker: truncated ? encode(last) : undefined,
-    // Behind a common prefix no upload is named: the next page begins after all of them.
+    // If the page ends with a common prefix, the next page begins after all uploads below it.
     NextUploadIdMarker: truncated && lastUpload?.key === last ? lastUpload.id : undefined,
     Prefix: encode(prefix),
     Delimiter: delimiter === '' ? undefined : encode(delimiter),
@@ -210,7 +210,7 @@ export async function uploadPart(exchange: Exchange, store: Store): Promise<S3Re
   const given = declared.checksum?.algorithm ?? declared.trailer;
   const { checksumAlgorithm: algorithm } = upload;
   if (algorithm && given && given !== algorithm) {
-    throw new S3Error('InvalidRequest', `The upload was begun with ${algorithm}, and this part comes with ${given}.`);
+    throw new S3Error('InvalidRequest', `The upload was created with the checksum ${algorithm}, but this part has ${given}.`);
   }
   const { size, md5, checksum, writer } = await exchange.receiveFile(declared, { algorithm });
   const part = await storePart(exchange, store, upload, writer, { number, size, eTag: md5, checksum: checksum?.value });
@@ -241,7 +241,7 @@ export async function uploadPartCopy(exchange: Exchange, store: Store): Promise<
   });
 }
 
-/** S3 numbers parts from 1 to 10,000. */
+/** In S3, parts are numbered from 1 to 10,000. */
 function readPartNumber(exchange: Exchange, { limits }: Store): number {
   const number = Number(exchange.query('partNumber'));
   if (Number.isInteger(number) && number >= 1 && number <= limits.parts) return number;
@@ -288,7 +288,7 @@ async function copyRangeToFile(
   }
 }
 
-/** Gives blocks to a writer; each settles when the writer can take more. */
+/** Passes blocks to a writer. Each promise resolves when the writer can accept more. */
 function blockWriter(writer: ContentWriter): (block: Buffer) => Promise<void> {
   const waiting: (() => void)[] = [];
   writer.onDrain = () => {

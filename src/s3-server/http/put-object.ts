@@ -33,7 +33,7 @@ export async function putObject(exchange: Exchange, store: Store): Promise<S3Res
 
 const sizeOf = (record: ObjectRecord | undefined) => record?.size ?? 0;
 
-/** Gives the database what was received. */
+/** Stores a received body, inline or as a file, through `put`. */
 async function storeBody<T>(
   { files }: Store,
   { data, writer, size }: ReceivedBody,

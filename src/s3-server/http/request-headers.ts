@@ -5,12 +5,12 @@ import { matchesETag, type ObjectDescription, type ObjectRecord, type WriteCondi
 import type { Exchange } from './exchange.ts';
 import { readTagQuery } from './tagging.ts';
 
-/** Headers that are kept with an object and come back with it, besides `x-amz-meta-*`. */
+/** Headers that are stored with an object and returned with it, besides `x-amz-meta-*`. */
 const STORED_HEADERS = ['cache-control', 'content-disposition', 'content-encoding', 'content-language', 'expires'];
 
 const META = 'x-amz-meta-';
 
-/** What the headers of a request say about the object that it writes. */
+/** Reads the description of an object from the headers of the request that writes it. */
 export function readDescription(exchange: Exchange): ObjectDescription {
   const headers: Record<string, string> = {};
   for (const name of STORED_HEADERS) {
@@ -44,7 +44,7 @@ function readMetadata(exchange: Exchange): [string, string][] {
   return metadata;
 }
 
-/** `aws-chunked` says how the body travels, not what it is. */
+/** `aws-chunked` describes the transfer, not the object. */
 function withoutFraming(encoding: string | undefined): string {
   const codings = (encoding ?? '').split(',').map((each) => each.trim());
   return codings.filter((each) => each !== '' && each !== 'aws-chunked').join(',');
@@ -52,7 +52,7 @@ function withoutFraming(encoding: string | undefined): string {
 
 type Header = (name: string) => string | undefined;
 
-/** Of the four conditions of RFC 9110 §13.1, under their names or S3's for the source of a copy. */
+/** The four conditions of RFC 9110 §13.1. For the source of a copy, S3 has its own header names. */
 interface Conditions {
   readonly match: string | undefined;
   readonly noneMatch: string | undefined;
@@ -71,7 +71,7 @@ function readConditions(header: Header, prefix = ''): Conditions {
 
 type Outcome = 'send' | 'not-modified' | 'failed';
 
-/** In the order of RFC 9110 §13.2.2. HTTP knows whole seconds only. */
+/** In the order of RFC 9110 §13.2.2. Dates of HTTP have whole seconds. */
 function evaluateConditions(
   { match, noneMatch, modifiedSince, unmodifiedSince }: Conditions,
   object: ObjectRecord,
@@ -84,14 +84,14 @@ function evaluateConditions(
   return modifiedSince !== undefined && modified <= modifiedSince ? 'not-modified' : 'send';
 }
 
-/** Throws 412; says whether the client has it already. */
+/** False if the client already has the current object. Throws 412 if a condition fails. */
 export function isModified(header: Header, object: ObjectRecord): boolean {
   const outcome = evaluateConditions(readConditions(header), object);
   if (outcome === 'failed') throw new S3Error('PreconditionFailed');
   return outcome === 'send';
 }
 
-/** Of a copy: whatever does not hold is 412. */
+/** Checks the conditions on the source of a copy; throws 412 if one fails. */
 export function checkSourceConditions(header: Header, source: ObjectRecord): void {
   if (evaluateConditions(readConditions(header, 'x-amz-copy-source-'), source) !== 'send')
     throw new S3Error('PreconditionFailed');
@@ -107,15 +107,15 @@ function parseHttpDate(text: string | undefined): number | undefined {
   return Number.isNaN(time) ? undefined : Math.floor(time / 1000);
 }
 
-/** Bytes of an object. */
+/** A range of bytes of an object. */
 export interface ByteRange {
   readonly start: number;
   readonly length: number;
 }
 
 /**
- * RFC 9110 §14.1.2, one range. Undefined means the whole object: there is no range, it is not understood, or there are
- * several, which a server may ignore. Throws when the object has no such bytes.
+ * Parses a single range (RFC 9110 §14.1.2). Undefined means the whole object: there is no range, it is malformed, or there
+ * are several, which a server may ignore. Throws if the object has no such bytes.
  */
 export function readRange(header: string | undefined, size: number): ByteRange | undefined {
   const match = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '');
@@ -133,7 +133,7 @@ export function readRange(header: string | undefined, size: number): ByteRange |
   return { start, length: end - start + 1 };
 }
 
-/** `x-amz-copy-source-range`: stricter, both ends and within the object. */
+/** `x-amz-copy-source-range` is stricter: both ends are required, within the object. */
 export function readCopyRange(header: string | undefined, size: number): ByteRange {
   if (header === undefined) return { start: 0, length: size };
   const match = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(header.trim());
@@ -149,7 +149,7 @@ interface CopySource {
   readonly key: string;
 }
 
-/** `x-amz-copy-source: [/]bucket/key[?versionId=null]`, encoded or, when that gives nothing, as it is. */
+/** `x-amz-copy-source: [/]bucket/key[?versionId=null]`, percent-encoded; taken literally if it cannot be decoded. */
 export function readCopySource(header: string): CopySource {
   const [path = '', version] = header.split('?versionId=');
   if (version !== undefined && version !== '' && version !== 'null') throw new S3Error('NoSuchVersion');

@@ -46,11 +46,11 @@ export type Operation = (
 
 interface Route extends AcceptedParameters {
   readonly run: Operation;
-  /** Instead, when the request names a source to copy. */
+  /** Replaces this route if the request names a source to copy. */
   readonly copying?: Route;
 }
 
-/** Routes by the query that chooses them; the one without is under the empty name. */
+/** Routes by the query parameter that selects them. The empty name is the route without such a parameter. */
 type Routes = Readonly<Record<string, Route>>;
 
 const LISTING = ['prefix', 'delimiter', 'max-keys', 'encoding-type', 'metadata'];
@@ -58,7 +58,7 @@ const listing: HeaderRules = { 'x-amz-optional-object-attributes': 'any' };
 
 const VERSION = ['versionId'];
 
-/** Ways to say that the owner of the bucket alone decides who reaches an object, which holds anyway. */
+/** ACLs which say that only the bucket's owner decides who reaches an object. That is always so on this server. */
 const OWNER_ONLY_ACLS = ['private', 'bucket-owner-full-control', 'bucket-owner-read'];
 
 const described: HeaderRules = {
@@ -81,15 +81,15 @@ const copied: HeaderRules = {
 const GET_OBJECT: Route = {
   run: getObject,
   query: [...VERSION, 'partNumber', ...OVERRIDABLE_HEADERS.map((name) => `response-${name}`)],
-  // `x-amz-te` asks for a checksum behind the body, and an answer without one is allowed.
+  // `x-amz-te` asks for a checksum after the body; a response without one is allowed.
   headers: { 'x-amz-checksum-mode': 'any', 'x-amz-te': 'any' },
 };
 
-/** There are no locks to bypass. */
+/** This server has no object locks, so there is nothing to bypass. */
 const deleting: HeaderRules = { 'x-amz-bypass-governance-retention': 'any' };
 
 const SERVICE_ROUTES: Readonly<Record<string, Routes>> = {
-  // The answer is never cut into pages, so that no page of it is too long.
+  // The list of buckets has one page, so `max-buckets` changes nothing.
   GET: { '': { run: answerListBuckets, query: ['prefix', 'bucket-region', 'max-buckets'] } },
 };
 
@@ -136,7 +136,7 @@ const BUCKET_ROUTES: Readonly<Record<string, Routes>> = {
     tagging: { run: deleteBucketTagging },
     cors: { run: deleteBucketCors },
     policy: { run: rejectBucketPolicyChange },
-    // MinIO's clients send it with what they have emptied themselves; a bucket with objects is refused all the same.
+    // MinIO's clients send this header after they emptied the bucket themselves. A bucket with objects is still rejected.
     '': { run: deleteBucket, headers: { 'x-minio-force-delete': 'any' } },
   },
   POST: { delete: { run: deleteObjects, headers: deleting } },
@@ -182,7 +182,7 @@ const OBJECT_ROUTES: Readonly<Record<string, Routes>> = {
   },
 };
 
-/** Finds the operation that a request asks for, and refuses a request that asks for more than the operation does. */
+/** Finds the operation of a request. Rejects a request with parameters that the operation does not support (decision 0049). */
 export function findOperation(exchange: Exchange): Operation {
   const { bucket, key, query } = exchange.target;
   const { method = '' } = exchange.request;
@@ -208,20 +208,21 @@ function tableFor(bucket: string, key: string): Readonly<Record<string, Routes>>
 }
 
 /**
- * What requests of one operation may carry besides what every request may. Everything else is refused: a query or a
- * header that this server does not know may ask for another operation, or for a guarantee that it does not give.
+ * The parameters that requests of one operation may have, besides those that every request may have. All others are
+ * rejected: an unknown query parameter or header may ask for another operation, or for a guarantee that this server does
+ * not give.
  */
 export interface AcceptedParameters {
-  /** Names of queries, besides the one that chooses the operation. */
+  /** Names of query parameters, besides the one that selects the operation. */
   readonly query?: readonly string[];
-  /** `x-amz-*` headers by name; a name that ends in `-` stands for all that begin with it. */
+  /** `x-amz-*` headers by name. A name that ends in `-` is a prefix. */
   readonly headers?: HeaderRules;
 }
 
-/** `any`: the operation reads the value, or the header changes nothing here. A list: only these values change nothing. */
+/** `any`: the operation reads the value, or the header has no effect here. A list: only these values have no effect. */
 export type HeaderRules = Readonly<Record<string, 'any' | readonly string[]>>;
 
-/** Headers, or queries of presigned URLs, that every request may have. */
+/** Headers, or query parameters of presigned URLs, that every request may have. */
 const COMMON_HEADERS: HeaderRules = {
   // The signature.
   'x-amz-algorithm': 'any',
@@ -232,27 +233,27 @@ const COMMON_HEADERS: HeaderRules = {
   'x-amz-security-token': 'any',
   'x-amz-signature': 'any',
   'x-amz-signedheaders': 'any',
-  // The body of the request. The algorithm is said beside the checksum itself.
+  // The body of the request. `x-amz-sdk-checksum-algorithm` repeats the name of the checksum header.
   ...Object.fromEntries(CHECKSUM_ALGORITHMS.map((algorithm) => [`x-amz-checksum-${algorithm}`, 'any'] as const)),
   'x-amz-decoded-content-length': 'any',
   'x-amz-sdk-checksum-algorithm': 'any',
   'x-amz-trailer': 'any',
   // Checked by `Exchange.authorise`.
   'x-amz-expected-bucket-owner': 'any',
-  // Clients that introduce themselves, and one that offers to pay: nobody is charged here.
+  // Identification of clients, and the offer to pay for the request: this server charges nobody.
   'x-amz-api-version': 'any',
   'x-amz-request-payer': 'any',
   'x-amz-user-agent': 'any',
 };
 
-/** Queries that every request may have: signatures of version 2, which also sign two headers that clients put there. */
+/** Query parameters that every request may have: version 2 signatures, and two signed headers that clients move there. */
 const COMMON_QUERIES = new Set(['AWSAccessKeyId', 'Expires', 'Signature', 'content-md5', 'content-type']);
 
 export function rejectUnknownParameters(exchange: Exchange, { query = [], headers = {} }: AcceptedParameters): void {
   const { method } = exchange.request;
   for (const [name] of exchange.target.query.entries) {
     if (isAmzHeader(name) || COMMON_QUERIES.has(name) || query.includes(name)) continue;
-    // S3 ignores queries that begin with `x-`: `x-id` says which operation a client believes to call.
+    // S3 ignores query parameters that begin with `x-`: in `x-id` an SDK names the operation that it calls.
     if (/^x-/i.test(name)) continue;
     throw new S3Error('NotImplemented', `${method} ?${name} is not supported by this server.`);
   }
@@ -263,7 +264,7 @@ export function rejectUnknownParameters(exchange: Exchange, { query = [], header
     const instead = values ? `: leave it out, or use ${values.join(' or ')}` : ' for this operation';
     throw new S3Error('NotImplemented', `The header ${name}: ${value} is not supported by this server${instead}.`);
   }
-  // RFC 9110 §14.5: a server that took it for the whole object would destroy the rest.
+  // RFC 9110 §14.5: a server that ignored the header would replace the whole object by the range.
   if (method === 'PUT' && exchange.header('content-range') !== undefined) {
     throw new S3Error('NotImplemented', 'The header content-range is not supported: upload the object in parts.');
   }

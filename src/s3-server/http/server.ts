@@ -11,21 +11,21 @@ import { Exchange, type S3Response, type Store } from './exchange.ts';
 import { findOperation } from './route.ts';
 import { assumeRole, stsError } from './sts.ts';
 
-/** A connection on which nothing moves for so long is given up; an upload may take as long as it likes. */
+/** Closes a connection without traffic for this long. There is no limit for a whole upload. */
 const IDLE_TIMEOUT = 120_000;
 const HEADERS_TIMEOUT = 30_000;
 const KEEP_ALIVE = 65_000;
 
-/** A session token and a signature in the query are below 4 KiB, metadata below 2 KiB. */
+/** A session token and a signature in the query take less than 4 KiB, metadata less than 2 KiB. */
 const MAX_HEADER_BYTES = 32 * 1024;
 
-/** How long requests that were begun may take when the server stops. */
+/** How long a stopping server waits for running requests. A longer time delays the stop, a shorter one cuts uploads off. */
 const STOP_TIME = 5_000;
 
-/** A form for STS: a policy of a few thousand characters, encoded. */
+/** The body of an STS request: a policy of a few thousand characters, form-encoded. */
 const MAX_FORM_BYTES = 256 * 1024;
 
-/** Failures that are not the client's. */
+/** Called with errors that the client did not cause. */
 export type ReportFault = (error: unknown, about: { requestId: string; method: string; path: string }) => void;
 
 export interface ServedStore extends Store {
@@ -33,7 +33,7 @@ export interface ServedStore extends Store {
   readonly report: ReportFault;
 }
 
-/** The HTTP side of the store. */
+/** Serves the store over HTTP. */
 export class S3Server {
   readonly #store: ServedStore;
   readonly #server: Server;
@@ -56,7 +56,7 @@ export class S3Server {
     this.#server.on('checkContinue', (request, response) => this.#begin(request, response, true));
   }
 
-  /** Where it listens, as a URL; empty before. */
+  /** The URL at which the server listens; empty until it does. */
   get endpoint(): string {
     return this.#endpoint;
   }
@@ -68,13 +68,13 @@ export class S3Server {
     await promise;
     this.#server.off('error', reject);
     const address = this.#server.address();
-    if (address === null || typeof address === 'string') throw new Error('a port was expected');
+    if (address === null || typeof address === 'string') throw new Error('the server has no TCP port');
     const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
     this.#endpoint = `http://${name}:${address.port}`;
     return address;
   }
 
-  /** Requests that were begun are finished, if they can be in a few seconds. */
+  /** Waits a few seconds for running requests, then closes their connections. */
   async close(): Promise<void> {
     this.#closing = true;
     if (!this.#server.listening) return;
@@ -84,7 +84,7 @@ export class S3Server {
     const timer = setTimeout(() => this.#server.closeAllConnections(), STOP_TIME);
     await promise;
     clearTimeout(timer);
-    // What was cut off still tidies up.
+    // Requests whose connection was closed still clean up.
     await Promise.all(this.#inFlight);
   }
 
@@ -116,7 +116,7 @@ export class S3Server {
     try {
       await respond(request, response, answer, { requestId, cors, waiting, closing: this.#closing });
     } catch {
-      // The client has gone, or a content file cannot be read: there is no other way left to say so.
+      // The client closed the connection, or a content file cannot be read. The headers are sent, so only a reset can report it.
       response.destroy();
     }
   }
@@ -158,13 +158,13 @@ export class S3Server {
     const { method = '', url = '' } = request;
     const path = url.split('?')[0] ?? '';
     const refusal = error instanceof S3Error ? error : new S3Error('InternalError');
-    // 501 is what a client asks for that is not there: nothing has failed.
+    // 501 means that the client asked for something unsupported: nothing failed here.
     if (refusal.status >= 500 && refusal.code !== 'NotImplemented')
       this.#store.report(error, { requestId, method, path });
     return method === 'POST' && path === '/' ? stsError(refusal, requestId) : errorResponse(refusal, path, requestId);
   }
 
-  /** Sixteen hex digits, as MinIO has it. */
+  /** Sixteen hex digits, like MinIO's request ids. */
   #nextId(): string {
     const count = BigInt(this.#requests++ % 1_000_000);
     return (BigInt(Date.now()) * 1_000_000n + count).toString(16).toUpperCase().padStart(16, '0');
@@ -177,17 +177,17 @@ function preflightResponse(request: IncomingMessage, rules: ReturnType<typeof re
   throw new S3Error('AccessDenied', 'CORSResponse: this CORS request is not allowed.');
 }
 
-/** A body up to this size is read and thrown away, so that the connection can be used again. */
+/** A body up to this size is read and discarded, so that the connection can be reused. */
 const DISCARD_BYTES = 64 * 1024;
 
-/** How much of a larger one is read, and for how long, so that the client sees the answer before the end. */
+/** How much of a larger body is read, and for how long, so that the client reads the response before the connection closes. */
 const LINGER_BYTES = 16 * 1024 * 1024;
 const LINGER_TIME = 2_000;
 
 interface Context {
   readonly requestId: string;
   readonly cors: Readonly<Record<string, string>>;
-  /** The client waits for `100 Continue`, and was not told to go on. */
+  /** The client waits for `100 Continue`, which was not sent. */
   readonly waiting: boolean;
   readonly closing: boolean;
 }
@@ -228,7 +228,7 @@ function errorResponse(error: S3Error, resource: string, requestId: string): S3R
 const bodyLength = (body: string | Uint8Array | undefined) =>
   typeof body === 'string' ? Buffer.byteLength(body) : (body?.length ?? 0);
 
-/** How much of the body may still come; endless when it does not say. */
+/** How many bytes of the body may still arrive; infinite if the request does not declare its length. */
 function unreadBytes(request: IncomingMessage): number {
   if (request.complete) return 0;
   if (request.headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
@@ -236,8 +236,8 @@ function unreadBytes(request: IncomingMessage): number {
 }
 
 /**
- * Refuses a body that is still coming. Closing at once would reset the connection, and the client might never read
- * why; so the answer goes out, and the body is thrown away for a while.
+ * Responds to a request whose body is still arriving. Closing at once would reset the connection, and the client might
+ * never read the response. So the body is read and discarded for a while first.
  */
 async function linger(request: IncomingMessage, response: ServerResponse, content: string | Uint8Array | undefined) {
   if (content !== undefined) response.write(content);

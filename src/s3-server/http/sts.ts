@@ -3,12 +3,12 @@ import { writeXml } from '../lib/xml.ts';
 import type { Identities, Signer } from '../store/identities.ts';
 import type { S3Response } from './exchange.ts';
 
-/** MinIO: seconds, least, most, and when nothing is asked for. */
+/** MinIO's limits for the lifetime of keys, and its default. */
 const MIN_SECONDS = 900;
 const MAX_SECONDS = 31_536_000;
 const DEFAULT_SECONDS = 3600;
 
-/** A parameter that this server does not know may narrow the keys: they must not be wider than what was asked for. */
+/** Other parameters are rejected: an unknown one may restrict the keys, which must not have more rights than requested. */
 const KNOWN_PARAMETERS = new Set([
   'Action',
   'Version',
@@ -21,7 +21,7 @@ const KNOWN_PARAMETERS = new Set([
 
 const NAMESPACE = 'https://sts.amazonaws.com/doc/2011-06-15/';
 
-/** STS AssumeRole: keys for a while, with the rights of the caller or fewer. */
+/** STS AssumeRole: creates temporary keys with the rights of the caller, optionally restricted by a policy. */
 export async function assumeRole(
   signer: Signer,
   form: URLSearchParams,
@@ -35,7 +35,7 @@ export async function assumeRole(
   if (unknown !== undefined) {
     throw new S3Error('InvalidParameterValue', `The parameter ${unknown} is not supported by this server.`);
   }
-  if (signer.identity.kind !== 'user') throw new S3Error('AccessDenied', 'AssumeRole needs the own keys of a user.');
+  if (signer.identity.kind !== 'user') throw new S3Error('AccessDenied', 'AssumeRole must be signed with the permanent keys of a user.');
   const seconds = Number(form.get('DurationSeconds') ?? DEFAULT_SECONDS);
   if (!Number.isInteger(seconds) || seconds < MIN_SECONDS || seconds > MAX_SECONDS) {
     throw new S3Error('InvalidParameterValue', `DurationSeconds must be from ${MIN_SECONDS} to ${MAX_SECONDS}.`);
@@ -58,7 +58,7 @@ export async function assumeRole(
   return { status: 200, headers, body: writeXml('AssumeRoleResponse', content, NAMESPACE) };
 }
 
-/** STS wraps its errors once more than S3 does. */
+/** STS wraps its errors in one more element than S3. */
 export function stsError({ status, code, message }: S3Error, requestId: string): S3Response {
   const content = { Error: { Type: 'Sender', Code: code, Message: message }, RequestId: requestId };
   const headers = { 'content-type': 'application/xml' };

@@ -22,7 +22,7 @@ export async function deleteObjectTagging(exchange: Exchange, store: Store): Pro
 
 type Tags = Readonly<Record<string, string>>;
 
-/** S3's figures: tags of an object, of a bucket, and characters of a name and a value. */
+/** S3's limits: tags of an object and of a bucket, characters of a name and of a value. */
 const MAX_OBJECT_TAGS = 10;
 export const MAX_BUCKET_TAGS = 50;
 const MAX_NAME_LENGTH = 128;
@@ -50,13 +50,13 @@ export function tagSet(tags: Tags): Elements {
 }
 
 function checkTags(pairs: readonly [string, string][], limit: number): Tags {
-  if (pairs.length > limit) throw new S3Error('InvalidTag', `There can be at most ${limit} tags.`);
+  if (pairs.length > limit) throw new S3Error('InvalidTag', `At most ${limit} tags are allowed.`);
   const tags = new Map<string, string>();
   for (const [name, value] of pairs) {
     if (name === '' || name.length > MAX_NAME_LENGTH || value.length > MAX_VALUE_LENGTH) {
       throw new S3Error(
         'InvalidTag',
-        `A tag has a name of 1 to ${MAX_NAME_LENGTH} and a value of up to ${MAX_VALUE_LENGTH} characters.`,
+        `The name of a tag must have 1 to ${MAX_NAME_LENGTH} characters, its value up to ${MAX_VALUE_LENGTH}.`,
       );
     }
     if (tags.has(name)) throw new S3Error('InvalidTag', `The tag ${name} is given twice.`);

@@ -1,15 +1,15 @@
 import { S3Error } from '../lib/errors.ts';
 
-/** What the frames of a body mean, in the order of the body. */
+/** Receives the decoded parts of a chunked body, in their order. */
 export interface ChunkHandler {
   data(bytes: Buffer): void;
-  /** After the data of each chunk, the empty last one too; with its signature where chunks are signed. */
+  /** Called after the data of each chunk, also of the empty last one; with the signature if chunks are signed. */
   endOfChunk(signature: string | undefined): void;
-  /** A line after the last chunk. The name is in lower case. */
+  /** Called for each line after the last chunk. The name is in lower case. */
   trailer(name: string, value: string): void;
 }
 
-/** A header of a chunk has at most 16 digits and a signature; a trailer a name and a digest. */
+/** The header of a chunk has at most 16 digits and a signature; a trailer has a name and a digest. */
 const LONGEST_LINE = 1024;
 
 const LINE_FEED = 0x0a;
@@ -17,8 +17,8 @@ const LINE_FEED = 0x0a;
 type State = 'header' | 'data' | 'after-data' | 'trailers' | 'done';
 
 /**
- * Takes `aws-chunked` apart: `<hex length>[;chunk-signature=<64 hex>]\r\n<data>\r\n`, a chunk of length 0 as the last,
- * then lines `name:value`, then an empty line. It stands inside the body, whatever HTTP itself does with the body.
+ * Decodes `aws-chunked`: chunks `<hex length>[;chunk-signature=<64 hex>]\r\n<data>\r\n`, the last of length 0, then lines
+ * `name:value`, then an empty line. This encoding is inside the body, independent of HTTP's own transfer encoding.
  */
 export class ChunkDecoder {
   readonly #body: ChunkHandler;
@@ -38,7 +38,7 @@ export class ChunkDecoder {
     while (at < bytes.length) at = this.#state === 'data' ? this.#readData(bytes, at) : this.#readLine(bytes, at);
   }
 
-  /** The body is over: was it whole? The empty line at the end is not insisted on, since nothing depends on it. */
+  /** Called at the end of the body; throws if it is incomplete. The empty line at the end may be missing. */
   end(): void {
     const whole = this.#state === 'done' || (this.#state === 'trailers' && this.#line === '');
     if (!whole) throw new S3Error('IncompleteBody', 'The body ends in the middle of its chunks.');
@@ -69,7 +69,7 @@ export class ChunkDecoder {
       case 'header':
         return this.#onHeader(line);
       case 'after-data':
-        if (line !== '') throw malformed('has a chunk that is longer than it says');
+        if (line !== '') throw malformed('has a chunk that is longer than its declared length');
         this.#body.endOfChunk(this.#signature);
         this.#state = 'header';
         return;
@@ -78,7 +78,7 @@ export class ChunkDecoder {
         else this.#onTrailer(line);
         return;
       default:
-        if (line !== '') throw malformed('goes on after its end');
+        if (line !== '') throw malformed('has data after its end');
     }
   }
 
@@ -104,5 +104,5 @@ export class ChunkDecoder {
 }
 
 function malformed(why: string): S3Error {
-  return new S3Error('IncompleteBody', `The body is not in the chunks that its headers announce: it ${why}.`);
+  return new S3Error('IncompleteBody', `The body is not valid aws-chunked data: it ${why}.`);
 }

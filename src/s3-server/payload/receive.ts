@@ -14,7 +14,7 @@ import type { ContentFiles } from '../store/content-files.ts';
 import type { ContentWriter } from '../store/content-writer.ts';
 import { ChunkDecoder, type ChunkHandler } from './chunk-framing.ts';
 
-/** A body that is here, whole and as declared: in memory, or in a file that the database does not mention yet. */
+/** A body that was received completely and verified: in memory, or in a file that the database does not reference yet. */
 export interface ReceivedBody {
   readonly size: number;
   /** Hex. */
@@ -26,7 +26,7 @@ export interface ReceivedBody {
 
 export interface ReceiveOptions {
   readonly signatures?: ChunkSignatures | undefined;
-  /** To be computed when the client announces none. */
+  /** The checksum to compute if the client declares none. */
   readonly algorithm?: Algorithm | undefined;
 }
 
@@ -50,7 +50,7 @@ export async function receiveInMemory(
   return { size: data.length, md5: digests.md5, checksum: toChecksum(wanted, digests), data, writer: undefined };
 }
 
-/** Receives a body into a file. When it fails nothing is left; else whoever asked settles or abandons the file. */
+/** Receives a body into a file. On failure the file is removed; on success the caller commits or discards it. */
 export async function receiveInFile(
   source: Readable,
   declared: DeclaredBody,
@@ -90,51 +90,51 @@ function verify({ sha256, md5, checksum }: DeclaredBody, digests: Digests, trail
   if (md5 !== undefined && md5 !== digests.md5) throw new S3Error('BadDigest');
   const expected = checksum?.value ?? trailer;
   if (expected !== undefined && expected !== digests.checksum) {
-    throw new S3Error('BadDigest', 'The checksum of the body is not the one that was sent with it.');
+    throw new S3Error('BadDigest', 'The checksum that was sent does not match the body.');
   }
 }
 
-/** What the headers of a request say about its body. */
+/** What the headers of a request declare about its body. */
 export interface DeclaredBody {
-  /** Bytes of the object, without any framing. */
+  /** Bytes of the content, without chunk framing. */
   readonly length: number;
-  /** `aws-chunked`, with a signature for each chunk or without. */
+  /** `aws-chunked`, with or without a signature for each chunk. */
   readonly framing?: 'signed' | 'unsigned';
   /** Hex. */
   readonly sha256?: string;
   /** Hex. */
   readonly md5?: string;
   readonly checksum?: Checksum;
-  /** The algorithm of the checksum that follows the body. */
+  /** The algorithm of the checksum in the trailer. */
   readonly trailer?: Algorithm;
 }
 
 type Header = (name: string) => string | undefined;
 
-/** `word` is the payload as it is signed: `x-amz-content-sha256`. */
-export function readDeclaredBody(word: string, header: Header): DeclaredBody {
-  const framing = readFraming(word);
+/** `payload` is the value of `x-amz-content-sha256` that was signed. */
+export function readDeclaredBody(payload: string, header: Header): DeclaredBody {
+  const framing = readFraming(payload);
   const length = readLength(header, framing !== undefined);
   const md5 = readMd5(header('content-md5'));
   const checksum = readBodyChecksum(header);
   const trailer = readTrailer(header('x-amz-trailer'));
-  if (checksum && trailer) throw new S3Error('InvalidRequest', 'Give one checksum: as a header or as a trailer.');
+  if (checksum && trailer) throw new S3Error('InvalidRequest', 'Send one checksum: as a header or as a trailer.');
   return {
     length,
     ...(framing && { framing }),
-    ...(/^[0-9a-f]{64}$/.test(word) && { sha256: word }),
+    ...(/^[0-9a-f]{64}$/.test(payload) && { sha256: payload }),
     ...(md5 && { md5 }),
     ...(checksum && { checksum }),
     ...(framing && trailer && { trailer }),
   };
 }
 
-/** One of `x-amz-checksum-*`, if there is one. */
+/** The checksum of the body, if there is an `x-amz-checksum-*` header. */
 function readBodyChecksum(header: Header): Checksum | undefined {
   return readSingleChecksum(header, isChecksum);
 }
 
-/** The same of an object made of parts: composite checksums may end in the number of parts. */
+/** The checksum of an object made of parts: a composite checksum may end in the number of parts. */
 export function readObjectChecksum(header: Header): Checksum | undefined {
   return readSingleChecksum(header, ({ algorithm, value }) =>
     isChecksum({ algorithm, value: value.replace(/-\d+$/, '') }),
@@ -147,30 +147,30 @@ function readSingleChecksum(header: Header, isValid: (checksum: Checksum) => boo
     return value === undefined ? [] : [{ algorithm, value }];
   });
   const [first, second] = given;
-  if (second) throw new S3Error('InvalidRequest', 'Give one checksum, not several.');
+  if (second) throw new S3Error('InvalidRequest', 'Send one checksum, not several.');
   if (first && !isValid(first)) {
     throw new S3Error('InvalidRequest', `Value for x-amz-checksum-${first.algorithm} header is invalid.`);
   }
   return first;
 }
 
-function readFraming(word: string): DeclaredBody['framing'] {
-  if (!word.startsWith('STREAMING-')) return undefined;
-  if (word === 'STREAMING-UNSIGNED-PAYLOAD-TRAILER') return 'unsigned';
-  if (word === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD' || word === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER') {
+function readFraming(payload: string): DeclaredBody['framing'] {
+  if (!payload.startsWith('STREAMING-')) return undefined;
+  if (payload === 'STREAMING-UNSIGNED-PAYLOAD-TRAILER') return 'unsigned';
+  if (payload === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD' || payload === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER') {
     return 'signed';
   }
-  throw new S3Error('NotImplemented', `The payload ${word} is not understood: use STREAMING-AWS4-HMAC-SHA256-PAYLOAD.`);
+  throw new S3Error('NotImplemented', `The payload ${payload} is not supported: use STREAMING-AWS4-HMAC-SHA256-PAYLOAD.`);
 }
 
 function readLength(header: Header, framed: boolean): number {
   const text = framed ? header('x-amz-decoded-content-length') : header('content-length');
   if (text === undefined) {
-    // A body without length would have to be kept before anything is known of it; S3 and MinIO refuse it too.
+    // A body of unknown length would have to be stored before its limits can be checked. S3 and MinIO reject it too.
     if (!framed && header('transfer-encoding') === undefined) return 0;
     throw new S3Error('MissingContentLength');
   }
-  if (!/^\d{1,15}$/.test(text)) throw new S3Error('InvalidArgument', 'The length of the body is no number.');
+  if (!/^\d{1,15}$/.test(text)) throw new S3Error('InvalidArgument', 'The length of the body is not a number.');
   return Number(text);
 }
 
@@ -187,30 +187,30 @@ function readTrailer(text: string | undefined): Algorithm | undefined {
   const algorithm = parseAlgorithm(
     name.startsWith('x-amz-checksum-') ? name.slice('x-amz-checksum-'.length) : undefined,
   );
-  if (!algorithm) throw new S3Error('InvalidRequest', `The trailer ${text} is not a checksum.`);
+  if (!algorithm) throw new S3Error('InvalidRequest', `The trailer ${text} is not a supported checksum.`);
   return algorithm;
 }
 
-/** Where the bytes of a body go. */
+/** Receives the bytes of a body. */
 interface Sink {
-  /** False: wait for `onDrain` before giving more. */
+  /** False: the caller waits for `onDrain` before it writes more. */
   write(bytes: Buffer): boolean;
   onDrain: () => void;
-  /** It has copied what it was given when `write` returns. */
+  /** True: `write` has copied the bytes when it returns. */
   readonly copies?: boolean;
 }
 
 /**
- * Frees the memory of bytes that nobody needs any more. The collector would only come after some 64 MB of them, which
- * every process that receives a large body would then be larger by.
+ * Frees the memory of a buffer at once. The garbage collector would wait for some 64 MB of buffers, by which every process
+ * that receives a large body would then be larger.
  */
 function free({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 /**
- * Brings a body into a sink, free of its frames, no faster than the sink takes it. Resolves with the checksum that
- * followed it, if one did. Throws when there are more or fewer bytes than declared, or a chunk was not signed.
+ * Copies a body into a sink, without its chunk framing, no faster than the sink accepts it. Resolves to the checksum in the
+ * trailer, if there is one. Throws if there are more or fewer bytes than declared, or if a chunk signature is wrong.
  */
 export function pump(
   source: Readable,
@@ -297,7 +297,7 @@ class Body implements ChunkHandler {
     if (this.#signatures && !this.#trailerSigned)
       throw new S3Error('SignatureDoesNotMatch', 'The trailer is not signed.');
     const value = this.#trailers.get(`x-amz-checksum-${trailer}`);
-    if (value === undefined) throw new S3Error('IncompleteBody', 'The declared checksum does not follow the body.');
+    if (value === undefined) throw new S3Error('IncompleteBody', 'The trailer with the declared checksum is missing.');
     return value;
   }
 }
