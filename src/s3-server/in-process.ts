@@ -31,7 +31,7 @@ type Objects = Pick<
   | 'placeObject'
 >;
 
-/** Objects for the process that the store is part of: no HTTP, no signature, and no question who may. */
+/** The object operations for the process that contains the store: no HTTP, no signatures, no access checks. */
 export function objectsInProcess(store: ServedStore, manager: string): Objects {
   const { buckets, objects, uploads, files, database, limits } = store;
   const eventOrigin = (as = manager): EventOrigin => ({
@@ -146,7 +146,7 @@ export function objectsInProcess(store: ServedStore, manager: string): Objects {
 }
 
 function checkKey(key: string): void {
-  if (key === '') throw new S3Error('InvalidArgument', 'A key has at least one character.');
+  if (key === '') throw new S3Error('InvalidArgument', 'A key must have at least one character.');
   checkKeyLength(key);
 }
 
@@ -168,7 +168,7 @@ async function* singleChunk(bytes: Uint8Array): AsyncIterable<Uint8Array> {
   yield bytes;
 }
 
-/** A stream that reads when it is read, and lets go of the files when it ends in whatever way. */
+/** Opens a stream that reads on demand, and releases the files when it ends or is destroyed. */
 function openStream({ objects, files }: ServedStore, record: ObjectRecord): Readable {
   const content = objects.getContent(record);
   if (content.kind === 'inline') return Readable.from([Buffer.from(content.data)]);
@@ -182,7 +182,7 @@ function openStream({ objects, files }: ServedStore, record: ObjectRecord): Read
     const wanted = new Promise<void>((resolve) => {
       resume = resolve;
     });
-    // A copy, because the block is filled again.
+    // A copy, because the block is reused.
     if (!stream.push(Buffer.from(block))) await Promise.race([wanted, closed]);
   };
   readContent(files, findExtents(segments, 0, record.size), send)

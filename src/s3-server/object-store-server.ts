@@ -23,7 +23,7 @@ export type ObjectView = Omit<ObjectRecord, 'content'>;
 export interface ObjectPage {
   readonly objects: readonly ObjectView[];
   readonly commonPrefixes: readonly string[];
-  /** `after` of the next page; undefined on the last. */
+  /** `after` of the next page; undefined on the last page. */
   readonly next: string | undefined;
 }
 
@@ -34,14 +34,14 @@ export interface WriteOptions {
   readonly tags?: Readonly<Record<string, string>>;
   readonly ifMatch?: string;
   readonly ifNoneMatch?: '*';
-  /** In whose name, for the event; the manager's if nobody is named. */
+  /** The user in the event; by default the manager. */
   readonly as?: string;
 }
 
 export interface CopyOptions extends Omit<WriteOptions, 'ifMatch' | 'contentType' | 'tags'> {
-  /** The ETag that the source must have. */
+  /** The required ETag of the source. */
   readonly ifMatch?: string;
-  /** The source goes in the same transaction. */
+  /** Removes the source in the same transaction. */
   readonly move?: boolean;
 }
 
@@ -53,27 +53,30 @@ export interface ObjectLocation {
 export interface PresignOptions {
   /** Seconds: 1 to 604,800. */
   readonly expires: number;
-  /** The access key of a user; the manager's if nobody is named. */
+  /** The access key of a user; by default the manager's. */
   readonly as?: string;
-  /** Where clients reach the store: `https://minio.example.org`. */
+  /** The URL at which clients reach the store: `https://minio.example.org`. */
   readonly endpoint: string;
-  /** Whoever uses the URL must send these. */
+  /** Clients of the URL must send these. */
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The type that a download is answered with. */
+  /** The content type of the response to a download. */
   readonly responseContentType?: string;
 }
 
 /** The embedded object store: an S3 server, and the same store from inside the process. */
 export interface ObjectStoreServer {
   listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
-  /** Finishes what was begun, in a few seconds. */
+  /** Waits a few seconds for running requests. */
   close(): Promise<void>;
 
-  /** Makes a user or gives them another secret: the old one, and the keys they got with it through STS, stop at once. */
+  /**
+   * Creates a user or changes the secret. The old secret and the keys that the user got with it through STS end at
+   * once.
+   */
   putUser(accessKey: string, secret: Secret): Promise<void>;
   hasUser(accessKey: string): boolean;
-  /** Their buckets stay. */
+  /** The user's buckets stay. */
   removeUser(accessKey: string): Promise<void>;
 
   createBucket(
@@ -92,12 +95,12 @@ export interface ObjectStoreServer {
     bucket: string,
     page: { readonly prefix?: string; readonly delimiter?: string; readonly after?: string; readonly limit: number },
   ): ObjectPage;
-  /** Says whether it was there. */
+  /** Resolves to whether the object existed. */
   deleteObject(at: ObjectLocation): Promise<boolean>;
-  /** Every object whose key begins with the prefix, and every upload that was to become one. */
+  /** Removes all objects whose key begins with the prefix, and all multipart uploads for such keys. */
   deleteUnder(bucket: string, prefix: string): Promise<void>;
   copyObject(from: ObjectLocation, to: ObjectLocation, options?: CopyOptions): Promise<ObjectView>;
-  /** Copies an object to its final place, once and for all: see {@link PlacedObject}. */
+  /** Copies an object to its final place, at most once: see {@link PlacedObject}. */
   placeObject(
     from: ObjectLocation & { readonly eTag: string },
     to: ObjectLocation,
@@ -112,20 +115,20 @@ export interface ObjectStoreServer {
   listRules(bucket: string): readonly Rule[];
 
   /**
-   * Keys whose policy document is their whole right, for `ttl` milliseconds. `parent` is the principal of their events.
-   * With `inProcess` they end with this process at the latest.
+   * Issues keys that are valid for `ttl` milliseconds; only the policy document grants them rights. `parent` is the
+   * principal of their events. With `inProcess` they end with this process at the latest.
    */
   issueKeys(keys: Omit<NewSession, 'kind'> & { readonly policy: string }): Promise<SessionKeys>;
   revokeKeys(id: string): Promise<void>;
-  /** Ends all keys that were issued for this purpose. */
+  /** Revokes all keys that were issued for this purpose. */
   revokeKeysFor(purpose: string): Promise<void>;
 
   presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: ObjectLocation, options: PresignOptions): string;
 
-  /** The oldest events that are not acknowledged, in order; `after` skips those that are being worked on. */
+  /** The oldest unacknowledged events, in order; `after` skips those that are already being processed. */
   takeEvents(limit: number, after?: number): OutboxEvent[];
-  /** All up to this number, or these. */
+  /** Acknowledges all events up to this sequence number, or these events. */
   ackEvents(events: number | readonly number[]): Promise<void>;
-  /** Wakes the listener when there are new events; call what it returns to end that. */
+  /** Calls the listener when there may be new events. Returns a function that unsubscribes it. */
   onEvents(listener: () => void): () => void;
 }

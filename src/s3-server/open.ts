@@ -19,23 +19,23 @@ import { ModificationClock, Objects } from './store/objects.ts';
 import { Uploads } from './store/uploads.ts';
 
 export interface ObjectStoreOptions {
-  /** Made if need be. It belongs to this process until the store is closed. */
+  /** Created if missing. Only this process may use it until the store is closed. */
   readonly directory: string;
   readonly region: string;
-  /** The manager's own keys: they may do everything, and nobody else has them. */
+  /** The manager's own keys, with all rights. */
   readonly manager: { readonly accessKey: string; readonly secret: Secret };
-  /** Keeps the secrets of users unreadable on the disk. */
+  /** Encrypts the secrets of users on disk. */
   readonly seal: IdentitySeal;
   readonly now?: () => number;
   readonly limits?: Partial<Limits>;
-  /** Told of failures that are not a client's. */
+  /** Called with errors that a client did not cause. */
   readonly report?: ReportFault;
 }
 
-/** How often uploads that nobody completes are looked for. */
+/** How often stale multipart uploads are removed, in milliseconds. */
 const HOUSEKEEPING = 3_600_000;
 
-/** The longest that a presigned URL holds: a week, in seconds. */
+/** The longest validity of a presigned URL: a week, in seconds. */
 const LONGEST_EXPIRY = 604_800;
 
 /** Opens the embedded object store. It serves HTTP once `listen` is called. */
@@ -166,7 +166,7 @@ export function openObjectStore(options: ObjectStoreOptions): ObjectStoreServer 
   };
 }
 
-/** A name of this store in its events, the same for ever. */
+/** The permanent id of this store in its events. */
 function deploymentId(directory: string): string {
   const file = join(directory, 'deployment-id');
   try {

@@ -3,7 +3,7 @@ import { Seal } from '../lib/seal.ts';
 import { Secret } from '../lib/secret.ts';
 import { openObjectStore } from './open.ts';
 
-/** Serves the directory that it is given, says on which port, and goes on until it is killed. Run by tests. */
+/** Serves the given directory, prints the port, and runs until it is killed. Tests start it. */
 const [directory = '', partBytes = ''] = process.argv.slice(2);
 const store = openObjectStore({
   directory,

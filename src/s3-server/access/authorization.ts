@@ -30,7 +30,10 @@ interface Access {
   readonly prefix?: string;
 }
 
-/** Names of the manager's own buckets (docs/security.md#buckets). Apart from it, only jobs whose policy names them have access. */
+/**
+ * Names of the manager's own buckets (docs/security.md#buckets). Apart from it, only jobs whose policy names them have
+ * access.
+ */
 export function isReservedName(bucket: string): boolean {
   return bucket.startsWith('oscar-staging') || bucket.startsWith('oscar-events');
 }

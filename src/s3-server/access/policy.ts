@@ -2,8 +2,8 @@ import { S3Error } from '../lib/errors.ts';
 
 /**
  * The supported part of a policy document: Version 2012-10-17, Allow and Deny, Action, Resource, and conditions on
- * `s3:prefix`. A document with anything else is rejected when it is parsed, so that an element that this server does not
- * know never grants a right.
+ * `s3:prefix`. A document with anything else is rejected when it is parsed, so that an element that this server does
+ * not know never grants a right.
  */
 export interface Policy {
   readonly statements: readonly Statement[];
@@ -100,9 +100,12 @@ function readConditions(value: unknown): PrefixCondition[] {
   if (value === undefined) return [];
   return Object.entries(readObject(value, 'has a Condition that is not an object')).flatMap(([operator, tests]) => {
     if (operator !== 'StringLike' && operator !== 'StringEquals')
-      throw malformedPolicy(`has the condition operator ${operator}, which is not supported: use StringLike or StringEquals`);
+      throw malformedPolicy(
+        `has the condition operator ${operator}, which is not supported: use StringLike or StringEquals`,
+      );
     return Object.entries(readObject(tests, 'has a condition that is not an object')).map(([name, values]) => {
-      if (name !== 's3:prefix') throw malformedPolicy(`has a condition on ${name}, which is not supported: use s3:prefix`);
+      if (name !== 's3:prefix')
+        throw malformedPolicy(`has a condition on ${name}, which is not supported: use s3:prefix`);
       return { operator, values: readTexts(values, name) } as const;
     });
   });
@@ -145,7 +148,10 @@ function tokenize(pattern: string): Token[] {
   });
 }
 
-/** IAM's patterns: `*` matches any characters, `?` one. It never backtracks further than the last `*`, so no pattern is slow. */
+/**
+ * IAM's patterns: `*` matches any characters, `?` one. It never backtracks further than the last `*`, so no pattern is
+ * slow.
+ */
 export function matchesWildcard(pattern: string, text: string): boolean {
   const tokens = tokenize(pattern);
   let p = 0;

@@ -84,5 +84,8 @@ function authenticateV2(
 }
 
 function wrongService({ scope }: Claim): S3Error {
-  return new S3Error('AuthorizationHeaderMalformed', `The request is signed for the service ${scope.service}, which is not the service of this request.`);
+  return new S3Error(
+    'AuthorizationHeaderMalformed',
+    `The request is signed for the service ${scope.service}, which is not the service of this request.`,
+  );
 }

@@ -132,7 +132,9 @@ export class Exchange {
     };
   }
 
-  /** What the headers declare about the body. With `object`, the `x-amz-checksum-*` headers describe the object instead. */
+  /**
+   * What the headers declare about the body. With `object`, the `x-amz-checksum-*` headers describe the object instead.
+   */
   declaredBody(about: 'body' | 'object' = 'body'): DeclaredBody {
     const isAboutObject = (name: string) => about === 'object' && name.startsWith('x-amz-checksum-');
     return readDeclaredBody(this.#authenticated.payload, (name) =>
@@ -171,8 +173,8 @@ type HeaderReader = (name: string) => string | undefined;
 
 /**
  * Reads a header by its name in lower case. Signatures join the lines of a repeated header with a comma and no space.
- * `request.headers` cannot be used: Node.js joins some headers with a comma and a space, and keeps only the first line of
- * others.
+ * `request.headers` cannot be used: Node.js joins some headers with a comma and a space, and keeps only the first line
+ * of others.
  */
 export function headerReader({ headersDistinct }: IncomingMessage): HeaderReader {
   return (name) => headersDistinct[name]?.join(',');

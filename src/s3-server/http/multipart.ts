@@ -104,7 +104,10 @@ function readExpectedObject(exchange: Exchange, { checksumAlgorithm, checksumTyp
     (!type || type === checksumType);
   if (!fits) {
     const begun = checksumAlgorithm ? `${checksumType} ${checksumAlgorithm.toUpperCase()}` : 'no checksum';
-    throw new S3Error('InvalidRequest', `The upload was created with ${begun}: complete it with the same checksum algorithm and type.`);
+    throw new S3Error(
+      'InvalidRequest',
+      `The upload was created with ${begun}: complete it with the same checksum algorithm and type.`,
+    );
   }
   const size = setting('x-amz-mp-object-size');
   if (size !== undefined && !/^\d{1,15}$/.test(size)) {
@@ -210,7 +213,10 @@ export async function uploadPart(exchange: Exchange, store: Store): Promise<S3Re
   const given = declared.checksum?.algorithm ?? declared.trailer;
   const { checksumAlgorithm: algorithm } = upload;
   if (algorithm && given && given !== algorithm) {
-    throw new S3Error('InvalidRequest', `The upload was created with the checksum ${algorithm}, but this part has ${given}.`);
+    throw new S3Error(
+      'InvalidRequest',
+      `The upload was created with the checksum ${algorithm}, but this part has ${given}.`,
+    );
   }
   const { size, md5, checksum, writer } = await exchange.receiveFile(declared, { algorithm });
   const part = await storePart(exchange, store, upload, writer, { number, size, eTag: md5, checksum: checksum?.value });

@@ -114,8 +114,8 @@ export interface ByteRange {
 }
 
 /**
- * Parses a single range (RFC 9110 §14.1.2). Undefined means the whole object: there is no range, it is malformed, or there
- * are several, which a server may ignore. Throws if the object has no such bytes.
+ * Parses a single range (RFC 9110 §14.1.2). Undefined means the whole object: there is no range, it is malformed, or
+ * there are several, which a server may ignore. Throws if the object has no such bytes.
  */
 export function readRange(header: string | undefined, size: number): ByteRange | undefined {
   const match = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '');

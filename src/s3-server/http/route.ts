@@ -136,7 +136,8 @@ const BUCKET_ROUTES: Readonly<Record<string, Routes>> = {
     tagging: { run: deleteBucketTagging },
     cors: { run: deleteBucketCors },
     policy: { run: rejectBucketPolicyChange },
-    // MinIO's clients send this header after they emptied the bucket themselves. A bucket with objects is still rejected.
+    // MinIO's clients send this header after they emptied the bucket themselves. A bucket with objects is still
+    // rejected.
     '': { run: deleteBucket, headers: { 'x-minio-force-delete': 'any' } },
   },
   POST: { delete: { run: deleteObjects, headers: deleting } },
@@ -182,7 +183,10 @@ const OBJECT_ROUTES: Readonly<Record<string, Routes>> = {
   },
 };
 
-/** Finds the operation of a request. Rejects a request with parameters that the operation does not support (decision 0049). */
+/**
+ * Finds the operation of a request. Rejects a request with parameters that the operation does not support (decision
+ * 0049).
+ */
 export function findOperation(exchange: Exchange): Operation {
   const { bucket, key, query } = exchange.target;
   const { method = '' } = exchange.request;
@@ -209,8 +213,8 @@ function tableFor(bucket: string, key: string): Readonly<Record<string, Routes>>
 
 /**
  * The parameters that requests of one operation may have, besides those that every request may have. All others are
- * rejected: an unknown query parameter or header may ask for another operation, or for a guarantee that this server does
- * not give.
+ * rejected: an unknown query parameter or header may ask for another operation, or for a guarantee that this server
+ * does not give.
  */
 export interface AcceptedParameters {
   /** Names of query parameters, besides the one that selects the operation. */
@@ -246,7 +250,9 @@ const COMMON_HEADERS: HeaderRules = {
   'x-amz-user-agent': 'any',
 };
 
-/** Query parameters that every request may have: version 2 signatures, and two signed headers that clients move there. */
+/**
+ * Query parameters that every request may have: version 2 signatures, and two signed headers that clients move there.
+ */
 const COMMON_QUERIES = new Set(['AWSAccessKeyId', 'Expires', 'Signature', 'content-md5', 'content-type']);
 
 export function rejectUnknownParameters(exchange: Exchange, { query = [], headers = {} }: AcceptedParameters): void {

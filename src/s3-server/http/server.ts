@@ -19,7 +19,9 @@ const KEEP_ALIVE = 65_000;
 /** A session token and a signature in the query take less than 4 KiB, metadata less than 2 KiB. */
 const MAX_HEADER_BYTES = 32 * 1024;
 
-/** How long a stopping server waits for running requests. A longer time delays the stop, a shorter one cuts uploads off. */
+/**
+ * How long a stopping server waits for running requests. A longer time delays the stop, a shorter one cuts uploads off.
+ */
 const STOP_TIME = 5_000;
 
 /** The body of an STS request: a policy of a few thousand characters, form-encoded. */
@@ -116,7 +118,8 @@ export class S3Server {
     try {
       await respond(request, response, answer, { requestId, cors, waiting, closing: this.#closing });
     } catch {
-      // The client closed the connection, or a content file cannot be read. The headers are sent, so only a reset can report it.
+      // The client closed the connection, or a content file cannot be read. The headers are sent, so only a reset can
+      // report it.
       response.destroy();
     }
   }
@@ -180,7 +183,10 @@ function preflightResponse(request: IncomingMessage, rules: ReturnType<typeof re
 /** A body up to this size is read and discarded, so that the connection can be reused. */
 const DISCARD_BYTES = 64 * 1024;
 
-/** How much of a larger body is read, and for how long, so that the client reads the response before the connection closes. */
+/**
+ * How much of a larger body is read, and for how long, so that the client reads the response before the connection
+ * closes.
+ */
 const LINGER_BYTES = 16 * 1024 * 1024;
 const LINGER_TIME = 2_000;
 

@@ -8,7 +8,9 @@ const MIN_SECONDS = 900;
 const MAX_SECONDS = 31_536_000;
 const DEFAULT_SECONDS = 3600;
 
-/** Other parameters are rejected: an unknown one may restrict the keys, which must not have more rights than requested. */
+/**
+ * Other parameters are rejected: an unknown one may restrict the keys, which must not have more rights than requested.
+ */
 const KNOWN_PARAMETERS = new Set([
   'Action',
   'Version',
@@ -35,7 +37,8 @@ export async function assumeRole(
   if (unknown !== undefined) {
     throw new S3Error('InvalidParameterValue', `The parameter ${unknown} is not supported by this server.`);
   }
-  if (signer.identity.kind !== 'user') throw new S3Error('AccessDenied', 'AssumeRole must be signed with the permanent keys of a user.');
+  if (signer.identity.kind !== 'user')
+    throw new S3Error('AccessDenied', 'AssumeRole must be signed with the permanent keys of a user.');
   const seconds = Number(form.get('DurationSeconds') ?? DEFAULT_SECONDS);
   if (!Number.isInteger(seconds) || seconds < MIN_SECONDS || seconds > MAX_SECONDS) {
     throw new S3Error('InvalidParameterValue', `DurationSeconds must be from ${MIN_SECONDS} to ${MAX_SECONDS}.`);

@@ -1,11 +1,14 @@
 import { createHash, type Hash, hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Reflected CRCs that Node does not have, eight bytes at a time ("slicing by 8"), since uploads are large. */
+/**
+ * Reflected CRCs that Node.js does not have. They read eight bytes at a time ("slicing by 8"), because uploads are
+ * large.
+ */
 
 const SLICES = 8;
 
-/** `tables[k * 256 + b]` is what byte b does to the remainder when k more bytes follow it in the same step. */
+/** `tables[k * 256 + b]` is the effect of byte b on the remainder if k more bytes follow it in the same step. */
 function buildTables(polynomial: bigint): BigUint64Array {
   const tables = new BigUint64Array(SLICES * 256);
   for (let byte = 0; byte < 256; byte++) {
@@ -20,7 +23,7 @@ function buildTables(polynomial: bigint): BigUint64Array {
   return tables;
 }
 
-/** Numbers of 32 bits: big ones are too slow in the loop. */
+/** 32-bit numbers: BigInt is too slow in the loop. */
 const lowerHalf = (tables: BigUint64Array) => Int32Array.from(tables, (each) => Number(BigInt.asIntN(32, each)));
 const upperHalf = (tables: BigUint64Array) => Int32Array.from(tables, (each) => Number(BigInt.asIntN(32, each >> 32n)));
 
@@ -35,7 +38,7 @@ const CRC64NVME_POLYNOMIAL = 0x9a6c9329ac4bc9b5n;
 
 let castagnoli: Int32Array | undefined;
 
-/** Continues `crc`, which is 0 at the beginning. */
+/** Continues `crc`, which is 0 at the start. */
 function crc32c(bytes: Uint8Array, crc = 0): number {
   castagnoli ??= lowerHalf(buildTables(CRC32C_POLYNOMIAL));
   const t = castagnoli;
@@ -61,7 +64,7 @@ function crc32c(bytes: Uint8Array, crc = 0): number {
 
 let nvme: { lower: Int32Array; upper: Int32Array } | undefined;
 
-/** A CRC of 64 bits in the making, as two numbers of 32. */
+/** A running 64-bit CRC, as two 32-bit numbers. */
 class Crc64Nvme {
   #low = -1;
   #high = -1;
@@ -111,14 +114,16 @@ interface CrcKind {
 }
 
 /**
- * The CRC of two texts one after the other, from the CRC of each and the length of the second: S3's checksum of a whole
- * object is made like this from those of its parts, without reading them again.
+ * The CRC of a concatenation, from the CRC of each text and the length of the second. The checksum of a whole object is
+ * computed like this from the checksums of its parts, without reading them again.
  */
 function combineCrc(kind: CrcKind, first: bigint, second: bigint, secondLength: number): bigint {
   return multiply(kind, first, powerOfX(kind, BigInt(secondLength) * 8n)) ^ second;
 }
 
-/** Product of two polynomials modulo the kind's. The highest bit is the coefficient of 1: everything is reflected. */
+/**
+ * The product of two polynomials modulo that of the CRC. They are reflected: the highest bit is the coefficient of 1.
+ */
 function multiply({ polynomial, width }: CrcKind, a: bigint, b: bigint): bigint {
   let product = 0n;
   let factor = b;
@@ -139,17 +144,17 @@ function powerOfX(kind: CrcKind, exponent: bigint): bigint {
   return result;
 }
 
-/** S3's five checksums; `x-amz-checksum-<name>` is the header of each. */
+/** S3's five checksums; the header of each is `x-amz-checksum-<name>`. */
 export const CHECKSUM_ALGORITHMS = ['crc32', 'crc32c', 'crc64nvme', 'sha1', 'sha256'] as const;
 export type Algorithm = (typeof CHECKSUM_ALGORITHMS)[number];
 
 export interface Checksum {
   readonly algorithm: Algorithm;
-  /** Base64; that of an object made of parts ends in `-<parts>` when it is composite. */
+  /** Base64. The composite checksum of an object made of parts ends in `-<parts>`. */
   readonly value: string;
 }
 
-/** Of the checksums of the parts, or of the bytes of the whole object. */
+/** A checksum of the parts' checksums, or of the bytes of the whole object. */
 export type ChecksumType = 'COMPOSITE' | 'FULL_OBJECT';
 
 const BYTES: Readonly<Record<Algorithm, number>> = { crc32: 4, crc32c: 4, crc64nvme: 8, sha1: 20, sha256: 32 };
@@ -167,13 +172,13 @@ export function parseAlgorithm(text: string | undefined): Algorithm | undefined 
   return CHECKSUM_ALGORITHMS.find((each) => each === name);
 }
 
-/** Is it base64 of as many bytes as this checksum has? */
+/** Whether the value is base64 of the right number of bytes. */
 export function isChecksum({ algorithm, value }: Checksum): boolean {
   const bytes = Buffer.from(value, 'base64');
   return bytes.length === BYTES[algorithm] && bytes.toString('base64') === value;
 }
 
-/** A checksum in the making. */
+/** A checksum that is computed step by step. */
 export interface RunningChecksum {
   update(bytes: Uint8Array): void;
   digest(): string;
@@ -213,7 +218,7 @@ interface Part {
   readonly checksum: string;
 }
 
-/** The checksum of an object from those of its parts. Only CRCs can be of the whole object. */
+/** Computes the checksum of an object from those of its parts. Only a CRC can be of the type FULL_OBJECT. */
 export function combineChecksums(algorithm: Algorithm, type: ChecksumType, parts: readonly Part[]): string {
   const raw = parts.map(({ checksum }) => Buffer.from(checksum, 'base64'));
   const kind = CRCS[algorithm];
@@ -232,7 +237,7 @@ export function combineChecksums(algorithm: Algorithm, type: ChecksumType, parts
   return `${digest}-${parts.length}`;
 }
 
-/** What is to be computed of a body besides its MD5, which is its ETag. */
+/** The digests to compute besides the MD5, which is the ETag. */
 export interface WantedDigests {
   readonly sha256: boolean;
   readonly checksum?: Algorithm;
@@ -241,13 +246,13 @@ export interface WantedDigests {
 export interface Digests {
   /** Hex. */
   readonly md5: string;
-  /** Hex; when it was wanted. */
+  /** Hex; if it was requested. */
   readonly sha256?: string;
-  /** Base64; when it was wanted. */
+  /** Base64; if it was requested. */
   readonly checksum?: string;
 }
 
-/** All digests of a body, in one pass. */
+/** Computes all digests of a body in one pass. */
 export class RunningDigests {
   readonly #md5: Hash = createHash('md5');
   readonly #sha256: Hash | undefined;

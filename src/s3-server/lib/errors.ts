@@ -1,6 +1,6 @@
 import { OscarError } from '../../lib/oscar-error.ts';
 
-/** Every code that the server answers, with its status and the sentence for callers that give none. */
+/** All error codes of the server, with status and default message. */
 const ERRORS = {
   AccessDenied: [403, 'Access Denied.'],
   AuthorizationHeaderMalformed: [400, 'The authorization header that you provided is not valid.'],
@@ -26,7 +26,7 @@ const ERRORS = {
   InvalidTokenId: [403, 'The security token included in the request is invalid.'],
   InvalidURI: [400, 'The specified URI could not be parsed.'],
   KeyTooLongError: [400, 'Your key is too long: at most 1024 bytes.'],
-  MalformedPolicy: [400, 'The policy is not one that this server understands.'],
+  MalformedPolicy: [400, 'The policy is not valid or not supported by this server.'],
   MalformedXML: [400, 'The XML you provided was not well-formed or did not validate against our published schema.'],
   MaxMessageLengthExceeded: [400, 'Your request was too big.'],
   MetadataTooLarge: [400, 'Your metadata headers exceed the maximum allowed metadata size of 2 KB.'],
@@ -58,7 +58,7 @@ const ERRORS = {
 
 export type S3ErrorCode = keyof typeof ERRORS;
 
-/** A refusal in S3's own words. What it answers is known here and nowhere else. */
+/** An error response with one of S3's codes. */
 export class S3Error extends OscarError<S3ErrorCode> {
   readonly status: number;
 

@@ -4,20 +4,26 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 
-/** What a client may ask of the server. The defaults are S3's own figures where S3 has one. */
+/** The limits for clients. The defaults are S3's own where S3 has one. */
 export interface Limits {
-  /** Objects up to this size lie in the database. Larger: the database grows. Smaller: one file and its sync each. */
+  /**
+   * Objects up to this size are stored in the database. A larger value grows the database; below it, each object costs
+   * a file and its sync.
+   */
   readonly inlineBytes: number;
-  /** One PUT or one part. */
+  /** The largest PUT or part. */
   readonly uploadBytes: number;
-  /** An object made of parts. */
+  /** The largest object made of parts. */
   readonly objectBytes: number;
-  /** Every part but the last. */
+  /** The smallest part, except for the last one. */
   readonly partBytes: number;
   readonly parts: number;
-  /** Lists of parts and of keys to delete are the longest: 10,000 parts with checksums are below 3 MiB. */
+  /**
+   * The largest XML body. Lists of parts and of keys to delete are the longest: 10,000 parts with checksums take less
+   * than 3 MiB.
+   */
   readonly xmlBytes: number;
-  /** After this many milliseconds an upload of which no part came any more is forgotten. */
+  /** Milliseconds after which a multipart upload that received no part is removed. */
   readonly staleUpload: number;
 }
 
@@ -31,26 +37,26 @@ export const DEFAULT_LIMITS: Limits = {
   staleUpload: 7 * 24 * 3_600_000,
 };
 
-/** Bytes of a key in UTF-8, as S3 has it. */
+/** S3's limit for the bytes of a key in UTF-8. */
 const KEY_BYTES = 1024;
 
-/** Bytes of all x-amz-meta names and values, as S3 has it. */
+/** S3's limit for the bytes of all x-amz-meta names and values. */
 export const METADATA_BYTES = 2 * KIB;
 
-/** RFC 9110 §5.5: what can stand in a header, one character for each byte. */
+/** RFC 9110 §5.5: the characters of a header value, one for each byte. */
 // oxlint-disable-next-line no-control-regex
 export const isHeaderValue = (text: string) => /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(text);
 
 /** RFC 9110 §5.1. */
 const isHeaderName = (text: string) => /^[a-z0-9!#$%&'*+.^_`|~-]+$/.test(text);
 
-/** What is kept must be able to come back as a header: a query or a caller in the process may bring anything. */
+/** Stored metadata is returned as headers, but a query or an in-process caller may contain any characters. */
 export function checkHeader(name: string, value: string): void {
   if (isHeaderName(name) && isHeaderValue(value)) return;
-  throw new S3Error('InvalidArgument', `The metadata ${name} has characters that no header can have.`);
+  throw new S3Error('InvalidArgument', `The metadata ${name} has characters that are not allowed in a header.`);
 }
 
-/** A key has at most 1024 bytes; a UTF-16 unit never takes more than three. */
+/** Bytes are counted only for long keys: a UTF-16 unit takes at most three. */
 export function checkKeyLength(key: string): void {
   if (key.length * 3 > KEY_BYTES && Buffer.byteLength(key) > KEY_BYTES) throw new S3Error('KeyTooLongError');
 }

@@ -1,13 +1,13 @@
 import { S3Error } from './errors.ts';
 
-/** An element with its text and the elements in it. Attributes and namespaces mean nothing to S3. */
+/** An element with its text and its child elements. S3 uses neither attributes nor namespaces. */
 export interface Element {
   readonly name: string;
   text: string;
   readonly children: Element[];
 }
 
-/** Deeper than any request of S3. */
+/** Requests of S3 are less deep. */
 const DEEPEST = 12;
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
@@ -16,8 +16,8 @@ const TOKEN =
   /<\?[^>]*\?>|<!--[^]*?-->|<!\[CDATA\[([^]*?)\]\]>|<(\/?)([^\s<>/!?]+)((?:\s+[^\s=<>/]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>|[^<]+/y;
 
 /**
- * Reads the small documents that S3 clients send. No document types and so no entities of one's own (XML bombs, files
- * of the server), no deep nesting; the size is limited by whoever received the bytes.
+ * Parses the small documents that S3 clients send. Document types are rejected, and with them custom entities (XML
+ * bombs, files of the server), as is deep nesting. The caller limits the size.
  */
 export function readXml(text: string, root: string): Element {
   const top: Element = { name: '', text: '', children: [] };
@@ -33,7 +33,7 @@ export function readXml(text: string, root: string): Element {
   if (open.length !== 1 || top.children.length !== 1 || !document || top.text.trim() !== '') {
     throw new S3Error('MalformedXML');
   }
-  if (document.name !== root) throw new S3Error('MalformedXML', `The document must be a ${root}.`);
+  if (document.name !== root) throw new S3Error('MalformedXML', `The document must have the root element ${root}.`);
   return document;
 }
 
@@ -50,7 +50,7 @@ function appendToken(open: Element[], [token, cdata, closing, name, , empty]: Re
     const element: Element = { name: localName(name), text: '', children: [] };
     current.children.push(element);
     if (!empty) open.push(element);
-    if (open.length > DEEPEST) throw new S3Error('MalformedXML', 'The document is nested too deep.');
+    if (open.length > DEEPEST) throw new S3Error('MalformedXML', 'The document is nested too deeply.');
   }
 }
 
@@ -73,17 +73,17 @@ function decodeCharacterReference(name: string): string | undefined {
   return point <= 0x10ffff && (point < 0xd800 || point > 0xdfff) ? String.fromCodePoint(point) : undefined;
 }
 
-/** The elements of that name directly in this one. */
+/** The child elements with this name. */
 export function childElements(element: Element, name: string): Element[] {
   return element.children.filter((child) => child.name === name);
 }
 
-/** The text of the first element of that name directly in this one. */
+/** The text of the first child element with this name. */
 export function childText(element: Element, name: string): string | undefined {
   return element.children.find((child) => child.name === name)?.text;
 }
 
-/** The content of an element: a text, elements by name (an array repeats its element), or nothing. */
+/** The content of an element: a text, elements by name (an array repeats its element), or undefined. */
 type Content = string | number | boolean | undefined | Elements;
 export interface Elements {
   readonly [name: string]: Content | readonly Content[];
@@ -93,13 +93,13 @@ const NAMESPACE = 'http://s3.amazonaws.com/doc/2006-03-01/';
 
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
-/** Control characters are references: XML would otherwise change them (a carriage return) or end the document. */
+/** Control characters become references: otherwise XML changes them (a carriage return) or the document is invalid. */
 export function escapeXml(text: string): string {
   // oxlint-disable-next-line no-control-regex
   return text.replace(/[&<>"\u0000-\u001f\ufffe\uffff]/g, (c) => ESCAPES[c] ?? `&#x${c.charCodeAt(0).toString(16)};`);
 }
 
-/** A document whose root has S3's namespace. Undefined elements are left out. */
+/** Writes a document whose root has S3's namespace. Undefined elements are omitted. */
 export function writeXml(root: string, content: Elements, namespace: string | undefined = NAMESPACE): string {
   const opening = namespace ? `${root} xmlns="${namespace}"` : root;
   return `<?xml version="1.0" encoding="UTF-8"?>\n<${opening}>${writeElements(content)}</${root}>`;

@@ -17,8 +17,9 @@ const LINE_FEED = 0x0a;
 type State = 'header' | 'data' | 'after-data' | 'trailers' | 'done';
 
 /**
- * Decodes `aws-chunked`: chunks `<hex length>[;chunk-signature=<64 hex>]\r\n<data>\r\n`, the last of length 0, then lines
- * `name:value`, then an empty line. This encoding is inside the body, independent of HTTP's own transfer encoding.
+ * Decodes `aws-chunked`: chunks `<hex length>[;chunk-signature=<64 hex>]\r\n<data>\r\n`, the last of length 0, then
+ * lines `name:value`, then an empty line. This encoding is inside the body, independent of HTTP's own transfer
+ * encoding.
  */
 export class ChunkDecoder {
   readonly #body: ChunkHandler;

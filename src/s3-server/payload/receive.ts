@@ -14,7 +14,9 @@ import type { ContentFiles } from '../store/content-files.ts';
 import type { ContentWriter } from '../store/content-writer.ts';
 import { ChunkDecoder, type ChunkHandler } from './chunk-framing.ts';
 
-/** A body that was received completely and verified: in memory, or in a file that the database does not reference yet. */
+/**
+ * A body that was received completely and verified: in memory, or in a file that the database does not reference yet.
+ */
 export interface ReceivedBody {
   readonly size: number;
   /** Hex. */
@@ -160,7 +162,10 @@ function readFraming(payload: string): DeclaredBody['framing'] {
   if (payload === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD' || payload === 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER') {
     return 'signed';
   }
-  throw new S3Error('NotImplemented', `The payload ${payload} is not supported: use STREAMING-AWS4-HMAC-SHA256-PAYLOAD.`);
+  throw new S3Error(
+    'NotImplemented',
+    `The payload ${payload} is not supported: use STREAMING-AWS4-HMAC-SHA256-PAYLOAD.`,
+  );
 }
 
 function readLength(header: Header, framed: boolean): number {
@@ -201,16 +206,17 @@ interface Sink {
 }
 
 /**
- * Frees the memory of a buffer at once. The garbage collector would wait for some 64 MB of buffers, by which every process
- * that receives a large body would then be larger.
+ * Frees the memory of a buffer at once. The garbage collector would wait for some 64 MB of buffers, by which every
+ * process that receives a large body would then be larger.
  */
 function free({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 /**
- * Copies a body into a sink, without its chunk framing, no faster than the sink accepts it. Resolves to the checksum in the
- * trailer, if there is one. Throws if there are more or fewer bytes than declared, or if a chunk signature is wrong.
+ * Copies a body into a sink, without its chunk framing, no faster than the sink accepts it. Resolves to the checksum in
+ * the trailer, if there is one. Throws if there are more or fewer bytes than declared, or if a chunk signature is
+ * wrong.
  */
 export function pump(
   source: Readable,

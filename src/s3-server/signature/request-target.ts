@@ -3,7 +3,7 @@ import { checkKeyLength } from '../lib/limits.ts';
 
 export type Parameter = readonly [name: string, value: string];
 
-/** The query of a request, decoded, in the order in which it came. */
+/** The query of a request, decoded, in its original order. */
 export class QueryParameters {
   readonly entries: readonly Parameter[];
 
@@ -20,14 +20,14 @@ export class QueryParameters {
   }
 }
 
-/** What a request is about. Path-style only: the first segment is the bucket, all that follows its slash is the key. */
+/** The bucket, key and query of a request. Path-style only: the first segment is the bucket, the rest is the key. */
 export interface RequestTarget {
-  /** As it came, for version 2 signatures, which sign it like that. */
+  /** As received: version 2 signs it like this. */
   readonly rawPath: string;
-  /** Decoded; its dots and slashes are left alone, since a key is not a path. */
+  /** Decoded, but not normalized: a key may contain any dots and slashes. */
   readonly path: string;
   readonly bucket: string;
-  /** Empty when the request is about the bucket, or about all buckets. */
+  /** Empty for requests about a bucket or about all buckets. */
   readonly key: string;
   readonly query: QueryParameters;
 }
@@ -48,7 +48,7 @@ export function readTarget(url: string): RequestTarget {
   return { rawPath, path, bucket, key, query: readQuery(mark < 0 ? '' : url.slice(mark + 1)) };
 }
 
-/** The absolute form of RFC 9112 §3.2.2, which proxies send. */
+/** Finds the path in the absolute form of RFC 9112 §3.2.2, which proxies send. */
 function findPathStart(url: string): number {
   const authority = url.indexOf('://');
   const slash = authority < 0 ? -1 : url.indexOf('/', authority + 3);
@@ -72,7 +72,7 @@ function readQuery(text: string): QueryParameters {
   return new QueryParameters(entries);
 }
 
-/** MinIO reads a plus as a space, as forms have it, and signs the space. */
+/** MinIO decodes a plus to a space, as in forms, and signs the space. */
 function decodeForm(text: string): string | undefined {
   return decodeComponent(text.includes('+') ? text.replaceAll('+', ' ') : text);
 }
@@ -80,18 +80,18 @@ function decodeForm(text: string): string | undefined {
 const UNRESERVED = /^[A-Za-z0-9\-._~]*$/;
 const UNRESERVED_PATH = /^[A-Za-z0-9\-._~/]*$/;
 
-/** RFC 3986: everything but the unreserved characters is encoded, in capital hex digits. */
+/** RFC 3986: encodes everything except unreserved characters, with upper-case hex digits. */
 export function encodeComponent(text: string): string {
   if (UNRESERVED.test(text)) return text;
   return encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
-/** The same, with slashes left as they are: a path as it is signed, and a key as a listing shows it. */
+/** The same, but slashes stay: for a path that is signed, and for a key in a listing. */
 export function encodePath(path: string): string {
   return UNRESERVED_PATH.test(path) ? path : path.split('/').map(encodeComponent).join('/');
 }
 
-/** Undefined for what is not percent-encoded UTF-8. */
+/** Undefined if the text is not percent-encoded UTF-8. */
 export function decodeComponent(text: string): string | undefined {
   if (!text.includes('%')) return text;
   try {

@@ -27,7 +27,7 @@ interface RequestToSign {
   readonly now: number;
 }
 
-/** The address and the headers of a request to an S3 server, signed as a client does it. Signature version 4. */
+/** Signs a request to an S3 server, as a client does (Signature Version 4). Returns its URL and its headers. */
 export function signRequest(request: RequestToSign): { readonly url: URL; readonly headers: Record<string, string> } {
   const { method, endpoint, path, body, accessKey, secret, region, service, now } = request;
   const date = formatAmzDate(now);
@@ -64,12 +64,12 @@ interface Presign {
   readonly now: number;
   /** Seconds. */
   readonly expires: number;
-  /** Whoever uses the URL must send these, with these values. */
+  /** Headers that a client of the URL must send with these values. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
 }
 
-/** A URL that lets its holder make one request as the signer, until it expires. Signature version 4. */
+/** Creates a URL for requests with the rights of the signer, until it expires (Signature Version 4). */
 export function presignUrl(options: Presign): string {
   const { method, bucket, key, accessKey, secret, region, now, expires } = options;
   const endpoint = new URL(options.endpoint);

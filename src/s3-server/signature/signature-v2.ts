@@ -2,7 +2,7 @@ import { S3Error } from '../lib/errors.ts';
 import type { Parameter, QueryParameters } from './request-target.ts';
 import { equalConstantTime, type SigningSecret, trimSpaces } from './signature-v4.ts';
 
-/** Queries that are part of what version 2 signs. */
+/** Query parameters that version 2 signs. */
 const SIGNED_QUERIES = new Set([
   'acl',
   'cors',
@@ -30,7 +30,7 @@ const SIGNED_QUERIES = new Set([
   'website',
 ]);
 
-/** `AWSAccessKeyId`, `Signature` and `Expires` in the query: what boto3 and the aws command still presign by default. */
+/** `AWSAccessKeyId`, `Signature` and `Expires` in the query: boto3 and the aws command presign like this by default. */
 export interface ClaimV2 {
   readonly accessKey: string;
   readonly signature: string;
@@ -71,7 +71,7 @@ export function verifyV2(claim: ClaimV2, secret: SigningSecret, request: Verifia
 export function stringToSignV2(claim: Pick<ClaimV2, 'expires'>, request: VerifiableV2): string {
   const { method, rawPath, query, header, headerNames } = request;
   const amz = new Map<string, string>();
-  // Clients that presign put these headers into the query, and sign them all the same.
+  // Clients that presign a URL move these headers into the query and sign them too.
   for (const [name, value] of [...headerNames.map((each) => [each, header(each) ?? ''] as const), ...query]) {
     const lower = name.toLowerCase();
     if (!lower.startsWith('x-amz-')) continue;

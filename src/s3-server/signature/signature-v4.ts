@@ -2,24 +2,24 @@ import { createHash, createHmac, type Hash, hash, timingSafeEqual } from 'node:c
 import { S3Error } from '../lib/errors.ts';
 import { encodeComponent, encodePath, type Parameter, type QueryParameters } from './request-target.ts';
 
-/** What a request says about who signed it, not yet believed. */
+/** The signature that a request carries, not verified yet. */
 export interface Claim {
   readonly how: 'header' | 'query';
   readonly accessKey: string;
   readonly scope: Scope;
   readonly signedHeaders: readonly string[];
   readonly signature: string;
-  /** As it is signed, and as a time. */
+  /** The date as it is signed, and as a time in milliseconds. */
   readonly date: string;
   readonly time: number;
-  /** Seconds that it holds; for signatures in the query alone. */
+  /** Validity in seconds; only for signatures in the query. */
   readonly expires?: number;
   readonly token?: string;
 }
 
 const ALGORITHM = 'AWS4-HMAC-SHA256';
 
-/** S3 and MinIO: a presigned URL holds for at most a week. */
+/** In S3 and MinIO, a presigned URL is valid for at most a week. */
 const LONGEST_EXPIRY = 604_800;
 
 /** `Authorization: AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`, with or without spaces. */
@@ -40,7 +40,8 @@ export function readHeaderClaim(authorization: string, header: (name: string) =>
   const date = requestDate(header);
   const time = readAmzDate(date);
   if (time === undefined) throw new S3Error('AccessDenied', 'The request needs a valid X-Amz-Date header.');
-  if (credential.scope.date !== date.slice(0, 8)) throw malformed('names another day than the date of the request');
+  if (credential.scope.date !== date.slice(0, 8))
+    throw malformed('has a credential for another day than the date of the request');
   const token = header('x-amz-security-token');
   return {
     how: 'header',
@@ -64,7 +65,8 @@ export function readQueryClaim(query: QueryParameters): Claim {
   if (!signature || !signedHeaders) throw wrong('needs X-Amz-SignedHeaders and X-Amz-Signature');
   const date = query.get('X-Amz-Date') ?? '';
   const time = readAmzDate(date);
-  if (time === undefined || credential.scope.date !== date.slice(0, 8)) throw wrong('needs an X-Amz-Date that fits');
+  if (time === undefined || credential.scope.date !== date.slice(0, 8))
+    throw wrong('needs a valid X-Amz-Date on the day of X-Amz-Credential');
   const expires = Number(query.get('X-Amz-Expires'));
   if (!Number.isInteger(expires) || expires < 0) throw wrong('needs X-Amz-Expires, a number of seconds');
   if (expires > LONGEST_EXPIRY) throw wrong(`must have X-Amz-Expires of a week (${LONGEST_EXPIRY} seconds) or less`);
@@ -81,7 +83,7 @@ export function readQueryClaim(query: QueryParameters): Claim {
   };
 }
 
-/** Read from the right, because an access key may itself have slashes. */
+/** Parsed from the right, because an access key may contain slashes. */
 function readCredential(credential: string): { accessKey: string; scope: Scope } | undefined {
   const parts = credential.split('/');
   const [date = '', region, service, terminator] = parts.splice(-4);
@@ -92,7 +94,7 @@ function readCredential(credential: string): { accessKey: string; scope: Scope }
   return { accessKey, scope: { date, region, service } };
 }
 
-/** X-Amz-Date, or the Date header in the form that HTTP has for it. */
+/** X-Amz-Date or, if that is missing, the Date header of HTTP. */
 function requestDate(header: (name: string) => string | undefined): string {
   const own = header('x-amz-date');
   if (own !== undefined) return own;
@@ -100,12 +102,12 @@ function requestDate(header: (name: string) => string | undefined): string {
   return Number.isNaN(time) ? '' : new Date(time).toISOString().replace(/[-:]|\.\d{3}/g, '');
 }
 
-/** `20261115T201316Z`, the basic form of ISO 8601 that signatures carry. */
+/** The basic format of ISO 8601 that signatures use: `20261115T201316Z`. */
 export function formatAmzDate(time: number): string {
   return new Date(time).toISOString().replace(/[-:]|\.\d{3}/g, '');
 }
 
-/** Milliseconds, or undefined for what is no such date. */
+/** The time in milliseconds; undefined if the text is not such a date. */
 function readAmzDate(text: string): number | undefined {
   const match = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(text);
   if (!match) return undefined;
@@ -114,7 +116,7 @@ function readAmzDate(text: string): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-/** Fifteen minutes, as S3 and MinIO have it. */
+/** The tolerance for clocks, 15 minutes as in S3 and MinIO. */
 const SKEW = 15 * 60_000;
 
 export interface Verifiable {
@@ -126,7 +128,7 @@ export interface Verifiable {
   readonly payload: string;
 }
 
-/** Throws unless the claim is signed by this secret, for this request, at a time that fits `now`. */
+/** Throws unless the claim is signed with this secret, for this request, and valid at `now`. */
 export function verifyV4(claim: Claim, secret: SigningSecret, request: Verifiable, now: number): void {
   checkTime(claim, now);
   checkSignedHeaders(claim, request);
@@ -137,7 +139,7 @@ export function verifyV4(claim: Claim, secret: SigningSecret, request: Verifiabl
   if (!equalConstantTime(expected, claim.signature)) throw new S3Error('SignatureDoesNotMatch');
 }
 
-/** In time that does not depend on where they differ. */
+/** Compares in a time that does not depend on where the texts differ. */
 export function equalConstantTime(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)];
   return a.length === b.length && timingSafeEqual(a, b);
@@ -153,8 +155,8 @@ function checkTime(claim: Claim, now: number): void {
 }
 
 /**
- * Whoever holds a presigned URL must not be able to add a header that means something, such as a copy source that the
- * signer may read. The hash of the payload may be added: it is part of the signature when the signer wants it to be.
+ * The holder of a presigned URL must not be able to add a header that has an effect, such as a copy source that the
+ * signer can read. The hash of the payload may be added: it is part of the signature if the signer wants it to be.
  */
 function checkSignedHeaders({ signedHeaders }: Claim, { headerNames }: Verifiable): void {
   if (!signedHeaders.includes('host')) throw new S3Error('AccessDenied', 'The header Host must be signed.');
@@ -164,7 +166,7 @@ function checkSignedHeaders({ signedHeaders }: Claim, { headerNames }: Verifiabl
   if (unsigned) throw new S3Error('AccessDenied', `The header ${unsigned} was sent but is not signed.`);
 }
 
-/** As much of a request as is signed. */
+/** The parts of a request that are signed. */
 export interface SignedParts {
   readonly method: string;
   /** Decoded. */
@@ -173,11 +175,11 @@ export interface SignedParts {
   /** Lower case, sorted, as the client lists them. */
   readonly signedHeaders: readonly string[];
   readonly header: (name: string) => string | undefined;
-  /** Hex, or one of S3's words such as `UNSIGNED-PAYLOAD`. */
+  /** SHA-256 in hex, or one of S3's constants such as `UNSIGNED-PAYLOAD`. */
   readonly payload: string;
 }
 
-/** The text of AWS Signature Version 4, "Create a canonical request", with S3's rule that a path is encoded once. */
+/** AWS Signature Version 4, "Create a canonical request", with S3's rule that the path is encoded once. */
 export function canonicalRequest(parts: SignedParts): string {
   const { method, path, query, signedHeaders, header, payload } = parts;
   let headers = '';
@@ -185,7 +187,7 @@ export function canonicalRequest(parts: SignedParts): string {
   return `${method}\n${encodePath(path)}\n${canonicalQuery(query)}\n${headers}\n${signedHeaders.join(';')}\n${payload}`;
 }
 
-/** Header values are the bytes that came, one character each, so the whole text is hashed as Latin-1. */
+/** Node.js gives header values as one character per received byte, so the whole text is hashed as Latin-1. */
 export function stringToSign(canonical: string, date: string, scope: Scope): string {
   const digest = hash('sha256', Buffer.from(canonical, 'latin1'), 'hex');
   return `AWS4-HMAC-SHA256\n${date}\n${formatScope(scope)}\n${digest}`;
@@ -201,20 +203,20 @@ function canonicalQuery(query: readonly Parameter[]): string {
   return sorted.map(([name, value]) => `${name}=${value}`).join('&');
 }
 
-/** Encoded text is ASCII, so that the order of characters is that of bytes. */
+/** Encoded text is ASCII, so the order of characters is the order of bytes. */
 function compare(one: string, other: string): number {
   if (one === other) return 0;
   return one < other ? -1 : 1;
 }
 
-/** `trim` would also cut the byte A0, which ends letters such as "à" in UTF-8. */
+/** `trim` would also remove the byte A0, with which letters such as "à" end in UTF-8. */
 export const trimSpaces = (value: string) => value.replace(/^[ \t]+|[ \t]+$/g, '');
 
 function canonicalValue(value: string): string {
   return trimSpaces(value).replace(/ {2,}/g, ' ');
 }
 
-/** What a signature is good for: `<date>/<region>/<service>/aws4_request`. */
+/** The scope of a signature: `<date>/<region>/<service>/aws4_request`. */
 export interface Scope {
   /** Eight digits. */
   readonly date: string;
@@ -229,12 +231,12 @@ export function formatScope({ date, region, service }: Scope): string {
 const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest();
 
 /**
- * How many derived keys are remembered for one secret. A client uses one a day; another number comes only from clients
- * that change their region, which is theirs to choose, so that there must be a bound.
+ * How many derived keys are cached for one secret. A client normally uses one a day. The limit is for clients that send
+ * many regions, which they may choose freely: without it they could fill the memory.
  */
 const MAX_CACHED_KEYS = 8;
 
-/** A secret that signs, and the keys derived from it: four hashes each, the same for every request of a day. */
+/** A secret with a cache of the signing keys derived from it: four HMACs each, the same for all requests of a day. */
 export class SigningSecret {
   readonly #secret: string;
   readonly #keys = new Map<string, Buffer>();
@@ -267,7 +269,7 @@ export class SigningSecret {
 
 const EMPTY_SHA256 = hash('sha256', '', 'hex');
 
-/** The chain of signatures of a body in signed chunks: each signs its bytes and the signature before it. */
+/** Verifies the signatures of a body in signed chunks: each covers its chunk and the signature before it. */
 export class ChunkSignatures {
   readonly #secret: SigningSecret;
   readonly #scope: Scope;
@@ -293,7 +295,7 @@ export class ChunkSignatures {
     this.#check('AWS4-HMAC-SHA256-PAYLOAD', `${EMPTY_SHA256}\n${digest}`, signature);
   }
 
-  /** `trailer` is its lines as `name:value\n`. */
+  /** `trailer` has the lines of the trailer as `name:value\n`. */
   trailer(trailer: string, signature: string): void {
     this.#check('AWS4-HMAC-SHA256-TRAILER', hash('sha256', trailer, 'hex'), signature);
   }

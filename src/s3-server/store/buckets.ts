@@ -2,7 +2,7 @@ import type { BucketAccessFacts, BucketVisibility } from '../access/authorizatio
 import { S3Error } from '../lib/errors.ts';
 import type { StoreDatabase, StoreStatement } from './database.ts';
 
-/** A prefix whose new objects make events. */
+/** A notification rule: new objects with this prefix and suffix cause events. */
 export interface Rule {
   readonly id: string;
   readonly prefix: string;
@@ -12,9 +12,9 @@ export interface Rule {
 export interface StoreBucket extends BucketAccessFacts {
   readonly id: number;
   readonly tags: Readonly<Record<string, string>>;
-  /** Who made it for whom, in the manager's words: the uid of a service. */
+  /** The uid of the service that the manager created the bucket for. */
   readonly madeBy: string | undefined;
-  /** Its CORS configuration, as it was given. */
+  /** The CORS configuration as XML, unchanged. */
   readonly cors: string | undefined;
   /** Bytes. */
   readonly quota: number | undefined;
@@ -23,7 +23,7 @@ export interface StoreBucket extends BucketAccessFacts {
   readonly rules: readonly Rule[];
 }
 
-/** Objects and bytes, exact: they change in the transaction that changes an object. */
+/** Exact numbers: they change in the transaction that changes an object. */
 export interface BucketUsageCount {
   readonly objects: number;
   readonly bytes: number;
@@ -39,7 +39,7 @@ export interface NewStoreBucket {
   readonly quota?: number;
 }
 
-/** What is not mentioned stays; null removes. */
+/** Undefined keys stay unchanged; null removes a value. */
 export interface StoreBucketChange {
   readonly owner?: string;
   readonly visibility?: BucketVisibility;
@@ -64,8 +64,8 @@ interface Row {
 }
 
 /**
- * Buckets and their notification rules. What was read is kept, since every request needs its bucket, and forgotten in
- * the transaction that changes it: the next write of the same transaction must see the change.
+ * Buckets and their notification rules. Every request needs its bucket, so buckets are cached. A transaction that
+ * changes a bucket also removes it from the cache, because the next write in the same transaction must see the change.
  */
 export class Buckets {
   readonly #database: StoreDatabase;
@@ -103,12 +103,12 @@ export class Buckets {
     return { objects, bytes };
   }
 
-  /** By name. A page costs what it shows, however many buckets there are. */
+  /** A page of buckets by name. Its cost does not depend on the number of buckets. */
   page(page: BucketPage): StoreBucket[] {
     return this.#pages.names(page).flatMap((name) => this.find(name) ?? []);
   }
 
-  /** Undefined when it was created, or the owner that it has already. */
+  /** Resolves to undefined if the bucket was created, or to the owner of the existing one. */
   create(bucket: NewStoreBucket): Promise<{ owner: string } | undefined> {
     checkBucketName(bucket.name);
     const { name, owner, visibility = 'private', allowedUsers = [], tags = {}, madeBy, quota } = bucket;
@@ -142,7 +142,7 @@ export class Buckets {
     });
   }
 
-  /** The name is free at once; returns the number under which its content waits for removal. */
+  /** The name is free at once. Resolves to the id under which the content waits for its removal. */
   async remove(name: string, withContent: boolean, check?: (bucket: StoreBucket) => void): Promise<number> {
     return this.#database.remove(() => {
       const bucket = this.get(name);
@@ -156,7 +156,7 @@ export class Buckets {
     });
   }
 
-  /** Buckets whose content was not yet removed when the process ended. */
+  /** Ids of removed buckets whose content was not removed before the process ended. */
   pendingRemovals(): number[] {
     return this.#statements.halfRemoved.all().map(({ id }) => id);
   }
@@ -239,28 +239,28 @@ function prepare(database: StoreDatabase) {
   } satisfies Record<string, StoreStatement<never> | object>;
 }
 
-/** Which buckets, by name. */
+/** Selects buckets, in the order of their names. */
 export interface BucketPage {
-  /** The last of the page before. */
+  /** The last name of the previous page. */
   readonly after?: string;
   readonly limit: number;
-  /** Only those made for the service with this uid. */
+  /** Only buckets of the service with this uid. */
   readonly madeBy?: string;
-  /** Only those this user reaches: own, shared with them, public. */
+  /** Only buckets that this user can access: their own, shared ones and public ones. */
   readonly reachableBy?: string;
 }
 
-/** A bucket whose content is being removed. No request can have this name. */
+/** Begins the name of a bucket whose content is being removed. No request can contain such a name. */
 const REMOVED_PREFIX = '!';
 
-/** Every name of a bucket that is there comes after it. */
+/** The names of all existing buckets come after it. */
 const FIRST_NAME = `${REMOVED_PREFIX}~`;
 
-/** Each reads indices in the order of names and stops when the page is full, however many buckets there are. */
+/** Each query reads indices in the order of names and stops when the page is full. */
 export const BUCKET_PAGE_QUERIES = {
   all: 'SELECT name FROM bucket WHERE name > ? ORDER BY name LIMIT ?',
   made: 'SELECT name FROM bucket WHERE made_by = ? AND name > ? ORDER BY name LIMIT ?',
-  // A union in the order of its parts is a merge of them.
+  // SQLite merges the parts of a union that are already in order.
   reachable: `SELECT name FROM bucket WHERE owner = ? AND name > ?
     UNION SELECT name FROM bucket WHERE visibility = 'public' AND name > ?
     UNION SELECT name FROM share WHERE user = ? AND name > ?
@@ -271,7 +271,7 @@ export const BUCKET_PAGE_QUERIES = {
     ORDER BY name LIMIT ?`,
 } as const;
 
-/** The names of buckets, found by index. */
+/** Finds the names of buckets through indices. */
 class BucketPages {
   readonly #pages: Record<keyof typeof BUCKET_PAGE_QUERIES, StoreStatement<{ name: string }>>;
 
@@ -298,12 +298,12 @@ class BucketPages {
   }
 }
 
-/** Does a new object of this key make an event? One, however many rules say so. */
+/** Whether a new object with this key causes an event: one, even if several rules match. */
 export function matchesRules({ rules }: Pick<StoreBucket, 'rules'>, key: string): boolean {
   return rules.some(({ prefix, suffix }) => key.startsWith(prefix) && key.endsWith(suffix));
 }
 
-/** S3's rules for the name of a bucket. Labels and dots only, so that no name is a path or a host address. */
+/** S3's rules for bucket names. They also exclude paths and IP addresses. */
 function isBucketName(name: string): boolean {
   return (
     /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(name) &&
@@ -316,6 +316,6 @@ export function checkBucketName(name: string): void {
   if (isBucketName(name)) return;
   throw new S3Error(
     'InvalidBucketName',
-    'The name of a bucket has 3 to 63 characters: small letters, digits, dots and dashes, with a letter or digit at both ends.',
+    'A bucket name must have 3 to 63 characters: lower-case letters, digits, dots and dashes, with a letter or digit at both ends.',
   );
 }

@@ -5,16 +5,16 @@ import type { StoreDatabase } from './database.ts';
 import type { Objects } from './objects.ts';
 import type { Uploads } from './uploads.ts';
 
-/** Removed in one transaction: few enough that other requests get their turn. */
+/** Objects per transaction. More would delay other writes; fewer would cost more transactions. */
 const AT_ONCE = 500;
 
-/** Removes every object whose key begins with the prefix, and every upload that was to become one. */
+/** Removes all objects whose key begins with the prefix, and all multipart uploads for such keys. */
 export async function deletePrefix(
   { objects, uploads }: { objects: Objects; uploads: Uploads },
   bucket: () => StoreBucket,
   prefix: string,
 ): Promise<void> {
-  // Uploads first: one that is completed in between is an object that is found below.
+  // Uploads first: if an upload is completed in the meantime, its object is removed below.
   for (;;) {
     const { rows: begun } = uploads.list(bucket(), { prefix, delimiter: '', after: '', limit: AT_ONCE });
     await Promise.all(begun.map(({ key, id }) => uploads.abort(bucket, key, id).catch(ignoreNoSuchUpload)));
@@ -34,10 +34,9 @@ function ignoreNoSuchUpload(error: unknown): void {
   if (!(error instanceof S3Error && error.code === 'NoSuchUpload')) throw error;
 }
 
-/** Objects removed in one transaction: few enough that other requests get their turn. */
-const EMPTIED_AT_ONCE = 500;
-
-/** Removes what a removed bucket has left, bit by bit. Begun again at the next start when it was interrupted. */
+/**
+ * Removes the content of a removed bucket, in several transactions. If it is interrupted, the next start continues it.
+ */
 export async function emptyBucket(
   {
     database,
@@ -49,7 +48,7 @@ export async function emptyBucket(
   stopped: () => boolean,
 ): Promise<void> {
   const page = database.query<{ key: string; size: number; content: number | null }>(
-    `SELECT key, size, content FROM object WHERE bucket = ? LIMIT ${EMPTIED_AT_ONCE}`,
+    `SELECT key, size, content FROM object WHERE bucket = ? LIMIT ${AT_ONCE}`,
   );
   const dropBucket = database.query('DELETE FROM bucket WHERE id = ?');
   while (!stopped() && (await uploads.removeSome({ bucket })));

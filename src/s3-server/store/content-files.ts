@@ -7,27 +7,27 @@ import type { WantedDigests } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
 import { ContentThreads, ContentWriter } from './content-writer.ts';
 
-/** A piece of content: one file. */
+/** One file of a content. */
 export interface Segment {
   readonly file: string;
   readonly size: number;
 }
 
 /**
- * The files of content. Their names are random and say nothing about keys, so no key can be a path. A file is written
- * under `unfinished/`, synced, and renamed; only then may the database mention it.
+ * The files that store content. Their names are random, so no key can become a path. A file is written under
+ * `unfinished/`, synced and renamed; only then the database may reference it.
  */
 export class ContentFiles {
   readonly #directory: string;
   readonly #unfinished: string;
   readonly #threads = new ContentThreads();
-  /** Files of this run that the database does not mention yet, or never will. */
+  /** Files written by this process that the database does not reference yet. */
   readonly #unreferenced = new Set<string>();
-  /** How many read a file; one that is to be removed waits for them. */
+  /** The number of readers of a file. Its removal waits for them. */
   readonly #readers = new Map<string, number>();
   readonly #pendingRemovals = new Set<string>();
   readonly #removals = new Set<Promise<void>>();
-  /** The numbers under which the threads know files in the making. */
+  /** The ids by which the threads know unfinished files. */
   readonly #ids = new Map<string, number>();
   #count = 0;
 
@@ -35,7 +35,7 @@ export class ContentFiles {
     this.#directory = join(directory, 'content');
     this.#unfinished = join(directory, 'unfinished');
     mkdirSync(this.#unfinished, { mode: 0o700, recursive: true });
-    // The directory itself stays: on a full disk there may be no room for another.
+    // The directory itself stays: on a full disk it could not be created again.
     for (const name of readdirSync(this.#unfinished)) rmSync(join(this.#unfinished, name), { recursive: true });
     mkdirSync(this.#directory, { mode: 0o700, recursive: true });
     const present = new Set(readdirSync(this.#directory));
@@ -47,7 +47,7 @@ export class ContentFiles {
     syncDirectory(directory);
   }
 
-  /** Begins a file of `length` bytes. */
+  /** Creates a file for `length` bytes. */
   create(length: number, wanted: WantedDigests): ContentWriter {
     const id = this.#count++;
     const file = randomBytes(16).toString('hex');
@@ -60,20 +60,20 @@ export class ContentFiles {
     return writer;
   }
 
-  /** The database mentions the file now. */
+  /** Call it when the database references the file. */
   markReferenced(file: string): void {
     this.#unreferenced.delete(file);
     this.#forget(file);
   }
 
-  /** Whatever has become of it: nothing is left of this file. */
+  /** Removes the file, in whatever state it is. */
   async discard(writer: ContentWriter): Promise<void> {
     await writer.discard().catch(() => undefined);
     this.remove([writer.file]);
     this.markReferenced(writer.file);
   }
 
-  /** Keeps these files until the returned function is called. */
+  /** Prevents the removal of these files until the returned function is called. */
   hold(segments: readonly Segment[]): () => void {
     for (const { file } of segments) this.#readers.set(file, (this.#readers.get(file) ?? 0) + 1);
     return () => {
@@ -92,7 +92,9 @@ export class ContentFiles {
     return open(this.#path(file), 'r');
   }
 
-  /** Once nobody reads them. The database no longer mentions them; should the process die first, the sweep comes. */
+  /**
+   * Removes files that the database no longer references, once they have no readers. After a crash the sweep does it.
+   */
   remove(files: readonly string[]): void {
     for (const file of files) {
       if (this.#readers.has(file)) this.#pendingRemovals.add(file);
@@ -100,18 +102,18 @@ export class ContentFiles {
     }
   }
 
-  /** Removes files that the database does not mention: what a crash has left behind. */
-  async sweep(isMentioned: (file: string) => boolean, stopped: () => boolean): Promise<void> {
+  /** Removes files that the database does not reference: a crash left them behind. */
+  async sweep(isReferenced: (file: string) => boolean, stopped: () => boolean): Promise<void> {
     for (const folder of await readdir(this.#directory)) {
       for (const file of await readdir(join(this.#directory, folder))) {
         if (stopped()) return;
-        const inUse = this.#unreferenced.has(file) || this.#readers.has(file) || isMentioned(file);
+        const inUse = this.#unreferenced.has(file) || this.#readers.has(file) || isReferenced(file);
         if (!inUse) await unlink(join(this.#directory, folder, file)).catch(() => undefined);
       }
     }
   }
 
-  /** Whoever still reads has the file open, or is too late. */
+  /** Also removes files that still have readers: those that have opened the file can finish. */
   async close(): Promise<void> {
     for (const file of this.#pendingRemovals) this.#unlink(file);
     this.#pendingRemovals.clear();
@@ -137,20 +139,20 @@ export class ContentFiles {
   }
 }
 
-/** Bytes read at once: large enough that the disk and the socket are asked rarely, small enough to have many readers. */
+/** Bytes per read. Smaller blocks cost more calls to disk and socket; larger ones cost memory for each reader. */
 const BLOCK = 256 * 1024;
 
-/** Buffers of one reader: one is sent while the other is filled. */
+/** Buffers of one reader: some are sent while the next is filled. */
 const BLOCKS = 3;
 
-/** A part of a file. */
+/** A range of a file. */
 interface Extent {
   readonly file: string;
   readonly start: number;
   readonly length: number;
 }
 
-/** Which parts of which files the bytes `start` to `start + length` are. */
+/** Finds the ranges of files that contain the bytes from `start` to `start + length`. */
 export function findExtents(segments: readonly Segment[], start: number, length: number): Extent[] {
   const extents: Extent[] = [];
   let position = 0;
@@ -164,8 +166,8 @@ export function findExtents(segments: readonly Segment[], start: number, length:
 }
 
 /**
- * Gives the bytes to `send` block by block. A block is filled again once `send` has settled for it, so that memory
- * stays flat and reading is never more than a few blocks ahead.
+ * Passes the bytes to `send`, block by block. A block is reused when its `send` has resolved, so memory stays constant
+ * and reading is only a few blocks ahead.
  */
 export async function readContent(
   files: ContentFiles,
@@ -185,13 +187,13 @@ export async function readContent(
         if (bytesRead === 0) throw new Error('a content file is shorter than the database says');
         at += bytesRead;
         const sent = send(block.subarray(0, bytesRead));
-        // It is waited for below, or not at all when something else has failed before.
+        // Awaited below, unless something else fails first.
         sent.catch(() => undefined);
         sending.push({ block, sent });
       }
     }
   } finally {
-    // Buffers belong to the socket until it has sent them.
+    // The socket uses the buffers until it has sent them.
     await Promise.allSettled(sending.map(({ sent }) => sent));
   }
   for (const { sent } of sending) await sent;
@@ -205,16 +207,16 @@ async function awaitOldest(sending: { readonly block: Buffer; readonly sent: Pro
 }
 
 /**
- * Makes the database mention a file that was written for it. When it refuses, the file goes. When nobody can say
- * whether it took it, because the disk failed, the file stays: the sweep of the next start knows.
+ * Runs `commit`, which makes the database reference a written file. If it fails, the file is removed. If the disk
+ * failed, the transaction may have succeeded: the file stays, and the sweep of the next start decides.
  */
 export async function commitContent<T>(
   files: ContentFiles,
   writer: ContentWriter,
-  mention: () => Promise<T>,
+  commit: () => Promise<T>,
 ): Promise<T> {
   try {
-    const result = await mention();
+    const result = await commit();
     files.markReferenced(writer.file);
     return result;
   } catch (error) {

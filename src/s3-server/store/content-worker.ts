@@ -6,21 +6,21 @@ import { syncDirectory } from '../../lib/sync-directory.ts';
 import { RunningDigests } from '../lib/checksum.ts';
 import type { WriterCommand, WriterReply } from './content-writer.ts';
 
-/** A thread that writes content files and computes their digests, so that the event loop does neither. */
+/** The thread that writes content files and computes their digests, to keep both off the event loop. */
 
 interface OpenFile {
   readonly handle: number;
   readonly digesting: RunningDigests;
   unsynced: number;
-  /** A sync that goes on while more is written. */
+  /** A sync that runs while more is written. */
   syncing: Promise<void> | undefined;
-  /** The kernel reports a failed sync once, and not again to the next one. */
+  /** The kernel reports a failed sync only once, so the error is kept. */
   failure: Error | undefined;
 }
 
 /**
- * After so many bytes the disk is set to work, so that it need not do everything at the end. Smaller: more trips.
- * Larger: a longer one at the end.
+ * Starts a sync after this many bytes, to spread the work of the disk. A smaller value costs more syncs, a larger one a
+ * longer sync at the end.
  */
 const SYNC_EVERY = 8 * 1024 * 1024;
 
@@ -89,11 +89,11 @@ async function discard(id: number, path: string): Promise<void> {
 
 function getOpenFile(id: number): OpenFile {
   const writing = openFiles.get(id);
-  if (!writing) throw new Error('nothing is being written under this number');
+  if (!writing) throw new Error('no file is open under this id');
   return writing;
 }
 
-/** Buffers are moved, not copied. */
+/** The buffer is transferred back, not copied, and reused. */
 function sendReply(answer: WriterReply): void {
   const transfer = answer.kind === 'written' ? [answer.buffer] : [];
   parentPort?.postMessage(answer, transfer);

@@ -3,22 +3,22 @@ import { Worker } from 'node:worker_threads';
 import type { Digests, WantedDigests } from '../lib/checksum.ts';
 import { S3Error } from '../lib/errors.ts';
 
-/** Bytes given to the thread at once. Smaller: more messages. Larger: the disk begins later. */
+/** Bytes per message to the thread. Smaller batches cost more messages; with larger ones the disk starts later. */
 const BATCH = 256 * 1024;
 
-/** Batches on their way for one content; more are only memory, since the thread writes one after the other. */
+/** Batches in flight for one file. More would only cost memory, because the thread writes one after the other. */
 const BATCHES = 4;
 
 export interface WriterThread {
   send(order: WriterCommand, transfer?: ArrayBuffer[]): void;
 }
 
-/** One content file in the making. Bytes are copied once into batches, and batches are moved to the thread. */
+/** Writes one content file. Bytes are copied once into batches, and batches are transferred to the thread. */
 export class ContentWriter {
-  /** The name that the file will have. */
+  /** The final name of the file. */
   readonly file: string;
   readonly copies = true;
-  /** Called when a writer that was full can take more. */
+  /** Called when a full writer can accept more. */
   onDrain: () => void = () => undefined;
   readonly #id: number;
   readonly #thread: WriterThread;
@@ -46,7 +46,7 @@ export class ContentWriter {
     thread.send({ id, kind: 'open', path: paths.unfinished, wanted });
   }
 
-  /** Takes the bytes, and says whether it can take more now; if not, `onDrain` will be called. */
+  /** Accepts the bytes. Returns whether it can accept more now; if not, it calls `onDrain` later. */
   write(bytes: Uint8Array): boolean {
     for (let at = 0; at < bytes.length; ) {
       this.#batch ??= new Uint8Array(this.#free.pop() ?? new ArrayBuffer(this.#largest));
@@ -59,7 +59,7 @@ export class ContentWriter {
     return this.#inFlight < BATCHES;
   }
 
-  /** All bytes are there: resolves when they are on the disk, under a name that nobody knows yet. */
+  /** Call it after the last byte. Resolves when the bytes are on disk, under their temporary name. */
   async finish(): Promise<Digests> {
     if (this.#filled > 0) this.#flush();
     const digests = await this.#request({ id: this.#id, kind: 'finish' });
@@ -71,7 +71,7 @@ export class ContentWriter {
     await this.#request({ id: this.#id, kind: 'publish', from: this.#paths.unfinished, to: this.#paths.final });
   }
 
-  /** Before `publish`: nothing is left. */
+  /** Removes the file if it is not published. */
   async discard(): Promise<void> {
     this.#failure = undefined;
     await this.#request({ id: this.#id, kind: 'discard', path: this.#paths.unfinished });
@@ -103,7 +103,7 @@ export class ContentWriter {
     const pending = this.#pendingReply;
     this.#pendingReply = undefined;
     pending?.reject(error);
-    // Whoever waits to write goes on to the end, and hears of it there.
+    // A source that waits for `onDrain` continues to its end, and `finish` reports the error.
     this.#inFlight = 0;
     this.onDrain();
   }
@@ -126,18 +126,18 @@ export class ContentWriter {
   }
 }
 
-/** What the event loop tells a thread that writes content, about the content of this number. */
+/** A command of the event loop to a writer thread, for the file with this id. */
 export type WriterCommand = { readonly id: number } & (
   | { readonly kind: 'open'; readonly path: string; readonly wanted: WantedDigests }
   | { readonly kind: 'write'; readonly buffer: ArrayBuffer; readonly length: number }
-  /** Everything is written: to the disk with it. */
+  /** Everything is written: sync the file. */
   | { readonly kind: 'finish' }
-  /** It is what it should be: it gets its name. */
+  /** The content is verified: rename the file to its final name. */
   | { readonly kind: 'publish'; readonly from: string; readonly to: string }
   | { readonly kind: 'discard'; readonly path: string }
 );
 
-export type WriterReply = { readonly id: number } /** The buffer comes back, to be used again. */ & (
+export type WriterReply = { readonly id: number } & (
   | { readonly kind: 'written'; readonly buffer: ArrayBuffer }
   | { readonly kind: 'finished'; readonly digests: Digests }
   | { readonly kind: 'done' }
@@ -146,18 +146,18 @@ export type WriterReply = { readonly id: number } /** The buffer comes back, to 
 
 type Listener = (answer: WriterReply) => void;
 
-/** A thread spends much of its time waiting for the disk, so that two are useful on one core. */
+/** A thread waits for the disk most of the time, so two are useful even on one core. */
 const THREADS = Math.max(2, Math.min(4, availableParallelism()));
 
-/** The threads that write content. They begin with the first content that needs one. */
+/** The threads that write content. Each starts with the first file that needs it. */
 export class ContentThreads {
   readonly #listeners = new Map<number, { readonly listener: Listener; readonly worker: Worker }>();
   readonly #workers = new Map<number, Worker>();
-  /** Threads that have ended, and why. */
+  /** Why a thread has ended. */
   readonly #endReasons = new WeakMap<Worker, string>();
   #next = 0;
 
-  /** A thread for the content of this number; all its orders go there, in order. */
+  /** Chooses a thread for the file with this id. All commands for the file go there, in order. */
   choose(id: number, listener: Listener): WriterThread {
     const worker = this.#worker(this.#next++ % THREADS);
     this.#listeners.set(id, { listener, worker });
@@ -185,12 +185,12 @@ export class ContentThreads {
     worker.unref();
     worker.on('message', (answer: WriterReply) => this.#listeners.get(answer.id)?.listener(answer));
     worker.on('error', (error) => this.#end(index, worker, error instanceof Error ? error.message : String(error)));
-    worker.on('exit', () => this.#end(index, worker, 'its thread has ended'));
+    worker.on('exit', () => this.#end(index, worker, 'the writer thread has ended'));
     this.#workers.set(index, worker);
     return worker;
   }
 
-  /** A thread that ends takes what it was writing with it. Who wrote there is told; the next content gets a new one. */
+  /** Reports the end of a thread to all its writers, whose files are lost. The next file gets a new thread. */
   #end(index: number, worker: Worker, message: string): void {
     if (this.#endReasons.has(worker)) return;
     this.#endReasons.set(worker, message);

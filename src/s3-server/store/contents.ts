@@ -1,7 +1,7 @@
 import type { Segment } from './content-files.ts';
 import type { StoreDatabase } from './database.ts';
 
-/** Content that is to be stored: bytes, files that are already on the disk, or that of another object. */
+/** Content to store: bytes, files that are already on disk, or the content of another object. */
 export type NewContent =
   | { readonly kind: 'inline'; readonly data: Uint8Array }
   | { readonly kind: 'files'; readonly segments: readonly Segment[] }
@@ -13,7 +13,7 @@ export type StoredContent =
 
 const NOTHING: StoredContent = { kind: 'inline', data: new Uint8Array(0) };
 
-/** Content in the database, counted: copies of an object share it, and the last one to go takes it along. */
+/** Content in the database with reference counts: copies of an object share it, and it is removed with the last one. */
 export class Contents {
   readonly #statements: ReturnType<typeof prepare>;
 
@@ -28,7 +28,7 @@ export class Contents {
     return { kind: 'files', segments: this.#statements.segments.all(content) };
   }
 
-  /** In a transaction. Nothing has no content, which is null. */
+  /** Call it in a transaction. Empty content is null. */
   add(content: NewContent): number | null {
     if (content.kind === 'shared') {
       if (content.content !== null) this.#statements.count.run(1, content.content);
@@ -42,7 +42,7 @@ export class Contents {
     return id;
   }
 
-  /** In a transaction. Returns the files that nobody needs any more. */
+  /** Call it in a transaction. Returns the files that are no longer needed. */
   release(content: number | null): string[] {
     if (content === null) return [];
     this.#statements.count.run(-1, content);

@@ -14,14 +14,14 @@ import {
 interface CopyRequest {
   readonly from: { readonly bucket: () => StoreBucket; readonly key: string };
   readonly to: { readonly bucket: () => StoreBucket; readonly key: string };
-  /** What the copy is described by; throws when the source is not the one that was meant. */
+  /** The description of the copy; throws if the source is not the expected one. */
   readonly describe: (source: ObjectRecord) => ObjectDescription;
   readonly writing: WriteContext;
-  /** The source goes in the same transaction. */
+  /** Removes the source in the same transaction. */
   readonly move?: boolean;
 }
 
-/** Copies within the store. The bytes are shared, so that a copy costs the same whatever its size. */
+/** Copies within the store. The copy shares the content, so its cost does not depend on the size. */
 export async function copyStoredObject(
   {
     database,
@@ -36,7 +36,7 @@ export async function copyStoredObject(
     const description = describe(source);
     const { size, eTag, checksum, parts } = source;
     const same = sourceBucket.id === bucket.id && from.key === to.key;
-    if (same && move) throw new S3Error('InvalidRequest', 'An object cannot be moved to where it is.');
+    if (same && move) throw new S3Error('InvalidRequest', 'An object cannot be moved to itself.');
     const object = { ...description, key: to.key, size, eTag, checksum, ...(parts !== undefined && { parts }) };
     const content = { kind: 'shared', content: source.content } as const;
     const now = objects.putInTransaction(bucket, { ...object, content }, writing);
@@ -49,17 +49,17 @@ export async function copyStoredObject(
 interface PlaceRequest {
   readonly from: { readonly bucket: () => StoreBucket | undefined; readonly key: string; readonly eTag: string };
   readonly to: { readonly bucket: () => StoreBucket | undefined; readonly key: string };
-  /** Of whoever places it, as the metadata `oscar-attempt`. */
+  /** The attempt that places it, stored as the metadata `oscar-attempt`. */
   readonly mark: string;
   readonly origin: EventOrigin;
 }
 
-/** `there`: this was done before. `changed`, `missing`: the source is not the one that was meant. */
+/** `there`: it was placed before. `changed`, `missing`: the source is not the expected one. */
 export type PlacedObject = 'placed' | 'there' | 'changed' | 'missing' | 'no-bucket';
 
 /**
- * Copies an object to its final place, once. The source remembers, in the same transaction, where it was placed: whoever
- * does it again writes nothing, also when somebody has replaced or removed the final object since.
+ * Copies an object to its final place, once. In the same transaction the source gets a tag with this place. So calling
+ * it again writes nothing, even if the final object has been replaced or removed since.
  */
 export async function placeObject(
   { database, objects }: { database: StoreDatabase; objects: Objects },
@@ -87,5 +87,5 @@ export async function placeObject(
   return outcome;
 }
 
-/** The tag that remembers a place. A key may be longer than what a tag is called. */
+/** The tag for a place. It is a hash, because a key may be longer than the name of a tag. */
 const placementTag = (bucket: string, key: string) => `oscar-placed-${hash('sha256', `${bucket}/${key}`).slice(0, 32)}`;

@@ -8,10 +8,10 @@ import { OscarError } from '../../lib/oscar-error.ts';
 import { syncDirectory } from '../../lib/sync-directory.ts';
 import { S3Error } from '../lib/errors.ts';
 
-/** Why the store could not be opened: another process has it, a later version wrote it, or the disk refuses. */
+/** Why the store could not be opened: another process uses it, a newer version wrote it, or the disk has an error. */
 class ObjectStoreError extends OscarError<'in-use' | 'newer' | 'unusable'> {}
 
-/** SQLite's code for "someone else has the lock". */
+/** SQLite's error code if another process has the lock. */
 const SQLITE_BUSY = 5;
 
 /** A prepared statement whose rows have a type. */
@@ -23,11 +23,10 @@ export interface StoreStatement<Row> {
 }
 
 /**
- * The database of the store. It belongs to one process: the lock is held until it is closed or the process ends.
+ * The database of the store. One process uses it: the lock is held until the database is closed or the process ends.
  *
- * A read may see what is not yet on the disk: then a client gets an object a few milliseconds before whoever puts it
- * knows that it is kept. Events are another matter, since jobs are begun because of them: the outbox gives out none
- * before its write has resolved.
+ * A read may see data that is not yet on disk: a client may get an object a few milliseconds before the writer gets its
+ * response. Events are stricter, because they start jobs: the outbox returns an event only after its write is on disk.
  */
 export class StoreDatabase {
   readonly #database: DatabaseSync;
@@ -37,11 +36,11 @@ export class StoreDatabase {
   #closed = false;
 
   constructor(path: string) {
-    // Made here because SQLite would let everybody read it; the files beside it get the mode of this one.
+    // Created here because SQLite would make it readable for everybody. SQLite's other files get the mode of this one.
     closeSync(openSync(path, 'a', 0o600));
     this.#database = new DatabaseSync(path, { timeout: 0, defensive: true });
     try {
-      // 4000 pages are 16 MiB: fewer means moving pages more often, more a longer pause when they are moved.
+      // 4000 pages are 16 MiB. With fewer pages checkpoints are more frequent; with more, each one takes longer.
       this.#database.exec(`
         PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
         PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY;`);
@@ -61,7 +60,7 @@ export class StoreDatabase {
       unavailable: (message, options) =>
         isDiskFull(options.cause)
           ? new S3Error('XMinioStorageFull', undefined, options)
-          : new S3Error('ServiceUnavailable', `We could not write: ${message}.`, options),
+          : new S3Error('ServiceUnavailable', `The store could not write: ${message}.`, options),
     });
   }
 
@@ -70,21 +69,22 @@ export class StoreDatabase {
   }
 
   /**
-   * Runs `work` in a transaction and resolves when it is on the disk. Work that throws is undone alone. It may be run
-   * several times, so it does nothing but read and write the database; `committed` follows before the next transaction.
+   * Runs `work` in a transaction and resolves when it is on disk. If `work` throws, only its own changes are rolled
+   * back. It may run several times, so it must only read and write the database. `committed` runs before the next
+   * transaction.
    */
   write<T>(work: () => T, committed?: (result: T) => void): Promise<T> {
     if (this.#closed) return Promise.reject(new S3Error('ServiceUnavailable'));
     return this.#writes.add(work, committed);
   }
 
-  /** The same for work that removes something: a full disk does not refuse it. */
+  /** The same for work that removes something: it also succeeds on a full disk. */
   remove<T>(work: () => T, committed?: (result: T) => void): Promise<T> {
     if (this.#closed) return Promise.reject(new S3Error('ServiceUnavailable'));
     return this.#writes.add(work, committed, { frees: true });
   }
 
-  /** Calls the listener when something was undone: whatever was remembered since may be wrong. */
+  /** Calls the listener after a rollback: cached values may be wrong. */
   onRollback(listener: () => void): void {
     this.#writes.onRollback = listener;
   }
@@ -104,21 +104,22 @@ function migrate(database: DatabaseSync, path: string): void {
   if (from > STORE_MIGRATIONS.length) {
     throw new ObjectStoreError(
       'newer',
-      `the object store ${path} has schema ${from}, and this program knows up to ${STORE_MIGRATIONS.length}: ` +
-        'a later version has used it, start that one',
+      `the object store ${path} has schema ${from}, but this program supports at most ${STORE_MIGRATIONS.length}: ` +
+        'a newer version wrote it, start that version',
     );
   }
   for (const [index, step] of STORE_MIGRATIONS.entries()) {
     if (index >= from) database.exec(`BEGIN IMMEDIATE; ${step}; PRAGMA user_version = ${index + 1}; COMMIT;`);
   }
-  // Takes the lock also when there was nothing to do, and makes the log. It writes nothing: a full disk must not stop it.
+  // Takes the lock and creates the WAL even if no step was needed. It writes no data, so it also succeeds on a full
+  // disk.
   database.exec('BEGIN IMMEDIATE; COMMIT;');
 }
 
 function toStoreError(path: string, error: unknown): ObjectStoreError {
   if (error instanceof ObjectStoreError) return error;
   if (error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY) {
-    const message = `the object store ${path} is in use by another process: stop that one, or choose another directory`;
+    const message = `the object store ${path} is in use by another process: stop that process, or choose another directory`;
     return new ObjectStoreError('in-use', message, { cause: error });
   }
   const reason = error instanceof Error ? error.message : String(error);
@@ -126,11 +127,11 @@ function toStoreError(path: string, error: unknown): ObjectStoreError {
 }
 
 /**
- * One step per version of the schema; a step that was released is never changed.
+ * One step per version of the schema. Released steps never change.
  *
- * Content stands apart from objects: copies share it, and lists of objects stay dense. `segment` says which files make
- * up a content that is not inline. A bucket whose removal was decided has a name no request can have (`!<id>`) until
- * its content is gone.
+ * Content has its own table: copies share it, and listings of objects read fewer pages. `segment` lists the files of a
+ * content that is not inline. A removed bucket has a name that no request can contain (`!<id>`) until its content is
+ * removed.
  */
 export const STORE_MIGRATIONS: readonly string[] = [
   `CREATE TABLE bucket (
@@ -218,7 +219,7 @@ export const STORE_MIGRATIONS: readonly string[] = [
      WHERE bucket.visibility = 'restricted' AND bucket.name > '!~';
    CREATE INDEX bucket_public ON bucket (name) WHERE visibility = 'public';
    CREATE INDEX bucket_by_maker ON bucket (made_by, name) WHERE made_by IS NOT NULL`,
-  // What keys were given for: whoever ends it ends them, also after a restart.
+  // The purpose of keys: all keys of a purpose are revoked together, also after a restart.
   `ALTER TABLE session ADD COLUMN purpose TEXT;
    CREATE INDEX session_by_purpose ON session (purpose) WHERE purpose IS NOT NULL`,
 ];

@@ -1,10 +1,10 @@
 import type { StoreDatabase } from './database.ts';
 import type { Modification } from './objects.ts';
 
-/** An object was created under a prefix that somebody waits for. */
+/** The event of an object that matched a notification rule. */
 export interface OutboxEvent {
   readonly seq: number;
-  /** JSON, as MinIO would send it. */
+  /** JSON in MinIO's format. */
   readonly event: string;
   readonly bucket: string;
   readonly key: string;
@@ -14,12 +14,12 @@ export interface OutboxEvent {
   readonly modifiedAt: number;
 }
 
-/** Events wait here from the transaction that made their object until they are acknowledged. */
+/** Stores events from the transaction of their object until they are acknowledged. */
 export class Outbox {
   readonly #database: StoreDatabase;
   readonly #statements: ReturnType<typeof prepare>;
   readonly #listeners = new Set<() => void>();
-  /** The last event that is on the disk: one that might still vanish is not given out. */
+  /** The last event that is on disk. Later ones could still be lost, so `take` does not return them. */
   #durable: number;
 
   constructor(database: StoreDatabase) {
@@ -28,19 +28,19 @@ export class Outbox {
     this.#durable = this.#statements.last.get()?.seq ?? 0;
   }
 
-  /** In the transaction of the object. Returns its number, for `written`. */
+  /** Call it in the transaction of the object. Returns the sequence number, for `onDurable`. */
   add(facts: EventFacts): number {
     const { bucket, key, eTag, size, modified } = facts;
     return Number(this.#statements.add.run(bucket, key, eTag, size, modified, formatEvent(facts)).lastInsertRowid);
   }
 
-  /** The event of this number is on the disk, and so are all before it: they are written in order. */
+  /** Call it when this event is on disk. All events before it are too, because they are written in order. */
   onDurable(seq: number): void {
     this.#durable = Math.max(this.#durable, seq);
     for (const listener of this.#listeners) listener();
   }
 
-  /** The oldest that are not acknowledged and come after `after`, in order. The same ones again until they are. */
+  /** The oldest unacknowledged events after `after`, in order. It returns an event again until it is acknowledged. */
   take(limit: number, after = 0): OutboxEvent[] {
     return this.#statements.take.all(after, this.#durable, limit).map((row) => ({ ...row }));
   }
@@ -52,7 +52,7 @@ export class Outbox {
     });
   }
 
-  /** Wakes the listener when there are new events. It may be woken for nothing. */
+  /** Calls the listener when there may be new events. Returns a function that unsubscribes it. */
   onEvents(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -74,9 +74,9 @@ function prepare(database: StoreDatabase) {
 
 export type EventName = 's3:ObjectCreated:Put' | 's3:ObjectCreated:Copy' | 's3:ObjectCreated:CompleteMultipartUpload';
 
-/** Where a write came from, for its event. */
+/** The source of a write, for its event. */
 export interface EventOrigin {
-  /** The user, also when the request was signed with keys of a session or of a job. */
+  /** The user, also if the request was signed with keys of a session or a job. */
   readonly principal: string;
   readonly address: string;
   readonly userAgent: string;
@@ -98,8 +98,8 @@ export interface EventFacts extends Modification {
 }
 
 /**
- * The event as MinIO sends it: the key in the record is encoded as in a query, the one on top is not, and `& < >` are
- * escaped as Go does. `configurationId` is always `Config` there.
+ * Formats an event as MinIO does: the key in the record is query-encoded, the key at the top is not, and `& < >` are
+ * escaped as in Go. `configurationId` is always `Config`.
  */
 export function formatEvent(facts: EventFacts): string {
   const { name, bucket, key, origin, region } = facts;

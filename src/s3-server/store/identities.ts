@@ -6,18 +6,21 @@ import { S3Error } from '../lib/errors.ts';
 import { equalConstantTime, SigningSecret } from '../signature/signature-v4.ts';
 import type { StoreDatabase } from './database.ts';
 
-/** Keeps secrets unreadable on the disk. The place is part of the seal, so that one cannot stand in for another. */
+/**
+ * Encrypts secrets on disk. The place is authenticated too, so one sealed secret cannot be used in the place of
+ * another.
+ */
 export interface IdentitySeal {
   seal(text: string, place: readonly [string, ...string[]]): Uint8Array;
   open(bytes: Uint8Array, place: readonly [string, ...string[]]): string;
 }
 
-/** Somebody who may sign requests. */
+/** An access key that can sign requests, with its secret and its identity. */
 export interface Signer {
   readonly accessKey: string;
   readonly secret: SigningSecret;
   readonly identity: S3Identity;
-  /** The name in events: that of the user, for keys of sessions and jobs too. */
+  /** The name in events: the user, also for keys of sessions and jobs. */
   readonly principal: string;
   readonly tokenHash?: string;
   /** Milliseconds. */
@@ -25,7 +28,7 @@ export interface Signer {
 }
 
 export interface SessionKeys {
-  /** For `revoke`; the access key. */
+  /** For `revoke`; equal to the access key. */
   readonly id: string;
   readonly accessKey: string;
   readonly secretKey: Secret;
@@ -37,13 +40,13 @@ export interface SessionKeys {
 export interface NewSession {
   readonly kind: 'job' | 'session';
   readonly parent: string;
-  /** The document. */
+  /** The policy document. */
   readonly policy: string | undefined;
   /** Milliseconds. */
   readonly ttl: number;
-  /** Nobody outside this process gets them: they are kept in memory and end with it. */
+  /** The keys are used only in this process: they are kept in memory and end with it. */
   readonly inProcess?: boolean;
-  /** What they are for, by which they can be ended together; not with `inProcess`. */
+  /** All keys with the same purpose can be revoked together. Not used with `inProcess`. */
   readonly purpose?: string;
 }
 
@@ -56,14 +59,14 @@ interface SessionRow {
   expires: number;
 }
 
-/** The keys that open the store. Looked up once each; whatever changes them forgets what was looked up. */
+/** The access keys of the store. They are cached; every change removes the affected keys from the cache. */
 export class Identities {
   readonly #database: StoreDatabase;
   readonly #seal: IdentitySeal;
   readonly #now: () => number;
   readonly #manager: Signer;
   readonly #cache = new Map<string, Signer>();
-  /** Keys that are in memory alone. */
+  /** Access keys that are only in memory. */
   readonly #inMemory = new Set<string>();
   readonly #statements: ReturnType<typeof prepare>;
 
@@ -80,7 +83,7 @@ export class Identities {
     this.#manager = { accessKey, secret: new SigningSecret(secret.reveal()), identity, principal: accessKey };
   }
 
-  /** Throws for keys that are unknown, expired or come with another token than they were given. */
+  /** Throws if the access key is unknown or expired, or if the session token is not the one issued with it. */
   signer(accessKey: string, token: string | undefined): Signer {
     const signer = this.find(accessKey);
     if (!signer) throw new S3Error('InvalidAccessKeyId');
@@ -92,7 +95,7 @@ export class Identities {
     return signer;
   }
 
-  /** Is this still who may sign? Asked again at the end of a long upload. */
+  /** Throws if the key has been revoked, changed or expired since the request began: an upload may take long. */
   checkStillValid(signer: Signer): void {
     if (this.find(signer.accessKey) !== signer) {
       throw new S3Error('InvalidAccessKeyId', 'The access key was revoked or changed before the request was complete.');
@@ -109,14 +112,14 @@ export class Identities {
     return loaded;
   }
 
-  /** Keys that a user got from the secret that is replaced stop with it; keys of jobs do not. The same again: nothing. */
+  /** A new secret also revokes the user's STS sessions, but not the keys of jobs. The same secret again is a no-op. */
   async putUser(accessKey: string, secret: Secret): Promise<void> {
     if (accessKey === this.#manager.accessKey) {
       throw new S3Error('InvalidArgument', "This is the manager's own access key: choose another.");
     }
     const place = ['object-store', 'user', accessKey] as const;
     const known = this.#statements.user.get(accessKey);
-    // The manager tells us of its users again and again; what they are doing meanwhile must go on.
+    // The manager repeats this call for users that exist. Their running requests and sessions must continue.
     if (known && secret.equals(this.#seal.open(known.secret, place))) return;
     const sealed = this.#seal.seal(secret.reveal(), place);
     await this.#database.write(
@@ -182,7 +185,7 @@ export class Identities {
     );
   }
 
-  /** Ends all that were given for this. */
+  /** Revokes all keys that were issued for this purpose. */
   async revokeFor(purpose: string): Promise<void> {
     await this.#database.remove(
       () => this.#statements.dropPurpose.all(purpose),
@@ -222,7 +225,7 @@ export class Identities {
   }
 }
 
-/** A job without policy would have no bounds, so it has no rights. */
+/** A job without a policy has no rights. */
 const NO_RIGHTS: Policy = { statements: [] };
 
 function toIdentity(kind: SessionRow['kind'], parent: string, policy: Policy | undefined): S3Identity {

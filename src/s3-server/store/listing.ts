@@ -1,9 +1,9 @@
-/** What a listing asks for. Names are in the order of their UTF-8 bytes. */
+/** Selects a page of a listing. Names are in the order of their UTF-8 bytes. */
 export interface ListingQuery {
   readonly prefix: string;
-  /** Empty: nothing is grouped. */
+  /** Empty: names are not grouped. */
   readonly delimiter: string;
-  /** Only names after this one; a group counts as its common prefix. */
+  /** Only names after this one. A group counts as its common prefix. */
   readonly after: string;
   readonly limit: number;
 }
@@ -12,15 +12,15 @@ export interface ObjectListing<Row> {
   readonly rows: readonly Row[];
   readonly commonPrefixes: readonly string[];
   readonly truncated: boolean;
-  /** The last name of this page, key or common prefix: `after` of the next one. */
+  /** The last key or common prefix of this page: `after` of the next page. */
   readonly last: string;
 }
 
-/** Rows of a bucket whose key is not below `from`, in order, at most `limit` of them. */
+/** Reads at most `limit` rows of a bucket, in order, beginning with the key `from`. */
 export type RowSource<Row> = (from: string, limit: number) => Iterable<Row>;
 
 /**
- * One page. A group of keys costs one look-up however many keys it has, because the next look-up begins behind it.
+ * Reads one page. A group of keys costs one query, however many keys it has, because the next query begins after it.
  */
 export function listPage<Row extends { readonly key: string }>(
   source: RowSource<Row>,
@@ -35,7 +35,7 @@ export function listPage<Row extends { readonly key: string }>(
   if (limit <= 0) return page(false);
 
   while (from !== undefined) {
-    // One more than fits says whether there is a next page.
+    // One row more than fits shows whether there is a next page.
     const wanted = limit - rows.length - commonPrefixes.length + 1;
     let seen = 0;
     let next: string | undefined;
@@ -61,7 +61,7 @@ export function listPage<Row extends { readonly key: string }>(
   return page(false);
 }
 
-/** The common prefix under which a key is shown, or undefined when it is shown itself. */
+/** The common prefix that represents a key in the listing; undefined if the key itself is listed. */
 function findCommonPrefix(key: string, prefix: string, delimiter: string): string | undefined {
   if (delimiter === '') return undefined;
   const at = key.indexOf(delimiter, prefix.length);
@@ -76,12 +76,12 @@ function findFirstKey(prefix: string, delimiter: string, after: string): string 
 
 const LAST_CODE_POINT = 0x10ffff;
 
-/** The first text that comes after everything that begins with `prefix`; undefined when there is none. */
+/** The first text after all texts that begin with `prefix`; undefined if there is none. */
 export function afterPrefix(prefix: string): string | undefined {
   const points = Array.from(prefix, (c) => c.codePointAt(0) ?? 0);
   while (points.at(-1) === LAST_CODE_POINT) points.pop();
   const last = points.pop();
   if (last === undefined) return undefined;
-  // Surrogates are no characters of their own.
+  // Skips the surrogates, which are not characters.
   return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
 }

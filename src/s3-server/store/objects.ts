@@ -7,7 +7,7 @@ import type { StoreDatabase } from './database.ts';
 import type { EventName, EventOrigin, Outbox } from './events.ts';
 import { type ListingQuery, listPage, type ObjectListing } from './listing.ts';
 
-/** What a client says about an object, and gets back with it. */
+/** What a client stores with an object and gets back with it. */
 export interface ObjectDescription {
   readonly contentType: string;
   /** Names in lower case: `x-amz-meta-*`, `cache-control`, `content-disposition`, `content-encoding` and so on. */
@@ -25,9 +25,9 @@ export interface ObjectRecord extends ObjectDescription, Modification {
   /** Without quotes. */
   readonly eTag: string;
   readonly checksum: StoredChecksum | undefined;
-  /** When it was made of parts. */
+  /** The number of parts, if it was uploaded in parts. */
   readonly parts: number | undefined;
-  /** Its number in the database; null for nothing. */
+  /** The id of its content in the database; null if it is empty. */
   readonly content: number | null;
 }
 
@@ -40,16 +40,16 @@ interface NewObject extends ObjectDescription {
   readonly parts?: number;
 }
 
-/** Everything that goes with a write besides the object. */
+/** The circumstances of a write: its event, and what must hold for it. */
 export interface WriteContext {
   readonly event: EventName;
   readonly origin: EventOrigin;
   readonly conditions?: WriteConditions;
-  /** Whether the writer still may, asked in the transaction: keys are revoked while a body arrives. */
+  /** Called in the transaction; throws if the writer has lost its rights while the body arrived. */
   readonly check?: (bucket: StoreBucket) => void;
 }
 
-/** What is the same in all events of this server. */
+/** The facts that are the same in all events of this server. */
 interface Deployment {
   readonly region: string;
   readonly id: string;
@@ -71,7 +71,7 @@ interface WriteResult {
   readonly event: number | undefined;
 }
 
-/** Objects, their usage and their events: whatever changes one changes all, in one transaction. */
+/** Objects, the usage of buckets, and events. A write changes all of them in one transaction. */
 export class Objects {
   readonly #deps: ObjectsDeps;
   readonly #statements: ReturnType<typeof prepare>;
@@ -92,7 +92,7 @@ export class Objects {
     return record;
   }
 
-  /** Together with `find`, in one turn of the event loop. */
+  /** Call it in the same turn of the event loop as `find`: later, another write may have replaced the content. */
   getContent({ content }: ObjectRecord): StoredContent {
     return this.#deps.contents.read(content);
   }
@@ -107,7 +107,7 @@ export class Objects {
     return this.afterCommit(written);
   }
 
-  /** In a transaction. */
+  /** Call it in a transaction. */
   putInTransaction(
     bucket: StoreBucket,
     object: NewObject,
@@ -160,14 +160,14 @@ export class Objects {
     return { record, removed, event: seq };
   }
 
-  /** After the transaction is on the disk. */
+  /** Call it when the transaction is on disk: removes unused files and publishes the event. */
   afterCommit({ record, removed, event }: WriteResult): ObjectRecord {
     this.#deps.files.remove(removed);
     if (event !== undefined) this.#deps.outbox.onDurable(event);
     return record;
   }
 
-  /** Removes what is there of these keys; returns those that were there. */
+  /** Removes the objects with these keys. Resolves to the keys that existed. */
   async remove(
     resolveBucket: () => StoreBucket,
     keys: readonly string[],
@@ -190,7 +190,7 @@ export class Objects {
     return found;
   }
 
-  /** In a transaction. Returns the files that are no longer needed. */
+  /** Call it in a transaction. Returns the files that are no longer needed. */
   removeInTransaction(
     bucket: Pick<StoreBucket, 'id'>,
     existing: Pick<ObjectRecord, 'key' | 'size' | 'content'>,
@@ -208,12 +208,12 @@ export class Objects {
     });
   }
 
-  /** In a transaction. */
+  /** Call it in a transaction. */
   setTagsInTransaction(bucket: StoreBucket, key: string, tags: Readonly<Record<string, string>>): void {
     this.#statements.setTags.run(encodeMap(tags), bucket.id, key);
   }
 
-  /** Would so many more bytes be too many? Asked before they are received, so that they need not be. */
+  /** Throws if this many more bytes exceed the quota. Called before the body is received, to reject it early. */
   checkQuota(bucket: StoreBucket, bytes: number): void {
     if (bucket.quota === undefined) return;
     const used = this.#statements.used.get(bucket.id);
@@ -244,7 +244,7 @@ function prepare(database: StoreDatabase) {
   };
 }
 
-/** What must hold of the object that a write replaces. ETags as clients send them: quoted or not, a list, or `*`. */
+/** Conditions on the object that a write replaces. ETags as clients send them: quoted or not, a list, or `*`. */
 export interface WriteConditions {
   readonly ifMatch?: string;
   readonly ifNoneMatch?: string;
@@ -257,7 +257,7 @@ export function matchesETag(list: string, eTag: string): boolean {
   });
 }
 
-/** S3: If-Match of a key that does not exist is 404, everything else that does not hold is 412. */
+/** As in S3: If-Match for a missing key gives 404, every other failed condition 412. */
 export function checkWriteConditions(
   { ifMatch, ifNoneMatch }: WriteConditions,
   existing: { readonly eTag: string } | undefined,
@@ -271,14 +271,14 @@ export function checkWriteConditions(
   }
 }
 
-/** Which attempt of a job has written an object. */
+/** The header with the attempt of a job that wrote the object. */
 export const ATTEMPT_HEADER = 'x-amz-meta-oscar-attempt';
 
 type Marked = Pick<ObjectRecord, 'headers' | 'eTag' | 'size'>;
 
 /**
- * Has the same attempt written the same there before? Then its answer was lost, and it asks again: whoever waits for the
- * file has heard of it, and would run another job for nothing.
+ * Whether the same attempt has already written the same content here. Then it did not receive the response and repeats
+ * the write. A second event would start another job for the same file.
  */
 function isRepeatedWrite(object: Marked, existing: Marked): boolean {
   const mark = object.headers[ATTEMPT_HEADER];
@@ -300,7 +300,7 @@ export interface ObjectRow {
   parts: number | null;
 }
 
-/** Most objects have none, and then nothing is stored. */
+/** Null for an empty map, which most objects have. */
 export const encodeMap = (values: Readonly<Record<string, string>>) =>
   Object.keys(values).length === 0 ? null : JSON.stringify(values);
 
@@ -322,16 +322,16 @@ export function toObjectRecord(row: ObjectRow): ObjectRecord {
   };
 }
 
-/** When an object was written: for people and HTTP in milliseconds, and in nanoseconds as its event carries it. */
+/** The time of a write: in milliseconds, and in nanoseconds for its event. */
 export interface Modification {
   readonly modified: number;
-  /** Sixteen hex digits in capitals, as MinIO has it; unlike any other of this object. */
+  /** Sixteen upper-case hex digits, as in MinIO; unique for this object. */
   readonly sequencer: string;
 }
 
 const NANOSECONDS = 1_000_000n;
 
-/** Gives each modification a time of its own: those of one millisecond are numbered in its nanoseconds. */
+/** Gives each modification its own time: modifications in the same millisecond differ in their nanoseconds. */
 export class ModificationClock {
   readonly #now: () => number;
   #last = 0;
@@ -342,9 +342,8 @@ export class ModificationClock {
   }
 
   /**
-   * `before` is when the object was written that this one replaces. A rewrite gets another millisecond, since jobs are
-   * told apart by it (docs/jobs.md#no-event-is-lost-none-runs-twice) and even the same bytes written again are a new
-   * event.
+   * `before` is the modification time of the replaced object. A rewrite gets another millisecond, because job ids
+   * depend on it (docs/jobs.md#no-event-is-lost-none-runs-twice): even the same bytes written again are a new event.
    */
   next(before?: number): Modification {
     const now = Math.floor(this.#now());

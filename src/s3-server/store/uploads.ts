@@ -35,7 +35,7 @@ export interface Part {
   readonly modified: number;
 }
 
-/** A part whose bytes are on the disk; without file when it is empty. */
+/** A part whose bytes are on disk; an empty part has no file. */
 export interface NewPart {
   readonly number: number;
   readonly file: string | undefined;
@@ -44,16 +44,16 @@ export interface NewPart {
   readonly checksum: string | undefined;
 }
 
-/** A part as the client lists it when it completes the upload. */
+/** A part in the client's request to complete the upload. */
 export interface ClaimedPart {
   readonly number: number;
   readonly eTag: string;
   readonly checksum: string | undefined;
 }
 
-/** What the client says of the object that it completes. */
+/** What the client declares about the object that it completes. */
 export interface ExpectedObject {
-  /** Of the algorithm and type of the upload; a composite one with or without its number of parts. */
+  /** With the algorithm and type of the upload. A composite one may end in its number of parts. */
   readonly checksum?: string | undefined;
   readonly size?: number | undefined;
 }
@@ -70,7 +70,7 @@ interface UploadsDeps {
   readonly now: () => number;
 }
 
-/** Uploads in parts. Completing one joins the files of its parts without reading them. */
+/** Multipart uploads. Completing an upload joins the files of its parts without reading them. */
 export class Uploads {
   readonly #deps: UploadsDeps;
   readonly #statements: ReturnType<typeof prepareUploads>;
@@ -146,7 +146,7 @@ export class Uploads {
       const stored = this.#statements.parts.all(id, 0, this.#deps.limits.parts + 1).map(toPart);
       const parts = this.#chosen(upload, stored, claimed);
       const used = new Set(parts.map(({ number }) => number));
-      // Parts no longer wait once they are the object: else they would count twice against the quota.
+      // Removed before the object is added: otherwise the parts would count twice towards the quota.
       this.#drop(bucket, id, stored);
       const size = parts.reduce((sum, part) => sum + part.size, 0);
       if (size > this.#deps.limits.objectBytes) throw new S3Error('EntityTooLarge');
@@ -183,7 +183,7 @@ export class Uploads {
     this.#deps.files.remove(files);
   }
 
-  /** Forgets a few uploads that nobody has touched since `time`, or all of a bucket; says whether there were any. */
+  /** Removes a few stale uploads, or a few of a bucket. Resolves to false if there were none. */
   async removeSome(which: { readonly untouchedSince: number } | { readonly bucket: number }): Promise<boolean> {
     const files = await this.#deps.database.remove(() => {
       const rows =
@@ -206,9 +206,9 @@ export class Uploads {
     return parts.flatMap(({ file }) => file ?? []);
   }
 
-  /** The stored parts that the client lists, or why not. */
+  /** Finds the stored parts that the client lists. Throws if one does not match. */
   #chosen(upload: Upload, stored: readonly StoredPart[], claimed: readonly ClaimedPart[]): StoredPart[] {
-    if (claimed.length === 0) throw new S3Error('MalformedXML', 'An upload is completed with at least one part.');
+    if (claimed.length === 0) throw new S3Error('MalformedXML', 'The list must have at least one part.');
     const byNumber = new Map(stored.map((part) => [part.number, part]));
     const ascending = claimed.every(({ number }, index) => number > (claimed[index - 1]?.number ?? 0));
     if (!ascending) throw new S3Error('InvalidPartOrder');
@@ -224,7 +224,7 @@ export class Uploads {
 }
 
 interface UploadListingQuery extends ListingQuery {
-  /** With it, also the uploads of the key `after` whose id is greater. */
+  /** If set, the page begins with the uploads of the key `after` that have a greater id. */
   readonly idMarker?: string;
 }
 
@@ -239,11 +239,11 @@ function objectChecksum(
 
 function checkExpected(expected: ExpectedObject, size: number, checksum: StoredChecksum | undefined): void {
   if (expected.size !== undefined && expected.size !== size) {
-    throw new S3Error('InvalidRequest', `The parts are ${size} bytes, and x-amz-mp-object-size is ${expected.size}.`);
+    throw new S3Error('InvalidRequest', `The parts have ${size} bytes, but x-amz-mp-object-size is ${expected.size}.`);
   }
   const value = checksum?.value ?? '';
   if (expected.checksum === undefined || [value, value.replace(/-\d+$/, '')].includes(expected.checksum)) return;
-  throw new S3Error('BadDigest', 'The checksum of the object is not the one that the upload was completed with.');
+  throw new S3Error('BadDigest', 'The checksum in the request does not match the object.');
 }
 
 function toUpload(row: UploadRow): Upload {
@@ -284,7 +284,7 @@ interface PartRow {
   modified: number;
 }
 
-/** How many are forgotten in one transaction; each may have ten thousand parts. */
+/** Uploads removed per transaction; each may have ten thousand parts. */
 const AT_ONCE = 10;
 
 function prepareUploads(database: StoreDatabase) {
