@@ -5,7 +5,7 @@ import { S3Error } from './lib/errors.ts';
 import { checkHeader, checkKeyLength } from './lib/limits.ts';
 import type {
   CopyOptions,
-  ObjectLocation,
+  ObjectAddress,
   ObjectPage,
   ObjectStoreServer,
   ObjectView,
@@ -42,7 +42,7 @@ export function objectsInProcess(store: ServedStore, manager: string): Objects {
   });
 
   const put = async (
-    { bucket, key }: ObjectLocation,
+    { bucket, key }: ObjectAddress,
     size: number,
     eTag: string,
     content: NewContent,
@@ -78,7 +78,7 @@ export function objectsInProcess(store: ServedStore, manager: string): Objects {
     }
   };
 
-  const writeFile = async (at: ObjectLocation, source: AsyncIterable<Uint8Array>, options: WriteOptions) => {
+  const writeFile = async (at: ObjectAddress, source: AsyncIterable<Uint8Array>, options: WriteOptions) => {
     const { size, md5, writer } = await receive(source);
     const content = { kind: 'files', segments: [{ file: writer.file, size }] } as const;
     return commitContent(files, writer, () => put(at, size, md5, content, options));

@@ -45,7 +45,7 @@ export interface CopyOptions extends Omit<WriteOptions, 'ifMatch' | 'contentType
   readonly move?: boolean;
 }
 
-export interface ObjectLocation {
+export interface ObjectAddress {
   readonly bucket: string;
   readonly key: string;
 }
@@ -87,23 +87,23 @@ export interface ObjectStoreServer {
   listBuckets(page: BucketPage): BucketView[];
   deleteBucket(name: string, options: { readonly withContent: boolean }): Promise<void>;
 
-  putObject(at: ObjectLocation, bytes: Uint8Array, options?: WriteOptions): Promise<ObjectView>;
-  writeObject(at: ObjectLocation, source: AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<ObjectView>;
-  statObject(at: ObjectLocation): ObjectView | undefined;
-  readObject(at: ObjectLocation): { readonly object: ObjectView; readonly stream: Readable };
+  putObject(at: ObjectAddress, bytes: Uint8Array, options?: WriteOptions): Promise<ObjectView>;
+  writeObject(at: ObjectAddress, source: AsyncIterable<Uint8Array>, options?: WriteOptions): Promise<ObjectView>;
+  statObject(at: ObjectAddress): ObjectView | undefined;
+  readObject(at: ObjectAddress): { readonly object: ObjectView; readonly stream: Readable };
   listObjects(
     bucket: string,
     page: { readonly prefix?: string; readonly delimiter?: string; readonly after?: string; readonly limit: number },
   ): ObjectPage;
   /** Resolves to whether the object existed. */
-  deleteObject(at: ObjectLocation): Promise<boolean>;
+  deleteObject(at: ObjectAddress): Promise<boolean>;
   /** Removes all objects whose key begins with the prefix, and all multipart uploads for such keys. */
   deleteUnder(bucket: string, prefix: string): Promise<void>;
-  copyObject(from: ObjectLocation, to: ObjectLocation, options?: CopyOptions): Promise<ObjectView>;
+  copyObject(from: ObjectAddress, to: ObjectAddress, options?: CopyOptions): Promise<ObjectView>;
   /** Copies an object to its final place, at most once: see {@link PlacedObject}. */
   placeObject(
-    from: ObjectLocation & { readonly eTag: string },
-    to: ObjectLocation,
+    from: ObjectAddress & { readonly eTag: string },
+    to: ObjectAddress,
     options: { readonly mark: string; readonly as?: string },
   ): Promise<PlacedObject>;
 
@@ -123,7 +123,7 @@ export interface ObjectStoreServer {
   /** Revokes all keys that were issued for this purpose. */
   revokeKeysFor(purpose: string): Promise<void>;
 
-  presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: ObjectLocation, options: PresignOptions): string;
+  presign(method: 'GET' | 'PUT' | 'HEAD' | 'DELETE', at: ObjectAddress, options: PresignOptions): string;
 
   /** The oldest unacknowledged events, in order; `after` skips those that are already being processed. */
   takeEvents(limit: number, after?: number): OutboxEvent[];
