@@ -1,9 +1,9 @@
 export { AUTHORITIES, certificatesIn, trustAuthorities } from './pod/authorities.ts';
 export { answerCalls } from './pod/calls/answer-calls.ts';
 export { CALL_LAYOUT, CALL_MOUNTS } from './pod/calls/call-layout.ts';
-export { type CallFrame, LARGEST_FRAME, readFrame, sealCall, writeEnvelope } from './pod/calls/call-messages.ts';
+export { type CallFrame, MAX_FRAME_BYTES, readFrame, sealCall, writeEnvelope } from './pod/calls/call-messages.ts';
+export { LineUnstamper, MAX_STREAMED_BYTES } from './pod/calls/call-output.ts';
 export { CALL_WRAPPER } from './pod/calls/call-wrapper.ts';
-export { MOST_TOLD, Unstamping } from './pod/calls/printed.ts';
 export {
   GIVEN_FILES,
   ORDER_FILES,

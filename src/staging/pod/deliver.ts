@@ -6,29 +6,29 @@ import type { ObjectAt } from '../../model/job/index.ts';
 import { Connections } from '../transfers/connections.ts';
 import { StagingError } from '../transfers/errors.ts';
 import {
-  openedStores,
+  lazyStores,
   openOutput,
   type RemoteStore,
-  retried,
   type StoreOpener,
   type WrittenObject,
+  withRetries,
 } from '../transfers/remote-store.ts';
 import type { UploadPlan } from '../transfers/staging.ts';
 import type { Keys } from './keys.ts';
 import type { SharedParts } from './layout.ts';
 import { storeOpener } from './open-stores.ts';
 import type { PodOrders, PodStores } from './orders.ts';
-import { messageOf } from './result.ts';
+import { errorMessage } from './result.ts';
 import { KeysMissing, writeUrl } from './url-store.ts';
 
 interface Delivery {
   readonly orders: PodOrders;
   readonly parts: SharedParts;
   readonly keys: Keys;
-  readonly tell: (notice: string) => void;
-  /** Nothing is tried again when it aborts; what is on its way goes on. */
-  readonly patient: AbortSignal;
-  /** Everything stops when it aborts. */
+  readonly notify: (notice: string) => void;
+  /** When it aborts, nothing is retried, but running uploads continue. */
+  readonly retrySignal: AbortSignal;
+  /** When it aborts, everything stops. */
   readonly signal: AbortSignal;
 }
 
@@ -38,26 +38,28 @@ export interface Delivered {
   readonly answered?: boolean;
 }
 
-/** Milliseconds between two tries to deliver; each pause is twice the one before. */
+/** Milliseconds between two attempts to deliver; each pause is twice the previous one. */
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 30_000;
 
-/** Files on their way at once: each one needs memory, up to three parts of 5 MiB. */
+/** Concurrent uploads. More need more memory, up to three parts of 5 MiB each; fewer make small files slower. */
 const FILES_AT_ONCE = 6;
 
-/** Notes that are worth the room in a log. */
+/** How many notes are logged. */
 const NOTES = 100;
 
-/** Uploads what the script left, and then what its caller is answered. */
+/** Uploads the output of the script, then the answer for a synchronous caller. */
 export async function deliverOutputs(delivery: Delivery): Promise<Delivered> {
   const { orders, parts } = delivery;
   const { outputs, manifest, answer } = orders;
-  const output = await pin(parts.output);
+  const output = await openDirectory(parts.output);
   const connections = new Connections(orders.networks);
   try {
     const left = (await readdir(output.path)).length > 0;
     const digest =
-      (left && outputs.length > 0) || manifest ? await uploadPatiently(output.path, delivery, connections) : undefined;
+      (left && outputs.length > 0) || manifest
+        ? await uploadWithRetries(output.path, delivery, connections)
+        : undefined;
     const answered = left && answer && (await putAnswer(output.path, delivery, connections));
     return { ...(digest !== undefined && { manifest: digest }), ...(answered && { answered }) };
   } finally {
@@ -67,44 +69,44 @@ export async function deliverOutputs(delivery: Delivery): Promise<Delivered> {
 }
 
 /**
- * The output directory itself, whatever is put in its place from now on. A link in its place is not followed: it could lead
- * to our keys.
+ * Opens the output directory, so that later replacements have no effect. A link in its place is not followed: it could
+ * point to our keys.
  */
-async function pin(path: string): Promise<{ readonly path: string; readonly handle: FileHandle }> {
+async function openDirectory(path: string): Promise<{ readonly path: string; readonly handle: FileHandle }> {
   try {
     const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
     return { path: process.platform === 'linux' ? `/proc/self/fd/${handle.fd}` : path, handle };
   } catch (cause) {
-    const message = `the output directory could not be read: ${messageOf(cause)}`;
+    const message = `the output directory could not be read: ${errorMessage(cause)}`;
     throw new StagingError('output-failed', message, { cause });
   }
 }
 
-/** Again and again, for as long as there is patience and nobody stops it. Resolves to the digest of the manifest. */
-async function uploadPatiently(
+/** Retries until `orders.patience` is over or the job is stopped. Resolves to the digest of the manifest. */
+async function uploadWithRetries(
   directory: string,
   delivery: Delivery,
   connections: Connections,
 ): Promise<string | undefined> {
-  const { orders, parts, patient, tell } = delivery;
+  const { orders, parts, retrySignal, notify } = delivery;
   const until = Date.now() + (orders.patience ?? 0);
-  const { files, notes } = await planned(directory, orders);
-  for (const note of notes.slice(0, NOTES)) tell(note);
-  if (notes.length > NOTES) tell(`and ${notes.length - NOTES} more of such notes`);
+  const { files, notes } = await planUploads(directory, orders);
+  for (const note of notes.slice(0, NOTES)) notify(note);
+  if (notes.length > NOTES) notify(`and ${notes.length - NOTES} more notes`);
   if (files.length === 0 && !orders.manifest) return undefined;
-  const uploaded = new Uploaded(parts.uploaded, orders.attempt);
+  const uploaded = new UploadJournal(parts.uploaded, orders.attempt);
   for (let wait = FIRST_WAIT; ; wait = Math.min(2 * wait, LONGEST_WAIT)) {
     try {
       return await uploadAll(directory, files, uploaded, delivery, connections);
     } catch (error) {
-      if (patient.aborted || Date.now() + wait > until) throw error;
-      if (wait === FIRST_WAIT) tell(`the output is not delivered yet: ${messageOf(error)}`);
-      await pause(wait, undefined, { signal: patient }).catch(() => undefined);
+      if (retrySignal.aborted || Date.now() + wait > until) throw error;
+      if (wait === FIRST_WAIT) notify(`the output is not delivered yet: ${errorMessage(error)}`);
+      await pause(wait, undefined, { signal: retrySignal }).catch(() => undefined);
     }
   }
 }
 
-async function planned(directory: string, { outputs }: PodOrders): Promise<UploadPlan> {
+async function planUploads(directory: string, { outputs }: PodOrders): Promise<UploadPlan> {
   const { plan } = await import('../transfers/walk.ts');
   return plan(directory, outputs);
 }
@@ -112,57 +114,57 @@ async function planned(directory: string, { outputs }: PodOrders): Promise<Uploa
 async function uploadAll(
   directory: string,
   files: UploadPlan['files'],
-  uploaded: Uploaded,
-  { orders, keys, tell, patient, signal }: Delivery,
+  uploaded: UploadJournal,
+  { orders, keys, notify, retrySignal, signal }: Delivery,
   connections: Connections,
 ): Promise<string | undefined> {
   const { attempt, manifest } = orders;
   const { upload } = await import('../transfers/upload.ts');
-  // Keys are renewed while files are on their way: each one begins with those that are there by then.
+  // Keys may be renewed during the uploads: each file is uploaded with the current ones.
   const current = keys.current(async ({ stores }) => {
     if (stores.size === 0) throw new KeysMissing();
     const opener = await storeOpener(connections, stores.values());
-    return openedStores(stores, uploaded.noting(opener, signal));
+    return lazyStores(stores, uploaded.recording(opener, signal));
   });
   const means = { store: async (id: string) => (await current())(id), slots: new Slots(FILES_AT_ONCE) };
   const uploadNow = async () => {
-    // Without keys nothing is begun.
+    // Throws if there are no keys, before any upload starts.
     await current();
     const order = { directory, files, attempt, resumed: uploaded.any, ...(manifest && { manifest }) };
     return upload(order, means);
   };
-  return keys.use(uploadNow, { signal: patient, progress: () => uploaded.arrived, tell });
+  return keys.use(uploadNow, { signal: retrySignal, progress: () => uploaded.arrived, notify });
 }
 
-/** False: there is no file to answer with. */
+/** Resolves to false if there is no output file to answer with. */
 async function putAnswer(directory: string, delivery: Delivery, connections: Connections): Promise<boolean> {
-  const { parts, keys, tell, patient, signal } = delivery;
+  const { parts, keys, notify, retrySignal, signal } = delivery;
   const { pack } = await import('../transfers/pack.ts');
   if (!(await pack(directory, parts.answer))) return false;
   const put = async ({ answer: url, verify }: PodStores) => {
     if (!url) throw new KeysMissing();
     await using file = await openOutput(parts.own, 'answer');
     const client = connections.client({ guarded: false, verify });
-    await retried(() => writeUrl(url, file, client, signal), signal);
+    await withRetries(() => writeUrl(url, file, client, signal), signal);
   };
   try {
-    await keys.use(put, { signal: patient, tell });
+    await keys.use(put, { signal: retrySignal, notify });
     return true;
   } catch (cause) {
-    throw new StagingError('output-failed', `the answer could not be kept: ${messageOf(cause)}`, { cause });
+    throw new StagingError('output-failed', `the answer could not be stored: ${errorMessage(cause)}`, { cause });
   }
 }
 
-type Line =
+type JournalLine =
   | readonly [place: string]
-  /** It has arrived. */
+  /** The upload succeeded. */
   | readonly [place: string, bytes: number, eTag: string];
 
 /**
- * What one attempt has uploaded, kept in a file: a program that is killed and started again, or one that gets new keys,
- * uploads nothing twice that it knows to have arrived. Others would see it as a second file.
+ * The uploads of one attempt, recorded in a file. After a restart, or with new keys, the program does not repeat
+ * uploads that succeeded: each would cause another event in the store.
  */
-class Uploaded {
+class UploadJournal {
   readonly #path: string;
   readonly #attempt: string;
   readonly #known = new Map<string, WrittenObject | 'in doubt'>();
@@ -171,21 +173,21 @@ class Uploaded {
   constructor(path: string, attempt: string) {
     this.#path = path;
     this.#attempt = attempt;
-    for (const line of linesOf(path)) this.#take(line);
+    for (const line of readJournal(path)) this.#take(line);
   }
 
-  /** Has anything been tried before? */
+  /** Whether any upload was started before. */
   get any(): boolean {
     return this.#known.size > 0;
   }
 
-  /** How much has arrived. */
+  /** The number of uploads that succeeded. */
   get arrived(): number {
     return this.#arrived;
   }
 
-  /** The same stores, of which everything is noted. When the signal aborts, nothing more is written. */
-  noting(openStore: StoreOpener, signal: AbortSignal): StoreOpener {
+  /** Wraps stores so that their uploads are recorded. When the signal aborts, uploads stop. */
+  recording(openStore: StoreOpener, signal: AbortSignal): StoreOpener {
     return (access) => this.#noted(openStore(access), signal);
   }
 
@@ -193,29 +195,29 @@ class Uploaded {
     return {
       read: (at, eTag) => store.read(at, eTag),
       write: async (at, file, attempt, signal) => {
-        this.#note([placeOf(at)]);
+        this.#note([objectId(at)]);
         const eTag = await store.write(at, file, attempt, AbortSignal.any([signal, stopped]));
-        if (eTag !== undefined) this.#note([placeOf(at), file.bytes, eTag]);
+        if (eTag !== undefined) this.#note([objectId(at), file.bytes, eTag]);
         return eTag;
       },
       written: async (at, signal) => {
-        const known = this.#known.get(placeOf(at));
-        // The store is asked only where it may know more: the keys are for writing, and most do not let anybody look.
+        const known = this.#known.get(objectId(at));
+        // Asks the store only if the result is unknown: the keys are for writing, and most of them cannot read.
         return known === 'in doubt' ? store.written(at, signal) : known;
       },
     };
   }
 
-  #note(line: Line): void {
+  #note(line: JournalLine): void {
     this.#take(line);
     try {
       appendFileSync(this.#path, `${JSON.stringify(line)}\n`, { mode: 0o600 });
     } catch {
-      // The script may have filled the disk. To upload something twice is better than not at all.
+      // The script may have filled the disk. Uploading a file twice is better than not at all.
     }
   }
 
-  #take([place, bytes, eTag]: Line): void {
+  #take([place, bytes, eTag]: JournalLine): void {
     if (bytes === undefined || eTag === undefined) {
       this.#known.set(place, 'in doubt');
       return;
@@ -225,20 +227,20 @@ class Uploaded {
   }
 }
 
-const placeOf = ({ store, bucket, key }: ObjectAt) => JSON.stringify([store, bucket, key]);
+const objectId = ({ store, bucket, key }: ObjectAt) => JSON.stringify([store, bucket, key]);
 
-function linesOf(path: string): Line[] {
+function readJournal(path: string): JournalLine[] {
   try {
-    return readFileSync(path, 'utf8').split('\n').flatMap(lineOf);
+    return readFileSync(path, 'utf8').split('\n').flatMap(parseJournalLine);
   } catch {
     return [];
   }
 }
 
-/** One that was cut off says nothing, as if it had not been written. */
-function lineOf(text: string): Line[] {
+/** An incomplete line is ignored. */
+function parseJournalLine(text: string): JournalLine[] {
   try {
-    return [JSON.parse(text) as Line];
+    return [JSON.parse(text) as JournalLine];
   } catch {
     return [];
   }

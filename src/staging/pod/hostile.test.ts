@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { embeddedStore } from '../transfers/embedded-store.fixture.ts';
-import { end, PodUnderTest, STORE, storesOf, TO_OUTPUTS } from './pod.fixture.ts';
+import { end, PodUnderTest, STORE, storeFields, TO_OUTPUTS } from './pod.fixture.ts';
 import { stageIn } from './stage-in.ts';
 import { gatedStore } from './store-gate.fixture.ts';
 
@@ -20,7 +20,7 @@ const contentOf = async (store: Store, key: string) =>
 
 test('links in the output directory are left out, and the log says so', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, answer: false }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs, answer: false }, storeFields(access));
   const { orders } = pod.layout;
   const { result, printed } = await pod.run(
     `cd "$TMP_OUTPUT_DIR"; echo x >x; ln -s ${orders}/stores.json keys; ln -s ${orders} folder; ln -s ${orders} "a
@@ -35,7 +35,7 @@ b"`,
 
 test('pipes, sockets and devices are left out, and nobody waits for them', { skip: asRoot }, async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   const { result } = await pod.run('cd "$TMP_OUTPUT_DIR"; mkfifo pipe; mknod zero c 1 5; echo x >x');
   assert.equal(result?.outcome, 'succeeded');
   assert.deepEqual(keysIn(store), ['allowed/x']);
@@ -44,7 +44,7 @@ test('pipes, sockets and devices are left out, and nobody waits for them', { ski
 
 test('a name with the end of a line in it is the name of a file', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   const { result } = await pod.run(`cd "$TMP_OUTPUT_DIR"; echo x >'a
 oscar: b'`);
   assert.equal(result?.outcome, 'succeeded');
@@ -53,7 +53,7 @@ oscar: b'`);
 
 test('a link in the place of the output directory is not followed', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, answer: true }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs, answer: true }, storeFields(access));
   const { result } = await pod.run(`rmdir "$TMP_OUTPUT_DIR"; ln -s ${pod.layout.orders} "$TMP_OUTPUT_DIR"`);
   assert.deepEqual([result?.outcome, result?.reason], ['failed', 'OutputFailed']);
   assert.match(result?.message ?? '', /the output directory could not be read/);
@@ -62,7 +62,7 @@ test('a link in the place of the output directory is not followed', async (t) =>
 
 test('a link that takes the place of the output directory while it is uploaded is not followed', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   await stageIn(pod.layout);
   const held = Promise.withResolvers<undefined>();
   gate.judge = () => held.promise;
@@ -84,7 +84,7 @@ test('a link that takes the place of the output directory while it is uploaded i
 
 test('a folder that becomes a link while it is uploaded fails, and nothing of what it leads to is uploaded', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   await stageIn(pod.layout);
   const held = Promise.withResolvers<undefined>();
   gate.judge = () => held.promise;
@@ -102,7 +102,7 @@ test('a folder that becomes a link while it is uploaded fails, and nothing of wh
   assert.equal(await script.ended, 0);
   assert.equal(await end(beside), 0);
   assert.equal(pod.result()?.reason, 'OutputFailed');
-  assert.match(pod.result()?.message ?? '', /"sub\/x" .*: it changed after it was listed/);
+  assert.match(pod.result()?.message ?? '', /"sub\/x" .*: the file changed after it was listed/);
   assert.ok(!keysIn(gate.store).includes('allowed/sub/x'));
 });
 
@@ -115,7 +115,7 @@ for (const { what, plant } of [
 ]) {
   test(`${what} in the place of the exit code is none`, async (t) => {
     const { store, access } = await embeddedStore(t);
-    const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+    const pod = new PodUnderTest(t, { outputs }, storeFields(access));
     const code = join(pod.layout.orders, 'code');
     writeFileSync(code, '0\n');
     await stageIn(pod.layout);
@@ -136,7 +136,7 @@ for (const { what, plant } of [
 
 test('a script that lies about its end harms itself alone', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   const go = 'while [ ! -e "$MARKS/go" ]; do sleep 0.05; done';
   await stageIn(pod.layout);
   const beside = pod.stageOut();
@@ -164,7 +164,7 @@ test('many files are looked through, and those that are wanted are uploaded', as
   const { store, access } = await embeddedStore(t);
   const wanted = [{ ...TO_OUTPUTS, suffix: ['99.txt'] }];
   const manifest = { store: STORE, bucket: 'outputs', key: 'allowed/.list' };
-  const pod = new PodUnderTest(t, { outputs: wanted, manifest }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs: wanted, manifest }, storeFields(access));
   const { result } = await pod.run('cd "$TMP_OUTPUT_DIR"; seq -f %g.txt 1 5000 | xargs touch');
   assert.equal(result?.outcome, 'succeeded');
   assert.equal(keysIn(store).length, 51);

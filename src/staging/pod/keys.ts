@@ -2,27 +2,28 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StagingError } from '../transfers/errors.ts';
 import { ORDER_FILES, type PodLayout } from './layout.ts';
-import { untilSeen } from './marks.ts';
+import { pollUntil } from './marker-files.ts';
 import { type PodOrders, type PodStores, readStores } from './orders.ts';
 import { isRefusal, KeysMissing } from './url-store.ts';
 
 /**
- * How long renewed keys are waited for, if the orders do not say. Shorter: a job is lost over a manager that takes its time
- * to come back. Longer: one whose manager never comes back holds its place.
+ * How long the pod waits for renewed keys, unless the orders say otherwise. With a shorter time, a job fails if its
+ * manager takes long to restart. With a longer time, the pod of a manager that never comes back occupies its node
+ * longer.
  */
 const KEY_PATIENCE = 600_000;
 
-const NONE_YET = 'there are no keys yet, and they are waited for';
+const NONE_YET = 'there are no keys yet: waiting for them';
 
 interface UseOptions {
-  /** Nobody waits any more when it aborts. */
+  /** When it aborts, the wait ends. */
   readonly signal: AbortSignal;
-  /** Counts what was achieved: keys that were good for something are waited for as long again. */
+  /** Counts successes. Each success restarts the time to wait for renewed keys. */
   readonly progress?: () => number;
-  readonly tell?: (notice: string) => void;
+  readonly notify?: (notice: string) => void;
 }
 
-/** The keys of the pod, which somebody else renews. */
+/** The keys of the pod. The manager renews them by changing the pod's Secret. */
 export class Keys {
   readonly #directory: string;
   readonly #file: string;
@@ -34,8 +35,14 @@ export class Keys {
     this.#patience = keyPatience;
   }
 
-  /** Works with the keys as they are now, and again with others if a store says that they have expired, or there are none. */
-  async use<T>(work: (stores: PodStores) => Promise<T>, { signal, progress = () => 0, tell }: UseOptions): Promise<T> {
+  /**
+   * Calls `work` with the current keys. If they are missing or a store rejects them as expired, waits for others and
+   * repeats.
+   */
+  async use<T>(
+    work: (stores: PodStores) => Promise<T>,
+    { signal, progress = () => 0, notify }: UseOptions,
+  ): Promise<T> {
     let until = Date.now() + this.#patience;
     for (let achieved = progress(); ; ) {
       const text = await this.#read();
@@ -45,13 +52,13 @@ export class Keys {
         if (!isRefusal(error) || signal.aborted) throw error;
         if (progress() !== achieved) until = Date.now() + this.#patience;
         achieved = progress();
-        tell?.(error instanceof KeysMissing ? NONE_YET : 'the keys have expired, and renewed ones are waited for');
+        notify?.(error instanceof KeysMissing ? NONE_YET : 'the keys have expired: waiting for renewed ones');
         if (!(await this.#renewed(text, until - Date.now(), signal))) throw error;
       }
     }
   }
 
-  /** What is made of the keys as they are at each call; made again only when they have changed. */
+  /** Returns a function that caches `make` for the current keys, and calls it again when they change. */
   current<T>(make: (stores: PodStores) => Promise<T>): () => Promise<T> {
     let known: { readonly text: string; readonly made: Promise<T> } | undefined;
     return async () => {
@@ -64,7 +71,7 @@ export class Keys {
   async #renewed(text: string, patience: number, signal: AbortSignal): Promise<boolean> {
     const either = AbortSignal.any([signal, AbortSignal.timeout(Math.max(0, patience))]);
     const look = async () => ((await this.#read()) === text ? undefined : true);
-    return untilSeen(this.#directory, look, either).catch((error: unknown) => {
+    return pollUntil(this.#directory, look, either).catch((error: unknown) => {
       if (either.aborted) return false;
       throw error;
     });

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 
-/** Where the programs in a pod find things. Tests have them elsewhere. */
+/** The paths of the programs in a pod. Tests use others. */
 export interface PodLayout {
-  /** What a Secret becomes: `orders.json`, `stores.json` and maybe `input`. Only our containers have it. */
+  /** The mounted Secret: `orders.json`, `stores.json` and maybe `input`. Only our containers mount it. */
   readonly orders: string;
-  /** The directory that all containers share. Only our containers have the whole of it. */
+  /** The directory that all containers share. Only our containers mount all of it. */
   readonly shared: string;
-  /** What is written there, Kubernetes shows as the last words of the container. */
+  /** The termination message of the container for Kubernetes. */
   readonly termination: string;
 }
 
@@ -16,48 +16,51 @@ export const POD_LAYOUT: PodLayout = {
   termination: '/dev/termination-log',
 };
 
-/** The same in a pod that waits for its orders. */
+/** The paths in a warm pod, which waits for its orders. */
 export interface WarmLayout extends PodLayout {
-  /** What the script's container has as its configuration; only our container can change it. */
+  /** The configuration of the script's container, which only our container can change. */
   readonly given: string;
 }
 
 export const WARM_LAYOUT: WarmLayout = { ...POD_LAYOUT, given: '/oscar/given' };
 
-/** Keys of the attempt's Secret, and names of the files that they become. */
+/** The keys of the attempt's Secret, and the names of the mounted files. */
 export const ORDER_FILES = {
   orders: 'orders.json',
-  /** Written again when keys are renewed. */
+  /** Changes when keys are renewed. */
   stores: 'stores.json',
-  /** Bytes that are the input; of stage-in alone. */
+  /** The bytes of the input; only stage-in reads it. */
   input: 'input',
 } as const;
 
-/** What a pod that waited is given for its script, beside its orders. */
+/** The files for the script that a warm pod gets with its orders. */
 export const GIVEN_FILES = {
   script: 'script.sh',
-  /** Begins the script in its environment. */
+  /** Starts the script with its environment. */
   begin: 'begin.sh',
 } as const;
 
-/** Where our container in a pod that waits tells the kubelet how far it is. */
+/** The probe paths at which the kubelet asks our container in a warm pod for its state. */
 export const WARM_PATHS = { up: '/up', begun: '/begun' } as const;
 
-/** Where things are for the script, as in every container of ours (docs/go-manager.md#events-and-scripts). */
+/**
+ * The paths that the script sees, the same in every container that runs scripts
+ * (docs/go-manager.md#events-and-scripts).
+ */
 export const SCRIPT_VIEW = {
   script: '/oscar/config/script.sh',
   begin: '/oscar/config/begin.sh',
   input: '/oscar/input',
   output: '/oscar/output',
-  /** Where its wrapper leaves its marks. */
+  /** Where the wrapper writes its marker files. */
   marks: '/oscar/marks',
-  /** Where it is told that everything is done. */
+  /** Where stage-out writes that everything is done. */
   said: '/oscar/said',
 } as const;
 
 /**
- * What the script's container has of the shared directory: these parts, each mounted for itself, never the whole. A mount
- * cannot be renamed away and replaced by a link from within, and what is ours there (`own`) is not to be seen.
+ * The parts of the shared directory in the script's container, each with its own mount. A mount cannot be replaced by a
+ * link from inside the container, and the script does not see our own part (`own`).
  */
 export const SCRIPT_MOUNTS = [
   { subPath: 'input', mountPath: SCRIPT_VIEW.input, readOnly: false },
@@ -66,7 +69,7 @@ export const SCRIPT_MOUNTS = [
   { subPath: 'said', mountPath: SCRIPT_VIEW.said, readOnly: true },
 ] as const;
 
-/** The parts of the shared directory, as our containers see them. */
+/** The parts of the shared directory, as paths in our containers. */
 export function sharedParts(shared: string) {
   const own = join(shared, 'own');
   const marks = join(shared, 'marks');
@@ -74,28 +77,28 @@ export function sharedParts(shared: string) {
     input: join(shared, 'input'),
     output: join(shared, 'output'),
     marks,
-    /** When the script began: the time of the file. */
+    /** Exists since the script started; the time of the file is the start. */
     start: join(marks, 'start'),
-    /** Its exit code and the end of a line. */
+    /** The exit code of the script, and a newline. */
     exit: join(marks, 'exit'),
-    /** Somebody wants it to go. */
+    /** The script was asked to end. */
     stop: join(marks, 'stop'),
-    /** Its container ends now: everything is done. */
+    /** The script's container ends now: everything is done. */
     left: join(marks, 'left'),
-    /** A pipe at which the wrapper of a pod that waits is woken. */
+    /** A pipe that wakes the wrapper of a warm pod. */
     wake: join(marks, 'wake'),
     said: join(shared, 'said'),
     done: join(shared, 'said', 'done'),
-    /** There since the script of a pod that waited may begin. */
+    /** Exists since the script of a warm pod may start. */
     go: join(shared, 'said', 'go'),
-    /** What only we may see and change. */
+    /** Only our containers can read and change it. */
     own,
-    /** There since the script may begin. */
+    /** Exists since the script may start. */
     ready: join(own, 'ready'),
-    /** What was uploaded, or may have been, a line each. */
+    /** Uploads that were started or that succeeded, one line each. */
     uploaded: join(own, 'uploaded'),
     answer: join(own, 'answer'),
-    /** The result, for a program that is started again. */
+    /** The result, for a restarted program. */
     result: join(own, 'result.json'),
   };
 }

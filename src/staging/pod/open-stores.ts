@@ -2,7 +2,10 @@ import type { StoreAccess } from '../../model/job/index.ts';
 import type { Connections } from '../transfers/connections.ts';
 import type { StoreOpener } from '../transfers/remote-store.ts';
 
-/** Opens such stores. What speaks to them is loaded when there is one: most of a program's start would be that. */
+/**
+ * Returns a function that opens these stores. Clients are loaded only if needed: they would take most of the start-up
+ * time.
+ */
 export async function storeOpener(connections: Connections, accesses: Iterable<StoreAccess>): Promise<StoreOpener> {
   const types = new Set([...accesses].map(({ type }) => type));
   const [s3, webdav] = await Promise.all([
@@ -18,10 +21,7 @@ export async function storeOpener(connections: Connections, accesses: Iterable<S
 }
 
 async function loadS3(connections: Connections) {
-  const [{ s3Store }, { S3Clients }] = await Promise.all([
-    import('../transfers/s3.ts'),
-    import('../transfers/s3-clients.ts'),
-  ]);
+  const { s3Store, S3Clients } = await import('../transfers/s3.ts');
   const clients = new S3Clients(connections);
   return (access: StoreAccess & { type: 's3' }) => s3Store(clients, access);
 }

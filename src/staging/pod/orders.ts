@@ -15,7 +15,7 @@ import { Secret } from '../../lib/secret.ts';
 import type { ObjectAt, S3Access, StageOut, StoreAccess, WebdavAccess } from '../../model/job/index.ts';
 import { StagingError } from '../transfers/errors.ts';
 
-/** What the programs in the pod of one attempt have to do: `orders.json`. There is no secret in it, and it never changes. */
+/** The task of the programs in the pod of one attempt: `orders.json`. It has no secrets and never changes. */
 export interface PodOrders {
   /** Name of the attempt. */
   readonly attempt: string;
@@ -23,56 +23,56 @@ export interface PodOrders {
   readonly outputs: readonly StageOut[];
   /** See `Attempt.manifest`. */
   readonly manifest?: ObjectAt;
-  /** Put what a synchronous caller is answered to the URL that the stores name. */
+  /** Upload the answer for a synchronous caller to the URL in `stores.json`. */
   readonly answer: boolean;
   /** See `Attempt.patience`. */
   readonly patience?: number;
   /**
-   * Milliseconds for which renewed keys are waited for when a store says that they have expired. A Secret that was changed
-   * reaches the pod within some 90 s; whoever changes it may be starting again just then.
+   * Milliseconds to wait for renewed keys when a store rejects them as expired. A changed Secret reaches the pod within
+   * some 90 s, and the manager that changes it may just be restarting.
    */
   readonly keyPatience?: number;
-  /** The operator's networks, where users may have stores that are not public. */
+  /** The operator's networks, in which stores of users may be although they are not public. */
   readonly networks: readonly Network[];
   /**
-   * Port at which stage-out answers `GET /` with 503 until the script has ended, and with 200 after that: a readiness
-   * probe shows the manager then that the time of the script is over. Absent: nobody asks.
+   * The port at which stage-out answers `GET /` with 503 until the script has ended, then with 200: a readiness probe
+   * shows the manager that the script has ended. Absent: there is no probe.
    */
   readonly port?: number;
 }
 
 export type PodInput =
   | { readonly kind: 'none' }
-  /** The bytes of the file `input` beside the orders, under that file name. */
+  /** The bytes of the file `input` next to the orders, under this file name. */
   | { readonly kind: 'bytes'; readonly name: string }
-  /** What is to be got from the URL in the stores, under that file name. */
+  /** The object at the URL in `stores.json`, under this file name. */
   | { readonly kind: 'url'; readonly name: string }
   | { readonly kind: 'object'; readonly name: string; readonly from: ObjectAt };
 
-/** What opens the stores: `stores.json`, which is renewed while the pod lives, and read again for each phase. */
+/** The keys of the stores: `stores.json`. The manager renews it while the pod runs, and each phase reads it again. */
 export interface PodStores {
   readonly stores: ReadonlyMap<string, StoreAccess>;
   /** Presigned URLs of the manager's own bucket. */
   readonly input?: Secret;
   readonly answer?: Secret;
-  /** Is the certificate of those URLs looked at? */
+  /** Whether the certificate of these URLs is verified. */
   readonly verify: boolean;
 }
 
 export const writeOrders = (orders: PodOrders): string => JSON.stringify(orders);
 
-/** The only place where the keys of an attempt are written down. */
+/** The only place that serializes the keys of an attempt. */
 export function writeStores({ stores, input, answer, verify }: PodStores): string {
   return JSON.stringify({
-    stores: Object.fromEntries([...stores].map(([id, access]) => [id, revealed(access)])),
+    stores: Object.fromEntries([...stores].map(([id, access]) => [id, revealSecrets(access)])),
     ...(input && { input: input.reveal() }),
     ...(answer && { answer: answer.reveal() }),
     verify,
   });
 }
 
-function revealed(access: StoreAccess): Record<string, unknown> {
-  // When they end is for whoever renews them: the pod finds it out by itself.
+function revealSecrets(access: StoreAccess): Record<string, unknown> {
+  // Only the manager, which renews the keys, needs their expiry; the pod notices it when a store rejects them.
   const entries = Object.entries({ ...access, expiresAt: undefined }).map(([key, value]) => [
     key,
     value instanceof Secret ? value.reveal() : value,
@@ -80,12 +80,12 @@ function revealed(access: StoreAccess): Record<string, unknown> {
   return Object.fromEntries(entries);
 }
 
-/** Throws a {@link StagingError} that says what is wrong. */
-export const readOrders = (json: string): PodOrders => checked('orders.json', ordersOf(parsed(json)));
+/** Throws a {@link StagingError} that describes the problem. */
+export const readOrders = (json: string): PodOrders => unwrap('orders.json', orderFields(parseJson(json)));
 
-/** Throws a {@link StagingError} that says what is wrong. */
+/** Throws a {@link StagingError} that describes the problem. */
 export function readStores(json: string): PodStores {
-  const { stores, ...rest } = checked('stores.json', storesOf(parsed(json)));
+  const { stores, ...rest } = unwrap('stores.json', storeFields(parseJson(json)));
   return { ...rest, stores: new Map(Object.entries(stores)) };
 }
 
@@ -97,7 +97,7 @@ const fileName: Field<string> = {
   read: (raw) => (typeof raw === 'string' && isFileName(raw) ? raw : undefined),
 };
 
-/** It becomes part of a path, and must not lead anywhere else. */
+/** The name becomes part of a path and must not leave its directory. */
 const isFileName = (name: string) =>
   name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name) && Buffer.byteLength(name) <= 255;
 
@@ -129,7 +129,7 @@ const INPUTS: Readonly<Record<PodInput['kind'], (raw: unknown) => Read<PodInput>
 };
 
 const input: Field<PodInput> = {
-  is: 'an input that is known here',
+  is: 'a known kind of input',
   read: (raw) => {
     const kind = isObject(raw) ? raw['kind'] : undefined;
     const known = Object.entries(INPUTS).find(([name]) => name === kind)?.[1];
@@ -137,7 +137,7 @@ const input: Field<PodInput> = {
   },
 };
 
-const ordersOf = fields<PodOrders>({
+const orderFields = fields<PodOrders>({
   attempt: text('the name of an attempt', /^[a-z0-9.-]{1,253}$/),
   input,
   outputs: listOf('a list of outputs', within(output)),
@@ -178,24 +178,24 @@ const access: Field<Readonly<Record<string, StoreAccess>>> = {
   },
 };
 
-const storesOf = fields<Omit<PodStores, 'stores'> & { readonly stores: Readonly<Record<string, StoreAccess>> }>({
+const storeFields = fields<Omit<PodStores, 'stores'> & { readonly stores: Readonly<Record<string, StoreAccess>> }>({
   stores: access,
   input: optional(secret),
   answer: optional(secret),
   verify: flag,
 });
 
-function parsed(json: string): unknown {
+function parseJson(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch {
-    // What it is instead is told by whoever reads it; a message of the parser might show a piece of a key.
+    // The caller reports the problem: the parser's message could quote a part of a key.
     return undefined;
   }
 }
 
-function checked<T>(file: string, read: Read<T>): T {
+function unwrap<T>(file: string, read: Read<T>): T {
   if ('value' in read) return read.value;
-  const message = `${file} of this pod makes no sense (${read.problems.join('; ')}): are its image and the manager of one version?`;
+  const message = `${file} of this pod is invalid (${read.problems.join('; ')}): check that its image and the manager have the same version`;
   throw new StagingError('staging-unavailable', message);
 }

@@ -2,47 +2,47 @@ import { chmod, copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/pro
 import { join } from 'node:path';
 import { Connections } from '../transfers/connections.ts';
 import { fetchObject, receive } from '../transfers/fetch.ts';
-import { retried } from '../transfers/remote-store.ts';
+import { withRetries } from '../transfers/remote-store.ts';
 import { Keys } from './keys.ts';
 import { ORDER_FILES, POD_LAYOUT, type PodLayout, type SharedParts, sharedParts } from './layout.ts';
 import { storeOpener } from './open-stores.ts';
 import { type PodOrders, type PodStores, readOrders } from './orders.ts';
-import { leaveResult, messageOf, writeResult } from './result.ts';
+import { errorMessage, writeResult, writeTermination } from './result.ts';
 import { readUrl } from './url-store.ts';
 
-/** The script's user may be any, and does what it likes with its directories and its input. */
+/** The script may run as any user and may change its directories and its input. */
 const FOR_ALL = 0o777;
 const FILE_FOR_ALL = 0o666;
 
-/** The script sees it and cannot change it. */
+/** The script can read it but not change it. */
 const FOR_ALL_TO_READ = 0o755;
 
 /**
- * Puts in its place what the script needs: the first program in a pod. It may be started again at any time. Resolves to its
- * exit code; why it is not 0 are its last words.
+ * Prepares the directories and the input of the script: the first program in a pod. It may be restarted at any time.
+ * Resolves to its exit code; if it is not 0, the termination message has the reason.
  */
 export async function stageIn(layout: PodLayout = POD_LAYOUT): Promise<number> {
   const parts = sharedParts(layout.shared);
   let reason: 'StartFailed' | 'InputFailed' = 'StartFailed';
   try {
     const orders = readOrders(await readFile(join(layout.orders, ORDER_FILES.orders), 'utf8'));
-    await makeParts(parts);
+    await createParts(parts);
     reason = 'InputFailed';
     await putInput(orders, layout, parts);
     await writeFile(parts.ready, '', { mode: 0o600 });
     return 0;
   } catch (error) {
     const what = reason === 'InputFailed' ? 'the input could not be fetched' : 'the pod could not be prepared';
-    const message = `${what}: ${messageOf(error)}`;
+    const message = `${what}: ${errorMessage(error)}`;
     process.stderr.write(`oscar: ${message}\n`);
     const result = writeResult({ phase: 'ended', outcome: 'failed', reason, message, finishedAt: Date.now() });
-    await leaveResult(result, layout).catch(() => undefined);
+    await writeTermination(result, layout).catch(() => undefined);
     return 1;
   }
 }
 
-/** Makes the directories that all containers share. */
-export async function makeParts({ input, output, marks, said, own }: SharedParts): Promise<void> {
+/** Creates the directories that all containers share. */
+export async function createParts({ input, output, marks, said, own }: SharedParts): Promise<void> {
   const modes: readonly [path: string, mode: number][] = [
     [own, 0o700],
     [said, FOR_ALL_TO_READ],
@@ -52,14 +52,14 @@ export async function makeParts({ input, output, marks, said, own }: SharedParts
   ];
   for (const [path, mode] of modes) {
     await mkdir(path, { recursive: true });
-    // Not by `mkdir`: what that gives is cut by a mask. If we are started again, a script may have made one its own by then.
+    // `mkdir` would apply the umask. After a restart, the script may already own a directory: then EPERM is fine.
     await chmod(path, mode).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPERM') throw error;
     });
   }
 }
 
-/** Puts the input where the script finds it. */
+/** Puts the input where the script expects it. */
 export async function putInput(
   orders: PodOrders,
   layout: Pick<PodLayout, 'orders'>,
@@ -67,7 +67,7 @@ export async function putInput(
 ): Promise<void> {
   const { input } = orders;
   if (input.kind === 'none') return;
-  // First where only we are, so that it is whole when it appears, whoever looks.
+  // Written to our own directory first, so that it appears only when it is complete.
   const draft = join(parts.own, 'input');
   const to = join(parts.input, input.name);
   if (input.kind === 'bytes') await copyFile(join(layout.orders, ORDER_FILES.input), draft);
@@ -86,17 +86,17 @@ async function fetchInput(
   const { signal } = new AbortController();
   const fetch = async ({ stores, input: url, verify }: PodStores): Promise<void> => {
     if (input.kind === 'url') {
-      if (!url) throw new Error('there is no address for it');
+      if (!url) throw new Error('stores.json has no URL for it');
       const client = connections.client({ guarded: false, verify });
-      return retried(async () => receive(await readUrl(url, client, signal), to));
+      return withRetries(async () => receive(await readUrl(url, client, signal), to));
     }
     const access = stores.get(input.from.store);
     if (!access) throw new Error(`there are no keys for the store ${input.from.store}`);
     return fetchObject({ from: input.from, access, to }, await storeOpener(connections, [access]));
   };
-  const tell = (notice: string) => process.stdout.write(`oscar: ${notice}\n`);
+  const notify = (notice: string) => process.stdout.write(`oscar: ${notice}\n`);
   try {
-    await new Keys(layout, orders).use(fetch, { signal, tell });
+    await new Keys(layout, orders).use(fetch, { signal, notify });
   } finally {
     connections.close();
   }

@@ -9,7 +9,7 @@ import { Secret } from '../../lib/secret.ts';
 import { readManifest } from '../../model/job/index.ts';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { embeddedStore } from '../transfers/embedded-store.fixture.ts';
-import { end, endGroup, PodUnderTest, STORE, storesOf, TO_OUTPUTS } from './pod.fixture.ts';
+import { end, endGroup, PodUnderTest, STORE, storeFields, TO_OUTPUTS } from './pod.fixture.ts';
 import { stageIn } from './stage-in.ts';
 import { type GatedStore, gatedStore } from './store-gate.fixture.ts';
 
@@ -26,7 +26,7 @@ const notedIn = (pod: PodUnderTest) => readFileSync(pod.parts.uploaded, 'utf8').
 
 test('what the script left is uploaded, and the result tells of it', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(access));
   // The times of files come from a clock of the kernel that moves every ten milliseconds, or more often.
   const before = Date.now() - 10;
   const { code, result } = await pod.run(`${X}; mkdir "$TMP_OUTPUT_DIR/sub"; echo y >"$TMP_OUTPUT_DIR/sub/y"`);
@@ -41,7 +41,7 @@ test('what the script left is uploaded, and the result tells of it', async (t) =
 
 test('of a script that left nothing the list is empty', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(access));
   const { result } = await pod.run('exit 0');
   assert.equal(result?.outcome, 'succeeded');
   assert.deepEqual(readManifest(await contentOf(store, manifest.key)), []);
@@ -49,7 +49,7 @@ test('of a script that left nothing the list is empty', async (t) => {
 
 test('a script that failed has uploaded nothing', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest, answer: true }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs, manifest, answer: true }, storeFields(access));
   const { code, result } = await pod.run(`${X}; exit 3`);
   assert.equal(code, 3);
   assert.deepEqual([result?.outcome, result?.reason, result?.exitCode], ['failed', 'ScriptFailed', 3]);
@@ -59,7 +59,7 @@ test('a script that failed has uploaded nothing', async (t) => {
 
 test('a script whose container was killed has uploaded nothing, and left no exit code', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   await stageIn(pod.layout);
   const beside = pod.stageOut();
   const script = pod.wrapped(`${X}; echo >"$MARKS/begun"; while :; do sleep 0.05; done`);
@@ -74,7 +74,7 @@ test('a script whose container was killed has uploaded nothing, and left no exit
 
 test('a script that was stopped has uploaded nothing, whatever its exit code is', async (t) => {
   const { store, access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   await stageIn(pod.layout);
   const beside = pod.stageOut();
   const script = pod.wrapped(`trap 'exit 0' TERM; ${X}; echo >"$MARKS/begun"; while :; do sleep 0.05; done`);
@@ -98,7 +98,7 @@ test('a pod that ends before its script began says so', async (t) => {
 
 test('killed in the middle of an upload and started again, it uploads the rest and nothing twice', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs, manifest }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs, manifest }, storeFields(gate.access));
   await stageIn(pod.layout);
   const held = Promise.withResolvers<number | undefined>();
   gate.judge = (name) => (name.endsWith('/b') ? held.promise : undefined);
@@ -129,7 +129,7 @@ test('killed in the middle of an upload and started again, it uploads the rest a
 
 test('it goes when the container of the script does, and not before', async (t) => {
   const { access } = await embeddedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(access));
   await stageIn(pod.layout);
   const beside = pod.stageOut();
   writeFileSync(pod.parts.exit, '0\n');
@@ -150,7 +150,7 @@ test('the container of a script that succeeded says that it goes', async (t) => 
 
 test('killed when it was done and started again, it says the same again and does nothing', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   await stageIn(pod.layout);
   const first = pod.stageOut();
   await pod.wrapped(X).ended;
@@ -174,7 +174,7 @@ const WRITE_ALLOWED = JSON.stringify({
 /** Keys that can write what a job leaves. */
 async function issued({ store, access }: GatedStore) {
   const { id, accessKey, ...keys } = await store.issueKeys({ parent: 'job', policy: WRITE_ALLOWED, ttl: 600_000 });
-  return { id, accessKey, stores: storesOf({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
+  return { id, accessKey, stores: storeFields({ ...access, ...keys, accessKey: new Secret(accessKey) }) };
 }
 
 test('keys that expire in the middle are waited for, and what has arrived is not uploaded again', async (t) => {
@@ -191,7 +191,7 @@ test('keys that expire in the middle are waited for, and what has arrived is not
   await store.revokeKeys(old.id);
   revoked.resolve(undefined);
   gate.judge = () => undefined;
-  await eventually(() => assert.match(beside.printed(), /keys have expired, and renewed ones are waited for/));
+  await eventually(() => assert.match(beside.printed(), /keys have expired: waiting for renewed ones/));
   assert.equal(script.child.exitCode, null);
   pod.give(fresh.stores);
   assert.equal(await script.ended, 0);
@@ -235,9 +235,9 @@ test('keys that are not there yet are waited for, and nothing is lost', async (t
   await stageIn(pod.layout);
   const beside = pod.stageOut();
   const script = pod.wrapped(X);
-  await eventually(() => assert.match(beside.printed(), /there are no keys yet, and they are waited for/));
+  await eventually(() => assert.match(beside.printed(), /there are no keys yet: waiting for them/));
   assert.equal(script.child.exitCode, null);
-  pod.give(storesOf(access));
+  pod.give(storeFields(access));
   assert.equal(await script.ended, 0);
   await beside.ended;
   assert.equal(pod.result()?.outcome, 'succeeded');
@@ -246,7 +246,7 @@ test('keys that are not there yet are waited for, and nothing is lost', async (t
 
 test('a store that is away is tried again for as long as there is patience', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs, patience: 60_000 }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs, patience: 60_000 }, storeFields(gate.access));
   let refused = 0;
   gate.judge = () => (refused++ < 1 ? 404 : undefined);
   const { result, printed } = await pod.run(X);
@@ -257,7 +257,7 @@ test('a store that is away is tried again for as long as there is patience', asy
 
 test('without patience the first refusal is the end of it, and its message names the file', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   gate.judge = () => 404;
   const { code, result } = await pod.run(X);
   assert.equal(code, 0);
@@ -267,7 +267,7 @@ test('without patience the first refusal is the end of it, and its message names
 
 test('who is stopped has no patience left', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs, patience: 3_600_000 }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs, patience: 3_600_000 }, storeFields(gate.access));
   gate.judge = () => 404;
   await stageIn(pod.layout);
   const beside = pod.stageOut();
@@ -281,7 +281,7 @@ test('who is stopped has no patience left', async (t) => {
 
 test('told to go in the middle of an upload, it stops, says so and goes', async (t) => {
   const gate = await gatedStore(t);
-  const pod = new PodUnderTest(t, { outputs }, storesOf(gate.access));
+  const pod = new PodUnderTest(t, { outputs }, storeFields(gate.access));
   gate.judge = () => new Promise(() => undefined);
   await stageIn(pod.layout);
   const beside = pod.stageOut();

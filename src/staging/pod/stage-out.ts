@@ -5,17 +5,17 @@ import type { Ended } from '../../model/job/index.ts';
 import { type Delivered, deliverOutputs } from './deliver.ts';
 import { Keys } from './keys.ts';
 import { ORDER_FILES, POD_LAYOUT, type PodLayout, type SharedParts, sharedParts } from './layout.ts';
-import { type Marks, marksIn, StageProbe, untilSeen } from './marks.ts';
+import { openMarkers, pollUntil, type ScriptMarkers, StageProbe } from './marker-files.ts';
 import { type PodOrders, readOrders } from './orders.ts';
-import { leaveResult, messageOf, type PodResult, plain, readResult, writeResult } from './result.ts';
+import { errorMessage, type PodResult, readResult, withoutControls, writeResult, writeTermination } from './result.ts';
 
-/** After that an upload that was told to stop is not waited for: it is cut off, like the connection of a dead machine. */
+/** How long to wait for an upload that was asked to stop, before it is abandoned. */
 const LAST_DEADLINE = 2_000;
 
 /**
- * Waits for the script to end and brings what it left to where it belongs: the program beside the script. It may be killed
- * at any moment and is then started again. Its result is written down before it says that it is done; then it stays until
- * the container of the script goes, or the signal, because a container that ends beside one that runs is started again.
+ * Waits for the script to end and uploads its output: the program in the container next to the script. It may be killed
+ * at any moment and is then restarted. It stores its result before it reports that it is done. Then it runs until the
+ * script's container ends or the signal aborts, because Kubernetes would restart it while the other container runs.
  */
 export async function stageOut(
   signal: AbortSignal,
@@ -26,36 +26,36 @@ export async function stageOut(
   const known = await readFile(parts.result, 'utf8').then(readResult, () => undefined);
   using probe = open;
   const result = known ?? (await new StageOut(layout, parts, probe, signal).run());
-  say(result.message);
+  print(result.message);
   await conclude(writeResult(result), layout, parts);
-  const left = async () => ((await marksIn(parts).left()) ? true : undefined);
-  await untilSeen(parts.marks, left, signal).catch(unlessAborted(signal));
+  const left = async () => ((await openMarkers(parts).left()) ? true : undefined);
+  await pollUntil(parts.marks, left, signal).catch(ignoreIfAborted(signal));
 }
 
-const unlessAborted = (signal: AbortSignal) => (error: unknown) => {
+const ignoreIfAborted = (signal: AbortSignal) => (error: unknown) => {
   if (!signal.aborted) throw error;
 };
 
-/** What cannot be written because the disk is full is missed by nobody who does not start us again. */
+/** The stored result is needed only after a restart, so a full disk is no problem here. */
 async function conclude(result: string, layout: PodLayout, parts: SharedParts): Promise<void> {
-  await keepResult(result, parts).catch(() => undefined);
-  await leaveResult(result, layout).catch(tellFailure);
-  await writeFile(parts.done, '', { mode: 0o644 }).catch(tellFailure);
+  await saveResult(result, parts).catch(() => undefined);
+  await writeTermination(result, layout).catch(printFailure);
+  await writeFile(parts.done, '', { mode: 0o644 }).catch(printFailure);
 }
 
-/** For a program that is started again: from then on nothing else is the result. */
-export async function keepResult(result: string, { result: kept }: SharedParts): Promise<void> {
+/** Stores the result for a restarted program. From then on it is final. */
+export async function saveResult(result: string, { result: kept }: SharedParts): Promise<void> {
   await writeFile(`${kept}.new`, result, { mode: 0o600 });
   await rename(`${kept}.new`, kept);
 }
 
-const say = (sentence: string) => process.stdout.write(`oscar: ${plain(sentence)}\n`);
-const tellFailure = (error: unknown) => say(messageOf(error));
+const print = (sentence: string) => process.stdout.write(`oscar: ${withoutControls(sentence)}\n`);
+const printFailure = (error: unknown) => print(errorMessage(error));
 
 class StageOut {
   readonly #layout: PodLayout;
   readonly #parts: SharedParts;
-  readonly #marks: Marks;
+  readonly #marks: ScriptMarkers;
   readonly #signal: AbortSignal;
   readonly #notices: string[] = [];
   readonly #probe: StageProbe;
@@ -64,38 +64,38 @@ class StageOut {
     this.#layout = layout;
     this.#parts = parts;
     this.#probe = probe;
-    this.#marks = marksIn(parts);
+    this.#marks = openMarkers(parts);
     this.#signal = signal;
   }
 
   async run(): Promise<PodResult> {
     const result = await this.#result().catch((error: unknown) =>
-      this.#ended('failed', 'Lost', `the output was not looked at: ${messageOf(error)}`),
+      this.#ended('failed', 'Lost', `the output could not be processed: ${errorMessage(error)}`),
     );
     return { ...result, notices: this.#notices };
   }
 
   async #result(): Promise<PodResult> {
     const orders = readOrders(await readFile(join(this.#layout.orders, ORDER_FILES.orders), 'utf8'));
-    if (orders.port !== undefined) this.#probe.listen(orders.port, tellFailure);
-    say('waits for the script to end');
+    if (orders.port !== undefined) this.#probe.listen(orders.port, printFailure);
+    print('waiting for the script to end');
     const exit = await this.#exit();
     this.#probe.ended = true;
     const stopped = await this.#marks.stopped();
-    // One that had begun to deliver goes on with it: others may have seen something.
+    // If delivery has begun, it continues: uploaded files may already have caused events.
     const delivers = exit?.code === 0 && !this.#signal.aborted && (!stopped || (await this.#hasBegun()));
     if (delivers) return this.#deliver(orders, exit.at);
     const code = exit && { exitCode: exit.code };
     if (stopped) return this.#ended('stopped', 'Stopped', 'it was stopped', { ...code });
     if (!exit) return this.#ended('failed', 'Lost', 'the script did not end by itself, and left no exit code');
     const at = { ...code, finishedAt: exit.at };
-    if (exit.code !== 0) return this.#ended('failed', 'ScriptFailed', scriptFailed(exit.code), at);
+    if (exit.code !== 0) return this.#ended('failed', 'ScriptFailed', describeExit(exit.code), at);
     return this.#ended('failed', 'OutputFailed', 'the pod was ended before the output was delivered', { ...code });
   }
 
-  /** The end of the script; undefined when everything ends without one. */
-  async #exit(): Promise<Awaited<ReturnType<Marks['exit']>>> {
-    const seen = untilSeen(this.#parts.marks, () => this.#marks.exit(), this.#signal);
+  /** The exit of the script; undefined if the pod ends without one. */
+  async #exit(): Promise<Awaited<ReturnType<ScriptMarkers['exit']>>> {
+    const seen = pollUntil(this.#parts.marks, () => this.#marks.exit(), this.#signal);
     return seen.catch((error: unknown) => {
       if (!this.#signal.aborted) throw error;
       return this.#marks.exit();
@@ -112,7 +112,7 @@ class StageOut {
   async #deliver(orders: PodOrders, exitedAt: number): Promise<PodResult> {
     const over = new AbortController();
     const stopped = new AbortController();
-    const watching = untilSeen(
+    const watching = pollUntil(
       this.#parts.marks,
       async () => ((await this.#marks.stopped()) ? true : undefined),
       AbortSignal.any([this.#signal, over.signal]),
@@ -125,15 +125,15 @@ class StageOut {
       orders,
       parts: this.#parts,
       keys: new Keys(this.#layout, orders),
-      tell: (notice) => this.#notice(notice),
-      patient: AbortSignal.any([this.#signal, stopped.signal]),
+      notify: (notice) => this.#notice(notice),
+      retrySignal: AbortSignal.any([this.#signal, stopped.signal]),
       signal: this.#signal,
     });
     try {
       const delivered = await Promise.race([delivering, cutOff(this.#signal, over.signal)]);
       return await this.#delivered(orders, exitedAt, delivered);
     } catch (error) {
-      const why = this.#signal.aborted ? 'the pod was ended while it was uploaded' : messageOf(error);
+      const why = this.#signal.aborted ? 'the pod was ended while it was uploaded' : errorMessage(error);
       return await this.#ended('failed', 'OutputFailed', `the output was not delivered: ${why}`, { exitCode: 0 });
     } finally {
       over.abort();
@@ -159,7 +159,7 @@ class StageOut {
   }
 
   #notice(notice: string): void {
-    say(notice);
+    print(notice);
     this.#notices.push(notice);
   }
 }
@@ -175,8 +175,8 @@ async function cutOff(signal: AbortSignal, over: AbortSignal): Promise<never> {
   });
 }
 
-/** A shell tells the signal that ended a program as 128 and its number. */
-export function scriptFailed(code: number): string {
+/** A shell reports a signal that ended a program as 128 plus its number. */
+export function describeExit(code: number): string {
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
   return `the script ended with exit code ${code}${signal ? ` (${signal})` : ''}`;
 }

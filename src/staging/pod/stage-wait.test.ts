@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../ports/conformance/eventually.ts';
 import { WARM_PATHS } from './layout.ts';
-import { StageProbe } from './marks.ts';
+import { StageProbe } from './marker-files.ts';
 import { end, endGroup, MOMENTS, passMicroseconds, SHELLS } from './pod.fixture.ts';
-import { makeParts } from './stage-in.ts';
+import { createParts } from './stage-in.ts';
 import { WarmPodUnderTest } from './warm-pod.fixture.ts';
 
 /** Somebody else runs our program, and must be able to get there. */
@@ -61,7 +61,7 @@ for (const shell of SHELLS) {
     for (const microseconds of MOMENTS) {
       t.signal.throwIfAborted();
       const pod = new WarmPodUnderTest(t);
-      await makeParts(pod.parts);
+      await createParts(pod.parts);
       const script = pod.waits({ shell });
       await wakesAt(pod);
       passMicroseconds(microseconds);
@@ -136,7 +136,7 @@ test('one that is killed at any moment goes on when it is started again, and the
   await second.ended;
 
   const third = pod.beside();
-  await eventually(() => assert.match(third.printed(), /waits for the script to end/));
+  await eventually(() => assert.match(third.printed(), /waiting for the script to end/));
   writeFileSync(join(pod.parts.output, 'end'), '');
   assert.equal(await waits.ended, 0);
   assert.equal(waits.printed(), 'ran\n');

@@ -1,48 +1,48 @@
 import { SCRIPT_VIEW } from './layout.ts';
 
 /**
- * First in what the shell starts beside itself. TERM that comes before a new process has its own way with signals is
- * forgotten; but it was marked before it was sent.
+ * The first command of each background process. A TERM that arrives before a new process has reset its signal handlers
+ * is lost, but the marker file is written before TERM is sent.
  */
-const UNLESS_STOPPED = 'if [ -e "$marks/stop" ]; then exit 143; fi';
+const EXIT_IF_STOPPED = 'if [ -e "$marks/stop" ]; then exit 143; fi';
 
 /**
- * What runs the script in its container, as `/bin/sh -c WRAPPER`, by the shell of whatever image it is. Arguments, for
- * tests: the script, the output directory, the directory for its marks, the one where stage-out says that it is done, and
- * how many moments of 0.2 s are not long: together less than the grace period of the pod, 10 s.
+ * Runs the script in its container, as `/bin/sh -c WRAPPER` with the shell of the service's image. Arguments, for
+ * tests: the script, the output directory, the directory of marker files, the directory where stage-out reports that it
+ * is done, and the longest wait in units of 0.2 s, which is less than the grace period of the pod, 10 s.
  *
- * - Both streams become one, because Kubernetes keeps no order between two.
- * - TERM is for the script and all it started; the wrapper outlives it to leave its exit code. That somebody wanted it to
- *   go is marked before the script hears of it, so that nobody takes for success what it says then. A `wait` that a trap
- *   interrupted gives more than 128, like a script that a signal ended: the second one tells. One that is too late (127)
- *   does not.
- * - What the script left running ends with it, as it would with its container. Only the first process of a container
- *   tells everybody: anywhere else that would be too many.
- * - Whoever uploads is another user, and may read what others may. Not by `chmod -R` alone: the directory itself is not the
- *   script's, and some would stop there.
- * - The exit code is one short line: it is there as a whole or not at all. Whatever the script put in its place is removed.
- *   No room for it: then the exit code is its own, and nothing is uploaded.
- * - A container that ends takes stage-out with it, in seconds: it stays until that is done. If nothing will be uploaded, or
- *   somebody wants it to go, not for long: then only a stage-out that just begins is waited for, which would not hear that
- *   it is to go.
- * - A mark that cannot be left, for want of room or since the script put something in its place, changes nothing else: that is
- *   what `true` is for, since a shell gives up over a `:` that cannot write.
- * - It marks that it goes, so that stage-out goes at the same moment: the kubelet then sees at one look how both ended, and
- *   not only after the seconds that it takes to end a pod.
+ * - Both output streams are merged, because Kubernetes does not keep the order between two.
+ * - TERM is passed to the script and all its processes; the wrapper continues, to write the exit code. It writes the
+ *   marker `stop` before it signals the script, so that a script that then exits with 0 does not count as successful. A
+ *   `wait` that a trap interrupted returns more than 128, like a script that a signal ended; a second `wait` tells them
+ *   apart, unless it returns 127 because it is too late.
+ * - Processes that the script left running are killed, as they would be at the end of the container. Only PID 1 of a
+ *   container signals all processes: elsewhere that would be too many.
+ * - Another user uploads the output, so it is made readable for all. `chmod -R` alone is not enough: the script does
+ *   not own the directory itself, and some versions stop there.
+ * - The exit code is one short line, which is written completely or not at all. Anything that the script put in its
+ *   place is removed. If the disk is full, the wrapper exits with the code itself, and nothing is uploaded.
+ * - When this container ends, stage-out is stopped within seconds, so the wrapper waits until it is done. If nothing
+ *   will be uploaded, or the script was asked to end, it waits only briefly, for a stage-out that is just starting and
+ *   would miss the signal to stop.
+ * - A marker that cannot be written (full disk, or something in its place) must not end the wrapper. So it uses `true`:
+ *   a shell exits if the redirection of the special built-in `:` fails.
+ * - It writes the marker `left` before it exits, so that stage-out exits at the same time: the kubelet then sees both
+ *   ends at once, not only after the seconds that it takes to end a pod.
  */
-export const POD_WRAPPER = wrapperOf(SCRIPT_VIEW.script, '');
+export const POD_WRAPPER = buildWrapper(SCRIPT_VIEW.script, '');
 
 /**
- * Waits, in a pod that is there before its orders are, until the script may begin. It reads from a pipe that nobody writes
- * to: that costs nothing, and it wakes when somebody opens it, who is another user. Beside the shell, which hears meanwhile that it is to go.
- * Said to be done before it has begun: then nothing is to be run.
+ * Waits, in a warm pod, until the script may start. It reads from a pipe that has no writer, which costs nothing; our
+ * program, another user, wakes it by opening the pipe. The read runs in the background, so that the shell can handle
+ * TERM meanwhile. If `done` appears before `go`, nothing is run.
  */
 const WAIT = `
 mkfifo -m 666 "$marks/wake" || rm -f "$marks/wake"
 until [ -e "$said/go" ] || [ -e "$said/done" ] || [ -n "$stopped" ]; do
-  if [ -p "$marks/wake" ]; then (${UNLESS_STOPPED}; read -r line <"$marks/wake") & else (sleep 0.2 || sleep 1) & fi
+  if [ -p "$marks/wake" ]; then (${EXIT_IF_STOPPED}; read -r line <"$marks/wake") & else (sleep 0.2 || sleep 1) & fi
   child=$!
-  # Told to go just before: then it was not told to the child, and would be waited for.
+  # If TERM arrived just before, the child did not get it: do not wait for it.
   [ -n "$stopped" ] || wait "$child"
 done
 [ -z "$stopped" ] || kill "$child"
@@ -51,10 +51,10 @@ rm -f "$marks/wake"
 [ -e "$said/go" ] && [ -z "$stopped" ] || exit 143
 `;
 
-/** The same in a pod that waits. It runs what begins the script. */
-export const WARM_WRAPPER = wrapperOf(SCRIPT_VIEW.begin, WAIT);
+/** The wrapper of a warm pod. It runs the program that starts the script. */
+export const WARM_WRAPPER = buildWrapper(SCRIPT_VIEW.begin, WAIT);
 
-function wrapperOf(script: string, wait: string): string {
+function buildWrapper(script: string, wait: string): string {
   return `
 script=\${1:-${script}} output=\${2:-${SCRIPT_VIEW.output}}
 marks=\${3:-${SCRIPT_VIEW.marks}} said=\${4:-${SCRIPT_VIEW.said}}
@@ -65,7 +65,7 @@ exec 2>/dev/null
 ${wait}true >"$marks/start"
 code=143
 if [ -z "$stopped" ]; then
-  (${UNLESS_STOPPED}; exec /bin/sh "$script") 2>&1 &
+  (${EXIT_IF_STOPPED}; exec /bin/sh "$script") 2>&1 &
   child=$!
   [ -z "$stopped" ] || tell TERM
   wait "$child"

@@ -5,12 +5,12 @@ import { StagingError, type StagingErrorCode } from './errors.ts';
 import type { FetchOrder, Staging, UploadOrder, UploadPlan } from './staging.ts';
 
 /**
- * What the manager and a worker say to each other. A secret is not something that can be copied into a message, so it
- * leaves its wrapping at one end and gets it back at the other.
+ * The messages between the manager and a worker. A `Secret` cannot be serialized, so it is revealed at one end and
+ * wrapped again at the other.
  */
 export type ToWorker =
   | { readonly kind: 'begin'; readonly networks: readonly Network[] }
-  | { readonly kind: 'task'; readonly id: number; readonly task: Bare<Task> };
+  | { readonly kind: 'task'; readonly id: number; readonly task: Revealed<Task> };
 
 export type FromWorker =
   | { readonly kind: 'ready' }
@@ -25,56 +25,58 @@ export type Task =
 
 export type TaskResult = UploadPlan | boolean | string | undefined;
 
-/** The same with its secrets as they are. */
-type Bare<T> = T extends Secret
+/** The same type with revealed secrets. */
+type Revealed<T> = T extends Secret
   ? { readonly secret: string }
   : T extends ReadonlyMap<infer K, infer V>
-    ? ReadonlyMap<K, Bare<V>>
+    ? ReadonlyMap<K, Revealed<V>>
     : T extends object
-      ? { readonly [Key in keyof T]: Bare<T[Key]> }
+      ? { readonly [Key in keyof T]: Revealed<T[Key]> }
       : T;
 
-export function unwrapSecrets(task: Task): Bare<Task> {
-  if (task.kind === 'fetch') return { kind: 'fetch', order: { ...task.order, access: bareAccess(task.order.access) } };
-  if (task.kind !== 'upload') return task;
-  const stores = new Map([...task.order.stores].map(([id, access]) => [id, bareAccess(access)]));
-  return { kind: 'upload', order: { ...task.order, stores } };
-}
-
-export function wrapped(task: Bare<Task>): Task {
+export function unwrapSecrets(task: Task): Revealed<Task> {
   if (task.kind === 'fetch')
-    return { kind: 'fetch', order: { ...task.order, access: wrappedAccess(task.order.access) } };
-  if (task.kind !== 'upload') return task as Task;
-  const stores = new Map([...task.order.stores].map(([id, access]) => [id, wrappedAccess(access)]));
+    return { kind: 'fetch', order: { ...task.order, access: revealAccess(task.order.access) } };
+  if (task.kind !== 'upload') return task;
+  const stores = new Map([...task.order.stores].map(([id, access]) => [id, revealAccess(access)]));
   return { kind: 'upload', order: { ...task.order, stores } };
 }
 
-const bareSecret = (secret: Secret) => ({ secret: secret.reveal() });
-const wrappedSecret = ({ secret }: Bare<Secret>) => new Secret(secret);
+export function wrapSecrets(task: Revealed<Task>): Task {
+  if (task.kind === 'fetch') return { kind: 'fetch', order: { ...task.order, access: wrapAccess(task.order.access) } };
+  if (task.kind !== 'upload') return task as Task;
+  const stores = new Map([...task.order.stores].map(([id, access]) => [id, wrapAccess(access)]));
+  return { kind: 'upload', order: { ...task.order, stores } };
+}
 
-function bareAccess(access: StoreAccess): Bare<StoreAccess> {
-  if (access.type === 'webdav') return { ...access, password: bareSecret(access.password) };
+const revealSecret = (secret: Secret) => ({ secret: secret.reveal() });
+const wrapSecret = ({ secret }: Revealed<Secret>) => new Secret(secret);
+
+function revealAccess(access: StoreAccess): Revealed<StoreAccess> {
+  if (access.type === 'webdav') return { ...access, password: revealSecret(access.password) };
   const { accessKey, secretKey, sessionToken, ...rest } = access;
   return {
     ...rest,
-    accessKey: bareSecret(accessKey),
-    secretKey: bareSecret(secretKey),
-    ...(sessionToken && { sessionToken: bareSecret(sessionToken) }),
+    accessKey: revealSecret(accessKey),
+    secretKey: revealSecret(secretKey),
+    ...(sessionToken && { sessionToken: revealSecret(sessionToken) }),
   };
 }
 
-function wrappedAccess(access: Bare<StoreAccess>): StoreAccess {
-  if (access.type === 'webdav') return { ...access, password: wrappedSecret(access.password) };
+function wrapAccess(access: Revealed<StoreAccess>): StoreAccess {
+  if (access.type === 'webdav') return { ...access, password: wrapSecret(access.password) };
   const { accessKey, secretKey, sessionToken, ...rest } = access;
   return {
     ...rest,
-    accessKey: wrappedSecret(accessKey),
-    secretKey: wrappedSecret(secretKey),
-    ...(sessionToken && { sessionToken: wrappedSecret(sessionToken) }),
+    accessKey: wrapSecret(accessKey),
+    secretKey: wrapSecret(secretKey),
+    ...(sessionToken && { sessionToken: wrapSecret(sessionToken) }),
   };
 }
 
-/** What the worker says of a failure. One that nobody foresaw is told as it is: the sentence is all that arrives. */
+/**
+ * What the worker reports about a failure. The manager gets only code and message, so an unexpected error is quoted.
+ */
 export function describeFailure(error: unknown): { readonly code: StagingErrorCode; readonly message: string } {
   if (error instanceof StagingError) return { code: error.code, message: error.message };
   const why = error instanceof Error ? error.message : String(error);

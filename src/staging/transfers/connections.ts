@@ -1,15 +1,15 @@
 import { type Agents, allowedAddresses, createAgents, HttpClient, type Network } from '../../lib/http/index.ts';
 
 export interface Trust {
-  /** A user chose the address. */
+  /** A user chose the address, so it is checked against the allowed networks. */
   readonly guarded: boolean;
-  /** Is the certificate looked at? */
+  /** Whether the certificate is verified. */
   readonly verify: boolean;
 }
 
 /**
- * The connections of this process, one pool for each degree of trust, so that the next job finds them open: agents for the AWS SDK,
- * clients for everything else.
+ * The connections of this process, one pool for each kind of trust, so that later jobs reuse them: agents for the AWS
+ * SDK, clients for everything else.
  */
 export class Connections {
   readonly #networks: readonly Network[];

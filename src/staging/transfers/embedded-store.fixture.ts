@@ -18,7 +18,9 @@ export function scratch(t: Context): string {
   return directory;
 }
 
-/** The embedded store with the buckets `inputs` and `outputs`, and keys of a job: to read the one and write the other. */
+/**
+ * The embedded store with the buckets `inputs` and `outputs`, and keys of a job: to read the one and write the other.
+ */
 export async function embeddedStore(t: Context): Promise<{ store: ObjectStoreServer; access: S3Access }> {
   const manager = { accessKey: 'manager', secret: new Secret('manager-secret') };
   const store = openObjectStore({ directory: scratch(t), region: 'us-east-1', manager, seal });

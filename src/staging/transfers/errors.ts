@@ -1,8 +1,8 @@
 import { OscarError } from '../../lib/oscar-error.ts';
 
 /**
- * `input-failed`: the input is not there for the script. `output-failed`: not everything that the script made is where it
- * belongs. `staging-unavailable`: nobody could do the work at all; it may be tried again.
+ * `input-failed`: the input could not be provided. `output-failed`: not all outputs could be uploaded.
+ * `staging-unavailable`: the transfer could not run at all; it may be retried.
  */
 export type StagingErrorCode = 'input-failed' | 'output-failed' | 'staging-unavailable';
 

@@ -3,18 +3,18 @@ import type { S3Access } from '../../model/job/index.ts';
 import { Connections } from './connections.ts';
 import { readAddress } from './remote-store.ts';
 
-/** Why not, in words that end a sentence; undefined when there is no reason. */
+/** Resolves to the reason for a failure, as the end of a sentence; undefined on success. */
 type Look = (
   object: { readonly bucket: string; readonly key: string },
   access: S3Access,
   until: AbortSignal,
 ) => Promise<string | undefined>;
 
-/** Looks at objects, in this process: no worker is waited for that moves files just then. */
+/** Checks objects in this process, so that it need not wait for a worker that is moving files. */
 export interface ObjectProbe {
-  /** Can it be read with these keys? */
+  /** Why the object cannot be read with these keys. */
   readonly unreadable: Look;
-  /** Can the store be spoken to about it? That it is not there is an answer. */
+  /** Why the store cannot be reached. A missing object is not a failure. */
   readonly unreachable: Look;
   close(): void;
 }
@@ -51,15 +51,14 @@ interface Found {
   readonly missing?: boolean;
 }
 
-/** A manager that nobody offers jobs pays nothing for the SDK. */
+/** Loads the SDK when it is first needed: a manager that gets no offers does not need it. */
 async function load(connections: Connections) {
-  const [{ HeadObjectCommand, NotFound }, { S3Clients }, { s3Failure }] = await Promise.all([
+  const [{ HeadObjectCommand, NotFound }, { S3Clients, toS3TransferError }] = await Promise.all([
     import('@aws-sdk/client-s3'),
-    import('./s3-clients.ts'),
     import('./s3.ts'),
   ]);
   const clients = new S3Clients(connections);
   const head = (client: ReturnType<typeof clients.client>, bucket: string, key: string, abortSignal: AbortSignal) =>
     client.send(new HeadObjectCommand({ Bucket: bucket, Key: key }), { abortSignal });
-  return { clients, head, failure: s3Failure, isMissing: (error: unknown) => error instanceof NotFound };
+  return { clients, head, failure: toS3TransferError, isMissing: (error: unknown) => error instanceof NotFound };
 }

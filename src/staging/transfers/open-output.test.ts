@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { scratch } from './embedded-store.fixture.ts';
 import { openOutput } from './remote-store.ts';
 
-const changed = { message: 'it changed after it was listed' };
+const changed = { message: 'the file changed after it was listed' };
 
 test('a file is opened, also when the directory itself is reached through a link', async (t) => {
   const directory = scratch(t);
@@ -48,5 +48,5 @@ test('a file that became shorter is not taken for the whole one, and what was ad
   writeFileSync(path, 'abcdef');
   assert.equal(Buffer.concat(await file.content().toArray()).toString(), 'abc');
   writeFileSync(path, 'a');
-  await assert.rejects(file.content().toArray(), { message: 'it became shorter while it was read' });
+  await assert.rejects(file.content().toArray(), { message: 'the file became shorter while it was read' });
 });

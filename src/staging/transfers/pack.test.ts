@@ -78,7 +78,7 @@ test('an answer that cannot be written is said to be so, and nothing is left beh
   mkdirSync(to);
   await assert.rejects(pack(outputs, to), {
     code: 'output-failed',
-    message: /^the answer could not be put together: /,
+    message: /^the answer could not be created: /,
   });
   assert.deepEqual(readdirSync(join(to, '..')).toSorted(), ['answer', 'outputs']);
 });

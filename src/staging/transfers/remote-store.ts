@@ -6,19 +6,19 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { toHttpClientError } from '../../lib/http/index.ts';
 import type { ObjectAt, StoreAccess } from '../../model/job/index.ts';
 
-/** Throws a {@link TransferError} when the access makes no sense. */
+/** Throws a {@link TransferError} if the access is invalid. */
 export type StoreOpener = (access: StoreAccess) => RemoteStore;
 
 /** One store with one set of keys. Every failure is a {@link TransferError}. */
 export interface RemoteStore {
-  /** With an eTag: that very object, where the store knows eTags. */
+  /** With an eTag, only an object with this eTag, if the store supports eTags. */
   read(at: ObjectAt, eTag?: string): Promise<RemoteObject>;
   /**
-   * Writes the whole file, marked with the attempt that made it where the store can keep such a mark. Resolves to its
-   * eTag, where the store has them.
+   * Writes the file, with the attempt as metadata if the store supports it. Resolves to its eTag, if the store has
+   * eTags.
    */
   write(at: ObjectAt, file: OutputFile, attempt: string, signal: AbortSignal): Promise<string | undefined>;
-  /** What an attempt wrote there; undefined when there is nothing, or when nobody can say who wrote it. */
+  /** The object that an attempt wrote there; undefined if there is none, or if its attempt is unknown. */
   written(at: ObjectAt, signal: AbortSignal): Promise<WrittenObject | undefined>;
 }
 
@@ -30,15 +30,15 @@ export interface WrittenObject {
 
 export interface RemoteObject {
   readonly body: Readable;
-  /** As announced. */
+  /** The declared length. */
   readonly bytes: number | undefined;
-  /** Host that it comes from. */
+  /** The host of the store. */
   readonly host: string;
 }
 
-/** A transfer did not happen. The message says why, in words that end a sentence. */
+/** A transfer failed. The message is the reason, as the end of a sentence. */
 export class TransferError extends Error {
-  /** May it go better in a moment? */
+  /** Whether a retry may succeed. */
   readonly retryable: boolean;
 
   constructor(message: string, options: ErrorOptions & { readonly retryable: boolean }) {
@@ -48,7 +48,7 @@ export class TransferError extends Error {
   }
 }
 
-/** The address of a store as somebody wrote it. */
+/** Parses the URL of a store from a configuration. */
 export function readAddress(text: string): URL {
   const address = URL.canParse(text) ? new URL(text) : undefined;
   if (address?.protocol === 'http:' || address?.protocol === 'https:') return address;
@@ -57,29 +57,29 @@ export function readAddress(text: string): URL {
 
 export interface OutputFile extends AsyncDisposable {
   readonly bytes: number;
-  /** From the beginning, as often as somebody wants it, and as much as there was when it was opened. */
+  /** Reads from the beginning, any number of times, up to the size that the file had when it was opened. */
   content(): Readable;
 }
 
-/** Read at once. Smaller: more trips to the disk. Larger: more memory for each file that is on its way. */
+/** Bytes per read. Smaller blocks cost more reads, larger ones more memory for each file in transfer. */
 const BLOCK = 256 * 1024;
 
-/** Not through a link, and without waiting at a pipe that took the file's place. */
+/** Does not follow links and does not block on a pipe that replaced the file. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
- * Opens a file of an output directory, and nothing else: what the script left running could put a link in the place of a
- * folder after it was listed.
+ * Opens a file of an output directory, and nothing outside of it: a process that the script left running could replace
+ * a folder by a link after the listing.
  */
 export async function openOutput(directory: string, name: string): Promise<OutputFile> {
   const path = join(directory, name);
   const handle = await open(path, FLAGS).catch((cause: NodeJS.ErrnoException) => {
-    throw cause.code === 'ELOOP' ? changed() : new TransferError(cause.message, { cause, retryable: false });
+    throw cause.code === 'ELOOP' ? changedError() : new TransferError(cause.message, { cause, retryable: false });
   });
   try {
     const stat = await handle.stat();
     const expected = join(await realpath(directory), name);
-    if (!stat.isFile() || (await placeOf(handle, path)) !== expected) throw changed();
+    if (!stat.isFile() || (await resolvePath(handle, path)) !== expected) throw changedError();
     const content = () => Readable.from(blocks(handle, stat.size), { objectMode: false });
     return { bytes: stat.size, content, [Symbol.asyncDispose]: () => handle.close() };
   } catch (error) {
@@ -88,33 +88,36 @@ export async function openOutput(directory: string, name: string): Promise<Outpu
   }
 }
 
-/** What was never on a disk, as if it were. */
-export function fileOfBytes(bytes: Uint8Array): OutputFile {
+/** Bytes in memory as an output file. */
+export function toOutputFile(bytes: Uint8Array): OutputFile {
   const content = () => Readable.from([bytes], { objectMode: false });
   return { bytes: bytes.length, content, [Symbol.asyncDispose]: async () => undefined };
 }
 
-/** Not a stream of the handle: one that is destroyed takes the handle with it, and then there is no second try. */
+/** Not a stream of the handle: destroying such a stream would close the handle and prevent a retry. */
 async function* blocks(handle: FileHandle, bytes: number): AsyncIterable<Uint8Array> {
   for (let at = 0; at < bytes; ) {
     const block = Buffer.allocUnsafe(Math.min(BLOCK, bytes - at));
     const { bytesRead } = await handle.read(block, 0, block.length, at);
-    if (bytesRead === 0) throw new TransferError('it became shorter while it was read', { retryable: false });
+    if (bytesRead === 0) throw new TransferError('the file became shorter while it was read', { retryable: false });
     at += bytesRead;
     yield block.subarray(0, bytesRead);
   }
 }
 
-const changed = () => new TransferError('it changed after it was listed', { retryable: false });
+const changedError = () => new TransferError('the file changed after it was listed', { retryable: false });
 
-/** Where the open file lies. Linux knows; elsewhere the path is looked at once more. */
-async function placeOf(handle: FileHandle, path: string): Promise<string | undefined> {
+/** The path of the open file. On Linux from /proc; on other systems the path is checked again. */
+async function resolvePath(handle: FileHandle, path: string): Promise<string | undefined> {
   if (process.platform === 'linux') return readlink(`/proc/self/fd/${handle.fd}`);
   const [opened, now] = await Promise.all([handle.stat(), lstat(path)]);
   return opened.ino === now.ino && opened.dev === now.dev ? realpath(path) : undefined;
 }
 
-/** Milliseconds of silence after which a store counts as gone. Shorter: a busy store loses jobs. Longer: a dead one delays them. */
+/**
+ * Milliseconds of silence after which a store counts as gone. With a shorter time, jobs fail if a store is busy; with a
+ * longer one, a dead store delays them.
+ */
 export const STORE_IDLE = 60_000;
 
 /** The failure of a request to a store. It may be retried if the connection was at fault. */
@@ -125,27 +128,27 @@ export function toTransferError(error: unknown, host: string): TransferError {
   return new TransferError(message, { cause: error, retryable: failure?.isTransient === true });
 }
 
-/** A store that restarts is back after some seconds; one that is away for longer is the job's affair, which is tried again. */
+/** Enough for a store that restarts within seconds. Longer outages are handled by retrying the delivery. */
 const TRIES = 4;
 
-/** Before the second try; twice as long before each further one. */
+/** Milliseconds before the second attempt; each further pause is twice as long. */
 const FIRST_PAUSE = 200;
 
-/** Does it again after failures that may pass. */
-export async function retried<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+/** Repeats `work` after retryable errors. */
+export async function withRetries<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
       if (!(error instanceof TransferError && error.retryable) || attempt === TRIES || signal?.aborted) throw error;
     }
-    // Many jobs lose the same store at the same moment: they shall not all come back at the same moment.
+    // Random, because many jobs lose the same store at the same moment and must not all retry together.
     await pause(FIRST_PAUSE * 2 ** (attempt - 1) * (0.5 + Math.random()), undefined, signal ? { signal } : {});
   }
 }
 
-/** Opens each of these stores when it is first asked for. */
-export function openedStores(
+/** Opens each of these stores at its first use. */
+export function lazyStores(
   stores: ReadonlyMap<string, StoreAccess>,
   openStore: StoreOpener,
 ): (id: string) => RemoteStore {

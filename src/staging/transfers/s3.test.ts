@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test';
 import { Secret } from '../../lib/secret.ts';
 import { Connections } from './connections.ts';
 import { s3Access, scratch } from './embedded-store.fixture.ts';
-import { S3Clients } from './s3-clients.ts';
+import { S3Clients } from './s3.ts';
 import { createTransfers } from './transfers.ts';
 
 type Context = Pick<TestContext, 'after'>;
@@ -81,7 +81,7 @@ test('a body that always breaks off is given up', async (t) => {
   await assert.rejects(fetch(), {
     code: 'input-failed',
     message:
-      'the input "a" could not be read from minio.default, bucket "inputs": "127.0.0.1" broke off before all 5 bytes were here',
+      'the input "a" could not be read from minio.default, bucket "inputs": "127.0.0.1" closed the connection before all 5 bytes arrived',
   });
   assert.equal(requests(), 4);
 });

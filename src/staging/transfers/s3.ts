@@ -1,32 +1,34 @@
+import { hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import {
   GetObjectCommand,
   HeadObjectCommand,
   PutObjectCommand,
-  type S3Client,
+  S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { toHttpClientError } from '../../lib/http/index.ts';
+import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { type Agents, toHttpClientError } from '../../lib/http/index.ts';
 import type { ObjectAt, S3Access } from '../../model/job/index.ts';
+import type { Connections } from './connections.ts';
 import { type OutputFile, type RemoteStore, readAddress, TransferError, type WrittenObject } from './remote-store.ts';
-import type { S3Clients } from './s3-clients.ts';
 
-/** Larger files go in parts of this size: the smallest that S3 takes, since a part lies in memory until it has arrived. */
+/** Larger files are uploaded in parts of this size: S3's minimum, because a part is in memory until its upload ends. */
 const PART = 5 * 1024 * 1024;
 
-/** Parts of one file on their way at the same time. */
+/** Concurrent parts of one file. */
 const PARTS_AT_ONCE = 2;
 
-/** Most parts that an object may have. */
+/** S3's limit for the parts of an object. */
 const MOST_PARTS = 10_000;
 
-/** A store that speaks S3. The SDK tries a request again by itself, so that what fails here has failed for good. */
+/** A store with the S3 protocol. The SDK retries requests itself, so an error here is final. */
 export function s3Store(clients: S3Clients, access: S3Access): RemoteStore {
   const { endpoint, region } = access;
   const host = endpoint === undefined ? `s3.${region}.amazonaws.com` : readAddress(endpoint).hostname;
   const client = clients.client(access);
   const failed = (error: unknown): never => {
-    throw s3Failure(error, host);
+    throw toS3TransferError(error, host);
   };
 
   return {
@@ -38,13 +40,13 @@ export function s3Store(clients: S3Clients, access: S3Access): RemoteStore {
     },
     async write(at, file, attempt, abortSignal) {
       const params = { Bucket: at.bucket, Key: at.key, Metadata: { 'oscar-attempt': attempt } };
-      if (file.bytes > PART) return inParts(client, params, file, abortSignal).catch(failed);
-      // In memory: a request can be repeated only with a body that is still there.
+      if (file.bytes > PART) return uploadInParts(client, params, file, abortSignal).catch(failed);
+      // In memory, because the SDK can only repeat a request whose body it can read again.
       const body = Buffer.concat(await file.content().toArray());
       const order = new PutObjectCommand({ ...params, Body: body });
-      return bareETag(await client.send(order, { abortSignal }).catch(failed));
+      return unquoteETag(await client.send(order, { abortSignal }).catch(failed));
     },
-    written: (at, signal) => writtenAt(client, at, signal),
+    written: (at, signal) => findWritten(client, at, signal),
   };
 }
 
@@ -54,8 +56,8 @@ interface Params {
   readonly Metadata: Record<string, string>;
 }
 
-async function inParts(client: S3Client, params: Params, file: OutputFile, signal: AbortSignal) {
-  // Most outputs are small: what only large ones need is loaded when there is one.
+async function uploadInParts(client: S3Client, params: Params, file: OutputFile, signal: AbortSignal) {
+  // Loaded on demand, because most outputs are small.
   const { Upload } = await import('@aws-sdk/lib-storage');
   signal.throwIfAborted();
   const abortController = new AbortController();
@@ -66,36 +68,36 @@ async function inParts(client: S3Client, params: Params, file: OutputFile, signa
     const partSize = Math.max(PART, Math.ceil(file.bytes / MOST_PARTS));
     const whole = { ...params, Body: body, ContentLength: file.bytes };
     const upload = { client, params: whole, partSize, queueSize: PARTS_AT_ONCE, abortController };
-    return bareETag(await new Upload(upload).done());
+    return unquoteETag(await new Upload(upload).done());
   } finally {
     signal.removeEventListener('abort', stop);
     body.destroy();
   }
 }
 
-/** Keys for writing alone may not look: then nobody can say, and the file is written again. */
-async function writtenAt(
+/** Keys without read permission get an error here: then the file is written again. */
+async function findWritten(
   client: S3Client,
   { bucket, key }: ObjectAt,
   abortSignal: AbortSignal,
 ): Promise<WrittenObject | undefined> {
   try {
     const head = await client.send(new HeadObjectCommand({ Bucket: bucket, Key: key }), { abortSignal });
-    const [attempt, bytes, eTag] = [head.Metadata?.['oscar-attempt'], head.ContentLength, bareETag(head)];
+    const [attempt, bytes, eTag] = [head.Metadata?.['oscar-attempt'], head.ContentLength, unquoteETag(head)];
     return attempt === undefined || bytes === undefined || eTag === undefined ? undefined : { attempt, bytes, eTag };
   } catch {
     return undefined;
   }
 }
 
-const bareETag = ({ ETag }: { readonly ETag?: string | undefined }) => ETag?.replace(/^(W\/)?"(.*)"$/, '$2');
+const unquoteETag = ({ ETag }: { readonly ETag?: string | undefined }) => ETag?.replace(/^(W\/)?"(.*)"$/, '$2');
 
-/** What stores answer, in words. A name that is not here is shown if it looks like one; a text of theirs never is. */
+/** Descriptions of S3 error codes. An unknown code is shown if it looks like one; messages of stores never are. */
 const REASONS: Readonly<Record<string, string>> = {
   NoSuchKey: 'the object does not exist',
   NotFound: 'the object does not exist',
   NoSuchBucket: 'the bucket does not exist',
-  InvalidBucketName: 'the bucket has a name that the store does not take',
+  InvalidBucketName: 'the store does not accept the name of the bucket',
   PreconditionFailed: 'the object has changed',
   AccessDenied: 'access is denied',
   AllAccessDisabled: 'access is denied',
@@ -105,22 +107,22 @@ const REASONS: Readonly<Record<string, string>> = {
   InvalidToken: 'the session token is not valid',
   InvalidTokenId: 'the session token is not valid',
   RequestTimeTooSkewed: 'the clock of this machine and that of the store differ too much',
-  PermanentRedirect: 'the bucket lies in another region',
-  AuthorizationHeaderMalformed: 'the bucket lies in another region',
-  EntityTooLarge: 'the file is larger than the store takes',
+  PermanentRedirect: 'the bucket is in another region',
+  AuthorizationHeaderMalformed: 'the bucket is in another region',
+  EntityTooLarge: 'the file is larger than the store accepts',
   QuotaExceeded: 'the bucket is full',
   XMinioAdminBucketQuotaExceeded: 'the bucket is full',
   XMinioStorageFull: 'the store is full',
-  KeyTooLongError: 'the key is longer than the store takes',
+  KeyTooLongError: 'the key is longer than the store accepts',
 };
 
-/** Why a request to a store failed, after the tries that it deserves. */
-export function s3Failure(cause: unknown, host: string): TransferError {
+/** Describes why a request to a store failed, after the SDK's retries. */
+export function toS3TransferError(cause: unknown, host: string): TransferError {
   if (cause instanceof TransferError) return cause;
-  return new TransferError(reasonOf(cause, host), { cause, retryable: false });
+  return new TransferError(explainFailure(cause, host), { cause, retryable: false });
 }
 
-function reasonOf(error: unknown, host: string): string {
+function explainFailure(error: unknown, host: string): string {
   if (error instanceof S3ServiceException) {
     const status = error.$metadata.httpStatusCode ?? 0;
     const known = REASONS[error.name] ?? (status === 403 ? REASONS['AccessDenied'] : undefined);
@@ -130,7 +132,114 @@ function reasonOf(error: unknown, host: string): string {
   const failure = toHttpClientError(error, host);
   if (failure) return failure.message;
   if (error instanceof Error && error.name === 'AbortError') return 'another file had failed';
-  // Not the store's fault but the disk's.
+  // An error of the local disk, not of the store.
   if (error instanceof Error && 'syscall' in error) return error.message;
   return `"${host}" does not answer like a store`;
+}
+
+/**
+ * Keys belong to one job, so a client is rarely used more than a few times; an old one only keeps its keys in memory.
+ */
+const MAX_CLIENTS = 32;
+const LIFETIME = 300_000;
+
+/** A store that sends nothing for this long is considered gone; a healthy busy one responds within seconds. */
+const IDLE_DEADLINE = 60_000;
+
+/** The limit for a whole request. Longer than the largest part takes on a slow connection. */
+const REQUEST_DEADLINE = 600_000;
+
+/** Attempts per request. The SDK knows which errors are retryable, and increases the pauses. */
+const TRIES = 4;
+
+interface CachedClient {
+  readonly client: S3Client;
+  readonly until: number;
+}
+
+/**
+ * Caches a client for each set of keys. Clients share connections, so they are never destroyed: that would close them.
+ */
+export class S3Clients {
+  readonly #connections: Connections;
+  readonly #now: () => number;
+  readonly #handlers = new WeakMap<Agents, NodeHttpHandler>();
+  readonly #kept = new Map<string, CachedClient>();
+
+  constructor(connections: Connections, now: () => number = () => performance.now()) {
+    this.#connections = connections;
+    this.#now = now;
+  }
+
+  get size(): number {
+    return this.#kept.size;
+  }
+
+  client(access: S3Access): S3Client {
+    const key = fingerprint(access);
+    const known = this.#kept.get(key);
+    this.#forget();
+    const client = known?.client ?? this.#make(access);
+    // Moved to the end: the first entry is the least recently used.
+    this.#kept.delete(key);
+    this.#kept.set(key, { client, until: this.#now() + LIFETIME });
+    return client;
+  }
+
+  #forget(): void {
+    for (const [key, { until }] of this.#kept) {
+      if (until > this.#now() && this.#kept.size < MAX_CLIENTS) return;
+      this.#kept.delete(key);
+    }
+  }
+
+  /** Sets every option that the SDK would otherwise read from files and environment variables. */
+  #make(access: S3Access): S3Client {
+    const { endpoint, region, accessKey, secretKey, sessionToken } = access;
+    return new S3Client({
+      region,
+      ...(endpoint !== undefined && { endpoint, forcePathStyle: true }),
+      credentials: {
+        accessKeyId: accessKey.reveal(),
+        secretAccessKey: secretKey.reveal(),
+        ...(sessionToken && { sessionToken: sessionToken.reveal() }),
+      },
+      requestHandler: this.#handler(this.#connections.agents(access)),
+      maxAttempts: TRIES,
+      retryMode: 'standard',
+      // Stores other than Amazon's do not support the newer checksums.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      expectContinueHeader: false,
+      followRegionRedirects: false,
+      disableS3ExpressSessionAuth: true,
+      defaultsMode: 'standard',
+      useDualstackEndpoint: false,
+      useFipsEndpoint: false,
+      useArnRegion: false,
+      authSchemePreference: ['aws.auth#sigv4'],
+      sigv4aSigningRegionSet: [region],
+      userAgentAppId: 'oscar',
+    });
+  }
+
+  #handler(agents: Agents): NodeHttpHandler {
+    const known = this.#handlers.get(agents);
+    if (known) return known;
+    const made = new NodeHttpHandler({
+      httpAgent: agents.http,
+      httpsAgent: agents.https,
+      socketTimeout: IDLE_DEADLINE,
+      requestTimeout: REQUEST_DEADLINE,
+      throwOnRequestTimeout: true,
+    });
+    this.#handlers.set(agents, made);
+    return made;
+  }
+}
+
+function fingerprint(access: S3Access): string {
+  const { endpoint = '', region, accessKey, secretKey, sessionToken, verify, guarded } = access;
+  const keys = [accessKey.reveal(), secretKey.reveal(), sessionToken?.reveal() ?? ''];
+  return hash('sha256', JSON.stringify([endpoint, region, ...keys, verify, guarded]));
 }

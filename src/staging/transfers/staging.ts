@@ -1,23 +1,29 @@
 import type { AssignedOutputs, ObjectAt, PlannedUpload, StageOut, StoreAccess } from '../../model/job/index.ts';
 
 /**
- * Moves files between stores and directories, outside the process that asks: in workers on this machine, in containers
- * of our own in pods. Whoever runs the script never sees the keys.
+ * Moves files between stores and directories, outside the process of the caller: in worker processes on this machine,
+ * or in our containers in pods. Scripts never see the keys.
  */
 export interface Staging {
-  /** Streams an object into a file that appears under its name only when it is whole. */
+  /** Streams an object into a file that appears under its name only when it is complete. */
   fetch(order: FetchOrder): Promise<void>;
 
-  /** Which files of an output directory go where. Links, sockets and the like are left out, with a note for the log. */
+  /**
+   * Assigns the files of an output directory to outputs. Links, sockets and the like are skipped, with a note for the
+   * log.
+   */
   plan(directory: string, outputs: readonly StageOut[]): Promise<UploadPlan>;
 
   /**
-   * Uploads everything, several at once; what the store already has from the same attempt is left alone if `resumed`.
-   * Resolves to the SHA-256 of the manifest, in hexadecimal digits, if there is to be one.
+   * Uploads all files, several at once. With `resumed`, files that the store already has from the same attempt are
+   * skipped. Resolves to the SHA-256 of the manifest in hex, if the order asks for a manifest.
    */
   upload(order: UploadOrder): Promise<string | undefined>;
 
-  /** Writes what a synchronous caller is answered: base64 of the one file, or of a zip archive of all. False: no file. */
+  /**
+   * Writes the answer for a synchronous caller: base64 of the only file, or of a zip archive of all. False if there is
+   * no file.
+   */
   pack(directory: string, to: string): Promise<boolean>;
 
   close(): Promise<void>;
@@ -26,9 +32,9 @@ export interface Staging {
 export interface FetchOrder {
   readonly from: ObjectAt;
   readonly access: StoreAccess;
-  /** Only an object that has this one, where the store knows eTags. */
+  /** The required eTag, if the store supports eTags. */
   readonly eTag?: string;
-  /** Path of the file; its directory is there. */
+  /** The path of the file; its directory must exist. */
   readonly to: string;
 }
 
@@ -38,10 +44,10 @@ export interface UploadOrder {
   readonly directory: string;
   readonly files: readonly PlannedUpload[];
   readonly stores: ReadonlyMap<string, StoreAccess>;
-  /** Written on each object as the metadata `oscar-attempt`. */
+  /** Stored with each object as the metadata `oscar-attempt`. */
   readonly attempt: string;
-  /** An earlier upload of the same attempt may have got somewhere. */
+  /** An earlier upload of the same attempt may have written some files. */
   readonly resumed: boolean;
-  /** Where the list of what was uploaded is put when everything is there: a store that knows eTags. */
+  /** Where the manifest is written after all files. The store must support eTags. */
   readonly manifest?: ObjectAt;
 }

@@ -287,7 +287,7 @@ test('a file that did not arrive, or a manifest that may not be written, leaves 
   assert.equal(store.statObject({ bucket: 'outputs', key: 'allowed/manifest' }), undefined);
   await assert.rejects(uploadAll(transfers(t), directory, access, { manifest: 'forbidden' }), {
     code: 'output-failed',
-    message: 'the list of the outputs could not be written to minio.default, bucket "outputs": access is denied',
+    message: 'the manifest of the outputs could not be written to minio.default, bucket "outputs": access is denied',
   });
 });
 

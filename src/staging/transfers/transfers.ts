@@ -3,18 +3,17 @@ import type { Network } from '../../lib/http/index.ts';
 import { Connections } from './connections.ts';
 import { fetchObject } from './fetch.ts';
 import { pack } from './pack.ts';
-import { openedStores, type StoreOpener } from './remote-store.ts';
-import { s3Store } from './s3.ts';
-import { S3Clients } from './s3-clients.ts';
+import { lazyStores, type StoreOpener } from './remote-store.ts';
+import { S3Clients, s3Store } from './s3.ts';
 import type { Staging } from './staging.ts';
 import { upload } from './upload.ts';
 import { plan } from './walk.ts';
 import { webdavStore } from './webdav.ts';
 
-/** Files on their way at once. More: more memory, up to three parts of 5 MiB each. Fewer: small files wait for answers. */
+/** Concurrent files. More need more memory, up to three parts of 5 MiB each; fewer make many small files slower. */
 const FILES_AT_ONCE = 6;
 
-/** Staging in this very process: what a worker does, or a program of its own. */
+/** Staging in the current process, which is a worker or a program of a pod. */
 export function createTransfers(networks: readonly Network[]): Staging {
   const connections = new Connections(networks);
   const clients = new S3Clients(connections);
@@ -29,7 +28,7 @@ export function createTransfers(networks: readonly Network[]): Staging {
     fetch: (order) => fetchObject(order, open),
     plan,
     upload: (order) => {
-      const stores = openedStores(order.stores, open);
+      const stores = lazyStores(order.stores, open);
       return upload(order, { store: async (id) => stores(id), slots });
     },
     pack,

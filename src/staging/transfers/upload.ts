@@ -8,27 +8,27 @@ import {
   writeManifest,
 } from '../../model/job/index.ts';
 import { StagingError } from './errors.ts';
-import { fileOfBytes, openOutput, type RemoteStore, retried } from './remote-store.ts';
+import { openOutput, type RemoteStore, toOutputFile, withRetries } from './remote-store.ts';
 import type { UploadOrder } from './staging.ts';
 
-export interface UploadMeans {
-  /** The store of that name, with the keys that are good now: asked for each file. Rejects where there are no keys. */
+export interface UploadDeps {
+  /** Opens a store with the current keys; called for each file. Rejects if there are no keys. */
   readonly store: (id: string) => Promise<RemoteStore>;
-  /** How many files are on their way at once, of all orders together: each one needs memory. */
+  /** Limits the concurrent files of all orders together, because each one needs memory. */
   readonly slots: Slots;
 }
 
-/** What has arrived. The eTag is absent where the store has none. */
+/** An uploaded file. The eTag is absent if the store has none. */
 interface Uploaded {
   readonly name: string;
   readonly bytes: number;
   readonly eTag: string | undefined;
 }
 
-/** Uploads everything, and last the list of it; the first failure stops the rest. */
+/** Uploads all files, then the manifest. The first failure stops the rest. */
 export async function upload(
   order: Omit<UploadOrder, 'stores'>,
-  { store: storeOf, slots }: UploadMeans,
+  { store: openStore, slots }: UploadDeps,
 ): Promise<string | undefined> {
   const { directory, files, attempt, resumed, manifest } = order;
   if (manifest && files.length > MAX_MANIFEST_FILES) throw tooMany(files.length);
@@ -40,14 +40,14 @@ export async function upload(
   const uploadOne = async ({ name, to }: PlannedUpload) => {
     if (signal.aborted) return;
     try {
-      const store = await storeOf(to.store);
+      const store = await openStore(to.store);
       const there = resumed ? await store.written(to, signal) : undefined;
       if (there?.attempt === attempt) {
         uploaded.push({ name, ...there });
         return;
       }
       await using output = await openOutput(directory, name);
-      const eTag = await retried(() => store.write(to, output, attempt, signal), signal);
+      const eTag = await withRetries(() => store.write(to, output, attempt, signal), signal);
       uploaded.push({ name, bytes: output.bytes, eTag });
     } catch (cause) {
       failures.push(failure(`the output "${name}"`, to, cause));
@@ -59,17 +59,17 @@ export async function upload(
   if (failures[0]) throw failures[0];
   if (!manifest) return undefined;
   try {
-    const list = writeManifest(entriesOf(uploaded));
-    const store = await storeOf(manifest.store);
-    await retried(() => store.write(manifest, fileOfBytes(list), attempt, signal));
+    const list = writeManifest(toManifestFiles(uploaded));
+    const store = await openStore(manifest.store);
+    await withRetries(() => store.write(manifest, toOutputFile(list), attempt, signal));
     return hash('sha256', list);
   } catch (cause) {
-    throw failure('the list of the outputs', manifest, cause);
+    throw failure('the manifest of the outputs', manifest, cause);
   }
 }
 
-/** One for each name: a file that went to several places is the same in all of them. */
-function entriesOf(uploaded: readonly Uploaded[]): ManifestFile[] {
+/** One entry for each name: a file that was uploaded to several places is the same in all of them. */
+function toManifestFiles(uploaded: readonly Uploaded[]): ManifestFile[] {
   const entries = new Map<string, ManifestFile>();
   for (const { name, bytes, eTag } of uploaded) {
     if (eTag === undefined) throw new Error(`the store gave no eTag for "${name}"`);
@@ -87,5 +87,5 @@ function failure(what: string, { store, bucket }: ObjectAt, cause: unknown): Sta
 const tooMany = (count: number) =>
   new StagingError(
     'output-failed',
-    `there are ${count} output files, and at most ${MAX_MANIFEST_FILES} can be handed over: pack them into an archive`,
+    `there are ${count} output files, but a delegated job can have at most ${MAX_MANIFEST_FILES}: pack them into an archive`,
   );

@@ -13,17 +13,17 @@ export interface FoundFile {
 interface Walk {
   /** By name. */
   readonly files: readonly FoundFile[];
-  /** What was left out and why, a sentence each. */
+  /** What was skipped and why, a sentence each. */
   readonly notes: readonly string[];
 }
 
-/** The regular files below a directory. No link is followed: it could show a script's user what only we may read. */
+/** The regular files below a directory. Links are not followed: they could expose files that only we may read. */
 export async function walk(directory: string): Promise<Walk> {
   const files: FoundFile[] = [];
   const notes: string[] = [];
   const folders = [''];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-    for (const entry of await entriesOf(directory, folder)) {
+    for (const entry of await readEntries(directory, folder)) {
       const last = utf8(entry.name);
       if (last === undefined) {
         notes.push(`${shown(folder, entry.name)} is left out: its name is not UTF-8`);
@@ -32,14 +32,14 @@ export async function walk(directory: string): Promise<Walk> {
       const name = joined(folder, last);
       if (entry.isDirectory()) folders.push(name);
       else if (entry.isFile()) files.push({ name, bytes: (await lstat(`${directory}/${name}`)).size });
-      else notes.push(`"${name}" is left out: it is ${kindOf(entry)}`);
+      else notes.push(`"${name}" is left out: it is ${describeKind(entry)}`);
     }
   }
   files.sort((a, b) => (a.name < b.name ? -1 : 1));
   return { files, notes: notes.toSorted() };
 }
 
-async function entriesOf(directory: string, folder: string): Promise<Dirent<Buffer>[]> {
+async function readEntries(directory: string, folder: string): Promise<Dirent<Buffer>[]> {
   try {
     return await readdir(`${directory}/${folder}`, { withFileTypes: true, encoding: 'buffer' });
   } catch (cause) {
@@ -50,7 +50,7 @@ async function entriesOf(directory: string, folder: string): Promise<Dirent<Buff
 }
 
 function joined(folder: string, last: string): string {
-  // A directory never lists these. Should one ever, a key would leave the folder it belongs to.
+  // A directory never lists these. If one did, a key could leave its folder.
   if (last === '' || last === '.' || last === '..' || last.includes('/')) throw new Error('a directory lists a path');
   return folder === '' ? last : `${folder}/${last}`;
 }
@@ -65,14 +65,14 @@ function utf8(bytes: Uint8Array): string | undefined {
 
 const shown = (folder: string, last: Buffer) => JSON.stringify(joined(folder, last.toString('latin1')));
 
-function kindOf(entry: Dirent<Buffer>): string {
+function describeKind(entry: Dirent<Buffer>): string {
   if (entry.isSymbolicLink()) return 'a symbolic link';
   if (entry.isFIFO()) return 'a named pipe';
   if (entry.isSocket()) return 'a socket';
   return 'a device';
 }
 
-/** Which files of an output directory go where. */
+/** Assigns the files of an output directory to outputs. */
 export async function plan(directory: string, outputs: readonly StageOut[]): Promise<UploadPlan> {
   const found = await walk(directory);
   const { files, notes } = assignOutputs(found.files, outputs);

@@ -12,19 +12,19 @@ import type { Staging, UploadPlan } from './staging.ts';
 interface StagingOptions {
   /** How many processes. */
   readonly workers: number;
-  /** The operator's networks, where users may have stores that are not public. */
+  /** The operator's networks, in which stores of users may be although they are not public. */
   readonly networks: readonly Network[];
 }
 
 interface StagingWorkers extends Staging {
-  /** Starts the workers before they are needed. Until then, or the first order, there are none. */
+  /** Starts the workers in advance. Otherwise the first order starts them. */
   warm(): Promise<void>;
 }
 
-/** Orders that one worker works on at the same time: mostly it waits for stores. More would only divide the same line. */
+/** Concurrent orders of one worker, which mostly waits for stores. More would only share the same bandwidth. */
 const ORDERS_EACH = 8;
 
-/** Moves files in processes of their own, so that neither the bytes nor a crash are felt in this one. */
+/** Moves files in separate processes, so that neither their load nor a crash affects the manager. */
 export function createStaging({ workers, networks }: StagingOptions): StagingWorkers {
   const pool = new Pool(workers, networks);
   return {
@@ -58,7 +58,7 @@ class Pool {
     try {
       await Promise.all(this.#workers.map((worker) => worker.ready));
     } catch (cause) {
-      throw this.#closed ? stopping() : lost(cause);
+      throw this.#closed ? stopping() : workerLost(cause);
     }
   }
 
@@ -77,13 +77,13 @@ class Pool {
     } catch (error) {
       if (!(error instanceof WorkerGone)) throw error;
     }
-    // Everything can be done twice; of an upload something may have arrived.
+    // All tasks can be repeated. Part of an upload may already have succeeded.
     const again: Task = task.kind === 'upload' ? { ...task, order: { ...task.order, resumed: true } } : task;
     try {
       return await this.#once(again);
     } catch (error) {
       if (!(error instanceof WorkerGone)) throw error;
-      throw this.#closed ? stopping() : lost(error);
+      throw this.#closed ? stopping() : workerLost(error);
     }
   }
 
@@ -92,11 +92,11 @@ class Pool {
     return this.#choose().run(task);
   }
 
-  /** The least busy; of equals the one that was chosen longest ago. */
+  /** The least busy worker; among equals the least recently chosen. */
   #choose(): WorkerProcess {
     this.#fill();
     const [first, ...others] = this.#workers;
-    if (!first) throw lost(new Error('no worker is configured'));
+    if (!first) throw workerLost(new Error('no worker is configured'));
     const chosen = others.reduce((least, worker) => (worker.load < least.load ? worker : least), first);
     this.#workers = [...this.#workers.filter((worker) => worker !== chosen), chosen];
     return chosen;
@@ -109,30 +109,30 @@ class Pool {
   #start(): void {
     const worker = new WorkerProcess(this.#networks, () => {
       this.#workers = this.#workers.filter((each) => each !== worker);
-      // One that never came up would not come up now either: the next order tries, and says so if it cannot.
-      if (worker.begun && !this.#closed) this.#fill();
+      // A worker that never became ready is not restarted here: the next order tries again and reports the failure.
+      if (worker.wasReady && !this.#closed) this.#fill();
     });
     this.#workers.push(worker);
   }
 }
 
-const stopping = () => new StagingError('staging-unavailable', 'no files are moved any more: the manager is stopping');
+const stopping = () => new StagingError('staging-unavailable', 'files cannot be moved: the manager is stopping');
 
-function lost(cause: unknown): StagingError {
+function workerLost(cause: unknown): StagingError {
   const why = cause instanceof Error ? cause.message : String(cause);
-  const message = `the process that moves files ended (${why}): look into the manager's log for its last words`;
+  const message = `the process that moves files ended (${why}): see its output in the manager's log`;
   return new StagingError('staging-unavailable', message, { cause });
 }
 
 const PROGRAM = fileURLToPath(new URL('./worker.ts', import.meta.url));
 
-/** What a worker needs to know of the world. Proxies are not among it: behind one, checking an address means nothing. */
+/** The environment variables of a worker. Proxies are excluded: behind a proxy, address checks have no effect. */
 const KEPT = ['PATH', 'HOME', 'TZ', 'NODE_EXTRA_CA_CERTS'];
 
-/** After this a worker that was let go of is made to go. Longer than any system call that is not stuck. */
+/** Milliseconds after which a disconnected worker is killed. Longer than any system call that is not stuck. */
 const LAST_DEADLINE = 5_000;
 
-/** The worker ended before it had done the task, and it may have done part of it. */
+/** The worker ended before the task was complete; it may have done part of it. */
 class WorkerGone extends Error {}
 
 interface Pending {
@@ -140,7 +140,7 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-/** One worker, seen from the manager. Keys reach it over the channel alone. */
+/** The manager's handle of a worker. Keys are sent only over the IPC channel. */
 class WorkerProcess {
   readonly #child: ChildProcess;
   readonly #pending = new Map<number, Pending>();
@@ -148,10 +148,10 @@ class WorkerProcess {
   readonly #gone = Promise.withResolvers<void>();
   readonly #ended: () => void;
   #next = 0;
-  #begun = false;
+  #wasReady = false;
   #end: string | undefined;
 
-  /** `ended` is called before anybody who waits for a task hears of it. */
+  /** `ended` is called before the promises of pending tasks reject. */
   constructor(networks: readonly Network[], ended: () => void) {
     this.#ended = ended;
     this.#child = fork(PROGRAM, [], {
@@ -160,24 +160,24 @@ class WorkerProcess {
       execArgv: [],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
-    this.#child.on('message', (message: FromWorker) => this.#hear(message));
-    this.#child.once('error', (error) => this.#over(error.message));
-    this.#child.once('exit', (code, signal) => this.#over(signal ?? `exit code ${code}`));
+    this.#child.on('message', (message: FromWorker) => this.#onMessage(message));
+    this.#child.once('error', (error) => this.#onEnd(error.message));
+    this.#child.once('exit', (code, signal) => this.#onEnd(signal ?? `exit code ${code}`));
     this.#ready.promise.catch(() => {});
-    this.#tell({ kind: 'begin', networks });
+    this.#send({ kind: 'begin', networks });
   }
 
-  /** Resolves when it has loaded everything; rejects when it ended before. */
+  /** Resolves when the worker has loaded everything; rejects if it ends before. */
   get ready(): Promise<void> {
     return this.#ready.promise;
   }
 
-  /** Has it ever been ready? */
-  get begun(): boolean {
-    return this.#begun;
+  /** Whether the worker was ever ready. */
+  get wasReady(): boolean {
+    return this.#wasReady;
   }
 
-  /** Tasks that it works on. */
+  /** The number of running tasks. */
   get load(): number {
     return this.#pending.size;
   }
@@ -187,25 +187,25 @@ class WorkerProcess {
     const message: ToWorker = { kind: 'task', id: this.#next++, task: unwrapSecrets(task) };
     const { promise, resolve, reject } = Promise.withResolvers<TaskResult>();
     this.#pending.set(message.id, { resolve, reject });
-    this.#tell(message);
+    this.#send(message);
     return promise;
   }
 
   async close(): Promise<void> {
     if (this.#child.connected) this.#child.disconnect();
-    const impatience = setTimeout(() => this.#child.kill('SIGKILL'), LAST_DEADLINE);
+    const killTimer = setTimeout(() => this.#child.kill('SIGKILL'), LAST_DEADLINE);
     await this.#gone.promise;
-    clearTimeout(impatience);
+    clearTimeout(killTimer);
   }
 
-  /** A message that does not arrive is one to a worker that has ended, and that is noticed for all of them at once. */
-  #tell(message: ToWorker): void {
+  /** Send errors are ignored: they mean that the worker has ended, which `#onEnd` reports to all tasks. */
+  #send(message: ToWorker): void {
     if (this.#child.connected) this.#child.send(message, () => {});
   }
 
-  #hear(message: FromWorker): void {
+  #onMessage(message: FromWorker): void {
     if (message.kind === 'ready') {
-      this.#begun = true;
+      this.#wasReady = true;
       this.#ready.resolve();
       return;
     }
@@ -215,7 +215,7 @@ class WorkerProcess {
     else pending?.reject(new StagingError(message.code, message.message));
   }
 
-  #over(end: string): void {
+  #onEnd(end: string): void {
     if (this.#end !== undefined) return;
     this.#end = end;
     this.#ended();
@@ -228,12 +228,12 @@ class WorkerProcess {
 
 function environment(): NodeJS.ProcessEnv {
   const kept = KEPT.map((name) => [name, process.env[name]] as const).filter(([, value]) => value !== undefined);
-  // Most of a worker's start is compiling the S3 client; the launcher has said where compiled code is kept.
+  // Most of a worker's start is compiling the S3 client, so it uses the compile cache of the launcher.
   const cache = getCompileCacheDir();
   return {
     ...Object.fromEntries(kept),
     ...(cache !== undefined && { NODE_COMPILE_CACHE: dirname(cache) }),
-    // What an administrator keeps for the AWS command line must not change where files of users go.
+    // The AWS configuration of an administrator must not change where files of users are uploaded.
     AWS_CONFIG_FILE: devNull,
     AWS_SHARED_CREDENTIALS_FILE: devNull,
   };

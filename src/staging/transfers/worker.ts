@@ -1,14 +1,14 @@
 import { flushCompileCache } from 'node:module';
-import { describeFailure, type FromWorker, type Task, type TaskResult, type ToWorker, wrapped } from './channel.ts';
+import { describeFailure, type FromWorker, type Task, type TaskResult, type ToWorker, wrapSecrets } from './channel.ts';
 import type { Staging } from './staging.ts';
 import { createTransfers } from './transfers.ts';
 
-/** A process that moves files for the manager, and ends when the manager lets go of it or is gone. */
+/** A process that moves files for the manager. It ends when the manager disconnects or ends. */
 
 let staging: Staging | undefined;
 
-async function obey(task: Task): Promise<TaskResult> {
-  if (!staging) throw new Error('the worker was not told to begin');
+async function execute(task: Task): Promise<TaskResult> {
+  if (!staging) throw new Error('the worker got a task before its configuration');
   switch (task.kind) {
     case 'fetch':
       await staging.fetch(task.order);
@@ -22,24 +22,24 @@ async function obey(task: Task): Promise<TaskResult> {
   }
 }
 
-/** A manager that has gone meanwhile hears nothing, and then we go too. */
-const tell = (message: FromWorker) => process.send?.(message, () => {});
+/** Send errors are ignored: if the manager has ended, this process ends too. */
+const send = (message: FromWorker) => process.send?.(message, () => {});
 
 process.on('message', (message: ToWorker) => {
   if (message.kind === 'begin') {
     staging = createTransfers(message.networks);
-    tell({ kind: 'ready' });
-    // Workers end by being cut off, at a moment that is too late for Node to keep what it has compiled.
+    send({ kind: 'ready' });
+    // Workers end by disconnection, and then Node.js would not write its compile cache.
     flushCompileCache();
     return;
   }
   const { id, task } = message;
-  obey(wrapped(task)).then(
-    (result) => tell({ kind: 'done', id, result }),
-    (error: unknown) => tell({ kind: 'failed', id, ...describeFailure(error) }),
+  execute(wrapSecrets(task)).then(
+    (result) => send({ kind: 'done', id, result }),
+    (error: unknown) => send({ kind: 'failed', id, ...describeFailure(error) }),
   );
 });
 
-// These reach the whole group when somebody stops the manager, which may still have files on their way.
+// A terminal sends these signals to the whole process group, but a stopping manager may still need this worker.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 process.on('disconnect', () => process.exit());

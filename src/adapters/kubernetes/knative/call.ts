@@ -7,8 +7,8 @@ import type { BlobStore, Observation, StopReason } from '../../../ports/index.ts
 import {
   type CallFrame,
   GIVEN_FILES,
-  LARGEST_FRAME,
-  MOST_TOLD,
+  MAX_FRAME_BYTES,
+  MAX_STREAMED_BYTES,
   ORDER_FILES,
   readFrame,
   sealCall,
@@ -125,7 +125,7 @@ export class KnativeCall {
     if (kept) return end;
     if (this.log.size > 0) await blobs.put(at('log'), this.log.bytes).catch(report);
     // What it printed is the answer, and this is only the beginning of it.
-    const cut = end.outcome === 'succeeded' && !end.answered && this.log.size >= MOST_TOLD;
+    const cut = end.outcome === 'succeeded' && !end.answered && this.log.size >= MAX_STREAMED_BYTES;
     return cut ? { ...end, outcome: 'failed', reason: 'OutputFailed', message: NOT_KEPT } : end;
   }
 
@@ -183,7 +183,7 @@ export class KnativeCall {
 
   /** No more than a program of ours tells: it is kept in memory. */
   #addToLog(bytes: Uint8Array): void {
-    if (this.log.size < MOST_TOLD) this.log.add(bytes);
+    if (this.log.size < MAX_STREAMED_BYTES) this.log.add(bytes);
   }
 
   /** No longer than Knative would wait for it: then it ends as one that took too long, and not as one that was lost. */
@@ -376,7 +376,7 @@ async function* readFrames(response: IncomingMessage): AsyncGenerator<CallFrame>
     for await (const chunk of response.setEncoding('utf8')) {
       const lines = (rest + chunk).split('\n');
       rest = lines.pop() ?? '';
-      if (rest.length > LARGEST_FRAME) throw new Error('what answers is no program of ours');
+      if (rest.length > MAX_FRAME_BYTES) throw new Error('what answers is no program of ours');
       for (const line of lines) {
         const frame = readFrame(line);
         if (frame) yield frame;

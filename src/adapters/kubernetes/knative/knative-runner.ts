@@ -11,7 +11,7 @@ import {
   StoreError,
   type Usage,
 } from '../../../ports/index.ts';
-import { Unstamping } from '../../../staging/index.ts';
+import { LineUnstamper } from '../../../staging/index.ts';
 import type { SecretObject, Stored } from '../client/kinds.ts';
 import { blobKey, formatNotices, PendingStarts, type PodOutcome } from '../runner/index.ts';
 import { KnativeCall, type KnativeCallDeps, PARTIAL_LOG } from './call.ts';
@@ -161,7 +161,7 @@ export class KnativeRunner implements Runner {
     const { timestamps, follow } = options;
     await this.#requireRecord(name);
     const signal = AbortSignal.any([this.#closed.signal, ...(options.signal ? [options.signal] : [])]);
-    const unstamping = new Unstamping();
+    const unstamping = new LineUnstamper();
     let last = NEWLINE;
     for await (const bytes of this.#stamped(name, follow, signal)) {
       const shown = timestamps ? bytes : unstamping.add(bytes);
@@ -242,7 +242,7 @@ export class KnativeRunner implements Runner {
   }
 
   async *#plain(name: string): AsyncGenerator<Uint8Array> {
-    const unstamping = new Unstamping();
+    const unstamping = new LineUnstamper();
     for await (const bytes of this.#finalLog(name, 0)) yield unstamping.add(bytes);
   }
 

@@ -10,7 +10,7 @@ import { eventually } from '../../../ports/conformance/eventually.ts';
 import { sealCall } from '../../../staging/index.ts';
 import { CallPod, TOKEN } from '../../../staging/pod/calls/call.fixture.ts';
 import { CALL_VIEW } from '../../../staging/pod/calls/call-layout.ts';
-import { openCall, saltOf } from '../../../staging/pod/calls/call-messages.ts';
+import { openCall, verifyCaller } from '../../../staging/pod/calls/call-messages.ts';
 import { scratch } from '../../../staging/transfers/embedded-store.fixture.ts';
 import { createKubernetesRunner, type KubernetesRunner } from '../runner/index.ts';
 import { SETTINGS } from '../runner/pods.fixture.ts';
@@ -156,7 +156,7 @@ class FakeKnative {
   }
 
   async #hand(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-    const salt = saltOf(incoming.headers.authorization ?? '', TOKEN) ?? assert.fail('it is not from a manager');
+    const salt = verifyCaller(incoming.headers.authorization ?? '', TOKEN) ?? assert.fail('it is not from a manager');
     const opened = openCall(await buffer(incoming), salt, TOKEN) ?? assert.fail('it is not as it was sent');
     const { begin, ...envelope } = JSON.parse(opened) as { begin: string };
     const pod = this.#idle.pop() ?? (await this.#another());

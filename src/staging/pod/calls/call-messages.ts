@@ -3,28 +3,28 @@ import { fields, optional, text, wholeNumber } from '../../../lib/fields.ts';
 import { Secret } from '../../../lib/secret.ts';
 import { type PodResult, readResult, writeResult } from '../result.ts';
 
-/** Everything that one call is: what the manager sends to a pod that answers call after call. It is full of keys. */
+/** One call: what the manager sends to a pod that answers calls. It contains keys. */
 export interface CallEnvelope {
-  /** What `orders.json` is in a pod that runs once, see `orders.ts`. */
+  /** The content of `orders.json`, see `orders.ts`. */
   readonly orders: string;
-  /** The same of `stores.json`. */
+  /** The content of `stores.json`. */
   readonly stores: string;
   readonly script: string;
-  /** A program for the shell that begins the script with its environment. */
+  /** A shell program that starts the script with its environment. */
   readonly begin: string;
   /** Milliseconds from the start of the script. */
   readonly timeout: number;
-  /** The bytes that are the input, in base64, if the orders say that there are some. */
+  /** The input in base64, if the orders say that it is in the call. */
   readonly input?: string;
-  /** Where the log is put when the script has ended: a presigned URL. */
+  /** The presigned URL to which the log is uploaded when the script has ended. */
   readonly log: Secret;
 }
 
-/** What else is in it is left alone, so that later versions may say more. */
+/** Unknown keys are ignored, so that later versions can add some. */
 const VERSION = 1;
 
-/** More than a script, an environment and an input may have together; larger inputs lie elsewhere. */
-export const LARGEST_ENVELOPE = 8 * 1024 * 1024;
+/** More than a script, an environment and an input can have together; larger inputs are in the object store. */
+export const MAX_ENVELOPE_BYTES = 8 * 1024 * 1024;
 
 export function writeEnvelope({ log, ...envelope }: CallEnvelope): string {
   return JSON.stringify({ version: VERSION, ...envelope, log: log.reveal() });
@@ -32,7 +32,7 @@ export function writeEnvelope({ log, ...envelope }: CallEnvelope): string {
 
 const anyText = text('text', /^/);
 
-const envelopeOf = fields<CallEnvelope & { readonly version: number }>({
+const envelopeFields = fields<CallEnvelope & { readonly version: number }>({
   version: { is: String(VERSION), read: (raw) => (raw === VERSION ? VERSION : undefined) },
   orders: anyText,
   stores: anyText,
@@ -43,40 +43,42 @@ const envelopeOf = fields<CallEnvelope & { readonly version: number }>({
   log: { is: 'an address', read: (raw) => (typeof raw === 'string' ? new Secret(raw) : undefined) },
 });
 
-/** Or what is wrong with it, in words that show nothing of what is in it. */
+/** Parses a call. A problem is described without quoting the call, which contains keys. */
 export function readEnvelope(json: string): CallEnvelope | { readonly problem: string } {
   let raw: unknown;
   try {
     raw = JSON.parse(json);
   } catch {
-    return { problem: 'it is no JSON' };
+    return { problem: 'it is not JSON' };
   }
-  const read = envelopeOf(raw);
+  const read = envelopeFields(raw);
   return 'value' in read ? read.value : { problem: read.problems.join('; ') };
 }
 
-/** What a pod tells the manager while it answers a call, a line of JSON each. An empty line says that it is still there. */
+/** What a pod reports to the manager while it answers a call, each as a line of JSON. An empty line is a heartbeat. */
 export type CallFrame =
-  /** The first one: which pod it is. Nothing has been begun before it was sent. */
+  /** The first frame: the name of the pod. It is sent before anything starts. */
   | { readonly pod: string }
   | { readonly startedAt: number }
   | { readonly uploading: true }
-  /** What the script printed, in base64; each line begins with its time, see `Stamping` in `printed.ts`. */
+  /** Output of the script, in base64; each line begins with its time, see `LineStamper` in `call-output.ts`. */
   | { readonly log: string }
-  /** The last one. `kept`: all that was printed is where the log was to be put. */
+  /** The last frame. `kept`: the complete log was uploaded. */
   | { readonly end: PodResult; readonly cause?: EndCause; readonly kept?: true };
 
-/** More than any of them has: a block of the log, or an end with all its notices. Whoever sends more is no program of ours. */
-export const LARGEST_FRAME = 8 * 1024 * 1024;
+/**
+ * More than any frame has: a block of the log, or an end with all its notices. A longer one is not from our program.
+ */
+export const MAX_FRAME_BYTES = 8 * 1024 * 1024;
 
-/** Why the script did not end by itself. `died`: its container did. */
+/** Why the script did not end by itself. `died`: its container ended. */
 export type EndCause = 'timeout' | 'died';
 
 export function writeFrame(frame: CallFrame): string {
   return `${JSON.stringify('end' in frame ? { ...frame, end: writeResult(frame.end) } : frame)}\n`;
 }
 
-/** Undefined for an empty line, and for what is no frame: it comes from a pod. */
+/** Undefined for an empty line, and for an invalid frame: a pod may send anything. */
 export function readFrame(line: string): CallFrame | undefined {
   if (line.trim() === '') return undefined;
   let raw: Readonly<Record<string, unknown>> | null;
@@ -96,12 +98,12 @@ export function readFrame(line: string): CallFrame | undefined {
 }
 
 /**
- * How a call travels: nobody reads it who does not have the token of the service. The program of a pod and the container of its
- * script share a network, so that whoever is quick there can listen in its place; what comes then is of no use without the
- * token, which itself is never sent.
+ * A call, encrypted with a key derived from the token of the service. The containers of a pod share a network, so the
+ * script could listen on the port of our program. It cannot read the calls, because it does not have the token, which
+ * is never sent.
  */
 interface SealedCall {
-  /** The header by which the program knows who calls, before it reads anything else. */
+  /** The header that proves that the caller has the token, checked before the body is read. */
   readonly authorization: string;
   readonly body: Buffer;
 }
@@ -111,39 +113,39 @@ const CIPHER = 'aes-256-gcm';
 const SALT_BYTES = 32;
 const TAG_BYTES = 16;
 
-/** Each call has a key of its own. */
+/** Constant, because each call has its own key. */
 const NONCE = Buffer.alloc(12);
 
-/** What sealing adds. */
+/** The bytes that encryption adds. */
 export const SEAL_BYTES = TAG_BYTES;
 
-const derived = (token: string, salt: Uint8Array, what: string) =>
+const derive = (token: string, salt: Uint8Array, what: string) =>
   Buffer.from(hkdfSync('sha256', token, salt, what, 32));
-const proofOf = (token: string, salt: Uint8Array) => derived(token, salt, 'who calls');
-const keyOf = (token: string, salt: Uint8Array) => derived(token, salt, 'what is called');
+const deriveProof = (token: string, salt: Uint8Array) => derive(token, salt, 'who calls');
+const deriveKey = (token: string, salt: Uint8Array) => derive(token, salt, 'what is called');
 
 export function sealCall(envelope: string, token: string): SealedCall {
   const salt = randomBytes(SALT_BYTES);
-  const cipher = createCipheriv(CIPHER, keyOf(token, salt), NONCE);
+  const cipher = createCipheriv(CIPHER, deriveKey(token, salt), NONCE);
   const sealed = [cipher.update(envelope, 'utf8'), cipher.final()];
-  const words = [salt, proofOf(token, salt)].map((each) => each.toString('base64url'));
+  const words = [salt, deriveProof(token, salt)].map((each) => each.toString('base64url'));
   return { authorization: `${SCHEME} ${words.join('.')}`, body: Buffer.concat([...sealed, cipher.getAuthTag()]) };
 }
 
-/** The salt of a call whose sender has the token; undefined for everybody else. */
-export function saltOf(authorization: string, token: string): Uint8Array | undefined {
+/** Returns the salt of the call if the sender has the token, otherwise undefined. */
+export function verifyCaller(authorization: string, token: string): Uint8Array | undefined {
   const [, first = '', second = ''] = new RegExp(`^${SCHEME} ([\\w-]+)\\.([\\w-]+)$`).exec(authorization) ?? [];
   const [salt, proof] = [Buffer.from(first, 'base64url'), Buffer.from(second, 'base64url')];
   if (token === '' || salt.length !== SALT_BYTES) return undefined;
-  const expected = proofOf(token, salt);
+  const expected = deriveProof(token, salt);
   return proof.length === expected.length && timingSafeEqual(proof, expected) ? salt : undefined;
 }
 
-/** Undefined for what was not sealed with that token and salt. */
+/** Undefined if the body was not encrypted with this token and salt. */
 export function openCall(body: Uint8Array, salt: Uint8Array, token: string): string | undefined {
   if (body.length < TAG_BYTES) return undefined;
   const end = body.length - TAG_BYTES;
-  const decipher = createDecipheriv(CIPHER, keyOf(token, salt), NONCE).setAuthTag(body.subarray(end));
+  const decipher = createDecipheriv(CIPHER, deriveKey(token, salt), NONCE).setAuthTag(body.subarray(end));
   try {
     return Buffer.concat([decipher.update(body.subarray(0, end)), decipher.final()]).toString();
   } catch {

@@ -1,20 +1,21 @@
 import { CALL_VIEW } from './call-layout.ts';
 
 /**
- * What runs the script in its container, call after call, as `/bin/sh -c CALL_WRAPPER`, by the shell of whatever image it
- * is. Arguments, for tests: where `call-layout.ts` says that things are, and how many moments of 0.2 s a script has between
- * being asked to go and being made to.
+ * Runs the script in its container, once for each call, as `/bin/sh -c CALL_WRAPPER` with the shell of the service's
+ * image. Arguments, for tests: the paths of `call-layout.ts`, and the grace period in units of 0.2 s between TERM and
+ * KILL.
  *
- * It and the program beside it take turns by files: a `call` is there → `start` → the script → `exit` → the call is gone →
- * everything is emptied → `idle`. Whoever waits for one of them can be killed and started again: nothing is lost by it, and
- * no script is begun twice, because a container that finds a call when it starts has died over it (`died`).
+ * The wrapper and the program in the other container take turns through files: `call` exists → `start` → the script
+ * runs → `exit` → `call` is removed → the directories are emptied → `idle`. Either side may be killed and started again
+ * at any time. No script starts twice: a container that finds a `call` when it starts has died during that call
+ * (`died`).
  *
- * - Which node it is on, nobody in the pod knows: it is told the name of the pod.
- * - The script prints into a file, because nobody beside it sees what its container prints.
- * - `stop` asks it to go. Everything that it started ends with it; only the first process of a container tells everybody.
- * - TERM is for the wrapper alone: a call that is being answered is answered, then it leaves.
- * - Whoever uploads is another user, and may read what others may.
- * - A disk that is full has no room for an exit code: then it dies over it.
+ * - Nothing in the pod knows the node, so `RESOURCE_ID` is the name of the pod.
+ * - The script prints into a file, because the other container cannot read the log of this one.
+ * - `stop` ends the script and all processes that it started. Only PID 1 may signal all processes of the container.
+ * - TERM concerns only the wrapper: it finishes the current call, then exits.
+ * - Another user uploads the output, so it is made readable for all.
+ * - If the disk is too full for the exit code, the wrapper exits, and the call ends with `died`.
  */
 export const CALL_WRAPPER = `
 said=\${1:-${CALL_VIEW.said}} input=\${2:-${CALL_VIEW.input}} output=\${3:-${CALL_VIEW.output}}

@@ -16,8 +16,8 @@ import { endGroup } from '../pod.fixture.ts';
 import { answerCalls } from './answer-calls.ts';
 import { type CallParts, callParts } from './call-layout.ts';
 import { type CallEnvelope, type CallFrame, readFrame, sealCall, writeEnvelope } from './call-messages.ts';
+import { LineUnstamper } from './call-output.ts';
 import { CALL_WRAPPER } from './call-wrapper.ts';
-import { Unstamping } from './printed.ts';
 
 export const TOKEN = 'the-token';
 
@@ -150,10 +150,10 @@ export class CallPod {
     const all = await Array.fromAsync(frames);
     const end = all.find((frame) => 'end' in frame);
     const told = all.flatMap((frame) => ('log' in frame ? Buffer.from(frame.log, 'base64') : []));
-    const log = new Unstamping().add(this.put.get(`${name}/log`) ?? Buffer.of());
+    const log = new LineUnstamper().add(this.put.get(`${name}/log`) ?? Buffer.of());
     return {
       ...end,
-      told: Buffer.from(new Unstamping().add(Buffer.concat(told))).toString(),
+      told: Buffer.from(new LineUnstamper().add(Buffer.concat(told))).toString(),
       log: Buffer.from(log).toString(),
       answer: this.put.get(`${name}/answer`)?.toString(),
     };

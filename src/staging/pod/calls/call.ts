@@ -1,45 +1,45 @@
 import { chmod, lstat, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Connections } from '../../transfers/connections.ts';
-import { openOutput, retried } from '../../transfers/remote-store.ts';
+import { openOutput, withRetries } from '../../transfers/remote-store.ts';
 import { deliverOutputs } from '../deliver.ts';
 import { Keys } from '../keys.ts';
 import { ORDER_FILES } from '../layout.ts';
-import { type Marks, marksIn, untilSeen } from '../marks.ts';
+import { openMarkers, pollUntil, type ScriptMarkers } from '../marker-files.ts';
 import { type PodOrders, readOrders, readStores } from '../orders.ts';
-import { messageOf, type PodResult } from '../result.ts';
+import { errorMessage, type PodResult } from '../result.ts';
 import { putInput } from '../stage-in.ts';
-import { scriptFailed } from '../stage-out.ts';
+import { describeExit } from '../stage-out.ts';
 import { writeUrl } from '../url-store.ts';
 import type { CallParts } from './call-layout.ts';
 import type { CallEnvelope, CallFrame, EndCause } from './call-messages.ts';
-import { CallOutput } from './printed.ts';
+import { CallOutput } from './call-output.ts';
 
-interface Answering {
+interface CallContext {
   readonly parts: CallParts;
   readonly tell: (frame: CallFrame) => void;
-  /** Aborts when nobody waits for the answer any more. */
-  readonly left: AbortSignal;
+  /** Aborts when the caller has closed the connection. */
+  readonly callerGone: AbortSignal;
 }
 
-/** Nobody may keep a call from its end, which the wrapper tells. */
-const NEVER = new AbortController().signal;
+/** For waits that only the wrapper's markers end. */
+const NEVER_ABORTED = new AbortController().signal;
 
-/** How the script of a call ended; without a code, its container did. */
+/** How the script of a call ended. Without a code, its container ended. */
 interface Exit {
   readonly code?: number;
   readonly at: number;
 }
 
-/** Answers one call: fetches its input, has its script run, delivers what it leaves. Tells its end, whatever that is. */
-export async function answerCall(envelope: CallEnvelope, answering: Answering): Promise<void> {
-  const call = new Call(envelope, answering);
+/** Answers one call: fetches the input, runs the script, delivers its output. Always reports an end. */
+export async function answerCall(envelope: CallEnvelope, context: CallContext): Promise<void> {
+  const call = new Call(envelope, context);
   try {
     const { cause, ...end } = await call.run();
-    answering.tell({ end, ...(cause && { cause }), ...(call.logKept && { kept: true }) });
+    context.tell({ end, ...(cause && { cause }), ...(call.logKept && { kept: true }) });
   } catch (error) {
-    const message = `the call could not be answered: ${messageOf(error)}`;
-    answering.tell({ end: { phase: 'ended', outcome: 'failed', reason: 'Lost', message, finishedAt: Date.now() } });
+    const message = `the call could not be answered: ${errorMessage(error)}`;
+    context.tell({ end: { phase: 'ended', outcome: 'failed', reason: 'Lost', message, finishedAt: Date.now() } });
   }
 }
 
@@ -47,18 +47,18 @@ type Ending = PodResult & { readonly cause?: EndCause };
 
 class Call {
   readonly #envelope: CallEnvelope;
-  readonly #answering: Answering;
+  readonly #context: CallContext;
   readonly #parts: CallParts;
-  readonly #marks: Marks;
+  readonly #marks: ScriptMarkers;
   readonly #notices: string[] = [];
-  /** Is all that was printed on the shelf? */
+  /** Whether the complete log was uploaded. */
   logKept = false;
 
-  constructor(envelope: CallEnvelope, answering: Answering) {
+  constructor(envelope: CallEnvelope, context: CallContext) {
     this.#envelope = envelope;
-    this.#answering = answering;
-    this.#parts = answering.parts;
-    this.#marks = marksIn(answering.parts);
+    this.#context = context;
+    this.#parts = context.parts;
+    this.#marks = openMarkers(context.parts);
   }
 
   async run(): Promise<Ending> {
@@ -71,9 +71,9 @@ class Call {
       await putInput(orders, this.#parts, this.#parts);
     } catch (error) {
       const what = reason === 'InputFailed' ? 'the input could not be fetched' : 'the call could not be prepared';
-      return this.#ended('failed', reason, `${what}: ${messageOf(error)}`);
+      return this.#ended('failed', reason, `${what}: ${errorMessage(error)}`);
     }
-    if (this.#answering.left.aborted) return this.#ended('stopped', 'Stopped', 'it was stopped');
+    if (this.#context.callerGone.aborted) return this.#ended('stopped', 'Stopped', 'it was stopped');
     return this.#runScript(orders);
   }
 
@@ -84,28 +84,28 @@ class Call {
     await writeFile(join(orders, ORDER_FILES.stores), envelope.stores, { mode: 0o600 });
     if (input !== undefined)
       await writeFile(join(orders, ORDER_FILES.input), Buffer.from(input, 'base64'), { mode: 0o600 });
-    await putWhole(script, envelope.script, 0o755);
-    await putWhole(begin, envelope.begin, 0o644);
+    await putFile(script, envelope.script, 0o755);
+    await putFile(begin, envelope.begin, 0o644);
     await writeFile(ready, '', { mode: 0o600 });
   }
 
   async #runScript(orders: PodOrders): Promise<Ending> {
-    const { parts, left, tell } = this.#answering;
-    await putWhole(parts.call, `${orders.attempt}\n`, 0o644);
+    const { parts, callerGone, tell } = this.#context;
+    await putFile(parts.call, `${orders.attempt}\n`, 0o644);
     const late = new AbortController();
-    const stop = AbortSignal.any([left, late.signal]);
+    const stop = AbortSignal.any([callerGone, late.signal]);
     const halt = () => void writeFile(parts.halt, '').catch(() => undefined);
     stop.addEventListener('abort', halt, { once: true });
     if (stop.aborted) halt();
     const printed = new CallOutput(parts, (bytes) => tell({ log: Buffer.from(bytes).toString('base64') }));
     let timer: NodeJS.Timeout | undefined;
     try {
-      const began = await untilSeen(parts.marks, () => this.#began(), NEVER);
+      const began = await pollUntil(parts.marks, () => this.#began(), NEVER_ABORTED);
       if (began === 'died') return await this.#ended('failed', 'Lost', DIED, { cause: 'died' });
       tell({ startedAt: began });
       timer = setTimeout(() => late.abort(), Math.min(this.#envelope.timeout, LONGEST_TIMER));
       printed.follow();
-      const exit = await untilSeen(parts.marks, () => this.#exit(), NEVER);
+      const exit = await pollUntil(parts.marks, () => this.#exit(), NEVER_ABORTED);
       clearTimeout(timer);
       await printed.end();
       return await this.#concluded(orders, exit, late.signal.aborted);
@@ -118,13 +118,13 @@ class Call {
   }
 
   async #began(): Promise<number | 'died' | undefined> {
-    if (await isThere(this.#parts.died)) return 'died';
-    return (await isThere(this.#parts.start)) ? this.#marks.startedAt() : undefined;
+    if (await exists(this.#parts.died)) return 'died';
+    return (await exists(this.#parts.start)) ? this.#marks.startedAt() : undefined;
   }
 
   async #exit(): Promise<Exit | undefined> {
     const exit = await this.#marks.exit();
-    return exit ?? ((await isThere(this.#parts.died)) ? { at: Date.now() } : undefined);
+    return exit ?? ((await exists(this.#parts.died)) ? { at: Date.now() } : undefined);
   }
 
   async #concluded(orders: PodOrders, { code, at }: Exit, late: boolean): Promise<Ending> {
@@ -133,44 +133,45 @@ class Call {
       const message = `the script did not end within ${this.#envelope.timeout / 1000} s`;
       return this.#ended('failed', 'Lost', message, { cause: 'timeout' });
     }
-    if (this.#answering.left.aborted) return this.#ended('stopped', 'Stopped', 'it was stopped', { exitCode: code });
+    if (this.#context.callerGone.aborted)
+      return this.#ended('stopped', 'Stopped', 'it was stopped', { exitCode: code });
     if (code !== 0) {
-      return this.#ended('failed', 'ScriptFailed', scriptFailed(code), { exitCode: code, finishedAt: at });
+      return this.#ended('failed', 'ScriptFailed', describeExit(code), { exitCode: code, finishedAt: at });
     }
-    this.#answering.tell({ uploading: true });
+    this.#context.tell({ uploading: true });
     return this.#deliver(orders, at);
   }
 
   async #deliver(orders: PodOrders, exitedAt: number): Promise<Ending> {
     const tell = (notice: string) => void this.#notices.push(notice);
     const keys = new Keys(this.#parts, orders);
-    const { parts, left: patient } = this.#answering;
+    const { parts, callerGone: retrySignal } = this.#context;
     try {
-      const delivered = await deliverOutputs({ orders, parts, keys, tell, patient, signal: NEVER });
+      const delivered = await deliverOutputs({ orders, parts, keys, notify: tell, retrySignal, signal: NEVER_ABORTED });
       const finishedAt = orders.outputs.length > 0 ? Date.now() : exitedAt;
       const message = 'the script ended with exit code 0';
       return await this.#ended('succeeded', 'Completed', message, { exitCode: 0, finishedAt, ...delivered });
     } catch (error) {
-      const message = `the output was not delivered: ${messageOf(error)}`;
+      const message = `the output was not delivered: ${errorMessage(error)}`;
       return await this.#ended('failed', 'OutputFailed', message, { exitCode: 0 });
     }
   }
 
-  /** Of a call that nobody waits for any more, who called keeps what was told. */
+  /** If the caller closed the connection, the manager keeps the part of the log that it received. */
   async #keepLog(): Promise<void> {
-    const { parts, left } = this.#answering;
-    if (left.aborted) return;
-    this.logKept = !(await isThere(parts.log));
+    const { parts, callerGone } = this.#context;
+    if (callerGone.aborted) return;
+    this.logKept = !(await exists(parts.log));
     if (this.logKept) return;
     const { stores, log } = this.#envelope;
     const connections = new Connections([]);
     try {
       await using file = await openOutput(parts.own, 'log');
       const client = connections.client({ guarded: false, verify: readStores(stores).verify });
-      await retried(() => writeUrl(log, file, client, NEVER), NEVER);
+      await withRetries(() => writeUrl(log, file, client, NEVER_ABORTED), NEVER_ABORTED);
       this.logKept = true;
     } catch (error) {
-      this.#notices.push(`the log could not be kept: ${messageOf(error)}`);
+      this.#notices.push(`the log could not be kept: ${errorMessage(error)}`);
     } finally {
       connections.close();
     }
@@ -189,43 +190,43 @@ class Call {
   }
 }
 
-/** As long as a timer can be. */
+/** The longest timeout of `setTimeout`. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 const DIED = 'the container of the script ended, and left no exit code';
 
 /**
- * What a call has left is removed, so that the next one sees nothing of it. Resolves when the wrapper waits for that one;
- * throws when the signal says that there will be none.
+ * Removes the files of a call, so that the next one does not see them. Resolves when the wrapper waits for the next
+ * call; throws if the signal aborts.
  */
-export async function tidyUp(parts: CallParts, signal: AbortSignal): Promise<void> {
+export async function cleanUp(parts: CallParts, signal: AbortSignal): Promise<void> {
   const { call, halt, script, begin, own, marks, idle } = parts;
-  const over = async () => ((await isThere(parts.exit)) || (await isThere(parts.died)) ? true : undefined);
-  if ((await isThere(call)) && !(await over())) {
+  const over = async () => ((await exists(parts.exit)) || (await exists(parts.died)) ? true : undefined);
+  if ((await exists(call)) && !(await over())) {
     await writeFile(halt, '');
-    await untilSeen(marks, over, signal);
+    await pollUntil(marks, over, signal);
   }
   for (const path of [halt, script, begin]) await rm(path, { force: true });
   await rm(own, { recursive: true, force: true });
   await mkdir(own, { mode: 0o700 });
-  // Last: by this the wrapper knows that it may empty the rest.
+  // Removed last: it tells the wrapper to empty the other directories.
   await rm(call, { force: true });
-  await untilSeen(marks, async () => ((await isThere(idle)) ? true : undefined), signal);
+  await pollUntil(marks, async () => ((await exists(idle)) ? true : undefined), signal);
 }
 
-/** Is anything there, whatever it is? */
-async function isThere(path: string): Promise<boolean> {
+/** Whether anything exists at this path, of any type. */
+async function exists(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,
     () => false,
   );
 }
 
-/** Writes a file that appears as a whole. */
-async function putWhole(path: string, text: string, mode: number): Promise<void> {
+/** Writes a file that appears only when it is complete. */
+async function putFile(path: string, text: string, mode: number): Promise<void> {
   const draft = `${path}.new`;
   await writeFile(draft, text);
-  // Not when it is made: what that gives is cut by a mask.
+  // `writeFile` would apply the umask to the mode.
   await chmod(draft, mode);
   await rename(draft, path);
 }

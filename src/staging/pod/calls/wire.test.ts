@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { Secret } from '../../../lib/secret.ts';
 import { type CallFrame, readEnvelope, readFrame, writeEnvelope, writeFrame } from './call-messages.ts';
-import { STAMP_BYTES, Stamping, Unstamping } from './printed.ts';
+import { LineStamper, LineUnstamper, STAMP_BYTES } from './call-output.ts';
 
 const ENVELOPE = {
   orders: '{}',
@@ -62,12 +62,12 @@ const pieces = fc.array(fc.uint8Array({ max: 15, maxLength: 20 }), { maxLength: 
 test('whatever is printed in whatever pieces has a time before each line, and comes out as it was', () => {
   fc.assert(
     fc.property(pieces, fc.nat(40), (printed, size) => {
-      const stamping = new Stamping();
+      const stamping = new LineStamper();
       const stamped = Buffer.concat(printed.map((piece) => stamping.add(piece, 1_700_000_000_000)));
       const whole = Buffer.concat(printed);
       const lines = whole.length === 0 ? 0 : whole.toString('latin1').replace(/\n$/, '').split('\n').length;
       assert.equal(stamped.length, whole.length + lines * STAMP_BYTES);
-      const unstamping = new Unstamping();
+      const unstamping = new LineUnstamper();
       const out: Uint8Array[] = [];
       for (let at = 0; at < stamped.length; at += size + 1)
         out.push(unstamping.add(stamped.subarray(at, at + size + 1)));

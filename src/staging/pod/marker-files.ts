@@ -4,51 +4,54 @@ import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type SharedParts, WARM_PATHS } from './layout.ts';
 
-/** The marks that the wrapper of the script leaves. The script may change them: nobody but itself is harmed by it. */
-export interface Marks {
-  /** When the script began; undefined if it never did. */
+/** The marker files of the script's wrapper. The script can change them, but harms only itself. */
+export interface ScriptMarkers {
+  /** When the script started; undefined if it never did. */
   startedAt(): Promise<number | undefined>;
-  /** Its end; undefined as long as there is none. */
+  /** The exit code of the script and its time; undefined while the script runs. */
   exit(): Promise<{ readonly code: number; readonly at: number } | undefined>;
-  /** Does somebody want it to go? */
+  /** Whether the script was asked to end. */
   stopped(): Promise<boolean>;
-  /** Does its container end, everything being done? */
+  /** Whether the script's container ends because everything is done. */
   left(): Promise<boolean>;
 }
 
-/** More than the line of the wrapper ever is. */
+/** Longer than the line that the wrapper writes. */
 const MOST_BYTES = 16;
 
-/** Not through a link, and without waiting at a pipe. */
+/** Does not follow links and does not block on pipes. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-export function marksIn(parts: SharedParts): Marks {
-  const believed = async (time: number) => Math.round(Math.min(Math.max(time, await timeOf(parts.ready)), Date.now()));
+export function openMarkers(parts: SharedParts): ScriptMarkers {
+  const clampTime = async (time: number) =>
+    Math.round(Math.min(Math.max(time, await modifiedAt(parts.ready)), Date.now()));
   return {
     async startedAt() {
-      const [start, exit] = await Promise.all([timeOf(parts.start), timeOf(parts.exit)]);
-      return start === 0 && exit === 0 ? undefined : believed(start);
+      const [start, exit] = await Promise.all([modifiedAt(parts.start), modifiedAt(parts.exit)]);
+      return start === 0 && exit === 0 ? undefined : clampTime(start);
     },
     async exit() {
-      const found = await readSmall(parts.exit);
+      const found = await readSmallFile(parts.exit);
       if (!found || !/^\d{1,3}\n$/.test(found.text)) return undefined;
-      return { code: Number(found.text), at: await believed(found.at) };
+      return { code: Number(found.text), at: await clampTime(found.at) };
     },
-    stopped: async () => (await timeOf(parts.stop)) > 0,
-    left: async () => (await timeOf(parts.left)) > 0,
+    stopped: async () => (await modifiedAt(parts.stop)) > 0,
+    left: async () => (await modifiedAt(parts.left)) > 0,
   };
 }
 
-/** When it was changed last; 0 if it is not there. */
-async function timeOf(path: string): Promise<number> {
+/** The modification time; 0 if the file does not exist. */
+async function modifiedAt(path: string): Promise<number> {
   return lstat(path).then(
     ({ mtimeMs }) => Math.max(1, mtimeMs),
     () => 0,
   );
 }
 
-/** The script may have put anything there: a link to a file of ours, a pipe that nobody writes to, a terabyte. */
-async function readSmall(path: string): Promise<{ readonly text: string; readonly at: number } | undefined> {
+/**
+ * The script may have replaced the file by anything: a link to one of our files, a pipe without a writer, a terabyte.
+ */
+async function readSmallFile(path: string): Promise<{ readonly text: string; readonly at: number } | undefined> {
   const file = await open(path, FLAGS).catch(() => undefined);
   if (!file) return undefined;
   try {
@@ -63,7 +66,7 @@ async function readSmall(path: string): Promise<{ readonly text: string; readonl
   }
 }
 
-/** Tells the kubelet how far the script is: 503 until it is so, 200 from then on. */
+/** Answers the kubelet's probes about the state of the script: 503 until it is reached, then 200. */
 export class StageProbe implements Disposable {
   /** `GET /begun`. */
   begun = false;
@@ -71,7 +74,7 @@ export class StageProbe implements Disposable {
   ended = false;
   readonly #server = createServer(({ url }, response) => response.writeHead(this.#is(url) ? 200 : 503).end());
 
-  /** Somebody in the pod may have taken the port: then nobody tells. */
+  /** If another process in the pod uses the port, `failed` is called and probes are not answered. */
   listen(port: number, failed: (error: Error) => void): void {
     if (!this.#server.listening) this.#server.on('error', failed).listen(port);
   }
@@ -87,29 +90,31 @@ export class StageProbe implements Disposable {
   }
 }
 
-/** Between two looks when nothing seems to happen. Not every file system tells, and a change of a Secret is told late anyway. */
+/**
+ * How often to check without file events. Not every file system reports them, and a changed Secret arrives late anyway.
+ */
 const EVERY = 1_000;
 
-/** The same where nobody tells: a user may have only so many watches on one machine, and each pod takes one. */
+/** The same if watching failed: the number of watches per user and machine is limited, and each pod takes one. */
 const EVERY_BLIND = 200;
 
-/** Between two looks when something happens all the time: the directory may be one that a script plays with. */
+/** The shortest time between two checks: a script may change the directory all the time. */
 const LEAST_PAUSE = 10;
 
-/** Looks whenever something happens in the directory, until something is seen. Throws when the signal says so. */
-export async function untilSeen<T>(
+/** Calls `check` after each change of the directory until it returns a value. Throws when the signal aborts. */
+export async function pollUntil<T>(
   directory: string,
-  look: () => Promise<T | undefined>,
+  check: () => Promise<T | undefined>,
   signal: AbortSignal,
 ): Promise<T> {
   let changed = Promise.withResolvers<void>();
-  const watcher = watching(directory, () => changed.resolve());
+  const watcher = startWatching(directory, () => changed.resolve());
   try {
     for (;;) {
       signal.throwIfAborted();
       changed = Promise.withResolvers();
-      const seen = await look();
-      if (seen !== undefined) return seen;
+      const found = await check();
+      if (found !== undefined) return found;
       const over = new AbortController();
       const either = AbortSignal.any([signal, over.signal]);
       const wait = pause(watcher ? EVERY : EVERY_BLIND, undefined, { signal: either });
@@ -121,7 +126,7 @@ export async function untilSeen<T>(
   }
 }
 
-function watching(directory: string, changed: () => void): FSWatcher | undefined {
+function startWatching(directory: string, changed: () => void): FSWatcher | undefined {
   try {
     return watch(directory, changed).on('error', changed);
   } catch {

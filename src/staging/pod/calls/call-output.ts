@@ -3,26 +3,26 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { CallParts } from './call-layout.ts';
 
-/** Between two looks at what was printed. */
+/** How often the output is read. */
 const EVERY_MS = 100;
 
 const BLOCK = 64 * 1024;
 
-/** What is told while the script runs: whoever hears it keeps it in memory. */
-export const MOST_TOLD = 1024 * 1024;
+/** How much output is streamed while the script runs. The manager keeps it in memory, so it is limited. */
+export const MAX_STREAMED_BYTES = 1024 * 1024;
 
-/** What is kept of one call. */
+/** How much output of one call is stored. */
 const MOST_KEPT = 64 * 1024 * 1024;
 
-/** Not through a link, and without waiting at a pipe. */
+/** Does not follow links and does not block on pipes. */
 const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** Reads what the script prints while it does, tells the first of it, and keeps all with its times. */
+/** Reads the output of a running script. Streams its beginning, and stores all of it with times. */
 export class CallOutput {
   readonly #parts: CallParts;
   readonly #tell: (bytes: Uint8Array) => void;
   readonly #over = new AbortController();
-  readonly #stamping = new Stamping();
+  readonly #stamping = new LineStamper();
   #following: Promise<void> | undefined;
   #kept = 0;
   #told = 0;
@@ -36,7 +36,7 @@ export class CallOutput {
     this.#following ??= this.#follow();
   }
 
-  /** Resolves when everything is read that was printed until now. */
+  /** Resolves when all output up to now has been read. */
   async end(): Promise<void> {
     this.#over.abort();
     await this.#following;
@@ -46,7 +46,7 @@ export class CallOutput {
     const log = await open(this.#parts.log, 'w', 0o600).catch(() => undefined);
     const printed = await open(this.#parts.printed, FLAGS).catch(() => undefined);
     try {
-      // The script may have put anything there.
+      // The script may have replaced the file by anything.
       if (!log || !printed || !(await printed.stat()).isFile()) return;
       for (let last = false; !last; ) {
         last = this.#over.signal.aborted;
@@ -54,7 +54,7 @@ export class CallOutput {
         if (!last) await pause(EVERY_MS, undefined, { signal: this.#over.signal }).catch(() => undefined);
       }
     } catch {
-      // A disk that is full: what is printed after that is not kept.
+      // The disk is full: later output is lost.
     } finally {
       await printed?.close();
       await log?.close();
@@ -68,21 +68,21 @@ export class CallOutput {
       this.#kept += bytesRead;
       const stamped = this.#stamping.add(block.subarray(0, bytesRead), Date.now());
       await log.write(stamped);
-      if (this.#told < MOST_TOLD) this.#tell(stamped);
+      if (this.#told < MAX_STREAMED_BYTES) this.#tell(stamped);
       this.#told += stamped.length;
     }
   }
 }
 
-/** As Kubernetes writes the time of a line: always so many bytes, the blank after it included. */
+/** The length of a time as Kubernetes writes it, including the blank after it. */
 export const STAMP_BYTES = 31;
 
 const NEWLINE = 0x0a;
 
 const stamp = (now: number) => Buffer.from(`${new Date(now).toISOString().slice(0, -1)}000000Z `, 'latin1');
 
-/** Puts the time before each line of what comes piece by piece. */
-export class Stamping {
+/** Inserts the time before each line of a stream. */
+export class LineStamper {
   #inLine = false;
 
   add(bytes: Uint8Array, now: number): Uint8Array {
@@ -99,9 +99,9 @@ export class Stamping {
   }
 }
 
-/** Takes the times away again. */
-export class Unstamping {
-  /** How much of the time of the line that has begun is still to come. */
+/** Removes the times again. */
+export class LineUnstamper {
+  /** How many bytes of the current line's time are still to be skipped. */
   #left = STAMP_BYTES;
 
   add(bytes: Uint8Array): Uint8Array {
